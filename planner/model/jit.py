@@ -1,0 +1,18 @@
+"""The one decorator of every compiled loop, so that compiler flags are decided in one place.
+
+Flags: `nogil` lets other calls proceed meanwhile; `fastmath` stays off, because answers must be the same bytes on every
+replica; `error_model="numpy"` takes the zero-division branch out of loops; `cache` keeps start-up short.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import numba
+
+_F = TypeVar("_F", bound=Callable[..., object])
+
+
+def kernel(function: _F) -> _F:
+    """Compile `function` on first call with the project's flags."""
+    compiled: _F = numba.njit(cache=True, nogil=True, fastmath=False, error_model="numpy")(function)
+    return compiled

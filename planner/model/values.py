@@ -1,0 +1,172 @@
+"""Scheduling-relevant values with their strings resolved: what one row of a snapshot's dictionaries means.
+
+Hashable and comparable, so that equal content is one object however it was numbered on the wire. Units: cpu in
+milli-cores, other resources in base units, durations in seconds. Enumerations are those of `trimtab.v1`.
+"""
+
+from typing import NamedTuple
+
+
+class LabelRequirement(NamedTuple):
+    """One requirement on a label (or on the field `metadata.name`); `operator` is a `LabelOperator.Code`."""
+
+    key: str
+    operator: int
+    values: tuple[str, ...]
+
+
+Selector = tuple[LabelRequirement, ...]
+"""All must hold; () matches everything. Where a selector is optional, None matches nothing."""
+
+
+class NodeSelectorTerm(NamedTuple):
+    """One alternative of required node affinity; without any requirement it matches no node."""
+
+    match_expressions: Selector
+    match_fields: Selector
+
+
+class Taint(NamedTuple):
+    """`effect` is a `TaintEffect.Code`, never UNSPECIFIED."""
+
+    key: str
+    value: str
+    effect: int
+
+
+class Toleration(NamedTuple):
+    """`operator` is a `TolerationOperator.Code` (UNSPECIFIED = EQUAL), `effect` 0 stands for every effect."""
+
+    key: str
+    operator: int
+    value: str
+    effect: int
+
+
+class HostPort(NamedTuple):
+    """`protocol` is never empty; `host_ip` "0.0.0.0" stands for every address (empty is turned into it)."""
+
+    protocol: str
+    host_ip: str
+    port: int
+
+
+class PodAffinityTerm(NamedTuple):
+    """Required term; no namespaces and no namespace selector stand for the pod's own namespace."""
+
+    selector: Selector | None
+    namespaces: tuple[str, ...]
+    namespace_selector: Selector | None
+    topology_key: str
+
+
+class SpreadConstraint(NamedTuple):
+    """A DoNotSchedule constraint. `min_domains` 1 is the default."""
+
+    max_skew: int
+    topology_key: str
+    selector: Selector | None
+    min_domains: int
+    honor_node_affinity: bool
+    honor_node_taints: bool
+    match_label_keys: tuple[str, ...]
+
+
+class Volume(NamedTuple):
+    """A mounted volume; `state` is a `VolumeState.Code`; `node_affinity` None means no requirement."""
+
+    id: str
+    state: int
+    driver: str
+    handle: str
+    node_affinity: tuple[NodeSelectorTerm, ...] | None
+    zone_labels: tuple[tuple[str, str], ...]
+    read_write_once_pod: bool
+    detail: str
+
+
+class PodSpec(NamedTuple):
+    """One distinct pod spec. `requests` is sorted by resource name and has no zero amounts."""
+
+    requests: tuple[tuple[str, int], ...] = ()
+    node_selector: tuple[tuple[str, str], ...] = ()
+    node_affinity: tuple[NodeSelectorTerm, ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+    pod_affinity: tuple[PodAffinityTerm, ...] = ()
+    pod_anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    topology_spread: tuple[SpreadConstraint, ...] = ()
+    priority: int = 0
+    scheduler_name: str = ""
+    restart_policy: int = 0
+    termination_grace_period_s: int = 30
+    safe_to_evict: int = 0
+    local_storage: bool = False
+    unsupported: tuple[str, ...] = ()
+    topology_spread_timeout_s: int = -1
+    enable_ds_eviction: int = -1
+    exclusive_disks: tuple[str, ...] = ()
+
+
+class NodeGroup(NamedTuple):
+    """A node group; `template` is an index into the snapshot's template rows or -1; `price_per_hour` NaN = unknown."""
+
+    id: str
+    min_size: int
+    max_size: int
+    target_size: int
+    template: int
+    price_per_hour: float
+    health: int
+    backoff_until_ns: int
+    zero_or_max: bool
+
+
+class Owner(NamedTuple):
+    """A controller; replicas -1 = unknown."""
+
+    uid: str
+    kind: str
+    name: str
+    namespace: str
+    desired_replicas: int
+    current_replicas: int
+    api_version: str
+
+
+class PodDisruptionBudget(NamedTuple):
+    """A budget; `disruptions_allowed` -1 = no status yet, which allows none."""
+
+    namespace: str
+    name: str
+    selector: Selector | None
+    disruptions_allowed: int
+    current_healthy: int
+    desired_healthy: int
+    expected_pods: int
+    observed: bool
+    disrupted_pods: tuple[str, ...]
+    always_allow_unhealthy: bool
+    min_available: str
+    max_unavailable: str
+
+
+class DeletionInProgress(NamedTuple):
+    """A node deletion that the actuator reports."""
+
+    node: str
+    node_group: str
+    drain: bool
+    start_ns: int
+
+
+class RecentEviction(NamedTuple):
+    """A pod evicted lately; `spec` and `label_set` index the snapshot's dictionaries, `owner` "" = unknown."""
+
+    namespace: str
+    name: str
+    uid: str
+    spec: int
+    label_set: int
+    owner: str
+    evict_ns: int

@@ -1,0 +1,1 @@
+"""A snapshot as columns: decoding, validation, deltas, the cache of versions. No scheduling knowledge."""

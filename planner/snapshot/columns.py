@@ -1,0 +1,148 @@
+"""The canonical form of a cluster snapshot inside the planner.
+
+Symbols, used in every docstring of the planner: N nodes, P pods, S pod specs (later pod classes), K node classes,
+G node groups, R resources, L label sets, D topology domains, T affinity or spread terms.
+
+Canonical means: two snapshots with equal content have equal columns bit by bit, whatever the order of their rows or
+dictionaries and whether they came whole or as a delta. So: nodes sorted by name, pods by (namespace, name), groups by
+id, owners by uid, budgets and namespaces by name, all bytewise; `strings`, `specs`, `volumes` and label sets sorted,
+without duplicates and without entries that nothing refers to.
+
+All arrays are C-contiguous, writable in numpy's eyes (so that kernels see one type) and never written after creation.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.model.values import (
+    DeletionInProgress,
+    NodeGroup,
+    Owner,
+    PodDisruptionBudget,
+    PodSpec,
+    RecentEviction,
+    Taint,
+    Volume,
+)
+
+Int32 = NDArray[np.int32]
+Int64 = NDArray[np.int64]
+UInt8 = NDArray[np.uint8]
+Bool = NDArray[np.bool_]
+
+NO_NODE = -1
+"""Pod column `node`: not on a node. Column `pinned`: not pinned."""
+UNKNOWN_NODE = -2
+"""Pod columns `node`, `pinned`: on, or pinned to, a node that the snapshot lacks."""
+NO_OWNER = -1
+"""Pod column `owner`: no controlling owner."""
+UNKNOWN_OWNER = -2
+"""Pod column `owner`: an owner that the snapshot lacks."""
+
+FLAG_READY, FLAG_MIRROR, FLAG_DAEMON, FLAG_GATED = 1, 2, 4, 8
+"""Bits of the pod column `flags`, as on the wire."""
+
+
+class LabelSets(NamedTuple):
+    """Label sets in compressed rows; set 0 is empty; within a set ascending by key.
+
+    offsets : int32[L+1]; keys, values : int32[E]  indices into `Snapshot.strings`
+    """
+
+    offsets: Int32
+    keys: Int32
+    values: Int32
+
+
+class Text(NamedTuple):
+    """P UTF-8 strings, one after the other. data : uint8[B]; offsets : int64[P+1]."""
+
+    data: UInt8
+    offsets: Int64
+
+    def get(self, index: int) -> str:
+        """Return string `index`."""
+        return bytes(self.data[self.offsets[index] : self.offsets[index + 1]]).decode()
+
+
+class PodColumns(NamedTuple):
+    """Pods sorted by (namespace, name).
+
+    namespace : int32[P] index into `Snapshot.strings`; spec : int32[P] into `specs`; label_set : int32[P];
+    node : int32[P] into `nodes`, NO_NODE or UNKNOWN_NODE; owner : int32[P] into `owners`, NO_OWNER or UNKNOWN_OWNER;
+    created_s, deletion_s : int64[P] Unix seconds, 0 = unknown / not terminating; phase : uint8[P] `PodPhase.Code`;
+    flags : uint8[P]; deletion_cost : int32[P]; pinned : int32[P] into `nodes`, NO_NODE or UNKNOWN_NODE;
+    volume_pod : int32[M] ascending; volume : int32[M] into `volumes`.
+    """
+
+    namespace: Int32
+    name: Text
+    uid: Text
+    spec: Int32
+    label_set: Int32
+    node: Int32
+    owner: Int32
+    created_s: Int64
+    deletion_s: Int64
+    phase: UInt8
+    flags: UInt8
+    deletion_cost: Int32
+    pinned: Int32
+    volume_pod: Int32
+    volume: Int32
+
+
+class NodeColumns(NamedTuple):
+    """Nodes sorted by name, or templates of node groups in the order of the groups that have one.
+
+    label_set : int32[N]; taint_set : int32[N] into `taint_sets` (0 = no taints); unschedulable, ready : bool[N];
+    allocatable, capacity : int64[N, R]; ready_ns, created_ns : int64[N] Unix nanoseconds, 0 = unknown;
+    group : int32[N] into `Snapshot.groups` or -1; scale_down_disabled, deletion_delayed : bool[N];
+    attach_limits : one tuple of (driver, count), sorted, per node.
+    """
+
+    name: tuple[str, ...]
+    provider_id: tuple[str, ...]
+    label_set: Int32
+    taint_set: Int32
+    taint_sets: tuple[tuple[Taint, ...], ...]
+    unschedulable: Bool
+    allocatable: Int64
+    capacity: Int64
+    ready: Bool
+    ready_ns: Int64
+    created_ns: Int64
+    group: Int32
+    scale_down_disabled: Bool
+    deletion_delayed: Bool
+    attach_limits: tuple[tuple[tuple[str, int], ...], ...]
+
+
+class Snapshot(NamedTuple):
+    """A whole cluster in canonical form; `version` is the hex digest of all the rest.
+
+    `resources` begins with cpu, memory, ephemeral-storage, pods; the others follow sorted.
+    `namespaces` : (name, label set), sorted by name.
+    """
+
+    version: str
+    strings: tuple[str, ...]
+    resources: tuple[str, ...]
+    label_sets: LabelSets
+    specs: tuple[PodSpec, ...]
+    volumes: tuple[Volume, ...]
+    pods: PodColumns
+    nodes: NodeColumns
+    templates: NodeColumns
+    groups: tuple[NodeGroup, ...]
+    owners: tuple[Owner, ...]
+    budgets: tuple[PodDisruptionBudget, ...]
+    namespaces: tuple[tuple[str, int], ...]
+    deletions: tuple[DeletionInProgress, ...]
+    recent_evictions: tuple[RecentEviction, ...]
+
+    def pod_key(self, pod: int) -> str:
+        """Return "namespace/name" of a pod."""
+        return f"{self.strings[self.pods.namespace[pod]]}/{self.pods.name.get(pod)}"

@@ -643,7 +643,9 @@ class DeletionState(_message.Message):
         CANCELLED: DeletionState._Code.ValueType  # 8
         """Cancelled and rolled back. Final."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
     UNSPECIFIED: DeletionState.Code.ValueType  # 0
     """Never sent."""
     PLANNED: DeletionState.Code.ValueType  # 1

@@ -45,7 +45,9 @@ class Decision(_message.Message):
         POD_COSTS: Decision._Code.ValueType  # 4
         """Pod deletion costs."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
     UNSPECIFIED: Decision.Code.ValueType  # 0
     """Refused."""
     SCALE_UP: Decision.Code.ValueType  # 1

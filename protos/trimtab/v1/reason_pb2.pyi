@@ -94,7 +94,9 @@ class PredicateReason(_message.Message):
         look at it. Reported for pending pods only.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
     UNSPECIFIED: PredicateReason.Code.ValueType  # 0
     """No predicate failed."""
     NODE_UNSCHEDULABLE: PredicateReason.Code.ValueType  # 1
@@ -232,7 +234,9 @@ class UnremovableReason(_message.Message):
         NOT_EVALUATED: UnremovableReason._Code.ValueType  # 20
         """The simulation was stopped by its bound before it came to this node."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
     UNSPECIFIED: UnremovableReason.Code.ValueType  # 0
     """The node is not unremovable."""
     SCALE_DOWN_DISABLED_ANNOTATION: UnremovableReason.Code.ValueType  # 1
@@ -338,7 +342,9 @@ class BlockingPodReason(_message.Message):
         NO_PLACE: BlockingPodReason._Code.ValueType  # 12
         """The pod fits no node that stays."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
     UNSPECIFIED: BlockingPodReason.Code.ValueType  # 0
     """No pod blocks."""
     CONTROLLER_NOT_FOUND: BlockingPodReason.Code.ValueType  # 1
@@ -412,7 +418,9 @@ class ScaleDownResult(_message.Message):
         SCALE_DOWN_THROTTLED: ScaleDownResult._Code.ValueType  # 8
         """Both parallelism limits are exhausted by deletions in progress."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
     UNSPECIFIED: ScaleDownResult.Code.ValueType  # 0
     """Not decided."""
     SCALE_DOWN_ERROR: ScaleDownResult.Code.ValueType  # 1
@@ -492,7 +500,9 @@ class DeletionReason(_message.Message):
         NODE_GONE: DeletionReason._Code.ValueType  # 14
         """The node vanished while it was being drained."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
     UNSPECIFIED: DeletionReason.Code.ValueType  # 0
     """Not refused, not failed."""
     NODE_NOT_FOUND: DeletionReason.Code.ValueType  # 1
@@ -594,7 +604,9 @@ class ErrorReason(_message.Message):
         OVERLOADED: ErrorReason._Code.ValueType  # 20
         """Too many calls at a time."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
     UNSPECIFIED: ErrorReason.Code.ValueType  # 0
     """Never sent."""
     REQUEST_INVALID: ErrorReason.Code.ValueType  # 1

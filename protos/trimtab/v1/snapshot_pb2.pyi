@@ -372,7 +372,9 @@ class PodPhase(_message.Message):
         FAILED: PodPhase._Code.ValueType  # 4
         """Ended with failure; takes no room."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
     UNSPECIFIED: PodPhase.Code.ValueType  # 0
     """Unknown; treated as running."""
     PENDING: PodPhase.Code.ValueType  # 1
@@ -557,7 +559,9 @@ class RestartPolicy(_message.Message):
         NEVER: RestartPolicy._Code.ValueType  # 3
         """Never."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
     UNSPECIFIED: RestartPolicy.Code.ValueType  # 0
     """Not given; Always."""
     ALWAYS: RestartPolicy.Code.ValueType  # 1
@@ -599,7 +603,9 @@ class SafeToEvict(_message.Message):
         ON_COMPLETION: SafeToEvict._Code.ValueType  # 3
         """"on-completion"."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
     UNSPECIFIED: SafeToEvict.Code.ValueType  # 0
     """No annotation, or another value."""
     TRUE: SafeToEvict.Code.ValueType  # 1
@@ -699,7 +705,9 @@ class LabelOperator(_message.Message):
         LT: LabelOperator._Code.ValueType  # 6
         """The label is an integer less than the one value. Nodes only."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
     UNSPECIFIED: LabelOperator.Code.ValueType  # 0
     """Refused."""
     IN: LabelOperator.Code.ValueType  # 1
@@ -861,7 +869,9 @@ class TaintEffect(_message.Message):
         NO_EXECUTE: TaintEffect._Code.ValueType  # 3
         """NoExecute."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
     UNSPECIFIED: TaintEffect.Code.ValueType  # 0
     """On a toleration: every effect. Refused on a taint."""
     NO_SCHEDULE: TaintEffect.Code.ValueType  # 1
@@ -935,7 +945,9 @@ class TolerationOperator(_message.Message):
         GT: TolerationOperator._Code.ValueType  # 4
         """The taint's value is an integer greater than the toleration's."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
     UNSPECIFIED: TolerationOperator.Code.ValueType  # 0
     """Not given; EQUAL."""
     EQUAL: TolerationOperator.Code.ValueType  # 1
@@ -1222,7 +1234,9 @@ class VolumeState(_message.Message):
         being deleted: no node fits.
         """
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
     UNSPECIFIED: VolumeState.Code.ValueType  # 0
     """Nothing scheduling depends on."""
     BOUND: VolumeState.Code.ValueType  # 1
@@ -1446,7 +1460,9 @@ class NodeGroupHealth(_message.Message):
         BACKED_OFF: NodeGroupHealth._Code.ValueType  # 3
         """A recent scale-up failed."""
 
-    class Code(_Code, metaclass=_CodeEnumTypeWrapper): ...
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
     UNSPECIFIED: NodeGroupHealth.Code.ValueType  # 0
     """Unknown; treated as healthy."""
     HEALTHY: NodeGroupHealth.Code.ValueType  # 1

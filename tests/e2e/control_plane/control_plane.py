@@ -1,0 +1,215 @@
+"""A real Kubernetes control plane on loopback: etcd, kube-apiserver, controller-manager, scheduler and kwok.
+
+No containers, no kubelet, no root. All state lives in one folder that is thrown away; every process is started here and
+ended here, by its id. kwok plays the kubelet of nodes labelled `kwok=on`.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+TOKENS = {
+    "admin": ("admin", '"system:masters"'),
+    "kcm": ("system:kube-controller-manager", '""'),
+    "sched": ("system:kube-scheduler", '""'),
+    "kwok": ("kwok", '"system:masters"'),
+    "trimtab": ("trimtab", '"trimtab"'),
+    "nobody": ("nobody", '""'),
+}
+
+
+def free_ports(count: int) -> list[int]:
+    """Return distinct free loopback ports; they are held open together so that none is given twice."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+class ControlPlane:
+    """The processes and their addresses; use as a context manager."""
+
+    def __init__(
+        self, binaries: Path, state: Path, *, stages: Sequence[Path] = (), kcm_flags: Sequence[str] = ()
+    ) -> None:
+        self.binaries = binaries
+        self.state = state
+        self.stages = list(stages)
+        self.kcm_flags = list(kcm_flags)
+        self.processes: dict[str, subprocess.Popen[bytes]] = {}
+        self.etcd_port, self.peer_port, self.api_port, self.kcm_port, self.sched_port, self.kwok_port = free_ports(6)
+
+    @property
+    def server(self) -> str:
+        """Address of the API server."""
+        return f"https://127.0.0.1:{self.api_port}"
+
+    def kubeconfig(self, user: str) -> Path:
+        """Path of a user's kubeconfig."""
+        return self.state / f"{user}.kubeconfig"
+
+    def __enter__(self) -> "ControlPlane":
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """End every process at once; the state is thrown away anyway."""
+        for process in reversed(self.processes.values()):
+            if process.poll() is None:
+                process.send_signal(signal.SIGKILL)
+            process.wait(timeout=30)
+        self.processes.clear()
+        shutil.rmtree(self.state, ignore_errors=True)
+
+    def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
+        """Run kubectl as admin; return its output, raise with its message when it fails."""
+        command = [self.binaries / "kubectl", f"--kubeconfig={self.kubeconfig('admin')}", *arguments]
+        done = subprocess.run(command, check=False, input=stdin, capture_output=True, text=True, timeout=300)
+        if done.returncode:
+            raise RuntimeError(f"kubectl {' '.join(arguments)}: {done.stderr}")
+        return done.stdout
+
+    def _start(self) -> None:
+        self.state.mkdir(parents=True)
+        self._credentials()
+        self._etcd()
+        self._api_server()
+        self._controllers()
+        self._kwok()
+        self._until(f"{self.server}/api/v1/namespaces/default/serviceaccounts/default", "kwok")
+
+    def _spawn(self, name: str, *arguments: str) -> None:
+        with (self.state / f"{name}.log").open("wb") as log:
+            self.processes[name] = subprocess.Popen(
+                [self.binaries / name, *arguments], stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self.state
+            )
+
+    def _until(self, url: str, name: str, *, limit_s: float = 120) -> None:
+        """Wait until a URL answers 200; give the end of the log when the process ends or time is out."""
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        request = urllib.request.Request(url, headers={"Authorization": "Bearer admin-token"})
+        handlers = [urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context)]
+        opener = urllib.request.build_opener(*handlers)
+        end = time.monotonic() + limit_s
+        while True:
+            try:
+                with opener.open(request, timeout=5):
+                    return
+            except OSError as error:
+                if self.processes[name].poll() is not None or time.monotonic() > end:
+                    tail = (self.state / f"{name}.log").read_text(errors="replace")[-2000:]
+                    raise RuntimeError(f"{name} is not ready at {url}: {error}\n{tail}") from error
+                time.sleep(0.05)
+
+    def _openssl(self, *arguments: str) -> None:
+        subprocess.run(["openssl", *arguments], check=True, capture_output=True, cwd=self.state)
+
+    def _credentials(self) -> None:
+        self._openssl("genrsa", "-out", "sa.key", "2048")
+        curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
+        self._openssl(
+            "req", "-x509", *curve, "-keyout", "ca.key", "-out", "ca.crt", "-days", "2", "-subj", "/CN=test-ca"
+        )
+        self._openssl("req", *curve, "-keyout", "api.key", "-out", "api.csr", "-subj", "/CN=kube-apiserver")
+        (self.state / "san").write_text("subjectAltName=IP:127.0.0.1,DNS:localhost,DNS:kubernetes,IP:10.96.0.1")
+        sign = ("x509", "-req", "-in", "api.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial")
+        self._openssl(*sign, "-out", "api.crt", "-days", "2", "-extfile", "san")
+        lines = [f"{name}-token,{user},{name},{groups}" for name, (user, groups) in TOKENS.items()]
+        (self.state / "tokens.csv").write_text("\n".join(lines) + "\n")
+        cluster = f'server: "{self.server}", certificate-authority: {self.state}/ca.crt'
+        for name in TOKENS:
+            self.kubeconfig(name).write_text(
+                "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
+                f"clusters: [{{name: c, cluster: {{{cluster}}}}}]\n"
+                f"users: [{{name: {name}, user: {{token: {name}-token}}}}]\n"
+                f"contexts: [{{name: c, context: {{cluster: c, user: {name}}}}}]\n"
+            )
+
+    def _etcd(self) -> None:
+        client, peer = f"http://127.0.0.1:{self.etcd_port}", f"http://127.0.0.1:{self.peer_port}"
+        self._spawn(
+            "etcd",
+            *("--name", "test", "--data-dir", str(self.state / "etcd"), "--log-level", "warn"),
+            "--unsafe-no-fsync",  # nothing here outlives the test
+            *("--listen-client-urls", client, "--advertise-client-urls", client),
+            *("--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer, "--initial-cluster", f"test={peer}"),
+        )
+        self._until(f"{client}/health", "etcd")
+
+    def _api_server(self) -> None:
+        self._spawn(
+            "kube-apiserver",
+            f"--etcd-servers=http://127.0.0.1:{self.etcd_port}",
+            *("--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", f"--secure-port={self.api_port}"),
+            *("--endpoint-reconciler-type=none", "--service-cluster-ip-range=10.96.0.0/16"),
+            *("--tls-cert-file=api.crt", "--tls-private-key-file=api.key", "--client-ca-file=ca.crt"),
+            *("--token-auth-file=tokens.csv", "--authorization-mode=Node,RBAC"),
+            *("--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=sa.key"),
+            *("--service-account-signing-key-file=sa.key", "--profiling=false"),
+        )
+        self._until(f"{self.server}/readyz", "kube-apiserver")
+
+    def _controllers(self) -> None:
+        self._spawn(
+            "kube-controller-manager",
+            *(f"--{flag}={self.kubeconfig('kcm')}" for flag in _KUBECONFIG_FLAGS),
+            *("--bind-address=127.0.0.1", f"--secure-port={self.kcm_port}", f"--cert-dir={self.state}/kcm"),
+            *("--leader-elect=false", "--use-service-account-credentials=true", "--root-ca-file=ca.crt"),
+            *("--service-account-private-key-file=sa.key", "--concurrent-replicaset-syncs=20"),
+            *("--kube-api-qps=1000", "--kube-api-burst=2000"),  # the default rate makes thousands of pods take minutes
+            *self.kcm_flags,
+        )
+        (self.state / "scheduler.yaml").write_text(
+            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+            "leaderElection: {leaderElect: false}\n"
+            f"clientConnection: {{kubeconfig: {self.kubeconfig('sched')}, qps: 1000, burst: 2000}}\n"
+        )
+        self._spawn(
+            "kube-scheduler",
+            "--config=scheduler.yaml",
+            *(f"--{flag}={self.kubeconfig('sched')}" for flag in _KUBECONFIG_FLAGS[1:]),
+            *("--bind-address=127.0.0.1", f"--secure-port={self.sched_port}", f"--cert-dir={self.state}/scheduler"),
+        )
+        self._until(f"https://127.0.0.1:{self.kcm_port}/healthz", "kube-controller-manager")
+        self._until(f"https://127.0.0.1:{self.sched_port}/healthz", "kube-scheduler")
+
+    def _kwok(self) -> None:
+        configs = [self.binaries / "stages.yaml", *self.stages] if not self.stages else self.stages
+        self._spawn(
+            "kwok",
+            f"--kubeconfig={self.kubeconfig('kwok')}",
+            *(f"--config={path}" for path in configs),
+            *("--manage-all-nodes=false", "--manage-nodes-with-label-selector=kwok=on"),
+            *("--node-lease-duration-seconds=40", "--cidr=10.0.0.0/16", "--node-ip=127.0.0.1"),
+            f"--server-address=127.0.0.1:{self.kwok_port}",
+        )
+        self._until(f"http://127.0.0.1:{self.kwok_port}/healthz", "kwok")
+
+
+_KUBECONFIG_FLAGS = ("kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig")
+
+
+def cached_binaries() -> Path:
+    """Where `.ci/e2e` builds the binaries: outside the checkout, thrown away at will."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get("TRIMTAB_CONTROL_PLANE") or cache / "trimtab" / "control-plane")

@@ -1,0 +1,92 @@
+"""The client's side of the shell: connecting, retrying, reading errors.
+
+Decides which calls are repeated (those answered UNAVAILABLE: every call of the contract is idempotent) and how long.
+Never knows what a call means. Units: seconds.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TypeVar
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, stop_after_delay, wait_random_exponential
+
+from clients.transport.errors import Reason, TrimtabError, from_rpc_error
+
+T = TypeVar("T")
+
+# Answers carry whole plans and statuses: 5,000 nodes with destinations are some 10 MiB.
+MAX_RESPONSE_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """How often and how long an unavailable service is asked again."""
+
+    # Calls in all. 5 bridge a restart of a second or two.
+    attempts: int = 5
+    # Seconds after which no further call is made.
+    total_s: float = 30.0
+    # Bounds of the random exponential pause between two calls, seconds.
+    first_pause_s: float = 0.1
+    longest_pause_s: float = 5.0
+
+
+def connect(address: str) -> grpc.Channel:
+    """Open a channel to "host:port"; no call is made. Reconnects quickly, for services on the same machine."""
+    return grpc.insecure_channel(
+        address,
+        options=[
+            ("grpc.max_receive_message_length", MAX_RESPONSE_BYTES),
+            ("grpc.initial_reconnect_backoff_ms", 100),
+            ("grpc.max_reconnect_backoff_ms", 2000),
+            ("grpc.keepalive_time_ms", 30_000),
+            ("grpc.enable_http_proxy", 0),
+        ],
+    )
+
+
+def invoke(call: Callable[[], T], policy: RetryPolicy | None = None) -> T:
+    """Make a call, again where that helps. Raises `TrimtabError`."""
+    policy = policy or RetryPolicy()
+
+    def once() -> T:
+        try:
+            return call()
+        except grpc.RpcError as error:
+            raise from_rpc_error(error) from error
+
+    retrying = Retrying(
+        retry=retry_if_exception(is_unavailable),
+        stop=stop_after_attempt(policy.attempts) | stop_after_delay(policy.total_s),
+        wait=wait_random_exponential(policy.first_pause_s, policy.longest_pause_s),
+        reraise=True,
+    )
+    return retrying(once)
+
+
+def stream(call: Callable[[], Iterator[T]]) -> Iterator[T]:
+    """Iterate over a streamed answer, with errors read. Not repeated: the caller knows where to go on."""
+    try:
+        yield from call()
+    except grpc.RpcError as error:
+        raise from_rpc_error(error) from error
+
+
+def is_unavailable(error: BaseException) -> bool:
+    """Whether asking again later may help."""
+    return isinstance(error, TrimtabError) and error.code is grpc.StatusCode.UNAVAILABLE
+
+
+def wait_until_serving(channel: grpc.Channel, service: str = "", timeout_s: float = 30.0) -> None:
+    """Wait until `grpc.health.v1` reports SERVING. Raises `TrimtabError` when it does not in time."""
+    stub = health_pb2_grpc.HealthStub(channel)
+    policy = RetryPolicy(attempts=1 << 30, total_s=timeout_s, first_pause_s=0.02, longest_pause_s=0.2)
+
+    def check() -> None:
+        answer = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=timeout_s)
+        if answer.status != health_pb2.HealthCheckResponse.SERVING:
+            raise TrimtabError(grpc.StatusCode.UNAVAILABLE, Reason.NOT_READY, f"service {service!r} is not serving yet")
+
+    invoke(check, policy)

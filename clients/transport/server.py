@@ -1,0 +1,187 @@
+"""A gRPC server from its start to its end.
+
+Decides the order of things: bind, tell the address, prepare, report SERVING, and on SIGTERM or SIGINT report
+NOT_SERVING, end streams, let calls in flight finish within the grace period, close. Never knows what the services do.
+
+A service's `main` builds its servicer and calls `serve`; a test uses `Shell` itself:
+
+    with Shell("planner", [Registration(add_PlannerServicer_to_server, servicer, "trimtab.v1.Planner")]) as shell:
+        channel = connect(shell.address)
+"""
+
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, NamedTuple, Self
+
+import grpc
+import structlog
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from clients.transport.interceptor import CallInterceptor
+from clients.transport.telemetry import Telemetry, split_address, start_telemetry
+
+log = structlog.get_logger("server")
+
+
+class Registration(NamedTuple):
+    """One gRPC service: the generated `add_…Servicer_to_server`, the servicer, and the full name."""
+
+    add: Callable[[Any, grpc.Server], None]
+    servicer: Any
+    name: str
+
+
+@dataclass(frozen=True)
+class ServerSettings:
+    """How a server listens."""
+
+    # host:port to listen on; port 0 takes a free one. Loopback by default: nothing is exposed by accident.
+    address: str = "127.0.0.1:0"
+    # File that receives the bound address once it is known. None = no file.
+    address_file: Path | None = None
+    # host:port of the Prometheus endpoint. "" = none.
+    metrics_address: str = ""
+    # Calls served at the same time; each watching stream takes one for as long as it lasts.
+    max_workers: int = 32
+    # Seconds that calls in flight have to finish once the server is told to stop.
+    grace_s: float = 20.0
+    # Largest message accepted, bytes. gRPC's own default: larger payloads travel as streams.
+    max_message_bytes: int = 4 << 20
+
+
+class Shell:
+    """A server with health, reflection, interceptor and graceful stop. Use as a context manager."""
+
+    def __init__(
+        self,
+        name: str,
+        registrations: Sequence[Registration],
+        settings: ServerSettings | None = None,
+        telemetry: Telemetry | None = None,
+    ) -> None:
+        """Bind, but let no call in before `ready`. Raises OSError when the address is taken or malformed."""
+        self.settings = settings or ServerSettings()
+        self.telemetry = telemetry or start_telemetry(name, self.settings.metrics_address)
+        self._ready = threading.Event()
+        self._stopped = threading.Event()
+        self._names = [registration.name for registration in registrations]
+        self._health = health.HealthServicer()
+        self._server = grpc.server(
+            ThreadPoolExecutor(self.settings.max_workers, thread_name_prefix=name),
+            interceptors=self._interceptors(),
+            options=[
+                ("grpc.so_reuseport", 0),
+                ("grpc.max_receive_message_length", self.settings.max_message_bytes),
+            ],
+        )
+        for registration in registrations:
+            registration.add(registration.servicer, self._server)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        services = (*self._names, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(services, self._server)
+        self._report(health_pb2.HealthCheckResponse.NOT_SERVING)
+        self.address = self._bind()
+
+    def start(self) -> None:
+        """Listen, and say where: in the log as `listening`, and in the address file."""
+        self._server.start()
+        log.info("listening", address=self.address, metrics_address=self.telemetry.metrics_address)
+        if self.settings.address_file is not None:
+            write_whole(self.settings.address_file, self.address + "\n")
+
+    def ready(self) -> None:
+        """Let calls in and report SERVING."""
+        self._ready.set()
+        self._report(health_pb2.HealthCheckResponse.SERVING)
+        log.info("ready")
+
+    def stop(self, end_streams: Callable[[], None] | None = None) -> None:
+        """Stop gracefully: calls in flight finish, `end_streams` makes streams end by themselves. Blocks."""
+        if self._stopped.is_set():
+            return
+        self._stopped.set()
+        self._report(health_pb2.HealthCheckResponse.NOT_SERVING)
+        self._ready.clear()
+        stopped = self._server.stop(self.settings.grace_s)
+        if end_streams is not None:
+            end_streams()
+        stopped.wait()
+        self.telemetry.close()
+        if self.settings.address_file is not None:
+            self.settings.address_file.unlink(missing_ok=True)
+        log.info("stopped")
+
+    def __enter__(self) -> Self:
+        self.start()
+        self.ready()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _interceptors(self) -> list[Any]:
+        """Ours, inside the one that opens a span, if there are traces."""
+        ours = CallInterceptor(self.telemetry.meter, self._ready.is_set)
+        if not self.telemetry.traces:
+            return [ours]
+        instrumentation: Any = import_module("opentelemetry.instrumentation.grpc")
+        return [instrumentation.server_interceptor(), ours]
+
+    def _bind(self) -> str:
+        host, _ = split_address(self.settings.address)
+        try:
+            port = self._server.add_insecure_port(self.settings.address)
+        except RuntimeError as error:
+            raise OSError(f"cannot listen on {self.settings.address}: {error}") from error
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+    def _report(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
+        for name in ("", *self._names):
+            self._health.set(name, status)
+
+
+def serve(
+    shell: Shell,
+    prepare: Callable[[], None] | None = None,
+    end_streams: Callable[[], None] | None = None,
+    close: Callable[[], None] | None = None,
+) -> None:
+    """Run a service until SIGTERM or SIGINT. Call from the main thread.
+
+    `prepare` runs after the port is bound and before the service is ready (compile kernels, recover state);
+    `end_streams` makes streams end when the service stops; `close` runs last, also when `prepare` fails.
+    """
+    told_to_stop = threading.Event()
+
+    def on_signal(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        told_to_stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+    shell.start()
+    try:
+        if prepare is not None:
+            prepare()
+        if not told_to_stop.is_set():
+            shell.ready()
+        told_to_stop.wait()
+    finally:
+        shell.stop(end_streams)
+        if close is not None:
+            close()
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file so that a reader sees all of it or nothing."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_text(text)
+    partial.replace(path)

@@ -1,0 +1,106 @@
+"""Logs, metrics and traces of a service.
+
+Decides their form: logs are JSON lines on standard error; metrics are OpenTelemetry's, served for Prometheus when an
+address is given; traces go to a collector when `OTEL_EXPORTER_OTLP_ENDPOINT` is set and the extra
+`trimtab[otlp]` is installed.
+Never decides what is logged or measured. Buckets are in seconds.
+"""
+
+import logging
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import structlog
+from opentelemetry import trace
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from opentelemetry.metrics import Meter
+from opentelemetry.sdk.metrics import Histogram, MeterProvider
+from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, View
+from opentelemetry.sdk.resources import Resource
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from prometheus_client import start_http_server
+
+ENDPOINT_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
+# From a millisecond (a status call) to two hours (a drain); OpenTelemetry's own defaults are milliseconds.
+BUCKETS_S = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 900, 1800, 3600, 7200)
+
+log = structlog.get_logger("telemetry")
+
+
+@dataclass
+class Telemetry:
+    """What a running service measures with; `close` ends it."""
+
+    meter: Meter
+    # Where the Prometheus endpoint listens; "" = nowhere.
+    metrics_address: str = ""
+    traces: bool = False
+    closers: list[Callable[[], object]] = field(default_factory=list)
+
+    def close(self) -> None:
+        """Flush and stop everything."""
+        for closer in self.closers:
+            closer()
+        self.closers.clear()
+
+
+def configure_logging(level: str = "info") -> None:
+    """Log JSON lines of at least `level` ("debug", "info", "warning", "error") to standard error."""
+    names = logging.getLevelNamesMapping()
+    if level.upper() not in names:
+        raise ValueError(f"log level {level!r} is unknown; use one of debug, info, warning, error")
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(names[level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        cache_logger_on_first_use=False,
+    )
+
+
+def start_telemetry(service: str, metrics_address: str = "") -> Telemetry:
+    """Start metrics and, where configured, traces. `metrics_address` is "host:port", port 0 = any, "" = none."""
+    resource = Resource.create({"service.name": service})
+    view = View(instrument_type=Histogram, aggregation=ExplicitBucketHistogramAggregation(BUCKETS_S))
+    readers: list[Any] = [PrometheusMetricReader()] if metrics_address else []
+    provider = MeterProvider(metric_readers=readers, resource=resource, views=[view], shutdown_on_exit=False)
+    telemetry = Telemetry(provider.get_meter(service), closers=[provider.shutdown])
+    if metrics_address:
+        host, port = split_address(metrics_address)
+        http, _ = start_http_server(port, host)
+        telemetry.metrics_address = f"{host}:{http.server_port}"
+        telemetry.closers[:0] = [http.shutdown, http.server_close]
+    if os.environ.get(ENDPOINT_VARIABLE):
+        _start_traces(telemetry, resource)
+    return telemetry
+
+
+def split_address(address: str) -> tuple[str, int]:
+    """Split "host:port"; an IPv6 host stands in brackets. Raises ValueError saying what is wrong."""
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise ValueError(f"address {address!r} is not host:port, such as 127.0.0.1:8080")
+    return host.strip("[]") or "0.0.0.0", int(port)
+
+
+def _start_traces(telemetry: Telemetry, resource: Resource) -> None:
+    """Send spans to the collector; without the extra, say so and go on."""
+    try:
+        from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
+    except ImportError:
+        log.warning("no traces", detail=f"{ENDPOINT_VARIABLE} is set, but trimtab[otlp] is not installed")
+        return
+    provider = TracerProvider(resource=resource, shutdown_on_exit=False)
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    trace.set_tracer_provider(provider)
+    telemetry.traces = True
+    telemetry.closers.append(provider.shutdown)

@@ -1,0 +1,242 @@
+"""The rules of the house that no tool knows: sizes, names, twins, layering by word, nothing of one machine.
+
+Each test collects every offence and shows them all, so that one run is enough to mend them.
+"""
+
+import ast
+import fnmatch
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SOURCES = ("planner", "actuator", "clients")
+TOP_LEVEL = {
+    ".ci", ".gitignore", "CHANGELOG.md", "LICENSE", "README.md", "actuator", "clients", "deploy", "planner", "protos",
+    "pyproject.toml", "tests",
+}  # fmt: skip
+BANNED_NAMES = {"utils", "util", "helpers", "helper", "common", "core", "base", "misc", "tools"}
+MODULE_LINES, FUNCTION_LINES, KERNEL_LINES = 500, 50, 80
+PARAMETERS, KERNEL_PARAMETERS = 6, 8
+PURE = ("planner", "actuator/tracker")
+IMPURE_PARTS = ("planner/service", "planner/__main__.py")
+TEXT_SUFFIXES = {".py", ".pyi", ".md", ".toml", ".proto", ".yaml", ".yml", ".sh", ".json", ".txt", ".svg", ""}
+# Written so that this file does not offend against its own rule.
+MACHINE_PATHS = re.compile(
+    "|".join(["/wo" + "rk/", "/ho" + r"me/\w", "/ro" + "ot/", "/Us" + r"ers/\w", "/op" + "t/wheels"])
+)
+REGISTRIES = re.compile(
+    "|".join(["pypi" + r"\.org/simple", "proxy" + r"\.golang\.org", "--index" + "-url", "--find" + "-links"])
+)
+
+
+def python_files(*roots: str) -> list[Path]:
+    """Every Python file below the roots that a person wrote."""
+    return sorted(
+        path for root in roots for path in (ROOT / root).rglob("*.py") if "__pycache__" not in path.parts
+    )  # fmt: skip
+
+
+def name_of(path: Path) -> str:
+    """The path as shown in messages."""
+    return path.relative_to(ROOT).as_posix()
+
+
+def tree(path: Path) -> ast.Module:
+    """The syntax tree of a file."""
+    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+
+
+def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Every function and method of a file."""
+    return (node for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def is_kernel(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether the function carries the one decorator of compiled loops."""
+    return any(isinstance(mark, ast.Name) and mark.id == "kernel" for mark in function.decorator_list)
+
+
+def imports(path: Path) -> Iterator[tuple[int, str]]:
+    """Every module that a file imports, with its line."""
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
+            yield node.lineno, node.module
+
+
+def imports_any(path: Path, *roots: str) -> list[str]:
+    """Imports of a file that lie in one of the modules named."""
+    return [
+        f"{name_of(path)}:{line} imports {module}"
+        for line, module in imports(path)
+        if any(module == root or module.startswith(root + ".") for root in roots)
+    ]
+
+
+def checked_in() -> list[Path]:
+    """Text files of the repository: all but what .gitignore names and what git keeps."""
+    ignored = [line.strip("/ ") for line in (ROOT / ".gitignore").read_text().splitlines() if line.strip()]
+
+    def walk(directory: Path) -> Iterator[Path]:
+        for path in sorted(directory.iterdir()):
+            if path.name == ".git" or any(fnmatch.fnmatch(path.name, pattern) for pattern in ignored):
+                continue
+            if path.is_dir():
+                yield from walk(path)
+            elif path.suffix in TEXT_SUFFIXES:
+                yield path
+
+    return list(walk(ROOT))
+
+
+def no_offences(offences: list[str]) -> None:
+    """Fail with the whole list."""
+    assert not offences, "\n" + "\n".join(offences)
+
+
+def test_the_top_level_of_the_repository_is_as_fixed() -> None:
+    ignored = [line.strip("/ ") for line in (ROOT / ".gitignore").read_text().splitlines() if line.strip()]
+    present = {path.name for path in ROOT.iterdir() if path.name != ".git"}
+    kept = {name for name in present if not any(fnmatch.fnmatch(name, pattern) for pattern in ignored)}
+    no_offences(sorted(kept - TOP_LEVEL))
+
+
+def test_no_module_is_longer_than_its_limit() -> None:
+    lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in python_files(*SOURCES, "tests")}
+    no_offences([f"{name_of(path)}: {length} lines" for path, length in lengths.items() if length > MODULE_LINES])
+
+
+def test_no_function_is_longer_than_its_limit() -> None:
+    offences = []
+    for path in python_files(*SOURCES, "tests"):
+        for function in functions(path):
+            length = (function.end_lineno or 0) - function.lineno + 1
+            limit = KERNEL_LINES if is_kernel(function) else FUNCTION_LINES
+            if length > limit:
+                offences.append(f"{name_of(path)}:{function.lineno} {function.name}: {length} lines, limit {limit}")
+    no_offences(offences)
+
+
+def test_no_function_takes_more_parameters_than_its_limit() -> None:
+    offences = []
+    for path in python_files(*SOURCES):
+        for function in functions(path):
+            count = len(function.args.posonlyargs) + len(function.args.args) + len(function.args.kwonlyargs)
+            count -= bool(function.args.args) and function.args.args[0].arg in {"self", "cls"}
+            limit = KERNEL_PARAMETERS if is_kernel(function) or "kernels" in path.parts else PARAMETERS
+            is_command = any("command" in ast.dump(mark) for mark in function.decorator_list)
+            if count > limit and not is_command:
+                offences.append(f"{name_of(path)}:{function.lineno} {function.name}: {count} parameters, limit {limit}")
+    no_offences(offences)
+
+
+def test_no_module_has_a_name_that_says_nothing() -> None:
+    parts = {part for path in python_files(*SOURCES, "tests") for part in path.relative_to(ROOT).with_suffix("").parts}
+    no_offences(sorted(parts & BANNED_NAMES))
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    silent = [path for path in python_files(*SOURCES) if not ast.get_docstring(tree(path))]
+    silent += [
+        path for path in python_files("tests") if path.name != "__init__.py" and not ast.get_docstring(tree(path))
+    ]
+    no_offences([name_of(path) for path in silent])
+
+
+def test_numba_is_imported_only_where_kernels_are() -> None:
+    allowed = {ROOT / "planner/model/jit.py"}
+    places = [path for path in python_files(*SOURCES) if path not in allowed and "kernels" not in path.parts]
+    no_offences([line for path in places for line in imports_any(path, "numba")])
+
+
+def test_kernels_live_in_packages_named_kernels() -> None:
+    places = [path for path in python_files(*SOURCES) if "kernels" not in path.parts]
+    no_offences([f"{name_of(p)}:{f.lineno} {f.name}" for p in places for f in functions(p) if is_kernel(f)])
+
+
+def test_every_module_of_kernels_has_a_naive_twin() -> None:
+    offences = []
+    for path in python_files("planner"):
+        if "kernels" not in path.parts or not any(is_kernel(function) for function in functions(path)):
+            continue
+        twin = Path(
+            "tests/reference", *[part for part in path.relative_to(ROOT / "planner").parts if part != "kernels"]
+        )
+        if not (ROOT / twin).exists():
+            offences.append(f"{name_of(path)} has no twin {twin.as_posix()}")
+    no_offences(offences)
+
+
+def test_naive_twins_import_nothing_of_the_planner_but_its_model() -> None:
+    offences = [
+        line
+        for path in python_files("tests/reference")
+        for line in imports_any(path, "planner")
+        if not re.search(r"imports planner\.model(\.|$)", line)
+    ]
+    no_offences(offences)
+
+
+@pytest.mark.parametrize(
+    ("importers", "forbidden"),
+    [
+        pytest.param("planner", ("actuator",), id="the planner does not know the actuator"),
+        pytest.param("actuator", ("planner",), id="the actuator does not know the planner"),
+        pytest.param("planner", ("kubernetes", "boto3", "sqlalchemy"), id="the planner knows no cluster or disk"),
+        pytest.param("protos", ("planner", "actuator", "clients"), id="the contract knows nobody"),
+    ],
+)
+def test_parts_that_must_not_know_each_other_do_not(importers: str, forbidden: tuple[str, ...]) -> None:
+    no_offences([line for path in python_files(importers) for line in imports_any(path, *forbidden)])
+
+
+@pytest.mark.parametrize("service", ["planner", "actuator"])
+def test_of_the_clients_the_services_import_the_transport_alone(service: str) -> None:
+    lines = [line for path in python_files(service) for line in imports_any(path, "clients")]
+    no_offences([line for line in lines if not re.search(r"imports clients\.transport(\.|$)", line)])
+
+
+def test_pure_packages_reach_for_no_clock_chance_or_environment() -> None:
+    pure = [path for path in python_files(*PURE) if not name_of(path).startswith(IMPURE_PARTS)]
+    banned = ("time", "random", "os", "logging", "socket", "threading", "subprocess", "secrets", "grpc", "structlog")
+    no_offences([line for path in pure for line in imports_any(path, *banned)])
+
+
+def test_no_waiver_excuses_complexity() -> None:
+    waiver = re.compile(r"#\s*noqa(?!:)|#\s*noqa:.*\b(C90|PLR09)|#\s*type:\s*ignore(?!\[)|#\s*mypy:")
+    offences = []
+    for path in python_files(*SOURCES):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            if waiver.search(line):
+                offences.append(f"{name_of(path)}:{number} {line.strip()}")
+    no_offences(offences)
+
+
+def test_nothing_names_a_path_or_registry_of_one_machine() -> None:
+    offences = []
+    for path in checked_in():
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+            if MACHINE_PATHS.search(line) or REGISTRIES.search(line):
+                offences.append(f"{name_of(path)}:{number} {line.strip()[:100]}")
+    no_offences(offences)
+
+
+def test_names_of_tests_are_sentences() -> None:
+    offences = [
+        f"{name_of(path)}:{function.lineno} {function.name}"
+        for path in python_files("tests")
+        if path.name.startswith("test_")
+        for function in functions(path)
+        if function.name.startswith("test_") and len(function.name.split("_")) < 4
+    ]
+    no_offences(offences)
+
+
+@pytest.mark.parametrize("root", SOURCES)
+def test_unit_tests_lie_where_the_code_they_test_lies(root: str) -> None:
+    folders = {path.parent.relative_to(ROOT / "tests/unit") for path in python_files(f"tests/unit/{root}")}
+    no_offences([f"tests/unit/{folder} mirrors nothing" for folder in sorted(folders) if not (ROOT / folder).is_dir()])

@@ -1,0 +1,1 @@
+"""Random Kubernetes clusters for the scheduler oracle; deterministic in the seed."""

@@ -114,7 +114,9 @@ def test_no_function_is_longer_than_its_limit() -> None:
     offences = []
     for path in python_files(*SOURCES, "tests"):
         for function in functions(path):
-            length = (function.end_lineno or 0) - function.lineno + 1
+            # A builder's signature is a list of all that can be given; only its body counts.
+            start = function.body[0].lineno if "builders" in path.parts else function.lineno
+            length = (function.end_lineno or 0) - start + 1
             limit = KERNEL_LINES if is_kernel(function) else FUNCTION_LINES
             if length > limit:
                 offences.append(f"{name_of(path)}:{function.lineno} {function.name}: {length} lines, limit {limit}")

@@ -1,0 +1,188 @@
+"""A synthetic cluster as Kubernetes objects, as `kubectl get -o json` would list them, with our NodeGroups.
+
+Pure, but for `write_list`, which writes a file. Order of the objects: namespaces, groups, nodes, controllers, budgets,
+pods. Times lie before `EPOCH`, so that answers do not depend on when the cluster was made.
+"""
+
+import gzip
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+import numpy as np
+
+from clients.cluster_generator import identity
+from clients.cluster_generator.controllers import budgets, controllers, pod_owner
+from clients.cluster_generator.layout import Cluster, group_name, node_name, zone_name
+from clients.cluster_generator.pod_templates import pod_labels, pod_spec
+from clients.cluster_generator.shape import PODS_PER_NODE, POOLS, RESERVED_CPU_MILLI, RESERVED_MEMORY_BYTES, Pool
+
+Object = dict[str, Any]
+EPOCH = "2026-01-01T00:00:00Z"
+"""The moment of every synthetic cluster."""
+CREATED = "2025-12-24T08:00:00Z"
+"""When everything in it was created."""
+
+
+def objects(cluster: Cluster) -> Iterator[Object]:
+    """Yield every object of the cluster; parts that pods share are `msgspec.Raw`, which `msgspec.json` can encode."""
+    yield from _namespaces(cluster)
+    yield from _node_groups(cluster)
+    yield from _nodes(cluster)
+    yield from controllers(cluster)
+    yield from budgets(cluster)
+    yield from _pods(cluster)
+
+
+def write_list(cluster: Cluster, path: Path) -> None:
+    """Write the cluster as one Kubernetes `List`; gzip when the name ends in .gz."""
+    if path.suffix == ".gz":
+        # Without name and time in its header, equal clusters are equal files.
+        with path.open("wb") as raw, gzip.GzipFile("", "wb", compresslevel=6, fileobj=raw, mtime=0) as packed:
+            _write(cluster, packed)
+    else:
+        with path.open("wb") as plain:
+            _write(cluster, plain)
+
+
+def _write(cluster: Cluster, out: BinaryIO | gzip.GzipFile) -> None:
+    """Write the `List`, one object a line."""
+    encoder = msgspec.json.Encoder()
+    separator = b'{"apiVersion":"v1","kind":"List","items":[\n'
+    for item in objects(cluster):
+        out.write(separator + encoder.encode(item))
+        separator = b",\n"
+    out.write(b"\n]}\n")
+
+
+def _metadata(name: str, namespace: str = "", **more: Any) -> Object:
+    """The metadata that every object has."""
+    spaced = {"namespace": namespace} if namespace else {}
+    return {"name": name, **spaced, "creationTimestamp": CREATED, **more}
+
+
+def _namespaces(cluster: Cluster) -> Iterator[Object]:
+    """One Namespace for each that a workload is in."""
+    for name in sorted({workload.namespace for workload in cluster.workloads}):
+        labels = {"kubernetes.io/metadata.name": name}
+        yield {"apiVersion": "v1", "kind": "Namespace", "metadata": _metadata(name, labels=labels)}
+
+
+def _node_labels(pool: Pool, zone: int, group: str) -> dict[str, str]:
+    """Labels of a machine but its host name."""
+    return {
+        "kubernetes.io/arch": "amd64",
+        "kubernetes.io/os": "linux",
+        "node.kubernetes.io/instance-type": pool.instance_type,
+        "node.trimtab.dev/group": group,
+        "node.trimtab.dev/pool": pool.name,
+        "topology.kubernetes.io/region": "region-1",
+        "topology.kubernetes.io/zone": f"region-1{zone_name(zone)}",
+    }
+
+
+def _taints(pool: Pool) -> list[Object]:
+    """Taints of a machine."""
+    return [{"key": pool.taint[0], "value": pool.taint[1], "effect": "NoSchedule"}] if pool.taint else []
+
+
+def _amounts(cpu_milli: int, memory_bytes: int) -> dict[str, str]:
+    """Amounts of resources as a kubelet writes them."""
+    return {"cpu": f"{cpu_milli}m", "memory": f"{memory_bytes // 1024}Ki", "pods": str(PODS_PER_NODE)}
+
+
+def _node_groups(cluster: Cluster) -> Iterator[Object]:
+    """One NodeGroup for each pool and zone that has nodes."""
+    pairs, sizes = np.unique(np.stack([cluster.nodes.pool, cluster.nodes.zone]), axis=1, return_counts=True)
+    for (pool_index, zone), size in zip(pairs.T.tolist(), sizes.tolist(), strict=True):
+        pool, group = POOLS[pool_index], group_name(pool_index, zone)
+        template: Object = {
+            "metadata": {"labels": _node_labels(pool, zone, group)},
+            "spec": {"taints": _taints(pool)},
+            "status": {
+                "capacity": _amounts(pool.cpu_milli, pool.memory_bytes),
+                "allocatable": _amounts(pool.cpu_milli - RESERVED_CPU_MILLI, pool.memory_bytes - RESERVED_MEMORY_BYTES),
+            },
+        }
+        yield {
+            "apiVersion": "trimtab.dev/v1",
+            "kind": "NodeGroup",
+            "metadata": {"name": group},
+            "spec": {
+                "minSize": 1,
+                "maxSize": 2 * size + 10,
+                "targetSize": size,
+                "nodeSelector": {"node.trimtab.dev/group": group},
+                "price": pool.price_per_hour,
+                "template": template,
+            },
+        }
+
+
+def _nodes(cluster: Cluster) -> Iterator[Object]:
+    """The nodes, all ready."""
+    for index in range(cluster.shape.nodes):
+        pool_index, zone = int(cluster.nodes.pool[index]), int(cluster.nodes.zone[index])
+        pool, name = POOLS[pool_index], node_name(cluster, index)
+        labels = {"kubernetes.io/hostname": name, **_node_labels(pool, zone, group_name(pool_index, zone))}
+        ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastTransitionTime": CREATED}
+        yield {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": _metadata(name, uid=identity.node_uid(index), labels=labels),
+            "spec": {"providerID": f"memory:///{name}", "taints": _taints(pool)},
+            "status": {
+                "capacity": _amounts(pool.cpu_milli, pool.memory_bytes),
+                "allocatable": _amounts(pool.cpu_milli - RESERVED_CPU_MILLI, pool.memory_bytes - RESERVED_MEMORY_BYTES),
+                "conditions": [ready],
+            },
+        }
+
+
+def _pods(cluster: Cluster) -> Iterator[Object]:
+    """The pods, each with its workload's spec, bound where the layout says."""
+    encode = msgspec.json.encode
+    names = [node_name(cluster, index) for index in range(cluster.shape.nodes)]
+    starts = np.searchsorted(cluster.workload, np.arange(len(cluster.workloads) + 1)).tolist()
+    for index, workload in enumerate(cluster.workloads):
+        labels = msgspec.Raw(encode(pod_labels(workload)))
+        owner = msgspec.Raw(encode(pod_owner(workload, index)))
+        spec = encode(pod_spec(workload, index))[1:-1]
+        annotated = {"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}}
+        annotations = annotated if workload.unmovable == "not-safe-to-evict" else {}
+        for pod in range(starts[index], starts[index + 1]):
+            ordinal, node = int(cluster.ordinal[pod]), int(cluster.node[pod])
+            bound = encode(identity.pinned(names[node]) if workload.kind == "DaemonSet" else {}) if node >= 0 else b"{}"
+            where = b'{"nodeName":' + encode(names[node]) + b"," if node >= 0 else b"{"
+            more = b"," + bound[1:-1] if len(bound) > 2 else b""
+            yield {
+                "apiVersion": "v1",
+                "kind": "Pod",
+                "metadata": {
+                    "name": identity.pod_name(workload, index, ordinal),
+                    "namespace": workload.namespace,
+                    "uid": identity.pod_uid(index, ordinal),
+                    "creationTimestamp": CREATED,
+                    "labels": labels,
+                    **annotations,
+                    "ownerReferences": owner,
+                },
+                "spec": msgspec.Raw(where + spec + more + b"}"),
+                "status": _RUNNING if node >= 0 else _PENDING,
+            }
+
+
+_RUNNING = msgspec.Raw(
+    msgspec.json.encode(
+        {"phase": "Running", "startTime": CREATED, "conditions": [{"type": "Ready", "status": "True"}]},
+    )
+)
+_PENDING = msgspec.Raw(
+    msgspec.json.encode(
+        {
+            "phase": "Pending",
+            "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],
+        }
+    )
+)

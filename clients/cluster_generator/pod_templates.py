@@ -1,0 +1,80 @@
+"""The spec that all pods of a synthetic workload share. Pure. Units as Kubernetes writes them."""
+
+from typing import Any
+
+from clients.cluster_generator.layout import zone_name
+from clients.cluster_generator.shape import MIB, POOLS
+from clients.cluster_generator.workloads import Workload
+
+Object = dict[str, Any]
+
+
+def pod_labels(workload: Workload) -> dict[str, str]:
+    """Return the labels, which are the selector of its controller, budget, spread and anti-affinity too."""
+    return {"app.kubernetes.io/name": workload.name, "app.kubernetes.io/part-of": workload.namespace}
+
+
+def pod_spec(workload: Workload, index: int) -> Object:
+    """Return the spec without `nodeName`."""
+    requests = {"cpu": f"{workload.cpu_milli}m", "memory": f"{workload.memory_bytes // MIB}Mi"}
+    container: Object = {"name": "main", "resources": {"requests": requests}}
+    spec: Object = {
+        "containers": [container],
+        "schedulerName": "default-scheduler",
+        "restartPolicy": "OnFailure" if workload.kind == "Job" else "Always",
+        "terminationGracePeriodSeconds": (5, 30, 30, 60)[index % 4],
+        "tolerations": _tolerations(workload),
+    }
+    if workload.kind == "DaemonSet" or workload.namespace == "kube-system":
+        spec["priority"] = 2_000_000_000
+    if workload.tainted:
+        spec["nodeSelector"] = {"node.trimtab.dev/pool": next(pool.name for pool in POOLS if pool.taint)}
+    if workload.unmovable == "local-storage":
+        spec["volumes"] = [{"name": "scratch", "emptyDir": {}}]
+        container["volumeMounts"] = [{"name": "scratch", "mountPath": "/scratch"}]
+    affinity = _affinity(workload)
+    if affinity:
+        spec["affinity"] = affinity
+    if workload.spread:
+        spec["topologySpreadConstraints"] = [
+            {
+                "maxSkew": 1,
+                "topologyKey": "topology.kubernetes.io/zone",
+                "whenUnsatisfiable": "DoNotSchedule",
+                "labelSelector": {"matchLabels": pod_labels(workload)},
+            }
+        ]
+    return spec
+
+
+def _tolerations(workload: Workload) -> list[Object]:
+    """DaemonSets tolerate everything; others what every pod gets from the API server, and their pool's taint."""
+    if workload.kind == "DaemonSet":
+        return [{"operator": "Exists"}]
+    usual: list[Object] = [
+        {"key": f"node.kubernetes.io/{state}", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300}
+        for state in ("not-ready", "unreachable")
+    ]
+    if not workload.tainted:
+        return usual
+    taints = [pool.taint for pool in POOLS if pool.taint]
+    return usual + [{"key": key, "operator": "Equal", "value": value, "effect": "NoSchedule"} for key, value in taints]
+
+
+def _affinity(workload: Workload) -> Object:
+    """Required node affinity to zones, required anti-affinity to itself."""
+    affinity: Object = {}
+    if workload.zones:
+        values = [f"region-1{zone_name(zone)}" for zone in workload.zones]
+        term = {"matchExpressions": [{"key": "topology.kubernetes.io/zone", "operator": "In", "values": values}]}
+        affinity["nodeAffinity"] = {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]},
+        }
+    if workload.anti_affinity:
+        selector = {"matchLabels": pod_labels(workload)}
+        affinity["podAntiAffinity"] = {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"labelSelector": selector, "topologyKey": "kubernetes.io/hostname"},
+            ]
+        }
+    return affinity

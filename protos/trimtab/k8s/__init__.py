@@ -1,0 +1,1 @@
+"""Kubernetes messages, as a subset that is compatible on the wire."""

@@ -1,1 +1,1 @@
-"""Trimtab actuator."""
+"""The actuator: carries deletions and growth out, remembers them, never decides what to remove or add."""

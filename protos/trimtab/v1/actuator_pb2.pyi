@@ -642,6 +642,10 @@ class DeletionState(_message.Message):
         """Given up and rolled back. Final."""
         CANCELLED: DeletionState._Code.ValueType  # 8
         """Cancelled and rolled back. Final."""
+        ROLLING_BACK: DeletionState._Code.ValueType  # 9
+        """Given up or cancelled; the taint is being taken back. FAILED or
+        CANCELLED follows.
+        """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -664,6 +668,10 @@ class DeletionState(_message.Message):
     """Given up and rolled back. Final."""
     CANCELLED: DeletionState.Code.ValueType  # 8
     """Cancelled and rolled back. Final."""
+    ROLLING_BACK: DeletionState.Code.ValueType  # 9
+    """Given up or cancelled; the taint is being taken back. FAILED or
+    CANCELLED follows.
+    """
 
     def __init__(
         self,

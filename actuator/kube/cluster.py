@@ -1,0 +1,117 @@
+"""What the actuator needs of a Kubernetes cluster.
+
+Decides the interface and its errors; the in-memory cluster and the client of a real one implement it. All methods may
+be called by several threads at a time, and may run twice: each is idempotent. Times are Unix milliseconds, durations seconds.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+# Source: Cluster Autoscaler, utils/taints: key, effect, and the value is the time in Unix seconds.
+HARD_TAINT_KEY = "ToBeDeletedByClusterAutoscaler"
+SOFT_TAINT_KEY = "DeletionCandidateOfClusterAutoscaler"
+NO_SCHEDULE = "NoSchedule"
+PREFER_NO_SCHEDULE = "PreferNoSchedule"
+
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+
+
+class Taint(NamedTuple):
+    """A node's taint."""
+
+    key: str
+    value: str
+    effect: str
+
+
+class NodeView(NamedTuple):
+    """A node, as far as the actuator looks at it."""
+
+    name: str
+    provider_id: str
+    taints: tuple[Taint, ...]
+    # Whether it has GPUs, for the metric that counts those apart.
+    gpu: bool
+
+    def taint(self, key: str) -> Taint | None:
+        """The taint with that key."""
+        return next((taint for taint in self.taints if taint.key == key), None)
+
+
+class PodView(NamedTuple):
+    """A pod, as far as the actuator looks at it."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    phase: str
+    priority: int
+    # Controlling owner; "" = none.
+    owner_kind: str
+    owner_name: str
+    owner_uid: str
+    mirror: bool
+    # `metadata.deletionTimestamp`; 0 = not terminating. With grace period, in the past from then on.
+    deletion_ms: int
+    # `spec.terminationGracePeriodSeconds`.
+    grace_s: int
+
+    @property
+    def key(self) -> str:
+        """ "namespace/name"."""
+        return f"{self.namespace}/{self.name}"
+
+
+class ClusterError(Exception):
+    """The cluster did not do what it was asked; asking again may help."""
+
+
+class NotFoundError(ClusterError):
+    """The object does not exist, or is another one of the same name."""
+
+
+class TooManyRequestsError(ClusterError):
+    """A PodDisruptionBudget, or the server's load, forbids it for now.
+
+    `retry_after_s` is the server's hint, None = it gave none.
+    """
+
+    def __init__(self, message: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class RefusedError(ClusterError):
+    """The cluster will not do it, however often it is asked (no permission, no valid request)."""
+
+
+class Cluster(Protocol):
+    """Kubernetes' API, reduced."""
+
+    def get_node(self, name: str) -> NodeView:
+        """One node. Raises `NotFoundError`."""
+
+    def list_nodes(self) -> Sequence[NodeView]:
+        """All nodes, sorted by name."""
+
+    def add_taint(self, node: str, taint: Taint) -> bool:
+        """Add a taint by patch, with the node's resource version as precondition. False = its key was there already.
+
+        Raises `NotFoundError`, `ClusterError`.
+        """
+
+    def remove_taint(self, node: str, key: str) -> bool:
+        """Take a taint away, likewise. False = it was not there. Raises `NotFoundError`, `ClusterError`."""
+
+    def list_pods(self, node: str) -> Sequence[PodView]:
+        """The pods bound to a node, sorted by namespace and name; none when the node does not exist."""
+
+    def evict(self, pod: PodView, grace_s: int | None) -> None:
+        """Ask for the eviction (policy/v1) of exactly this pod (by uid). `grace_s` None = the pod's own.
+
+        Raises `NotFoundError` when it is gone, `TooManyRequestsError` when not now, `ClusterError`.
+        """
+
+    def delete_node(self, name: str) -> None:
+        """Delete a node object whose instance is gone. No error when there is none."""

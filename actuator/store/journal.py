@@ -1,0 +1,96 @@
+"""Tracker and store together: an event is in the store before anybody learns of it.
+
+Decides the order (handle, write, then give the instructions out), when the log is compacted, and that the process
+stops acting when a write fails. Never acts itself. Not thread-safe; its engine is.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from actuator.store.records import History, Record, Store, StoreError
+from actuator.tracker.events import Event, decode, encode
+from actuator.tracker.instructions import Instruction
+from actuator.tracker.states import Retention
+from actuator.tracker.tracker import Tracker
+from actuator.tracker.transitions import ImpossibleEventError
+
+# A replay of 5,000 events takes a tenth of a second.
+COMPACT_AFTER = 5_000
+
+
+class Outcome(NamedTuple):
+    """What became of one event: its instructions, or why it cannot be."""
+
+    instructions: list[Instruction]
+    error: ImpossibleEventError | None = None
+
+
+class Journal:
+    """A tracker whose every event is durable."""
+
+    def __init__(self, store: Store, retention: Retention | None = None, compact_after: int = COMPACT_AFTER) -> None:
+        """Replay the store. Raises `StoreError` saying which event is broken."""
+        self._store = store
+        self._compact_after = compact_after
+        self.broken: StoreError | None = None
+        history = store.load()
+        self.tracker = _replay(history, retention)
+        self._last_seq = history.last_seq
+        self._snapshot_seq = history.snapshot_seq
+
+    def record(self, events: Sequence[Event], now_ms: int) -> list[Outcome]:
+        """Take events in, in order, in one write. Instructions may be carried out once this returns.
+
+        An event that cannot be is answered with its error, and the others go on. Raises `StoreError` when the write
+        fails: the memory is then ahead of the store, and the journal refuses all further work (restart to go on).
+        """
+        self._check()
+        outcomes, records = [], []
+        for event in events:
+            try:
+                outcomes.append(Outcome(self.tracker.handle(event, now_ms)))
+            except ImpossibleEventError as error:
+                outcomes.append(Outcome([], error))
+                continue
+            records.append(Record(now_ms, encode(event)))
+        if records:
+            self._write(records)
+        return outcomes
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._store.close()
+
+    def _check(self) -> None:
+        if self.broken is not None:
+            raise self.broken
+
+    def _write(self, records: Sequence[Record]) -> None:
+        try:
+            self._store.append(self._last_seq + 1, records)
+            self._last_seq += len(records)
+            if self._last_seq - self._snapshot_seq >= self._compact_after:
+                self._store.compact(self._last_seq, self.tracker.dump())
+                self._snapshot_seq = self._last_seq
+        except StoreError as error:
+            self.broken = error
+            raise
+
+
+def _replay(history: History, retention: Retention | None) -> Tracker:
+    """The tracker that the history leads to."""
+    try:
+        tracker = Tracker.load(history.snapshot, retention) if history.snapshot else Tracker(retention)
+    except msgspec.DecodeError as error:
+        raise StoreError(f"the snapshot after event {history.snapshot_seq} is damaged: {error}") from error
+    for seq, record in enumerate(history.records, start=history.snapshot_seq + 1):
+        try:
+            tracker.handle(decode(record.payload), record.time_ms)
+        except (msgspec.DecodeError, ImpossibleEventError) as error:
+            raise StoreError(
+                f"event {seq} of the store is damaged ({error}); restore the database from a copy, or move it away and"
+                " look at every tainted node by hand"
+            ) from error
+    return tracker

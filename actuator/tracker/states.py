@@ -1,0 +1,155 @@
+"""States of a deletion, and what the tracker remembers.
+
+Decides the shape of the memory, nothing else. Times are Unix milliseconds (`*_ms`), durations seconds (`*_s`).
+The numbers of `State` are those of `DeletionState.Code` in `protos/trimtab/v1/actuator.proto`.
+"""
+
+from enum import IntEnum
+
+import msgspec
+from trimtab.v1 import reason_pb2
+
+Reason = reason_pb2.DeletionReason.Code
+NO_REASON: int = Reason.UNSPECIFIED
+
+
+class State(IntEnum):
+    """Where a deletion stands."""
+
+    PLANNED = 1
+    TAINTED = 2
+    DRAINING = 3
+    DRAINED = 4
+    DELETING = 5
+    DELETED = 6
+    FAILED = 7
+    CANCELLED = 8
+    ROLLING_BACK = 9
+
+
+FINAL_STATES = frozenset({State.DELETED, State.FAILED, State.CANCELLED})
+
+
+class PodRef(msgspec.Struct, frozen=True):
+    """A pod and its controlling owner ("" = none), as the planner needs them after the pod is gone."""
+
+    namespace: str
+    name: str
+    uid: str
+    owner_kind: str = ""
+    owner_name: str = ""
+    owner_uid: str = ""
+
+    @property
+    def key(self) -> str:
+        """ "namespace/name"."""
+        return f"{self.namespace}/{self.name}"
+
+
+class Deletion(msgspec.Struct):
+    """The deletion of one node. Changed by the tracker alone."""
+
+    node: str
+    node_group: str
+    drain: bool
+    request_id: str
+    start_ms: int
+    state_ms: int
+    drain_timeout_s: float
+    state: State = State.PLANNED
+    # Where ROLLING_BACK leads: FAILED or CANCELLED.
+    ending: State | None = None
+    # `DeletionReason.Code` of the failure, and more for people.
+    reason: int = NO_REASON
+    detail: str = ""
+    # Uids the plan allowed for; None = the plan said nothing.
+    planned_uids: tuple[str, ...] | None = None
+    # When the drain must be over; 0 = it has not begun.
+    drain_deadline_ms: int = 0
+    # Pods to go, by uid, written down before the first of them is evicted.
+    pods: dict[str, PodRef] = {}
+    # Uids of those whose eviction was granted.
+    evicted: set[str] = set()
+    pods_count: int = 0
+    gone_count: int = 0
+    # Pods that would not go, as "namespace/name".
+    pods_left: tuple[str, ...] = ()
+    # Whether the cloud's target size already counts the node out.
+    target_reduced: bool = False
+
+
+class TrackedEviction(msgspec.Struct, frozen=True):
+    """A pod whose eviction was granted lately."""
+
+    pod: PodRef
+    node: str
+    time_ms: int
+
+
+class NodeAnswer(msgspec.Struct, frozen=True):
+    """What one node of a `StartDeletion` was answered."""
+
+    node: str
+    accepted: bool
+    reason: int = NO_REASON
+    detail: str = ""
+
+
+class RequestRecord(msgspec.Struct):
+    """A `StartDeletion` that was carried out: the same request gets the same answer."""
+
+    request_id: str
+    # Digest of the request's content.
+    digest: str
+    time_ms: int
+    answers: tuple[NodeAnswer, ...]
+    # Whether the taints are written, or the set has failed: the answer is final.
+    settled: bool = False
+
+
+class Growth(msgspec.Struct, frozen=True):
+    """Growth of one node group by `delta` nodes."""
+
+    node_group: str
+    delta: int
+
+
+class GrowthAnswer(msgspec.Struct, frozen=True):
+    """What became of one growth."""
+
+    node_group: str
+    accepted: bool
+    detail: str = ""
+
+
+class GrowthRecord(msgspec.Struct):
+    """A `ScaleUp` that was carried out, or is to be once more after a crash (`answers` is None)."""
+
+    request_id: str
+    digest: str
+    time_ms: int
+    growths: tuple[Growth, ...]
+    answers: tuple[GrowthAnswer, ...] | None = None
+
+
+class Memory(msgspec.Struct):
+    """All that the tracker remembers."""
+
+    revision: int = 0
+    # In progress, by node.
+    deletions: dict[str, Deletion] = {}
+    # Ended lately, in order of their end.
+    finished: list[Deletion] = []
+    # By pod uid, in order of time.
+    evictions: dict[str, TrackedEviction] = {}
+    requests: dict[str, RequestRecord] = {}
+    growths: dict[str, GrowthRecord] = {}
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """How long the tracker remembers what is over."""
+
+    # Finished deletions and the answers of requests. One hour: longer than any caller retries.
+    finished_s: float = 3600.0
+    # Evictions. Five minutes: owners create pods again within seconds; the planner counts those itself.
+    evictions_s: float = 300.0

@@ -1,0 +1,317 @@
+"""The tracker: `handle(event, now_ms)` changes the memory and says what to do next.
+
+Decides how a deletion goes on. Never reads a clock, never acts, never logs: `now_ms` (Unix milliseconds) comes with
+each event, and replaying the same events gives the same memory, byte for byte.
+Order of instructions: as in the event, then by node.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from actuator.tracker import events as e
+from actuator.tracker import instructions as i
+from actuator.tracker.states import (
+    FINAL_STATES,
+    NO_REASON,
+    Deletion,
+    GrowthRecord,
+    Memory,
+    NodeAnswer,
+    Reason,
+    RequestRecord,
+    Retention,
+    State,
+    TrackedEviction,
+)
+from actuator.tracker.transitions import ImpossibleEventError, next_state
+
+_memory_decoder: msgspec.json.Decoder[Memory] = msgspec.json.Decoder(Memory)
+
+
+class Tracker:
+    """All deletions, recent evictions and answered requests. Not thread-safe; its engine is."""
+
+    def __init__(self, retention: Retention | None = None, memory: Memory | None = None) -> None:
+        self.retention = retention or Retention()
+        self.memory = memory or Memory()
+        self._handlers: dict[type[e.Event], Callable[[Any, int], list[i.Instruction]]] = {
+            e.SetAccepted: self._set_accepted,
+            e.SetTainted: self._set_tainted,
+            e.SetFailed: self._set_failed,
+            e.GrowthRequested: self._growth_requested,
+            e.GrowthAnswered: self._growth_answered,
+        }
+
+    def handle(self, event: e.Event, now_ms: int) -> list[i.Instruction]:
+        """Take one event in. Raises `ImpossibleEventError` and leaves the memory alone when it cannot be."""
+        handler = self._handlers.get(type(event))
+        if handler is not None:
+            instructions = handler(event, now_ms)
+        else:
+            assert isinstance(event, e.NodeEvent)
+            instructions = self._node_event(event, now_ms)
+        self.memory.revision += 1
+        self._forget(now_ms)
+        return instructions
+
+    def resume(self) -> list[i.Instruction]:
+        """After a restart: what is to be done for everything in progress, sorted by node."""
+        found: list[i.Instruction] = []
+        for record in self.memory.requests.values():
+            if not record.settled:
+                found.append(i.WriteTaints(record.request_id, self.planned_nodes(record.request_id)))
+        for _, deletion in sorted(self.memory.deletions.items()):
+            if deletion.state is not State.PLANNED:
+                found.append(_instruction(deletion))
+        for growth in self.memory.growths.values():
+            if growth.answers is None:
+                found.append(i.Grow(growth.request_id, growth.growths))
+        return found
+
+    def planned_nodes(self, request_id: str) -> tuple[str, ...]:
+        """Nodes of a request that wait for the taint, sorted."""
+        return tuple(
+            sorted(
+                deletion.node
+                for deletion in self.memory.deletions.values()
+                if deletion.request_id == request_id and deletion.state is State.PLANNED
+            )
+        )
+
+    def cancellable(self, node: str) -> bool:
+        """Whether a deletion is in progress that can still be cancelled."""
+        deletion = self.memory.deletions.get(node)
+        return deletion is not None and deletion.state in (State.TAINTED, State.DRAINING, State.DRAINED)
+
+    def dump(self) -> bytes:
+        """The whole memory as JSON; `load` reads it."""
+        return msgspec.json.encode(self.memory, order="deterministic")
+
+    @classmethod
+    def load(cls, dump: bytes, retention: Retention | None = None) -> "Tracker":
+        """A tracker with the memory of `dump`. Raises `msgspec.DecodeError` when it is broken."""
+        return cls(retention, _memory_decoder.decode(dump))
+
+    def check_invariants(self) -> None:
+        """Raise AssertionError if the memory contradicts itself."""
+        memory = self.memory
+        for node, deletion in memory.deletions.items():
+            assert deletion.node == node
+            assert deletion.state not in FINAL_STATES, f"{node}: {deletion.state.name} but in progress"
+            assert deletion.request_id in memory.requests, f"{node}: request {deletion.request_id} is unknown"
+            settled = memory.requests[deletion.request_id].settled
+            assert settled == (deletion.state is not State.PLANNED), f"{node}: its set is torn"
+        for deletion in memory.finished:
+            assert deletion.state in FINAL_STATES, f"{deletion.node}: {deletion.state.name} but finished"
+        for deletion in (*memory.deletions.values(), *memory.finished):
+            _check_deletion(deletion)
+        for record in memory.requests.values():
+            assert record.settled or self.planned_nodes(record.request_id), f"{record.request_id}: waits for nothing"
+
+    def _set_accepted(self, event: e.SetAccepted, now_ms: int) -> list[i.Instruction]:
+        memory = self.memory
+        if any(deletion.request_id == event.request_id for deletion in memory.deletions.values()):
+            raise ImpossibleEventError(f"request {event.request_id} was accepted twice")
+        busy = [planned.node for planned in event.nodes if planned.node in memory.deletions]
+        if busy:
+            raise ImpossibleEventError(f"{', '.join(busy)}: accepted although in progress")
+        memory.requests.pop(event.request_id, None)
+        memory.requests[event.request_id] = RequestRecord(
+            event.request_id, event.digest, now_ms, event.answers, settled=not event.nodes
+        )
+        for planned in event.nodes:
+            memory.deletions[planned.node] = Deletion(
+                node=planned.node,
+                node_group=planned.node_group,
+                drain=planned.drain,
+                request_id=event.request_id,
+                start_ms=now_ms,
+                state_ms=now_ms,
+                drain_timeout_s=event.drain_timeout_s,
+                planned_uids=planned.planned_uids,
+            )
+        if not event.nodes:
+            return []
+        return [i.WriteTaints(event.request_id, self.planned_nodes(event.request_id))]
+
+    def _settle(self, event: e.SetTainted | e.SetFailed) -> tuple[RequestRecord, tuple[str, ...]]:
+        """The request an event settles, and its nodes. Empty when it was settled before (a step ran twice)."""
+        record = self.memory.requests.get(event.request_id)
+        if record is None:
+            raise ImpossibleEventError(f"request {event.request_id} is unknown")
+        nodes = self.planned_nodes(event.request_id)
+        record.settled = True
+        return record, nodes
+
+    def _set_tainted(self, event: e.SetTainted, now_ms: int) -> list[i.Instruction]:
+        _, nodes = self._settle(event)
+        deletions = [self.memory.deletions[node] for node in nodes]
+        for deletion in deletions:
+            self._move(deletion, next_state(deletion.state, event), now_ms)
+        # Empty nodes first: they wait for nobody.
+        return [_instruction(deletion) for deletion in sorted(deletions, key=lambda d: (d.drain, d.node))]
+
+    def _set_failed(self, event: e.SetFailed, now_ms: int) -> list[i.Instruction]:
+        record, nodes = self._settle(event)
+        answers = {answer.node: answer for answer in record.answers}
+        found: list[i.Instruction] = []
+        for node in nodes:
+            deletion = self.memory.deletions[node]
+            culprit = node == event.node
+            deletion.reason = Reason.FAILED_TO_MARK_TO_BE_DELETED if culprit else Reason.SET_ROLLED_BACK
+            deletion.detail = event.detail if culprit else f"{event.node} could not be tainted"
+            deletion.ending = State.FAILED
+            answers[node] = NodeAnswer(node, False, deletion.reason, deletion.detail)
+            self._move(deletion, next_state(deletion.state, event), now_ms)
+            found.append(_instruction(deletion))
+        record.answers = tuple(answers[answer.node] for answer in record.answers)
+        return found
+
+    def _node_event(self, event: e.NodeEvent, now_ms: int) -> list[i.Instruction]:
+        deletion = self.memory.deletions.get(event.node)
+        if deletion is None:
+            if isinstance(event, e.PodsEvicted | e.CancelRequested):
+                self._record_evictions(event, now_ms)
+                return []
+            raise ImpossibleEventError(f"{type(event).__name__}: {event.node} is not being deleted")
+        target = next_state(deletion.state, event)
+        self._record_evictions(event, now_ms)
+        if target is None:
+            if isinstance(event, e.PodsEvicted):
+                _apply(deletion, event, now_ms)
+            return []
+        if isinstance(event, e.RolledBack):
+            target = deletion.ending or State.FAILED
+        _apply(deletion, event, now_ms)
+        if target is deletion.state:
+            return []
+        self._move(deletion, target, now_ms)
+        # The worker that reports the start of a drain goes on with it by itself.
+        if target in FINAL_STATES or target is State.DRAINING:
+            return []
+        return [_instruction(deletion)]
+
+    def _move(self, deletion: Deletion, target: State | None, now_ms: int) -> None:
+        assert target is not None
+        deletion.state = target
+        deletion.state_ms = now_ms
+        if target in FINAL_STATES:
+            del self.memory.deletions[deletion.node]
+            # What was needed to go on is not needed to tell how it ended.
+            deletion.planned_uids, deletion.pods, deletion.evicted = None, {}, set()
+            self.memory.finished.append(deletion)
+
+    def _record_evictions(self, event: e.Event, now_ms: int) -> None:
+        if isinstance(event, e.PodsEvicted):
+            for pod in event.pods:
+                self.memory.evictions.setdefault(pod.uid, TrackedEviction(pod, event.node, now_ms))
+
+    def _growth_requested(self, event: e.GrowthRequested, now_ms: int) -> list[i.Instruction]:
+        known = self.memory.growths.pop(event.request_id, None)
+        if known is not None and known.answers is None:
+            self.memory.growths[event.request_id] = known
+            raise ImpossibleEventError(f"growth {event.request_id} was requested twice")
+        record = GrowthRecord(event.request_id, event.digest, now_ms, event.growths)
+        self.memory.growths[event.request_id] = record
+        return [i.Grow(event.request_id, event.growths)]
+
+    def _growth_answered(self, event: e.GrowthAnswered, _now_ms: int) -> list[i.Instruction]:
+        record = self.memory.growths.get(event.request_id)
+        if record is None:
+            raise ImpossibleEventError(f"growth {event.request_id} is unknown")
+        record.answers = record.answers or event.answers
+        return []
+
+    def _forget(self, now_ms: int) -> None:
+        """Drop what is over for longer than the retention says."""
+        memory = self.memory
+        finished_before = now_ms - int(self.retention.finished_s * 1000)
+        evicted_before = now_ms - int(self.retention.evictions_s * 1000)
+        while memory.finished and memory.finished[0].state_ms < finished_before:
+            memory.finished.pop(0)
+        while memory.evictions:
+            uid, oldest = next(iter(memory.evictions.items()))
+            if oldest.time_ms >= evicted_before:
+                break
+            del memory.evictions[uid]
+        for request_id in _old(memory.requests, finished_before):
+            if not any(d.request_id == request_id for d in memory.deletions.values()):
+                del memory.requests[request_id]
+        for request_id in _old(memory.growths, finished_before):
+            if memory.growths[request_id].answers is not None:
+                del memory.growths[request_id]
+
+
+def _old(records: dict[str, Any], before_ms: int) -> list[str]:
+    """Ids of records made before `before_ms`. Records are in order of time, so the search stops early."""
+    found = []
+    for request_id, record in records.items():
+        if record.time_ms >= before_ms:
+            break
+        found.append(request_id)
+    return found
+
+
+def _apply(deletion: Deletion, event: e.NodeEvent, now_ms: int) -> None:
+    """Write the event's content into the deletion."""
+    match event:
+        case e.DrainStarted(pods=pods):
+            deletion.pods = {**deletion.pods, **{pod.uid: pod for pod in pods}}
+            deletion.pods_count = len(deletion.pods)
+            deletion.drain_deadline_ms = deletion.drain_deadline_ms or now_ms + int(deletion.drain_timeout_s * 1000)
+        case e.PodsEvicted(pods=pods):
+            deletion.evicted = deletion.evicted | {pod.uid for pod in pods}
+        case e.DrainProgressed(gone_count=count):
+            deletion.gone_count = max(deletion.gone_count, min(count, deletion.pods_count))
+        case e.Drained():
+            deletion.gone_count = deletion.pods_count
+        case e.DeleteAccepted():
+            deletion.target_reduced = True
+        case e.DeletionFailed(reason=reason, detail=detail, pods_left=pods_left):
+            deletion.ending = State.FAILED
+            deletion.reason, deletion.detail, deletion.pods_left = reason, detail, pods_left
+        case e.NodeGone():
+            deletion.reason, deletion.detail = Reason.NODE_GONE, "the node vanished before the cloud was asked"
+        case e.CancelRequested(detail=detail):
+            deletion.ending = State.CANCELLED
+            deletion.reason, deletion.detail = Reason.CANCELLED, detail
+        case _:
+            pass
+
+
+def _instruction(deletion: Deletion) -> i.Instruction:
+    """What a deletion's state asks for."""
+    match deletion.state:
+        case State.TAINTED if not deletion.drain:
+            return i.CheckEmpty(deletion.node)
+        case State.TAINTED | State.DRAINING:
+            return i.Drain(
+                node=deletion.node,
+                timeout_s=deletion.drain_timeout_s,
+                deadline_ms=deletion.drain_deadline_ms,
+                planned_uids=deletion.planned_uids,
+                pods=tuple(deletion.pods[uid] for uid in sorted(deletion.pods)),
+                evicted=frozenset(deletion.evicted),
+            )
+        case State.DRAINED:
+            return i.BeginDelete(deletion.node)
+        case State.DELETING:
+            return i.DeleteInstance(deletion.node, deletion.node_group)
+        case State.ROLLING_BACK:
+            return i.RollBack(deletion.node)
+        case _:
+            raise AssertionError(f"{deletion.node}: nothing to do in state {deletion.state.name}")
+
+
+def _check_deletion(deletion: Deletion) -> None:
+    """Raise AssertionError if one deletion contradicts itself."""
+    node, state = deletion.node, deletion.state
+    given_up = state in (State.ROLLING_BACK, State.FAILED, State.CANCELLED)
+    assert given_up == (deletion.reason != NO_REASON), f"{node}: {state.name} with reason {deletion.reason}"
+    assert 0 <= deletion.gone_count <= deletion.pods_count, f"{node}: {deletion.gone_count} pods gone"
+    assert deletion.drain or not deletion.pods_count, f"{node}: pods without drain"
+    assert (state is not State.DRAINING) or deletion.drain_deadline_ms > 0, f"{node}: drains without deadline"
+    if state is State.ROLLING_BACK:
+        assert deletion.ending in (State.FAILED, State.CANCELLED), f"{node}: rolls back to nothing"

@@ -483,6 +483,7 @@ class VolumeSource(_message.Message):
     ISCSI_FIELD_NUMBER: _builtins.int
     PERSISTENT_VOLUME_CLAIM_FIELD_NUMBER: _builtins.int
     RBD_FIELD_NUMBER: _builtins.int
+    CINDER_FIELD_NUMBER: _builtins.int
     AZURE_DISK_FIELD_NUMBER: _builtins.int
     CSI_FIELD_NUMBER: _builtins.int
     EPHEMERAL_FIELD_NUMBER: _builtins.int
@@ -515,6 +516,10 @@ class VolumeSource(_message.Message):
         """A Ceph block device."""
 
     @_builtins.property
+    def cinder(self) -> Global___CinderVolumeSource:
+        """An OpenStack disk."""
+
+    @_builtins.property
     def azure_disk(self) -> Global___AzureDiskVolumeSource:
         """An Azure disk."""
 
@@ -536,13 +541,14 @@ class VolumeSource(_message.Message):
         iscsi: Global___ISCSIVolumeSource | None = ...,
         persistent_volume_claim: Global___PersistentVolumeClaimVolumeSource | None = ...,
         rbd: Global___RBDVolumeSource | None = ...,
+        cinder: Global___CinderVolumeSource | None = ...,
         azure_disk: Global___AzureDiskVolumeSource | None = ...,
         csi: Global___CSIVolumeSource | None = ...,
         ephemeral: Global___EphemeralVolumeSource | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["aws_elastic_block_store", b"aws_elastic_block_store", "azure_disk", b"azure_disk", "csi", b"csi", "empty_dir", b"empty_dir", "ephemeral", b"ephemeral", "gce_persistent_disk", b"gce_persistent_disk", "host_path", b"host_path", "iscsi", b"iscsi", "persistent_volume_claim", b"persistent_volume_claim", "rbd", b"rbd"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["aws_elastic_block_store", b"aws_elastic_block_store", "azure_disk", b"azure_disk", "cinder", b"cinder", "csi", b"csi", "empty_dir", b"empty_dir", "ephemeral", b"ephemeral", "gce_persistent_disk", b"gce_persistent_disk", "host_path", b"host_path", "iscsi", b"iscsi", "persistent_volume_claim", b"persistent_volume_claim", "rbd", b"rbd"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aws_elastic_block_store", b"aws_elastic_block_store", "azure_disk", b"azure_disk", "csi", b"csi", "empty_dir", b"empty_dir", "ephemeral", b"ephemeral", "gce_persistent_disk", b"gce_persistent_disk", "host_path", b"host_path", "iscsi", b"iscsi", "persistent_volume_claim", b"persistent_volume_claim", "rbd", b"rbd"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aws_elastic_block_store", b"aws_elastic_block_store", "azure_disk", b"azure_disk", "cinder", b"cinder", "csi", b"csi", "empty_dir", b"empty_dir", "ephemeral", b"ephemeral", "gce_persistent_disk", b"gce_persistent_disk", "host_path", b"host_path", "iscsi", b"iscsi", "persistent_volume_claim", b"persistent_volume_claim", "rbd", b"rbd"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -747,6 +753,28 @@ class RBDVolumeSource(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RBDVolumeSource: _TypeAlias = RBDVolumeSource  # noqa: Y015
+
+@_typing.final
+class CinderVolumeSource(_message.Message):
+    """An OpenStack disk."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VOLUME_ID_FIELD_NUMBER: _builtins.int
+    volume_id: _builtins.str
+    """Id of the volume."""
+    def __init__(
+        self,
+        *,
+        volume_id: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["volume_id", b"volume_id"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CinderVolumeSource: _TypeAlias = CinderVolumeSource  # noqa: Y015
 
 @_typing.final
 class AzureDiskVolumeSource(_message.Message):
@@ -1537,13 +1565,24 @@ class PersistentVolumeSpec(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    CAPACITY_FIELD_NUMBER: _builtins.int
     PERSISTENT_VOLUME_SOURCE_FIELD_NUMBER: _builtins.int
     ACCESS_MODES_FIELD_NUMBER: _builtins.int
     CLAIM_REF_FIELD_NUMBER: _builtins.int
     STORAGE_CLASS_NAME_FIELD_NUMBER: _builtins.int
+    VOLUME_MODE_FIELD_NUMBER: _builtins.int
     NODE_AFFINITY_FIELD_NUMBER: _builtins.int
+    VOLUME_ATTRIBUTES_CLASS_NAME_FIELD_NUMBER: _builtins.int
     storage_class_name: _builtins.str
     """Storage class."""
+    volume_mode: _builtins.str
+    """"Filesystem" or "Block"."""
+    volume_attributes_class_name: _builtins.str
+    """Class of attributes that can change."""
+    @_builtins.property
+    def capacity(self) -> _containers.RepeatedCompositeFieldContainer[_meta_pb2.QuantityEntry]:
+        """How much it holds."""
+
     @_builtins.property
     def persistent_volume_source(self) -> Global___PersistentVolumeSource:
         """What holds the data; its fields stand beside the others in JSON."""
@@ -1563,17 +1602,27 @@ class PersistentVolumeSpec(_message.Message):
     def __init__(
         self,
         *,
+        capacity: _abc.Iterable[_meta_pb2.QuantityEntry] | None = ...,
         persistent_volume_source: Global___PersistentVolumeSource | None = ...,
         access_modes: _abc.Iterable[_builtins.str] | None = ...,
         claim_ref: Global___ObjectReference | None = ...,
         storage_class_name: _builtins.str = ...,
+        volume_mode: _builtins.str | None = ...,
         node_affinity: Global___VolumeNodeAffinity | None = ...,
+        volume_attributes_class_name: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["claim_ref", b"claim_ref", "node_affinity", b"node_affinity", "persistent_volume_source", b"persistent_volume_source"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_volume_attributes_class_name", b"_volume_attributes_class_name", "_volume_mode", b"_volume_mode", "claim_ref", b"claim_ref", "node_affinity", b"node_affinity", "persistent_volume_source", b"persistent_volume_source", "volume_attributes_class_name", b"volume_attributes_class_name", "volume_mode", b"volume_mode"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access_modes", b"access_modes", "claim_ref", b"claim_ref", "node_affinity", b"node_affinity", "persistent_volume_source", b"persistent_volume_source", "storage_class_name", b"storage_class_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_volume_attributes_class_name", b"_volume_attributes_class_name", "_volume_mode", b"_volume_mode", "access_modes", b"access_modes", "capacity", b"capacity", "claim_ref", b"claim_ref", "node_affinity", b"node_affinity", "persistent_volume_source", b"persistent_volume_source", "storage_class_name", b"storage_class_name", "volume_attributes_class_name", b"volume_attributes_class_name", "volume_mode", b"volume_mode"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__volume_attributes_class_name: _TypeAlias = _typing.Literal["volume_attributes_class_name"]  # noqa: Y015
+    _WhichOneofArgType__volume_attributes_class_name: _TypeAlias = _typing.Literal["_volume_attributes_class_name", b"_volume_attributes_class_name"]  # noqa: Y015
+    _WhichOneofReturnType__volume_mode: _TypeAlias = _typing.Literal["volume_mode"]  # noqa: Y015
+    _WhichOneofArgType__volume_mode: _TypeAlias = _typing.Literal["_volume_mode", b"_volume_mode"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__volume_attributes_class_name) -> _WhichOneofReturnType__volume_attributes_class_name | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__volume_mode) -> _WhichOneofReturnType__volume_mode | None: ...
 
 Global___PersistentVolumeSpec: _TypeAlias = PersistentVolumeSpec  # noqa: Y015
 
@@ -1585,6 +1634,7 @@ class PersistentVolumeSource(_message.Message):
 
     GCE_PERSISTENT_DISK_FIELD_NUMBER: _builtins.int
     AWS_ELASTIC_BLOCK_STORE_FIELD_NUMBER: _builtins.int
+    CINDER_FIELD_NUMBER: _builtins.int
     AZURE_DISK_FIELD_NUMBER: _builtins.int
     CSI_FIELD_NUMBER: _builtins.int
     @_builtins.property
@@ -1594,6 +1644,10 @@ class PersistentVolumeSource(_message.Message):
     @_builtins.property
     def aws_elastic_block_store(self) -> Global___AWSElasticBlockStoreVolumeSource:
         """An EBS volume."""
+
+    @_builtins.property
+    def cinder(self) -> Global___CinderVolumeSource:
+        """An OpenStack disk."""
 
     @_builtins.property
     def azure_disk(self) -> Global___AzureDiskVolumeSource:
@@ -1608,12 +1662,13 @@ class PersistentVolumeSource(_message.Message):
         *,
         gce_persistent_disk: Global___GCEPersistentDiskVolumeSource | None = ...,
         aws_elastic_block_store: Global___AWSElasticBlockStoreVolumeSource | None = ...,
+        cinder: Global___CinderVolumeSource | None = ...,
         azure_disk: Global___AzureDiskVolumeSource | None = ...,
         csi: Global___CSIPersistentVolumeSource | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["aws_elastic_block_store", b"aws_elastic_block_store", "azure_disk", b"azure_disk", "csi", b"csi", "gce_persistent_disk", b"gce_persistent_disk"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["aws_elastic_block_store", b"aws_elastic_block_store", "azure_disk", b"azure_disk", "cinder", b"cinder", "csi", b"csi", "gce_persistent_disk", b"gce_persistent_disk"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aws_elastic_block_store", b"aws_elastic_block_store", "azure_disk", b"azure_disk", "csi", b"csi", "gce_persistent_disk", b"gce_persistent_disk"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aws_elastic_block_store", b"aws_elastic_block_store", "azure_disk", b"azure_disk", "cinder", b"cinder", "csi", b"csi", "gce_persistent_disk", b"gce_persistent_disk"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1768,30 +1823,59 @@ class PersistentVolumeClaimSpec(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     ACCESS_MODES_FIELD_NUMBER: _builtins.int
+    RESOURCES_FIELD_NUMBER: _builtins.int
     VOLUME_NAME_FIELD_NUMBER: _builtins.int
+    SELECTOR_FIELD_NUMBER: _builtins.int
     STORAGE_CLASS_NAME_FIELD_NUMBER: _builtins.int
+    VOLUME_MODE_FIELD_NUMBER: _builtins.int
+    VOLUME_ATTRIBUTES_CLASS_NAME_FIELD_NUMBER: _builtins.int
     volume_name: _builtins.str
     """Volume it is bound to."""
     storage_class_name: _builtins.str
     """Storage class; absent = the default one."""
+    volume_mode: _builtins.str
+    """"Filesystem" or "Block"."""
+    volume_attributes_class_name: _builtins.str
+    """Class of attributes that can change."""
     @_builtins.property
     def access_modes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Ways it will be mounted."""
+
+    @_builtins.property
+    def resources(self) -> Global___ResourceRequirements:
+        """How much it asks for."""
+
+    @_builtins.property
+    def selector(self) -> _meta_pb2.LabelSelector:
+        """Volumes it may be bound to."""
 
     def __init__(
         self,
         *,
         access_modes: _abc.Iterable[_builtins.str] | None = ...,
+        resources: Global___ResourceRequirements | None = ...,
         volume_name: _builtins.str = ...,
+        selector: _meta_pb2.LabelSelector | None = ...,
         storage_class_name: _builtins.str | None = ...,
+        volume_mode: _builtins.str | None = ...,
+        volume_attributes_class_name: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_storage_class_name", b"_storage_class_name", "storage_class_name", b"storage_class_name"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_storage_class_name", b"_storage_class_name", "_volume_attributes_class_name", b"_volume_attributes_class_name", "_volume_mode", b"_volume_mode", "resources", b"resources", "selector", b"selector", "storage_class_name", b"storage_class_name", "volume_attributes_class_name", b"volume_attributes_class_name", "volume_mode", b"volume_mode"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_storage_class_name", b"_storage_class_name", "access_modes", b"access_modes", "storage_class_name", b"storage_class_name", "volume_name", b"volume_name"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_storage_class_name", b"_storage_class_name", "_volume_attributes_class_name", b"_volume_attributes_class_name", "_volume_mode", b"_volume_mode", "access_modes", b"access_modes", "resources", b"resources", "selector", b"selector", "storage_class_name", b"storage_class_name", "volume_attributes_class_name", b"volume_attributes_class_name", "volume_mode", b"volume_mode", "volume_name", b"volume_name"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__storage_class_name: _TypeAlias = _typing.Literal["storage_class_name"]  # noqa: Y015
     _WhichOneofArgType__storage_class_name: _TypeAlias = _typing.Literal["_storage_class_name", b"_storage_class_name"]  # noqa: Y015
+    _WhichOneofReturnType__volume_attributes_class_name: _TypeAlias = _typing.Literal["volume_attributes_class_name"]  # noqa: Y015
+    _WhichOneofArgType__volume_attributes_class_name: _TypeAlias = _typing.Literal["_volume_attributes_class_name", b"_volume_attributes_class_name"]  # noqa: Y015
+    _WhichOneofReturnType__volume_mode: _TypeAlias = _typing.Literal["volume_mode"]  # noqa: Y015
+    _WhichOneofArgType__volume_mode: _TypeAlias = _typing.Literal["_volume_mode", b"_volume_mode"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__storage_class_name) -> _WhichOneofReturnType__storage_class_name | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__volume_attributes_class_name) -> _WhichOneofReturnType__volume_attributes_class_name | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__volume_mode) -> _WhichOneofReturnType__volume_mode | None: ...
 
 Global___PersistentVolumeClaimSpec: _TypeAlias = PersistentVolumeClaimSpec  # noqa: Y015
 
@@ -1861,21 +1945,27 @@ class ReplicationControllerSpec(_message.Message):
 
     REPLICAS_FIELD_NUMBER: _builtins.int
     SELECTOR_FIELD_NUMBER: _builtins.int
+    TEMPLATE_FIELD_NUMBER: _builtins.int
     replicas: _builtins.int
     """Pods."""
     @_builtins.property
     def selector(self) -> _containers.RepeatedCompositeFieldContainer[_meta_pb2.StringEntry]:
         """Labels of its pods."""
 
+    @_builtins.property
+    def template(self) -> Global___PodTemplateSpec:
+        """Its pods."""
+
     def __init__(
         self,
         *,
         replicas: _builtins.int | None = ...,
         selector: _abc.Iterable[_meta_pb2.StringEntry] | None = ...,
+        template: Global___PodTemplateSpec | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_replicas", b"_replicas", "replicas", b"replicas"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_replicas", b"_replicas", "replicas", b"replicas", "template", b"template"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_replicas", b"_replicas", "replicas", b"replicas", "selector", b"selector"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_replicas", b"_replicas", "replicas", b"replicas", "selector", b"selector", "template", b"template"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__replicas: _TypeAlias = _typing.Literal["replicas"]  # noqa: Y015
     _WhichOneofArgType__replicas: _TypeAlias = _typing.Literal["_replicas", b"_replicas"]  # noqa: Y015

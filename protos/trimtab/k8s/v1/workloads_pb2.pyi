@@ -250,21 +250,27 @@ class ReplicaSetSpec(_message.Message):
 
     REPLICAS_FIELD_NUMBER: _builtins.int
     SELECTOR_FIELD_NUMBER: _builtins.int
+    TEMPLATE_FIELD_NUMBER: _builtins.int
     replicas: _builtins.int
     """Pods."""
     @_builtins.property
     def selector(self) -> _meta_pb2.LabelSelector:
         """Which pods are its own."""
 
+    @_builtins.property
+    def template(self) -> _core_pb2.PodTemplateSpec:
+        """Its pods."""
+
     def __init__(
         self,
         *,
         replicas: _builtins.int | None = ...,
         selector: _meta_pb2.LabelSelector | None = ...,
+        template: _core_pb2.PodTemplateSpec | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_replicas", b"_replicas", "replicas", b"replicas", "selector", b"selector"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_replicas", b"_replicas", "replicas", b"replicas", "selector", b"selector", "template", b"template"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_replicas", b"_replicas", "replicas", b"replicas", "selector", b"selector"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_replicas", b"_replicas", "replicas", b"replicas", "selector", b"selector", "template", b"template"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__replicas: _TypeAlias = _typing.Literal["replicas"]  # noqa: Y015
     _WhichOneofArgType__replicas: _TypeAlias = _typing.Literal["_replicas", b"_replicas"]  # noqa: Y015
@@ -338,21 +344,27 @@ class StatefulSetSpec(_message.Message):
 
     REPLICAS_FIELD_NUMBER: _builtins.int
     SELECTOR_FIELD_NUMBER: _builtins.int
+    TEMPLATE_FIELD_NUMBER: _builtins.int
     replicas: _builtins.int
     """Pods."""
     @_builtins.property
     def selector(self) -> _meta_pb2.LabelSelector:
         """Which pods are its own."""
 
+    @_builtins.property
+    def template(self) -> _core_pb2.PodTemplateSpec:
+        """Its pods."""
+
     def __init__(
         self,
         *,
         replicas: _builtins.int | None = ...,
         selector: _meta_pb2.LabelSelector | None = ...,
+        template: _core_pb2.PodTemplateSpec | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_replicas", b"_replicas", "replicas", b"replicas", "selector", b"selector"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_replicas", b"_replicas", "replicas", b"replicas", "selector", b"selector", "template", b"template"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_replicas", b"_replicas", "replicas", b"replicas", "selector", b"selector"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_replicas", b"_replicas", "replicas", b"replicas", "selector", b"selector", "template", b"template"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__replicas: _TypeAlias = _typing.Literal["replicas"]  # noqa: Y015
     _WhichOneofArgType__replicas: _TypeAlias = _typing.Literal["_replicas", b"_replicas"]  # noqa: Y015
@@ -430,6 +442,7 @@ class JobSpec(_message.Message):
 
     PARALLELISM_FIELD_NUMBER: _builtins.int
     COMPLETIONS_FIELD_NUMBER: _builtins.int
+    TEMPLATE_FIELD_NUMBER: _builtins.int
     SUSPEND_FIELD_NUMBER: _builtins.int
     parallelism: _builtins.int
     """Pods at a time."""
@@ -437,16 +450,21 @@ class JobSpec(_message.Message):
     """Pods that must succeed."""
     suspend: _builtins.bool
     """Nothing is run for now."""
+    @_builtins.property
+    def template(self) -> _core_pb2.PodTemplateSpec:
+        """Its pods."""
+
     def __init__(
         self,
         *,
         parallelism: _builtins.int | None = ...,
         completions: _builtins.int | None = ...,
+        template: _core_pb2.PodTemplateSpec | None = ...,
         suspend: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_completions", b"_completions", "_parallelism", b"_parallelism", "_suspend", b"_suspend", "completions", b"completions", "parallelism", b"parallelism", "suspend", b"suspend"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_completions", b"_completions", "_parallelism", b"_parallelism", "_suspend", b"_suspend", "completions", b"completions", "parallelism", b"parallelism", "suspend", b"suspend", "template", b"template"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_completions", b"_completions", "_parallelism", b"_parallelism", "_suspend", b"_suspend", "completions", b"completions", "parallelism", b"parallelism", "suspend", b"suspend"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_completions", b"_completions", "_parallelism", b"_parallelism", "_suspend", b"_suspend", "completions", b"completions", "parallelism", b"parallelism", "suspend", b"suspend", "template", b"template"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__completions: _TypeAlias = _typing.Literal["completions"]  # noqa: Y015
     _WhichOneofArgType__completions: _TypeAlias = _typing.Literal["_completions", b"_completions"]  # noqa: Y015

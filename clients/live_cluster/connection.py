@@ -1,0 +1,132 @@
+"""One way to an API server: address, TLS and authentication as a kubeconfig or a pod's service account gives them.
+
+Decides headers and timeouts of a single HTTP request. Never repeats one and never reads an object. Configuration,
+exec plugins and the renewal of tokens are the `kubernetes` package's. Units: seconds.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
+
+import urllib3
+
+from clients.live_cluster.errors import ConfigurationError
+
+USER_AGENT = "trimtab"
+
+
+@dataclass(frozen=True)
+class ConnectionSettings:
+    """Which cluster, and as whom."""
+
+    # A kubeconfig file. None = $KUBECONFIG or ~/.kube/config, and the service account inside a pod.
+    kubeconfig: Path | None = None
+    # A context of the kubeconfig. "" = its current one.
+    context: str = ""
+    # Seconds to open a connection. A server that does not answer in this time is asked again later.
+    connect_timeout_s: float = 10.0
+
+
+class Request(NamedTuple):
+    """One HTTP request. `path` begins with "/"; `read_timeout_s` is the longest silence."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = {}
+    accept: str = "application/json"
+    body: bytes | None = None
+    content_type: str = "application/json"
+    read_timeout_s: float = 60.0
+
+
+class Connection:
+    """An API server and how to talk to it. Safe to use from several threads."""
+
+    def __init__(
+        self, server: str, pool: urllib3.PoolManager, authorization: Callable[[], str], connect_timeout_s: float = 10.0
+    ) -> None:
+        """`authorization` returns the header's value, "" for none; it is called for each request, one at a time."""
+        self.server = server.rstrip("/")
+        self._pool = pool
+        self._authorization = authorization
+        self._connect_timeout_s = connect_timeout_s
+        self._lock = threading.Lock()
+
+    def send(self, request: Request) -> urllib3.BaseHTTPResponse:
+        """Send a request and return the answer with its body unread. Errors: urllib3.exceptions.HTTPError."""
+        headers = {"Accept": request.accept, "User-Agent": USER_AGENT}
+        if request.body is not None:
+            headers["Content-Type"] = request.content_type
+        with self._lock:
+            authorization = self._authorization()
+        if authorization:
+            headers["Authorization"] = authorization
+        query = "?" + urlencode(request.query) if request.query else ""
+        return self._pool.request(
+            request.method,
+            self.server + request.path + query,
+            headers=headers,
+            body=request.body,
+            retries=False,
+            preload_content=False,
+            timeout=urllib3.Timeout(connect=self._connect_timeout_s, read=request.read_timeout_s),
+        )
+
+    def close(self) -> None:
+        """Close idle connections."""
+        self._pool.clear()
+
+
+def connect_cluster(settings: ConnectionSettings | None = None) -> Connection:
+    """Return a connection as configured; no request is made, but an exec plugin may be run.
+
+    Errors: ConfigurationError when there is no usable configuration, or the extra is not installed.
+    """
+    settings = settings or ConnectionSettings()
+    try:
+        from kubernetes.client import Configuration
+        from kubernetes.client.rest import RESTClientObject
+    except ImportError as error:
+        raise ConfigurationError("live clusters need the extra: pip install 'trimtab[kubernetes]'") from error
+    configuration = Configuration()
+    _load(settings, configuration)
+    configuration.keep_alive = True
+    configuration.connection_pool_maxsize = 64  # one for each watch, and a few more
+    pool = RESTClientObject(configuration).pool_manager
+    return Connection(
+        configuration.host, pool, lambda: _authorization(configuration), connect_timeout_s=settings.connect_timeout_s
+    )
+
+
+def _load(settings: ConnectionSettings, configuration: Any) -> None:
+    """Fill in a configuration: the file named, else inside a pod its service account, else the usual kubeconfig."""
+    from kubernetes import config
+
+    try:
+        if settings.kubeconfig is None and not settings.context:
+            try:
+                config.load_incluster_config(client_configuration=configuration)
+            except config.ConfigException:
+                config.load_kube_config(client_configuration=configuration)
+            return
+        config.load_kube_config(
+            config_file=str(settings.kubeconfig) if settings.kubeconfig else None,
+            context=settings.context or None,
+            client_configuration=configuration,
+        )
+    except (config.ConfigException, OSError, ValueError, TypeError, KeyError) as error:
+        where = str(settings.kubeconfig or "the usual places ($KUBECONFIG, ~/.kube/config, a service account)")
+        raise ConfigurationError(f"no usable cluster configuration in {where}: {error}; name a kubeconfig") from error
+
+
+def _authorization(configuration: Any) -> str:
+    """Return the header's value; tokens are renewed here by the configuration's own hook."""
+    token = configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+    if token:
+        return str(token)
+    if configuration.username or configuration.password:
+        return str(configuration.get_basic_auth_token())
+    return ""

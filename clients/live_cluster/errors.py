@@ -1,0 +1,51 @@
+"""What can go wrong between us and an API server, as few kinds as callers treat differently."""
+
+
+class ClusterError(Exception):
+    """Anything wrong with a live cluster; the message is for people and says what to do."""
+
+
+class ConfigurationError(ClusterError):
+    """There is no usable configuration."""
+
+
+class ApiError(ClusterError):
+    """The API server answered with an error.
+
+    status : HTTP code; reason : for programs, such as "Expired"; retry_after_s : the server's hint, 0 = none
+    """
+
+    def __init__(self, status: int, reason: str, message: str, retry_after_s: float = 0.0) -> None:
+        super().__init__(f"the API server answered {status} {reason}: {message}")
+        self.status, self.reason, self.message, self.retry_after_s = status, reason, message, retry_after_s
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether the resource version asked for is too old, so that only a new list helps."""
+        return self.status == 410 or self.reason in ("Expired", "Gone")
+
+    @property
+    def is_forbidden(self) -> bool:
+        """Whether a permission is missing."""
+        return self.status == 403
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether asking again later may help."""
+        return self.status in (408, 429) or self.status >= 500
+
+
+class Unreachable(ClusterError):
+    """No complete answer came: no connection, cut, or silent for too long."""
+
+
+class MalformedAnswer(ClusterError):
+    """What came is not what the protocol says."""
+
+
+class MissingPermission(ClusterError):
+    """Verbs that the cluster forbids; `rules` is the YAML of the RBAC rules that are missing."""
+
+    def __init__(self, rules: str) -> None:
+        super().__init__(f"the cluster forbids what is needed; add these rules to a ClusterRole of this user:\n{rules}")
+        self.rules = rules

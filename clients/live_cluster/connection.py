@@ -7,6 +7,7 @@ exec plugins and the renewal of tokens are the `kubernetes` package's. Units: se
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
@@ -103,7 +104,7 @@ def connect_cluster(settings: ConnectionSettings | None = None) -> Connection:
 
 def _load(settings: ConnectionSettings, configuration: Any) -> None:
     """Fill in a configuration: the file named, else inside a pod its service account, else the usual kubeconfig."""
-    from kubernetes import config
+    config: Any = import_module("kubernetes.config")
 
     try:
         if settings.kubeconfig is None and not settings.context:

@@ -35,15 +35,15 @@ class ApiError(ClusterError):
         return self.status in (408, 429) or self.status >= 500
 
 
-class Unreachable(ClusterError):
+class UnreachableError(ClusterError):
     """No complete answer came: no connection, cut, or silent for too long."""
 
 
-class MalformedAnswer(ClusterError):
+class MalformedAnswerError(ClusterError):
     """What came is not what the protocol says."""
 
 
-class MissingPermission(ClusterError):
+class MissingPermissionError(ClusterError):
     """Verbs that the cluster forbids; `rules` is the YAML of the RBAC rules that are missing."""
 
     def __init__(self, rules: str) -> None:

@@ -593,6 +593,10 @@ class ScaleDownDecision(_message.Message):
     EVALUATED_FIELD_NUMBER: _builtins.int
     NOT_EVALUATED_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
+    HINT_HITS_FIELD_NUMBER: _builtins.int
+    SEARCHES_FIELD_NUMBER: _builtins.int
+    CANDIDATE_ORDER_FIELD_NUMBER: _builtins.int
+    ORDERS_TRIED_FIELD_NUMBER: _builtins.int
     result: _reason_pb2.ScaleDownResult.Code.ValueType
     """Outcome."""
     evaluated: _builtins.int
@@ -601,6 +605,14 @@ class ScaleDownDecision(_message.Message):
     """Number of eligible nodes that the bound left out."""
     detail: _builtins.str
     """More about `result`, for people."""
+    hint_hits: _builtins.int
+    """Pods whose last destination was still good."""
+    searches: _builtins.int
+    """Pods for which a destination had to be searched."""
+    candidate_order: Global___CandidateOrder.Code.ValueType
+    """The order of candidates that gave this plan."""
+    orders_tried: _builtins.int
+    """Orders that were simulated, this one included."""
     @_builtins.property
     def unneeded(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnneededNode]:
         """Nodes whose pods, all together, fit on the nodes that stay; sorted by
@@ -630,14 +642,74 @@ class ScaleDownDecision(_message.Message):
         evaluated: _builtins.int = ...,
         not_evaluated: _builtins.int = ...,
         detail: _builtins.str = ...,
+        hint_hits: _builtins.int = ...,
+        searches: _builtins.int = ...,
+        candidate_order: Global___CandidateOrder.Code.ValueType = ...,
+        orders_tried: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delete_empty", b"delete_empty", "detail", b"detail", "drain", b"drain", "evaluated", b"evaluated", "not_evaluated", b"not_evaluated", "result", b"result", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_order", b"candidate_order", "delete_empty", b"delete_empty", "detail", b"detail", "drain", b"drain", "evaluated", b"evaluated", "hint_hits", b"hint_hits", "not_evaluated", b"not_evaluated", "orders_tried", b"orders_tried", "result", b"result", "searches", b"searches", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ScaleDownDecision: _TypeAlias = ScaleDownDecision  # noqa: Y015
+
+@_typing.final
+class CandidateOrder(_message.Message):
+    """In which order candidates are simulated."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CandidateOrder._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: CandidateOrder._Code.ValueType  # 0
+        """As in the last plan, what is new behind it by utilization."""
+        UTILIZATION: CandidateOrder._Code.ValueType  # 1
+        """Lowest utilization first."""
+        EVICTION_COST: CandidateOrder._Code.ValueType  # 2
+        """Fewest evictions first, rated by pod deletion cost and priority."""
+        PRICE: CandidateOrder._Code.ValueType  # 3
+        """Dearest node first, by price per unit of the larger of its utilizations."""
+        BALANCE: CandidateOrder._Code.ValueType  # 4
+        """Nodes of the largest among similar node groups and zones first."""
+        AGE: CandidateOrder._Code.ValueType  # 5
+        """Oldest node first."""
+        NAME: CandidateOrder._Code.ValueType  # 6
+        """By name: what upstream does when its node list is sorted."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: CandidateOrder.Code.ValueType  # 0
+    """As in the last plan, what is new behind it by utilization."""
+    UTILIZATION: CandidateOrder.Code.ValueType  # 1
+    """Lowest utilization first."""
+    EVICTION_COST: CandidateOrder.Code.ValueType  # 2
+    """Fewest evictions first, rated by pod deletion cost and priority."""
+    PRICE: CandidateOrder.Code.ValueType  # 3
+    """Dearest node first, by price per unit of the larger of its utilizations."""
+    BALANCE: CandidateOrder.Code.ValueType  # 4
+    """Nodes of the largest among similar node groups and zones first."""
+    AGE: CandidateOrder.Code.ValueType  # 5
+    """Oldest node first."""
+    NAME: CandidateOrder.Code.ValueType  # 6
+    """By name: what upstream does when its node list is sorted."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CandidateOrder: _TypeAlias = CandidateOrder  # noqa: Y015
 
 @_typing.final
 class UnneededNode(_message.Message):
@@ -672,6 +744,8 @@ class UnneededNode(_message.Message):
     UTILIZATION_FIELD_NUMBER: _builtins.int
     ASSUMPTION_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
+    SAVING_PER_HOUR_FIELD_NUMBER: _builtins.int
+    EVICTION_COST_FIELD_NUMBER: _builtins.int
     node: _builtins.str
     """Name of the node."""
     not_now_reason: _reason_pb2.UnremovableReason.Code.ValueType
@@ -682,6 +756,12 @@ class UnneededNode(_message.Message):
     """
     detail: _builtins.str
     """More about `not_now_reason`, for people."""
+    saving_per_hour: _builtins.float
+    """What the node costs for one hour, as its node group says; 0 = unknown."""
+    eviction_cost: _builtins.float
+    """What moving its pods is rated at: for each pod 1 + deletion cost / 2^27 +
+    priority / 2^25, held between -10 and 10.
+    """
     @_builtins.property
     def since(self) -> _timestamp_pb2.Timestamp:
         """Since when, without interruption."""
@@ -704,10 +784,12 @@ class UnneededNode(_message.Message):
         utilization: _builtins.float = ...,
         assumption: Global___NodeAssumption | None = ...,
         detail: _builtins.str = ...,
+        saving_per_hour: _builtins.float = ...,
+        eviction_cost: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption", "since", b"since"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption", "destinations", b"destinations", "detail", b"detail", "node", b"node", "not_now_reason", b"not_now_reason", "since", b"since", "utilization", b"utilization"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["assumption", b"assumption", "destinations", b"destinations", "detail", b"detail", "eviction_cost", b"eviction_cost", "node", b"node", "not_now_reason", b"not_now_reason", "saving_per_hour", b"saving_per_hour", "since", b"since", "utilization", b"utilization"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -890,20 +972,22 @@ Global___PodCostGroup: _TypeAlias = PodCostGroup  # noqa: Y015
 @_typing.final
 class PlanState(_message.Message):
     """The planner's memory between two loops. The caller keeps it and sends it
-    back unread; any planner replica understands it.
+    back unread; any planner replica understands it. Columns are little-endian
+    arrays as in snapshot.proto, because tens of thousands of rows are usual.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
     STRINGS_FIELD_NUMBER: _builtins.int
-    UNNEEDED_FIELD_NUMBER: _builtins.int
-    UNREMOVABLE_FIELD_NUMBER: _builtins.int
     HINTS_FIELD_NUMBER: _builtins.int
     SEARCH_START_FIELD_NUMBER: _builtins.int
     RESUME_AT_FIELD_NUMBER: _builtins.int
+    UNNEEDED_FIELD_NUMBER: _builtins.int
+    UNREMOVABLE_FIELD_NUMBER: _builtins.int
+    CANDIDATE_ORDER_FIELD_NUMBER: _builtins.int
     layout_version: _builtins.int
-    """Version of this layout: 1. REQUIRED; a version the planner does not know
+    """Version of this layout: 2. REQUIRED; a version the planner does not know
     is treated as absent, with a note.
     """
     search_start: _builtins.int
@@ -912,108 +996,111 @@ class PlanState(_message.Message):
     """String index of the node at which a bounded simulation stopped; the next
     one goes on there. 0 = it was complete.
     """
+    candidate_order: Global___CandidateOrder.Code.ValueType
+    """The order of candidates that gave the last plan."""
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Dictionary of strings (node names); element 0 is ""."""
 
     @_builtins.property
-    def unneeded(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeTime]:
+    def hints(self) -> Global___PodHints:
+        """Where pods went in the last simulation."""
+
+    @_builtins.property
+    def unneeded(self) -> Global___NodeTimes:
         """Unneeded nodes and since when."""
 
     @_builtins.property
-    def unremovable(self) -> _containers.RepeatedCompositeFieldContainer[Global___FailedNode]:
+    def unremovable(self) -> Global___FailedNodes:
         """Nodes whose simulation failed, when and why."""
-
-    @_builtins.property
-    def hints(self) -> Global___PodHints:
-        """Where pods went in the last simulation."""
 
     def __init__(
         self,
         *,
         layout_version: _builtins.int = ...,
         strings: _abc.Iterable[_builtins.str] | None = ...,
-        unneeded: _abc.Iterable[Global___NodeTime] | None = ...,
-        unremovable: _abc.Iterable[Global___FailedNode] | None = ...,
         hints: Global___PodHints | None = ...,
         search_start: _builtins.int = ...,
         resume_at: _builtins.int = ...,
+        unneeded: Global___NodeTimes | None = ...,
+        unremovable: Global___FailedNodes | None = ...,
+        candidate_order: Global___CandidateOrder.Code.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["hints", b"hints"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["hints", b"hints", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["hints", b"hints", "layout_version", b"layout_version", "resume_at", b"resume_at", "search_start", b"search_start", "strings", b"strings", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_order", b"candidate_order", "hints", b"hints", "layout_version", b"layout_version", "resume_at", b"resume_at", "search_start", b"search_start", "strings", b"strings", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PlanState: _TypeAlias = PlanState  # noqa: Y015
 
 @_typing.final
-class NodeTime(_message.Message):
-    """A node and a time."""
+class NodeTimes(_message.Message):
+    """Nodes and times as parallel columns, in the order in which the nodes were
+    accepted: the next loop takes them in that order again.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     NODE_FIELD_NUMBER: _builtins.int
-    TIME_FIELD_NUMBER: _builtins.int
-    node: _builtins.int
-    """String index of the node's name. REQUIRED."""
-    @_builtins.property
-    def time(self) -> _timestamp_pb2.Timestamp:
-        """Time. REQUIRED."""
-
+    TIME_NS_FIELD_NUMBER: _builtins.int
+    node: _builtins.bytes
+    """int32 column: string index of the node's name, without repetition."""
+    time_ns: _builtins.bytes
+    """int64 column: time, Unix nanoseconds."""
     def __init__(
         self,
         *,
-        node: _builtins.int = ...,
-        time: _timestamp_pb2.Timestamp | None = ...,
+        node: _builtins.bytes = ...,
+        time_ns: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node", "time", b"time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node", b"node", "time_ns", b"time_ns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___NodeTime: _TypeAlias = NodeTime  # noqa: Y015
+Global___NodeTimes: _TypeAlias = NodeTimes  # noqa: Y015
 
 @_typing.final
-class FailedNode(_message.Message):
-    """A node whose simulation failed."""
+class FailedNodes(_message.Message):
+    """Nodes whose simulation failed, as parallel columns, by name of the node."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     NODE_FIELD_NUMBER: _builtins.int
-    TIME_FIELD_NUMBER: _builtins.int
+    TIME_NS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
-    BLOCKING_POD_FIELD_NUMBER: _builtins.int
     BLOCKING_REASON_FIELD_NUMBER: _builtins.int
-    node: _builtins.int
-    """String index of the node's name. REQUIRED."""
-    reason: _reason_pb2.UnremovableReason.Code.ValueType
-    """Why."""
-    blocking_pod: _builtins.str
-    """Pod in the way, as "namespace/name"."""
-    blocking_reason: _reason_pb2.BlockingPodReason.Code.ValueType
-    """Why that pod was in the way."""
+    BLOCKING_POD_FIELD_NUMBER: _builtins.int
+    node: _builtins.bytes
+    """int32 column: string index of the node's name, without repetition."""
+    time_ns: _builtins.bytes
+    """int64 column: when, Unix nanoseconds."""
+    reason: _builtins.bytes
+    """uint8 column of `UnremovableReason.Code`."""
+    blocking_reason: _builtins.bytes
+    """uint8 column of `BlockingPodReason.Code`."""
     @_builtins.property
-    def time(self) -> _timestamp_pb2.Timestamp:
-        """When. REQUIRED."""
+    def blocking_pod(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Pod in the way, as "namespace/name"; "" = none."""
 
     def __init__(
         self,
         *,
-        node: _builtins.int = ...,
-        time: _timestamp_pb2.Timestamp | None = ...,
-        reason: _reason_pb2.UnremovableReason.Code.ValueType = ...,
-        blocking_pod: _builtins.str = ...,
-        blocking_reason: _reason_pb2.BlockingPodReason.Code.ValueType = ...,
+        node: _builtins.bytes = ...,
+        time_ns: _builtins.bytes = ...,
+        reason: _builtins.bytes = ...,
+        blocking_reason: _builtins.bytes = ...,
+        blocking_pod: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["time", b"time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocking_pod", b"blocking_pod", "blocking_reason", b"blocking_reason", "node", b"node", "reason", b"reason", "time", b"time"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["blocking_pod", b"blocking_pod", "blocking_reason", b"blocking_reason", "node", b"node", "reason", b"reason", "time_ns", b"time_ns"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___FailedNode: _TypeAlias = FailedNode  # noqa: Y015
+Global___FailedNodes: _TypeAlias = FailedNodes  # noqa: Y015
 
 @_typing.final
 class PodHints(_message.Message):
@@ -1026,13 +1113,13 @@ class PodHints(_message.Message):
     POD_FIELD_NUMBER: _builtins.int
     DESTINATION_FIELD_NUMBER: _builtins.int
     source: _builtins.bytes
-    """int32 column: string index of the source node, ascending by name, no
-    repetition.
-    """
+    """int32 column: string index of the source node, without repetition."""
     offsets: _builtins.bytes
     """int32 column of len(source) + 1 offsets into the two columns below."""
     pod: _builtins.bytes
-    """int64 column: first 8 bytes, little-endian, of BLAKE2b over the pod's uid."""
+    """int32 column: 32-bit digest of the pod's uid (the planner's own; it only
+    has to tell apart the pods of one node).
+    """
     destination: _builtins.bytes
     """int32 column: string index of the destination node."""
     def __init__(
@@ -1213,6 +1300,15 @@ class ScaleDownSettings(_message.Message):
     MIN_EVALUATED_NODES_FIELD_NUMBER: _builtins.int
     GPU_LABEL_FIELD_NUMBER: _builtins.int
     EXPENDABLE_PODS_PRIORITY_CUTOFF_FIELD_NUMBER: _builtins.int
+    JOB_PODS_UNMOVABLE_FIELD_NUMBER: _builtins.int
+    RECENT_EVICTION_TTL_FIELD_NUMBER: _builtins.int
+    RESOURCE_MINIMUMS_FIELD_NUMBER: _builtins.int
+    CANDIDATE_ORDERS_FIELD_NUMBER: _builtins.int
+    STABILITY_MARGIN_FIELD_NUMBER: _builtins.int
+    MIN_SAVING_PER_EVICTION_FIELD_NUMBER: _builtins.int
+    MAX_NEW_UNNEEDED_NODES_FIELD_NUMBER: _builtins.int
+    RESERVE_FOR_PENDING_PODS_FIELD_NUMBER: _builtins.int
+    BALANCE_FIELD_NUMBER: _builtins.int
     enabled: _builtins.bool
     """Take the decision at all. Default true. `--scale-down-enabled`."""
     utilization_threshold: _builtins.float
@@ -1264,8 +1360,8 @@ class ScaleDownSettings(_message.Message):
     `--ignore-mirror-pods-utilization`.
     """
     max_evaluated_nodes: _builtins.int
-    """Simulate at most this many nodes. 0 = no limit, the default. Makes a
-    bounded run repeatable.
+    """Simulate at most this many nodes, besides those that were unneeded last
+    time. 0 = no limit, the default. Makes a bounded run repeatable.
     """
     min_evaluated_nodes: _builtins.int
     """Simulate at least this many nodes, whatever the deadline. Default 10."""
@@ -1277,6 +1373,33 @@ class ScaleDownSettings(_message.Message):
     expendable_pods_priority_cutoff: _builtins.int
     """Pods with lower priority neither block nor need a place. Default -10.
     `--expendable-pods-priority-cutoff`.
+    """
+    job_pods_unmovable: _builtins.bool
+    """Pods of Jobs keep their nodes. Default false, as upstream: a Job starts
+    them again. The Zalando fork does this always.
+    """
+    stability_margin: _builtins.float
+    """By how much, as a share, another plan must be better than the last one's
+    continuation to take its place. >= 0, default 0.05: a little better is
+    not worth the timers that start afresh.
+    """
+    min_saving_per_eviction: _builtins.float
+    """Least saving per hour and eviction (in the currency of the prices) for
+    which pods are moved. Default 0 = no floor; nodes of unknown price pass.
+    """
+    max_new_unneeded_nodes: _builtins.int
+    """Look for at most so many unneeded nodes more than last time. 0 = no
+    limit, the default: upstream has a limit only because its simulation is
+    slow.
+    """
+    reserve_for_pending_pods: _builtins.bool
+    """Keep room for pending pods that fit somewhere now. Default true, as
+    upstream, which places them before it looks for unneeded nodes.
+    """
+    balance: _builtins.bool
+    """Within the order of candidates, nodes of the largest among similar node
+    groups and zones come first among those alike to the first digit of the
+    order's measure. Default false, as upstream.
     """
     @_builtins.property
     def unneeded_time(self) -> _duration_pb2.Duration:
@@ -1298,6 +1421,25 @@ class ScaleDownSettings(_message.Message):
     def blocking_system_pod_disruption_timeout(self) -> _duration_pb2.Duration:
         """After this age a kube-system pod without PodDisruptionBudget blocks no
         more. Default 3600 s. `--blocking-system-pod-distruption-timeout`.
+        """
+
+    @_builtins.property
+    def recent_eviction_ttl(self) -> _duration_pb2.Duration:
+        """How long an evicted pod that its owner has not created again keeps room
+        free. Default 120 s; upstream's 0 switches the buffer off.
+        """
+
+    @_builtins.property
+    def resource_minimums(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceMinimum]:
+        """Amounts that must stay in the cluster. `--cores-total`, `--memory-total`,
+        `--gpu-total`, of each the minimum. OPTIONAL.
+        """
+
+    @_builtins.property
+    def candidate_orders(self) -> _containers.RepeatedScalarFieldContainer[Global___CandidateOrder.Code.ValueType]:
+        """Orders of candidates to simulate; the one that saves most is taken, the
+        first among equals. Default [UTILIZATION, EVICTION_COST, PRICE]. Upstream
+        has one order, that of its list.
         """
 
     def __init__(
@@ -1324,11 +1466,22 @@ class ScaleDownSettings(_message.Message):
         min_evaluated_nodes: _builtins.int | None = ...,
         gpu_label: _builtins.str | None = ...,
         expendable_pods_priority_cutoff: _builtins.int | None = ...,
+        job_pods_unmovable: _builtins.bool | None = ...,
+        recent_eviction_ttl: _duration_pb2.Duration | None = ...,
+        resource_minimums: _abc.Iterable[Global___ResourceMinimum] | None = ...,
+        candidate_orders: _abc.Iterable[Global___CandidateOrder.Code.ValueType] | None = ...,
+        stability_margin: _builtins.float | None = ...,
+        min_saving_per_eviction: _builtins.float | None = ...,
+        max_new_unneeded_nodes: _builtins.int | None = ...,
+        reserve_for_pending_pods: _builtins.bool | None = ...,
+        balance: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_enabled", b"_enabled", "_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "enabled", b"enabled", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_enabled", b"_enabled", "_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "enabled", b"enabled", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enabled", b"_enabled", "_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "enabled", b"enabled", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_enabled", b"_enabled", "_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "candidate_orders", b"candidate_orders", "enabled", b"enabled", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "resource_minimums", b"resource_minimums", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__balance: _TypeAlias = _typing.Literal["balance"]  # noqa: Y015
+    _WhichOneofArgType__balance: _TypeAlias = _typing.Literal["_balance", b"_balance"]  # noqa: Y015
     _WhichOneofReturnType__enabled: _TypeAlias = _typing.Literal["enabled"]  # noqa: Y015
     _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
     _WhichOneofReturnType__expendable_pods_priority_cutoff: _TypeAlias = _typing.Literal["expendable_pods_priority_cutoff"]  # noqa: Y015
@@ -1341,28 +1494,40 @@ class ScaleDownSettings(_message.Message):
     _WhichOneofArgType__ignore_daemonsets_utilization: _TypeAlias = _typing.Literal["_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization"]  # noqa: Y015
     _WhichOneofReturnType__ignore_mirror_pods_utilization: _TypeAlias = _typing.Literal["ignore_mirror_pods_utilization"]  # noqa: Y015
     _WhichOneofArgType__ignore_mirror_pods_utilization: _TypeAlias = _typing.Literal["_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization"]  # noqa: Y015
+    _WhichOneofReturnType__job_pods_unmovable: _TypeAlias = _typing.Literal["job_pods_unmovable"]  # noqa: Y015
+    _WhichOneofArgType__job_pods_unmovable: _TypeAlias = _typing.Literal["_job_pods_unmovable", b"_job_pods_unmovable"]  # noqa: Y015
     _WhichOneofReturnType__max_drain_parallelism: _TypeAlias = _typing.Literal["max_drain_parallelism"]  # noqa: Y015
     _WhichOneofArgType__max_drain_parallelism: _TypeAlias = _typing.Literal["_max_drain_parallelism", b"_max_drain_parallelism"]  # noqa: Y015
     _WhichOneofReturnType__max_empty_bulk_delete: _TypeAlias = _typing.Literal["max_empty_bulk_delete"]  # noqa: Y015
     _WhichOneofArgType__max_empty_bulk_delete: _TypeAlias = _typing.Literal["_max_empty_bulk_delete", b"_max_empty_bulk_delete"]  # noqa: Y015
     _WhichOneofReturnType__max_evaluated_nodes: _TypeAlias = _typing.Literal["max_evaluated_nodes"]  # noqa: Y015
     _WhichOneofArgType__max_evaluated_nodes: _TypeAlias = _typing.Literal["_max_evaluated_nodes", b"_max_evaluated_nodes"]  # noqa: Y015
+    _WhichOneofReturnType__max_new_unneeded_nodes: _TypeAlias = _typing.Literal["max_new_unneeded_nodes"]  # noqa: Y015
+    _WhichOneofArgType__max_new_unneeded_nodes: _TypeAlias = _typing.Literal["_max_new_unneeded_nodes", b"_max_new_unneeded_nodes"]  # noqa: Y015
     _WhichOneofReturnType__max_scale_down_parallelism: _TypeAlias = _typing.Literal["max_scale_down_parallelism"]  # noqa: Y015
     _WhichOneofArgType__max_scale_down_parallelism: _TypeAlias = _typing.Literal["_max_scale_down_parallelism", b"_max_scale_down_parallelism"]  # noqa: Y015
     _WhichOneofReturnType__min_evaluated_nodes: _TypeAlias = _typing.Literal["min_evaluated_nodes"]  # noqa: Y015
     _WhichOneofArgType__min_evaluated_nodes: _TypeAlias = _typing.Literal["_min_evaluated_nodes", b"_min_evaluated_nodes"]  # noqa: Y015
     _WhichOneofReturnType__min_replica_count: _TypeAlias = _typing.Literal["min_replica_count"]  # noqa: Y015
     _WhichOneofArgType__min_replica_count: _TypeAlias = _typing.Literal["_min_replica_count", b"_min_replica_count"]  # noqa: Y015
+    _WhichOneofReturnType__min_saving_per_eviction: _TypeAlias = _typing.Literal["min_saving_per_eviction"]  # noqa: Y015
+    _WhichOneofArgType__min_saving_per_eviction: _TypeAlias = _typing.Literal["_min_saving_per_eviction", b"_min_saving_per_eviction"]  # noqa: Y015
+    _WhichOneofReturnType__reserve_for_pending_pods: _TypeAlias = _typing.Literal["reserve_for_pending_pods"]  # noqa: Y015
+    _WhichOneofArgType__reserve_for_pending_pods: _TypeAlias = _typing.Literal["_reserve_for_pending_pods", b"_reserve_for_pending_pods"]  # noqa: Y015
     _WhichOneofReturnType__skip_nodes_with_custom_controller_pods: _TypeAlias = _typing.Literal["skip_nodes_with_custom_controller_pods"]  # noqa: Y015
     _WhichOneofArgType__skip_nodes_with_custom_controller_pods: _TypeAlias = _typing.Literal["_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods"]  # noqa: Y015
     _WhichOneofReturnType__skip_nodes_with_local_storage: _TypeAlias = _typing.Literal["skip_nodes_with_local_storage"]  # noqa: Y015
     _WhichOneofArgType__skip_nodes_with_local_storage: _TypeAlias = _typing.Literal["_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage"]  # noqa: Y015
     _WhichOneofReturnType__skip_nodes_with_system_pods: _TypeAlias = _typing.Literal["skip_nodes_with_system_pods"]  # noqa: Y015
     _WhichOneofArgType__skip_nodes_with_system_pods: _TypeAlias = _typing.Literal["_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods"]  # noqa: Y015
+    _WhichOneofReturnType__stability_margin: _TypeAlias = _typing.Literal["stability_margin"]  # noqa: Y015
+    _WhichOneofArgType__stability_margin: _TypeAlias = _typing.Literal["_stability_margin", b"_stability_margin"]  # noqa: Y015
     _WhichOneofReturnType__unready_enabled: _TypeAlias = _typing.Literal["unready_enabled"]  # noqa: Y015
     _WhichOneofArgType__unready_enabled: _TypeAlias = _typing.Literal["_unready_enabled", b"_unready_enabled"]  # noqa: Y015
     _WhichOneofReturnType__utilization_threshold: _TypeAlias = _typing.Literal["utilization_threshold"]  # noqa: Y015
     _WhichOneofArgType__utilization_threshold: _TypeAlias = _typing.Literal["_utilization_threshold", b"_utilization_threshold"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__balance) -> _WhichOneofReturnType__balance | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__enabled) -> _WhichOneofReturnType__enabled | None: ...
     @_typing.overload
@@ -1376,11 +1541,15 @@ class ScaleDownSettings(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ignore_mirror_pods_utilization) -> _WhichOneofReturnType__ignore_mirror_pods_utilization | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__job_pods_unmovable) -> _WhichOneofReturnType__job_pods_unmovable | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_drain_parallelism) -> _WhichOneofReturnType__max_drain_parallelism | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_empty_bulk_delete) -> _WhichOneofReturnType__max_empty_bulk_delete | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_evaluated_nodes) -> _WhichOneofReturnType__max_evaluated_nodes | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_new_unneeded_nodes) -> _WhichOneofReturnType__max_new_unneeded_nodes | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_scale_down_parallelism) -> _WhichOneofReturnType__max_scale_down_parallelism | None: ...
     @_typing.overload
@@ -1388,17 +1557,77 @@ class ScaleDownSettings(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__min_replica_count) -> _WhichOneofReturnType__min_replica_count | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__min_saving_per_eviction) -> _WhichOneofReturnType__min_saving_per_eviction | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reserve_for_pending_pods) -> _WhichOneofReturnType__reserve_for_pending_pods | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__skip_nodes_with_custom_controller_pods) -> _WhichOneofReturnType__skip_nodes_with_custom_controller_pods | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__skip_nodes_with_local_storage) -> _WhichOneofReturnType__skip_nodes_with_local_storage | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__skip_nodes_with_system_pods) -> _WhichOneofReturnType__skip_nodes_with_system_pods | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__stability_margin) -> _WhichOneofReturnType__stability_margin | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__unready_enabled) -> _WhichOneofReturnType__unready_enabled | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__utilization_threshold) -> _WhichOneofReturnType__utilization_threshold | None: ...
 
 Global___ScaleDownSettings: _TypeAlias = ScaleDownSettings  # noqa: Y015
+
+@_typing.final
+class ResourceMinimum(_message.Message):
+    """An amount that must stay in the cluster, or in a part of it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class NodeLabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    AMOUNT_FIELD_NUMBER: _builtins.int
+    NODE_LABELS_FIELD_NUMBER: _builtins.int
+    resource: _builtins.str
+    """Name of the resource, such as "cpu" (milli-cores) or "memory" (bytes).
+    REQUIRED.
+    """
+    amount: _builtins.int
+    """Least capacity, >= 0, in the resource's unit. REQUIRED."""
+    @_builtins.property
+    def node_labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Labels of the nodes that count. OPTIONAL: empty = all nodes."""
+
+    def __init__(
+        self,
+        *,
+        resource: _builtins.str = ...,
+        amount: _builtins.int = ...,
+        node_labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "node_labels", b"node_labels", "resource", b"resource"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ResourceMinimum: _TypeAlias = ResourceMinimum  # noqa: Y015
 
 @_typing.final
 class NodeGroupSettings(_message.Message):
@@ -1413,12 +1642,15 @@ class NodeGroupSettings(_message.Message):
     UNNEEDED_TIME_FIELD_NUMBER: _builtins.int
     UNREADY_TIME_FIELD_NUMBER: _builtins.int
     IGNORE_DAEMONSETS_UTILIZATION_FIELD_NUMBER: _builtins.int
+    JOB_PODS_UNMOVABLE_FIELD_NUMBER: _builtins.int
     utilization_threshold: _builtins.float
     """`ScaleDownSettings.utilization_threshold`."""
     gpu_utilization_threshold: _builtins.float
     """`ScaleDownSettings.gpu_utilization_threshold`."""
     ignore_daemonsets_utilization: _builtins.bool
     """`ScaleDownSettings.ignore_daemonsets_utilization`."""
+    job_pods_unmovable: _builtins.bool
+    """`ScaleDownSettings.job_pods_unmovable`."""
     @_builtins.property
     def unneeded_time(self) -> _duration_pb2.Duration:
         """`ScaleDownSettings.unneeded_time`."""
@@ -1435,21 +1667,26 @@ class NodeGroupSettings(_message.Message):
         unneeded_time: _duration_pb2.Duration | None = ...,
         unready_time: _duration_pb2.Duration | None = ...,
         ignore_daemonsets_utilization: _builtins.bool | None = ...,
+        job_pods_unmovable: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_utilization_threshold", b"_utilization_threshold", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "unneeded_time", b"unneeded_time", "unready_time", b"unready_time", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_utilization_threshold", b"_utilization_threshold", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "job_pods_unmovable", b"job_pods_unmovable", "unneeded_time", b"unneeded_time", "unready_time", b"unready_time", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_utilization_threshold", b"_utilization_threshold", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "unneeded_time", b"unneeded_time", "unready_time", b"unready_time", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_utilization_threshold", b"_utilization_threshold", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "job_pods_unmovable", b"job_pods_unmovable", "unneeded_time", b"unneeded_time", "unready_time", b"unready_time", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__gpu_utilization_threshold: _TypeAlias = _typing.Literal["gpu_utilization_threshold"]  # noqa: Y015
     _WhichOneofArgType__gpu_utilization_threshold: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold"]  # noqa: Y015
     _WhichOneofReturnType__ignore_daemonsets_utilization: _TypeAlias = _typing.Literal["ignore_daemonsets_utilization"]  # noqa: Y015
     _WhichOneofArgType__ignore_daemonsets_utilization: _TypeAlias = _typing.Literal["_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization"]  # noqa: Y015
+    _WhichOneofReturnType__job_pods_unmovable: _TypeAlias = _typing.Literal["job_pods_unmovable"]  # noqa: Y015
+    _WhichOneofArgType__job_pods_unmovable: _TypeAlias = _typing.Literal["_job_pods_unmovable", b"_job_pods_unmovable"]  # noqa: Y015
     _WhichOneofReturnType__utilization_threshold: _TypeAlias = _typing.Literal["utilization_threshold"]  # noqa: Y015
     _WhichOneofArgType__utilization_threshold: _TypeAlias = _typing.Literal["_utilization_threshold", b"_utilization_threshold"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__gpu_utilization_threshold) -> _WhichOneofReturnType__gpu_utilization_threshold | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ignore_daemonsets_utilization) -> _WhichOneofReturnType__ignore_daemonsets_utilization | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__job_pods_unmovable) -> _WhichOneofReturnType__job_pods_unmovable | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__utilization_threshold) -> _WhichOneofReturnType__utilization_threshold | None: ...
 

@@ -1,0 +1,132 @@
+"""Loads what the real scheduler answered and turns its questions into plain Kubernetes objects.
+
+A recorded document lists running pods (`pods`) and the pods asked about (`pending`) apart, and leaves out what the
+API server's defaults put back. `objects` gives both as an API server would list them.
+
+Pending pods that carry `spec.nodeName`: for an API server such a pod is bound and holds room on its node, for the
+scheduler's NodeName plugin it is a question ("may this pod go to another node?"). Our snapshot knows only the first
+meaning. Plugin NodeName depends on nothing but the two names, so the mapping is exact: `objects` takes the node name
+off the pod, and `refusals` takes NodeName out of the expected answer; `pinned` says where it would have gone.
+"""
+
+from __future__ import annotations
+
+import copy
+import gzip
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+DATA = Path(__file__).parent / "data"
+SETS = sorted(path.name.removesuffix(".jsonl.gz") for path in DATA.glob("*.jsonl.gz"))
+NASTY = sorted(path.stem for path in (DATA / "nasty").glob("*.yaml"))
+
+SECTIONS = {
+    "nodes": ("v1", "Node"),
+    "namespaces": ("v1", "Namespace"),
+    "pvcs": ("v1", "PersistentVolumeClaim"),
+    "pvs": ("v1", "PersistentVolume"),
+    "storageClasses": ("storage.k8s.io/v1", "StorageClass"),
+    "csiNodes": ("storage.k8s.io/v1", "CSINode"),
+    "csiDrivers": ("storage.k8s.io/v1", "CSIDriver"),
+}
+
+#: Messages of VolumeBinding that speak of a node. Any other is about a claim that no node can help with; then the
+#: other volume plugins fail with it or not by accident of their own look-ups.
+NODE_MESSAGES = ("didn't match PersistentVolume's node affinity", "didn't find available persistent volumes to bind")
+VOLUME_PLUGINS = frozenset({"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"})
+
+Refusals = dict[str, dict[str, str]]
+"""Node to the plugins that refuse it, each with its message. A node that was asked about and refused by none is {}."""
+
+
+class Recorded(NamedTuple):
+    """One document with the scheduler's answers. `invalid`: what the API server refuses, by "pod/NS/NAME"."""
+
+    name: str
+    document: dict[str, Any]
+    answers: list[dict[str, Any]]
+    invalid: dict[str, list[str]]
+
+    @property
+    def mode(self) -> str:
+        return str(self.document.get("mode", "matrix"))
+
+    @property
+    def node_names(self) -> list[str]:
+        return [node["metadata"]["name"] for node in self.document["nodes"]]
+
+
+@cache
+def recorded(name: str) -> dict[str, Recorded]:
+    """All documents of one set, by name."""
+    rows = [json.loads(line) for line in gzip.decompress((DATA / f"{name}.jsonl.gz").read_bytes()).splitlines()]
+    return {r["document"]["name"]: Recorded(r["document"]["name"], r["document"], r["answers"], {}) for r in rows}
+
+
+def nasty(name: str) -> Recorded:
+    """One hand-written document."""
+    path = DATA / "nasty" / f"{name}.yaml"
+    answers = json.loads(path.with_suffix(".answers.json").read_text())
+    return Recorded(name, yaml.safe_load(path.read_text()), answers["answers"], answers.get("invalid", {}))
+
+
+def key_of(pod: dict[str, Any]) -> str:
+    """ "namespace/name" of a pod object."""
+    return f"{pod['metadata'].get('namespace', 'default')}/{pod['metadata']['name']}"
+
+
+def _pod(pod: dict[str, Any], phase: str) -> dict[str, Any]:
+    made = {"apiVersion": "v1", "kind": "Pod", **copy.deepcopy(pod)}
+    made["metadata"] = {"namespace": "default", "uid": key_of(pod), "labels": {}, **made["metadata"]}
+    made["spec"] = {"containers": [{"name": "c0"}], **(made.get("spec") or {})}
+    for prefix, containers in (("c", made["spec"]["containers"]), ("i", made["spec"].get("initContainers", []))):
+        for index, container in enumerate(containers):
+            container.setdefault("name", f"{prefix}{index}")
+    made["status"] = {"phase": phase, **made.get("status", {})}
+    return made
+
+
+def pending(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """The pods asked about, in their order, without node names."""
+    pods = [_pod(pod, "Pending") for pod in document.get("pending", [])]
+    for pod in pods:
+        pod["spec"].pop("nodeName", None)
+    return pods
+
+
+def pinned(document: dict[str, Any]) -> dict[str, str]:
+    """Pending pods that name their node, with that node."""
+    named = {key_of(pod): (pod.get("spec") or {}).get("nodeName", "") for pod in document.get("pending", [])}
+    return {pod: node for pod, node in named.items() if node}
+
+
+def objects(document: dict[str, Any], *, with_pending: bool = True) -> list[dict[str, Any]]:
+    """Every object of the document."""
+    made = [
+        {"apiVersion": version, "kind": kind, **copy.deepcopy(item)}
+        for section, (version, kind) in SECTIONS.items()
+        for item in document.get(section, [])
+    ]
+    made += [_pod(pod, "Running") for pod in document.get("pods", [])]
+    return made + (pending(document) if with_pending else [])
+
+
+def refusals(answer: dict[str, Any], asked: list[str]) -> Refusals:
+    """Per node asked about, the plugins that refuse it; without NodeName (see above)."""
+    result: Refusals = {node: {} for node in asked}
+    for plugin, messages in answer.get("failing", {}).items():
+        for message, nodes in messages.items():
+            for node in nodes:
+                if plugin != "NodeName":
+                    result[node][plugin] = message
+    return result
+
+
+def claim_is_unusable(plugins: dict[str, str]) -> bool:
+    """Whether VolumeBinding refuses the pod because of its claims, whatever the node."""
+    message = plugins.get("VolumeBinding")
+    return message is not None and not any(text in message for text in NODE_MESSAGES)

@@ -70,7 +70,7 @@ def read_page(body: bytes) -> Page:
 
 
 def read_frames(chunks: Iterable[bytes]) -> Iterator[Frame]:
-    """Yield the events in a byte stream cut anywhere; an incomplete last one is dropped. Errors: MalformedAnswerError."""
+    """Yield the events in a byte stream cut anywhere; what is incomplete is dropped. Errors: MalformedAnswerError."""
     buffer = bytearray()
     for chunk in chunks:
         buffer += chunk

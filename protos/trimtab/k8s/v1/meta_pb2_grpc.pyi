@@ -6,7 +6,9 @@ encodes it (`application/vnd.kubernetes.protobuf`): a subset that is
 compatible on the wire. Fields left out are skipped when read.
 
 Maps are declared as repeated entries, which is the same on the wire: they
-keep the order in which the API server sends them, sorted by key.
+keep the order in which the API server sends them, sorted by key. Scalars
+are `optional` where the API's JSON tells zero from absent: where the field
+is a pointer, and where zero is printed.
 """
 
 from collections import abc as _abc

@@ -25,7 +25,7 @@ _sym_db = _symbol_database.Default()
 from trimtab.k8s.v1 import meta_pb2 as trimtab_dot_k8s_dot_v1_dot_meta__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btrimtab/k8s/v1/policy.proto\x12\x0etrimtab.k8s.v1\x1a\x19trimtab/k8s/v1/meta.proto\"\xb5\x01\n\x13PodDisruptionBudget\x12,\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.trimtab.k8s.v1.ObjectMeta\x12\x35\n\x04spec\x18\x02 \x01(\x0b\x32\'.trimtab.k8s.v1.PodDisruptionBudgetSpec\x12\x39\n\x06status\x18\x03 \x01(\x0b\x32).trimtab.k8s.v1.PodDisruptionBudgetStatus\"\x82\x02\n\x17PodDisruptionBudgetSpec\x12\x32\n\rmin_available\x18\x01 \x01(\x0b\x32\x1b.trimtab.k8s.v1.IntOrString\x12/\n\x08selector\x18\x02 \x01(\x0b\x32\x1d.trimtab.k8s.v1.LabelSelector\x12\x34\n\x0fmax_unavailable\x18\x03 \x01(\x0b\x32\x1b.trimtab.k8s.v1.IntOrString\x12*\n\x1dunhealthy_pod_eviction_policy\x18\x04 \x01(\tH\x00\x88\x01\x01\x42 \n\x1e_unhealthy_pod_eviction_policy\"\xd1\x01\n\x19PodDisruptionBudgetStatus\x12\x1b\n\x13observed_generation\x18\x01 \x01(\x03\x12\x31\n\x0e\x64isrupted_pods\x18\x02 \x03(\x0b\x32\x19.trimtab.k8s.v1.TimeEntry\x12\x1b\n\x13\x64isruptions_allowed\x18\x03 \x01(\x05\x12\x17\n\x0f\x63urrent_healthy\x18\x04 \x01(\x05\x12\x17\n\x0f\x64\x65sired_healthy\x18\x05 \x01(\x05\x12\x15\n\rexpected_pods\x18\x06 \x01(\x05\"=\n\tTimeEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12#\n\x05value\x18\x02 \x01(\x0b\x32\x14.trimtab.k8s.v1.Time\"d\n\rPriorityClass\x12,\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.trimtab.k8s.v1.ObjectMeta\x12\r\n\x05value\x18\x02 \x01(\x05\x12\x16\n\x0eglobal_default\x18\x03 \x01(\x08\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1btrimtab/k8s/v1/policy.proto\x12\x0etrimtab.k8s.v1\x1a\x19trimtab/k8s/v1/meta.proto\"\xb5\x01\n\x13PodDisruptionBudget\x12,\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.trimtab.k8s.v1.ObjectMeta\x12\x35\n\x04spec\x18\x02 \x01(\x0b\x32\'.trimtab.k8s.v1.PodDisruptionBudgetSpec\x12\x39\n\x06status\x18\x03 \x01(\x0b\x32).trimtab.k8s.v1.PodDisruptionBudgetStatus\"\x82\x02\n\x17PodDisruptionBudgetSpec\x12\x32\n\rmin_available\x18\x01 \x01(\x0b\x32\x1b.trimtab.k8s.v1.IntOrString\x12/\n\x08selector\x18\x02 \x01(\x0b\x32\x1d.trimtab.k8s.v1.LabelSelector\x12\x34\n\x0fmax_unavailable\x18\x03 \x01(\x0b\x32\x1b.trimtab.k8s.v1.IntOrString\x12*\n\x1dunhealthy_pod_eviction_policy\x18\x04 \x01(\tH\x00\x88\x01\x01\x42 \n\x1e_unhealthy_pod_eviction_policy\"\xb7\x02\n\x19PodDisruptionBudgetStatus\x12\x1b\n\x13observed_generation\x18\x01 \x01(\x03\x12\x31\n\x0e\x64isrupted_pods\x18\x02 \x03(\x0b\x32\x19.trimtab.k8s.v1.TimeEntry\x12 \n\x13\x64isruptions_allowed\x18\x03 \x01(\x05H\x00\x88\x01\x01\x12\x1c\n\x0f\x63urrent_healthy\x18\x04 \x01(\x05H\x01\x88\x01\x01\x12\x1c\n\x0f\x64\x65sired_healthy\x18\x05 \x01(\x05H\x02\x88\x01\x01\x12\x1a\n\rexpected_pods\x18\x06 \x01(\x05H\x03\x88\x01\x01\x42\x16\n\x14_disruptions_allowedB\x12\n\x10_current_healthyB\x12\n\x10_desired_healthyB\x10\n\x0e_expected_pods\"=\n\tTimeEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12#\n\x05value\x18\x02 \x01(\x0b\x32\x14.trimtab.k8s.v1.Time\"s\n\rPriorityClass\x12,\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.trimtab.k8s.v1.ObjectMeta\x12\x12\n\x05value\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x16\n\x0eglobal_default\x18\x03 \x01(\x08\x42\x08\n\x06_valueb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,9 +37,9 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PODDISRUPTIONBUDGETSPEC']._serialized_start=259
   _globals['_PODDISRUPTIONBUDGETSPEC']._serialized_end=517
   _globals['_PODDISRUPTIONBUDGETSTATUS']._serialized_start=520
-  _globals['_PODDISRUPTIONBUDGETSTATUS']._serialized_end=729
-  _globals['_TIMEENTRY']._serialized_start=731
-  _globals['_TIMEENTRY']._serialized_end=792
-  _globals['_PRIORITYCLASS']._serialized_start=794
-  _globals['_PRIORITYCLASS']._serialized_end=894
+  _globals['_PODDISRUPTIONBUDGETSTATUS']._serialized_end=831
+  _globals['_TIMEENTRY']._serialized_start=833
+  _globals['_TIMEENTRY']._serialized_end=894
+  _globals['_PRIORITYCLASS']._serialized_start=896
+  _globals['_PRIORITYCLASS']._serialized_end=1011
 # @@protoc_insertion_point(module_scope)

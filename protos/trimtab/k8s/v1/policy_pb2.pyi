@@ -130,16 +130,31 @@ class PodDisruptionBudgetStatus(_message.Message):
         *,
         observed_generation: _builtins.int = ...,
         disrupted_pods: _abc.Iterable[Global___TimeEntry] | None = ...,
-        disruptions_allowed: _builtins.int = ...,
-        current_healthy: _builtins.int = ...,
-        desired_healthy: _builtins.int = ...,
-        expected_pods: _builtins.int = ...,
+        disruptions_allowed: _builtins.int | None = ...,
+        current_healthy: _builtins.int | None = ...,
+        desired_healthy: _builtins.int | None = ...,
+        expected_pods: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_current_healthy", b"_current_healthy", "_desired_healthy", b"_desired_healthy", "_disruptions_allowed", b"_disruptions_allowed", "_expected_pods", b"_expected_pods", "current_healthy", b"current_healthy", "desired_healthy", b"desired_healthy", "disruptions_allowed", b"disruptions_allowed", "expected_pods", b"expected_pods"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["current_healthy", b"current_healthy", "desired_healthy", b"desired_healthy", "disrupted_pods", b"disrupted_pods", "disruptions_allowed", b"disruptions_allowed", "expected_pods", b"expected_pods", "observed_generation", b"observed_generation"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_current_healthy", b"_current_healthy", "_desired_healthy", b"_desired_healthy", "_disruptions_allowed", b"_disruptions_allowed", "_expected_pods", b"_expected_pods", "current_healthy", b"current_healthy", "desired_healthy", b"desired_healthy", "disrupted_pods", b"disrupted_pods", "disruptions_allowed", b"disruptions_allowed", "expected_pods", b"expected_pods", "observed_generation", b"observed_generation"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__current_healthy: _TypeAlias = _typing.Literal["current_healthy"]  # noqa: Y015
+    _WhichOneofArgType__current_healthy: _TypeAlias = _typing.Literal["_current_healthy", b"_current_healthy"]  # noqa: Y015
+    _WhichOneofReturnType__desired_healthy: _TypeAlias = _typing.Literal["desired_healthy"]  # noqa: Y015
+    _WhichOneofArgType__desired_healthy: _TypeAlias = _typing.Literal["_desired_healthy", b"_desired_healthy"]  # noqa: Y015
+    _WhichOneofReturnType__disruptions_allowed: _TypeAlias = _typing.Literal["disruptions_allowed"]  # noqa: Y015
+    _WhichOneofArgType__disruptions_allowed: _TypeAlias = _typing.Literal["_disruptions_allowed", b"_disruptions_allowed"]  # noqa: Y015
+    _WhichOneofReturnType__expected_pods: _TypeAlias = _typing.Literal["expected_pods"]  # noqa: Y015
+    _WhichOneofArgType__expected_pods: _TypeAlias = _typing.Literal["_expected_pods", b"_expected_pods"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__current_healthy) -> _WhichOneofReturnType__current_healthy | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__desired_healthy) -> _WhichOneofReturnType__desired_healthy | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__disruptions_allowed) -> _WhichOneofReturnType__disruptions_allowed | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__expected_pods) -> _WhichOneofReturnType__expected_pods | None: ...
 
 Global___PodDisruptionBudgetStatus: _TypeAlias = PodDisruptionBudgetStatus  # noqa: Y015
 
@@ -192,13 +207,15 @@ class PriorityClass(_message.Message):
         self,
         *,
         metadata: _meta_pb2.ObjectMeta | None = ...,
-        value: _builtins.int = ...,
+        value: _builtins.int | None = ...,
         global_default: _builtins.bool = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_value", b"_value", "metadata", b"metadata", "value", b"value"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["global_default", b"global_default", "metadata", b"metadata", "value", b"value"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_value", b"_value", "global_default", b"global_default", "metadata", b"metadata", "value", b"value"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__value: _TypeAlias = _typing.Literal["value"]  # noqa: Y015
+    _WhichOneofArgType__value: _TypeAlias = _typing.Literal["_value", b"_value"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__value) -> _WhichOneofReturnType__value | None: ...
 
 Global___PriorityClass: _TypeAlias = PriorityClass  # noqa: Y015

@@ -26,7 +26,7 @@ from trimtab.k8s.v1 import core_pb2 as trimtab_dot_k8s_dot_v1_dot_core__pb2
 from trimtab.k8s.v1 import meta_pb2 as trimtab_dot_k8s_dot_v1_dot_meta__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1etrimtab/k8s/v1/workloads.proto\x12\x0etrimtab.k8s.v1\x1a\x19trimtab/k8s/v1/core.proto\x1a\x19trimtab/k8s/v1/meta.proto\"\x97\x01\n\tDaemonSet\x12,\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.trimtab.k8s.v1.ObjectMeta\x12+\n\x04spec\x18\x02 \x01(\x0b\x32\x1d.trimtab.k8s.v1.DaemonSetSpec\x12/\n\x06status\x18\x03 \x01(\x0b\x32\x1f.trimtab.k8s.v1.DaemonSetStatus\"s\n\rDaemonSetSpec\x12/\n\x08selector\x18\x01 \x01(\x0b\x32\x1d.trimtab.k8s.v1.LabelSelector\x12\x31\n\x08template\x18\x02 \x01(\x0b\x32\x1f.trimtab.k8s.v1.PodTemplateSpec\"U\n\x0f\x44\x61\x65monSetStatus\x12 \n\x18\x63urrent_number_scheduled\x18\x01 \x01(\x05\x12 \n\x18\x64\x65sired_number_scheduled\x18\x03 \x01(\x05\"\x9a\x01\n\nDeployment\x12,\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.trimtab.k8s.v1.ObjectMeta\x12,\n\x04spec\x18\x02 \x01(\x0b\x32\x1e.trimtab.k8s.v1.DeploymentSpec\x12\x30\n\x06status\x18\x03 \x01(\x0b\x32 .trimtab.k8s.v1.DeploymentStatus\"\x98\x01\n\x0e\x44\x65ploymentSpec\x12\x15\n\x08replicas\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12/\n\x08selector\x18\x02 \x01(\x0b\x32\x1d.trimtab.k8s.v1.LabelSelector\x12\x31\n\x08template\x18\x03 \x01(\x0b\x32\x1f.trimtab.k8s.v1.PodTemplateSpecB\x0b\n\t_replicas\"$\n\x10\x44\x65ploymentStatus\x12\x10\n\x08replicas\x18\x02 \x01(\x05\"\x9a\x01\n\nReplicaSet\x12,\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.trimtab.k8s.v1.ObjectMeta\x12,\n\x04spec\x18\x02 \x01(\x0b\x32\x1e.trimtab.k8s.v1.ReplicaSetSpec\x12\x30\n\x06status\x18\x03 \x01(\x0b\x32 .trimtab.k8s.v1.ReplicaSetStatus\"\x98\x01\n\x0eReplicaSetSpec\x12\x15\n\x08replicas\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12/\n\x08selector\x18\x02 \x01(\x0b\x32\x1d.trimtab.k8s.v1.LabelSelector\x12\x31\n\x08template\x18\x03 \x01(\x0b\x32\x1f.trimtab.k8s.v1.PodTemplateSpecB\x0b\n\t_replicas\"$\n\x10ReplicaSetStatus\x12\x10\n\x08replicas\x18\x01 \x01(\x05\"\x9d\x01\n\x0bStatefulSet\x12,\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.trimtab.k8s.v1.ObjectMeta\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.trimtab.k8s.v1.StatefulSetSpec\x12\x31\n\x06status\x18\x03 \x01(\x0b\x32!.trimtab.k8s.v1.StatefulSetStatus\"\x99\x01\n\x0fStatefulSetSpec\x12\x15\n\x08replicas\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12/\n\x08selector\x18\x02 \x01(\x0b\x32\x1d.trimtab.k8s.v1.LabelSelector\x12\x31\n\x08template\x18\x03 \x01(\x0b\x32\x1f.trimtab.k8s.v1.PodTemplateSpecB\x0b\n\t_replicas\"?\n\x11StatefulSetStatus\x12\x10\n\x08replicas\x18\x02 \x01(\x05\x12\x18\n\x10\x63urrent_replicas\x18\x04 \x01(\x05\"\x85\x01\n\x03Job\x12,\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.trimtab.k8s.v1.ObjectMeta\x12%\n\x04spec\x18\x02 \x01(\x0b\x32\x17.trimtab.k8s.v1.JobSpec\x12)\n\x06status\x18\x03 \x01(\x0b\x32\x19.trimtab.k8s.v1.JobStatus\"\xb2\x01\n\x07JobSpec\x12\x18\n\x0bparallelism\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\x0b\x63ompletions\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12\x31\n\x08template\x18\x06 \x01(\x0b\x32\x1f.trimtab.k8s.v1.PodTemplateSpec\x12\x14\n\x07suspend\x18\n \x01(\x08H\x02\x88\x01\x01\x42\x0e\n\x0c_parallelismB\x0e\n\x0c_completionsB\n\n\x08_suspend\".\n\tJobStatus\x12\x0e\n\x06\x61\x63tive\x18\x04 \x01(\x05\x12\x11\n\tsucceeded\x18\x05 \x01(\x05\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1etrimtab/k8s/v1/workloads.proto\x12\x0etrimtab.k8s.v1\x1a\x19trimtab/k8s/v1/core.proto\x1a\x19trimtab/k8s/v1/meta.proto\"\x97\x01\n\tDaemonSet\x12,\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.trimtab.k8s.v1.ObjectMeta\x12+\n\x04spec\x18\x02 \x01(\x0b\x32\x1d.trimtab.k8s.v1.DaemonSetSpec\x12/\n\x06status\x18\x03 \x01(\x0b\x32\x1f.trimtab.k8s.v1.DaemonSetStatus\"s\n\rDaemonSetSpec\x12/\n\x08selector\x18\x01 \x01(\x0b\x32\x1d.trimtab.k8s.v1.LabelSelector\x12\x31\n\x08template\x18\x02 \x01(\x0b\x32\x1f.trimtab.k8s.v1.PodTemplateSpec\"\x99\x01\n\x0f\x44\x61\x65monSetStatus\x12%\n\x18\x63urrent_number_scheduled\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12%\n\x18\x64\x65sired_number_scheduled\x18\x03 \x01(\x05H\x01\x88\x01\x01\x42\x1b\n\x19_current_number_scheduledB\x1b\n\x19_desired_number_scheduled\"\x9a\x01\n\nDeployment\x12,\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.trimtab.k8s.v1.ObjectMeta\x12,\n\x04spec\x18\x02 \x01(\x0b\x32\x1e.trimtab.k8s.v1.DeploymentSpec\x12\x30\n\x06status\x18\x03 \x01(\x0b\x32 .trimtab.k8s.v1.DeploymentStatus\"\x98\x01\n\x0e\x44\x65ploymentSpec\x12\x15\n\x08replicas\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12/\n\x08selector\x18\x02 \x01(\x0b\x32\x1d.trimtab.k8s.v1.LabelSelector\x12\x31\n\x08template\x18\x03 \x01(\x0b\x32\x1f.trimtab.k8s.v1.PodTemplateSpecB\x0b\n\t_replicas\"$\n\x10\x44\x65ploymentStatus\x12\x10\n\x08replicas\x18\x02 \x01(\x05\"\x9a\x01\n\nReplicaSet\x12,\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.trimtab.k8s.v1.ObjectMeta\x12,\n\x04spec\x18\x02 \x01(\x0b\x32\x1e.trimtab.k8s.v1.ReplicaSetSpec\x12\x30\n\x06status\x18\x03 \x01(\x0b\x32 .trimtab.k8s.v1.ReplicaSetStatus\"\x98\x01\n\x0eReplicaSetSpec\x12\x15\n\x08replicas\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12/\n\x08selector\x18\x02 \x01(\x0b\x32\x1d.trimtab.k8s.v1.LabelSelector\x12\x31\n\x08template\x18\x03 \x01(\x0b\x32\x1f.trimtab.k8s.v1.PodTemplateSpecB\x0b\n\t_replicas\"6\n\x10ReplicaSetStatus\x12\x15\n\x08replicas\x18\x01 \x01(\x05H\x00\x88\x01\x01\x42\x0b\n\t_replicas\"\x9d\x01\n\x0bStatefulSet\x12,\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.trimtab.k8s.v1.ObjectMeta\x12-\n\x04spec\x18\x02 \x01(\x0b\x32\x1f.trimtab.k8s.v1.StatefulSetSpec\x12\x31\n\x06status\x18\x03 \x01(\x0b\x32!.trimtab.k8s.v1.StatefulSetStatus\"\x99\x01\n\x0fStatefulSetSpec\x12\x15\n\x08replicas\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12/\n\x08selector\x18\x02 \x01(\x0b\x32\x1d.trimtab.k8s.v1.LabelSelector\x12\x31\n\x08template\x18\x03 \x01(\x0b\x32\x1f.trimtab.k8s.v1.PodTemplateSpecB\x0b\n\t_replicas\"Q\n\x11StatefulSetStatus\x12\x15\n\x08replicas\x18\x02 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\x10\x63urrent_replicas\x18\x04 \x01(\x05\x42\x0b\n\t_replicas\"\x85\x01\n\x03Job\x12,\n\x08metadata\x18\x01 \x01(\x0b\x32\x1a.trimtab.k8s.v1.ObjectMeta\x12%\n\x04spec\x18\x02 \x01(\x0b\x32\x17.trimtab.k8s.v1.JobSpec\x12)\n\x06status\x18\x03 \x01(\x0b\x32\x19.trimtab.k8s.v1.JobStatus\"\xb2\x01\n\x07JobSpec\x12\x18\n\x0bparallelism\x18\x01 \x01(\x05H\x00\x88\x01\x01\x12\x18\n\x0b\x63ompletions\x18\x02 \x01(\x05H\x01\x88\x01\x01\x12\x31\n\x08template\x18\x06 \x01(\x0b\x32\x1f.trimtab.k8s.v1.PodTemplateSpec\x12\x14\n\x07suspend\x18\n \x01(\x08H\x02\x88\x01\x01\x42\x0e\n\x0c_parallelismB\x0e\n\x0c_completionsB\n\n\x08_suspend\".\n\tJobStatus\x12\x0e\n\x06\x61\x63tive\x18\x04 \x01(\x05\x12\x11\n\tsucceeded\x18\x05 \x01(\x05\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,30 +37,30 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_DAEMONSET']._serialized_end=256
   _globals['_DAEMONSETSPEC']._serialized_start=258
   _globals['_DAEMONSETSPEC']._serialized_end=373
-  _globals['_DAEMONSETSTATUS']._serialized_start=375
-  _globals['_DAEMONSETSTATUS']._serialized_end=460
-  _globals['_DEPLOYMENT']._serialized_start=463
-  _globals['_DEPLOYMENT']._serialized_end=617
-  _globals['_DEPLOYMENTSPEC']._serialized_start=620
-  _globals['_DEPLOYMENTSPEC']._serialized_end=772
-  _globals['_DEPLOYMENTSTATUS']._serialized_start=774
-  _globals['_DEPLOYMENTSTATUS']._serialized_end=810
-  _globals['_REPLICASET']._serialized_start=813
-  _globals['_REPLICASET']._serialized_end=967
-  _globals['_REPLICASETSPEC']._serialized_start=970
-  _globals['_REPLICASETSPEC']._serialized_end=1122
-  _globals['_REPLICASETSTATUS']._serialized_start=1124
-  _globals['_REPLICASETSTATUS']._serialized_end=1160
-  _globals['_STATEFULSET']._serialized_start=1163
-  _globals['_STATEFULSET']._serialized_end=1320
-  _globals['_STATEFULSETSPEC']._serialized_start=1323
-  _globals['_STATEFULSETSPEC']._serialized_end=1476
-  _globals['_STATEFULSETSTATUS']._serialized_start=1478
-  _globals['_STATEFULSETSTATUS']._serialized_end=1541
-  _globals['_JOB']._serialized_start=1544
-  _globals['_JOB']._serialized_end=1677
-  _globals['_JOBSPEC']._serialized_start=1680
-  _globals['_JOBSPEC']._serialized_end=1858
-  _globals['_JOBSTATUS']._serialized_start=1860
-  _globals['_JOBSTATUS']._serialized_end=1906
+  _globals['_DAEMONSETSTATUS']._serialized_start=376
+  _globals['_DAEMONSETSTATUS']._serialized_end=529
+  _globals['_DEPLOYMENT']._serialized_start=532
+  _globals['_DEPLOYMENT']._serialized_end=686
+  _globals['_DEPLOYMENTSPEC']._serialized_start=689
+  _globals['_DEPLOYMENTSPEC']._serialized_end=841
+  _globals['_DEPLOYMENTSTATUS']._serialized_start=843
+  _globals['_DEPLOYMENTSTATUS']._serialized_end=879
+  _globals['_REPLICASET']._serialized_start=882
+  _globals['_REPLICASET']._serialized_end=1036
+  _globals['_REPLICASETSPEC']._serialized_start=1039
+  _globals['_REPLICASETSPEC']._serialized_end=1191
+  _globals['_REPLICASETSTATUS']._serialized_start=1193
+  _globals['_REPLICASETSTATUS']._serialized_end=1247
+  _globals['_STATEFULSET']._serialized_start=1250
+  _globals['_STATEFULSET']._serialized_end=1407
+  _globals['_STATEFULSETSPEC']._serialized_start=1410
+  _globals['_STATEFULSETSPEC']._serialized_end=1563
+  _globals['_STATEFULSETSTATUS']._serialized_start=1565
+  _globals['_STATEFULSETSTATUS']._serialized_end=1646
+  _globals['_JOB']._serialized_start=1649
+  _globals['_JOB']._serialized_end=1782
+  _globals['_JOBSPEC']._serialized_start=1785
+  _globals['_JOBSPEC']._serialized_end=1963
+  _globals['_JOBSTATUS']._serialized_start=1965
+  _globals['_JOBSTATUS']._serialized_end=2011
 # @@protoc_insertion_point(module_scope)

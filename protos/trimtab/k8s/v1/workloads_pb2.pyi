@@ -101,14 +101,21 @@ class DaemonSetStatus(_message.Message):
     def __init__(
         self,
         *,
-        current_number_scheduled: _builtins.int = ...,
-        desired_number_scheduled: _builtins.int = ...,
+        current_number_scheduled: _builtins.int | None = ...,
+        desired_number_scheduled: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_current_number_scheduled", b"_current_number_scheduled", "_desired_number_scheduled", b"_desired_number_scheduled", "current_number_scheduled", b"current_number_scheduled", "desired_number_scheduled", b"desired_number_scheduled"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["current_number_scheduled", b"current_number_scheduled", "desired_number_scheduled", b"desired_number_scheduled"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_current_number_scheduled", b"_current_number_scheduled", "_desired_number_scheduled", b"_desired_number_scheduled", "current_number_scheduled", b"current_number_scheduled", "desired_number_scheduled", b"desired_number_scheduled"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__current_number_scheduled: _TypeAlias = _typing.Literal["current_number_scheduled"]  # noqa: Y015
+    _WhichOneofArgType__current_number_scheduled: _TypeAlias = _typing.Literal["_current_number_scheduled", b"_current_number_scheduled"]  # noqa: Y015
+    _WhichOneofReturnType__desired_number_scheduled: _TypeAlias = _typing.Literal["desired_number_scheduled"]  # noqa: Y015
+    _WhichOneofArgType__desired_number_scheduled: _TypeAlias = _typing.Literal["_desired_number_scheduled", b"_desired_number_scheduled"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__current_number_scheduled) -> _WhichOneofReturnType__current_number_scheduled | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__desired_number_scheduled) -> _WhichOneofReturnType__desired_number_scheduled | None: ...
 
 Global___DaemonSetStatus: _TypeAlias = DaemonSetStatus  # noqa: Y015
 
@@ -290,13 +297,15 @@ class ReplicaSetStatus(_message.Message):
     def __init__(
         self,
         *,
-        replicas: _builtins.int = ...,
+        replicas: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_replicas", b"_replicas", "replicas", b"replicas"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["replicas", b"replicas"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_replicas", b"_replicas", "replicas", b"replicas"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__replicas: _TypeAlias = _typing.Literal["replicas"]  # noqa: Y015
+    _WhichOneofArgType__replicas: _TypeAlias = _typing.Literal["_replicas", b"_replicas"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__replicas) -> _WhichOneofReturnType__replicas | None: ...
 
 Global___ReplicaSetStatus: _TypeAlias = ReplicaSetStatus  # noqa: Y015
 
@@ -387,14 +396,16 @@ class StatefulSetStatus(_message.Message):
     def __init__(
         self,
         *,
-        replicas: _builtins.int = ...,
+        replicas: _builtins.int | None = ...,
         current_replicas: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_replicas", b"_replicas", "replicas", b"replicas"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["current_replicas", b"current_replicas", "replicas", b"replicas"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_replicas", b"_replicas", "current_replicas", b"current_replicas", "replicas", b"replicas"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__replicas: _TypeAlias = _typing.Literal["replicas"]  # noqa: Y015
+    _WhichOneofArgType__replicas: _TypeAlias = _typing.Literal["_replicas", b"_replicas"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__replicas) -> _WhichOneofReturnType__replicas | None: ...
 
 Global___StatefulSetStatus: _TypeAlias = StatefulSetStatus  # noqa: Y015
 

@@ -1,0 +1,242 @@
+"""Settings of the decisions, resolved: defaults filled in, durations as integers, values checked.
+
+Decides what an absent field means; never reads a file or the environment. Times in nanoseconds, amounts as in the
+snapshot. Defaults are upstream's (`facts` of the Cluster Autoscaler's flags) unless the field says why not.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from trimtab.v1 import plan_pb2 as pb
+
+SECOND_NS: Final = 1_000_000_000
+DEFAULT_GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
+DEFAULT_ORDERS: Final = (pb.CandidateOrder.UTILIZATION, pb.CandidateOrder.EVICTION_COST, pb.CandidateOrder.PRICE)
+
+
+class SettingsError(ValueError):
+    """A setting has an unusable value. `field` is its path in `PlanSettings`, `problem` says what would be usable."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+        self.problem = problem
+
+
+@dataclass(frozen=True)
+class ResourceMinimum:
+    """An amount that must stay in the cluster, counted over the nodes with all of `node_labels`."""
+
+    resource: str
+    amount: int
+    node_labels: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class GroupScaleDownSettings:
+    """What may differ from one node group to the next."""
+
+    utilization_threshold: float = 0.5
+    """Nodes at most this much used are candidates, 0 to 1. `--scale-down-utilization-threshold`."""
+    gpu_utilization_threshold: float = 0.5
+    """The same for GPU nodes. `--scale-down-gpu-utilization-threshold`."""
+    unneeded_time_ns: int = 600 * SECOND_NS
+    """How long a ready node is unneeded before it goes. `--scale-down-unneeded-time`."""
+    unready_time_ns: int = 1200 * SECOND_NS
+    """The same for an unready node. `--scale-down-unready-time`."""
+    ignore_daemonsets_utilization: bool = False
+    """Leave DaemonSet pods out of utilization. `--ignore-daemonsets-utilization`."""
+    job_pods_unmovable: bool = False
+    """Pods of Jobs keep their nodes. Off as upstream; the Zalando fork does it always."""
+
+
+@dataclass(frozen=True)
+class ScaleDownSettings:
+    """Scale-down, resolved from `PlanSettings`."""
+
+    enabled: bool = True
+    """Take the decision at all. `--scale-down-enabled`."""
+    general: GroupScaleDownSettings = field(default_factory=GroupScaleDownSettings)
+    """For node groups without overrides."""
+    groups: Mapping[str, GroupScaleDownSettings] = field(default_factory=dict)
+    """By node group id, complete: what the override lacks is taken from `general`."""
+    unready_enabled: bool = True
+    """Whether unready nodes go. `--scale-down-unready-enabled`."""
+    recheck_timeout_ns: int = 300 * SECOND_NS
+    """How long a failed simulation is believed. `--unremovable-node-recheck-timeout`."""
+    max_parallelism: int = 10
+    """Most nodes being deleted at a time. `--max-scale-down-parallelism`, deprecated `--max-empty-bulk-delete`."""
+    max_drain_parallelism: int = 10
+    """Most nodes being drained at a time. Upstream's 1 drains serially; ours are proven jointly removable."""
+    skip_system_pods: bool = True
+    """kube-system pods without a budget hold their node. `--skip-nodes-with-system-pods`."""
+    skip_local_storage: bool = True
+    """Pods with local storage hold their node. `--skip-nodes-with-local-storage`."""
+    skip_custom_controllers: bool = True
+    """Pods of controllers of unknown kind hold their node. `--skip-nodes-with-custom-controller-pods`."""
+    min_replica_count: int = 0
+    """Fewest replicas of a controller whose pods move. `--min-replica-count`."""
+    system_pod_timeout_ns: int = 3600 * SECOND_NS
+    """Age at which a kube-system pod holds no more. `--blocking-system-pod-distruption-timeout`."""
+    ignore_mirror_pods_utilization: bool = False
+    """Leave mirror pods out of utilization. `--ignore-mirror-pods-utilization`."""
+    max_evaluated: int = 0
+    """Simulate at most this many nodes besides the last unneeded; 0 = no limit, because the simulation is fast."""
+    min_evaluated: int = 10
+    """Simulate at least this many nodes whatever the deadline, so that each loop gets on."""
+    gpu_label: str = DEFAULT_GPU_LABEL
+    """Label of GPU nodes; the first the Cluster Autoscaler knew. GPU resources are recognized besides."""
+    expendable_priority: int = -10
+    """Pods of lower priority neither hold a node nor need a place. `--expendable-pods-priority-cutoff`."""
+    recent_eviction_ttl_ns: int = 120 * SECOND_NS
+    """How long an evicted pod not yet created again keeps room. Upstream's 0 switches this off; a drain needs it."""
+    minimums: tuple[ResourceMinimum, ...] = ()
+    """Amounts that must stay. `--cores-total`, `--memory-total`, `--gpu-total`."""
+    orders: tuple[int, ...] = DEFAULT_ORDERS
+    """`CandidateOrder.Code`s to simulate. Three, because each costs one simulation."""
+    stability_margin: float = 0.05
+    """Share by which another plan must be better than the last one's continuation."""
+    min_saving_per_eviction: float = 0.0
+    """Price per hour and eviction below which no pod is moved. Off: it needs prices."""
+    max_new_unneeded: int = 0
+    """Unneeded nodes to look for beyond those of the last loop; 0 = no limit."""
+    reserve_for_pending: bool = True
+    """Keep room for pending pods that fit now, as upstream does."""
+    balance: bool = False
+    """Among nodes about alike, those of the largest similar group and zone go first. Off, as upstream."""
+
+    def of_group(self, group: str) -> GroupScaleDownSettings:
+        """Return the settings of a node group; "" and groups without overrides have the general ones."""
+        return self.groups.get(group, self.general)
+
+
+def resolve_scale_down(message: pb.PlanSettings) -> ScaleDownSettings:
+    """Resolve the scale-down part of `PlanSettings`. Raises SettingsError for a value that cannot be meant."""
+    given = message.scale_down
+    path = "scale_down"
+    general = _group_settings(given, GroupScaleDownSettings(), path)
+    groups = {
+        name: _group_settings(message.node_groups[name], general, f"node_groups[{name!r}]")
+        for name in sorted(message.node_groups)
+    }
+    defaults = ScaleDownSettings()
+    parallelism = "max_scale_down_parallelism"
+    if not given.HasField("max_scale_down_parallelism") and given.HasField("max_empty_bulk_delete"):
+        parallelism = "max_empty_bulk_delete"
+    return replace(
+        defaults,
+        general=general,
+        groups=groups,
+        recheck_timeout_ns=_duration(given, "unremovable_node_recheck_timeout", defaults.recheck_timeout_ns, path),
+        max_parallelism=_count(given, parallelism, defaults.max_parallelism, path, 1),
+        max_drain_parallelism=_count(given, "max_drain_parallelism", defaults.max_drain_parallelism, path, 1),
+        min_replica_count=_count(given, "min_replica_count", defaults.min_replica_count, path),
+        system_pod_timeout_ns=_duration(
+            given, "blocking_system_pod_disruption_timeout", defaults.system_pod_timeout_ns, path
+        ),
+        max_evaluated=_count(given, "max_evaluated_nodes", defaults.max_evaluated, path),
+        min_evaluated=_count(given, "min_evaluated_nodes", defaults.min_evaluated, path),
+        recent_eviction_ttl_ns=_duration(given, "recent_eviction_ttl", defaults.recent_eviction_ttl_ns, path),
+        minimums=_minimums(given, path),
+        orders=_orders(given, defaults.orders, path),
+        stability_margin=_number(given, "stability_margin", defaults.stability_margin, path),
+        min_saving_per_eviction=_number(given, "min_saving_per_eviction", defaults.min_saving_per_eviction, path),
+        max_new_unneeded=_count(given, "max_new_unneeded_nodes", defaults.max_new_unneeded, path),
+        **_switches(given, defaults),
+    )
+
+
+_SWITCHES: Final = {
+    "enabled": "enabled",
+    "unready_enabled": "unready_enabled",
+    "skip_nodes_with_system_pods": "skip_system_pods",
+    "skip_nodes_with_local_storage": "skip_local_storage",
+    "skip_nodes_with_custom_controller_pods": "skip_custom_controllers",
+    "ignore_mirror_pods_utilization": "ignore_mirror_pods_utilization",
+    "gpu_label": "gpu_label",
+    "expendable_pods_priority_cutoff": "expendable_priority",
+    "reserve_for_pending_pods": "reserve_for_pending",
+    "balance": "balance",
+}
+"""Fields taken as they are: name on the wire to name here."""
+
+
+def _switches(given: Message, defaults: ScaleDownSettings) -> dict[str, Any]:
+    return {
+        here: getattr(given, wire) if given.HasField(wire) else getattr(defaults, here)
+        for wire, here in _SWITCHES.items()
+    }
+
+
+def _group_settings(given: Message, default: GroupScaleDownSettings, path: str) -> GroupScaleDownSettings:
+    return GroupScaleDownSettings(
+        utilization_threshold=_share(given, "utilization_threshold", default.utilization_threshold, path),
+        gpu_utilization_threshold=_share(given, "gpu_utilization_threshold", default.gpu_utilization_threshold, path),
+        unneeded_time_ns=_duration(given, "unneeded_time", default.unneeded_time_ns, path),
+        unready_time_ns=_duration(given, "unready_time", default.unready_time_ns, path),
+        ignore_daemonsets_utilization=_flag(
+            given, "ignore_daemonsets_utilization", default.ignore_daemonsets_utilization
+        ),
+        job_pods_unmovable=_flag(given, "job_pods_unmovable", default.job_pods_unmovable),
+    )
+
+
+def _flag(given: Message, name: str, default: bool) -> bool:
+    return bool(getattr(given, name)) if given.HasField(name) else default
+
+
+def _count(given: Message, name: str, default: int, path: str, least: int = 0) -> int:
+    value = int(getattr(given, name)) if given.HasField(name) else default
+    if value < least:
+        raise SettingsError(f"{path}.{name}", f"{value} is below {least}, the least")
+    return value
+
+
+def _number(given: Message, name: str, default: float, path: str) -> float:
+    value = float(getattr(given, name)) if given.HasField(name) else default
+    if not math.isfinite(value) or value < 0:
+        raise SettingsError(f"{path}.{name}", f"{value} is not a finite number of at least 0")
+    return value
+
+
+def _share(given: Message, name: str, default: float, path: str) -> float:
+    value = _number(given, name, default, path)
+    if value > 1:
+        raise SettingsError(f"{path}.{name}", f"{value} is above 1; utilization is a share of the allocatable amount")
+    return value
+
+
+def _duration(given: Message, name: str, default_ns: int, path: str) -> int:
+    if not given.HasField(name):
+        return default_ns
+    value: Duration = getattr(given, name)
+    total_ns = value.seconds * SECOND_NS + value.nanos
+    if total_ns < 0:
+        raise SettingsError(f"{path}.{name}", f"{value.seconds} s is negative; a duration is at least 0 s")
+    if total_ns > 2**62:
+        raise SettingsError(f"{path}.{name}", f"{value.seconds} s is more than can be counted; use at most 100 years")
+    return total_ns
+
+
+def _minimums(given: pb.ScaleDownSettings, path: str) -> tuple[ResourceMinimum, ...]:
+    rows = []
+    for i, minimum in enumerate(given.resource_minimums):
+        if not minimum.resource:
+            raise SettingsError(f"{path}.resource_minimums[{i}].resource", 'empty; name a resource, such as "cpu"')
+        if minimum.amount < 0:
+            raise SettingsError(f"{path}.resource_minimums[{i}].amount", f"{minimum.amount} is below 0, the least")
+        labels = tuple(sorted(minimum.node_labels.items()))
+        rows.append(ResourceMinimum(minimum.resource, minimum.amount, labels))
+    return tuple(rows)
+
+
+def _orders(given: pb.ScaleDownSettings, default: tuple[int, ...], path: str) -> tuple[int, ...]:
+    known = set(pb.CandidateOrder.Code.values()) - {pb.CandidateOrder.UNSPECIFIED}
+    for i, order in enumerate(given.candidate_orders):
+        if order not in known:
+            raise SettingsError(f"{path}.candidate_orders[{i}]", f"{order} is no order; see CandidateOrder")
+    return tuple(dict.fromkeys(given.candidate_orders)) or default

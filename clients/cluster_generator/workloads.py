@@ -99,7 +99,8 @@ def _replicas(count: int, pods: int, random: np.random.Generator) -> NDArray[np.
     missing = pods - int(replicas.sum())
     replicas[order[: abs(missing) % count]] += np.sign(missing)
     replicas += missing // count if missing > 0 else 0
-    return np.maximum(1, replicas).astype(np.int64)
+    at_least_one: NDArray[np.int64] = np.maximum(1, replicas)
+    return at_least_one
 
 
 def _scaled(sizes: NDArray[np.float64], replicas: NDArray[np.int64], room: float) -> NDArray[np.float64]:

@@ -1,0 +1,5 @@
+"""`python -m clients.cli`: the same as `trimtab`."""
+
+from clients.cli import main
+
+main()

@@ -1,0 +1,51 @@
+"""Amounts, times and lists as people read them. Units: cpu in milli-cores, everything else in base units."""
+
+from collections.abc import Sequence
+
+_BYTES = {"memory", "ephemeral-storage"}
+
+
+def amount(resource: str, value: int) -> str:
+    """Return an amount with its unit: "1.5 cores", "2.0 GiB", "3"."""
+    if resource == "cpu":
+        return f"{value / 1000:g} cores" if value != 1000 else "1 core"
+    if resource in _BYTES or resource.startswith("hugepages-"):
+        return byte_count(value)
+    return f"{value}"
+
+
+def byte_count(value: int) -> str:
+    """Return bytes in the largest binary unit that leaves at least one."""
+    size = float(value)
+    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
+        if abs(size) < 1024 or unit == "TiB":
+            return f"{value} B" if unit == "B" else f"{size:.1f} {unit}"
+        size /= 1024
+    raise AssertionError("the loop returns at its last unit")
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in its two largest units: "2 h 5 min", "90 s" as "1 min 30 s"."""
+    whole = round(abs(seconds))
+    parts = []
+    for unit, length in (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1)):
+        count, whole = divmod(whole, length)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2]) or "0 s"
+
+
+def percent(share: float) -> str:
+    """Return a share from 0 to 1 in per cent."""
+    return f"{100 * share:.0f} %"
+
+
+def some(names: Sequence[str], most: int = 3) -> str:
+    """Return the first few names and how many follow."""
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+
+
+def counted(count: int, noun: str) -> str:
+    """Return "1 node", "2 nodes"."""
+    return f"{count:,} {noun}" + ("" if count == 1 else "s")

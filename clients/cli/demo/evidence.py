@@ -1,0 +1,158 @@
+"""What a cluster's own objects say about whether everything went right. Shares no code with planner or actuator.
+
+A `Picture` is one consistent list of all objects. Two pictures, and those taken in between, are enough to tell whether
+a pod was lost, a budget broken, the wrong node removed or a taint left behind.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+Object = dict[str, Any]
+HARD_TAINT = "ToBeDeletedByClusterAutoscaler"
+_ENDED = {"Succeeded", "Failed"}
+
+
+@dataclass(frozen=True)
+class Budget:
+    """A PodDisruptionBudget in one picture: how many of its pods are healthy, how many should be."""
+
+    name: str
+    healthy: int
+    desired: int
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A cluster at one moment. `pods` by uid; `bound` counts pods on nodes by controller."""
+
+    nodes: Mapping[str, Object]
+    pods: Mapping[str, Object]
+    budgets: Mapping[str, Budget]
+
+    @property
+    def waiting(self) -> list[str]:
+        """Pods that are on no node, as "namespace/name"."""
+        return sorted(_key(pod) for pod in self.pods.values() if not pod["spec"].get("nodeName"))
+
+
+def picture(listed: bytes) -> Picture:
+    """Read a Kubernetes `List`. O(objects + budgets × pods of their namespace)."""
+    items: list[Object] = msgspec.json.decode(listed)["items"]
+    live = [item for item in items if item["kind"] == "Pod" and item.get("status", {}).get("phase") not in _ENDED]
+    by_space: dict[str, list[Object]] = {}
+    for pod in live:
+        by_space.setdefault(pod["metadata"].get("namespace", ""), []).append(pod)
+    budgets = [item for item in items if item["kind"] == "PodDisruptionBudget"]
+    return Picture(
+        nodes={item["metadata"]["name"]: item for item in items if item["kind"] == "Node"},
+        pods={pod["metadata"]["uid"]: pod for pod in live},
+        budgets={_key(one): _budget(one, by_space.get(one["metadata"].get("namespace", ""), [])) for one in budgets},
+    )
+
+
+def violations(before: Picture, samples: Iterable[Picture]) -> list[str]:
+    """Return every budget that fell below what it asks for in some sample, though it did not before."""
+    found: dict[str, str] = {}
+    for sample in samples:
+        for name, budget in sample.budgets.items():
+            start = before.budgets.get(name, budget)
+            floor = min(start.desired, start.healthy)
+            if budget.healthy < floor:
+                found.setdefault(name, f"budget {name}: {budget.healthy} healthy pods, {floor} are wanted")
+    return [found[name] for name in sorted(found)]
+
+
+def complaints(before: Picture, after: Picture, planned: Sequence[str]) -> list[str]:
+    """Return everything that is not as it should be after the `planned` nodes were removed; [] = all is well."""
+    found = [f"node {name} was to go and is still there" for name in sorted(set(planned) & set(after.nodes))]
+    lost = set(before.nodes) - set(after.nodes) - set(planned)
+    found += [f"node {name} is gone and was not to go" for name in sorted(lost)]
+    for name, node in sorted(after.nodes.items()):
+        if any(taint["key"] == HARD_TAINT for taint in node.get("spec", {}).get("taints") or ()):
+            found.append(f"node {name} still carries the taint {HARD_TAINT}")
+    for pod in after.pods.values():
+        if pod["spec"].get("nodeName") and pod["spec"]["nodeName"] not in after.nodes:
+            found.append(f"pod {_key(pod)} is bound to {pod['spec']['nodeName']}, which is no more")
+    waited = set(before.waiting)
+    found += [f"pod {key} has no node any more" for key in after.waiting if key not in waited]
+    return found + _lost_pods(before, after)
+
+
+def moved(before: Picture, after: Picture) -> int:
+    """Return how many pods were created anew on another node."""
+    return len(set(after.pods) - set(before.pods))
+
+
+def _lost_pods(before: Picture, after: Picture) -> list[str]:
+    """Controllers with fewer pods than before, and bare pods that are gone; those of DaemonSets go with their node."""
+    now = Counter(_controller(pod) for pod in after.pods.values())
+    then = Counter(_controller(pod) for pod in before.pods.values())
+    return [
+        f"{name} has {now[name]} pods instead of {count}"
+        for name, count in sorted(then.items())
+        if now[name] < count and not name.startswith(("DaemonSet ", "Node "))
+    ]
+
+
+def _controller(pod: Object) -> str:
+    """What would create the pod again, or the pod itself."""
+    for owner in pod["metadata"].get("ownerReferences") or ():
+        if owner.get("controller"):
+            return f"{owner['kind']} {pod['metadata'].get('namespace', '')}/{owner['name']}"
+    return f"pod {_key(pod)}"
+
+
+def _key(item: Object) -> str:
+    """ "namespace/name"."""
+    return f"{item['metadata'].get('namespace', '')}/{item['metadata']['name']}"
+
+
+def _budget(budget: Object, pods: Sequence[Object]) -> Budget:
+    """Count a budget's healthy pods: selected, Ready, not on their way out."""
+    selector = budget["spec"].get("selector")
+    chosen = [pod for pod in pods if selector is not None and _selects(selector, pod["metadata"].get("labels") or {})]
+    desired = _desired(budget["spec"], budget.get("status", {}).get("expectedPods", len(chosen)))
+    return Budget(name=_key(budget), healthy=sum(_healthy(pod) for pod in chosen), desired=desired)
+
+
+def _healthy(pod: Object) -> bool:
+    """Ready, and not being deleted."""
+    conditions = pod.get("status", {}).get("conditions") or ()
+    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return ready and "deletionTimestamp" not in pod["metadata"]
+
+
+def _desired(spec: Object, expected: int) -> int:
+    """Healthy pods that a budget asks for; percentages are rounded up, as the disruption controller does."""
+    if spec.get("maxUnavailable") is not None:
+        return max(0, expected - _share(spec["maxUnavailable"], expected))
+    return _share(spec.get("minAvailable", 1), expected)
+
+
+def _share(written: int | str, expected: int) -> int:
+    """An absolute number, or a percentage of the expected pods."""
+    if isinstance(written, str) and written.endswith("%"):
+        return -(-int(written[:-1]) * expected // 100)
+    return int(written)
+
+
+def _selects(selector: Object, labels: Mapping[str, str]) -> bool:
+    """Whether a label selector matches."""
+    if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
+        return False
+    return all(_meets(one, labels) for one in selector.get("matchExpressions") or ())
+
+
+def _meets(requirement: Object, labels: Mapping[str, str]) -> bool:
+    """Whether one requirement of a label selector holds."""
+    key, operator, values = requirement["key"], requirement["operator"], requirement.get("values") or ()
+    return {
+        "In": labels.get(key) in values,
+        "NotIn": labels.get(key) not in values,
+        "Exists": key in labels,
+        "DoesNotExist": key not in labels,
+    }[str(operator)]

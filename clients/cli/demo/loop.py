@@ -1,0 +1,160 @@
+"""The loop of the demo: list, plan, show, act, follow, until nothing more is to be removed.
+
+This is what a caller of the two services does, in short: the planner's state is carried from answer to request, the
+actuator's status goes into the next snapshot, the plan's assumptions go to the actuator. Units: seconds.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2, snapshot_pb2
+
+from clients.actuator_client import ActuatorClient
+from clients.cli.demo.evidence import Picture, picture
+from clients.cli.demo.screen import Screen
+from clients.cli.explain.cluster_view import ClusterView
+from clients.cli.failures import FailedError
+from clients.cli.moment import read_moment
+from clients.cli.plan_tables import print_scale_down
+from clients.cli.planners import PlannerAccess
+
+MOST_LOOPS = 40
+"""Far more than any of the built-in clusters needs; a demo that does not settle has failed."""
+LOOP_TIMEOUT_S = 120.0
+SAMPLE_INTERVAL_S = 0.25
+_ENDED = {actuator_pb2.DeletionState.DELETED, actuator_pb2.DeletionState.FAILED, actuator_pb2.DeletionState.CANCELLED}
+
+
+@dataclass
+class Story:
+    """What happened: pictures from the first to the last, nodes that were planned to go, failures by node."""
+
+    before: Picture
+    after: Picture
+    samples: list[Picture] = field(default_factory=list)
+    planned: list[str] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+    loops: int = 0
+    first_usage: dict[str, float] = field(default_factory=dict)
+    last_usage: dict[str, float] = field(default_factory=dict)
+
+
+def run(
+    planner: PlannerAccess, actuator: ActuatorClient, settings: plan_pb2.PlanSettings, screen: Screen, name: str
+) -> Story:
+    """Loop until a plan removes nothing."""
+    first = picture(actuator.list_objects())
+    story = Story(before=first, after=first)
+    state: plan_pb2.PlanState | None = None
+    evicted_from: snapshot_pb2.ClusterSnapshot | None = None
+    for number in range(1, MOST_LOOPS + 1):
+        snapshot = _snapshot(actuator, evicted_from)
+        request = plan_pb2.PlanRequest(
+            request_id=f"{name}-{number}",
+            cluster=name,
+            decisions=[plan_pb2.Decision.SCALE_DOWN],
+            now=read_moment(None),
+            settings=settings,
+            state=state,
+        )
+        started = time.monotonic()
+        answer = planner.plan(snapshot, request)
+        took_ms = 1000 * (time.monotonic() - started)
+        state, evicted_from, story.loops = answer.state, snapshot, number
+        story.last_usage = ClusterView(snapshot).usage()
+        story.first_usage = story.first_usage or story.last_usage
+        screen.say(f"\n[bold]Loop {number}[/bold] [dim](planned in {took_ms:.0f} ms, the whole call)[/dim]")
+        print_scale_down(screen.console, answer.scale_down, request.now.ToNanoseconds())
+        if not _act(actuator, request, answer, screen, story):
+            story.after = picture(actuator.list_objects())
+            return story
+    raise FailedError(f"after {MOST_LOOPS} loops there is still something to remove")
+
+
+def _act(
+    actuator: ActuatorClient,
+    request: plan_pb2.PlanRequest,
+    answer: plan_pb2.PlanResponse,
+    screen: Screen,
+    story: Story,
+) -> bool:
+    """Have the plan carried out and wait for its end; returns whether there was anything to do."""
+    order = deletion_order(request, answer)
+    if not order.nodes:
+        return False
+    with _sampling(actuator, story):
+        refused = [one for one in actuator.start_deletion(order).nodes if not one.accepted]
+        for one in refused:
+            reason = reason_pb2.DeletionReason.Code.Name(one.reason)
+            screen.say(f"[yellow]The actuator refuses {one.node}: {reason} {one.detail}[/yellow]")
+        count = len(order.nodes) - len(refused)
+        if not count:
+            raise FailedError("the actuator refused every node of the plan")
+        screen.follow(_until_done(actuator, order.request_id, count), order.request_id, count)
+    status = actuator.status()
+    gone = [one for one in status.finished if one.request_id == order.request_id]
+    for one in gone:
+        if one.state == actuator_pb2.DeletionState.DELETED:
+            story.planned.append(one.node)
+        else:
+            story.failed[one.node] = f"{reason_pb2.DeletionReason.Code.Name(one.reason)} {one.detail}".strip()
+    screen.say(f"[green]Done:[/green] {sum(one.node in story.planned for one in gone)} of {count} nodes are gone.")
+    return True
+
+
+def deletion_order(
+    request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse
+) -> actuator_pb2.StartDeletionRequest:  # fmt: skip
+    """Return a plan as the actuator takes it: what to remove, what the plan assumed, the limits it kept."""
+    decision, limits = answer.scale_down, request.settings.scale_down
+    assumptions = {node.node: node.assumption for node in decision.unneeded}
+    drained = set(decision.drain)
+    return actuator_pb2.StartDeletionRequest(
+        request_id=request.request_id,
+        nodes=[
+            actuator_pb2.NodeToDelete(node=node, drain=node in drained, assumption=assumptions[node])
+            for node in (*decision.delete_empty, *decision.drain)
+        ],
+        plan_time=request.now,
+        snapshot_version=answer.snapshot_version,
+        max_parallelism=limits.max_scale_down_parallelism,
+        max_drain_parallelism=limits.max_drain_parallelism,
+    )
+
+
+def _until_done(actuator: ActuatorClient, request_id: str, count: int) -> Iterator[actuator_pb2.ActuatorStatus]:
+    """Yield statuses until all deletions of the request have ended."""
+    for status in actuator.watch_status(timeout_s=LOOP_TIMEOUT_S):
+        yield status
+        ended = [one for one in status.finished if one.request_id == request_id and one.state in _ENDED]
+        if len(ended) >= count:
+            return
+
+
+@contextmanager
+def _sampling(actuator: ActuatorClient, story: Story) -> Iterator[None]:
+    """Take pictures of the cluster while something goes on, for the evidence about budgets."""
+    stop = threading.Event()
+
+    def sample() -> None:
+        while not stop.wait(SAMPLE_INTERVAL_S):
+            story.samples.append(picture(actuator.list_objects()))
+
+    sampler = threading.Thread(target=sample, daemon=True)
+    sampler.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        sampler.join()
+        story.samples.append(picture(actuator.list_objects()))
+
+
+def _snapshot(
+    actuator: ActuatorClient, evicted_from: snapshot_pb2.ClusterSnapshot | None
+) -> snapshot_pb2.ClusterSnapshot:  # fmt: skip
+    """Build the snapshot of the cluster as it is, with what the actuator is doing."""
+    raise NotImplementedError

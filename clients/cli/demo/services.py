@@ -1,0 +1,120 @@
+"""The two services as processes: started on free loopback ports, always ended, nothing left on disk.
+
+Never leaves a process behind: they are ended when the context is left, however that happens, first by SIGTERM, then
+by SIGKILL. SIGTERM and SIGHUP to the demo itself count as Ctrl-C. Units: seconds.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import FrameType
+
+from clients.cli.failures import FailedError
+
+START_TIMEOUT_S = 120.0
+"""The planner compiles its kernels on its first start; a slow machine needs a minute."""
+STOP_TIMEOUT_S = 5.0
+_LOG_LINES = 20
+
+
+@dataclass(frozen=True)
+class Service:
+    """A running service: the process, where it listens, what it has said."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    address: str
+    log: Path
+
+
+@contextmanager
+def workspace() -> Iterator[Path]:
+    """A directory that is gone afterwards; signals that ask to stop are turned into KeyboardInterrupt meanwhile."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        with tempfile.TemporaryDirectory(prefix="trimtab-demo-") as directory:
+            yield Path(directory)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextmanager
+def planner(directory: Path) -> Iterator[Service]:
+    """Run a planner."""
+    with _service("planner", (), directory) as service:
+        yield service
+
+
+@contextmanager
+def actuator(directory: Path, clusters: Sequence[Path]) -> Iterator[Service]:
+    """Run an actuator over an embedded cluster made of the files."""
+    state = directory / "state"
+    state.mkdir(exist_ok=True)
+    options = ["--cloud", "memory", "--state-dir", str(state)]
+    for cluster in clusters:
+        options += ["--cluster", str(cluster)]
+    with _service("actuator", options, directory) as service:
+        yield service
+
+
+@contextmanager
+def _service(name: str, options: Sequence[str], directory: Path) -> Iterator[Service]:
+    """Run `python -m NAME` until the context is left."""
+    directory.mkdir(parents=True, exist_ok=True)
+    address_file, log = directory / f"{name}.address", directory / f"{name}.log"
+    common = ["--address", "127.0.0.1:0", "--address-file", str(address_file), "--metrics-address", ""]
+    with ExitStack() as stack:
+        out = stack.enter_context(log.open("wb"))
+        process = subprocess.Popen(
+            [sys.executable, "-m", name, *common, "--log-level", "warning", *options],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            # A session of its own, so that Ctrl-C reaches the demo alone and the services end in order.
+            start_new_session=True,
+            env=os.environ | {"PYTHONUNBUFFERED": "1"},
+        )
+        stack.callback(_end, process)
+        yield Service(name, process, _address(name, process, address_file, log), log)
+
+
+def _address(name: str, process: subprocess.Popen[bytes], file: Path, log: Path) -> str:
+    """Wait until the service has written where it listens."""
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        address = file.read_text().strip() if file.exists() else ""
+        if address:
+            return address
+        if process.poll() is not None:
+            raise FailedError(f"the {name} ended with code {process.returncode} while starting:\n{tail(log)}")
+        time.sleep(0.02)
+    raise FailedError(f"the {name} did not listen within {START_TIMEOUT_S:.0f} s:\n{tail(log)}")
+
+
+def tail(log: Path) -> str:
+    """Return the last lines that a service wrote."""
+    return "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_LINES:]) or "(it said nothing)"
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a process: gently, then not. A second Ctrl-C does not stop this."""
+    if process.poll() is not None:
+        return
+    process.terminate()
+    try:
+        process.wait(STOP_TIMEOUT_S)
+    except (subprocess.TimeoutExpired, KeyboardInterrupt):
+        process.kill()
+        process.wait()

@@ -1,0 +1,153 @@
+"""The concrete cause beside a predicate's "no": which taint, which label, which resource.
+
+Each function is given a pod and a node that the planner has already answered for and returns one clause of a sentence;
+where the snapshot does not show more, a general one. Never decides.
+"""
+
+from collections.abc import Callable, Sequence
+
+from trimtab.v1 import reason_pb2
+from trimtab.v1 import snapshot_pb2 as pb
+
+from clients.cli.amounts import amount
+from clients.cli.explain.cluster_view import ClusterView, PodView
+
+Reason = reason_pb2.PredicateReason
+_EFFECTS = {
+    pb.TaintEffect.NO_SCHEDULE: "NoSchedule",
+    pb.TaintEffect.PREFER_NO_SCHEDULE: "PreferNoSchedule",
+    pb.TaintEffect.NO_EXECUTE: "NoExecute",
+}
+_OPERATORS = {
+    pb.LabelOperator.IN: "in",
+    pb.LabelOperator.NOT_IN: "not in",
+    pb.LabelOperator.EXISTS: "exists",
+    pb.LabelOperator.DOES_NOT_EXIST: "does not exist",
+    pb.LabelOperator.GT: ">",
+    pb.LabelOperator.LT: "<",
+}
+_GENERAL = {
+    Reason.NODE_UNSCHEDULABLE: "the node is cordoned",
+    Reason.NODE_NAME_MISMATCH: "the pod names another node",
+    Reason.HOST_PORT_CONFLICT: "a host port that the pod wants is taken",
+    Reason.VOLUME_RESTRICTED: "a volume of the pod is in use elsewhere in a way that excludes a second pod",
+    Reason.VOLUME_LIMIT_EXCEEDED: "the node cannot attach that many volumes",
+    Reason.VOLUME_NOT_BINDABLE: "a volume claim of the pod is missing, not bound, or its volume excludes the node",
+    Reason.VOLUME_ZONE_MISMATCH: "a volume of the pod lies in another zone",
+    Reason.TOPOLOGY_SPREAD_VIOLATED: "the pods of its kind would be spread too unevenly",
+    Reason.POD_AFFINITY_NOT_MATCHED: "the pods that it wants to be near are not there",
+    Reason.POD_ANTI_AFFINITY_VIOLATED: "a pod that it must not be near is there",
+    Reason.EXISTING_POD_ANTI_AFFINITY_VIOLATED: "a pod is there that must not have it near",
+    Reason.UNSUPPORTED_CONSTRAINT: "the pod carries a constraint that this build cannot decide",
+    Reason.SCHEDULING_GATED: "the pod is held back by scheduling gates",
+}
+
+
+def cause(view: ClusterView, pod: PodView, node: str, reason: int, insufficient: Sequence[str] = ()) -> str:
+    """Return why `reason` says no to `pod` on `node`; `insufficient` are the resources that lack."""
+    found: dict[int, Callable[[], str]] = {
+        Reason.TAINT_NOT_TOLERATED: lambda: _taints(view, pod, node),
+        Reason.NODE_AFFINITY_NOT_MATCHED: lambda: _affinity(view, pod, node),
+        Reason.INSUFFICIENT_RESOURCES: lambda: _resources(view, pod, node, insufficient),
+        Reason.TOO_MANY_PODS: lambda: _pod_count(view, pod, node),
+        Reason.HOST_PORT_CONFLICT: lambda: _ports(view, pod, node),
+        Reason.UNSUPPORTED_CONSTRAINT: lambda: _unsupported(pod),
+    }
+    special = found.get(reason)
+    return (special() if special else "") or _GENERAL.get(reason, "the planner says no")  # type: ignore[call-overload]
+
+
+def taint_text(view: ClusterView, taint: pb.Taint) -> str:
+    """Return a taint as kubectl writes it."""
+    value = view.text(taint.value)
+    return f"{view.text(taint.key)}{'=' + value if value else ''}:{_EFFECTS.get(taint.effect, '?')}"
+
+
+def _tolerates(view: ClusterView, toleration: pb.Toleration, taint: pb.Taint) -> bool:
+    """Whether a toleration covers a taint, by key, effect and operator."""
+    if toleration.effect not in (pb.TaintEffect.UNSPECIFIED, taint.effect):
+        return False
+    key = view.text(toleration.key)
+    if key and key != view.text(taint.key):
+        return False
+    if toleration.operator == pb.TolerationOperator.EXISTS:
+        return True
+    return bool(key) and view.text(toleration.value) == view.text(taint.value)
+
+
+def _taints(view: ClusterView, pod: PodView, node: str) -> str:
+    """The taints that no toleration covers."""
+    hard = [taint for taint in view.nodes[node].taints if taint.effect != pb.TaintEffect.PREFER_NO_SCHEDULE]
+    refused = [taint for taint in hard if not any(_tolerates(view, one, taint) for one in pod.spec.tolerations)]
+    names = ", ".join(taint_text(view, taint) for taint in refused)
+    return f"no toleration for the taint{'s' if len(refused) > 1 else ''} {names}" if refused else ""
+
+
+def _affinity(view: ClusterView, pod: PodView, node: str) -> str:
+    """The pairs of the node selector that differ; else the required terms."""
+    labels = view.labels(view.nodes[node].label_set)
+    clauses = []
+    for pair in pod.spec.node_selector:
+        key, wanted = view.text(pair.key), view.text(pair.value)
+        if labels.get(key) != wanted:
+            has = f"has {labels[key] or 'an empty value'}" if key in labels else "has no such label"
+            clauses.append(f"wants {key}={wanted}, the node {has}")
+    if not clauses and pod.spec.HasField("node_affinity"):
+        terms = " or ".join(_term(view, term) for term in pod.spec.node_affinity.terms)
+        clauses.append(f"its node affinity asks for {terms or 'nothing, which no node meets'}")
+    return "; ".join(clauses)
+
+
+def _term(view: ClusterView, term: pb.NodeSelectorTerm) -> str:
+    """One alternative of node affinity."""
+    requirements = [*term.match_expressions, *term.match_fields]
+    return " and ".join(_requirement(view, one) for one in requirements) or "nothing"
+
+
+def _requirement(view: ClusterView, requirement: pb.LabelRequirement) -> str:
+    """One requirement on a label."""
+    values = ", ".join(view.text(value) for value in requirement.values)
+    shown = f" ({values})" if requirement.operator in (pb.LabelOperator.IN, pb.LabelOperator.NOT_IN) else f" {values}"
+    return f"{view.text(requirement.key)} {_OPERATORS.get(requirement.operator, '?')}{shown if values else ''}"
+
+
+def _resources(view: ClusterView, pod: PodView, node: str, insufficient: Sequence[str]) -> str:
+    """What it wants and what is free."""
+    free, wanted = view.free(node, without=pod), view.requests(pod)
+    lacking = list(insufficient) or [name for name, value in wanted.items() if value > free.get(name, 0)]
+    return "; ".join(
+        f"wants {amount(name, wanted.get(name, 0))} of {name}, {_left(name, free.get(name, 0))}" for name in lacking
+    )
+
+
+def _left(resource: str, left: int) -> str:
+    """How much is free; a node may be overcommitted already."""
+    return f"{amount(resource, left)} free" if left >= 0 else f"overcommitted by {amount(resource, -left)}"
+
+
+def _pod_count(view: ClusterView, pod: PodView, node: str) -> str:
+    """How many pods there are and may be."""
+    most = view.allocatable(node).get("pods", 0)
+    return f"the node has {most - view.free(node, without=pod)['pods']} of at most {most} pods"
+
+
+def _ports(view: ClusterView, pod: PodView, node: str) -> str:
+    """The port and who holds it."""
+    wanted = {port.port for port in pod.spec.host_ports}
+    for other in view.pods_on(node):
+        taken = sorted(wanted & {port.port for port in other.spec.host_ports})
+        if taken and other.key != pod.key:
+            return f"host port {taken[0]} is taken by {other.key}"
+    return ""
+
+
+def _unsupported(pod: PodView) -> str:
+    """The constraints that cannot be decided."""
+    spec = pod.spec
+    kinds = [
+        (bool(spec.pod_affinity), "pod affinity"),
+        (bool(spec.pod_anti_affinity), "pod anti-affinity"),
+        (bool(spec.topology_spread), "topology spread"),
+    ]
+    names = [name for present, name in kinds if present] + list(spec.unsupported)
+    return f"this build cannot decide its {' and '.join(names)}" if names else ""

@@ -1,7 +1,8 @@
 """What the actuator needs of a Kubernetes cluster.
 
 Decides the interface and its errors; the in-memory cluster and the client of a real one implement it. All methods may
-be called by several threads at a time, and may run twice: each is idempotent. Times are Unix milliseconds, durations seconds.
+be called by several threads at a time, and may run twice: each is idempotent. Times are Unix milliseconds,
+durations seconds.
 """
 
 from collections.abc import Sequence

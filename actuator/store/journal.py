@@ -4,9 +4,6 @@ Decides the order (handle, write, then give the instructions out), when the log 
 stops acting when a write fails. Never acts itself. Not thread-safe; its engine is.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
-
 import msgspec
 
 from actuator.store.records import History, Record, Store, StoreError
@@ -18,13 +15,6 @@ from actuator.tracker.transitions import ImpossibleEventError
 
 # A replay of 5,000 events takes a tenth of a second.
 COMPACT_AFTER = 5_000
-
-
-class Outcome(NamedTuple):
-    """What became of one event: its instructions, or why it cannot be."""
-
-    instructions: list[Instruction]
-    error: ImpossibleEventError | None = None
 
 
 class Journal:
@@ -39,44 +29,43 @@ class Journal:
         self.tracker = _replay(history, retention)
         self._last_seq = history.last_seq
         self._snapshot_seq = history.snapshot_seq
+        self._pending: list[Record] = []
 
-    def record(self, events: Sequence[Event], now_ms: int) -> list[Outcome]:
-        """Take events in, in order, in one write. Instructions may be carried out once this returns.
+    def handle(self, event: Event, now_ms: int) -> list[Instruction]:
+        """Take one event in. What it asks for may be done once `commit` has returned.
 
-        An event that cannot be is answered with its error, and the others go on. Raises `StoreError` when the write
-        fails: the memory is then ahead of the store, and the journal refuses all further work (restart to go on).
+        Raises `ImpossibleEventError` (the event changes nothing), `StoreError` after a failed commit.
         """
-        self._check()
-        outcomes, records = [], []
-        for event in events:
-            try:
-                outcomes.append(Outcome(self.tracker.handle(event, now_ms)))
-            except ImpossibleEventError as error:
-                outcomes.append(Outcome([], error))
-                continue
-            records.append(Record(now_ms, encode(event)))
-        if records:
-            self._write(records)
-        return outcomes
-
-    def close(self) -> None:
-        """Let go of the store."""
-        self._store.close()
-
-    def _check(self) -> None:
         if self.broken is not None:
             raise self.broken
+        instructions = self.tracker.handle(event, now_ms)
+        self._pending.append(Record(now_ms, encode(event)))
+        return instructions
 
-    def _write(self, records: Sequence[Record]) -> None:
+    def commit(self) -> None:
+        """Write all events taken in since the last time, in one transaction.
+
+        Raises `StoreError` when that fails: the memory is then ahead of the store, and the journal refuses all further
+        work; a restart goes on from what was written.
+        """
+        if self.broken is not None:
+            raise self.broken
+        if not self._pending:
+            return
         try:
-            self._store.append(self._last_seq + 1, records)
-            self._last_seq += len(records)
+            self._store.append(self._last_seq + 1, self._pending)
+            self._last_seq += len(self._pending)
+            self._pending = []
             if self._last_seq - self._snapshot_seq >= self._compact_after:
                 self._store.compact(self._last_seq, self.tracker.dump())
                 self._snapshot_seq = self._last_seq
         except StoreError as error:
             self.broken = error
             raise
+
+    def close(self) -> None:
+        """Let go of the store."""
+        self._store.close()
 
 
 def _replay(history: History, retention: Retention | None) -> Tracker:

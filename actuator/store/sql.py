@@ -1,7 +1,8 @@
 """The store in a SQL database: SQLite by default, PostgreSQL by URL.
 
 Decides how records lie in tables and that each append is one transaction. SQLite runs in WAL mode with
-`synchronous=FULL`: a commit is on the disk when it returns. Never looks into records. A database of another application or layout is refused, not changed.
+`synchronous=FULL`: a commit is on the disk when it returns. Never looks into records. A
+database of another application or layout is refused, not changed.
 """
 
 from collections.abc import Iterator, Sequence

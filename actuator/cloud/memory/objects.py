@@ -1,0 +1,88 @@
+"""Kubernetes objects from files, as raw dicts.
+
+Decides which files are read (`.json`, `.yaml`, `.yml`, each also with `.gz`; single objects, `List`s, several YAML
+documents) and what of an object is needed here. Errors name file, object and field.
+"""
+
+import gzip
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+Object = dict[str, Any]
+
+
+class ObjectError(ValueError):
+    """A file or object that cannot be used; the text says which and why."""
+
+
+def load_files(paths: Iterable[Path]) -> list[Object]:
+    """All objects of all files, in order. Raises `ObjectError`."""
+    return [item for path in paths for item in _load_file(path)]
+
+
+def _load_file(path: Path) -> Iterator[Object]:
+    try:
+        data = path.read_bytes()
+        if path.suffix == ".gz":
+            data = gzip.decompress(data)
+    except (OSError, EOFError) as error:
+        raise ObjectError(f"{path}: cannot be read: {error}") from error
+    name = path.name.removesuffix(".gz")
+    try:
+        if name.endswith(".json"):
+            documents = [msgspec.json.decode(data)]
+        elif name.endswith((".yaml", ".yml")):
+            documents = list(yaml.load_all(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+        else:
+            raise ObjectError(f"{path}: unknown kind of file; use .json, .yaml or .yml, also with .gz")
+    except (msgspec.DecodeError, yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ObjectError(f"{path}: {error}") from error
+    for document in documents:
+        yield from _flatten(document, str(path))
+
+
+def _flatten(document: Any, place: str) -> Iterator[Object]:
+    """The objects of a document, which may be a `List`."""
+    if document is None:
+        return
+    if not isinstance(document, dict):
+        raise ObjectError(f"{place}: an object was expected, not {type(document).__name__}")
+    if isinstance(document.get("items"), list):
+        for position, item in enumerate(document["items"]):
+            if isinstance(item, dict) and "kind" not in item and str(document.get("kind", "")).endswith("List"):
+                item["kind"] = document["kind"].removesuffix("List")
+            yield from _flatten(item, f"{place}: items[{position}]")
+        return
+    check(document, place)
+    yield document
+
+
+def check(item: Object, place: str) -> None:
+    """Raise `ObjectError` unless an object has what every object needs."""
+    metadata = item.get("metadata")
+    if not isinstance(item.get("kind"), str) or not isinstance(metadata, dict) or not metadata.get("name"):
+        raise ObjectError(f"{place}: kind and metadata.name are needed")
+    for field in ("spec", "status"):
+        if not isinstance(item.get(field) or {}, dict):
+            raise ObjectError(f"{place}: {item['kind']} {metadata['name']}: {field} must be an object")
+
+
+def controller_of(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The controlling owner's reference, {} = none."""
+    references = item["metadata"].get("ownerReferences") or ()
+    return next((reference for reference in references if reference.get("controller")), {})
+
+
+def labels_of(item: Mapping[str, Any]) -> Mapping[str, str]:
+    """An object's labels."""
+    return item["metadata"].get("labels") or {}
+
+
+def condition(item: Mapping[str, Any], kind: str) -> bool:
+    """Whether a status condition is "True"."""
+    conditions = (item.get("status") or {}).get("conditions") or ()
+    return any(entry.get("type") == kind and entry.get("status") == "True" for entry in conditions)

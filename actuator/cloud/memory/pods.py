@@ -1,0 +1,150 @@
+"""A pod of the in-memory cluster: the raw object, and what is read from it often.
+
+Decides when a pod counts as active, ready and evictable. Times are Unix milliseconds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from actuator.cloud.memory.objects import Object, condition, controller_of, labels_of
+from actuator.cloud.memory.quantities import Amounts, pod_requests
+from actuator.kube.cluster import MIRROR_ANNOTATION, PodView
+
+PodKey = tuple[str, str]
+
+# Kinds whose controller puts a new pod in the place of an evicted one.
+RECREATED_KINDS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "Job"})
+
+
+@dataclass
+class Pod:
+    """A pod. `ready_due_ms` and `gone_due_ms` say when it becomes ready and vanishes; 0 = it does not by itself."""
+
+    item: Object
+    ready_due_ms: int = 0
+    gone_due_ms: int = 0
+    requests: Amounts = field(init=False)
+    ports: frozenset[tuple[str, str, int]] = field(init=False)
+    owner: Mapping[str, Any] = field(init=False)
+    # Pods with the same key are alike to the static predicates.
+    static_key: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        spec = self.spec
+        self.requests = pod_requests(spec)
+        self.ports = _host_ports(spec)
+        self.owner = controller_of(self.item)
+        node_affinity = (spec.get("affinity") or {}).get("nodeAffinity")
+        self.static_key = msgspec.json.encode((spec.get("nodeSelector"), node_affinity, spec.get("tolerations")))
+
+    @property
+    def spec(self) -> Object:
+        """The object's spec."""
+        spec: Object = self.item.setdefault("spec", {})
+        return spec
+
+    @property
+    def key(self) -> PodKey:
+        """Namespace and name."""
+        return self.item["metadata"].get("namespace") or "default", self.item["metadata"]["name"]
+
+    @property
+    def uid(self) -> str:
+        """Identity; a recording without uids gets "namespace/name"."""
+        return str(self.item["metadata"].get("uid") or "/".join(self.key))
+
+    @property
+    def node(self) -> str:
+        """Node it is bound to, "" = none."""
+        return self.spec.get("nodeName") or ""
+
+    @property
+    def phase(self) -> str:
+        """Life-cycle phase."""
+        return (self.item.get("status") or {}).get("phase") or "Pending"
+
+    @property
+    def terminating(self) -> bool:
+        """Told to go."""
+        return bool(self.item["metadata"].get("deletionTimestamp"))
+
+    @property
+    def terminal(self) -> bool:
+        """Has ended by itself; takes no room."""
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def active(self) -> bool:
+        """Counts as a replica of its owner."""
+        return not self.terminating and not self.terminal
+
+    @property
+    def ready(self) -> bool:
+        """The Ready condition."""
+        return condition(self.item, "Ready")
+
+    @property
+    def mirror(self) -> bool:
+        """The kubelet's own pod."""
+        return MIRROR_ANNOTATION in (self.item["metadata"].get("annotations") or {})
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """The object's labels."""
+        return labels_of(self.item)
+
+    @property
+    def grace_s(self) -> int:
+        """Seconds between being told to go and being killed."""
+        grace = self.spec.get("terminationGracePeriodSeconds")
+        return 30 if grace is None else int(grace)
+
+    @property
+    def stays_with_node(self) -> bool:
+        """DaemonSet and mirror pods: nobody moves them."""
+        return self.mirror or self.owner.get("kind") == "DaemonSet"
+
+    def view(self) -> PodView:
+        """The pod as the actuator sees it."""
+        namespace, name = self.key
+        return PodView(
+            namespace=namespace,
+            name=name,
+            uid=self.uid,
+            node=self.node,
+            phase=self.phase,
+            priority=int(self.spec.get("priority") or 0),
+            owner_kind=str(self.owner.get("kind") or ""),
+            owner_name=str(self.owner.get("name") or ""),
+            owner_uid=str(self.owner.get("uid") or ""),
+            mirror=self.mirror,
+            deletion_ms=parse_time_ms(self.item["metadata"].get("deletionTimestamp")),
+            grace_s=self.grace_s,
+        )
+
+
+def format_time(time_ms: int) -> str:
+    """Kubernetes' form of a time, whole seconds."""
+    return datetime.fromtimestamp(time_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_time_ms(text: object) -> int:
+    """Read Kubernetes' form of a time; 0 = absent."""
+    if not text:
+        return 0
+    moment = text if isinstance(text, datetime) else datetime.fromisoformat(str(text))
+    return int(moment.timestamp() * 1000)
+
+
+def _host_ports(spec: Mapping[str, Any]) -> frozenset[tuple[str, str, int]]:
+    """Host address, protocol and port of each host port."""
+    return frozenset(
+        (port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", int(port["hostPort"]))
+        for container in spec.get("containers") or ()
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    )

@@ -1,0 +1,126 @@
+"""Our predicates give the answers that the real kube-scheduler gave, on every recorded cluster."""
+
+from __future__ import annotations
+
+import pytest
+from trimtab.v1 import reason_pb2
+
+from tests.parity import ours
+from tests.parity.agreement import PLUGIN_OF, disagreement
+from tests.parity.recordings import (
+    NASTY,
+    SETS,
+    Recorded,
+    key_of,
+    nasty,
+    objects,
+    pending,
+    recorded,
+    refusals,
+)
+
+DOCUMENTS = [(name, document) for name in SETS for document in recorded(name)]
+SHOWN = 20
+
+
+def _nothing(found: list[str]) -> None:
+    assert not found, f"{len(found)} disagreements:\n" + "\n".join(found[:SHOWN])
+
+
+def _matrix(one: Recorded) -> list[str]:
+    asked = [key_of(pod) for pod in pending(one.document)]
+    verdicts = ours.fit_matrix(objects(one.document), asked)
+    return _compare_matrix(one, verdicts)
+
+
+def _selfcheck(one: Recorded) -> list[str]:
+    verdicts = ours.fit_matrix(objects(one.document), [answer["pod"] for answer in one.answers])
+    return _compare_matrix(one, verdicts)
+
+
+def _compare_matrix(one: Recorded, verdicts: dict[str, dict[str, ours.Verdict]]) -> list[str]:
+    found = []
+    for answer in one.answers:
+        for node, expected in refusals(answer, one.node_names).items():
+            text = disagreement(expected, verdicts[answer["pod"]][node])
+            if text:
+                found.append(f"{answer['pod']} on {node}: {text}")
+    return found
+
+
+def _simulate(one: Recorded) -> list[str]:
+    """Both sides place each pod on the first node that takes it; every node looked at before is compared too."""
+    order = one.document.get("nodeOrder", one.node_names)
+    asked = [key_of(pod) for pod in pending(one.document)]
+    steps = ours.simulate(objects(one.document), asked, order)
+    found = []
+    for number, (answer, step) in enumerate(zip(one.answers, steps, strict=True)):
+        seen = order[: order.index(answer["node"]) + 1] if answer["node"] else order
+        for node, expected in refusals(answer, seen).items():
+            text = disagreement(expected, step.verdicts[node]) if node in step.verdicts else "we did not come to it"
+            if text:
+                found.append(f"step {number}, {answer['pod']} on {node}: {text}")
+        if step.node != answer["node"]:
+            found.append(
+                f"step {number}, {answer['pod']}: placed on {step.node!r}, by the scheduler {answer['node']!r}"
+            )
+            break
+    return found
+
+
+def _verify(one: Recorded) -> list[str]:
+    placements = [(p["pod"], p["node"]) for p in one.document["placements"]]
+    verdicts = ours.verify(objects(one.document), placements)
+    found = []
+    for number, (answer, verdict) in enumerate(zip(one.answers, verdicts, strict=True)):
+        text = disagreement(refusals(answer, [answer["node"]])[answer["node"]], verdict)
+        if text:
+            found.append(f"step {number}, {answer['pod']} on {answer['node']}: {text}")
+    return found
+
+
+ASK = {"matrix": _matrix, "selfcheck": _selfcheck, "simulate": _simulate, "verify": _verify}
+
+
+def test_every_reason_of_ours_stands_for_a_plugin() -> None:
+    assert set(PLUGIN_OF) == set(reason_pb2.PredicateReason.Code.keys()) - {"UNSPECIFIED"}
+
+
+@pytest.mark.parametrize(("name", "document"), DOCUMENTS, ids=[document for _, document in DOCUMENTS])
+def test_we_answer_a_recorded_cluster_as_the_scheduler_did(name: str, document: str) -> None:
+    one = recorded(name)[document]
+    _nothing(ASK[one.mode](one))
+
+
+@pytest.mark.parametrize("name", NASTY)
+def test_we_answer_a_nasty_case_as_the_scheduler_did(name: str) -> None:
+    one = nasty(name)
+    if one.invalid:
+        one = _valid_part(one)
+    _nothing(ASK[one.mode](one))
+
+
+def _valid_part(one: Recorded) -> Recorded:
+    keep = [pod for pod in one.document["pending"] if f"pod/{key_of(pod)}" not in one.invalid]
+    keys = {key_of(pod) for pod in keep}
+    answers = [answer for answer in one.answers if answer["pod"] in keys]
+    return one._replace(document={**one.document, "pending": keep}, answers=answers)
+
+
+REFUSED = [(name, what) for name in NASTY for what in sorted(nasty(name).invalid)]
+
+
+@pytest.mark.parametrize(("name", "what"), REFUSED, ids=[f"{name}-{what.split('/')[-1]}" for name, what in REFUSED])
+def test_what_the_api_server_refuses_is_refused_by_name_or_decided_as_the_scheduler_would(name: str, what: str) -> None:
+    one = nasty(name)
+    keep = [pod for pod in one.document["pending"] if f"pod/{key_of(pod)}" == what]
+    alone = one._replace(
+        document={**one.document, "pending": keep},
+        answers=[answer for answer in one.answers if f"pod/{answer['pod']}" == what],
+    )
+    refusal = ours.refusal(objects(alone.document))
+    if refusal:
+        assert what.rsplit("/", maxsplit=1)[-1] in refusal
+        assert "spec" in refusal
+    else:
+        _nothing(_matrix(alone))

@@ -1,0 +1,232 @@
+"""List and watch against a fake API server that misbehaves as real ones do."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+import pytest
+import urllib3
+from trimtab.k8s.v1 import core_pb2
+
+from clients.live_cluster.api import Api
+from clients.live_cluster.connection import Connection
+from clients.live_cluster.errors import ApiError
+from clients.live_cluster.reflector import Reflector, ReflectorSettings
+from clients.live_cluster.resources import BY_KIND
+from tests.builders.api_server import FakeApiServer, Fault
+
+PODS = "/api/v1/pods"
+QUICK = ReflectorSettings(page_limit=2, watch_timeout_s=30, first_pause_s=0.01, longest_pause_s=0.05)
+
+
+class Names:
+    """A sink that keeps what there is, by name, with what it was told."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, str] = {}
+        self.complete = 0
+        self._before: set[str] = set()
+
+    def put(self, kind: str, objects: Sequence[bytes]) -> None:
+        for raw in objects:
+            pod = core_pb2.Pod.FromString(raw)
+            self.pods[pod.metadata.name] = pod.metadata.resource_version
+            self._before.discard(pod.metadata.name)
+
+    def drop(self, kind: str, raw: bytes) -> None:
+        self.pods.pop(core_pb2.Pod.FromString(raw).metadata.name)
+
+    def listing(self, kind: str) -> None:
+        self._before = set(self.pods)
+
+    def listed(self, kind: str) -> None:
+        for name in self._before:
+            del self.pods[name]
+        self.complete += 1
+
+
+class Running:
+    """A reflector of pods in a thread."""
+
+    def __init__(self, url: str) -> None:
+        self.sink, self.error = Names(), None
+        api = Api(Connection(url, urllib3.PoolManager(), lambda: "", connect_timeout_s=2), list_timeout_s=0.5)
+        self.reflector = Reflector(api, BY_KIND["Pod"], self.sink, QUICK)
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.reflector.run()
+        except Exception as error:
+            self.error = error
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        end = time.monotonic() + 20
+        while not condition():
+            assert time.monotonic() < end, (self.sink.pods, self.reflector.trouble, self.error)
+            time.sleep(0.005)
+
+    def until_pods(self, *names: str) -> None:
+        self.until(lambda: self.sink.complete > 0 and set(self.sink.pods) == set(names))
+
+    def stop(self) -> None:
+        self.reflector.stop()
+        self.thread.join(5)
+        assert not self.thread.is_alive()
+
+
+def pod(name: str) -> core_pb2.Pod:
+    built = core_pb2.Pod()
+    built.metadata.name, built.metadata.namespace, built.metadata.uid = name, "default", f"uid-{name}"
+    return built
+
+
+@pytest.fixture
+def server() -> Iterator[FakeApiServer]:
+    with FakeApiServer() as started:
+        for name in ("a", "b", "c", "d", "e"):
+            started.put(PODS, pod(name))
+        yield started
+
+
+@pytest.fixture
+def start(server: FakeApiServer) -> Iterator[Callable[[], Running]]:
+    started: list[Running] = []
+
+    def begin() -> Running:
+        started.append(Running(server.url))
+        return started[-1]
+
+    yield begin
+    for one in started:
+        one.stop()
+
+
+Start = Callable[[], Running]
+
+
+def test_a_list_in_pages_is_followed_by_a_watch_that_misses_nothing(server: FakeApiServer, start: Start) -> None:
+    running = start()
+    running.until_pods("a", "b", "c", "d", "e")
+    server.put(PODS, pod("f"))
+    changed = pod("a")
+    server.put(PODS, changed)
+    server.remove(PODS, "default/b")
+    running.until_pods("a", "c", "d", "e", "f")
+    assert running.sink.pods["a"] == changed.metadata.resource_version
+    assert server.count(PODS, watch=False) == 3
+    assert running.reflector.lists == 1
+
+
+def test_a_watch_that_ends_is_opened_again_at_the_last_version_seen(server: FakeApiServer, start: Start) -> None:
+    running = start()
+    running.until_pods("a", "b", "c", "d", "e")
+    server.put(PODS, pod("f"))
+    running.until_pods("a", "b", "c", "d", "e", "f")
+    server.cut_watches()
+    server.put(PODS, pod("g"))
+    running.until_pods("a", "b", "c", "d", "e", "f", "g")
+    assert running.reflector.lists == 1
+
+
+def test_a_bookmark_moves_the_version_on_so_that_compaction_costs_no_list(server: FakeApiServer, start: Start) -> None:
+    running = start()
+    running.until_pods("a", "b", "c", "d", "e")
+    server.bookmark(PODS)
+    marked = server.version
+    running.until(lambda: running.reflector._version == str(marked))
+    server.compact()
+    server.cut_watches()
+    server.put(PODS, pod("f"))
+    running.until_pods("a", "b", "c", "d", "e", "f")
+    assert running.reflector.lists == 1
+
+
+def test_a_version_that_is_too_old_leads_to_a_new_list_that_forgets_what_is_gone(
+    server: FakeApiServer, start: Start
+) -> None:
+    running = start()
+    running.until_pods("a", "b", "c", "d", "e")
+    watches = running.reflector.watches
+    server.fail(PODS, *[Fault(delay_s=0.3, watch=True)])
+    server.cut_watches()
+    running.until(lambda: server.count(PODS, watch=True) > watches)
+    server.remove(PODS, "default/a")
+    server.put(PODS, pod("z"))
+    server.compact()
+    running.until_pods("b", "c", "d", "e", "z")
+    assert running.reflector.lists == 2
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Fault(status=429, reason="TooManyRequests"), id="too many requests"),
+        pytest.param(Fault(status=500, reason="InternalError"), id="internal error"),
+        pytest.param(Fault(status=503), id="unavailable"),
+        pytest.param(Fault(status=401, reason="Unauthorized"), id="token expired"),
+        pytest.param(Fault(), id="connection closed without an answer"),
+        pytest.param(Fault(cut_after=40), id="answer cut in the middle"),
+        pytest.param(Fault(body=b"<html>gateway</html>"), id="an answer of something else"),
+        pytest.param(Fault(body=b"k8s\0\xff\xff\xff"), id="broken protobuf"),
+        pytest.param(Fault(delay_s=0.8), id="slower than the time allowed"),
+    ],
+)
+def test_a_list_that_fails_for_now_is_asked_for_again(server: FakeApiServer, start: Start, fault: Fault) -> None:
+    server.fail(PODS, fault._replace(watch=False), fault._replace(watch=False))
+    running = start()
+    running.until_pods("a", "b", "c", "d", "e")
+    assert running.reflector.failures >= 1
+    assert running.reflector.trouble == ""
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        pytest.param(Fault(status=429, reason="TooManyRequests"), id="too many requests"),
+        pytest.param(Fault(status=500, reason="InternalError"), id="internal error"),
+        pytest.param(Fault(), id="connection closed without an answer"),
+        pytest.param(Fault(cut_after=10), id="cut in the first frame"),
+        pytest.param(Fault(cut_after=150), id="cut in a later frame"),
+    ],
+)
+def test_a_watch_that_fails_for_now_goes_on_where_it_was(server: FakeApiServer, start: Start, fault: Fault) -> None:
+    server.fail(PODS, fault._replace(watch=True), fault._replace(watch=True))
+    running = start()
+    for name in ("f", "g", "h"):
+        server.put(PODS, pod(name))
+    running.until_pods("a", "b", "c", "d", "e", "f", "g", "h")
+    server.remove(PODS, "default/h")
+    running.until_pods("a", "b", "c", "d", "e", "f", "g")
+    assert running.reflector.lists == 1
+
+
+def test_a_page_token_that_is_too_old_starts_the_list_again(server: FakeApiServer, start: Start) -> None:
+    server.expired_pages = 1
+    running = start()
+    running.until_pods("a", "b", "c", "d", "e")
+    assert running.reflector.failures == 1
+
+
+def test_the_server_is_given_the_time_it_asks_for(server: FakeApiServer, start: Start) -> None:
+    server.fail(PODS, Fault(status=429, reason="TooManyRequests", retry_after=1))
+    begun = time.monotonic()
+    running = start()
+    running.until_pods("a", "b", "c", "d", "e")
+    assert time.monotonic() - begun >= 1  # the hint, not a speed
+
+
+def test_a_forbidden_list_ends_the_attempt_at_once(server: FakeApiServer, start: Start) -> None:
+    server.fail(PODS, Fault(status=403, reason="Forbidden"))
+    running = start()
+    running.until(lambda: not running.thread.is_alive())
+    assert isinstance(running.error, ApiError)
+    assert running.error.is_forbidden
+
+
+def test_stopping_wakes_a_watch_that_waits(server: FakeApiServer, start: Start) -> None:
+    running = start()
+    running.until(lambda: server.count(PODS, watch=True) == 1)
+    running.stop()
+    assert running.error is None

@@ -1,0 +1,20 @@
+"""Kubernetes objects, as kubectl prints them or a client lists them, to a `ClusterSnapshot`.
+
+`read_files` reads files, recordings too; `decode_objects` takes plain values; `build_snapshot` turns either into rows.
+"""
+
+from clients.kubernetes_objects.build import BuiltSnapshot, Progress, build_snapshot
+from clients.kubernetes_objects.decode import decode_objects
+from clients.kubernetes_objects.errors import FieldError, InputError, ObjectError
+from clients.kubernetes_objects.objects import Objects
+
+__all__ = [
+    "BuiltSnapshot",
+    "FieldError",
+    "InputError",
+    "ObjectError",
+    "Objects",
+    "Progress",
+    "build_snapshot",
+    "decode_objects",
+]

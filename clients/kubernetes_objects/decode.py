@@ -1,0 +1,176 @@
+"""Kubernetes objects as JSON text or plain values into declared structs, one decoder per kind.
+
+Lists are cut into their items without decoding them; each item is then decoded once, by its kind. What cannot be
+decoded is an error that names file, kind, name and field; kinds that are not read are counted.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from clients.kubernetes_objects.errors import FieldError, InputError, ObjectError
+from clients.kubernetes_objects.objects import STRUCTS, Objects, is_read, name_of
+
+Advance = Callable[[float], None]
+"""Called with the share of the current text that is decoded, 0 to 1."""
+
+_BATCH = 2048
+_HEAD = re.compile(rb'\{\s*"apiVersion"\s*:\s*"([^"\\]*)"\s*,\s*"kind"\s*:\s*"([^"\\]*)"')
+_PATH = re.compile(r"^(.*?)(?: - at `(?:\$\.?)?(.*)`)?$", re.DOTALL)
+_REMEDY = "correct the object, or leave it out"
+
+
+class _Head(Struct, rename="camel"):
+    """What every object begins with."""
+
+    api_version: str | None = None
+    kind: str | None = None
+
+
+class _Document(Struct, rename="camel"):
+    """An object, or a list of objects."""
+
+    api_version: str | None = None
+    kind: str | None = None
+    items: list[Raw] | None = None
+
+
+class _Name(Struct):
+    name: Any = None
+    namespace: Any = None
+
+
+class _Named(Struct):
+    metadata: _Name | None = None
+
+
+_DECODERS = {kind: msgspec.json.Decoder(struct) for kind, struct in STRUCTS.items()}
+_HEADS = msgspec.json.Decoder(_Head)
+_DOCUMENTS = msgspec.json.Decoder(_Document)
+
+
+def decode_objects(values: Iterable[Mapping[str, Any]]) -> Objects:
+    """Return plain objects (and lists of them), as a YAML or JSON parser gives them, decoded.
+
+    Errors: ObjectError for what is no Kubernetes object or has a field of the wrong type.
+    """
+    objects = Objects()
+    for value in values:
+        add_value(value, "", objects)
+    return objects
+
+
+def add_text(text: bytes | memoryview, file: str, objects: Objects, advance: Advance | None = None) -> None:
+    """Decode one JSON document, an object or a list, into `objects`. Errors: InputError, ObjectError."""
+    try:
+        document = _DOCUMENTS.decode(text)
+    except msgspec.DecodeError as error:
+        raise _not_kubernetes(file, str(error)) from None
+    kind, api_version = document.kind or "", document.api_version or ""
+    if document.items is None:
+        _add_items([Raw(bytes(text))], (api_version, kind), file, objects, None)
+    else:
+        _add_items(document.items, _items_kind(api_version, kind, objects), file, objects, advance)
+
+
+def add_value(value: Any, file: str, objects: Objects) -> None:
+    """Convert one plain object, or a list of them, into `objects`. Errors: InputError, ObjectError."""
+    if not isinstance(value, Mapping):
+        raise _not_kubernetes(file, f"a {type(value).__name__} is no object")
+    items = value.get("items")
+    if not isinstance(items, Sequence) or isinstance(items, str):
+        _convert(value, ("", ""), file, objects)
+        return
+    expected = _items_kind(str(value.get("apiVersion") or ""), str(value.get("kind") or ""), objects)
+    for item in items:
+        _convert(item, expected, file, objects)
+
+
+def _items_kind(api_version: str, kind: str, objects: Objects) -> tuple[str, str]:
+    """What items without a kind of their own are: those of a PodList are pods; those of a List say it themselves."""
+    item_kind = kind.removesuffix("List") if kind not in ("", "List") else ""
+    if item_kind and is_read(api_version, item_kind):
+        objects.given.add(item_kind)
+    return (api_version, item_kind) if item_kind else ("", "")
+
+
+def _add_items(
+    items: list[Raw], expected: tuple[str, str], file: str, objects: Objects, advance: Advance | None
+) -> None:
+    for start in range(0, len(items), _BATCH):
+        batch: dict[str, list[Any]] = {}
+        for i in range(start, min(start + _BATCH, len(items))):
+            raw = items[i]
+            api_version, kind = _kind_of(raw, expected, file)
+            if not is_read(api_version, kind):
+                _skip(api_version, kind, file, objects)
+                continue
+            try:
+                batch.setdefault(kind, []).append(_DECODERS[kind].decode(raw))
+            except msgspec.DecodeError as error:
+                raise _wrong_field(file, kind, raw, error) from None
+        for kind, decoded in batch.items():
+            objects.add(kind, decoded, file)
+        if advance is not None:
+            advance(min(start + _BATCH, len(items)) / len(items))
+
+
+def _kind_of(raw: Raw, expected: tuple[str, str], file: str) -> tuple[str, str]:
+    head = _HEAD.match(memoryview(raw))
+    if head is not None:
+        return head[1].decode(), head[2].decode()
+    try:
+        slow = _HEADS.decode(raw)
+    except msgspec.DecodeError as error:
+        raise _not_kubernetes(file, str(error)) from None
+    return (slow.api_version or "", slow.kind) if slow.kind else expected
+
+
+def _convert(item: Any, expected: tuple[str, str], file: str, objects: Objects) -> None:
+    if not isinstance(item, Mapping):
+        raise _not_kubernetes(file, f"a {type(item).__name__} is no object")
+    api_version, kind = str(item.get("apiVersion") or ""), str(item.get("kind") or "")
+    if not kind:
+        api_version, kind = expected
+    if not is_read(api_version, kind):
+        _skip(api_version, kind, file, objects)
+        return
+    try:
+        decoded = msgspec.convert(item, STRUCTS[kind])
+    except msgspec.ValidationError as error:
+        meta = item.get("metadata")
+        named = _Named(_Name(meta.get("name"), meta.get("namespace")) if isinstance(meta, Mapping) else None)
+        raise _field_error(file, kind, named, str(error)) from None
+    objects.add(kind, [decoded], file)
+
+
+def _skip(api_version: str, kind: str, file: str, objects: Objects) -> None:
+    if not kind:
+        raise _not_kubernetes(file, "an object has no `kind`")
+    objects.skipped[f"{api_version} {kind}"] += 1
+
+
+def _not_kubernetes(file: str, problem: str) -> InputError:
+    where = f"{file}: " if file else ""
+    return InputError(
+        f"{where}not Kubernetes objects: {problem}; give what `kubectl get -o json` or `-o yaml` prints, or a recording"
+    )
+
+
+def _wrong_field(file: str, kind: str, raw: Raw, error: msgspec.DecodeError) -> ObjectError | InputError:
+    if not isinstance(error, msgspec.ValidationError):
+        return _not_kubernetes(file, str(error))
+    try:
+        named = msgspec.json.decode(raw, type=_Named)
+    except msgspec.DecodeError:
+        named = _Named()
+    return _field_error(file, kind, named, str(error))
+
+
+def _field_error(file: str, kind: str, named: _Named, message: str) -> ObjectError:
+    match = _PATH.match(message)
+    problem, path = (match[1], match[2] or "") if match else (message, "")
+    return ObjectError(file, kind, name_of(kind, named), FieldError(path, problem, _REMEDY))

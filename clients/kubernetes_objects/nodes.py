@@ -1,0 +1,93 @@
+"""Nodes as rows, with their attach limits. Decides nothing.
+
+Source: core/v1; kube-scheduler nodevolumelimits (a driver without `allocatable.count` has no limit); Cluster Autoscaler
+eligibility (annotations).
+"""
+
+from collections.abc import Iterable
+
+from trimtab.v1 import snapshot_pb2 as pb
+
+from clients.kubernetes_objects.dictionary import Dictionary
+from clients.kubernetes_objects.errors import FieldError, below
+from clients.kubernetes_objects.kinds import CSINode, Node, ObjectMeta
+from clients.kubernetes_objects.kinds.metadata import Quantities
+from clients.kubernetes_objects.kinds.nodes import NodeSpec, NodeStatus
+from clients.kubernetes_objects.placement_rules import taints
+from clients.kubernetes_objects.pod_requests import amounts
+from clients.kubernetes_objects.quantities import amount_of
+from clients.kubernetes_objects.times import timestamp
+
+SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+DELAY_DELETION_PREFIX = "delay-deletion.cluster-autoscaler.kubernetes.io/"
+
+
+def node_row(node: Node, csi_node: CSINode | None, dictionary: Dictionary) -> pb.Node:
+    """Return the row of a node, without its group. Errors: FieldError with the path below the object."""
+    meta, spec, status = node.metadata or ObjectMeta(), node.spec or NodeSpec(), node.status or NodeStatus()
+    if status.allocatable is None:
+        raise FieldError("status.allocatable", "it is missing", "give the whole node, as kubectl prints it")
+    annotations = meta.annotations or {}
+    conditions = [one for one in status.conditions or () if one.type == "Ready"]
+    row = pb.Node(
+        name=meta.name or "",
+        provider_id=spec.provider_id or "",
+        unschedulable=bool(spec.unschedulable),
+        ready=any(one.status == "True" for one in conditions),
+        ready_transition_time=timestamp(conditions[-1].last_transition_time) if conditions else None,
+        create_time=timestamp(meta.creation_timestamp),
+        scale_down_disabled=annotations.get(SCALE_DOWN_DISABLED) == "true",
+        deletion_delayed=any(key.startswith(DELAY_DELETION_PREFIX) for key in annotations),
+        attach_limits=_attach_limits(csi_node, dictionary),
+    )
+    _add_shared(row, node, dictionary)
+    return row
+
+
+def template_row(node: Node, dictionary: Dictionary) -> pb.Node:
+    """Return the row of a node that does not exist yet: ready, without a name.
+
+    It may give capacity alone; then all of it is allocatable. Errors: as `node_row`.
+    """
+    row = pb.Node(ready=True)
+    _add_shared(row, node, dictionary)
+    return row
+
+
+def _add_shared(row: pb.Node, node: Node, dictionary: Dictionary) -> None:
+    meta, spec, status = node.metadata or ObjectMeta(), node.spec or NodeSpec(), node.status or NodeStatus()
+    with below("spec"):
+        row.taints.extend(taints(spec.taints, dictionary))
+    row.label_set = dictionary.label_set(meta.labels)
+    allocatable = status.capacity if status.allocatable is None else status.allocatable
+    with below("status.allocatable"):
+        row.allocatable.extend(_amounts(allocatable, dictionary))
+    if status.capacity is not None and status.capacity != allocatable:
+        with below("status.capacity"):
+            row.capacity.extend(_amounts(status.capacity, dictionary))
+
+
+def resource_names(nodes: Iterable[Node]) -> set[str]:
+    """Return the names of all resources that the nodes have."""
+    return {
+        name
+        for node in nodes
+        if node.status is not None
+        for quantities in (node.status.allocatable, node.status.capacity)
+        for name in quantities or ()
+    }
+
+
+def _amounts(quantities: Quantities | None, dictionary: Dictionary) -> list[int]:
+    by_index = {dictionary.resource(name): amount_of(name, nano) for name, nano in amounts(quantities).items()}
+    return [by_index.get(index, 0) for index in range(max(by_index, default=-1) + 1)]
+
+
+def _attach_limits(csi_node: CSINode | None, dictionary: Dictionary) -> list[pb.AttachLimit]:
+    drivers = (csi_node.spec.drivers if csi_node and csi_node.spec else None) or ()
+    out = []
+    for driver in sorted(drivers, key=lambda one: one.name or ""):
+        count = driver.allocatable.count if driver.allocatable else None
+        if count is not None and driver.name:
+            out.append(pb.AttachLimit(driver=dictionary.string(driver.name), count=min(max(count, 0), 2**31 - 1)))
+    return out

@@ -1,0 +1,95 @@
+"""A collection of decoded Kubernetes objects, by kind, with the file that each came from.
+
+Which kinds are read is decided here, by API group and kind; all others are counted and skipped.
+"""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from clients.kubernetes_objects import kinds
+from clients.kubernetes_objects.errors import FieldError, ObjectError
+
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Node": ("",),
+    "Pod": ("",),
+    "Namespace": ("",),
+    "PersistentVolume": ("",),
+    "PersistentVolumeClaim": ("",),
+    "PodTemplate": ("",),
+    "ReplicationController": ("",),
+    "ReplicaSet": ("apps", "extensions"),
+    "StatefulSet": ("apps",),
+    "Deployment": ("apps", "extensions"),
+    "DaemonSet": ("apps", "extensions"),
+    "Job": ("batch",),
+    "PodDisruptionBudget": ("policy",),
+    "StorageClass": ("storage.k8s.io",),
+    "CSINode": ("storage.k8s.io",),
+    "PriorityClass": ("scheduling.k8s.io",),
+    "CapacityBuffer": ("autoscaling.x-k8s.io",),
+    "NodeGroup": ("trimtab.dev",),
+}
+"""API groups in which a kind is the one we mean; kinds of the same name in other groups are skipped."""
+
+CLUSTER_SCOPED = frozenset(
+    {"Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "PriorityClass", "NodeGroup"}
+)
+STRUCTS: dict[str, type[Any]] = {kind: getattr(kinds, kind) for kind in GROUPS}
+
+
+def is_read(api_version: str, kind: str) -> bool:
+    """Say whether objects of this kind are read."""
+    group = api_version.rpartition("/")[0]
+    return group in GROUPS.get(kind, ())
+
+
+@dataclass
+class Objects:
+    """Decoded objects.
+
+    by_kind : kind to objects in the order read; files : kind to (index of the first object, file), ascending;
+    skipped : "apiVersion kind" to the number of objects not read; notes : what else a person should know;
+    given : the kinds that the input had, in lists without items too
+    """
+
+    by_kind: dict[str, list[Any]] = field(default_factory=dict)
+    files: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    skipped: Counter[str] = field(default_factory=Counter)
+    notes: list[str] = field(default_factory=list)
+    given: set[str] = field(default_factory=set)
+
+    def of(self, kind: str) -> list[Any]:
+        """Return the objects of a kind."""
+        return self.by_kind.get(kind, [])
+
+    def add(self, kind: str, objects: list[Any], file: str = "") -> None:
+        """Append objects that came from one file."""
+        if kind not in CLUSTER_SCOPED:
+            for one in objects:
+                if one.metadata is not None and not one.metadata.namespace:
+                    one.metadata.namespace = "default"
+        have = self.by_kind.setdefault(kind, [])
+        self.files.setdefault(kind, []).append((len(have), file))
+        have.extend(objects)
+        self.given.add(kind)
+
+    def error(self, kind: str, obj: Any, error: FieldError) -> ObjectError:
+        """Return a field's error with the object's kind, name and file."""
+        return ObjectError(self.file_of(kind, obj), kind, name_of(kind, obj), error)
+
+    def file_of(self, kind: str, obj: Any) -> str:
+        """Return the file that an object was read from; "" if it was given directly. O(objects): for errors."""
+        index = next((i for i, one in enumerate(self.of(kind)) if one is obj), -1)
+        file = ""
+        for first, name in self.files.get(kind, []):
+            if first <= index:
+                file = name
+        return file
+
+
+def name_of(kind: str, obj: Any) -> str:
+    """Return "name" or "namespace/name" of an object, for people."""
+    meta = obj.metadata
+    name = (meta.name if meta else None) or "(without name)"
+    return name if kind in CLUSTER_SCOPED else f"{(meta.namespace if meta else None) or 'default'}/{name}"

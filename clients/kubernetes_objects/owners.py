@@ -1,0 +1,103 @@
+"""Controllers of pods: which object controls a pod, and how many pods it wants and has.
+
+The chain ends at the direct controller (ReplicaSet, StatefulSet, ReplicationController, Job, DaemonSet), as the rules
+for draining look at it; a Deployment above a ReplicaSet takes no part. Source: apimachinery GetControllerOf; Cluster
+Autoscaler drainability rule replicacount and planner.filterOutRecreatedPods.
+"""
+
+import hashlib
+from collections.abc import Iterable, Mapping
+
+from trimtab.v1 import snapshot_pb2 as pb
+
+from clients.kubernetes_objects.errors import FieldError
+from clients.kubernetes_objects.kinds import (
+    DaemonSet,
+    Deployment,
+    Job,
+    ObjectMeta,
+    OwnerReference,
+    Pod,
+    ReplicaSet,
+    ReplicationController,
+    StatefulSet,
+)
+
+Controller = ReplicaSet | StatefulSet | ReplicationController | Deployment | Job | DaemonSet
+API_VERSIONS: Mapping[str, str] = {
+    "ReplicaSet": "apps/v1",
+    "StatefulSet": "apps/v1",
+    "ReplicationController": "v1",
+    "Deployment": "apps/v1",
+    "Job": "batch/v1",
+    "DaemonSet": "apps/v1",
+}
+
+
+def controller_of(references: Iterable[OwnerReference] | None) -> OwnerReference | None:
+    """Return the owner that is the controller; None if there is none."""
+    for reference in references or ():
+        if reference.controller:
+            return reference
+    return None
+
+
+def owner_uid(reference: OwnerReference, namespace: str) -> str:
+    """Return the uid of an owner; files written by hand may lack it, then one made from kind and name."""
+    return reference.uid or made_uid(reference.kind or "", namespace, reference.name or "")
+
+
+def made_uid(kind: str, namespace: str, name: str) -> str:
+    """Return a stable stand-in for a missing uid."""
+    return hashlib.sha256(f"{kind}/{namespace}/{name}".encode()).hexdigest()[:32]
+
+
+def is_daemon_pod(pod: Pod, controller: OwnerReference | None) -> bool:
+    """Say whether a pod counts as a DaemonSet's: controlled by one, or annotated so."""
+    if controller is not None and controller.kind == "DaemonSet":
+        return True
+    annotations = pod.metadata.annotations if pod.metadata else None
+    return annotations is not None and annotations.daemonset_pod == "true"
+
+
+def is_mirror_pod(pod: Pod, controller: OwnerReference | None) -> bool:
+    """Say whether a pod is the mirror of a static pod, which only its kubelet can remove."""
+    annotations = pod.metadata.annotations if pod.metadata else None
+    return (annotations is not None and annotations.mirror is not None) or (
+        controller is not None and controller.kind == "Node"
+    )
+
+
+def owner_row(kind: str, controller: Controller) -> pb.Owner:
+    """Return the row of a controller. Errors: FieldError for negative replicas."""
+    meta = controller.metadata or ObjectMeta()
+    namespace = meta.namespace or "default"
+    desired, current = replicas(controller)
+    for field, count in (("spec", desired), ("status", current)):
+        if count is not None and not 0 <= count < 2**31:
+            raise FieldError(field, f"{count} replicas are absurd", "give a number of at least 0")
+    return pb.Owner(
+        uid=meta.uid or made_uid(kind, namespace, meta.name or ""),
+        kind=kind,
+        name=meta.name or "",
+        namespace=namespace,
+        desired_replicas=desired,
+        current_replicas=current,
+        api_version=API_VERSIONS[kind],
+    )
+
+
+def replicas(controller: Controller) -> tuple[int | None, int | None]:
+    """Return (wanted, present) pods of a controller; None = unknown. A missing wish is 1, as the API defaults it."""
+    if isinstance(controller, DaemonSet):
+        daemon_status = controller.status
+        if daemon_status is None:
+            return None, None
+        return daemon_status.desired_number_scheduled, daemon_status.current_number_scheduled
+    if isinstance(controller, Job):
+        parallelism = controller.spec.parallelism if controller.spec else None
+        active = controller.status.active if controller.status else None
+        return 1 if parallelism is None else parallelism, active or 0
+    wanted = controller.spec.replicas if controller.spec else None
+    present = controller.status.replicas if controller.status else None
+    return 1 if wanted is None else wanted, present

@@ -1,0 +1,180 @@
+"""Distinct pod specs: one `PodSpec` row for all pods that scheduling and draining cannot tell apart.
+
+A row costs much, a pod must cost little: pods are told apart by the encoded form of the decoded fields first (a few
+microseconds), and only what is new there is computed and compared as a row.
+
+Errors: FieldError with the path below the pod. Source: see the modules that this one calls.
+"""
+
+import msgspec
+from trimtab.v1 import snapshot_pb2 as pb
+
+from clients.kubernetes_objects.dictionary import Dictionary
+from clients.kubernetes_objects.errors import FieldError, below
+from clients.kubernetes_objects.kinds.pods import (
+    Affinity,
+    ContainerStatus,
+    Pod,
+    PodAnnotations,
+    PodSpec,
+)
+from clients.kubernetes_objects.mounts import Mounts
+from clients.kubernetes_objects.placement_rules import (
+    host_ports,
+    pod_affinity_terms,
+    split_pin,
+    spread_constraints,
+    tolerations,
+)
+from clients.kubernetes_objects.pod_requests import pod_requests
+from clients.kubernetes_objects.selectors import node_selector_terms
+from clients.kubernetes_objects.times import go_duration_s
+
+DEFAULT_SCHEDULER = "default-scheduler"
+DEFAULT_GRACE_S = 30
+_SAFE_TO_EVICT = {
+    "true": pb.SafeToEvict.TRUE,
+    "false": pb.SafeToEvict.FALSE,
+    "on-completion": pb.SafeToEvict.ON_COMPLETION,
+}
+_RESTART_POLICIES = {
+    "Always": pb.RestartPolicy.ALWAYS,
+    "OnFailure": pb.RestartPolicy.ON_FAILURE,
+    "Never": pb.RestartPolicy.NEVER,
+}
+_NO_ANNOTATIONS = PodAnnotations()
+
+
+class PriorityClasses(dict[str, int]):
+    """Priorities by class name, for pods whose `priority` is not filled in; `default` is that of no class."""
+
+    default: int = 0
+
+
+class PodSpecTable:
+    """Turns pods into indices of spec rows. `notes` collects what was not understood and is ignored by upstream too."""
+
+    def __init__(self, dictionary: Dictionary, priorities: PriorityClasses) -> None:
+        self._dictionary = dictionary
+        self._priorities = priorities
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._known: dict[bytes, int] = {}
+        self.notes: list[str] = []
+
+    def index(self, pod: Pod, mounts: Mounts) -> tuple[int, str]:
+        """Return (index of the spec row, node that the pod is pinned to or "")."""
+        spec = pod.spec or PodSpec()
+        pinned, affinity = ("", None) if spec.affinity is None else split_pin(spec.affinity)
+        annotations = (pod.metadata and pod.metadata.annotations) or _NO_ANNOTATIONS
+        key = self._encode(
+            (
+                spec.containers, spec.init_containers, spec.resources, spec.overhead, spec.node_selector, affinity,
+                spec.tolerations, spec.topology_spread_constraints, spec.host_network, spec.priority,
+                spec.priority_class_name, spec.scheduler_name, spec.restart_policy,
+                spec.termination_grace_period_seconds, bool(spec.resource_claims), mounts[:3],
+                annotations.safe_to_evict, annotations.enable_ds_eviction, annotations.topology_spread_timeout,
+                _resized(pod),
+            )
+        )  # fmt: skip
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = self._dictionary.pod_spec(self._row(pod, spec, affinity, mounts))
+        return found, pinned
+
+    def _row(self, pod: Pod, spec: PodSpec, affinity: Affinity | None, mounts: Mounts) -> pb.PodSpec:
+        dictionary = self._dictionary
+        with below("spec"):
+            if not spec.containers:
+                raise FieldError("containers", "there is none", "give the whole pod, as kubectl prints it")
+            status = pod.status if _resized(pod) is not None else None
+            row = pb.PodSpec(
+                requests=[
+                    pb.ResourceAmount(resource=dictionary.resource(name), amount=amount)
+                    for name, amount in pod_requests(spec, status)
+                ],
+                node_selector=[
+                    pb.LabelPair(key=dictionary.string(key), value=dictionary.string(value))
+                    for key, value in sorted((spec.node_selector or {}).items())
+                ],
+                tolerations=tolerations(spec.tolerations, dictionary),
+                host_ports=host_ports(spec, dictionary),
+                topology_spread=spread_constraints(spec.topology_spread_constraints, dictionary),
+                priority=self._priority(spec),
+                restart_policy=_restart_policy(spec.restart_policy),
+                local_storage=mounts.local_storage,
+                unsupported=["resourceClaims"] if spec.resource_claims else [],
+                exclusive_disks=[dictionary.string(disk) for disk in mounts.exclusive_disks],
+                read_only_disks=[dictionary.string(disk) for disk in mounts.read_only_disks],
+            )
+            if affinity is not None:
+                with below("affinity"):
+                    self._add_affinity(row, affinity)
+            if spec.scheduler_name != DEFAULT_SCHEDULER:
+                row.scheduler_name = dictionary.string(spec.scheduler_name)
+            _add_grace(row, spec.termination_grace_period_seconds)
+        self._add_annotations(row, pod)
+        return row
+
+    def _add_affinity(self, row: pb.PodSpec, affinity: Affinity) -> None:
+        required = affinity.node_affinity.required if affinity.node_affinity else None
+        if required is not None:
+            with below("nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"):
+                message = self._dictionary.node_selector(node_selector_terms(required))
+            row.node_affinity.CopyFrom(message or pb.NodeSelector())
+        with below("podAffinity"):
+            row.pod_affinity.extend(pod_affinity_terms(affinity.pod_affinity, self._dictionary))
+        with below("podAntiAffinity"):
+            row.pod_anti_affinity.extend(pod_affinity_terms(affinity.pod_anti_affinity, self._dictionary))
+
+    def _add_annotations(self, row: pb.PodSpec, pod: Pod) -> None:
+        annotations = (pod.metadata and pod.metadata.annotations) or _NO_ANNOTATIONS
+        row.safe_to_evict = _SAFE_TO_EVICT.get(annotations.safe_to_evict or "", pb.SafeToEvict.UNSPECIFIED)
+        if annotations.enable_ds_eviction in ("true", "false"):
+            row.enable_ds_eviction = annotations.enable_ds_eviction == "true"
+        if annotations.topology_spread_timeout is not None:
+            try:
+                row.topology_spread_timeout_s = max(go_duration_s(annotations.topology_spread_timeout), 0)
+            except FieldError as error:
+                self.notes.append(f"annotation zalando.org/topology-spread-timeout is ignored: {error.problem}")
+
+    def _priority(self, spec: PodSpec) -> int:
+        value = spec.priority
+        if value is None:
+            name = spec.priority_class_name
+            value = self._priorities.get(name, 0) if name else self._priorities.default
+        if not -(2**31) <= value < 2**31:
+            raise FieldError("priority", f"{value} is out of range", "give a 32-bit integer")
+        return value
+
+
+def _restart_policy(policy: str | None) -> pb.RestartPolicy.Code.ValueType:
+    code = _RESTART_POLICIES.get(policy or "Always")
+    if code is None:
+        raise FieldError("restartPolicy", f"{policy!r} is unknown", f"use one of {', '.join(_RESTART_POLICIES)}")
+    return code
+
+
+def _add_grace(row: pb.PodSpec, grace_s: int | None) -> None:
+    if grace_s is None or grace_s == DEFAULT_GRACE_S:
+        return
+    if grace_s < 0:
+        raise FieldError("terminationGracePeriodSeconds", f"{grace_s} is negative", "give at least 0")
+    row.termination_grace_period_s = grace_s
+
+
+def _resized(pod: Pod) -> list[ContainerStatus] | None:
+    """Statuses of containers of a placed pod, if any says that it has been given other requests than its spec asks."""
+    statuses = pod.status.container_statuses if pod.status else None
+    if pod.spec is None or not pod.spec.node_name or not pod.status:
+        return None
+    asked = {c.name: c.resources.requests if c.resources else None for c in pod.spec.containers or ()}
+    for one in statuses or ():
+        if one.resources is not None and (
+            (one.resources.requests or None) != (asked.get(one.name) or None)
+            or (one.allocated_resources and one.allocated_resources != asked.get(one.name))
+        ):
+            return [*(statuses or ()), *(pod.status.init_container_statuses or ())]
+    for one in pod.status.init_container_statuses or ():
+        if one.resources is not None and (one.resources.requests or one.allocated_resources):
+            return [*(statuses or ()), *(pod.status.init_container_statuses or ())]
+    return None

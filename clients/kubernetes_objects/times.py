@@ -1,0 +1,47 @@
+"""Times and durations of Kubernetes objects as integers. Reads no clock."""
+
+import re
+from datetime import UTC, datetime
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from clients.kubernetes_objects.errors import FieldError
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_UNITS_NS = {
+    "ns": 1, "us": 10**3, "µs": 10**3, "μs": 10**3, "ms": 10**6, "s": 10**9, "m": 60 * 10**9, "h": 3600 * 10**9,
+}  # fmt: skip
+_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)", re.ASCII)
+_REMEDY = 'write it as Go does, such as "90s", "1h30m"'
+
+
+def unix_s(time: datetime | None) -> int:
+    """Return whole Unix seconds, cut; 0 for no time."""
+    return 0 if time is None else int((time - _EPOCH).total_seconds() // 1)
+
+
+def timestamp(time: datetime | None) -> Timestamp | None:
+    """Return a protobuf timestamp; None for no time."""
+    if time is None:
+        return None
+    delta = time - _EPOCH
+    return Timestamp(seconds=delta.days * 86400 + delta.seconds, nanos=delta.microseconds * 1000)
+
+
+def go_duration_s(text: str) -> int:
+    """Return a Go duration in seconds, cut towards zero; negative ones too.
+
+    Errors: FieldError, without a path, for what is no Go duration. Source: Go, time.ParseDuration.
+    """
+    rest = text[1:] if text[:1] in ("+", "-") else text
+    if rest == "0":
+        return 0
+    total_ns, position = 0, 0
+    while match := _PART.match(rest, position):
+        whole, _, fraction = match[1].partition(".")
+        scale = 10 ** len(fraction)
+        total_ns += int((whole or "0") + fraction) * _UNITS_NS[match[2]] // scale
+        position = match.end()
+    if not rest or position != len(rest) or len(text) > 100:
+        raise FieldError("", f"{text[:60]!r} is not a duration", _REMEDY)
+    return -(total_ns // 10**9) if text[0] == "-" else total_ns // 10**9

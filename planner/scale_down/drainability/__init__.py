@@ -1,0 +1,66 @@
+"""Which pods let their node go: rules, one a file, in one ordered list.
+
+The first rule that has something to say decides. Upstream's order, with the rule for Jobs behind the annotations.
+Source: Cluster Autoscaler, simulator/drainability/rules, Default.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from planner.scale_down.drainability import (
+    daemon_set,
+    disruption_budget,
+    job,
+    local_storage,
+    long_terminating,
+    mirror,
+    not_safe_to_evict,
+    on_completion,
+    outcome,
+    replica_count,
+    replicated,
+    safe_to_evict,
+    system,
+    terminal,
+    unsupported,
+)
+from planner.scale_down.drainability.pod_columns import PodDrainColumns
+from planner.snapshot.columns import UInt8
+
+Rule = Callable[[PodDrainColumns], UInt8]
+
+RULES: Final[tuple[Rule, ...]] = (
+    mirror.drainable,
+    long_terminating.drainable,
+    replica_count.drainable,
+    daemon_set.drainable,
+    safe_to_evict.drainable,
+    terminal.drainable,
+    on_completion.drainable,
+    job.drainable,
+    replicated.drainable,
+    system.drainable,
+    not_safe_to_evict.drainable,
+    local_storage.drainable,
+)
+"""All rules that do not depend on what the loop has used up of the budgets."""
+
+
+def judge(pods: PodDrainColumns) -> UInt8:
+    """Return for each pod the outcome of the first rule that has one, budgets aside. uint8[P]; O(rules · P)."""
+    codes = np.zeros(len(pods.phase), np.uint8)
+    for rule in RULES:
+        np.copyto(codes, rule(pods), where=codes == outcome.UNDEFINED)
+    return codes
+
+
+def judge_budgets(pods: PodDrainColumns, codes: UInt8) -> UInt8:
+    """Return the codes of `judge` completed by the budgets as they stand, and by what cannot be decided. uint8[P]."""
+    judged = codes.copy()
+    np.copyto(judged, disruption_budget.drainable(pods), where=codes == outcome.UNDEFINED)
+    undecided = unsupported.drainable(pods)
+    open_still = (undecided != outcome.UNDEFINED) & ((judged == outcome.UNDEFINED) | (judged == outcome.DRAIN_OK))
+    np.copyto(judged, undecided, where=open_still)
+    return judged

@@ -1,0 +1,16 @@
+"""Rule 7a: a pod of a Job blocks where the settings keep Jobs where they are.
+
+Not upstream's, which moves Job pods; the Zalando fork's default. Comes after the annotations, so that a Job's author
+can still say otherwise.
+"""
+
+from trimtab.v1 import reason_pb2
+
+from planner.scale_down.drainability import outcome
+from planner.scale_down.drainability.pod_columns import PodDrainColumns
+from planner.snapshot.columns import UInt8
+
+
+def drainable(pods: PodDrainColumns) -> UInt8:
+    """Return the block for pods of Jobs that stay. uint8[P]."""
+    return outcome.where(pods.job_unmovable, outcome.block(reason_pb2.BlockingPodReason.JOB_POD_UNMOVABLE))

@@ -1,0 +1,18 @@
+"""Rule 11: a pod that would lose local storage blocks.
+
+Source: Cluster Autoscaler, simulator/drainability/rules/localstorage.
+"""
+
+import numpy as np
+from trimtab.v1 import reason_pb2
+
+from planner.scale_down.drainability import outcome
+from planner.scale_down.drainability.pod_columns import PodDrainColumns
+from planner.snapshot.columns import UInt8
+
+
+def drainable(pods: PodDrainColumns) -> UInt8:
+    """Return the block for pods with local storage that no annotation gives up. uint8[P]."""
+    if not pods.settings.skip_local_storage:
+        return np.zeros(len(pods.phase), np.uint8)
+    return outcome.where(pods.local_storage, outcome.block(reason_pb2.BlockingPodReason.LOCAL_STORAGE_REQUESTED))

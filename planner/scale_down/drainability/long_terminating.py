@@ -1,0 +1,24 @@
+"""Rule 2: a pod that should long be gone needs no move.
+
+Source: Cluster Autoscaler, simulator/drainability/rules/longterminating.
+"""
+
+from typing import Final
+
+from planner.scale_down.drainability import outcome
+from planner.scale_down.drainability.pod_columns import PodDrainColumns
+from planner.snapshot.columns import Bool, UInt8
+
+HEADROOM_S: Final = 30
+"""Time granted beyond the pod's own grace period."""
+
+
+def is_long_terminating(pods: PodDrainColumns) -> Bool:
+    """Say for each pod whether its deletion is overdue."""
+    overdue: Bool = (pods.deletion_s > 0) & (pods.deletion_s + pods.grace_s + HEADROOM_S < pods.now_s)
+    return overdue
+
+
+def drainable(pods: PodDrainColumns) -> UInt8:
+    """Return SKIP for pods whose deletion is overdue. uint8[P]."""
+    return outcome.where(is_long_terminating(pods), outcome.SKIP)

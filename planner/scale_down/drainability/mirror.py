@@ -1,0 +1,13 @@
+"""Rule 1: the mirror of a static pod goes with its kubelet and needs no move.
+
+Source: Cluster Autoscaler, simulator/drainability/rules/mirror.
+"""
+
+from planner.scale_down.drainability import outcome
+from planner.scale_down.drainability.pod_columns import PodDrainColumns
+from planner.snapshot.columns import UInt8
+
+
+def drainable(pods: PodDrainColumns) -> UInt8:
+    """Return SKIP for mirror pods. uint8[P]."""
+    return outcome.where(pods.mirror, outcome.SKIP)

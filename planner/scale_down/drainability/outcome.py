@@ -1,0 +1,42 @@
+"""What a rule says of a pod, as one byte.
+
+Values 1 to 4 follow the Cluster Autoscaler's `drainability.OutcomeType`; a pod that blocks also carries why.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from planner.snapshot.columns import Bool, UInt8
+
+UNDEFINED: Final = 0
+"""The rule has nothing to say; the next one decides. Undefined to the end means that the pod can be moved."""
+DRAIN_OK: Final = 1
+"""The pod can be moved, whatever later rules say."""
+SKIP: Final = 3
+"""The pod needs no move: it goes with the node, or is as good as gone."""
+WAIT: Final = 4
+"""The node waits until the pod has completed."""
+_BLOCK: Final = 16
+
+
+def block(reason: int) -> int:
+    """Return the code of a pod that blocks the drain for a `BlockingPodReason.Code`."""
+    return _BLOCK + reason
+
+
+def blocks(codes: UInt8) -> Bool:
+    """Say for each code whether it blocks."""
+    return codes >= _BLOCK
+
+
+def blocking_reason(code: int) -> int:
+    """Return the `BlockingPodReason.Code` of a code that blocks, 0 for any other."""
+    return max(code - _BLOCK, 0)
+
+
+def where(mask: Bool, code: int) -> UInt8:
+    """Return `code` where the mask holds and UNDEFINED elsewhere. uint8[P]."""
+    codes: UInt8 = mask.astype(np.uint8)
+    codes *= np.uint8(code)
+    return codes

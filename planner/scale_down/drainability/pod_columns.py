@@ -1,0 +1,154 @@
+"""The columns that rules look at, derived once per snapshot. No rule reads a spec or an owner row by row."""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from trimtab.v1 import snapshot_pb2 as pb
+
+from planner.model.settings import SECOND_NS, ScaleDownSettings
+from planner.model.values import Owner
+from planner.scale_down.label_index import string_index
+from planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int64, Snapshot, UInt8
+
+NO_CONTROLLER, UNKNOWN_CONTROLLER, OTHER_KIND = 0, 1, 2
+REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET, JOB, DAEMON_SET = 3, 4, 5, 6, 7
+"""Codes of the column `owner_kind`. Unknown: the pod names a controller that the snapshot lacks."""
+
+SYSTEM_NAMESPACE: Final = "kube-system"
+_KINDS: Final = {
+    ("ReplicationController", "v1"): REPLICATION_CONTROLLER,
+    ("ReplicaSet", "apps/v1"): REPLICA_SET,
+    ("StatefulSet", "apps/v1"): STATEFUL_SET,
+    ("Job", "batch/v1"): JOB,
+    ("DaemonSet", "apps/v1"): DAEMON_SET,
+}
+
+
+class PodDrainColumns(NamedTuple):
+    """What the rules see of the pods; every array has length P.
+
+    now_s : Unix seconds; phase, restart_policy, safe_to_evict, owner_kind : uint8; mirror, daemon, local_storage,
+    system, budgeted, budget_exhausted, unsupported, job_unmovable : bool; created_s, deletion_s, grace_s,
+    desired_replicas (-1 = unknown) : int64.
+    """
+
+    settings: ScaleDownSettings
+    now_s: int
+    phase: UInt8
+    restart_policy: UInt8
+    safe_to_evict: UInt8
+    owner_kind: UInt8
+    mirror: Bool
+    daemon: Bool
+    local_storage: Bool
+    system: Bool
+    budgeted: Bool
+    budget_exhausted: Bool
+    unsupported: Bool
+    job_unmovable: Bool
+    created_s: Int64
+    deletion_s: Int64
+    grace_s: Int64
+    desired_replicas: Int64
+
+
+class SpecColumns(NamedTuple):
+    """What specs alone say; every array has length S."""
+
+    restart_policy: UInt8
+    safe_to_evict: UInt8
+    local_storage: Bool
+    unsupported: Bool
+    grace_s: Int64
+
+
+def derive(
+    snapshot: Snapshot, settings: ScaleDownSettings, now_ns: int, budgeted: Bool, unsupported: Bool
+) -> PodDrainColumns:
+    """Derive the columns. `budgeted` : bool[P], some budget matches; `unsupported` : bool[S], spec cannot be decided.
+
+    `budget_exhausted` is all false: which budgets are used up is known only later. O(P + S).
+    """
+    pods = snapshot.pods
+    specs = _spec_columns(snapshot, unsupported)
+    kinds, desired = _owner_columns(snapshot.owners)
+    # The two negative owner indices pick the two entries that _owner_columns puts at the end.
+    owner_kind = kinds[pods.owner]
+    return PodDrainColumns(
+        settings=settings,
+        now_s=now_ns // SECOND_NS,
+        phase=pods.phase,
+        restart_policy=specs.restart_policy[pods.spec],
+        safe_to_evict=specs.safe_to_evict[pods.spec],
+        owner_kind=owner_kind,
+        mirror=(pods.flags & FLAG_MIRROR) != 0,
+        daemon=(pods.flags & FLAG_DAEMON) != 0,
+        local_storage=specs.local_storage[pods.spec],
+        system=_in_namespace(snapshot, SYSTEM_NAMESPACE),
+        budgeted=budgeted,
+        budget_exhausted=np.zeros(len(pods.spec), bool),
+        unsupported=specs.unsupported[pods.spec],
+        job_unmovable=(owner_kind == JOB) & _jobs_stay(snapshot, settings),
+        created_s=pods.created_s,
+        deletion_s=pods.deletion_s,
+        grace_s=specs.grace_s[pods.spec],
+        desired_replicas=desired[pods.owner],
+    )
+
+
+def has_controller(columns: PodDrainColumns) -> Bool:
+    """Say for each pod whether it names a controller, in the snapshot or not."""
+    controlled: Bool = columns.owner_kind != NO_CONTROLLER
+    return controlled
+
+
+def _spec_columns(snapshot: Snapshot, unsupported: Bool) -> SpecColumns:
+    specs = snapshot.specs
+    return SpecColumns(
+        restart_policy=np.array([spec.restart_policy for spec in specs], np.uint8),
+        safe_to_evict=np.array([spec.safe_to_evict for spec in specs], np.uint8),
+        local_storage=np.array([spec.local_storage for spec in specs], bool),
+        unsupported=unsupported,
+        grace_s=np.array([spec.termination_grace_period_s for spec in specs], np.int64),
+    )
+
+
+def _owner_columns(owners: tuple[Owner, ...]) -> tuple[UInt8, Int64]:
+    """Return kind and desired replicas by owner, then for UNKNOWN_OWNER (-2) and NO_OWNER (-1)."""
+    kinds = [_KINDS.get((owner.kind, owner.api_version or _version_of(owner.kind)), OTHER_KIND) for owner in owners]
+    desired = [owner.desired_replicas for owner in owners]
+    return (
+        np.array([*kinds, UNKNOWN_CONTROLLER, NO_CONTROLLER], np.uint8),
+        np.array([*desired, -1, -1], np.int64),
+    )
+
+
+def _version_of(kind: str) -> str:
+    """Return the API version that goes without saying, where a snapshot does not give it."""
+    return next((version for known, version in _KINDS if known == kind), "")
+
+
+def _in_namespace(snapshot: Snapshot, namespace: str) -> Bool:
+    """Say for each pod whether it lives in a namespace."""
+    # A namespace that no string names has index -1, which no pod has.
+    mask: Bool = snapshot.pods.namespace == string_index(snapshot.strings, namespace)
+    return mask
+
+
+def _jobs_stay(snapshot: Snapshot, settings: ScaleDownSettings) -> Bool:
+    """Say for each pod whether the settings of its node's group keep Jobs where they are."""
+    by_group = [settings.of_group(group.id).job_pods_unmovable for group in snapshot.groups]
+    of_group = np.array([*by_group, settings.general.job_pods_unmovable], bool)
+    # Group -1 (none) picks the last entry, as do pods on no node through the entry appended to the nodes.
+    of_node = np.append(of_group[snapshot.nodes.group], settings.general.job_pods_unmovable)
+    stay: Bool = of_node[np.maximum(snapshot.pods.node, -1)]
+    return stay
+
+
+def is_terminal(columns: PodDrainColumns) -> Bool:
+    """Say for each pod whether it has ended for good. Source: Cluster Autoscaler, drain.IsPodTerminal."""
+    never = columns.restart_policy == pb.RestartPolicy.NEVER
+    on_failure = columns.restart_policy == pb.RestartPolicy.ON_FAILURE
+    succeeded = columns.phase == pb.PodPhase.SUCCEEDED
+    ended: Bool = (succeeded & (never | on_failure)) | (columns.phase == pb.PodPhase.FAILED)
+    return ended

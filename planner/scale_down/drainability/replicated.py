@@ -1,0 +1,31 @@
+"""Rule 8: a pod that nothing would create again blocks.
+
+With `skip_custom_controllers` only the controllers that upstream knows count. Of a controller that the snapshot lacks
+the kind is unknown; rule 3 has dealt with it by then, or custom controllers count anyway.
+Source: Cluster Autoscaler, simulator/drainability/rules/replicated.
+"""
+
+from trimtab.v1 import reason_pb2
+
+from planner.scale_down.drainability import outcome
+from planner.scale_down.drainability.pod_columns import (
+    JOB,
+    REPLICA_SET,
+    REPLICATION_CONTROLLER,
+    STATEFUL_SET,
+    PodDrainColumns,
+    has_controller,
+)
+from planner.snapshot.columns import Bool, UInt8
+
+
+def drainable(pods: PodDrainColumns) -> UInt8:
+    """Return the block for pods without a controller that counts. uint8[P]."""
+    replicated = _known_kind(pods) if pods.settings.skip_custom_controllers else has_controller(pods)
+    return outcome.where(~replicated, outcome.block(reason_pb2.BlockingPodReason.NOT_REPLICATED))
+
+
+def _known_kind(pods: PodDrainColumns) -> Bool:
+    kind = pods.owner_kind
+    known: Bool = (kind == REPLICATION_CONTROLLER) | (kind == REPLICA_SET) | (kind == STATEFUL_SET) | (kind == JOB)
+    return known

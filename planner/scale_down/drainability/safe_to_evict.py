@@ -1,0 +1,15 @@
+"""Rule 5: a pod annotated safe-to-evict "true" never blocks.
+
+Source: Cluster Autoscaler, simulator/drainability/rules/safetoevict.
+"""
+
+from trimtab.v1 import snapshot_pb2
+
+from planner.scale_down.drainability import outcome
+from planner.scale_down.drainability.pod_columns import PodDrainColumns
+from planner.snapshot.columns import UInt8
+
+
+def drainable(pods: PodDrainColumns) -> UInt8:
+    """Return DRAIN_OK for pods annotated "true". uint8[P]."""
+    return outcome.where(pods.safe_to_evict == snapshot_pb2.SafeToEvict.TRUE, outcome.DRAIN_OK)

@@ -1,0 +1,13 @@
+"""Rule 6: a pod that has ended for good never blocks.
+
+Source: Cluster Autoscaler, simulator/drainability/rules/terminal.
+"""
+
+from planner.scale_down.drainability import outcome
+from planner.scale_down.drainability.pod_columns import PodDrainColumns, is_terminal
+from planner.snapshot.columns import UInt8
+
+
+def drainable(pods: PodDrainColumns) -> UInt8:
+    """Return DRAIN_OK for pods that have ended. uint8[P]."""
+    return outcome.where(is_terminal(pods), outcome.DRAIN_OK)

@@ -1,0 +1,169 @@
+"""Kubernetes Events on nodes, pods and the status ConfigMap, as operators know them from the Cluster Autoscaler.
+
+Decides which change of the actuator's status is worth an event, and its words. Events are a courtesy: they are written
+in the background, at a bounded rate, and one that cannot be written is counted and dropped.
+
+Source: Cluster Autoscaler, core/scaledown (reasons `ScaleDown`, `ScaleDownFailed`, `ScaleDownEmpty`, and on which
+object each is).
+"""
+
+import queue
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from typing import Any, NamedTuple
+
+import structlog
+from trimtab.v1 import actuator_pb2, reason_pb2
+
+from clients.live_cluster.api import Api
+from clients.live_cluster.errors import ClusterError
+
+log = structlog.get_logger("events")
+
+COMPONENT = "trimtab"
+NORMAL, WARNING = "Normal", "Warning"
+SCALE_DOWN, SCALE_DOWN_FAILED, SCALE_DOWN_EMPTY = "ScaleDown", "ScaleDownFailed", "ScaleDownEmpty"
+MOST_WAITING = 10_000
+MOST_PER_S = 50
+"""Events written in a second; a drain of thousands of pods must not take the API server's capacity."""
+State = actuator_pb2.DeletionState
+
+
+class Subject(NamedTuple):
+    """The object that an event is about."""
+
+    kind: str
+    name: str
+    namespace: str = ""
+    uid: str = ""
+
+
+class Event(NamedTuple):
+    """One event. `type` is Normal or Warning."""
+
+    subject: Subject
+    type: str
+    reason: str
+    message: str
+
+
+class StatusEvents:
+    """Turns successive statuses of the actuator into events. The first status is only remembered."""
+
+    def __init__(self, status_map: Subject) -> None:
+        self._map = status_map
+        self._states: dict[tuple[str, str], int] | None = None
+        self._evicted: set[str] = set()
+
+    def of(self, status: actuator_pb2.ActuatorStatus) -> list[Event]:
+        """Return the events of what has happened since the last status."""
+        deletions = [*status.deletions, *status.finished]
+        before, now = self._states, {(one.request_id, one.node): int(one.state) for one in deletions}
+        evicted = {one.uid for one in status.recent_evictions}
+        events: list[Event] = []
+        if before is not None:
+            for eviction in status.recent_evictions:
+                if eviction.uid not in self._evicted:
+                    pod = Subject("Pod", eviction.name, eviction.namespace, eviction.uid)
+                    events.append(Event(pod, NORMAL, SCALE_DOWN, "deleting pod for node scale down"))
+            for one in deletions:
+                events.extend(self._of_deletion(one, before.get((one.request_id, one.node), 0)))
+        self._states, self._evicted = now, evicted
+        return events
+
+    def _of_deletion(self, one: actuator_pb2.NodeDeletion, before: int) -> Iterator[Event]:
+        node = Subject("Node", one.node, uid=one.node)
+        if before < State.TAINTED <= one.state and one.state != State.FAILED:
+            yield Event(node, NORMAL, SCALE_DOWN, "marked the node as toBeDeleted/unschedulable")
+            if one.drain:
+                yield Event(self._map, NORMAL, SCALE_DOWN, f"Scale-down: removing node {one.node} with drain")
+            else:
+                yield Event(self._map, NORMAL, SCALE_DOWN_EMPTY, f'Scale-down: removing empty node "{one.node}"')
+        if one.state == before:
+            return
+        if one.state == State.DELETED:
+            yield Event(node, NORMAL, SCALE_DOWN, "node removed by scale down")
+        elif one.state == State.CANCELLED:
+            yield Event(node, NORMAL, SCALE_DOWN, f"removal of the node was cancelled: {one.detail}".rstrip(": "))
+        elif one.state == State.FAILED:
+            reason = reason_pb2.DeletionReason.Code.Name(one.reason)
+            what = "failed to drain the node" if one.pods_left else "failed to delete the node"
+            yield Event(node, WARNING, SCALE_DOWN_FAILED, f"{what}: {reason} {one.detail}".rstrip())
+            for key in one.pods_left:
+                namespace, _, name = key.partition("/")
+                pod = Subject("Pod", name, namespace)
+                yield Event(pod, WARNING, SCALE_DOWN_FAILED, "failed to delete pod for ScaleDown")
+
+
+class EventWriter:
+    """Writes events in the background. `dropped` counts those that could not be written."""
+
+    def __init__(self, api: Api, identity: str) -> None:
+        self.dropped = 0
+        self._api, self._identity = api, identity
+        self._waiting: queue.Queue[Event | None] = queue.Queue(MOST_WAITING)
+        self._number = 0
+        self._thread = threading.Thread(target=self._run, name="events", daemon=True)
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """Write what waits, for as long as there is time, and end."""
+        try:
+            self._waiting.put(None, timeout=timeout_s)
+        except queue.Full:
+            return
+        self._thread.join(timeout_s)
+
+    def put(self, events: Iterable[Event]) -> None:
+        """Take events; never waits."""
+        for event in events:
+            try:
+                self._waiting.put_nowait(event)
+            except queue.Full:
+                self.dropped += 1
+
+    def _run(self) -> None:
+        while True:
+            event = self._waiting.get()
+            if event is None:
+                return
+            self._write(event)
+            time.sleep(1 / MOST_PER_S)
+
+    def _write(self, event: Event) -> None:
+        self._number += 1
+        document = event_document(event, self._identity, f"{time.time_ns():x}.{self._number:x}")
+        namespace = document["metadata"]["namespace"]
+        try:
+            self._api.json("POST", f"/api/v1/namespaces/{namespace}/events", document)
+        except ClusterError as error:
+            self.dropped += 1
+            log.warning("event_dropped", subject=event.subject.name, reason=event.reason, error=str(error))
+
+
+def event_document(event: Event, identity: str, suffix: str) -> dict[str, Any]:
+    """Return an event as a core/v1 object; events on objects without namespace live in `default`."""
+    subject, now = event.subject, datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    namespace = subject.namespace or "default"
+    about = {"kind": subject.kind, "name": subject.name, "apiVersion": "v1"}
+    about |= {key: value for key, value in {"namespace": subject.namespace, "uid": subject.uid}.items() if value}
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{subject.name}.{suffix}"[:253], "namespace": namespace},
+        "involvedObject": about,
+        "type": event.type,
+        "reason": event.reason,
+        "message": event.message[:1024],
+        "source": {"component": COMPONENT, "host": identity},
+        "reportingComponent": COMPONENT,
+        "reportingInstance": identity[:128],
+        "firstTimestamp": now,
+        "lastTimestamp": now,
+        "count": 1,
+    }

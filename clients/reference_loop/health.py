@@ -1,0 +1,66 @@
+"""Health over HTTP: `/healthz` is 200 while the loop moves, `/readyz` while the cluster is known, each else 503.
+
+Decides nothing: the loop says what is wrong. A loop that has not finished a round for `max_inactivity_s` is stuck.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from clients.transport.telemetry import split_address
+
+
+class Health:
+    """What the endpoints answer. `clock` is monotonic, in seconds."""
+
+    def __init__(self, max_inactivity_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limit_s, self._clock = max_inactivity_s, clock
+        self._active_s = clock()
+        self.not_ready = "the cluster has not been listed yet"
+
+    def active(self) -> None:
+        """A round of the loop has ended, well or not."""
+        self._active_s = self._clock()
+
+    @property
+    def stuck(self) -> str:
+        """What is wrong with the loop; "" = nothing."""
+        idle_s = self._clock() - self._active_s
+        return f"no round has ended for {idle_s:.0f} s" if idle_s > self._limit_s else ""
+
+
+class HealthServer:
+    """The endpoints. Use as a context manager."""
+
+    def __init__(self, address: str, health: Health) -> None:
+        """Listen on "host:port", port 0 = any. Errors: OSError."""
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                checks = {"/healthz": health.stuck, "/livez": health.stuck, "/readyz": health.not_ready}
+                trouble = checks.get(self.path.partition("?")[0])
+                code = 404 if trouble is None else 503 if trouble else 200
+                body = (trouble or ("ok" if code == 200 else "not found")).encode() + b"\n"
+                self.send_response(code)
+                self.send_header("Content-Type", "text/plain; charset=utf-8")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, format: str, *args: object) -> None:
+                """Say nothing: probes come every few seconds."""
+
+        self._http = ThreadingHTTPServer(split_address(address), Handler)
+        self._http.daemon_threads = True
+        self._thread = threading.Thread(target=self._http.serve_forever, name="health", daemon=True)
+        host, port = self._http.server_address[:2]
+        self.address = f"{host!s}:{port}"
+
+    def __enter__(self) -> "HealthServer":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._http.server_close()

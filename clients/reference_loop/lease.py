@@ -1,0 +1,170 @@
+"""Leadership by a Kubernetes Lease: at most one loop acts.
+
+Decides whether this process leads. A leader renews; it counts itself out when it could not for `renew_deadline_s`,
+which is before others may take over; when it ends, it gives the Lease back so that the next one need not wait. Times of
+other processes are never compared with our clock: a Lease is stale when it has not changed for its duration while we
+watched. Units: seconds.
+
+The `kubernetes` package has an election too, but it can be neither stopped nor made to give the Lease back.
+Source: client-go, tools/leaderelection (the rules), coordination.k8s.io/v1.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import structlog
+
+from clients.live_cluster.api import Api
+from clients.live_cluster.errors import ApiError, ClusterError
+
+log = structlog.get_logger("lease")
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class LeaseSettings:
+    """Which Lease, and how patient. The times are client-go's defaults."""
+
+    # Namespace and name of the Lease.
+    namespace: str = "kube-system"
+    name: str = "trimtab-loop"
+    # Seconds without renewal after which others may take over.
+    duration_s: float = 15.0
+    # Seconds without renewal after which a leader counts itself out; less than `duration_s`.
+    renew_deadline_s: float = 10.0
+    # Seconds between two attempts.
+    retry_period_s: float = 2.0
+
+
+class Lease:
+    """One candidate. `start` keeps trying in the background; `is_leader` is true while it is safe to act."""
+
+    def __init__(
+        self, api: Api, identity: str, settings: LeaseSettings | None = None, clock: Callable[[], float] | None = None
+    ) -> None:
+        """`identity` must differ between processes; `clock` is monotonic, in seconds."""
+        self.identity = identity
+        self.settings = settings or LeaseSettings()
+        self.holder = ""
+        self._api, self._clock = api, clock or time.monotonic
+        self._renewed_s: float | None = None
+        self._seen: tuple[Any, ...] = ()
+        self._seen_s = 0.0
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether we hold the Lease and renewed it lately enough."""
+        renewed_s = self._renewed_s
+        return renewed_s is not None and self._clock() - renewed_s < self.settings.renew_deadline_s
+
+    def start(self) -> None:
+        """Begin to try."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop trying and give the Lease back."""
+        self._stopped.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        if self.is_leader:
+            self._renewed_s = None
+            self._give_back()
+
+    def attempt(self) -> bool:
+        """Take or renew the Lease if that is allowed; return whether we lead now. Never raises for the cluster."""
+        before = self.is_leader
+        begun_s = self._clock()
+        try:
+            if self._take():
+                self._renewed_s = begun_s
+            elif self.holder != self.identity:
+                self._renewed_s = None
+        except ClusterError as error:
+            log.warning("lease_attempt_failed", lease=self.settings.name, error=str(error))
+        if self.is_leader != before:
+            log.info("leading" if self.is_leader else "not_leading", lease=self.settings.name, holder=self.holder)
+        return self.is_leader
+
+    def _run(self) -> None:
+        while not self._stopped.is_set():
+            self.attempt()
+            self._stopped.wait(self.settings.retry_period_s)
+
+    def _take(self) -> bool:
+        """One attempt. Whoever writes first wins: the write names the version that was read."""
+        found = self._read()
+        if found is None:
+            return self._write("POST", self._collection, self._document({}, None))
+        spec = found.get("spec") or {}
+        self.holder = spec.get("holderIdentity") or ""
+        if self.holder not in ("", self.identity) and not self._is_stale(spec):
+            return False
+        return self._write("PUT", self._path, self._document(spec, found["metadata"]))
+
+    def _is_stale(self, spec: Json) -> bool:
+        record = tuple(spec.get(key) for key in ("holderIdentity", "renewTime", "leaseTransitions"))
+        if record != self._seen:
+            self._seen, self._seen_s = record, self._clock()
+        duration_s = float(spec.get("leaseDurationSeconds") or self.settings.duration_s)
+        return self._clock() - self._seen_s >= duration_s
+
+    def _read(self) -> Json | None:
+        try:
+            return self._api.json("GET", self._path)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+
+    def _write(self, method: str, path: str, document: Json) -> bool:
+        try:
+            self._api.json(method, path, document)
+        except ApiError as error:
+            if error.status == 409:  # another candidate was quicker
+                return False
+            raise
+        self.holder = document["spec"]["holderIdentity"] or ""
+        return True
+
+    def _give_back(self) -> None:
+        try:
+            found = self._read()
+            if found is not None and (found.get("spec") or {}).get("holderIdentity") == self.identity:
+                document = self._document(found["spec"], found["metadata"])
+                document["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
+                self._write("PUT", self._path, document)
+        except ClusterError as error:
+            log.warning("lease_not_given_back", lease=self.settings.name, error=str(error))
+
+    def _document(self, old: Json, metadata: Json | None) -> Json:
+        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        mine = old.get("holderIdentity") == self.identity
+        spec = {
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": max(1, int(self.settings.duration_s)),
+            "acquireTime": old.get("acquireTime", now) if mine else now,
+            "renewTime": now,
+            "leaseTransitions": (old.get("leaseTransitions") or 0) + (0 if mine or not old else 1),
+        }
+        named = {"name": self.settings.name, "namespace": self.settings.namespace}
+        return {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": metadata if metadata is not None else named,
+            "spec": spec,
+        }
+
+    @property
+    def _collection(self) -> str:
+        return f"/apis/coordination.k8s.io/v1/namespaces/{self.settings.namespace}/leases"
+
+    @property
+    def _path(self) -> str:
+        return f"{self._collection}/{self.settings.name}"

@@ -105,8 +105,9 @@ def pinned(document: dict[str, Any]) -> dict[str, str]:
 
 
 def objects(document: dict[str, Any], *, with_pending: bool = True) -> list[dict[str, Any]]:
-    """Every object of the document."""
-    made = [
+    """Every object of the document; a list without items says that there are no claims (not: none were given)."""
+    made: list[dict[str, Any]] = [{"apiVersion": "v1", "kind": "PersistentVolumeClaimList", "items": []}]
+    made += [
         {"apiVersion": version, "kind": kind, **copy.deepcopy(item)}
         for section, (version, kind) in SECTIONS.items()
         for item in document.get(section, [])

@@ -6,6 +6,7 @@
 from clients.kubernetes_objects.build import BuiltSnapshot, Progress, build_snapshot
 from clients.kubernetes_objects.decode import decode_objects
 from clients.kubernetes_objects.errors import FieldError, InputError, ObjectError
+from clients.kubernetes_objects.files import read_files, read_objects, read_recording
 from clients.kubernetes_objects.objects import Objects
 
 __all__ = [
@@ -17,4 +18,7 @@ __all__ = [
     "Progress",
     "build_snapshot",
     "decode_objects",
+    "read_files",
+    "read_objects",
+    "read_recording",
 ]

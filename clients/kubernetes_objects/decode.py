@@ -19,6 +19,7 @@ Advance = Callable[[float], None]
 
 _BATCH = 2048
 _HEAD = re.compile(rb'\{\s*"apiVersion"\s*:\s*"([^"\\]*)"\s*,\s*"kind"\s*:\s*"([^"\\]*)"')
+_TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _PATH = re.compile(r"^(.*?)(?: - at `(?:\$\.?)?(.*)`)?$", re.DOTALL)
 _REMEDY = "correct the object, or leave it out"
 
@@ -63,17 +64,29 @@ def decode_objects(values: Iterable[Mapping[str, Any]]) -> Objects:
     return objects
 
 
-def add_text(text: bytes | memoryview, file: str, objects: Objects, advance: Advance | None = None) -> None:
-    """Decode one JSON document, an object or a list, into `objects`. Errors: InputError, ObjectError."""
-    try:
-        document = _DOCUMENTS.decode(text)
-    except msgspec.DecodeError as error:
-        raise _not_kubernetes(file, str(error)) from None
+def add_text(text: bytes | memoryview, file: str, objects: Objects, advance: Advance | None = None) -> int:
+    """Decode the first JSON document of a text, an object or a list, into `objects`; return its length in bytes.
+
+    Errors: InputError, ObjectError.
+    """
+    length, document = _first_document(text, file)
     kind, api_version = document.kind or "", document.api_version or ""
     if document.items is None:
-        _add_items([Raw(bytes(text))], (api_version, kind), file, objects, None)
+        _add_items([Raw(bytes(text[:length]))], (api_version, kind), file, objects, None)
     else:
         _add_items(document.items, _items_kind(api_version, kind, objects), file, objects, advance)
+    return length
+
+
+def _first_document(text: bytes | memoryview, file: str) -> tuple[int, _Document]:
+    try:
+        return len(text), _DOCUMENTS.decode(text)
+    except msgspec.DecodeError as error:
+        more = _TRAILING.search(str(error))
+        if more is None:
+            raise _not_kubernetes(file, str(error)) from None
+    length = int(more[1])
+    return length, _DOCUMENTS.decode(text[:length])
 
 
 def add_value(value: Any, file: str, objects: Objects) -> None:

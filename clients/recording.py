@@ -1,0 +1,205 @@
+"""The recording format `*.trimtab`: written and read frame by frame, in constant memory per frame.
+
+Format: `protos/trimtab/v1/recording.proto`. The writer makes each flushed frame readable even if the process dies; the
+reader says clearly where a file is cut off or damaged. Neither interprets what is recorded.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Self
+
+import zstandard
+from google.protobuf.message import DecodeError
+from trimtab.v1 import recording_pb2 as pb
+from trimtab.v1.plan_pb2 import PlanRequest, PlanResponse, PlanSettings, PlanState
+from trimtab.v1.snapshot_pb2 import ClusterSnapshot, SnapshotDelta
+
+MAGIC = "trimtab recording"
+FORMAT_VERSION = 1
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+MAX_FRAME_BYTES = 1 << 30
+"""As large as a snapshot may be."""
+_LEVEL = 6
+_CHUNK_BYTES = 1 << 18
+
+Recorded = ClusterSnapshot | SnapshotDelta | PlanRequest | PlanResponse | PlanSettings | PlanState
+_FIELDS: dict[type[Recorded], str] = {
+    ClusterSnapshot: "snapshot",
+    SnapshotDelta: "delta",
+    PlanRequest: "request",
+    PlanResponse: "response",
+    PlanSettings: "settings",
+    PlanState: "state",
+}
+
+
+class RecordingError(ValueError):
+    """A file that is no recording, or is cut off or damaged; the message is complete and for people."""
+
+
+class RecordingWriter:
+    """Writes a recording; use it in a `with` statement, whose regular end writes the end frame.
+
+    header : cluster, create_time, producer and comment are taken from it; magic and version are filled in
+    """
+
+    def __init__(self, path: Path, header: pb.RecordingHeader | None = None) -> None:
+        self._file: IO[bytes] = path.open("wb")
+        self._stream = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True).stream_writer(self._file)
+        self._count = 0
+        filled = pb.RecordingHeader(magic=MAGIC, format_version=FORMAT_VERSION)
+        if header is not None:
+            filled.MergeFrom(header)
+            filled.magic, filled.format_version = MAGIC, FORMAT_VERSION
+        self._write(pb.RecordingFrame(header=filled))
+
+    def write(self, item: Recorded) -> None:
+        """Append one frame; it may stay in memory until `flush`."""
+        frame = pb.RecordingFrame()
+        getattr(frame, _FIELDS[type(item)]).CopyFrom(item)
+        # An empty message is still there once its presence is set.
+        getattr(frame, _FIELDS[type(item)]).SetInParent()
+        self._write(frame)
+
+    def flush(self) -> None:
+        """Hand all frames so far to the operating system, readable as they are."""
+        self._stream.flush(zstandard.FLUSH_BLOCK)
+        self._file.flush()
+
+    def close(self) -> None:
+        """Write the end frame and close the file."""
+        self._write(pb.RecordingFrame(end=pb.RecordingEnd(frame_count=self._count)))
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close the file without an end frame: readers will know that it is not complete."""
+        self._stream.flush(zstandard.FLUSH_FRAME)
+        self._file.close()
+
+    def _write(self, frame: pb.RecordingFrame) -> None:
+        data = frame.SerializeToString(deterministic=True)
+        self._stream.write(_varint(len(data)) + data)
+        self._count += 1
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.abandon()
+
+
+class RecordingReader:
+    """Iterates over the frames of a recording after its header, without the end frame.
+
+    path : for messages; file : the compressed bytes.
+    header : the header; complete : whether the end frame has been read, known after the iteration.
+    Errors: RecordingError on creation for what is no recording of a known version, and during iteration for a file cut
+    off inside a frame or damaged, with the number of good frames before.
+    """
+
+    def __init__(self, path: str, file: IO[bytes]) -> None:
+        self._path = path
+        self._stream = zstandard.ZstdDecompressor().stream_reader(file, read_size=_CHUNK_BYTES, read_across_frames=True)
+        self._count = 0
+        self.complete = False
+        first = self._next()
+        if first is None or first.header.magic != MAGIC:
+            raise RecordingError(f"{path}: not a recording: its first frame is no header; give a *.trimtab file")
+        if first.header.format_version != FORMAT_VERSION:
+            version = first.header.format_version
+            raise RecordingError(
+                f"{path}: format version {version} is unknown, this build reads {FORMAT_VERSION}; use a newer build"
+            )
+        self.header = first.header
+
+    def __iter__(self) -> Iterator[pb.RecordingFrame]:
+        while (frame := self._next()) is not None:
+            which = frame.WhichOneof("frame")
+            if which == "end":
+                self._finish(frame.end)
+                return
+            if which is not None:
+                yield frame
+
+    def _finish(self, end: pb.RecordingEnd) -> None:
+        if end.frame_count != self._count - 1:
+            raise self._broken(f"it says that it has {end.frame_count} frames")
+        if self._read(1):
+            raise self._broken("something follows its end")
+        self.complete = True
+
+    def _next(self) -> pb.RecordingFrame | None:
+        length = self._read_length()
+        if length is None:
+            return None
+        if length > MAX_FRAME_BYTES:
+            raise self._broken(f"a frame of {length} bytes is larger than allowed")
+        data = self._read(length)
+        if len(data) < length:
+            raise self._broken("it is cut off inside a frame")
+        try:
+            frame = pb.RecordingFrame.FromString(data)
+        except DecodeError:
+            raise self._broken("a frame is damaged") from None
+        self._count += 1
+        return frame
+
+    def _read_length(self) -> int | None:
+        value, shift = 0, 0
+        while True:
+            byte = self._read(1)
+            if not byte:
+                if shift:
+                    raise self._broken("it is cut off inside a frame")
+                return None
+            value |= (byte[0] & 0x7F) << shift
+            shift += 7
+            if byte[0] < 0x80:
+                return value
+            if shift > 35:
+                raise self._broken("the length of a frame is damaged")
+
+    def _read(self, size: int) -> bytes:
+        """Read `size` bytes, fewer only at the end of the file."""
+        parts, missing = [], size
+        while missing:
+            try:
+                part = self._stream.read(min(missing, 1 << 20))
+            except zstandard.ZstdError as error:
+                raise self._broken(f"its compressed data are damaged ({error})") from None
+            if not part:
+                break
+            parts.append(part)
+            missing -= len(part)
+        return b"".join(parts)
+
+    def _broken(self, problem: str) -> RecordingError:
+        return RecordingError(
+            f"{self._path}: {problem}, after {self._count} good frames; copy the file again, or record anew"
+        )
+
+
+def is_recording(head: bytes) -> bool:
+    """Say whether a file that begins with these bytes may be a recording."""
+    return head.startswith(ZSTD_MAGIC)
+
+
+def write_snapshot(path: Path, snapshot: ClusterSnapshot, comment: str = "") -> None:
+    """Write a recording that holds one cluster."""
+    with RecordingWriter(path, pb.RecordingHeader(comment=comment)) as writer:
+        writer.write(snapshot)
+
+
+def _varint(value: int) -> bytes:
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)

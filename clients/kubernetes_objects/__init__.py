@@ -3,6 +3,7 @@
 `read_files` reads files, recordings too; `decode_objects` takes plain values; `build_snapshot` turns either into rows.
 """
 
+from clients.kubernetes_objects.admission import admitted, pod_of_template
 from clients.kubernetes_objects.build import BuiltSnapshot, Progress, build_snapshot
 from clients.kubernetes_objects.decode import decode_objects
 from clients.kubernetes_objects.errors import FieldError, InputError, ObjectError
@@ -16,8 +17,10 @@ __all__ = [
     "ObjectError",
     "Objects",
     "Progress",
+    "admitted",
     "build_snapshot",
     "decode_objects",
+    "pod_of_template",
     "read_files",
     "read_objects",
     "read_recording",

@@ -20,6 +20,7 @@ from clients.kubernetes_objects.node_groups import assign, group_row, members
 from clients.kubernetes_objects.nodes import node_row, resource_names
 from clients.kubernetes_objects.objects import CLUSTER_SCOPED, Objects, name_of
 from clients.kubernetes_objects.owners import API_VERSIONS, owner_row
+from clients.kubernetes_objects.pod_rows import pod_row
 from clients.kubernetes_objects.pod_specs import PodSpecTable, PriorityClasses
 from clients.kubernetes_objects.pods import PodColumnsBuilder
 from clients.kubernetes_objects.volumes import Storage
@@ -101,7 +102,7 @@ class _Builder:
         for start in range(0, len(pods), _STEP):
             for pod in pods[start : start + _STEP]:
                 try:
-                    builder.add(pod)
+                    builder.add(pod_row(pod))
                 except FieldError as error:
                     raise self._objects.error("Pod", pod, error) from None
             if progress is not None:

@@ -47,7 +47,11 @@ class Dictionary:
 
     def label_set(self, labels: dict[str, str] | None) -> int:
         """Return the index of a label set; 0 for none."""
-        return self._label_sets.setdefault(tuple(sorted(labels.items())), len(self._label_sets)) if labels else 0
+        return self.label_pairs(tuple(sorted(labels.items()))) if labels else 0
+
+    def label_pairs(self, pairs: tuple[tuple[str, str], ...]) -> int:
+        """Return the index of a label set given as pairs sorted by key."""
+        return self._label_sets.setdefault(pairs, len(self._label_sets))
 
     def pod_spec(self, row: pb.PodSpec) -> int:
         """Return the index of a pod spec."""

@@ -51,38 +51,46 @@ class PriorityClasses(dict[str, int]):
     default: int = 0
 
 
+_encode = msgspec.msgpack.Encoder().encode
+
+
+def spec_key(pod: Pod, mounts: Mounts) -> tuple[bytes, str]:
+    """Return (key, node that the pod is pinned to or ""); pods with equal keys have equal spec rows."""
+    spec = pod.spec or PodSpec()
+    pinned, affinity = ("", None) if spec.affinity is None else split_pin(spec.affinity)
+    annotations = (pod.metadata and pod.metadata.annotations) or _NO_ANNOTATIONS
+    key = _encode(
+        (
+            spec.containers, spec.init_containers, spec.resources, spec.overhead, spec.node_selector, affinity,
+            spec.tolerations, spec.topology_spread_constraints, spec.host_network, spec.priority,
+            spec.priority_class_name, spec.scheduler_name, spec.restart_policy,
+            spec.termination_grace_period_seconds, bool(spec.resource_claims), mounts[:3],
+            annotations.safe_to_evict, annotations.enable_ds_eviction, annotations.topology_spread_timeout,
+            _resized(pod),
+        )
+    )  # fmt: skip
+    return key, pinned
+
+
 class PodSpecTable:
     """Turns pods into indices of spec rows. `notes` collects what was not understood and is ignored by upstream too."""
 
     def __init__(self, dictionary: Dictionary, priorities: PriorityClasses) -> None:
         self._dictionary = dictionary
         self._priorities = priorities
-        self._encode = msgspec.msgpack.Encoder().encode
         self._known: dict[bytes, int] = {}
         self.notes: list[str] = []
 
-    def index(self, pod: Pod, mounts: Mounts) -> tuple[int, str]:
-        """Return (index of the spec row, node that the pod is pinned to or "")."""
-        spec = pod.spec or PodSpec()
-        pinned, affinity = ("", None) if spec.affinity is None else split_pin(spec.affinity)
-        annotations = (pod.metadata and pod.metadata.annotations) or _NO_ANNOTATIONS
-        key = self._encode(
-            (
-                spec.containers, spec.init_containers, spec.resources, spec.overhead, spec.node_selector, affinity,
-                spec.tolerations, spec.topology_spread_constraints, spec.host_network, spec.priority,
-                spec.priority_class_name, spec.scheduler_name, spec.restart_policy,
-                spec.termination_grace_period_seconds, bool(spec.resource_claims), mounts[:3],
-                annotations.safe_to_evict, annotations.enable_ds_eviction, annotations.topology_spread_timeout,
-                _resized(pod),
-            )
-        )  # fmt: skip
+    def index(self, key: bytes, pod: Pod, mounts: Mounts) -> int:
+        """Return the index of the spec row of a pod with this key."""
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._dictionary.pod_spec(self._row(pod, spec, affinity, mounts))
-        return found, pinned
+            found = self._known[key] = self._dictionary.pod_spec(self._row(pod, mounts))
+        return found
 
-    def _row(self, pod: Pod, spec: PodSpec, affinity: Affinity | None, mounts: Mounts) -> pb.PodSpec:
-        dictionary = self._dictionary
+    def _row(self, pod: Pod, mounts: Mounts) -> pb.PodSpec:
+        dictionary, spec = self._dictionary, pod.spec or PodSpec()
+        affinity = None if spec.affinity is None else split_pin(spec.affinity)[1]
         with below("spec"):
             if not spec.containers:
                 raise FieldError("containers", "there is none", "give the whole pod, as kubectl prints it")

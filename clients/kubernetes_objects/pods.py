@@ -6,7 +6,6 @@ Pods come sorted by (namespace, name), bytewise. Each costs a few microseconds; 
 Errors: FieldError with the path below the pod.
 """
 
-import re
 import sys
 from array import array
 
@@ -14,21 +13,11 @@ from trimtab.v1 import snapshot_pb2 as pb
 
 from clients.kubernetes_objects.dictionary import Dictionary
 from clients.kubernetes_objects.errors import FieldError
-from clients.kubernetes_objects.kinds.pods import Pod, PodMeta, PodStatus
-from clients.kubernetes_objects.mounts import NOTHING, Mounts, mounts_of
-from clients.kubernetes_objects.owners import controller_of, is_daemon_pod, is_mirror_pod, made_uid, owner_uid
+from clients.kubernetes_objects.mounts import NOTHING, Mounts
+from clients.kubernetes_objects.pod_rows import PodRow
 from clients.kubernetes_objects.pod_specs import PodSpecTable
-from clients.kubernetes_objects.times import unix_s
 from clients.kubernetes_objects.volumes import Mounter, Storage, claim_row, disk_row
 
-FLAG_READY, FLAG_MIRROR, FLAG_DAEMON, FLAG_GATED = 1, 2, 4, 8
-_PHASES = {
-    "Pending": pb.PodPhase.PENDING,
-    "Running": pb.PodPhase.RUNNING,
-    "Succeeded": pb.PodPhase.SUCCEEDED,
-    "Failed": pb.PodPhase.FAILED,
-}
-_COST = re.compile(r"-?\d+\Z|\Z", re.ASCII)
 _LONGEST_NAME, _LONGEST_UID = 253, 255
 
 
@@ -52,35 +41,26 @@ class PodColumnsBuilder:
         self.owners: set[str] = set()
         self.unknown_claims = 0
 
-    def add(self, pod: Pod) -> None:
+    def add(self, row: PodRow) -> None:
         """Append a pod."""
-        meta, status, columns = pod.metadata or PodMeta(), pod.status or PodStatus(), self._columns
-        string = self._dictionary.string
-        namespace, name = meta.namespace or "default", meta.name or ""
-        mounts = mounts_of(pod)
-        spec, pinned = self._specs.index(pod, mounts)
-        controller = controller_of(meta.owner_references) if meta.owner_references else None
-        owner = owner_uid(controller, namespace) if controller else ""
-        if owner:
-            self.owners.add(owner)
-        self._uids.append(meta.uid or made_uid("Pod", namespace, name))
-        columns["namespace"].append(string(namespace))
-        columns["spec"].append(spec)
-        columns["label_set"].append(self._dictionary.label_set(meta.labels))
-        columns["node"].append(string(pod.spec.node_name if pod.spec else None))
-        columns["owner"].append(string(owner))
-        columns["deletion_cost"].append(_deletion_cost(meta))
-        columns["pinned_node"].append(string(pinned))
-        self._created.append(unix_s(meta.creation_timestamp))
-        self._deletion.append(unix_s(meta.deletion_timestamp))
-        self._phase.append(_phase(status.phase))
-        flags = FLAG_READY if _is_ready(status) else 0
-        flags |= FLAG_MIRROR if is_mirror_pod(pod, controller) else 0
-        flags |= FLAG_DAEMON if is_daemon_pod(pod, controller) else 0
-        self._flags.append(flags | (FLAG_GATED if pod.spec and pod.spec.scheduling_gates else 0))
-        if mounts is not NOTHING:
-            self._add_mounts(mounts, Mounter(namespace, self._uids[-1]))
-        self._names.append(name)
+        columns, string = self._columns, self._dictionary.string
+        if row.owner:
+            self.owners.add(row.owner)
+        self._uids.append(row.uid)
+        columns["namespace"].append(string(row.namespace))
+        columns["spec"].append(self._specs.index(row.spec_key, row.pod, row.mounts))
+        columns["label_set"].append(self._dictionary.label_pairs(row.labels))
+        columns["node"].append(string(row.node))
+        columns["owner"].append(string(row.owner))
+        columns["deletion_cost"].append(row.deletion_cost)
+        columns["pinned_node"].append(string(row.pinned_node))
+        self._created.append(row.created_s)
+        self._deletion.append(row.deletion_s)
+        self._phase.append(row.phase)
+        self._flags.append(row.flags)
+        if row.mounts is not NOTHING:
+            self._add_mounts(row.mounts, Mounter(row.namespace, row.uid))
+        self._names.append(row.name)
 
     def _add_mounts(self, mounts: Mounts, mounter: Mounter) -> None:
         rows = [disk_row(disk, self._dictionary) for disk in mounts.disks]
@@ -124,23 +104,3 @@ def _text(field: str, texts: list[str], longest: int) -> tuple[bytes, bytes]:
         bad = next(text for text, length in zip(texts, lengths, strict=True) if not 1 <= length <= longest)
         raise FieldError(field, f"{bad[:60]!r} is empty or longer than {longest} bytes", "give the pod a proper one")
     return data, _bytes(lengths)
-
-
-def _phase(phase: str | None) -> int:
-    return _PHASES.get(phase or "", pb.PodPhase.UNSPECIFIED)
-
-
-def _is_ready(status: PodStatus) -> bool:
-    for condition in status.conditions or ():
-        if condition.type == "Ready":
-            return condition.status == "True"
-    return False
-
-
-def _deletion_cost(meta: PodMeta) -> int:
-    """The annotation, if it is a 32-bit integer as the ReplicaSet controller reads it, else 0."""
-    text = meta.annotations.deletion_cost if meta.annotations else None
-    if not text or not _COST.match(text) or (text[0] == "0" and text != "0") or len(text) > 100:
-        return 0
-    value = int(text)
-    return value if -(2**31) <= value < 2**31 else 0

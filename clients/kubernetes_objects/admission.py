@@ -1,0 +1,76 @@
+"""What the API server changes in a pod when it is created, for pods made from templates.
+
+Recorded pods have been through this; a pod made from a PodTemplate, a DaemonSet or a CapacityBuffer has not. Only what
+scheduling looks at: `matchLabelKeys` and `mismatchLabelKeys` become requirements of the selectors beside them. Limits as
+requests and host ports in the host's network are defaulted wherever a pod is turned into a row.
+
+Source: registry core/pod strategy, applyMatchLabelKeysAndMismatchLabelKeys, applyMatchLabelKeys (1.34; merging of
+topology spread is on by default there).
+"""
+
+import msgspec
+
+from clients.kubernetes_objects.kinds.controllers import PodTemplateSpec
+from clients.kubernetes_objects.kinds.metadata import LabelSelector, LabelSelectorRequirement
+from clients.kubernetes_objects.kinds.pods import (
+    Affinity,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodMeta,
+    PodSpec,
+    PodStatus,
+    TopologySpreadConstraint,
+)
+
+_replace = msgspec.structs.replace
+
+
+def pod_of_template(template: PodTemplateSpec, namespace: str, name: str) -> Pod:
+    """Return the pending pod that creating from this template gives. The template stays as it is."""
+    meta = _replace(template.metadata or PodMeta(), namespace=namespace, name=name)
+    return admitted(Pod(meta, template.spec or PodSpec(), PodStatus(phase="Pending")))
+
+
+def admitted(pod: Pod) -> Pod:
+    """Return the pod as the API server stores it on creation. The argument stays as it is; do this once per pod."""
+    spec = pod.spec
+    if spec is None:
+        return pod
+    labels = (pod.metadata and pod.metadata.labels) or {}
+    affinity = spec.affinity
+    if affinity is not None:
+        affinity = Affinity(
+            affinity.node_affinity, _pods(affinity.pod_affinity, labels), _pods(affinity.pod_anti_affinity, labels)
+        )
+    spread = spec.topology_spread_constraints
+    if spread is not None:
+        spread = [_spread(constraint, labels) for constraint in spread]
+    return Pod(pod.metadata, _replace(spec, affinity=affinity, topology_spread_constraints=spread), pod.status)
+
+
+def _pods(affinity: PodAffinity | None, labels: dict[str, str]) -> PodAffinity | None:
+    if affinity is None or affinity.required is None:
+        return affinity
+    return PodAffinity([_term(term, labels) for term in affinity.required])
+
+
+def _term(term: PodAffinityTerm, labels: dict[str, str]) -> PodAffinityTerm:
+    selector = _merged(term.label_selector, term.match_label_keys, "In", labels)
+    return _replace(term, label_selector=_merged(selector, term.mismatch_label_keys, "NotIn", labels))
+
+
+def _spread(constraint: TopologySpreadConstraint, labels: dict[str, str]) -> TopologySpreadConstraint:
+    return _replace(
+        constraint, label_selector=_merged(constraint.label_selector, constraint.match_label_keys, "In", labels)
+    )
+
+
+def _merged(
+    selector: LabelSelector | None, keys: list[str] | None, operator: str, labels: dict[str, str]
+) -> LabelSelector | None:
+    """The selector with a requirement for each key that the pod has; no selector matches nothing and stays so."""
+    if selector is None or not keys:
+        return selector
+    more = [LabelSelectorRequirement(key, operator, [labels[key]]) for key in keys if key in labels]
+    return LabelSelector(selector.match_labels, [*(selector.match_expressions or ()), *more])

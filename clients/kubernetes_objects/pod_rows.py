@@ -1,0 +1,101 @@
+"""A pod as plain values: all that a snapshot says of it, not yet as indices into a snapshot's dictionaries.
+
+A row costs a few microseconds and can be kept while the snapshots around it come and go. Terminal pods are kept, with
+their phase. Errors: FieldError with the path below the pod.
+"""
+
+import re
+from typing import NamedTuple
+
+from trimtab.v1 import snapshot_pb2 as pb
+
+from clients.kubernetes_objects.kinds.pods import Pod, PodMeta, PodStatus
+from clients.kubernetes_objects.mounts import Mounts, mounts_of
+from clients.kubernetes_objects.owners import controller_of, is_daemon_pod, is_mirror_pod, made_uid, owner_uid
+from clients.kubernetes_objects.pod_specs import spec_key
+from clients.kubernetes_objects.times import unix_s
+
+FLAG_READY, FLAG_MIRROR, FLAG_DAEMON, FLAG_GATED = 1, 2, 4, 8
+_PHASES = {
+    "Pending": pb.PodPhase.PENDING,
+    "Running": pb.PodPhase.RUNNING,
+    "Succeeded": pb.PodPhase.SUCCEEDED,
+    "Failed": pb.PodPhase.FAILED,
+}
+_COST = re.compile(r"-?\d+\Z|\Z", re.ASCII)
+
+Labels = tuple[tuple[str, str], ...]
+"""Labels sorted by key."""
+
+
+class PodRow(NamedTuple):
+    """What a snapshot says of a pod; "" and 0 stand for nothing, times are Unix seconds.
+
+    phase : `PodPhase.Code`; flags : as in `PodTable.flags`
+    spec_key : pods with equal keys share a spec row, which is made of `pod`, any pod with that key, and `mounts`
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    labels: Labels
+    node: str
+    owner: str
+    pinned_node: str
+    created_s: int
+    deletion_s: int
+    phase: int
+    flags: int
+    deletion_cost: int
+    mounts: Mounts
+    spec_key: bytes
+    pod: Pod
+
+
+def pod_row(pod: Pod) -> PodRow:
+    """Return the row of a pod."""
+    meta, status = pod.metadata or PodMeta(), pod.status or PodStatus()
+    namespace, name = meta.namespace or "default", meta.name or ""
+    mounts = mounts_of(pod)
+    key, pinned = spec_key(pod, mounts)
+    controller = controller_of(meta.owner_references) if meta.owner_references else None
+    flags = FLAG_READY if _is_ready(status) else 0
+    flags |= FLAG_MIRROR if is_mirror_pod(pod, controller) else 0
+    flags |= FLAG_DAEMON if is_daemon_pod(pod, controller) else 0
+    return PodRow(
+        namespace=namespace,
+        name=name,
+        uid=meta.uid or made_uid("Pod", namespace, name),
+        labels=tuple(sorted(meta.labels.items())) if meta.labels else (),
+        node=(pod.spec.node_name if pod.spec else None) or "",
+        owner=owner_uid(controller, namespace) if controller else "",
+        pinned_node=pinned,
+        created_s=unix_s(meta.creation_timestamp),
+        deletion_s=unix_s(meta.deletion_timestamp),
+        phase=_phase(status.phase),
+        flags=flags | (FLAG_GATED if pod.spec and pod.spec.scheduling_gates else 0),
+        deletion_cost=_deletion_cost(meta),
+        mounts=mounts,
+        spec_key=key,
+        pod=pod,
+    )
+
+
+def _phase(phase: str | None) -> int:
+    return _PHASES.get(phase or "", pb.PodPhase.UNSPECIFIED)
+
+
+def _is_ready(status: PodStatus) -> bool:
+    for condition in status.conditions or ():
+        if condition.type == "Ready":
+            return condition.status == "True"
+    return False
+
+
+def _deletion_cost(meta: PodMeta) -> int:
+    """The annotation, if it is a 32-bit integer as the ReplicaSet controller reads it, else 0."""
+    text = meta.annotations.deletion_cost if meta.annotations else None
+    if not text or not _COST.match(text) or (text[0] == "0" and text != "0") or len(text) > 100:
+        return 0
+    value = int(text)
+    return value if -(2**31) <= value < 2**31 else 0

@@ -44,11 +44,12 @@ class PodColumnsBuilder:
     def add(self, row: PodRow) -> None:
         """Append a pod."""
         columns, string = self._columns, self._dictionary.string
+        spec = self._specs.index(row.spec_key, row.pod, row.mounts)
         if row.owner:
             self.owners.add(row.owner)
         self._uids.append(row.uid)
         columns["namespace"].append(string(row.namespace))
-        columns["spec"].append(self._specs.index(row.spec_key, row.pod, row.mounts))
+        columns["spec"].append(spec)
         columns["label_set"].append(self._dictionary.label_pairs(row.labels))
         columns["node"].append(string(row.node))
         columns["owner"].append(string(row.owner))

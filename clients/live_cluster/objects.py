@@ -31,6 +31,11 @@ def to_struct(message: Message, struct: type[S]) -> S:
     return converted
 
 
+def json_names(struct: type[msgspec.Struct]) -> list[str]:
+    """Return the names that the fields of a struct have in JSON."""
+    return [info.encode_name for info in msgspec.structs.fields(struct)]
+
+
 @lru_cache(maxsize=1024)
 def _converter(descriptor: Descriptor, struct: type[msgspec.Struct]) -> Read:
     """Return the function that makes `struct` of messages of one type."""

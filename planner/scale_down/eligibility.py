@@ -1,0 +1,69 @@
+"""Which nodes are worth simulating, and why the others are not.
+
+One check after the other, the first that says no gives the reason; in upstream's order, then our own: node group
+minimum, cluster minimum, a pod that blocks. The last three spare a simulation that could not end well.
+Source: Cluster Autoscaler, core/scaledown/eligibility.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from trimtab.v1 import reason_pb2
+
+from planner.model.settings import ScaleDownSettings
+from planner.scale_down.minimums import Spare
+from planner.scale_down.utilization import Utilization
+from planner.snapshot.columns import Bool, Snapshot, UInt8
+
+Reason = reason_pb2.UnremovableReason
+
+
+class NodeFindings(NamedTuple):
+    """What is known of the nodes before eligibility; every array has length N.
+
+    recent : bool, failed a simulation that is still believed; leaving : bool, being deleted; blocked : bool, some pod
+    of it blocks the drain.
+    """
+
+    recent: Bool
+    leaving: Bool
+    blocked: Bool
+    utilization: Utilization
+    spare: Spare
+
+
+def reasons(snapshot: Snapshot, settings: ScaleDownSettings, findings: NodeFindings) -> UInt8:
+    """Return by node why it is not eligible, an `UnremovableReason.Code`; 0 = eligible. uint8[N]; O(N)."""
+    result = np.zeros(len(snapshot.nodes.name), np.uint8)
+    for mask, reason in _checks(snapshot, settings, findings):
+        np.copyto(result, np.uint8(reason), where=mask & (result == 0))
+    return result
+
+
+def _checks(snapshot: Snapshot, settings: ScaleDownSettings, findings: NodeFindings) -> Iterator[tuple[Bool, int]]:
+    nodes = snapshot.nodes
+    share = findings.utilization.share
+    yield findings.recent, Reason.RECENTLY_UNREMOVABLE
+    yield findings.leaving, Reason.CURRENTLY_BEING_DELETED
+    yield nodes.scale_down_disabled | nodes.deletion_delayed, Reason.SCALE_DOWN_DISABLED_ANNOTATION
+    yield nodes.group < 0, Reason.NOT_AUTOSCALED
+    yield np.isnan(share), Reason.UNEXPECTED_ERROR
+    if not settings.unready_enabled:
+        yield ~nodes.ready, Reason.SCALE_DOWN_UNREADY_DISABLED
+    yield share > _thresholds(snapshot, settings, findings.utilization.gpu), Reason.NOT_UNDERUTILIZED
+    spare = findings.spare
+    yield spare.group_left[spare.group] <= 0, Reason.NODE_GROUP_MIN_SIZE_REACHED
+    too_much: Bool = np.any((spare.amount > 0) & (spare.amount > spare.amount_left), axis=1)
+    yield too_much, Reason.MINIMAL_RESOURCE_LIMIT_EXCEEDED
+    yield findings.blocked, Reason.BLOCKED_BY_POD
+
+
+def _thresholds(
+    snapshot: Snapshot, settings: ScaleDownSettings, gpu: Bool
+) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Return the threshold that holds for each node. float64[N]."""
+    of_groups = [settings.of_group(group.id) for group in snapshot.groups]
+    rows = [(one.utilization_threshold, one.gpu_utilization_threshold) for one in [*of_groups, settings.general]]
+    by_node = np.array(rows)[snapshot.nodes.group]
+    return np.where(gpu, by_node[:, 1], by_node[:, 0])

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from clients.kubernetes_objects.errors import InputError as UnreadableError
 from clients.transport.errors import ServiceError, TrimtabError
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
@@ -24,8 +25,6 @@ class FailedError(Exception):
 @contextmanager
 def explained() -> Iterator[None]:
     """Turn the failures that are expected into a message and an exit code."""
-    from clients.kubernetes_objects.errors import InputError as UnreadableError
-
     try:
         yield
     except (InputError, UnreadableError) as error:

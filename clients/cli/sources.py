@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from trimtab.v1 import snapshot_pb2
 
 from clients.cli.failures import InputError
@@ -21,9 +21,9 @@ def read_snapshot(paths: Sequence[Path]) -> snapshot_pb2.ClusterSnapshot:
     for path in paths:
         _check(path)
     console = stderr_console()
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("reading", total=sum(path.stat().st_size for path in paths))
+        task = bar.add_task("reading", total=None)
         built = read_files(paths, progress=lambda done, total: bar.update(task, completed=done, total=total))
     for text in built.notes[:MOST_NOTES]:
         note(text)

@@ -1,6 +1,5 @@
 """`trimtab demo [FILE…]`: first a real cluster, then a large synthetic one; or a cluster of one's own."""
 
-import gzip
 import os
 import shutil
 import time

@@ -40,7 +40,7 @@ class Picture:
 
 
 def picture(listed: bytes) -> Picture:
-    """Read a Kubernetes `List`. O(objects + budgets × pods of their namespace)."""
+    """Read a Kubernetes `List`. O(objects), and O(pods of its namespace) for each budget."""
     items: list[Object] = msgspec.json.decode(listed)["items"]
     live = [item for item in items if item["kind"] == "Pod" and item.get("status", {}).get("phase") not in _ENDED]
     by_space: dict[str, list[Object]] = {}
@@ -80,6 +80,15 @@ def complaints(before: Picture, after: Picture, planned: Sequence[str]) -> list[
     waited = set(before.waiting)
     found += [f"pod {key} has no node any more" for key in after.waiting if key not in waited]
     return found + _lost_pods(before, after)
+
+
+def unsettled(before: Picture, now: Picture) -> bool:
+    """Whether pods are still missing, waiting, starting or on their way out that were not so before."""
+
+    def busy(one: Picture) -> int:
+        return sum(not _healthy(pod) for pod in one.pods.values())
+
+    return bool(_lost_pods(before, now)) or busy(now) > busy(before)
 
 
 def moved(before: Picture, after: Picture) -> int:

@@ -13,18 +13,23 @@ from dataclasses import dataclass, field
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2, snapshot_pb2
 
 from clients.actuator_client import ActuatorClient
-from clients.cli.demo.evidence import Picture, picture
+from clients.cli.amounts import counted
+from clients.cli.demo.actuation import add_actuation
+from clients.cli.demo.evidence import Picture, picture, unsettled
 from clients.cli.demo.screen import Screen
 from clients.cli.explain.cluster_view import ClusterView
 from clients.cli.failures import FailedError
 from clients.cli.moment import read_moment
 from clients.cli.plan_tables import print_scale_down
 from clients.cli.planners import PlannerAccess
+from clients.kubernetes_objects import Objects, build_snapshot
+from clients.kubernetes_objects.decode import add_text
 
 MOST_LOOPS = 40
 """Far more than any of the built-in clusters needs; a demo that does not settle has failed."""
 LOOP_TIMEOUT_S = 120.0
-SAMPLE_INTERVAL_S = 0.25
+SETTLE_TIMEOUT_S = 15.0
+SAMPLE_INTERVAL_S = 0.5
 _ENDED = {actuator_pb2.DeletionState.DELETED, actuator_pb2.DeletionState.FAILED, actuator_pb2.DeletionState.CANCELLED}
 
 
@@ -49,9 +54,8 @@ def run(
     first = picture(actuator.list_objects())
     story = Story(before=first, after=first)
     state: plan_pb2.PlanState | None = None
-    evicted_from: snapshot_pb2.ClusterSnapshot | None = None
     for number in range(1, MOST_LOOPS + 1):
-        snapshot = _snapshot(actuator, evicted_from)
+        snapshot = _snapshot(actuator)
         request = plan_pb2.PlanRequest(
             request_id=f"{name}-{number}",
             cluster=name,
@@ -63,13 +67,12 @@ def run(
         started = time.monotonic()
         answer = planner.plan(snapshot, request)
         took_ms = 1000 * (time.monotonic() - started)
-        state, evicted_from, story.loops = answer.state, snapshot, number
+        state, story.loops = answer.state, number
         story.last_usage = ClusterView(snapshot).usage()
         story.first_usage = story.first_usage or story.last_usage
         screen.say(f"\n[bold]Loop {number}[/bold] [dim](planned in {took_ms:.0f} ms, the whole call)[/dim]")
         print_scale_down(screen.console, answer.scale_down, request.now.ToNanoseconds())
         if not _act(actuator, request, answer, screen, story):
-            story.after = picture(actuator.list_objects())
             return story
     raise FailedError(f"after {MOST_LOOPS} loops there is still something to remove")
 
@@ -94,14 +97,16 @@ def _act(
         if not count:
             raise FailedError("the actuator refused every node of the plan")
         screen.follow(_until_done(actuator, order.request_id, count), order.request_id, count)
-    status = actuator.status()
-    gone = [one for one in status.finished if one.request_id == order.request_id]
-    for one in gone:
-        if one.state == actuator_pb2.DeletionState.DELETED:
-            story.planned.append(one.node)
+        story.after = _settled(actuator, story.before)
+    ended = [one for one in actuator.status().finished if one.request_id == order.request_id]
+    for deletion in ended:
+        if deletion.state == actuator_pb2.DeletionState.DELETED:
+            story.planned.append(deletion.node)
         else:
-            story.failed[one.node] = f"{reason_pb2.DeletionReason.Code.Name(one.reason)} {one.detail}".strip()
-    screen.say(f"[green]Done:[/green] {sum(one.node in story.planned for one in gone)} of {count} nodes are gone.")
+            why = reason_pb2.DeletionReason.Code.Name(deletion.reason)
+            story.failed[deletion.node] = f"{why} {deletion.detail}".strip()
+    gone = sum(one.node in story.planned for one in ended)
+    screen.say(f"[green]Done:[/green] {gone} of {counted(count, 'node')} are gone, the pods are back.")
     return True
 
 
@@ -153,8 +158,20 @@ def _sampling(actuator: ActuatorClient, story: Story) -> Iterator[None]:
         story.samples.append(picture(actuator.list_objects()))
 
 
-def _snapshot(
-    actuator: ActuatorClient, evicted_from: snapshot_pb2.ClusterSnapshot | None
-) -> snapshot_pb2.ClusterSnapshot:  # fmt: skip
+def _snapshot(actuator: ActuatorClient) -> snapshot_pb2.ClusterSnapshot:
     """Build the snapshot of the cluster as it is, with what the actuator is doing."""
-    raise NotImplementedError
+    objects = Objects()
+    add_text(actuator.list_objects(), "", objects)
+    snapshot = build_snapshot(objects).snapshot
+    add_actuation(snapshot, actuator.status(without_finished=True))
+    return snapshot
+
+
+def _settled(actuator: ActuatorClient, before: Picture) -> Picture:
+    """Wait until every pod that was evicted is back on a node and ready, at most `SETTLE_TIMEOUT_S`."""
+    deadline = time.monotonic() + SETTLE_TIMEOUT_S
+    while True:
+        now = picture(actuator.list_objects())
+        if not unsettled(before, now) or time.monotonic() > deadline:
+            return now
+        time.sleep(SAMPLE_INTERVAL_S)

@@ -38,7 +38,7 @@ class Service:
 def workspace() -> Iterator[Path]:
     """A directory that is gone afterwards; signals that ask to stop are turned into KeyboardInterrupt meanwhile."""
 
-    def interrupt(number: int, frame: FrameType | None) -> None:
+    def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}

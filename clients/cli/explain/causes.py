@@ -26,7 +26,7 @@ _OPERATORS = {
     pb.LabelOperator.GT: ">",
     pb.LabelOperator.LT: "<",
 }
-_GENERAL = {
+GENERAL = {
     Reason.NODE_UNSCHEDULABLE: "the node is cordoned",
     Reason.NODE_NAME_MISMATCH: "the pod names another node",
     Reason.HOST_PORT_CONFLICT: "a host port that the pod wants is taken",
@@ -54,7 +54,7 @@ def cause(view: ClusterView, pod: PodView, node: str, reason: int, insufficient:
         Reason.UNSUPPORTED_CONSTRAINT: lambda: _unsupported(pod),
     }
     special = found.get(reason)
-    return (special() if special else "") or _GENERAL.get(reason, "the planner says no")  # type: ignore[call-overload]
+    return (special() if special else "") or GENERAL.get(reason, "the planner says no")  # type: ignore[call-overload]
 
 
 def taint_text(view: ClusterView, taint: pb.Taint) -> str:

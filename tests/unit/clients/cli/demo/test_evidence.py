@@ -1,0 +1,102 @@
+"""The demo's evidence notices everything that can go wrong."""
+
+import json
+from typing import Any
+
+import pytest
+
+from clients.cli.demo.evidence import HARD_TAINT, Picture, complaints, moved, picture, violations
+from tests.builders import kubernetes as k8s
+
+
+def ready(name: str, node: str, uid: str = "", **more: Any) -> dict[str, Any]:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": True}
+    built = k8s.pod(name, node=node, labels={"app": "web"})
+    built["metadata"]["uid"] = uid or f"uid-{name}"
+    built["metadata"]["ownerReferences"] = more.pop("owners", [owner])
+    built["metadata"] |= more
+    built["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}
+    return built
+
+
+def budget(**spec: Any) -> dict[str, Any]:
+    return {
+        "kind": "PodDisruptionBudget",
+        "metadata": {"name": "web", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, **spec},
+        "status": {"expectedPods": 2},
+    }
+
+
+def shot(*items: dict[str, Any]) -> Picture:
+    return picture(json.dumps({"kind": "List", "items": items}).encode())
+
+
+BEFORE = shot(k8s.node("n1"), k8s.node("n2"), ready("a", "n1"), ready("b", "n2"), budget(minAvailable=1))
+
+
+def test_a_clean_removal_raises_no_complaint() -> None:
+    after = shot(k8s.node("n2"), ready("b", "n2"), ready("c", "n2"), budget(minAvailable=1))
+    assert complaints(BEFORE, after, ["n1"]) == []
+    assert violations(BEFORE, [after]) == []
+    assert moved(BEFORE, after) == 1
+
+
+@pytest.mark.parametrize(
+    ("after", "complaint"),
+    [
+        pytest.param([k8s.node("n1"), k8s.node("n2"), ready("a", "n1"), ready("b", "n2")], "still there", id="stays"),
+        pytest.param([ready("b", "n3"), k8s.node("n3"), ready("c", "n3")], "n2 is gone", id="wrong node"),
+        pytest.param([k8s.node("n2"), ready("b", "n2")], "1 pods instead of 2", id="pod lost"),
+        pytest.param([k8s.node("n2"), ready("b", "n2"), ready("c", "n1")], "no more", id="pod on a removed node"),
+        pytest.param([k8s.node("n2"), ready("b", "n2"), ready("c", "")], "has no node any more", id="pod waits"),
+        pytest.param(
+            [k8s.node("n2", taints=[f"{HARD_TAINT}=1:NoSchedule"]), ready("b", "n2"), ready("c", "n2")],
+            "still carries",
+            id="taint left",
+        ),
+    ],
+)
+def test_what_went_wrong_is_told(after: list[dict[str, Any]], complaint: str) -> None:
+    found = complaints(BEFORE, shot(*after), ["n1"])
+    assert [line for line in found if complaint in line], found
+
+
+def test_pods_of_daemon_sets_go_with_their_node() -> None:
+    owner = [{"kind": "DaemonSet", "name": "agent", "uid": "ds", "controller": True}]
+    before = shot(k8s.node("n1"), k8s.node("n2"), ready("a", "n1", owners=owner), ready("b", "n2", owners=owner))
+    after = shot(k8s.node("n2"), ready("b", "n2", owners=owner))
+    assert complaints(before, after, ["n1"]) == []
+
+
+@pytest.mark.parametrize(
+    ("spec", "healthy", "broken"),
+    [
+        pytest.param({"minAvailable": 2}, 1, True, id="number of pods that must stay"),
+        pytest.param({"minAvailable": "50%"}, 1, False, id="half may go"),
+        pytest.param({"minAvailable": "51%"}, 1, True, id="percentages are rounded up"),
+        pytest.param({"maxUnavailable": 1}, 1, False, id="one may be missing"),
+        pytest.param({"maxUnavailable": 0}, 1, True, id="none may be missing"),
+        pytest.param({"maxUnavailable": "10%"}, 1, False, id="a tenth of two is one"),
+    ],
+)
+def test_a_budget_is_broken_when_too_few_pods_are_healthy(spec: dict[str, Any], healthy: int, broken: bool) -> None:
+    before = shot(ready("a", "n1"), ready("b", "n2"), budget(**spec))
+    during = shot(*[ready(name, "n2") for name in ("a", "b")[:healthy]], budget(**spec))
+    assert bool(violations(before, [before, during])) is broken
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        pytest.param(ready("b", "n2", deletionTimestamp="2026-01-01T00:00:00Z"), id="terminating"),
+        pytest.param(ready("b", "n2") | {"status": {"phase": "Running", "conditions": []}}, id="not ready"),
+    ],
+)
+def test_pods_that_go_or_are_not_ready_do_not_count_as_healthy(pod: dict[str, Any]) -> None:
+    assert shot(ready("a", "n1"), pod, budget(minAvailable=2)).budgets["default/web"].healthy == 1
+
+
+def test_a_budget_that_was_broken_before_is_not_held_against_the_drain() -> None:
+    before = shot(ready("a", "n1"), budget(minAvailable=5))
+    assert violations(before, [before]) == []

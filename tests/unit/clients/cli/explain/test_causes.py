@@ -1,0 +1,129 @@
+"""Beside each "no" stands the concrete cause, as the snapshot shows it."""
+
+from typing import Any
+
+import pytest
+from trimtab.v1 import planner_pb2, reason_pb2
+
+from clients.cli.explain.causes import cause
+from clients.cli.explain.cluster_view import ClusterView, PodView
+from clients.cli.explain.pods import explain_pod, pod_document, pod_lines
+from clients.kubernetes_objects import build_snapshot, decode_objects
+from tests.builders import kubernetes as k8s
+
+Reason = reason_pb2.PredicateReason
+
+
+def view_of(*objects: dict[str, Any]) -> ClusterView:
+    return ClusterView(build_snapshot(decode_objects(objects)).snapshot)
+
+
+def pod_of(view: ClusterView, key: str) -> PodView:
+    pod = view.pod(key)
+    assert pod is not None
+    return pod
+
+
+TAINTED = k8s.node("n1", taints=["dedicated=batch:NoSchedule", "soft=x:PreferNoSchedule", "gone:NoExecute"])
+SSD = {"disk": "ssd"}
+
+
+@pytest.mark.parametrize(
+    ("node", "pod", "reason", "told"),
+    [
+        pytest.param(
+            TAINTED,
+            k8s.pod(),
+            Reason.TAINT_NOT_TOLERATED,
+            "no toleration for the taints dedicated=batch:NoSchedule, gone:NoExecute",
+            id="every taint that is in the way",
+        ),
+        pytest.param(
+            TAINTED,
+            k8s.pod(tolerations=[{"key": "gone", "operator": "Exists"}]),
+            Reason.TAINT_NOT_TOLERATED,
+            "no toleration for the taint dedicated=batch:NoSchedule",
+            id="only the taint that is not tolerated",
+        ),
+        pytest.param(
+            k8s.node("n1", labels={"disk": "hdd"}),
+            k8s.pod(node_selector=SSD),
+            Reason.NODE_AFFINITY_NOT_MATCHED,
+            "wants disk=ssd, the node has hdd",
+            id="another value",
+        ),
+        pytest.param(
+            k8s.node("n1"),
+            k8s.pod(node_selector=SSD),
+            Reason.NODE_AFFINITY_NOT_MATCHED,
+            "wants disk=ssd, the node has no such label",
+            id="no such label",
+        ),
+        pytest.param(
+            k8s.node("n1", cpu="1"),
+            k8s.pod(cpu="2500m"),
+            Reason.INSUFFICIENT_RESOURCES,
+            "wants 2.5 cores of cpu, 1 core free",
+            id="too little cpu",
+        ),
+        pytest.param(
+            k8s.node("n1", unschedulable=True),
+            k8s.pod(),
+            Reason.NODE_UNSCHEDULABLE,
+            "the node is cordoned",
+            id="cordoned",
+        ),
+    ],
+)
+def test_the_cause_is_told_with_its_values(node: dict[str, Any], pod: dict[str, Any], reason: int, told: str) -> None:
+    view = view_of(node, pod)
+    assert cause(view, pod_of(view, "default/p1"), "n1", reason) == told
+
+
+def test_free_room_counts_the_pods_that_run_and_not_those_that_ended() -> None:
+    ended = k8s.pod("done", cpu="1", node="n1", status={"phase": "Succeeded"})
+    view = view_of(k8s.node("n1", cpu="4", pods="10"), k8s.pod("a", cpu="1500m", node="n1"), ended)
+    assert (view.free("n1")["cpu"], view.free("n1")["pods"]) == (2500, 9)
+
+
+def test_a_pod_is_not_in_its_own_way() -> None:
+    view = view_of(k8s.node("n1", cpu="1"), k8s.pod("a", cpu="700m", node="n1"))
+    assert view.free("n1", without=pod_of(view, "default/a"))["cpu"] == 1000
+
+
+def test_usage_is_the_share_that_is_requested() -> None:
+    view = view_of(k8s.node("n1", cpu="4", memory="8Gi"), k8s.pod("a", cpu="1", memory="4Gi", node="n1"))
+    assert view.usage() == {"cpu": 0.25, "memory": 0.5}
+
+
+def explained() -> tuple[ClusterView, planner_pb2.CheckFitResponse]:
+    view = view_of(k8s.node("n1"), k8s.node("n2", cpu="1"), k8s.node("n3", cpu="2"), k8s.pod(cpu="3"))
+    answer = planner_pb2.CheckFitResponse(pod="default/p1")
+    answer.nodes.add(node="n1", fits=True)
+    for name in ("n2", "n3"):
+        answer.nodes.add(node=name, reasons=[Reason.INSUFFICIENT_RESOURCES], insufficient=["cpu"])
+    return view, answer
+
+
+def test_a_pod_is_explained_by_reason_and_cause() -> None:
+    view, answer = explained()
+    document = pod_document(explain_pod(view, pod_of(view, "default/p1"), answer))
+    assert document["fits"] == ["n1"]
+    assert document["refusals"] == [
+        {
+            "reason": "INSUFFICIENT_RESOURCES",
+            "nodes": ["n2", "n3"],
+            "causes": [
+                {"cause": "wants 3 cores of cpu, 1 core free", "nodes": ["n2"]},
+                {"cause": "wants 3 cores of cpu, 2 cores free", "nodes": ["n3"]},
+            ],
+        }
+    ]
+
+
+def test_the_explanation_reads_as_text() -> None:
+    view, answer = explained()
+    text = "\n".join(pod_lines(explain_pod(view, pod_of(view, "default/p1"), answer)))
+    assert "waits for a node" in text
+    assert "It fits 1 of 3 nodes" in text
+    assert "wants 3 cores of cpu, 1 core free" in text

@@ -1,0 +1,99 @@
+"""Settings and state files: what is read, and that what is wrong is named."""
+
+import json
+from pathlib import Path
+
+import pytest
+from google.protobuf import json_format
+from trimtab.v1 import plan_pb2
+
+from clients.cli.documents import read_settings, read_state
+from clients.cli.failures import InputError
+
+
+def written(directory: Path, text: str, name: str = "settings.yaml") -> Path:
+    path = directory / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param("scaleDown: {utilizationThreshold: 0.6, unneededTime: 90s}", id="yaml"),
+        pytest.param('{"scaleDown": {"utilizationThreshold": 0.6, "unneededTime": "90s"}}', id="json"),
+        pytest.param('{\n\t"scaleDown": {"utilizationThreshold": 0.6,\t"unneededTime": "90s"}}', id="json with tabs"),
+        pytest.param("scale_down:\n  utilization_threshold: 0.6\n  unneeded_time: 90.0s\n", id="the proto's own names"),
+    ],
+)
+def test_settings_are_read_in_every_notation(tmp_path: Path, text: str) -> None:
+    settings = read_settings(written(tmp_path, text))
+    assert settings.scale_down.utilization_threshold == 0.6
+    assert settings.scale_down.unneeded_time.ToSeconds() == 90
+
+
+@pytest.mark.parametrize("text", [pytest.param("", id="empty"), pytest.param("# nothing\n", id="only a comment")])
+def test_an_empty_file_gives_default_settings(tmp_path: Path, text: str) -> None:
+    assert read_settings(written(tmp_path, text)) == plan_pb2.PlanSettings() == read_settings(None)
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        pytest.param("scaleDown: {utilisationThreshold: 0.6}", "utilisationThreshold", id="unknown key"),
+        pytest.param("scaleDwn: {}", "scaleDwn", id="unknown key at the top"),
+        pytest.param("nodeGroups: {g: {minSize: 1}}", "minSize", id="unknown key of a node group"),
+        pytest.param("scaleDown: {unneededTime: 600}", '"600s"', id="duration without unit"),
+        pytest.param("scaleDown: {unneededTime: 10m}", '"600s"', id="duration in another unit"),
+        pytest.param("scaleDown: {utilizationThreshold: high}", "utilizationThreshold", id="text for a number"),
+        pytest.param("scaleDown: {maxDrainParallelism: 1.5}", "maxDrainParallelism", id="fraction for a whole number"),
+        pytest.param("scaleDown: {enabled: 1}", "enabled", id="number for a switch"),
+        pytest.param("scaleDown: 5", "scaleDown", id="number for a section"),
+        pytest.param("scaleDown: {}\nscaleDown: {}", "'scaleDown' is given twice", id="key twice in yaml"),
+        pytest.param('{"scaleDown": {}, "scaleDown": {}}', "'scaleDown' is given twice", id="key twice in json"),
+        pytest.param("nodeGroups: {7: {}}", "7 is no string", id="number for a key"),
+        pytest.param("- scaleDown", "a mapping is expected", id="list"),
+        pytest.param("scaleDown: [", "neither YAML nor JSON", id="broken yaml"),
+        pytest.param("!!python/object:os.system {}", "neither YAML nor JSON", id="yaml with a foreign tag"),
+    ],
+)
+def test_what_is_wrong_with_settings_is_named_with_its_file(tmp_path: Path, text: str, complaint: str) -> None:
+    path = written(tmp_path, text)
+    with pytest.raises(InputError) as caught:
+        read_settings(path)
+    assert complaint in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_files_that_cannot_be_read_are_told_apart(tmp_path: Path) -> None:
+    binary = tmp_path / "binary.yaml"
+    binary.write_bytes(b"\xff\xfe\x00\x80")
+    for path, complaint in (
+        (tmp_path / "absent.yaml", "there is no such file"),
+        (tmp_path, "this is a directory"),
+        (binary, "this is no text"),
+    ):
+        with pytest.raises(InputError, match=complaint):
+            read_settings(path)
+
+
+def some_state() -> plan_pb2.PlanState:
+    unneeded = plan_pb2.NodeTimes(node=b"\1\0\0\0", time_ns=(1_700_000_000 * 10**9).to_bytes(8, "little"))
+    return plan_pb2.PlanState(layout_version=2, strings=["", "n1"], unneeded=unneeded)
+
+
+@pytest.mark.parametrize("whole", [pytest.param(False, id="the state"), pytest.param(True, id="the whole answer")])
+def test_state_is_read_back_as_it_was_printed(tmp_path: Path, whole: bool) -> None:
+    document = json_format.MessageToDict(some_state(), always_print_fields_with_no_presence=True)
+    text = json.dumps({"state": document, "diagnostics": {}} if whole else document)
+    assert read_state(written(tmp_path, text, "state.json")) == some_state()
+
+
+def test_no_state_file_means_no_state() -> None:
+    assert read_state(None) is None
+
+
+def test_a_state_of_something_else_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nodes"):
+        read_state(written(tmp_path, '{"nodes": []}', "state.json"))

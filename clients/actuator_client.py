@@ -1,89 +1,89 @@
-"""A client of the actuator: one method for each call that callers make, with retries and errors read.
+"""A client of the actuator: its RPCs as methods, with retries and readable errors.
 
-Never decides anything; every call is idempotent by contract, so an unavailable actuator is asked again. Raises
-`TrimtabError`. Not to be shared between processes; safe between threads.
+Decides nothing about what is deleted. Every call may be repeated (requests carry their identity), so a service that is
+away for a moment is asked again. All methods raise `TrimtabError`. Timeouts in seconds.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
-from typing import Protocol, Self, cast
+from typing import Self, TypeVar
 
-import grpc
-from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
+from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2
 
 from clients.transport.client import RetryPolicy, connect, invoke, stream, wait_until_serving
 
-CALL_TIMEOUT_S = 60.0
-"""Longest time for one call; tainting thousands of nodes before `StartDeletion` returns takes some of it."""
+T = TypeVar("T")
 
-
-class _Cancellable(Protocol):
-    """A call under way."""
-
-    def cancel(self) -> bool:
-        """End it."""
+SERVICE = "trimtab.v1.Actuator"
 
 
 class ActuatorClient:
-    """The actuator at "host:port". Opens the connection on first use; close it, or use it as a context."""
+    """A connection to one actuator. Use as a context manager."""
 
-    def __init__(self, address: str, policy: RetryPolicy | None = None) -> None:
-        self._channel: grpc.Channel = connect(address)
+    def __init__(self, address: str, policy: RetryPolicy | None = None, timeout_s: float = 120.0) -> None:
+        """Connect lazily to "host:port"."""
+        self._channel = connect(address)
         self._policy = policy or RetryPolicy()
-        self._actuator = actuator_pb2_grpc.ActuatorStub(self._channel)
+        self._timeout_s = timeout_s
+        self._stub = actuator_pb2_grpc.ActuatorStub(self._channel)
         self._embedded = actuator_pb2_grpc.EmbeddedClusterStub(self._channel)
 
+    def wait_until_serving(self, timeout_s: float = 30.0) -> None:
+        """Wait until the actuator is ready."""
+        wait_until_serving(self._channel, SERVICE, timeout_s)
+
+    def get_info(self) -> actuator_pb2.GetActuatorInfoResponse:
+        """What the build can do."""
+        return self._invoke(lambda: self._stub.GetInfo(actuator_pb2.GetActuatorInfoRequest(), timeout=self._timeout_s))
+
+    def start_deletion(self, request: actuator_pb2.StartDeletionRequest) -> actuator_pb2.StartDeletionResponse:
+        """Start deletions; repeat with the same `request_id` if the answer is lost."""
+        return self._invoke(lambda: self._stub.StartDeletion(request, timeout=self._timeout_s))
+
+    def cancel_deletion(self, nodes: Iterable[str], reason: str = "") -> actuator_pb2.CancelDeletionResponse:
+        """Stop deletions."""
+        request = actuator_pb2.CancelDeletionRequest(nodes=nodes, reason=reason)
+        return self._invoke(lambda: self._stub.CancelDeletion(request, timeout=self._timeout_s))
+
+    def scale_up(self, request_id: str, splits: Sequence[plan_pb2.ScaleUpSplit]) -> actuator_pb2.ScaleUpResponse:
+        """Grow node groups."""
+        request = actuator_pb2.ScaleUpRequest(request_id=request_id, splits=splits)
+        return self._invoke(lambda: self._stub.ScaleUp(request, timeout=self._timeout_s))
+
+    def apply_taints(self, unneeded_nodes: Iterable[str]) -> actuator_pb2.ApplyTaintsResponse:
+        """Make soft taints agree with the unneeded set."""
+        request = actuator_pb2.ApplyTaintsRequest(unneeded_nodes=unneeded_nodes)
+        return self._invoke(lambda: self._stub.ApplyTaints(request, timeout=self._timeout_s))
+
+    def get_status(self, without_finished: bool = False) -> actuator_pb2.ActuatorStatus:
+        """All that goes on."""
+        request = actuator_pb2.GetStatusRequest(without_finished=without_finished)
+        return self._invoke(lambda: self._stub.GetStatus(request, timeout=self._timeout_s)).status
+
+    def watch_status(self, without_finished: bool = False) -> Iterator[actuator_pb2.ActuatorStatus]:
+        """The status now and after each change, until the caller stops or the connection ends (`TrimtabError`)."""
+        request = actuator_pb2.WatchStatusRequest(without_finished=without_finished)
+        for response in stream(lambda: self._stub.WatchStatus(request)):
+            yield response.status
+
+    def list_objects(self) -> bytes:
+        """All objects of an embedded cluster, as the JSON of one Kubernetes `List`."""
+        request = actuator_pb2.ListObjectsRequest()
+        return self._invoke(
+            lambda: b"".join(piece.json for piece in self._embedded.ListObjects(request, timeout=self._timeout_s))
+        )
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._channel.close()
+
     def __enter__(self) -> Self:
-        """Nothing to do."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close the connection."""
         self.close()
 
-    def close(self) -> None:
-        """Close the connection; calls under way are cancelled."""
-        self._channel.close()
-
-    def wait_until_serving(self, timeout_s: float = 30.0) -> None:
-        """Wait until the actuator reports that it serves."""
-        wait_until_serving(self._channel, timeout_s=timeout_s)
-
-    def info(self) -> actuator_pb2.GetActuatorInfoResponse:
-        """Return what this actuator can do."""
-        request = actuator_pb2.GetActuatorInfoRequest()
-        return invoke(lambda: self._actuator.GetInfo(request, timeout=CALL_TIMEOUT_S), self._policy)
-
-    def start_deletion(self, request: actuator_pb2.StartDeletionRequest) -> actuator_pb2.StartDeletionResponse:
-        """Start deletions; returns once all accepted nodes are tainted."""
-        return invoke(lambda: self._actuator.StartDeletion(request, timeout=CALL_TIMEOUT_S), self._policy)
-
-    def cancel_deletion(self, request: actuator_pb2.CancelDeletionRequest) -> actuator_pb2.CancelDeletionResponse:
-        """Stop deletions that have not reached the cloud yet."""
-        return invoke(lambda: self._actuator.CancelDeletion(request, timeout=CALL_TIMEOUT_S), self._policy)
-
-    def status(self, without_finished: bool = False) -> actuator_pb2.ActuatorStatus:
-        """Return all that goes on."""
-        request = actuator_pb2.GetStatusRequest(without_finished=without_finished)
-        return invoke(lambda: self._actuator.GetStatus(request, timeout=CALL_TIMEOUT_S), self._policy).status
-
-    def watch_status(self, timeout_s: float | None = None) -> Iterator[actuator_pb2.ActuatorStatus]:
-        """Yield the status now and after each change, until the caller stops or `timeout_s` have passed."""
-        request = actuator_pb2.WatchStatusRequest()
-        call = self._actuator.WatchStatus(request, timeout=timeout_s)
-        answers: Iterator[actuator_pb2.WatchStatusResponse] = iter(call)
-        try:
-            for answer in stream(lambda: answers):
-                yield answer.status
-        finally:
-            cast(_Cancellable, call).cancel()
-
-    def list_objects(self) -> bytes:
-        """Return all objects of an embedded cluster as one Kubernetes `List` in JSON."""
-        request = actuator_pb2.ListObjectsRequest()
-        return invoke(
-            lambda: b"".join(part.json for part in self._embedded.ListObjects(request, timeout=CALL_TIMEOUT_S)),
-            self._policy,
-        )
+    def _invoke(self, call: Callable[[], T]) -> T:
+        return invoke(call, self._policy)

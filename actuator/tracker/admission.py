@@ -38,6 +38,9 @@ class NodeFacts(NamedTuple):
 
     node_group: str | None
     uids: tuple[str, ...]
+    # Carries the hard taint already.
+    tainted: bool = False
+    gpu: bool = False
 
 
 class GroupFacts(NamedTuple):
@@ -89,7 +92,7 @@ def admit(
             continue
         seen = facts.nodes[wish.node]
         uids = seen.uids if wish.drain and wish.pods_digest is not None else None
-        planned[wish.node] = PlannedNode(wish.node, seen.node_group or "", wish.drain, uids)
+        planned[wish.node] = PlannedNode(wish.node, seen.node_group or "", wish.drain, uids, seen.gpu)
         answers[wish.node] = NodeAnswer(wish.node, True)
         desk.accept(planned[wish.node])
     return Admission(
@@ -140,6 +143,8 @@ class _Desk:
             return Reason.NODE_NOT_FOUND, "the cluster has no such node"
         if seen.node_group is None or seen.node_group not in self._facts.groups:
             return Reason.NODE_GROUP_NOT_FOUND, "the node belongs to no node group of the cloud"
+        if seen.tainted:
+            return Reason.ALREADY_IN_PROGRESS, "the node carries the taint already, though by no request known here"
         return NO_REASON, ""
 
     def _refuse_change(self, wish: NodeWish) -> tuple[int, str]:

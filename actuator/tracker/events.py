@@ -20,6 +20,7 @@ class PlannedNode(msgspec.Struct, frozen=True):
     node_group: str
     drain: bool
     planned_uids: tuple[str, ...] | None = None
+    gpu: bool = False
 
 
 class SetAccepted(Event, frozen=True, tag="set_accepted"):

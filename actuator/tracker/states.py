@@ -62,6 +62,8 @@ class Deletion(msgspec.Struct):
     # `DeletionReason.Code` of the failure, and more for people.
     reason: int = NO_REASON
     detail: str = ""
+    # Whether the node has GPUs, for the metrics.
+    gpu: bool = False
     # Uids the plan allowed for; None = the plan said nothing.
     planned_uids: tuple[str, ...] | None = None
     # When the drain must be over; 0 = it has not begun.

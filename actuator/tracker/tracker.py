@@ -131,6 +131,7 @@ class Tracker:
                 state_ms=now_ms,
                 drain_timeout_s=event.drain_timeout_s,
                 planned_uids=planned.planned_uids,
+                gpu=planned.gpu,
             )
         if not event.nodes:
             return []

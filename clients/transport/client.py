@@ -4,7 +4,7 @@ Decides which calls are repeated (those answered UNAVAILABLE: every call of the 
 Never knows what a call means. Units: seconds.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -66,7 +66,7 @@ def invoke(call: Callable[[], T], policy: RetryPolicy | None = None) -> T:
     return retrying(once)
 
 
-def stream(call: Callable[[], Iterator[T]]) -> Iterator[T]:
+def stream(call: Callable[[], Iterable[T]]) -> Iterator[T]:
     """Iterate over a streamed answer, with errors read. Not repeated: the caller knows where to go on."""
     try:
         yield from call()

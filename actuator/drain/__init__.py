@@ -1,0 +1,1 @@
+"""Draining nodes: which pods go, and how they are made to."""

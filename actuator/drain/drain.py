@@ -1,0 +1,175 @@
+"""The drain of one node, in steps.
+
+Decides when each pod is asked to go: evictions that a budget refuses are asked for again until the drain's one
+deadline. What is about to go is written down before the first eviction, and each eviction before the next one, so that
+a restart neither forgets nor repeats any. Never deletes a pod, never touches the node. Times are Unix milliseconds,
+durations seconds.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+
+from actuator.drain.pods import next_group, pod_ref, pods_to_move
+from actuator.kube.cluster import Cluster, ClusterError, NotFoundError, PodView, TooManyRequestsError
+from actuator.settings import DrainSettings
+from actuator.tracker import events as e
+from actuator.tracker.instructions import Drain
+from actuator.tracker.states import PodRef, Reason
+
+log = structlog.get_logger("drain")
+
+
+class Recorder(Protocol):
+    """Where events go; durable when `submit` returns."""
+
+    def submit(self, event: e.Event) -> None:
+        """Record an event."""
+
+    def now_ms(self) -> int:
+        """The present time."""
+
+
+class DrainTask:
+    """A `Task` that drains one node. `on_eviction` learns the result of each request, for the metrics."""
+
+    def __init__(
+        self,
+        instruction: Drain,
+        cluster: Cluster,
+        recorder: Recorder,
+        settings: DrainSettings,
+        on_eviction: Callable[[str], None],
+    ) -> None:
+        self.node = instruction.node
+        self.name = f"drain {instruction.node}"
+        # Held during a step: whoever cancels and then takes it knows that nothing more is evicted.
+        self.lock = threading.Lock()
+        self._cancelled = False
+        self._cluster = cluster
+        self._recorder = recorder
+        self._settings = settings
+        self._on_eviction = on_eviction
+        self._timeout_s = instruction.timeout_s
+        self._deadline_ms = instruction.deadline_ms
+        self._planned_uids = instruction.planned_uids
+        self._known: dict[str, PodRef] = {pod.uid: pod for pod in instruction.pods}
+        self._evicted: set[str] = set(instruction.evicted)
+        # Pods that an earlier run, or a call whose answer was lost, may have evicted.
+        self._in_doubt: set[str] = set(self._known) - self._evicted
+        self._retry_ms: dict[str, int] = {}
+        self._gone_count = 0
+
+    def cancel(self) -> None:
+        """Stop after the eviction that is under way."""
+        self._cancelled = True
+
+    def step(self) -> float | None:
+        """Evict what may go now. None = the drain is over, one way or the other."""
+        with self.lock:
+            if self._cancelled:
+                return None
+            try:
+                return self._step()
+            except ClusterError as error:
+                log.warning("drain waits", node=self.node, detail=str(error))
+                return self._settings.poll_s
+
+    def _step(self) -> float | None:
+        now_ms = self._recorder.now_ms()
+        try:
+            self._cluster.get_node(self.node)
+        except NotFoundError:
+            self._recorder.submit(e.NodeGone(self.node))
+            return None
+        pods = pods_to_move(self._cluster.list_pods(self.node), now_ms)
+        if self._deadline_ms == 0 and not self._begin(pods, now_ms):
+            return None
+        self._settle_doubts(pods)
+        self._note_progress(pods)
+        if pods and self._deadline_ms < now_ms:
+            self._give_up(pods)
+            return None
+        self._note_new(pods)
+        if not pods:
+            self._recorder.submit(e.Drained(self.node))
+            return None
+        self._evict_some(pods)
+        return self._settings.poll_s
+
+    def _begin(self, pods: list[PodView], now_ms: int) -> bool:
+        """Write down what is to go; False = pods came that the plan did not know, and the deletion is given up."""
+        if self._planned_uids is not None:
+            strangers = [pod.key for pod in pods if pod.uid not in self._planned_uids]
+            if strangers:
+                detail = f"{len(strangers)} pods came after the plan was checked, such as {strangers[0]}"
+                self._recorder.submit(e.DeletionFailed(self.node, Reason.NODE_CHANGED, detail, tuple(strangers)))
+                return False
+        self._know(pods)
+        self._deadline_ms = now_ms + int(self._timeout_s * 1000)
+        return True
+
+    def _know(self, pods: list[PodView]) -> None:
+        """Write pods down, before the first of them is evicted."""
+        refs = tuple(pod_ref(pod) for pod in pods)
+        self._recorder.submit(e.DrainStarted(self.node, refs))
+        self._known.update((ref.uid, ref) for ref in refs)
+
+    def _note_new(self, pods: list[PodView]) -> None:
+        new = [pod for pod in pods if pod.uid not in self._known]
+        if new:
+            self._know(new)
+
+    def _settle_doubts(self, pods: list[PodView]) -> None:
+        """Record as evicted what is leaving or gone, where an eviction may have been granted unseen."""
+        staying = {pod.uid for pod in pods if not pod.deletion_ms}
+        granted = sorted(self._in_doubt - staying)
+        self._in_doubt.clear()
+        if granted:
+            self._recorder.submit(e.PodsEvicted(self.node, tuple(self._known[uid] for uid in granted)))
+            self._evicted.update(granted)
+
+    def _note_progress(self, pods: list[PodView]) -> None:
+        gone_count = len(self._known.keys() - {pod.uid for pod in pods})
+        if gone_count > self._gone_count:
+            self._gone_count = gone_count
+            self._recorder.submit(e.DrainProgressed(self.node, gone_count))
+
+    def _evict_some(self, pods: list[PodView]) -> None:
+        """Ask once for each pod of the present group that is not leaving and whose pause is over."""
+        group, group_grace_s = next_group(pods, self._settings.priority_groups)
+        for pod in group:
+            if self._cancelled:
+                return
+            now_ms = self._recorder.now_ms()
+            if pod.deletion_ms or pod.uid in self._evicted or self._retry_ms.get(pod.uid, 0) > now_ms:
+                continue
+            longest_s = self._settings.max_graceful_termination_s if group_grace_s is None else group_grace_s
+            self._evict(pod, min(pod.grace_s, longest_s), now_ms)
+
+    def _evict(self, pod: PodView, grace_s: int, now_ms: int) -> None:
+        try:
+            self._cluster.evict(pod, None if grace_s == pod.grace_s else grace_s)
+        except NotFoundError:
+            self._on_eviction("gone")
+        except TooManyRequestsError as error:
+            pause_s = self._settings.eviction_retry_s if error.retry_after_s is None else error.retry_after_s
+            self._retry_ms[pod.uid] = now_ms + int(pause_s * 1000)
+            self._on_eviction("budget")
+        except ClusterError as error:
+            self._in_doubt.add(pod.uid)
+            self._retry_ms[pod.uid] = now_ms + int(self._settings.eviction_retry_s * 1000)
+            self._on_eviction("error")
+            log.warning("eviction failed", node=self.node, pod=pod.key, detail=str(error))
+        else:
+            self._recorder.submit(e.PodsEvicted(self.node, (pod_ref(pod),)))
+            self._evicted.add(pod.uid)
+            self._on_eviction("granted")
+
+    def _give_up(self, pods: list[PodView]) -> None:
+        """The deadline has passed: name the pods that would not go."""
+        left = [pod.key for pod in pods]
+        detail = f"{len(left)} pods did not go within {self._timeout_s:g} s"
+        self._recorder.submit(e.DeletionFailed(self.node, Reason.FAILED_TO_EVICT_PODS, detail, tuple(left)))

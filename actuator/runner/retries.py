@@ -1,0 +1,33 @@
+"""Short retries of single calls to the cluster and the cloud.
+
+Decides that faults which may pass are tried three times within two seconds; longer waiting is the business of a task's
+steps.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+
+from actuator.cloud.provider import CloudError, CloudRefusedError
+from actuator.kube.cluster import ClusterError, NotFoundError, RefusedError, TooManyRequestsError
+
+T = TypeVar("T")
+
+FINAL = (NotFoundError, RefusedError, TooManyRequestsError, CloudRefusedError)
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether the same call may succeed a moment later."""
+    return isinstance(error, ClusterError | CloudError) and not isinstance(error, FINAL)
+
+
+def persistent(call: Callable[[], T], pause_s: float = 0.1) -> T:
+    """Make a call up to three times. `pause_s` is the first pause. Raises the last error."""
+    retrying = Retrying(
+        retry=retry_if_exception(may_pass),
+        stop=stop_after_attempt(3),
+        wait=wait_random_exponential(pause_s, 1.0),
+        reraise=True,
+    )
+    return retrying(call)

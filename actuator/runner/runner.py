@@ -1,0 +1,75 @@
+"""The runner: gives every instruction of the tracker to the pool that carries it out.
+
+Decides which pool: drains, instance deletions and short tasks have threads of their own, so that no kind waits for
+another. Knows which drain works on a node, because a roll-back has to stop it first.
+"""
+
+import threading
+
+from actuator.drain.drain import DrainTask
+from actuator.runner.deleter import GroupDeleter
+from actuator.runner.scheduler import Scheduler
+from actuator.runner.tasks import BeginDeleteTask, CheckEmptyTask, GrowTask, RollBackTask, Surroundings, TaintTask
+from actuator.tracker import instructions as i
+
+SHORT_THREADS = 8
+
+
+class Runner:
+    """Carries out instructions."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._short = Scheduler("short", SHORT_THREADS)
+        self._drains = Scheduler("drain", around.settings.drain.thread_count)
+        self._deletes = Scheduler("delete", around.settings.delete.thread_count)
+        self._lock = threading.Lock()
+        self._drain_of: dict[str, DrainTask] = {}
+        self._deleter_of: dict[str, GroupDeleter] = {}
+
+    def dispatch(self, instruction: i.Instruction) -> None:
+        """Take one instruction; returns at once."""
+        around, delay_s = self._around, self._around.settings.delay_after_taint_s
+        match instruction:
+            case i.WriteTaints():
+                self._short.add(TaintTask(instruction, around))
+            case i.CheckEmpty():
+                self._short.add(CheckEmptyTask(instruction, around), delay_s)
+            case i.Drain():
+                # One that goes on after a restart was tainted long ago.
+                self._drains.add(self._drain(instruction), 0.0 if instruction.deadline_ms else delay_s)
+            case i.BeginDelete():
+                self._short.add(BeginDeleteTask(instruction, around))
+            case i.DeleteInstance():
+                self._delete(instruction)
+            case i.RollBack():
+                with self._lock:
+                    drain = self._drain_of.pop(instruction.node, None)
+                self._short.add(RollBackTask(instruction, drain, around))
+            case i.Grow():
+                self._short.add(GrowTask(instruction, around))
+            case _:
+                raise AssertionError(f"nobody carries out {instruction}")
+
+    def stop(self) -> None:
+        """Let running steps finish and begin no others."""
+        for pool in (self._drains, self._short, self._deletes):
+            pool.stop()
+
+    def _drain(self, instruction: i.Drain) -> DrainTask:
+        around = self._around
+        task = DrainTask(instruction, around.cluster, around.recorder, around.settings.drain, around.on_eviction)
+        with self._lock:
+            self._drain_of[instruction.node] = task
+        return task
+
+    def _delete(self, instruction: i.DeleteInstance) -> None:
+        around, group = self._around, instruction.node_group
+        with self._lock:
+            self._drain_of.pop(instruction.node, None)
+            deleter = self._deleter_of.get(group)
+            if deleter is None:
+                deleter = GroupDeleter(group, around.cluster, around.cloud, around.recorder, around.settings)
+                self._deleter_of[group] = deleter
+        if deleter.want(instruction.node):
+            self._deletes.add(deleter, around.settings.delete.batch_s)

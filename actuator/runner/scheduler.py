@@ -1,0 +1,94 @@
+"""Runs many long tasks on few threads: each task is a step that says when it wants the next one.
+
+Decides only when a step runs: by due time, then in order of arrival. A step that raises is logged and tried again
+later. Units: seconds.
+"""
+
+import heapq
+import threading
+import time
+from typing import Protocol
+
+import structlog
+
+from actuator.tracker.transitions import ImpossibleEventError
+
+log = structlog.get_logger("runner")
+
+# After a step that raised something nobody foresaw.
+RETRY_S = 5.0
+
+
+class Task(Protocol):
+    """Work in steps."""
+
+    @property
+    def name(self) -> str:
+        """For the log."""
+
+    def step(self) -> float | None:
+        """Do a bit. Returns the seconds until the next step, None = done."""
+
+
+class Scheduler:
+    """A pool of threads for tasks. A task's steps never overlap."""
+
+    def __init__(self, name: str, thread_count: int) -> None:
+        self._due: list[tuple[float, int, Task]] = []
+        self._count = 0
+        self._stopping = False
+        self._condition = threading.Condition()
+        self._threads = [
+            threading.Thread(target=self._work, name=f"{name}-{number}", daemon=True) for number in range(thread_count)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def add(self, task: Task, delay_s: float = 0.0) -> None:
+        """Let a task's next step run after a delay."""
+        with self._condition:
+            self._count += 1
+            heapq.heappush(self._due, (time.monotonic() + delay_s, self._count, task))
+            self._condition.notify()
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        """Let steps that run finish, begin no other, and wait. What is left is taken up at the next start."""
+        with self._condition:
+            self._stopping = True
+            self._condition.notify_all()
+        until = time.monotonic() + timeout_s
+        for thread in self._threads:
+            if thread is not threading.current_thread():
+                thread.join(max(0.0, until - time.monotonic()))
+
+    def _work(self) -> None:
+        while True:
+            task = self._next()
+            if task is None:
+                return
+            delay_s = self._step(task)
+            if delay_s is not None:
+                self.add(task, delay_s)
+
+    def _step(self, task: Task) -> float | None:
+        try:
+            return task.step()
+        except ImpossibleEventError as error:
+            # The deletion the task worked for has ended meanwhile.
+            log.warning("task dropped", task=task.name, detail=str(error))
+            return None
+        except Exception as error:
+            if self._stopping:
+                return None
+            log.error("step failed", task=task.name, exc_info=error)
+            return RETRY_S
+
+    def _next(self) -> Task | None:
+        """Wait for the next task; None = the pool stops."""
+        with self._condition:
+            while not self._stopping:
+                wait_s = self._due[0][0] - time.monotonic() if self._due else None
+                if wait_s is not None and wait_s <= 0:
+                    return heapq.heappop(self._due)[2]
+                self._condition.wait(wait_s)
+            return None

@@ -1,0 +1,1 @@
+"""The actuator as gRPC service: requests in, answers out, everything assembled."""

@@ -1,0 +1,86 @@
+"""The actuator, assembled: journal, engine, runner, and what the service calls.
+
+Decides how it starts (replay, reconcile, resume) and stops. Times are Unix milliseconds.
+"""
+
+import time
+from collections.abc import Callable
+
+import structlog
+from opentelemetry.metrics import Meter
+from trimtab.v1 import actuator_pb2
+
+from actuator.cloud.provider import CloudProvider
+from actuator.kube.cluster import HARD_TAINT_KEY, Cluster
+from actuator.runner.engine import Engine
+from actuator.runner.runner import Runner
+from actuator.runner.tasks import Surroundings
+from actuator.service.deletions import Deletions
+from actuator.service.growth import Growths
+from actuator.service.metrics import Metrics
+from actuator.service.settings import ActuatorSettings
+from actuator.service.status import StatusWriter, group_messages
+from actuator.store.journal import Journal
+from actuator.store.records import Store
+
+log = structlog.get_logger("actuator")
+
+
+class Actuator:
+    """One actuator."""
+
+    def __init__(
+        self,
+        store: Store,
+        cluster: Cluster,
+        cloud: CloudProvider,
+        meter: Meter,
+        settings: ActuatorSettings | None = None,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """Replay the store; nothing is done before `start`. Raises `StoreError`."""
+        self.settings = settings or ActuatorSettings()
+        self.cluster = cluster
+        self.cloud = cloud
+        self.metrics = Metrics(meter)
+        # Set by whoever runs the process: called when the store fails and the process must end.
+        self.on_broken: Callable[[], None] = _nothing
+        self._journal = Journal(store, self.settings.retention)
+        self.engine = Engine(self._journal, clock, self._broken)
+        around = Surroundings(cluster, cloud, self.engine, self.settings.work, self.metrics.on_eviction)
+        self._runner = Runner(around)
+        self.engine.dispatch = self._runner.dispatch
+        self.metrics.watch(self.engine)
+        self.deletions = Deletions(self.engine, cluster, cloud, self.settings)
+        self.growths = Growths(self.engine, self.settings.answer_s)
+        self._status = StatusWriter()
+
+    def start(self) -> None:
+        """Go on with what was in progress. Raises `ClusterError` when the cluster cannot be seen."""
+        in_progress = self.engine.read(lambda tracker, _: sorted(tracker.memory.deletions))
+        tainted = [node.name for node in self.cluster.list_nodes() if node.taint(HARD_TAINT_KEY)]
+        strange = sorted(set(tainted) - set(in_progress))
+        log.info("resuming", deletions=len(in_progress), tainted=len(tainted), strange=len(strange))
+        if strange:
+            # Another autoscaler's, or those of a store that was lost: not ours to take away.
+            log.warning("nodes carry the hard taint, but no deletion is known", nodes=strange[:20], key=HARD_TAINT_KEY)
+        self.engine.resume()
+
+    def stop(self) -> None:
+        """Let running steps finish; what is in progress goes on at the next start."""
+        self._runner.stop()
+        self._journal.close()
+
+    def _broken(self) -> None:
+        self.on_broken()
+
+    def status(self, with_finished: bool) -> actuator_pb2.ActuatorStatus:
+        """All that the actuator knows. Raises `CloudError`, `StoreError`."""
+        groups = self.cloud.node_groups()
+        status = self.engine.read(lambda tracker, now_ms: self._status.write(tracker, now_ms, with_finished))
+        status.node_groups.extend(group_messages(groups, status.deletions))
+        return status
+
+
+def _nothing() -> None:
+    pass

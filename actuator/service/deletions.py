@@ -1,0 +1,158 @@
+"""StartDeletion and CancelDeletion.
+
+Decides when they answer: when every accepted node carries the taint, or the set has been rolled back. What is accepted
+is decided by `actuator.tracker.admission`. Times are Unix milliseconds.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+
+import grpc
+import structlog
+from trimtab.v1 import actuator_pb2
+
+from actuator.cloud.provider import CloudProvider
+from actuator.kube.cluster import Cluster
+from actuator.runner.engine import Engine
+from actuator.service.observe import observe
+from actuator.service.settings import ActuatorSettings
+from actuator.service.validation import check_names, digest_request, node_wishes
+from actuator.tracker.admission import Facts, Limits, NodeWish, admit, pending_nodes
+from actuator.tracker.events import CancelRequested, Event, SetAccepted
+from actuator.tracker.states import NodeAnswer, State
+from actuator.tracker.tracker import Tracker
+from clients.transport.errors import Reason, ServiceError
+
+log = structlog.get_logger("deletions")
+
+CANCEL_WAIT_S = 10.0
+
+
+class Deletions:
+    """Starts and cancels deletions."""
+
+    def __init__(self, engine: Engine, cluster: Cluster, cloud: CloudProvider, settings: ActuatorSettings) -> None:
+        self._engine = engine
+        self._cluster = cluster
+        self._cloud = cloud
+        self._settings = settings
+
+    def start(self, request: actuator_pb2.StartDeletionRequest) -> Sequence[NodeAnswer]:
+        """Carry out a request, or find the answer it got before."""
+        wishes = node_wishes(request)
+        request_id, digest = request.request_id, digest_request(request)
+        if not self._engine.read(lambda tracker, _: _known(tracker, request_id, digest)):
+            self._decide(request, wishes, digest)
+        self._wait(lambda tracker, _: _settled(tracker, request_id), self._settings.answer_s)
+        answers = self._engine.read(lambda tracker, _: _answers(tracker, request_id, digest))
+        if answers is None:
+            raise ServiceError(
+                grpc.StatusCode.UNAVAILABLE,
+                Reason.BACKEND_UNAVAILABLE,
+                f"the taints are not all written after {self._settings.answer_s:g} s; the work goes on, ask again with"
+                " the same request_id",
+            )
+        return answers
+
+    def cancel(self, nodes: Sequence[str], detail: str) -> tuple[list[str], list[str]]:
+        """Stop deletions; returns those stopped and those not, in the order of the request."""
+        check_names("nodes", nodes)
+        self._wait(lambda tracker, _: not _any_in(tracker, nodes, State.PLANNED), CANCEL_WAIT_S)
+        cancelled, not_cancelled = [], []
+        for node in nodes:
+            if self._engine.propose(_cancel_proposal(node, detail or "cancelled by a caller")) is None:
+                not_cancelled.append(node)
+            else:
+                cancelled.append(node)
+        self._wait(lambda tracker, _: not _any_in(tracker, cancelled, State.ROLLING_BACK), CANCEL_WAIT_S)
+        return cancelled, not_cancelled
+
+    def _decide(self, request: actuator_pb2.StartDeletionRequest, wishes: list[NodeWish], digest: str) -> None:
+        """Look, then decide and write the decision down."""
+        pending = self._engine.read(lambda tracker, _: pending_nodes(tracker.memory))
+        facts = observe(self._cluster, self._cloud, wishes, pending, self._engine.now_ms())
+        limits = self._limits(request)
+        plan_ms = request.plan_time.ToMilliseconds() if request.HasField("plan_time") else None
+
+        def proposal(tracker: Tracker, now_ms: int) -> Event | None:
+            if _known(tracker, request.request_id, digest):
+                return None
+            age_s = None if plan_ms is None else (now_ms - plan_ms) / 1000
+            return self._accept(tracker, request.request_id, digest, (wishes, facts, limits, age_s))
+
+        self._engine.propose(proposal)
+
+    def _accept(
+        self,
+        tracker: Tracker,
+        request_id: str,
+        digest: str,
+        case: tuple[list[NodeWish], Facts, Limits, float | None],
+    ) -> SetAccepted:
+        admission = admit(tracker.memory, *case)
+        log.info("deletion decided", request_id=request_id, accepted=len(admission.nodes), asked=len(admission.answers))
+        timeout_s = self._settings.work.drain.timeout_s
+        return SetAccepted(request_id, digest, admission.nodes, admission.answers, timeout_s)
+
+    def _limits(self, request: actuator_pb2.StartDeletionRequest) -> Limits:
+        """The actuator's limits; a request may only lower them."""
+        own = self._settings.limits
+        return own._replace(
+            max_parallelism=min(request.max_parallelism or own.max_parallelism, own.max_parallelism),
+            max_drain_parallelism=min(
+                request.max_drain_parallelism or own.max_drain_parallelism, own.max_drain_parallelism
+            ),
+        )
+
+    def _wait(self, reached: Callable[[Tracker, int], bool], timeout_s: float) -> None:
+        """Wait until the memory is as wanted, but no longer than the timeout."""
+        until = time.monotonic() + timeout_s
+        revision = -1
+        while True:
+            left_s = until - time.monotonic()
+            revision = self._engine.wait_for_change(revision, max(0.0, left_s))
+            if self._engine.read(reached) or left_s <= 0:
+                return
+
+
+def _known(tracker: Tracker, request_id: str, digest: str) -> bool:
+    """Whether the request was decided on before. Raises when the id was another request's."""
+    record = tracker.memory.requests.get(request_id)
+    if record is None:
+        return False
+    if record.digest != digest:
+        raise ServiceError(
+            grpc.StatusCode.ALREADY_EXISTS,
+            Reason.REQUEST_ID_REUSED,
+            f"request_id {request_id} was used for another StartDeletion; take a new one",
+            {"request_id": request_id},
+        )
+    return True
+
+
+def _settled(tracker: Tracker, request_id: str) -> bool:
+    """Whether the answer is final and, if the set failed, its taints are taken back."""
+    record = tracker.memory.requests.get(request_id)
+    if record is None or not record.settled:
+        return record is None
+    failed = {answer.node for answer in record.answers if not answer.accepted}
+    return not any(
+        deletion.request_id == request_id and deletion.node in failed and deletion.state is State.ROLLING_BACK
+        for deletion in tracker.memory.deletions.values()
+    )
+
+
+def _answers(tracker: Tracker, request_id: str, digest: str) -> tuple[NodeAnswer, ...] | None:
+    if not _known(tracker, request_id, digest):
+        return None
+    record = tracker.memory.requests[request_id]
+    return record.answers if record.settled else None
+
+
+def _any_in(tracker: Tracker, nodes: Sequence[str], state: State) -> bool:
+    deletions = tracker.memory.deletions
+    return any(node in deletions and deletions[node].state is state for node in nodes)
+
+
+def _cancel_proposal(node: str, detail: str) -> Callable[[Tracker, int], Event | None]:
+    return lambda tracker, _now_ms: CancelRequested(node, detail) if tracker.cancellable(node) else None

@@ -1,0 +1,60 @@
+"""ScaleUp: node groups grow, each once for each request.
+
+Decides nothing about sizes; the cloud accepts or refuses. Durations in seconds.
+"""
+
+import time
+from collections.abc import Sequence
+
+import grpc
+from trimtab.v1 import actuator_pb2
+
+from actuator.runner.engine import Engine
+from actuator.service.validation import digest_request, growths
+from actuator.tracker.events import Event, GrowthRequested
+from actuator.tracker.states import GrowthAnswer
+from actuator.tracker.tracker import Tracker
+from clients.transport.errors import Reason, ServiceError
+
+
+class Growths:
+    """Grows node groups."""
+
+    def __init__(self, engine: Engine, answer_s: float) -> None:
+        self._engine = engine
+        self._answer_s = answer_s
+
+    def grow(self, request: actuator_pb2.ScaleUpRequest) -> Sequence[GrowthAnswer]:
+        """Carry out a request, or find the answer it got before."""
+        wanted = growths(request)
+        request_id, digest = request.request_id, digest_request(request)
+
+        def proposal(tracker: Tracker, _now_ms: int) -> Event | None:
+            record = tracker.memory.growths.get(request_id)
+            if record is None:
+                return GrowthRequested(request_id, digest, wanted)
+            if record.digest != digest:
+                raise ServiceError(
+                    grpc.StatusCode.ALREADY_EXISTS,
+                    Reason.REQUEST_ID_REUSED,
+                    f"request_id {request_id} was used for another ScaleUp; take a new one",
+                    {"request_id": request_id},
+                )
+            return None
+
+        self._engine.propose(proposal)
+        return self._wait(request_id)
+
+    def _wait(self, request_id: str) -> Sequence[GrowthAnswer]:
+        until = time.monotonic() + self._answer_s
+        revision = -1
+        while (left_s := until - time.monotonic()) > 0:
+            revision = self._engine.wait_for_change(revision, left_s)
+            answers = self._engine.read(lambda tracker, _: tracker.memory.growths[request_id].answers)
+            if answers is not None:
+                return answers
+        raise ServiceError(
+            grpc.StatusCode.UNAVAILABLE,
+            Reason.BACKEND_UNAVAILABLE,
+            f"the cloud has not answered after {self._answer_s:g} s; ask again with the same request_id",
+        )

@@ -1,0 +1,100 @@
+"""What the actuator measures, from its durable events.
+
+Decides names and labels: names are the Cluster Autoscaler's where it has one, labels come from enumerations only.
+Times in seconds. Source: https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/proposals/metrics.md.
+"""
+
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
+from trimtab.v1 import reason_pb2
+
+from actuator.runner.engine import Engine
+from actuator.tracker import events as e
+from actuator.tracker.states import FINAL_STATES, Deletion, State
+from actuator.tracker.tracker import Tracker
+
+
+class Metrics:
+    """The actuator's instruments."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+        self._deleted = meter.create_counter("scaled_down_nodes", description="Nodes deleted")
+        self._deleted_gpu = meter.create_counter("scaled_down_gpu_nodes", description="GPU nodes deleted")
+        self._failed = meter.create_counter("failed_scale_downs", description="Deletions failed or cancelled")
+        self._evictions = meter.create_counter("evictions", description="Eviction requests by result")
+        self._durations = meter.create_histogram("function_duration", unit="s", description="Time of functions")
+        self._scale_down = meter.create_histogram(
+            "scale_down_duration", unit="s", description="From the request to the node gone"
+        )
+
+    def watch(self, engine: Engine) -> None:
+        """Count the engine's events, and show what is in progress."""
+        engine.listeners.append(self.on_event)
+
+        def in_progress(_options: CallbackOptions) -> Iterable[Observation]:
+            counts = engine.read(lambda tracker, _: _count_states(tracker))
+            return [Observation(count, {"state": state.name}) for state, count in counts.items()]
+
+        def oldest(_options: CallbackOptions) -> Iterable[Observation]:
+            return [Observation(engine.read(_oldest_age_s))]
+
+        self._meter.create_observable_gauge("deletions_in_progress", [in_progress], description="By state")
+        self._meter.create_observable_gauge(
+            "oldest_deletion_age", [oldest], unit="s", description="Age of the oldest deletion in progress"
+        )
+
+    def on_event(self, event: e.Event, tracker: Tracker, now_ms: int) -> None:
+        """Count deletions that have just ended."""
+        if not isinstance(event, e.NodeEvent) or not tracker.memory.finished:
+            return
+        last = tracker.memory.finished[-1]
+        if last.node != event.node or not isinstance(event, e.InstanceGone | e.NodeGone | e.RolledBack):
+            return
+        if event.node not in tracker.memory.deletions:
+            self._on_end(last, now_ms)
+
+    def on_eviction(self, result: str) -> None:
+        """Count an eviction request: granted, budget (refused for now), gone (the pod was), error."""
+        self._evictions.add(1, {"result": result})
+
+    @contextmanager
+    def timed(self, function: str, non_empty: bool) -> Iterator[None]:
+        """Measure a function; those without anything to do are told apart, or their zeros hide the rest."""
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            labels = {"function": function, "work": "non_empty" if non_empty else "empty"}
+            self._durations.record(time.perf_counter() - started, labels)
+
+    def _on_end(self, deletion: Deletion, now_ms: int) -> None:
+        kind = "drain" if deletion.drain else "empty"
+        if deletion.state is not State.DELETED:
+            self._failed.add(1, {"reason": reason_name(deletion.reason), "kind": kind})
+            return
+        self._deleted.add(1, {"reason": "underutilized" if deletion.drain else "empty"})
+        if deletion.gpu:
+            self._deleted_gpu.add(1, {"reason": "underutilized" if deletion.drain else "empty"})
+        self._scale_down.record((now_ms - deletion.start_ms) / 1000, {"kind": kind})
+
+
+def _count_states(tracker: Tracker) -> dict[State, int]:
+    """Deletions in progress in each state, those without any included."""
+    counts = {state: 0 for state in State if state not in FINAL_STATES}
+    for deletion in tracker.memory.deletions.values():
+        counts[deletion.state] += 1
+    return counts
+
+
+def _oldest_age_s(tracker: Tracker, now_ms: int) -> float:
+    starts = [deletion.start_ms for deletion in tracker.memory.deletions.values()]
+    return (now_ms - min(starts)) / 1000 if starts else 0.0
+
+
+def reason_name(reason: int) -> str:
+    """Name of a `DeletionReason.Code`."""
+    return reason_pb2.DeletionReason.Code.Name(reason)  # type: ignore[arg-type]

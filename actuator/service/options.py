@@ -1,0 +1,94 @@
+"""The actuator's command-line options, and the settings they make. Durations in seconds.
+
+Each option can be set by environment too: `TRIMTAB_ACTUATOR_STATE_DIR` for `--state-dir`.
+"""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from actuator.cloud.memory.controllers import Delays
+from actuator.service.settings import ActuatorSettings, SoftTaintSettings
+from actuator.settings import DeleteSettings, DrainSettings, WorkSettings
+from actuator.tracker.admission import Limits
+from actuator.tracker.states import Retention
+
+_D, _W, _S, _M = DrainSettings(), WorkSettings(), ActuatorSettings(), Delays()
+
+
+@dataclass(frozen=True)
+class StateOptions:
+    """Where state is kept, and which cloud is acted upon."""
+
+    state_dir: Annotated[Path, typer.Option(help="directory of the actuator's databases; made when missing")]
+    store: Annotated[str, typer.Option(help="SQLAlchemy URL of the store; empty = SQLite in the state directory")] = ""
+    cloud: Annotated[str, typer.Option(help="cloud to act upon: memory")] = "memory"
+
+
+@dataclass(frozen=True)
+class WorkOptions:
+    """How the actuator works."""
+
+    drain_timeout: Annotated[float, typer.Option(min=0, help="time for the whole drain of a node")] = _D.timeout_s
+    eviction_retry: Annotated[float, typer.Option(min=0, help="pause after a refused eviction")] = _D.eviction_retry_s
+    drain_poll: Annotated[float, typer.Option(min=0.01, help="how often a draining node is looked at")] = _D.poll_s
+    max_graceful_termination: Annotated[int, typer.Option(min=0, help="longest grace period given to a pod")] = (
+        _D.max_graceful_termination_s
+    )
+    delete_timeout: Annotated[float, typer.Option(min=0, help="time for an instance to be gone")] = _W.delete.timeout_s
+    delete_poll: Annotated[float, typer.Option(min=0.01, help="how often the cloud is asked about deletions")] = (
+        _W.delete.poll_s
+    )
+    delay_after_taint: Annotated[float, typer.Option(min=0, help="pause between taint and first eviction")] = (
+        _W.delay_after_taint_s
+    )
+    max_parallelism: Annotated[int, typer.Option(min=1, help="nodes being deleted at a time")] = (
+        _S.limits.max_parallelism
+    )
+    max_drain_parallelism: Annotated[int, typer.Option(min=1, help="nodes being drained at a time")] = (
+        _S.limits.max_drain_parallelism
+    )
+    max_plan_age: Annotated[float, typer.Option(min=0, help="oldest plan that is carried out")] = (
+        _S.limits.max_plan_age_s
+    )
+    keep_finished: Annotated[float, typer.Option(min=0, help="how long results are kept")] = _S.retention.finished_s
+    keep_evictions: Annotated[float, typer.Option(min=0, help="how long evictions are kept")] = _S.retention.evictions_s
+    max_soft_taints: Annotated[int, typer.Option(min=1, help="soft taints changed by one call")] = (
+        _S.soft_taints.max_count
+    )
+
+    def settings(self) -> ActuatorSettings:
+        """As the actuator takes them."""
+        drain = DrainSettings(
+            timeout_s=self.drain_timeout,
+            eviction_retry_s=self.eviction_retry,
+            poll_s=self.drain_poll,
+            max_graceful_termination_s=self.max_graceful_termination,
+        )
+        delete = DeleteSettings(timeout_s=self.delete_timeout, poll_s=self.delete_poll)
+        return ActuatorSettings(
+            work=WorkSettings(drain=drain, delete=delete, delay_after_taint_s=self.delay_after_taint),
+            limits=Limits(self.max_parallelism, self.max_drain_parallelism, self.max_plan_age),
+            retention=Retention(finished_s=self.keep_finished, evictions_s=self.keep_evictions),
+            soft_taints=SoftTaintSettings(max_count=self.max_soft_taints),
+        )
+
+
+@dataclass(frozen=True)
+class MemoryOptions:
+    """The in-memory cluster."""
+
+    cluster: Annotated[
+        list[Path],
+        typer.Option(help="Kubernetes objects to start from (.json, .yaml, .gz); may be given several times"),
+    ] = field(default_factory=list)
+    pod_start: Annotated[float, typer.Option(min=0, help="time a pod takes to become ready")] = _M.pod_start_s
+    pod_stop: Annotated[float, typer.Option(min=0, help="time a pod takes to go")] = _M.pod_stop_s
+    node_start: Annotated[float, typer.Option(min=0, help="time a new node takes to come")] = _M.node_start_s
+    instance_delete: Annotated[float, typer.Option(min=0, help="time an instance takes to go")] = _M.instance_delete_s
+
+    def delays(self) -> Delays:
+        """As the in-memory cluster takes them."""
+        return Delays(self.pod_start, self.pod_stop, self.node_start, self.instance_delete)

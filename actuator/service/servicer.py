@@ -1,0 +1,171 @@
+"""The service `trimtab.v1.Actuator`.
+
+Decides how requests become calls of the actuator and results become messages; errors of cluster, cloud and store become
+BACKEND_UNAVAILABLE. Never acts by itself.
+"""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.metadata import version
+
+import grpc
+import structlog
+from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
+
+from actuator.cloud.provider import CloudError
+from actuator.kube.cluster import ClusterError
+from actuator.service.app import Actuator
+from actuator.service.soft_taints import apply_soft_taints
+from actuator.service.validation import check_names
+from actuator.store.records import StoreError
+from clients.transport.errors import Reason, ServiceError, not_implemented, not_ready
+
+RPCS = ("GetInfo", "StartDeletion", "ScaleUp", "ApplyTaints", "CancelDeletion", "GetStatus", "WatchStatus")
+
+# Changes within this time reach a watcher as one.
+GATHER_S = 0.05
+# How often a watcher that sees no change looks whether its caller is still there.
+IDLE_S = 1.0
+
+
+class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
+    """See `protos/trimtab/v1/actuator.proto`."""
+
+    def __init__(self, actuator: Actuator) -> None:
+        self._actuator = actuator
+        self._watchers = threading.BoundedSemaphore(actuator.settings.max_watchers)
+        self._stopping = threading.Event()
+
+    def end_streams(self) -> None:
+        """Let every watching stream end."""
+        self._stopping.set()
+        self._actuator.engine.wake_all()
+
+    def GetInfo(  # noqa: N802
+        self, request: actuator_pb2.GetActuatorInfoRequest, context: grpc.ServicerContext
+    ) -> actuator_pb2.GetActuatorInfoResponse:
+        """What this build can do."""
+        del request, context
+        return actuator_pb2.GetActuatorInfoResponse(
+            version=version("trimtab"), rpcs=RPCS, cloud=self._actuator.cloud.name, leader=True
+        )
+
+    def StartDeletion(  # noqa: N802
+        self, request: actuator_pb2.StartDeletionRequest, context: grpc.ServicerContext
+    ) -> actuator_pb2.StartDeletionResponse:
+        """Taint, then drain and delete in the background."""
+        del context
+        structlog.contextvars.bind_contextvars(request_id=request.request_id, nodes=len(request.nodes))
+        with _backend_errors(), self._actuator.metrics.timed("start_deletion", bool(request.nodes)):
+            answers = self._actuator.deletions.start(request)
+        return actuator_pb2.StartDeletionResponse(
+            nodes=[
+                actuator_pb2.NodeDeletionAnswer(
+                    node=answer.node,
+                    accepted=answer.accepted,
+                    reason=answer.reason,  # type: ignore[arg-type]
+                    detail=answer.detail,
+                )
+                for answer in answers
+            ]
+        )
+
+    def CancelDeletion(  # noqa: N802
+        self, request: actuator_pb2.CancelDeletionRequest, context: grpc.ServicerContext
+    ) -> actuator_pb2.CancelDeletionResponse:
+        """Stop deletions."""
+        del context
+        structlog.contextvars.bind_contextvars(nodes=len(request.nodes))
+        with _backend_errors():
+            cancelled, not_cancelled = self._actuator.deletions.cancel(list(request.nodes), request.reason)
+        return actuator_pb2.CancelDeletionResponse(cancelled=cancelled, not_cancelled=not_cancelled)
+
+    def ScaleUp(  # noqa: N802
+        self, request: actuator_pb2.ScaleUpRequest, context: grpc.ServicerContext
+    ) -> actuator_pb2.ScaleUpResponse:
+        """Grow node groups."""
+        del context
+        structlog.contextvars.bind_contextvars(request_id=request.request_id, splits=len(request.splits))
+        with _backend_errors(), self._actuator.metrics.timed("scale_up", bool(request.splits)):
+            answers = self._actuator.growths.grow(request)
+        return actuator_pb2.ScaleUpResponse(
+            splits=[
+                actuator_pb2.ScaleUpAnswer(node_group=answer.node_group, accepted=answer.accepted, detail=answer.detail)
+                for answer in answers
+            ]
+        )
+
+    def ApplyTaints(  # noqa: N802
+        self, request: actuator_pb2.ApplyTaintsRequest, context: grpc.ServicerContext
+    ) -> actuator_pb2.ApplyTaintsResponse:
+        """Make soft taints agree with the unneeded set."""
+        del context
+        check_names("unneeded_nodes", request.unneeded_nodes, may_be_empty=True)
+        engine = self._actuator.engine
+        with _backend_errors(), self._actuator.metrics.timed("apply_taints", bool(request.unneeded_nodes)):
+            in_deletion = engine.read(lambda tracker, _: set(tracker.memory.deletions))
+            result = apply_soft_taints(
+                self._actuator.cluster,
+                set(request.unneeded_nodes),
+                in_deletion,
+                self._actuator.settings.soft_taints,
+                engine.now_ms() // 1000,
+            )
+        return actuator_pb2.ApplyTaintsResponse(**result._asdict())
+
+    def ApplyPodCosts(  # noqa: N802
+        self, request: actuator_pb2.ApplyPodCostsRequest, context: grpc.ServicerContext
+    ) -> actuator_pb2.ApplyPodCostsResponse:
+        """Not in this build."""
+        del request, context
+        raise not_implemented("ApplyPodCosts")
+
+    def GetStatus(  # noqa: N802
+        self, request: actuator_pb2.GetStatusRequest, context: grpc.ServicerContext
+    ) -> actuator_pb2.GetStatusResponse:
+        """All that goes on."""
+        del context
+        with _backend_errors():
+            status = self._actuator.status(not request.without_finished)
+        return actuator_pb2.GetStatusResponse(status=status)
+
+    def WatchStatus(  # noqa: N802
+        self, request: actuator_pb2.WatchStatusRequest, context: grpc.ServicerContext
+    ) -> Iterator[actuator_pb2.WatchStatusResponse]:
+        """The status now and after each change."""
+        if not self._watchers.acquire(blocking=False):
+            most = self._actuator.settings.max_watchers
+            raise ServiceError(
+                grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.OVERLOADED, f"{most} callers watch already; use GetStatus"
+            )
+        try:
+            yield from self._watch(not request.without_finished, context)
+        finally:
+            self._watchers.release()
+
+    def _watch(self, with_finished: bool, context: grpc.ServicerContext) -> Iterator[actuator_pb2.WatchStatusResponse]:
+        engine = self._actuator.engine
+        context.add_callback(engine.wake_all)
+        sent = -1
+        while context.is_active():
+            if self._stopping.is_set():
+                raise not_ready("the actuator is stopping; watch again in a moment")
+            if engine.wait_for_change(sent, IDLE_S) == sent:
+                continue
+            if sent >= 0:
+                time.sleep(GATHER_S)
+            with _backend_errors():
+                status = self._actuator.status(with_finished)
+            sent = status.revision
+            yield actuator_pb2.WatchStatusResponse(status=status)
+
+
+@contextmanager
+def _backend_errors() -> Iterator[None]:
+    """Errors of what stands behind the actuator: the caller may try again."""
+    try:
+        yield
+    except (ClusterError, CloudError, StoreError) as error:
+        raise ServiceError(grpc.StatusCode.UNAVAILABLE, Reason.BACKEND_UNAVAILABLE, str(error)) from error

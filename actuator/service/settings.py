@@ -1,0 +1,35 @@
+"""Settings of the service. Durations in seconds."""
+
+from dataclasses import dataclass, field
+
+from actuator.settings import WorkSettings
+from actuator.tracker.admission import Limits
+from actuator.tracker.states import Retention
+
+# Upstream's defaults are 10 and 1; drains here are proven jointly by the planner, so 10 may run at a time. A plan older
+# than five minutes is a plan for another cluster.
+DEFAULT_LIMITS = Limits(max_parallelism=10, max_drain_parallelism=10, max_plan_age_s=300.0)
+
+
+@dataclass(frozen=True)
+class SoftTaintSettings:
+    """How many soft taints one call changes."""
+
+    # Nodes changed by one call. Upstream: --max-bulk-soft-taint-count.
+    max_count: int = 10
+    # Time one call may take. Upstream: --max-bulk-soft-taint-time.
+    max_s: float = 3.0
+
+
+@dataclass(frozen=True)
+class ActuatorSettings:
+    """Everything the actuator is set up with."""
+
+    work: WorkSettings = field(default_factory=WorkSettings)
+    limits: Limits = DEFAULT_LIMITS
+    retention: Retention = field(default_factory=Retention)
+    soft_taints: SoftTaintSettings = field(default_factory=SoftTaintSettings)
+    # How long StartDeletion waits for the taints, and for their roll-back; the work goes on after it.
+    answer_s: float = 60.0
+    # Watching streams at a time; each takes a thread.
+    max_watchers: int = 16

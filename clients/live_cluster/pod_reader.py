@@ -8,7 +8,7 @@ the first such pod is kept, and the fields are put back into that row. What the 
 
 from typing import Any, NamedTuple
 
-from trimtab.k8s.v1 import core_pb2
+from trimtab.k8s.v1 import core_pb2, meta_pb2
 
 from clients.kubernetes_objects.kinds import Pod
 from clients.kubernetes_objects.kinds.pods import PodAnnotations
@@ -22,7 +22,8 @@ MOST_KEPT = 50_000
 PLACEHOLDER = "\x00"
 """In the place of names; no name of Kubernetes contains it."""
 _NODE_NAME = "metadata.name"
-_ANNOTATIONS = frozenset(json_names(PodAnnotations))
+_ANNOTATIONS = tuple(meta_pb2.StringEntry(key=name).SerializeToString() for name in json_names(PodAnnotations))
+"""How the annotations that mean something begin when encoded: their key comes first."""
 
 
 class _Taken(NamedTuple):
@@ -38,33 +39,35 @@ class PodReader:
 
     def __init__(self) -> None:
         self._rows: dict[Any, PodRow] = {}
-        self._labels: dict[Labels, Labels] = {}
+        self._labels: dict[tuple[bytes, ...], Labels] = {}
         self._strings: dict[str, str] = {}
 
     def read(self, raw: bytes) -> PodRow:
         """Return the row of an encoded pod. Errors: MalformedAnswerError, FieldError."""
-        pod = parsed(core_pb2.Pod, raw)
-        meta = pod.metadata
+        pod = parsed(core_pb2.RawPod, raw)
         pod.DiscardUnknownFields()
-        taken = _take(pod.spec)
+        meta, taken = pod.metadata, _take(pod.spec)
+        entries = tuple(meta.labels)
         key = (
             meta.namespace,
             pod.spec.SerializeToString(),
             pod.status.SerializeToString(),
-            tuple([one.SerializeToString() for one in meta.owner_references]),
-            tuple([(one.key, one.value) for one in meta.annotations if one.key in _ANNOTATIONS]),
+            tuple(meta.owner_references),
+            tuple([one for one in meta.annotations if one.startswith(_ANNOTATIONS)]),
         )
         shared = self._rows.get(key)
         if shared is None:
             shared = self._add(key, pod)
         if shared.pinned_node != (PLACEHOLDER if taken.pinned else ""):
             return self._slowly(raw)
-        labels: Labels = tuple(sorted([(one.key, one.value) for one in meta.labels]))
+        labels = self._labels.get(entries)
+        if labels is None:
+            labels = self._labels[entries] = _labels(entries)
         return PodRow(
             shared.namespace,
             meta.name,
             meta.uid,
-            self._labels.setdefault(labels, labels),
+            labels,
             self._strings.setdefault(taken.node, taken.node),
             shared.owner,
             self._strings.setdefault(taken.pinned, taken.pinned),
@@ -78,24 +81,27 @@ class PodReader:
             shared.pod,
         )
 
-    def _add(self, key: Any, pod: core_pb2.Pod) -> PodRow:
+    def _add(self, key: Any, pod: core_pb2.RawPod) -> PodRow:
         """Work a row out and keep it."""
         if len(self._rows) >= MOST_KEPT:
             self._rows.clear()
             self._labels.clear()
             self._strings.clear()
-        plain = core_pb2.Pod()
-        plain.CopyFrom(pod)
-        plain.metadata.name = PLACEHOLDER
-        plain.metadata.uid = PLACEHOLDER
+        plain = parsed(core_pb2.Pod, pod.SerializeToString())
+        plain.metadata.name = plain.metadata.uid = PLACEHOLDER
         plain.metadata.ClearField("labels")
-        row = pod_row(to_struct(plain, Pod))
-        self._rows[key] = row
+        row = self._rows[key] = pod_row(to_struct(plain, Pod))
         return row
 
     def _slowly(self, raw: bytes) -> PodRow:
         """Return the row of a pod that nothing can be taken out of."""
         return pod_row(to_struct(parsed(core_pb2.Pod, raw), Pod))
+
+
+def _labels(entries: tuple[bytes, ...]) -> Labels:
+    """Return encoded labels, sorted."""
+    pairs = (parsed(meta_pb2.StringEntry, entry) for entry in entries)
+    return tuple(sorted((pair.key, pair.value) for pair in pairs))
 
 
 def _take(spec: core_pb2.PodSpec) -> _Taken:

@@ -58,6 +58,42 @@ class Pod(_message.Message):
 Global___Pod: _TypeAlias = Pod  # noqa: Y015
 
 @_typing.final
+class RawPod(_message.Message):
+    """A pod, with metadata that is not parsed to the end."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    METADATA_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def metadata(self) -> _meta_pb2.RawMeta:
+        """Metadata."""
+
+    @_builtins.property
+    def spec(self) -> Global___PodSpec:
+        """What is wanted."""
+
+    @_builtins.property
+    def status(self) -> Global___PodStatus:
+        """What is."""
+
+    def __init__(
+        self,
+        *,
+        metadata: _meta_pb2.RawMeta | None = ...,
+        spec: Global___PodSpec | None = ...,
+        status: Global___PodStatus | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "spec", b"spec", "status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "spec", b"spec", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RawPod: _TypeAlias = RawPod  # noqa: Y015
+
+@_typing.final
 class PodList(_message.Message):
     """Pods."""
 

@@ -354,6 +354,68 @@ class ObjectMeta(_message.Message):
 Global___ObjectMeta: _TypeAlias = ObjectMeta  # noqa: Y015
 
 @_typing.final
+class RawMeta(_message.Message):
+    """Metadata of an object, with maps and lists not parsed: many objects share
+    them.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    UID_FIELD_NUMBER: _builtins.int
+    CREATION_TIMESTAMP_FIELD_NUMBER: _builtins.int
+    DELETION_TIMESTAMP_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    ANNOTATIONS_FIELD_NUMBER: _builtins.int
+    OWNER_REFERENCES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name."""
+    namespace: _builtins.str
+    """Namespace."""
+    uid: _builtins.str
+    """Identity over time."""
+    @_builtins.property
+    def creation_timestamp(self) -> Global___Time:
+        """When it was created."""
+
+    @_builtins.property
+    def deletion_timestamp(self) -> Global___Time:
+        """When its deletion began or is due."""
+
+    @_builtins.property
+    def labels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """`StringEntry` each."""
+
+    @_builtins.property
+    def annotations(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """`StringEntry` each."""
+
+    @_builtins.property
+    def owner_references(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """`OwnerReference` each."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        namespace: _builtins.str = ...,
+        uid: _builtins.str = ...,
+        creation_timestamp: Global___Time | None = ...,
+        deletion_timestamp: Global___Time | None = ...,
+        labels: _abc.Iterable[_builtins.bytes] | None = ...,
+        annotations: _abc.Iterable[_builtins.bytes] | None = ...,
+        owner_references: _abc.Iterable[_builtins.bytes] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["creation_timestamp", b"creation_timestamp", "deletion_timestamp", b"deletion_timestamp"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["annotations", b"annotations", "creation_timestamp", b"creation_timestamp", "deletion_timestamp", b"deletion_timestamp", "labels", b"labels", "name", b"name", "namespace", b"namespace", "owner_references", b"owner_references", "uid", b"uid"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___RawMeta: _TypeAlias = RawMeta  # noqa: Y015
+
+@_typing.final
 class StringEntry(_message.Message):
     """An entry of a map of strings."""
 

@@ -1,8 +1,8 @@
 """What the API server changes in a pod when it is created, for pods made from templates.
 
 Recorded pods have been through this; a pod made from a PodTemplate, a DaemonSet or a CapacityBuffer has not. Only what
-scheduling looks at: `matchLabelKeys` and `mismatchLabelKeys` become requirements of the selectors beside them. Limits as
-requests and host ports in the host's network are defaulted wherever a pod is turned into a row.
+scheduling looks at: `matchLabelKeys` and `mismatchLabelKeys` become requirements of the selectors beside them. Limits
+as requests and host ports in the host's network are defaulted wherever a pod is turned into a row.
 
 Source: registry core/pod strategy, applyMatchLabelKeysAndMismatchLabelKeys, applyMatchLabelKeys (1.34; merging of
 topology spread is on by default there).

@@ -1,0 +1,40 @@
+"""Go durations and Kubernetes times as integers."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from clients.kubernetes_objects.errors import FieldError
+from clients.kubernetes_objects.times import go_duration_s, timestamp, unix_s
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("0", 0),
+        ("90s", 90),
+        ("1h30m", 5400),
+        ("1.5h", 5400),
+        ("1500ms", 1),
+        ("-5m", -300),
+        ("+2m", 120),
+        ("1m1s1ms", 61),
+    ],
+)
+def test_a_go_duration_is_read_in_seconds(text: str, seconds: int) -> None:
+    assert go_duration_s(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "-", "5", "5 m", "m", "1d", "1h-5m", "PT5M"])
+def test_what_is_no_go_duration_is_refused(text: str) -> None:
+    with pytest.raises(FieldError, match="is not a duration"):
+        go_duration_s(text)
+
+
+def test_times_become_unix_seconds_and_timestamps() -> None:
+    time = datetime(2026, 1, 1, 0, 0, 1, 500000, tzinfo=UTC)
+    stamp = timestamp(time)
+    assert unix_s(time) == 1767225601
+    assert stamp is not None
+    assert (stamp.seconds, stamp.nanos) == (1767225601, 500000000)
+    assert (unix_s(None), timestamp(None)) == (0, None)

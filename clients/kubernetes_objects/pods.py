@@ -43,6 +43,8 @@ class PodColumnsBuilder:
 
     def add(self, row: PodRow) -> None:
         """Append a pod."""
+        _check_length("metadata.name", row.name, _LONGEST_NAME)
+        _check_length("metadata.uid", row.uid, _LONGEST_UID)
         columns, string = self._columns, self._dictionary.string
         spec = self._specs.index(row.spec_key, row.pod, row.mounts)
         if row.owner:
@@ -76,8 +78,8 @@ class PodColumnsBuilder:
     def write(self, table: pb.PodTable) -> None:
         """Write all columns into the table; empty ones where every element is 0 and the contract allows it."""
         table.count = len(self._names)
-        table.names, table.name_lengths = _text("metadata.name", self._names, _LONGEST_NAME)
-        table.uids, table.uid_lengths = _text("metadata.uid", self._uids, _LONGEST_UID)
+        table.names, table.name_lengths = _text(self._names)
+        table.uids, table.uid_lengths = _text(self._uids)
         for name in ("namespace", "spec", "node"):
             setattr(table, name, _bytes(self._columns[name]))
         for name in ("label_set", "owner", "deletion_cost", "pinned_node"):
@@ -97,11 +99,13 @@ def _bytes(column: "array[int]") -> bytes:
     return column.tobytes()
 
 
-def _text(field: str, texts: list[str], longest: int) -> tuple[bytes, bytes]:
+def _text(texts: list[str]) -> tuple[bytes, bytes]:
     joined = "".join(texts)
     data = joined.encode()
-    lengths = array("i", map(len, texts) if len(data) == len(joined) else (len(text.encode()) for text in texts))
-    if lengths and not 1 <= min(lengths) <= max(lengths) <= longest:
-        bad = next(text for text, length in zip(texts, lengths, strict=True) if not 1 <= length <= longest)
-        raise FieldError(field, f"{bad[:60]!r} is empty or longer than {longest} bytes", "give the pod a proper one")
-    return data, _bytes(lengths)
+    lengths = map(len, texts) if len(data) == len(joined) else (len(text.encode()) for text in texts)
+    return data, _bytes(array("i", lengths))
+
+
+def _check_length(field: str, text: str, longest: int) -> None:
+    if len(text.encode()) > longest:
+        raise FieldError(field, f"{text[:60]}… is longer than {longest} bytes", "give the pod a proper one")

@@ -96,8 +96,18 @@ def test_flags(built: Any, flags: int) -> None:
 
 @pytest.mark.parametrize(
     ("text", "cost"),
-    [("5", 5), ("-7", -7), ("0", 0), ("+5", 0), ("05", 0), ("5.0", 0), ("", 0), ("2147483648", 0), ("-2147483648", -(2**31))],
-)  # fmt: skip
+    [
+        ("5", 5),
+        ("-7", -7),
+        ("0", 0),
+        ("+5", 0),
+        ("05", 0),
+        ("5.0", 0),
+        ("", 0),
+        ("2147483648", 0),
+        ("-2147483648", -(2**31)),
+    ],
+)
 def test_deletion_costs_are_read_as_the_replica_set_controller_does(text: str, cost: int) -> None:
     data = build(pod(annotations={"controller.kubernetes.io/pod-deletion-cost": text})).pods.deletion_cost
     assert (column(data) if data else [0]) == [cost]
@@ -128,14 +138,16 @@ def test_daemon_pods_pinned_to_their_nodes_share_a_spec() -> None:
     ("terms", "pinned", "left"),
     [
         pytest.param([ONE_NODE], "n1", None, id="alone"),
-        pytest.param([[*ONE_NODE, ("a", "Exists")]], "n1", [{"matchExpressions": [{"key": "a", "operator": "EXISTS"}]}], id="and"),
+        pytest.param(
+            [[*ONE_NODE, ("a", "Exists")]], "n1", [{"matchExpressions": [{"key": "a", "operator": "EXISTS"}]}], id="and"
+        ),
         pytest.param([[*ONE_NODE, ("a", "Exists")], ONE_NODE], "n1", None, id="one alternative has nothing else"),
         pytest.param([ONE_NODE, []], "n1", None, id="an empty term matches nothing"),
         pytest.param([ONE_NODE, [("metadata.name", "In", ["n2"])]], "", 2, id="two nodes"),
         pytest.param([ONE_NODE, [("a", "Exists")]], "", 2, id="only one alternative pins"),
         pytest.param([[("metadata.name", "NotIn", ["n1"])]], "", 1, id="not in"),
     ],
-)  # fmt: skip
+)
 def test_the_one_node_that_every_term_names_is_taken_out(terms: Any, pinned: str, left: Any) -> None:
     snapshot = build(pod(affinity=node_affinity(*terms)))
     rest = spec_of(snapshot).get("nodeAffinity", {}).get("terms")
@@ -207,10 +219,18 @@ def test_only_constraints_that_forbid_are_kept_with_defaults_left_out() -> None:
         spread=[
             spread(labelled(app="x"), minDomains=1, nodeAffinityPolicy="Honor", nodeTaintsPolicy="Ignore"),
             spread(when="ScheduleAnyway"),
-            spread(labelled(), 2, HOST, minDomains=3, nodeAffinityPolicy="Ignore", nodeTaintsPolicy="Honor", matchLabelKeys=["h"]),
+            spread(
+                labelled(),
+                2,
+                HOST,
+                minDomains=3,
+                nodeAffinityPolicy="Ignore",
+                nodeTaintsPolicy="Honor",
+                matchLabelKeys=["h"],
+            ),
             spread(None),
         ]
-    )  # fmt: skip
+    )
     assert spec_of(build(built))["topologySpread"] == [
         {
             "maxSkew": 1,
@@ -293,9 +313,15 @@ def test_resource_claims_are_reported_as_unsupported() -> None:
 )
 def test_priorities(spec: dict[str, Any], classes: dict[str, tuple[int, bool]], priority: int) -> None:
     objects = [
-        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}, "value": value, "globalDefault": default}
+        {
+            "apiVersion": "scheduling.k8s.io/v1",
+            "kind": "PriorityClass",
+            "metadata": {"name": name},
+            "value": value,
+            "globalDefault": default,
+        }
         for name, (value, default) in classes.items()
-    ]  # fmt: skip
+    ]
     assert build(pod(spec=spec), *objects).pod_specs[0].priority == priority
 
 

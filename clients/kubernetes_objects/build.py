@@ -5,22 +5,23 @@ the environment.
 """
 
 import gc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, NamedTuple
 
+from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import snapshot_pb2 as pb
 
 from clients.kubernetes_objects.budgets import budget_row
 from clients.kubernetes_objects.dictionary import Dictionary
-from clients.kubernetes_objects.errors import FieldError
-from clients.kubernetes_objects.kinds import Node
+from clients.kubernetes_objects.errors import FieldError, ObjectError
+from clients.kubernetes_objects.kinds import Node, Pod
 from clients.kubernetes_objects.node_groups import assign, group_row, members
 from clients.kubernetes_objects.nodes import node_row, resource_names
 from clients.kubernetes_objects.objects import CLUSTER_SCOPED, Objects, name_of
 from clients.kubernetes_objects.owners import API_VERSIONS, owner_row
-from clients.kubernetes_objects.pod_rows import pod_row
+from clients.kubernetes_objects.pod_rows import PodRow, pod_row
 from clients.kubernetes_objects.pod_specs import PodSpecTable, PriorityClasses
 from clients.kubernetes_objects.pods import PodColumnsBuilder
 from clients.kubernetes_objects.volumes import Storage
@@ -40,14 +41,44 @@ class BuiltSnapshot(NamedTuple):
     notes: list[str]
 
 
-def build_snapshot(objects: Objects, progress: Progress | None = None) -> BuiltSnapshot:
-    """Return the snapshot of a cluster's objects.
+class Eviction(NamedTuple):
+    """A pod evicted lately, with its row; `time` is when."""
+
+    row: PodRow
+    time: Timestamp
+
+
+class Actuation(NamedTuple):
+    """What an actuator is doing, as far as a snapshot tells."""
+
+    deletions: Sequence[pb.DeletionInProgress] = ()
+    evictions: Sequence[Eviction] = ()
+
+
+class Known(NamedTuple):
+    """What a caller that follows a cluster has worked out already. None = worked out here, of the objects given.
+
+    pods : rows of all pods, sorted by (namespace, name), in place of Pod objects
+    storage : what claims are looked up in, in place of objects
+    owners : uids of controllers that own pods, besides those of `pods`
+    group_of : node to node group, in place of the groups' own selectors; a node not named has none
+    """
+
+    pods: Sequence[PodRow] | None = None
+    storage: Storage | None = None
+    owners: Set[str] = frozenset()
+    group_of: Mapping[str, str] | None = None
+    actuation: Actuation | None = None
+
+
+def build_snapshot(objects: Objects, progress: Progress | None = None, known: Known | None = None) -> BuiltSnapshot:
+    """Return the snapshot of a cluster's objects. With `known`, objects may be a part, as in a delta.
 
     Errors: ObjectError for an object that Kubernetes would refuse, for two objects of one kind and name, and for a
     node in two groups. Cost: a few microseconds a pod.
     """
     with collection_paused():
-        return _Builder(objects).build(progress)
+        return _Builder(objects, known or Known()).build(progress)
 
 
 @contextmanager
@@ -65,8 +96,8 @@ def collection_paused() -> Iterator[None]:
 class _Builder:
     """The state of one call."""
 
-    def __init__(self, objects: Objects) -> None:
-        self._objects = objects
+    def __init__(self, objects: Objects, known: Known) -> None:
+        self._objects, self._known = objects, known
         self._sorted = {kind: _sorted_unique(objects, kind) for kind in objects.by_kind}
         self._snapshot = pb.ClusterSnapshot()
         self._notes = [*objects.notes, *_skipped_notes(objects)]
@@ -77,7 +108,7 @@ class _Builder:
         """Make every table, the dictionaries last."""
         owners = self._pods(progress)
         self._nodes()
-        self._owners(owners)
+        self._owners(owners | self._known.owners)
         for budget in self._of("PodDisruptionBudget"):
             with self._naming("PodDisruptionBudget", budget):
                 self._snapshot.pod_disruption_budgets.append(budget_row(budget, self._dictionary))
@@ -96,18 +127,15 @@ class _Builder:
             raise self._objects.error(kind, obj, error) from None
 
     def _pods(self, progress: Progress | None) -> set[str]:
-        pods = self._of("Pod")
         specs = PodSpecTable(self._dictionary, self._priorities())
         builder = PodColumnsBuilder(self._dictionary, specs, self._storage())
-        for start in range(0, len(pods), _STEP):
-            for pod in pods[start : start + _STEP]:
-                try:
-                    builder.add(pod_row(pod))
-                except FieldError as error:
-                    raise self._objects.error("Pod", pod, error) from None
-            if progress is not None:
-                progress(min(start + _STEP, len(pods)), len(pods))
+        if self._known.pods is None:
+            self._add_pods(builder, self._of("Pod"), progress)
+        else:
+            self._add_rows(builder, self._known.pods)
         builder.write(self._snapshot.pods)
+        if self._known.actuation is not None:
+            self._add_actuation(self._known.actuation, specs)
         self._notes.extend(sorted(set(specs.notes)))
         if builder.unknown_claims:
             self._notes.append(
@@ -116,7 +144,41 @@ class _Builder:
             )
         return builder.owners
 
+    def _add_pods(self, builder: PodColumnsBuilder, pods: list[Pod], progress: Progress | None) -> None:
+        for start in range(0, len(pods), _STEP):
+            for pod in pods[start : start + _STEP]:
+                try:
+                    builder.add(pod_row(pod))
+                except FieldError as error:
+                    raise self._objects.error("Pod", pod, error) from None
+            if progress is not None:
+                progress(min(start + _STEP, len(pods)), len(pods))
+
+    def _add_rows(self, builder: PodColumnsBuilder, rows: Sequence[PodRow]) -> None:
+        for row in rows:
+            try:
+                builder.add(row)
+            except FieldError as error:
+                raise ObjectError("", "Pod", f"{row.namespace}/{row.name}", error) from None
+
+    def _add_actuation(self, actuation: Actuation, specs: PodSpecTable) -> None:
+        status = self._snapshot.actuation_status
+        status.SetInParent()
+        status.deletions.extend(actuation.deletions)
+        for row, time in actuation.evictions:
+            status.recent_evictions.add(
+                namespace=row.namespace,
+                name=row.name,
+                uid=row.uid,
+                spec=specs.index(row.spec_key, row.pod, row.mounts),
+                label_set=self._dictionary.label_pairs(row.labels),
+                owner=row.owner,
+                evict_time=time,
+            )
+
     def _storage(self) -> Storage | None:
+        if self._known.storage is not None:
+            return self._known.storage
         if "PersistentVolumeClaim" not in self._objects.given:
             return None
         if "PersistentVolume" not in self._objects.given and any(
@@ -141,12 +203,12 @@ class _Builder:
         nodes: dict[str, Node] = {node.metadata.name: node for node in self._of("Node")}
         limits = {one.metadata.name: one for one in self._of("CSINode")}
         groups = self._of("NodeGroup")
-        member_names = [members(group, nodes) for group in groups]
-        group_of: dict[str, str] = {}
+        member_names = self._members(groups, nodes)
+        group_of = dict(self._known.group_of or {})
         for i, group in enumerate(groups):
             with self._naming("NodeGroup", group):
                 names = ((g.metadata.name, m) for g, m in zip(groups[: i + 1], member_names, strict=False))
-                group_of = assign(names)
+                group_of |= assign(names)
                 self._snapshot.node_groups.append(group_row(group, len(member_names[i]), self._dictionary))
                 self._note_absent(group, nodes)
         for name, node in nodes.items():
@@ -154,6 +216,16 @@ class _Builder:
                 row = node_row(node, limits.get(name), self._dictionary)
                 row.node_group = group_of.get(name, "")
                 self._snapshot.nodes.append(row)
+
+    def _members(self, groups: list[Any], nodes: dict[str, Node]) -> list[list[str]]:
+        """Names of the nodes of each group."""
+        if self._known.group_of is None:
+            return [members(group, nodes) for group in groups]
+        names: dict[str, list[str]] = {group.metadata.name: [] for group in groups}
+        for node, group in sorted(self._known.group_of.items()):
+            if group in names:
+                names[group].append(node)
+        return list(names.values())
 
     def _note_absent(self, group: Any, nodes: dict[str, Node]) -> None:
         absent = sorted(set((group.spec and group.spec.nodes) or ()) - nodes.keys())
@@ -168,7 +240,7 @@ class _Builder:
             for controller in self._of(kind):
                 with self._naming(kind, controller):
                     row = owner_row(kind, controller)
-                    if row.uid in wanted or (kind != "Deployment" and row.desired_replicas > 0):
+                    if is_listed(row, wanted):
                         rows.append((row.uid, kind, controller, row))
         rows.sort(key=lambda one: one[:2])
         for previous, (uid, kind, controller, row) in zip([None, *rows], rows, strict=False):
@@ -183,6 +255,11 @@ class _Builder:
             name = one.metadata.name
             labels = {NAME_LABEL: name} | (one.metadata.labels or {})
             self._snapshot.namespaces.append(pb.Namespace(name=name, label_set=self._dictionary.label_set(labels)))
+
+
+def is_listed(row: pb.Owner, owners: Set[str]) -> bool:
+    """Say whether a snapshot lists a controller: one of `owners`, the uids of those that own pods, or one that may."""
+    return row.uid in owners or (row.kind != "Deployment" and row.desired_replicas > 0)
 
 
 def _skipped_notes(objects: Objects) -> list[str]:

@@ -1,4 +1,4 @@
-"""`python -m tests.benchmarks [NAME…] [--large] [--json FILE]`: run scenarios in their own processes, print the page."""
+"""`python -m tests.benchmarks [NAME…] [--large] [--json FILE]`: run scenarios, print the page."""
 
 import argparse
 import dataclasses

@@ -16,7 +16,7 @@ from trimtab.v1 import plan_pb2
 from clients.actuator_client import ActuatorClient
 from clients.cli.amounts import counted, percent
 from clients.cli.demo import evidence, services
-from clients.cli.demo.loop import Story, run
+from clients.cli.demo.loop import Actor, Story, run
 from clients.cli.demo.screen import Screen
 from clients.cli.failures import FailedError, InputError
 from clients.cli.planners import PlannerAccess, open_planner
@@ -108,7 +108,7 @@ def _play(chapter: Chapter, planner: PlannerAccess, directory: Path, screen: Scr
         ActuatorClient(service.address) as actuator,
     ):
         actuator.wait_until_serving()
-        story = run(planner, actuator, chapter.settings, screen, chapter.name)
+        story = run(planner, Actor(service.address, actuator), chapter.settings, screen, chapter.name)
     return _verdict(story, screen)
 
 

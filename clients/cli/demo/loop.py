@@ -47,10 +47,17 @@ class Story:
     last_usage: dict[str, float] = field(default_factory=dict)
 
 
-def run(
-    planner: PlannerAccess, actuator: ActuatorClient, settings: plan_pb2.PlanSettings, screen: Screen, name: str
-) -> Story:
+@dataclass(frozen=True)
+class Actor:
+    """The actuator of a chapter: where it is, and a connection to it."""
+
+    address: str
+    client: ActuatorClient
+
+
+def run(planner: PlannerAccess, actor: Actor, settings: plan_pb2.PlanSettings, screen: Screen, name: str) -> Story:
     """Loop until a plan removes nothing."""
+    actuator = actor.client
     first = picture(actuator.list_objects())
     story = Story(before=first, after=first)
     state: plan_pb2.PlanState | None = None
@@ -72,20 +79,20 @@ def run(
         story.first_usage = story.first_usage or story.last_usage
         screen.say(f"\n[bold]Loop {number}[/bold] [dim](planned in {took_ms:.0f} ms, the whole call)[/dim]")
         print_scale_down(screen.console, answer.scale_down, request.now.ToNanoseconds())
-        if not _act(actuator, request, answer, screen, story):
+        if not _act(actor, request, answer, screen, story):
             return story
     raise FailedError(f"after {MOST_LOOPS} loops there is still something to remove")
 
 
 def _act(
-    actuator: ActuatorClient,
+    actor: Actor,
     request: plan_pb2.PlanRequest,
     answer: plan_pb2.PlanResponse,
     screen: Screen,
     story: Story,
 ) -> bool:
     """Have the plan carried out and wait for its end; returns whether there was anything to do."""
-    order = deletion_order(request, answer)
+    actuator, order = actor.client, deletion_order(request, answer)
     if not order.nodes:
         return False
     with _sampling(actuator, story):
@@ -96,9 +103,9 @@ def _act(
         count = len(order.nodes) - len(refused)
         if not count:
             raise FailedError("the actuator refused every node of the plan")
-        screen.follow(_until_done(actuator, order.request_id, count), order.request_id, count)
+        screen.follow(_until_done(actor.address, order.request_id, count), order.request_id, count)
         story.after = _settled(actuator, story.before)
-    ended = [one for one in actuator.status().finished if one.request_id == order.request_id]
+    ended = [one for one in actuator.get_status().finished if one.request_id == order.request_id]
     for deletion in ended:
         if deletion.state == actuator_pb2.DeletionState.DELETED:
             story.planned.append(deletion.node)
@@ -130,13 +137,21 @@ def deletion_order(
     )
 
 
-def _until_done(actuator: ActuatorClient, request_id: str, count: int) -> Iterator[actuator_pb2.ActuatorStatus]:
-    """Yield statuses until all deletions of the request have ended."""
-    for status in actuator.watch_status(timeout_s=LOOP_TIMEOUT_S):
-        yield status
-        ended = [one for one in status.finished if one.request_id == request_id and one.state in _ENDED]
-        if len(ended) >= count:
-            return
+def _until_done(address: str, request_id: str, count: int) -> Iterator[actuator_pb2.ActuatorStatus]:
+    """Yield statuses until all deletions of the request have ended, at most `LOOP_TIMEOUT_S`."""
+    with ActuatorClient(address) as watcher:
+        # A watch that says nothing any more is ended by closing its connection.
+        alarm = threading.Timer(LOOP_TIMEOUT_S, watcher.close)
+        alarm.daemon = True
+        alarm.start()
+        try:
+            for status in watcher.watch_status():
+                yield status
+                ended = [one for one in status.finished if one.request_id == request_id and one.state in _ENDED]
+                if len(ended) >= count:
+                    return
+        finally:
+            alarm.cancel()
 
 
 @contextmanager
@@ -163,7 +178,7 @@ def _snapshot(actuator: ActuatorClient) -> snapshot_pb2.ClusterSnapshot:
     objects = Objects()
     add_text(actuator.list_objects(), "", objects)
     snapshot = build_snapshot(objects).snapshot
-    add_actuation(snapshot, actuator.status(without_finished=True))
+    add_actuation(snapshot, actuator.get_status(without_finished=True))
     return snapshot
 
 

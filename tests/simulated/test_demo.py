@@ -1,0 +1,113 @@
+"""`trimtab demo` as a user runs it: a process of its own, judged by what it prints and by what it leaves behind."""
+
+import os
+import signal
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.builders import kubernetes as k8s
+from tests.unit.clients.cli.conftest import listed
+
+TIMEOUT_S = 150
+MARK = "TRIMTAB_TEST_RUN"
+
+
+class Demo(NamedTuple):
+    """How to run a demo whose traces can be told from everybody else's."""
+
+    environment: dict[str, str]
+    temporary: Path
+    mark: str
+
+    def command(self, *arguments: object) -> list[str]:
+        """The command line."""
+        return [sys.executable, "-m", "clients.cli", "demo", *map(str, arguments)]
+
+    def left_behind(self) -> list[str]:
+        """Processes of this run that are still there, and files in its temporary directory."""
+        found = [str(path) for path in self.temporary.iterdir()]
+        for process in Path("/proc").glob("[0-9]*"):
+            try:
+                environment = (process / "environ").read_bytes()
+            except OSError:
+                continue
+            if f"{MARK}={self.mark}".encode() in environment and process.name != str(os.getpid()):
+                found.append(f"process {process.name}: {(process / 'cmdline').read_bytes()!r}")
+        return found
+
+
+@pytest.fixture
+def demo(tmp_path: Path) -> Demo:
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    mark = uuid.uuid4().hex
+    return Demo(os.environ | {MARK: mark, "TMPDIR": str(temporary), "COLUMNS": "120"}, temporary, mark)
+
+
+def test_the_demo_removes_nodes_and_loses_nothing(demo: Demo) -> None:
+    done = subprocess.run(
+        demo.command(), env=demo.environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    for part in ("A recorded real cluster", "A generated cluster"):
+        assert part in done.stdout
+    assert done.stdout.count("Nothing lost:") == 2
+    assert done.stdout.count("All kept:") == 2
+    assert "\x1b[" not in done.stdout, "no colours where nobody looks"
+    assert demo.left_behind() == []
+
+
+def test_the_demo_takes_a_cluster_of_ones_own(demo: Demo, tmp_path: Path) -> None:
+    owner = k8s.replica_set("web", replicas=2)
+    file = listed(
+        tmp_path,
+        *[k8s.node(name, labels={"pool": "a"}) for name in ("n1", "n2", "n3")],
+        owner,
+        *k8s.pods_of(owner, 2, cpu="500m", node="n1"),
+        k8s.node_group("a", min_size=1, max_size=5, selector={"pool": "a"}),
+    )
+    done = subprocess.run(
+        demo.command(file), env=demo.environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 nodes removed" in done.stdout
+    assert demo.left_behind() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "kill"])
+def test_an_interrupted_demo_leaves_nothing_behind(demo: Demo, number: signal.Signals) -> None:
+    process = subprocess.Popen(
+        demo.command(), env=demo.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "Loop 1" in line:
+                break
+        process.send_signal(number)
+        _, err = process.communicate(timeout=30)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130
+    assert err.strip().endswith("interrupted")
+    assert "Traceback" not in err
+    assert demo.left_behind() == []
+
+
+def test_a_file_that_is_no_cluster_ends_the_demo_with_its_name(demo: Demo, tmp_path: Path) -> None:
+    file = tmp_path / "cluster.json"
+    file.write_text("{}")
+    done = subprocess.run(
+        demo.command(file), env=demo.environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+    )
+    assert done.returncode == 2
+    assert str(file) in done.stderr
+    assert "Traceback" not in done.stderr
+    assert demo.left_behind() == []

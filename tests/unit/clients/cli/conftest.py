@@ -1,0 +1,66 @@
+"""Running `trimtab` in this process, and small clusters to run it on."""
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from clients.cli import main
+from tests.builders import kubernetes as k8s
+
+
+class Outcome(NamedTuple):
+    """What a run printed and how it ended."""
+
+    code: int
+    out: str
+    err: str
+
+    def document(self) -> Any:
+        """The JSON it printed."""
+        assert self.code == 0, self.err
+        return json.loads(self.out)
+
+
+Run = Callable[..., Outcome]
+
+
+@pytest.fixture
+def trimtab(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Run a command line; arguments of any kind are turned into text."""
+
+    def run(*arguments: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["trimtab", *map(str, arguments)])
+        code: object = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code or 0
+        printed = capsys.readouterr()
+        assert isinstance(code, int)
+        return Outcome(code, printed.out, printed.err)
+
+    return run
+
+
+def listed(directory: Path, *objects: dict[str, Any], name: str = "cluster.json") -> Path:
+    """Write objects as one List."""
+    path = directory / name
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Path:
+    """Three nodes of one group: n1 with one pod that can move, n2 used well, n3 with a bare pod; one pod waits."""
+    nodes = [k8s.node(name, cpu="4", labels={"pool": "a"}) for name in ("n1", "n2", "n3")]
+    owner = k8s.replica_set("web", replicas=2)
+    web = [k8s.pod(f"web-{i}", cpu="500m", node=node, owner=owner) for i, node in enumerate(("n1", "n2"))]
+    busy = k8s.pod("busy", cpu="2500m", node="n2", owner=owner)
+    bare = k8s.pod("bare", cpu="200m", node="n3")
+    waiting = k8s.pod("waiting", cpu="3900m", owner=owner)
+    group = k8s.node_group("a", min_size=0, max_size=5, selector={"pool": "a"})
+    return listed(tmp_path, *nodes, owner, *web, busy, bare, waiting, group)

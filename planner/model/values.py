@@ -106,6 +106,7 @@ class PodSpec(NamedTuple):
     topology_spread_timeout_s: int = -1
     enable_ds_eviction: int = -1
     exclusive_disks: tuple[str, ...] = ()
+    read_only_disks: tuple[str, ...] = ()
 
 
 class NodeGroup(NamedTuple):

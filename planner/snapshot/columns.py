@@ -99,7 +99,8 @@ class NodeColumns(NamedTuple):
 
     label_set : int32[N]; taint_set : int32[N] into `taint_sets` (0 = no taints); unschedulable, ready : bool[N];
     allocatable, capacity : int64[N, R]; ready_ns, created_ns : int64[N] Unix nanoseconds, 0 = unknown;
-    group : int32[N] into `Snapshot.groups` or -1; scale_down_disabled, deletion_delayed : bool[N];
+    group : int32[N] into `Snapshot.groups` or -1 (a template: its own group);
+    scale_down_disabled, deletion_delayed : bool[N];
     attach_limits : one tuple of (driver, count), sorted, per node.
     """
 
@@ -120,10 +121,34 @@ class NodeColumns(NamedTuple):
     attach_limits: tuple[tuple[tuple[str, int], ...], ...]
 
 
+class Dangling(NamedTuple):
+    """Rows of one column that refer to something the snapshot lacks, and its name.
+
+    row : int32[U] ascending; name : int32[U] into `names`, which are sorted and without duplicates.
+    """
+
+    row: Int32
+    name: Int32
+    names: tuple[str, ...]
+
+
+class DanglingReferences(NamedTuple):
+    """All of them. Nothing decides by these; a delta may bring what is missing.
+
+    node, owner, pinned : of the pods' columns of that name; group : of the nodes' column.
+    """
+
+    node: Dangling
+    owner: Dangling
+    pinned: Dangling
+    group: Dangling
+
+
 class Snapshot(NamedTuple):
     """A whole cluster in canonical form; `version` is the hex digest of all the rest.
 
-    `resources` begins with cpu, memory, ephemeral-storage, pods; the others follow sorted.
+    `resources` begins with cpu, memory, ephemeral-storage, pods; the others follow sorted, without those of which
+    nobody has or wants any.
     `namespaces` : (name, label set), sorted by name.
     """
 
@@ -142,6 +167,7 @@ class Snapshot(NamedTuple):
     namespaces: tuple[tuple[str, int], ...]
     deletions: tuple[DeletionInProgress, ...]
     recent_evictions: tuple[RecentEviction, ...]
+    dangling: DanglingReferences
 
     def pod_key(self, pod: int) -> str:
         """Return "namespace/name" of a pod."""

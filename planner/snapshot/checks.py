@@ -1,0 +1,135 @@
+"""Checks that every table shares: columns as long as they must be, indices in range, amounts that can be added up.
+
+Decides what is acceptable on arrival; never repairs. Every check is one pass over an array, or one row's value.
+Raises SnapshotError.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any, Final, NoReturn, TypeVar
+
+import numpy as np
+from google.protobuf.timestamp_pb2 import Timestamp
+from numpy.typing import NDArray
+
+from planner.snapshot.columns import Int32
+from planner.snapshot.errors import WHOLE_TABLE, SnapshotError
+
+MAX_AMOUNT: Final = 2**53
+"""Most of one resource on one node or for one pod: 8 PiB of memory. Exact as a float, and far from int64's end."""
+MAX_TOTAL: Final = 2**62
+"""Most of one resource over all nodes, or all pods, so that no sum leaves int64."""
+MAX_TIME_S: Final = 9_000_000_000
+"""Latest time, Unix seconds (year 2255), so that nanoseconds stay in int64."""
+MAX_PODS: Final = 5_000_000
+MAX_NODES: Final = 250_000
+MAX_NODE_CELLS: Final = 64_000_000
+"""Most nodes times resources: 512 MB an array. Without it a few bytes could ask for any amount of memory."""
+
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
+
+def read_column(data: bytes, dtype: type[_Scalar], count: int, table: str, field: str) -> NDArray[_Scalar]:
+    """Return a little-endian column as an array of its own. `data` must hold exactly `count` values."""
+    wire = np.dtype(dtype).newbyteorder("<")
+    if len(data) != count * wire.itemsize:
+        problem = (
+            f"the column has {len(data)} bytes; {count} values of {wire.itemsize} bytes are {count * wire.itemsize}"
+        )
+        raise SnapshotError(table, WHOLE_TABLE, field, problem)
+    return np.frombuffer(data, wire).astype(dtype)
+
+
+def read_optional(data: bytes, dtype: type[_Scalar], count: int, table: str, field: str) -> NDArray[_Scalar]:
+    """Return a column as `read_column` does, or zeros where it is empty."""
+    return read_column(data, dtype, count, table, field) if data else np.zeros(count, dtype)
+
+
+def check_range(values: NDArray[Any], least: int, most: int, table: str, field: str, what: str = "") -> None:
+    """Refuse the first value outside `least` to `most`; `what` says what the bound is, such as "index into strings"."""
+    if not len(values) or (int(values.min()) >= least and int(values.max()) <= most):
+        return
+    row = int(np.flatnonzero((values < least) | (values > most))[0])
+    if most < least:
+        problem = f"{int(values[row])} is no {what or 'value'}: there are none"
+    else:
+        problem = f"{int(values[row])} is no {what or 'value'}; use {least} to {most}"
+    raise SnapshotError(table, row, field, problem)
+
+
+def check_index(values: Int32, size: int, table: str, field: str, into: str) -> None:
+    """Refuse the first index outside a dictionary of `size` entries."""
+    check_range(values, 0, size - 1, table, field, f"index into {into}")
+
+
+class Row:
+    """The row being read: turns string indices into strings and says where a bad value stands.
+
+    One object serves a whole table: set `index` to go on.
+    """
+
+    __slots__ = ("_count", "_strings", "index", "table")
+
+    def __init__(self, table: str, strings: Sequence[str]) -> None:
+        self.table = table
+        self.index = 0
+        self._strings = strings
+        self._count = len(strings)
+
+    def refuse(self, field: str, problem: str) -> NoReturn:
+        """Raise SnapshotError for this row."""
+        raise SnapshotError(self.table, self.index, field, problem)
+
+    def text(self, index: int, field: str) -> str:
+        """Return the string of an index."""
+        if not 0 <= index < self._count:
+            self.refuse(field, f"{index} is no index into strings; use 0 to {self._count - 1}")
+        return self._strings[index]
+
+    def needed_text(self, index: int, field: str) -> str:
+        """Return the string of an index, which must not be empty."""
+        return self.needed(self.text(index, field), field)
+
+    def needed(self, value: str, field: str) -> str:
+        """Return a string that must not be empty."""
+        return value or self.refuse(field, "it is empty; give its value")
+
+    def name(self, value: str, field: str) -> str:
+        """Return a string that is part of a key "namespace/name"."""
+        if "/" in value:
+            self.refuse(field, f"{value!r} has a slash; names of Kubernetes objects have none")
+        return self.needed(value, field)
+
+    def at_least(self, value: int, least: int, field: str) -> int:
+        """Return a number that must not be smaller."""
+        return value if value >= least else self.refuse(field, f"{value} is too small; use at least {least}")
+
+    def amount(self, value: int, field: str) -> int:
+        """Return an amount of a resource."""
+        if not 0 <= value <= MAX_AMOUNT:
+            self.refuse(field, f"{value} is not an amount; use 0 to 2^53 (check the unit)")
+        return value
+
+    def code(self, value: int, known: Collection[int], field: str) -> int:
+        """Return the number of an enumeration's value."""
+        return value if value in known else self.refuse(field, f"{value} is no known value; use one of {sorted(known)}")
+
+    def time_ns(self, holder: Any, field: str) -> int:
+        """Return a time as Unix nanoseconds, 0 = absent."""
+        if not holder.HasField(field):
+            return 0
+        time: Timestamp = getattr(holder, field)
+        if not (0 <= time.seconds <= MAX_TIME_S and 0 <= time.nanos < 1_000_000_000):
+            self.refuse(field, f"{time.seconds} s and {time.nanos} ns is no time; use 0 to {MAX_TIME_S} s since 1970")
+        return time.seconds * 1_000_000_000 + time.nanos
+
+
+def check_unique(keys: Sequence[object], table: str, field: str) -> None:
+    """Refuse the second of two equal keys."""
+    if len(set(keys)) == len(keys):
+        return
+    seen: dict[object, int] = {}
+    for row, key in enumerate(keys):
+        first = seen.setdefault(key, row)
+        if first != row:
+            shown = "/".join(map(str, key)) if isinstance(key, tuple) else key
+            raise SnapshotError(table, row, field, f"{shown!r} is also row {first}; give each once")

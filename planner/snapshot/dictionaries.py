@@ -1,0 +1,144 @@
+"""Strings and label sets in canonical form: sorted, each once, numbered anew.
+
+Decides the numbering; a caller gets, besides the new dictionary, the new number of each old entry. Cost:
+O(entries), and a sort of the distinct ones. Raises SnapshotError.
+"""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TypeVar
+
+import msgspec
+import numpy as np
+from trimtab.v1 import snapshot_pb2 as pb
+
+from planner.model.values import PodSpec, Volume
+from planner.snapshot.checks import check_index, read_column
+from planner.snapshot.columns import Int32, Int64, LabelSets
+from planner.snapshot.errors import WHOLE_TABLE, SnapshotError
+
+_Value = TypeVar("_Value", PodSpec, Volume)
+FIRST_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
+
+
+def read_strings(message: pb.ClusterSnapshot) -> list[str]:
+    """Return the string table; one that is empty has "" alone."""
+    strings = list(message.strings)
+    if strings and strings[0]:
+        raise SnapshotError("strings", 0, "", f'element 0 is {strings[0]!r}; it must be ""')
+    return strings or [""]
+
+
+def read_label_sets(message: pb.LabelSets, strings: Sequence[str]) -> LabelSets:
+    """Return the label sets as the message numbers them, checked but for duplicate keys."""
+    table = "label_sets"
+    if len(message.offsets) <= 4 and not message.keys and not message.values:
+        return LabelSets(np.zeros(2, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int32))
+    offsets = read_column(message.offsets, np.int32, len(message.offsets) // 4, table, "offsets")
+    keys = read_column(message.keys, np.int32, len(message.keys) // 4, table, "keys")
+    values = read_column(message.values, np.int32, len(keys), table, "values")
+    if len(offsets) < 2 or offsets[0] != 0 or offsets[1] != 0:
+        raise SnapshotError(table, 0, "offsets", "label set 0 must be empty: the offsets must begin with 0, 0")
+    if (falls := np.flatnonzero(np.diff(offsets) < 0)).size:
+        raise SnapshotError(table, int(falls[0]), "offsets", "the next offset is smaller; offsets must ascend")
+    if offsets[-1] != len(keys):
+        raise SnapshotError(
+            table, WHOLE_TABLE, "offsets", f"they end at {offsets[-1]}, but there are {len(keys)} entries"
+        )
+    check_index(keys, len(strings), table, "keys", "strings")
+    check_index(values, len(strings), table, "values", "strings")
+    used = np.zeros(len(strings), np.bool_)
+    used[keys] = True
+    for empty in (i for i in np.flatnonzero(used).tolist() if not strings[i]):
+        entry = int(np.flatnonzero(keys == empty)[0])
+        row = int(np.searchsorted(offsets, entry, "right")) - 1
+        raise SnapshotError(table, row, "keys", "a key is empty; labels have names")
+    return LabelSets(offsets, keys, values)
+
+
+def canonical_strings(strings: Sequence[str], used: Sequence[Int32]) -> tuple[tuple[str, ...], Int32]:
+    """Return (the strings that the index columns `used` refer to, sorted; the new index of each old one or -1)."""
+    mask = np.zeros(len(strings), np.bool_)
+    for column in used:
+        mask[column] = True
+    rows = np.flatnonzero(mask)
+    texts = [strings[i] for i in rows.tolist()]
+    distinct = sorted(set(texts))
+    rank = dict(zip(distinct, range(len(distinct)), strict=True))
+    moved = np.full(len(strings), -1, np.int32)
+    moved[rows] = np.fromiter((rank[text] for text in texts), np.int32, len(texts))
+    return tuple(distinct), moved
+
+
+def canonical_label_sets(sets: LabelSets, moved: Int32) -> tuple[LabelSets, Int32]:
+    """Return (label sets over the new strings, sorted, each once; the new index of each old set).
+
+    `moved` gives the new index of each string, in which order the entries of a set are sorted by key.
+    """
+    count = len(sets.offsets) - 1
+    keys, values = moved[sets.keys], moved[sets.values]
+    owner = np.repeat(np.arange(count, dtype=np.int64), np.diff(sets.offsets))
+    place = (owner << 32) | keys
+    if (np.diff(place) <= 0).any():
+        order = np.argsort(place, kind="stable")
+        place, keys, values = place[order], keys[order], values[order]
+        if (twice := np.flatnonzero(np.diff(place) == 0)).size:
+            raise SnapshotError("label_sets", int(owner[twice[0]]), "keys", "a key is there twice; give each key once")
+    entries = np.empty((len(keys), 2), ">i4")
+    entries[:, 0], entries[:, 1] = keys, values
+    # Bytes of big-endian numbers compare as the numbers do, and a dictionary of bytes finds the duplicates.
+    blob, bounds = entries.tobytes(), (sets.offsets.astype(np.int64) * 8).tolist()
+    rows = [blob[start:end] for start, end in pairwise(bounds)]
+    distinct = sorted({b"", *rows})
+    rank = dict(zip(distinct, range(len(distinct)), strict=True))
+    joined = np.frombuffer(b"".join(distinct), ">i4").reshape(-1, 2)
+    sizes = np.fromiter((len(row) // 8 for row in distinct), np.int32, len(distinct))
+    canonical = LabelSets(
+        offsets_of(sizes).astype(np.int32),
+        np.ascontiguousarray(joined[:, 0], dtype=np.int32),
+        np.ascontiguousarray(joined[:, 1], dtype=np.int32),
+    )
+    return canonical, np.fromiter((rank[row] for row in rows), np.int32, count)
+
+
+def canonical_values(values: Sequence[_Value]) -> tuple[tuple[_Value, ...], Int32]:
+    """Return (the distinct values in the order of their encodings; the new index of each old one)."""
+    encode = msgspec.msgpack.Encoder().encode
+    encoded = [encode(value) for value in values]
+    by_code = dict(zip(encoded, values, strict=True))
+    distinct = sorted(by_code)
+    rank = dict(zip(distinct, range(len(distinct)), strict=True))
+    moved = np.fromiter((rank[code] for code in encoded), np.int32, len(encoded))
+    return tuple(by_code[code] for code in distinct), moved
+
+
+def check_volumes(volumes: Sequence[Volume], table: str = "volumes") -> None:
+    """Refuse two volumes that have one id but differ."""
+    known: dict[str, Volume] = {}
+    for row, volume in enumerate(volumes):
+        if known.setdefault(volume.id, volume) != volume:
+            raise SnapshotError(table, row, "id", f"{volume.id!r} is there with other content; give each volume once")
+
+
+def read_resources(message: pb.ClusterSnapshot) -> list[str]:
+    """Return the names of resources as the message numbers them."""
+    names = list(message.resources)
+    seen: dict[str, int] = {}
+    for row, name in enumerate(names):
+        if not name:
+            raise SnapshotError("resources", row, "", "the name is empty; name the resource")
+        if seen.setdefault(name, row) != row:
+            raise SnapshotError("resources", row, "", f"{name!r} is also row {seen[name]}; give each resource once")
+    return names
+
+
+def canonical_resources(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the resources that every snapshot has, then the others sorted."""
+    return FIRST_RESOURCES + tuple(sorted(set(names) - set(FIRST_RESOURCES)))
+
+
+def offsets_of(sizes: Int32) -> Int64:
+    """Return int64[n + 1] offsets of texts or sets of the given sizes."""
+    offsets = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets

@@ -1,0 +1,47 @@
+"""The version of a snapshot: a digest of its content.
+
+Decides what content is: every array with its type and shape, every row, each under the name of its field. Two snapshots
+have one version only if they are equal bit by bit. BLAKE2b with 128 bits; O(bytes), about 1 GB a second.
+"""
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from planner.snapshot.columns import LabelSets, NodeColumns, PodColumns, Snapshot, Text
+
+_encode = msgspec.msgpack.Encoder().encode
+_NESTED = (LabelSets, NodeColumns, PodColumns)
+
+
+def digest(snapshot: Snapshot) -> str:
+    """Return 32 hex digits over all fields but `version`."""
+    sink = blake2b(digest_size=16)
+    _add(sink, snapshot._asdict().items())
+    return str(sink.hexdigest())
+
+
+def _add(sink: Any, fields: Iterable[tuple[str, Any]]) -> None:
+    for name, value in fields:
+        if name == "version":
+            continue
+        if isinstance(value, np.ndarray):
+            sink.update(_encode((name, value.dtype.str, value.shape)))
+            sink.update(value)
+        elif isinstance(value, Text):
+            # Lengths of a byte say what offsets of eight do: names and uids have at most 255.
+            sink.update(_encode((name, len(value.offsets), len(value.data))))
+            sink.update(np.diff(value.offsets).astype(np.uint8))
+            sink.update(value.data)
+        elif isinstance(value, _NESTED):
+            sink.update(_encode((name, len(value))))
+            _add(sink, value._asdict().items())
+        elif name == "dangling":
+            _add(sink, ((f"{name}.{field}", item) for field, one in value._asdict().items() for item in one))
+        else:
+            rows = _encode(value)
+            sink.update(_encode((name, len(rows))))
+            sink.update(rows)

@@ -1,0 +1,117 @@
+"""Rows with a key (namespace, name): are they in order, bring them in order, find some among them, copy them.
+
+Keys are compared by namespace rank, then bytewise by name. Twin: tests/reference/snapshot/text.py.
+"""
+
+from typing import NamedTuple
+
+from planner.model.jit import kernel
+from planner.snapshot.columns import Bool, Int32, Int64, Text, UInt8
+
+
+class Keys(NamedTuple):
+    """P keys. namespace : int32[P] ranks; data : uint8[B]; offsets : int64[P+1] of the names in `data`."""
+
+    namespace: Int32
+    data: UInt8
+    offsets: Int64
+
+
+@kernel
+def compare(a: Keys, i: int, b: Keys, j: int) -> int:
+    """Return -1, 0 or 1: key i of `a` is smaller than, equal to or greater than key j of `b`. O(bytes)."""
+    if a.namespace[i] != b.namespace[j]:
+        return -1 if a.namespace[i] < b.namespace[j] else 1
+    start_a, start_b = a.offsets[i], b.offsets[j]
+    size_a, size_b = a.offsets[i + 1] - start_a, b.offsets[j + 1] - start_b
+    for k in range(min(size_a, size_b)):
+        x, y = a.data[start_a + k], b.data[start_b + k]
+        if x != y:
+            return -1 if x < y else 1
+    if size_a == size_b:
+        return 0
+    return -1 if size_a < size_b else 1
+
+
+@kernel
+def first_not_ascending(keys: Keys) -> int:
+    """Return the first row whose key is not greater than that of the row before, or -1. O(bytes)."""
+    for i in range(1, len(keys.namespace)):
+        if compare(keys, i - 1, keys, i) >= 0:
+            return i
+    return -1
+
+
+@kernel
+def sort(keys: Keys, order: Int64, scratch: Int64) -> int:
+    """Fill `order` : int64[P] with the rows by ascending key; equal keys keep their order. O(P log P) comparisons.
+
+    `scratch` : int64[P]. Merges runs of 1, 2, 4, … rows. Returns P.
+    """
+    count = len(keys.namespace)
+    for i in range(count):
+        order[i] = i
+    width = 1
+    while width < count:
+        for start in range(0, count, 2 * width):
+            middle = min(start + width, count)
+            end = min(start + 2 * width, count)
+            left, right = start, middle
+            for k in range(start, end):
+                if left < middle and (right >= end or compare(keys, order[left], keys, order[right]) <= 0):
+                    scratch[k] = order[left]
+                    left += 1
+                else:
+                    scratch[k] = order[right]
+                    right += 1
+        order[:] = scratch
+        width *= 2
+    return count
+
+
+@kernel
+def locate(keys: Keys, wanted: Keys, position: Int64, found: Bool) -> int:
+    """For each of C wanted keys, the first row of the ascending `keys` that is not smaller, and whether it is equal.
+
+    position : int64[C], found : bool[C] are filled. Returns how many were found. O(C log P) comparisons.
+    """
+    count = 0
+    for c in range(len(wanted.namespace)):
+        low, high = 0, len(keys.namespace)
+        while low < high:
+            middle = (low + high) // 2
+            if compare(keys, middle, wanted, c) < 0:
+                low = middle + 1
+            else:
+                high = middle
+        position[c] = low
+        found[c] = low < len(keys.namespace) and compare(keys, low, wanted, c) == 0
+        count += found[c]
+    return count
+
+
+@kernel
+def gather(first: Text, second: Text, source: Int64, out: Text) -> int:
+    """Copy texts: row i of `out` is row source[i] of `first`, or of `second` for those from len(first) on.
+
+    source : int64[Q]; out.offsets : int64[Q+1] is filled in already, out.data has their bytes. Rows that follow each
+    other in a source are copied at once. Returns Q. O(bytes).
+    """
+    size = len(first.offsets) - 1
+    count = len(source)
+    i = 0
+    while i < count:
+        row = source[i]
+        end = i + 1
+        limit = size if row < size else size + len(second.offsets) - 1
+        while end < count and source[end] == row + (end - i) and source[end] < limit:
+            end += 1
+        start, stop = out.offsets[i], out.offsets[end]
+        if row < size:
+            offset = first.offsets[row]
+            out.data[start:stop] = first.data[offset : offset + stop - start]
+        else:
+            offset = second.offsets[row - size]
+            out.data[start:stop] = second.data[offset : offset + stop - start]
+        i = end
+    return count

@@ -1,0 +1,167 @@
+"""Nodes, and templates of nodes, as columns.
+
+Decides how rows become columns; never which order they have. Cost: some 5 us a node. Raises SnapshotError.
+"""
+
+from collections.abc import Sequence
+from itertools import chain, pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+from trimtab.v1 import snapshot_pb2 as pb
+
+from planner.model.values import Taint
+from planner.snapshot.checks import MAX_AMOUNT, MAX_NODE_CELLS, MAX_NODES, Row, check_index
+from planner.snapshot.columns import Int32, Int64, NodeColumns
+from planner.snapshot.errors import WHOLE_TABLE, SnapshotError
+
+_TAINT_EFFECTS: Final = frozenset(pb.TaintEffect.Code.values()) - {pb.TaintEffect.UNSPECIFIED}
+Limits = tuple[tuple[str, int], ...]
+Taints = tuple[Taint, ...]
+
+
+class NodeDictionaries(NamedTuple):
+    """What the rows of nodes refer to.
+
+    strings, resources : of the message; label_sets : int32, the canonical number of each label set of the message;
+    canonical_resources : the columns of the result; table : name of the table, for errors.
+    """
+
+    table: str
+    strings: Sequence[str]
+    resources: Sequence[str]
+    label_sets: Int32
+    canonical_resources: Sequence[str]
+
+
+def read_nodes(messages: Sequence[pb.Node], dictionaries: NodeDictionaries, group: Int32) -> NodeColumns:
+    """Return nodes in the order of their rows. `group` : int32[N] is the column of that name."""
+    table = dictionaries.table
+    _check_size(len(messages), dictionaries)
+    label_set = np.fromiter((m.label_set for m in messages), np.int32, len(messages))
+    check_index(label_set, len(dictionaries.label_sets), table, "label_set", "label_sets")
+    row = Row(table, dictionaries.strings)
+    taints, limits = _rows_of_taints(row, messages), _rows_of_limits(row, messages)
+    taint_sets = sorted({(), *taints})
+    rank = {taint_set: i for i, taint_set in enumerate(taint_sets)}
+    allocatable = _amounts(row, [list(m.allocatable) for m in messages], dictionaries, "allocatable")
+    capacity = [list(m.capacity) or list(m.allocatable) for m in messages]
+    return NodeColumns(
+        name=tuple([m.name for m in messages]),
+        provider_id=tuple([m.provider_id for m in messages]),
+        label_set=dictionaries.label_sets[label_set],
+        taint_set=np.fromiter((rank[taint_set] for taint_set in taints), np.int32, len(messages)),
+        taint_sets=tuple(taint_sets),
+        unschedulable=_flags([m.unschedulable for m in messages]),
+        allocatable=allocatable,
+        capacity=_amounts(row, capacity, dictionaries, "capacity"),
+        ready=_flags([m.ready for m in messages]),
+        ready_ns=_times(row, messages, "ready_transition_time"),
+        created_ns=_times(row, messages, "create_time"),
+        group=group,
+        scale_down_disabled=_flags([m.scale_down_disabled for m in messages]),
+        deletion_delayed=_flags([m.deletion_delayed for m in messages]),
+        attach_limits=tuple(limits),
+    )
+
+
+def _check_size(count: int, dictionaries: NodeDictionaries) -> None:
+    if count > MAX_NODES:
+        raise SnapshotError(dictionaries.table, WHOLE_TABLE, "", f"{count} rows are too many; send at most {MAX_NODES}")
+    cells = count * len(dictionaries.canonical_resources)
+    if cells > MAX_NODE_CELLS:
+        problem = f"{cells} amounts (nodes times resources) are too many; send at most {MAX_NODE_CELLS}"
+        raise SnapshotError("resources", WHOLE_TABLE, "", problem)
+
+
+def _flags(values: list[bool]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    return np.array(values, np.bool_)
+
+
+def _times(row: Row, messages: Sequence[pb.Node], field: str) -> Int64:
+    times = np.zeros(len(messages), np.int64)
+    for row.index, message in enumerate(messages):
+        times[row.index] = row.time_ns(message, field)
+    return times
+
+
+def _amounts(row: Row, rows: list[list[int]], dictionaries: NodeDictionaries, field: str) -> Int64:
+    """Return int64[N, R] in the canonical order of resources; lists that are shorter end in zeros."""
+    width = len(dictionaries.resources)
+    sizes = list(map(len, rows))
+    for row.index, size in enumerate(sizes):
+        if size > width:
+            row.refuse(field, f"{size} amounts for {width} resources; give one for each resource at most")
+    if sizes and min(sizes) < width:
+        rows = [amounts + [0] * (width - len(amounts)) for amounts in rows]
+    given = np.fromiter(chain.from_iterable(rows), np.int64, len(rows) * width).reshape(len(rows), width)
+    if given.size and (given.min() < 0 or given.max() > MAX_AMOUNT):
+        row.index, resource = (int(i[0]) for i in np.nonzero((given < 0) | (given > MAX_AMOUNT)))
+        row.amount(int(given[row.index, resource]), f"{field}[{dictionaries.resources[resource]!r}]")
+    place = {name: i for i, name in enumerate(dictionaries.canonical_resources)}
+    amounts = np.zeros((len(rows), len(place)), np.int64)
+    amounts[:, [place[name] for name in dictionaries.resources]] = given
+    return amounts
+
+
+def _rows_of_taints(row: Row, messages: Sequence[pb.Node]) -> list[Taints]:
+    found: list[Taints] = []
+    for row.index, message in enumerate(messages):
+        taints = message.taints
+        found.append(tuple(sorted({_taint(row, one) for one in taints})) if taints else ())
+    return found
+
+
+def _taint(row: Row, m: pb.Taint) -> Taint:
+    key, value = row.needed_text(m.key, "taints.key"), row.text(m.value, "taints.value")
+    return Taint(key, value, row.code(m.effect, _TAINT_EFFECTS, "taints.effect"))
+
+
+def _rows_of_limits(row: Row, messages: Sequence[pb.Node]) -> list[Limits]:
+    found: list[Limits] = []
+    for row.index, message in enumerate(messages):
+        limits = message.attach_limits
+        found.append(_limits(row, limits) if limits else ())
+    return found
+
+
+def _limits(row: Row, messages: Sequence[pb.AttachLimit]) -> Limits:
+    driver, count = "attach_limits.driver", "attach_limits.count"
+    limits = sorted([(row.needed_text(m.driver, driver), row.at_least(m.count, 0, count)) for m in messages])
+    for (name, _), (following, _) in pairwise(limits):
+        if name == following:
+            row.refuse(driver, f"{name!r} is there twice; give each driver once")
+    return tuple(limits)
+
+
+def check_names(messages: Sequence[pb.Node]) -> list[str]:
+    """Return the names of nodes (not of templates, which have none) in the order of their rows."""
+    row = Row("nodes", ())
+    names = [m.name for m in messages]
+    seen: dict[str, int] = {}
+    for row.index, name in enumerate(names):
+        if seen.setdefault(row.needed(name, "name"), row.index) != row.index:
+            row.refuse("name", f"{name!r} is also row {seen[name]}; give each node once")
+    return names
+
+
+def take_nodes(nodes: NodeColumns, order: Int64) -> NodeColumns:
+    """Return the rows `order` : int64[Q] of the columns."""
+    rows = order.tolist()
+    return NodeColumns(
+        name=tuple([nodes.name[i] for i in rows]),
+        provider_id=tuple([nodes.provider_id[i] for i in rows]),
+        label_set=nodes.label_set[order],
+        taint_set=nodes.taint_set[order],
+        taint_sets=nodes.taint_sets,
+        unschedulable=nodes.unschedulable[order],
+        allocatable=nodes.allocatable[order],
+        capacity=nodes.capacity[order],
+        ready=nodes.ready[order],
+        ready_ns=nodes.ready_ns[order],
+        created_ns=nodes.created_ns[order],
+        group=nodes.group[order],
+        scale_down_disabled=nodes.scale_down_disabled[order],
+        deletion_delayed=nodes.deletion_delayed[order],
+        attach_limits=tuple([nodes.attach_limits[i] for i in rows]),
+    )

@@ -1,0 +1,234 @@
+"""The pod table as columns, sorted by (namespace, name).
+
+Decides order and resolution of the columns; checks every one. No loop over pods but in kernels: a table that is sorted
+already is read as it is, another is sorted first. Raises SnapshotError with the row as the message has it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from trimtab.v1 import snapshot_pb2 as pb
+
+from planner.snapshot.checks import MAX_PODS, MAX_TIME_S, check_index, check_range, read_column, read_optional
+from planner.snapshot.columns import Dangling, Int32, Int64, PodColumns, Text, UInt8
+from planner.snapshot.dictionaries import offsets_of
+from planner.snapshot.errors import WHOLE_TABLE, SnapshotError
+from planner.snapshot.kernels import text as kernels
+from planner.snapshot.references import resolve
+
+TABLE: Final = "pods"
+_MAX_NAME, _MAX_UID = 253, 255
+_KNOWN_FLAGS: Final = 15
+_LAST_PHASE: Final = max(pb.PodPhase.Code.values())
+
+
+class PodDictionaries(NamedTuple):
+    """What the pod table refers to.
+
+    strings : of the message; moved, label_sets, specs, volumes : int32, the canonical number of each string, label
+    set, spec and volume of the message; nodes, owners : canonical index by name or uid.
+    """
+
+    strings: Sequence[str]
+    moved: Int32
+    label_sets: Int32
+    specs: Int32
+    volumes: Int32
+    nodes: Mapping[str, int]
+    owners: Mapping[str, int]
+
+
+class DanglingPods(NamedTuple):
+    """What the pods' columns of these names refer to in vain."""
+
+    node: Dangling
+    owner: Dangling
+    pinned: Dangling
+
+
+def read_namespace(table: pb.PodTable, strings: Sequence[str]) -> Int32:
+    """Return the column `namespace` as the message numbers strings; checks the number of pods too."""
+    check_range(np.array([table.count]), 0, MAX_PODS, TABLE, "count", "number of pods")
+    namespace = read_column(table.namespace, np.int32, table.count, TABLE, "namespace")
+    check_index(namespace, len(strings), TABLE, "namespace", "strings")
+    used = np.zeros(len(strings), np.bool_)
+    used[namespace] = True
+    for i in np.flatnonzero(used).tolist():
+        if not strings[i] or "/" in strings[i]:
+            row = int(np.flatnonzero(namespace == i)[0])
+            raise SnapshotError(TABLE, row, "namespace", f"{strings[i]!r} is no name of a namespace")
+    return namespace
+
+
+def read_pods(table: pb.PodTable, namespace: Int32, dictionaries: PodDictionaries) -> tuple[PodColumns, DanglingPods]:
+    """Return the pods in canonical order, and what is missing. `namespace` is the result of `read_namespace`."""
+    rank = dictionaries.moved[namespace]
+    names = _read_text(table.names, table.name_lengths, table.count, "names", _MAX_NAME)
+    uids = _read_text(table.uids, table.uid_lengths, table.count, "uids", _MAX_UID)
+    if b"/" in table.names:
+        offset = table.names.index(b"/")
+        row = int(np.searchsorted(names.offsets, offset, "right")) - 1
+        raise SnapshotError(TABLE, row, "names", f"{names.get(row)!r} has a slash; names of pods have none")
+    order = _order(rank, names)
+    columns = _read_indices(table, dictionaries)
+    plain = _read_plain(table)
+    mounts = _read_mounts(table, dictionaries, order)
+    if order is not None:
+        rank, names, uids = rank[order], take_text(names, order), take_text(uids, order)
+        columns = _Indices(*(column[order] for column in columns))
+        plain = _Plain(
+            plain.created_s[order],
+            plain.deletion_s[order],
+            plain.phase[order],
+            plain.flags[order],
+            plain.deletion_cost[order],
+        )
+    node, no_node = resolve(columns.node, dictionaries.strings, dictionaries.nodes)
+    owner, no_owner = resolve(columns.owner, dictionaries.strings, dictionaries.owners)
+    pinned, not_pinned = resolve(columns.pinned, dictionaries.strings, dictionaries.nodes)
+    pods = PodColumns(
+        namespace=rank,
+        name=names,
+        uid=uids,
+        spec=columns.spec,
+        label_set=columns.label_set,
+        node=node,
+        owner=owner,
+        created_s=plain.created_s,
+        deletion_s=plain.deletion_s,
+        phase=plain.phase,
+        flags=plain.flags,
+        deletion_cost=plain.deletion_cost,
+        pinned=pinned,
+        volume_pod=mounts[0],
+        volume=mounts[1],
+    )
+    return pods, DanglingPods(no_node, no_owner, not_pinned)
+
+
+def take_text(text: Text, order: Int64) -> Text:
+    """Return the strings in another order. order : int64[Q]."""
+    return gather_text(text, Text(text.data[:0], text.offsets[:1]), order)
+
+
+def gather_text(first: Text, second: Text, source: Int64) -> Text:
+    """Return string source[i] of `first`, or of `second` for those from len(first) on. source : int64[Q]."""
+    sizes = np.concatenate((np.diff(first.offsets), np.diff(second.offsets)))[source]
+    offsets = offsets_of(sizes)
+    out = Text(np.empty(offsets[-1], np.uint8), offsets)
+    kernels.gather(first, second, source, out)
+    return out
+
+
+class _Indices(NamedTuple):
+    """Columns that refer: spec, label_set in canonical numbers; node, owner, pinned in the message's strings."""
+
+    spec: Int32
+    label_set: Int32
+    node: Int32
+    owner: Int32
+    pinned: Int32
+
+
+class _Plain(NamedTuple):
+    """Columns of plain values."""
+
+    created_s: Int64
+    deletion_s: Int64
+    phase: UInt8
+    flags: UInt8
+    deletion_cost: Int32
+
+
+def _read_text(data: bytes, sizes: bytes, count: int, field: str, longest: int) -> Text:
+    """Return texts, checked: sizes in range and adding up, UTF-8 in each."""
+    lengths = read_column(sizes, np.int32, count, TABLE, f"{field[:-1]}_lengths")
+    check_range(lengths, 1, longest, TABLE, f"{field[:-1]}_lengths", "length in bytes")
+    offsets = offsets_of(lengths)
+    if offsets[-1] != len(data):
+        problem = f"there are {len(data)} bytes; the lengths add up to {offsets[-1]}"
+        raise SnapshotError(TABLE, WHOLE_TABLE, field, problem)
+    text = Text(np.frombuffer(data, np.uint8).copy(), offsets)
+    if not data.isascii():
+        _check_utf8(text, data, field)
+    return text
+
+
+def _check_utf8(text: Text, data: bytes, field: str) -> None:
+    """Refuse the first text that is not UTF-8 by itself."""
+    try:
+        data.decode()
+        bad = np.flatnonzero((text.data[text.offsets[:-1]] & 0xC0) == 0x80)
+        row = int(bad[0]) if bad.size else WHOLE_TABLE
+    except UnicodeDecodeError as error:
+        row = int(np.searchsorted(text.offsets, error.start, "right")) - 1
+    if row != WHOLE_TABLE:
+        raise SnapshotError(TABLE, row, field, "this is not UTF-8; check the lengths")
+
+
+def _order(rank: Int32, names: Text) -> Int64 | None:
+    """Return the rows in canonical order, or None where they are in it. Refuses duplicates."""
+    keys = kernels.Keys(rank, names.data, names.offsets)
+    if kernels.first_not_ascending(keys) < 0:
+        return None
+    order = np.empty(len(rank), np.int64)
+    kernels.sort(keys, order, np.empty(len(rank), np.int64))
+    ordered = take_text(names, order)
+    twice = kernels.first_not_ascending(kernels.Keys(rank[order], ordered.data, ordered.offsets))
+    if twice >= 0:
+        first, second = int(order[twice - 1]), int(order[twice])
+        problem = f"{names.get(second)!r} is also row {first} of the same namespace; give each pod once"
+        raise SnapshotError(TABLE, second, "names", problem)
+    return order
+
+
+def _read_indices(table: pb.PodTable, dictionaries: PodDictionaries) -> _Indices:
+    count, strings = table.count, len(dictionaries.strings)
+    spec = read_column(table.spec, np.int32, count, TABLE, "spec")
+    check_index(spec, len(dictionaries.specs), TABLE, "spec", "pod_specs")
+    label_set = read_optional(table.label_set, np.int32, count, TABLE, "label_set")
+    check_index(label_set, len(dictionaries.label_sets), TABLE, "label_set", "label_sets")
+    node = read_column(table.node, np.int32, count, TABLE, "node")
+    owner = read_optional(table.owner, np.int32, count, TABLE, "owner")
+    pinned = read_optional(table.pinned_node, np.int32, count, TABLE, "pinned_node")
+    for column, field in ((node, "node"), (owner, "owner"), (pinned, "pinned_node")):
+        check_index(column, strings, TABLE, field, "strings")
+    return _Indices(dictionaries.specs[spec], dictionaries.label_sets[label_set], node, owner, pinned)
+
+
+def _read_plain(table: pb.PodTable) -> _Plain:
+    count = table.count
+    created_s = read_optional(table.created, np.int64, count, TABLE, "created")
+    deletion_s = read_optional(table.deletion, np.int64, count, TABLE, "deletion")
+    phase = read_column(table.phase, np.uint8, count, TABLE, "phase")
+    flags = read_optional(table.flags, np.uint8, count, TABLE, "flags")
+    deletion_cost = read_optional(table.deletion_cost, np.int32, count, TABLE, "deletion_cost")
+    check_range(created_s, 0, MAX_TIME_S, TABLE, "created", "time in Unix seconds")
+    check_range(deletion_s, 0, MAX_TIME_S, TABLE, "deletion", "time in Unix seconds")
+    check_range(phase, 0, _LAST_PHASE, TABLE, "phase", "PodPhase")
+    check_range(flags, 0, _KNOWN_FLAGS, TABLE, "flags", "set of flags")
+    return _Plain(created_s, deletion_s, phase, flags, deletion_cost)
+
+
+def _read_mounts(table: pb.PodTable, dictionaries: PodDictionaries, order: Int64 | None) -> tuple[Int32, Int32]:
+    """Return (pod, volume) in canonical numbers, ascending, each once."""
+    pod = read_column(table.volume_pod, np.int32, len(table.volume_pod) // 4, TABLE, "volume_pod")
+    volume = read_column(table.volume, np.int32, len(pod), TABLE, "volume")
+    check_index(pod, table.count, TABLE, "volume_pod", "pods")
+    check_index(volume, len(dictionaries.volumes), TABLE, "volume", "volumes")
+    if (falls := np.flatnonzero(np.diff(pod) < 0)).size:
+        raise SnapshotError(
+            TABLE, int(falls[0]) + 1, "volume_pod", "it is smaller than the one before; sort the column"
+        )
+    if order is not None:
+        rank = np.empty(table.count, np.int32)
+        rank[order] = np.arange(table.count, dtype=np.int32)
+        pod = rank[pod]
+    return sort_mounts(pod, dictionaries.volumes[volume])
+
+
+def sort_mounts(pod: Int32, volume: Int32) -> tuple[Int32, Int32]:
+    """Return pairs of (pod, volume) ascending, each once."""
+    pairs = np.unique((pod.astype(np.int64) << 32) | volume)
+    return (pairs >> 32).astype(np.int32), (pairs & 0x7FFFFFFF).astype(np.int32)

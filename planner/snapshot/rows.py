@@ -1,0 +1,163 @@
+"""The small tables as values: node groups, owners, budgets, namespaces, what the actuator is doing.
+
+Decides their canonical order (by id, uid, (namespace, name), name); never resolves an index into a table that is
+renumbered later: label sets and specs stay as the message numbers them. Raises SnapshotError.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from trimtab.v1 import snapshot_pb2 as pb
+
+from planner.model.values import (
+    DeletionInProgress,
+    NodeGroup,
+    Owner,
+    PodDisruptionBudget,
+    RecentEviction,
+)
+from planner.snapshot.checks import Row, check_unique
+from planner.snapshot.selectors import read_selector
+
+_HEALTH: Final = frozenset(pb.NodeGroupHealth.Code.values())
+UNKNOWN_COUNT: Final = -1
+
+
+class DictionarySizes(NamedTuple):
+    """How many rows the dictionaries of the message have."""
+
+    label_sets: int
+    specs: int
+
+
+def read_node_groups(messages: Sequence[pb.NodeGroup], strings: Sequence[str]) -> list[tuple[NodeGroup, int]]:
+    """Return (group, row) sorted by id. `template` is the rank among the groups that have one, or -1."""
+    check_unique([m.id for m in messages], "node_groups", "id")
+    row = Row("node_groups", strings)
+    found = []
+    template = 0
+    for row.index in sorted(range(len(messages)), key=lambda i: messages[i].id):
+        m = messages[row.index]
+        has_template = m.HasField("template")
+        group = NodeGroup(
+            row.needed(m.id, "id"),
+            row.at_least(m.min_size, 0, "min_size"),
+            row.at_least(m.max_size, m.min_size, "max_size"),
+            row.at_least(m.target_size, 0, "target_size"),
+            template if has_template else -1,
+            _price(row, m),
+            row.code(m.health, _HEALTH, "health"),
+            row.time_ns(m, "backoff_until"),
+            m.zero_or_max,
+        )
+        template += has_template
+        found.append((group, row.index))
+    return found
+
+
+def _price(row: Row, m: pb.NodeGroup) -> float:
+    if not m.HasField("price_per_hour"):
+        return math.nan
+    if not (math.isfinite(m.price_per_hour) and m.price_per_hour >= 0):
+        row.refuse("price_per_hour", f"{m.price_per_hour} is no price; use 0 or more, or leave it out if unknown")
+    return m.price_per_hour + 0.0  # turns -0.0 into 0.0: equal content has equal bytes
+
+
+def read_owners(messages: Sequence[pb.Owner]) -> tuple[Owner, ...]:
+    """Return owners sorted by uid."""
+    row = Row("owners", ())
+    found = []
+    for row.index, m in enumerate(messages):
+        desired = m.desired_replicas if m.HasField("desired_replicas") else None
+        current = m.current_replicas if m.HasField("current_replicas") else None
+        found.append(
+            Owner(
+                row.needed(m.uid, "uid"),
+                row.needed(m.kind, "kind"),
+                row.needed(m.name, "name"),
+                m.namespace,
+                UNKNOWN_COUNT if desired is None else row.at_least(desired, 0, "desired_replicas"),
+                UNKNOWN_COUNT if current is None else row.at_least(current, 0, "current_replicas"),
+                m.api_version,
+            )
+        )
+    check_unique([owner.uid for owner in found], "owners", "uid")
+    found.sort(key=lambda owner: owner.uid)
+    return tuple(found)
+
+
+def read_budgets(messages: Sequence[pb.PodDisruptionBudget], strings: Sequence[str]) -> tuple[PodDisruptionBudget, ...]:
+    """Return budgets sorted by (namespace, name)."""
+    row = Row("pod_disruption_budgets", strings)
+    found = []
+    for row.index, m in enumerate(messages):
+        found.append(_budget(row, m))
+    check_unique([(one.namespace, one.name) for one in found], "pod_disruption_budgets", "name")
+    found.sort(key=lambda one: (one.namespace, one.name))
+    return tuple(found)
+
+
+def _budget(row: Row, m: pb.PodDisruptionBudget) -> PodDisruptionBudget:
+    status, known = m.status, m.HasField("status")
+    return PodDisruptionBudget(
+        row.name(m.namespace, "namespace"),
+        row.name(m.name, "name"),
+        read_selector(row, m.selector, "selector") if m.HasField("selector") else None,
+        row.at_least(status.disruptions_allowed, 0, "status.disruptions_allowed") if known else UNKNOWN_COUNT,
+        row.at_least(status.current_healthy, 0, "status.current_healthy"),
+        row.at_least(status.desired_healthy, 0, "status.desired_healthy"),
+        row.at_least(status.expected_pods, 0, "status.expected_pods"),
+        status.observed,
+        tuple(sorted(set(status.disrupted_pods))),
+        m.always_allow_unhealthy,
+        m.min_available,
+        m.max_unavailable,
+    )
+
+
+def read_namespaces(messages: Sequence[pb.Namespace], sizes: DictionarySizes) -> list[tuple[str, int]]:
+    """Return (name, label set as numbered by the message), sorted by name."""
+    row = Row("namespaces", ())
+    found = []
+    for row.index, m in enumerate(messages):
+        found.append((row.name(m.name, "name"), _index(row, m.label_set, sizes.label_sets, "label_set")))
+    check_unique([name for name, _ in found], "namespaces", "name")
+    return sorted(found)
+
+
+def read_deletions(messages: Sequence[pb.DeletionInProgress]) -> tuple[DeletionInProgress, ...]:
+    """Return deletions sorted by node."""
+    row = Row("actuation_status.deletions", ())
+    found = []
+    for row.index, m in enumerate(messages):
+        start_ns = row.time_ns(m, "start_time")
+        found.append(DeletionInProgress(row.needed(m.node, "node"), m.node_group, m.drain, start_ns))
+    check_unique([one.node for one in found], row.table, "node")
+    return tuple(sorted(found))
+
+
+def read_evictions(messages: Sequence[pb.RecentEviction], sizes: DictionarySizes) -> list[RecentEviction]:
+    """Return evictions sorted by (namespace, name, uid); spec and label set as the message numbers them."""
+    row = Row("actuation_status.recent_evictions", ())
+    found = []
+    for row.index, m in enumerate(messages):
+        found.append(
+            RecentEviction(
+                row.name(m.namespace, "namespace"),
+                row.name(m.name, "name"),
+                row.needed(m.uid, "uid"),
+                _index(row, m.spec, sizes.specs, "spec"),
+                _index(row, m.label_set, sizes.label_sets, "label_set"),
+                m.owner,
+                row.time_ns(m, "evict_time"),
+            )
+        )
+    check_unique([one[:3] for one in found], row.table, "uid")
+    return sorted(found, key=lambda one: one[:3])
+
+
+def _index(row: Row, value: int, size: int, field: str) -> int:
+    if not 0 <= value < size:
+        row.refuse(field, f"{value} is no index into its dictionary; there are {size} entries, counted from 0")
+    return value

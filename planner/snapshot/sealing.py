@@ -1,0 +1,135 @@
+"""The last step to a canonical snapshot, for a whole one and for a delta alike: drop what nothing refers to, check
+totals, name the version.
+
+Cost: O(rows), vectorised; dictionaries that are used in full are kept as they are. Raises SnapshotError.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from planner.snapshot.checks import MAX_TOTAL
+from planner.snapshot.columns import Bool, Int32, LabelSets, Snapshot
+from planner.snapshot.dictionaries import FIRST_RESOURCES, check_volumes, offsets_of
+from planner.snapshot.digest import digest
+from planner.snapshot.errors import WHOLE_TABLE, SnapshotError
+
+
+def seal(draft: Snapshot) -> Snapshot:
+    """Return the snapshot in canonical form with its version.
+
+    `draft` is canonical but for dictionary entries that nothing refers to; its arrays are not written.
+    """
+    snapshot = _drop_resources(_drop_strings(_drop_label_sets(_drop_specs(_drop_volumes(draft)))))
+    check_volumes(snapshot.volumes)
+    _check_totals(snapshot)
+    return snapshot._replace(version=digest(snapshot))
+
+
+def _renumber(used: Bool) -> Int32:
+    """Return the new index of each entry: entries that are not used are left out."""
+    return np.cumsum(used, dtype=np.int32) - np.int32(1)
+
+
+def _mask(size: int, columns: Sequence[Int32 | Sequence[int]]) -> Bool:
+    used = np.zeros(size, np.bool_)
+    for column in columns:
+        used[np.asarray(column, np.int32)] = True
+    return used
+
+
+def _drop_volumes(s: Snapshot) -> Snapshot:
+    used = _mask(len(s.volumes), [s.pods.volume])
+    if used.all():
+        return s
+    volumes = tuple([volume for volume, keep in zip(s.volumes, used.tolist(), strict=True) if keep])
+    return s._replace(volumes=volumes, pods=s.pods._replace(volume=_renumber(used)[s.pods.volume]))
+
+
+def _drop_specs(s: Snapshot) -> Snapshot:
+    used = _mask(len(s.specs), [s.pods.spec, [one.spec for one in s.recent_evictions]])
+    if used.all():
+        return s
+    new = _renumber(used)
+    return s._replace(
+        specs=tuple([spec for spec, keep in zip(s.specs, used.tolist(), strict=True) if keep]),
+        pods=s.pods._replace(spec=new[s.pods.spec]),
+        recent_evictions=tuple([one._replace(spec=int(new[one.spec])) for one in s.recent_evictions]),
+    )
+
+
+def _drop_label_sets(s: Snapshot) -> Snapshot:
+    rows: list[Int32 | Sequence[int]] = [
+        s.pods.label_set,
+        s.nodes.label_set,
+        s.templates.label_set,
+        [0, *(label_set for _, label_set in s.namespaces)],
+        [one.label_set for one in s.recent_evictions],
+    ]
+    sets = s.label_sets
+    used = _mask(len(sets.offsets) - 1, rows)
+    if used.all():
+        return s
+    new, sizes = _renumber(used), np.diff(sets.offsets)
+    entries = np.repeat(used, sizes)
+    kept = LabelSets(offsets_of(sizes[used]).astype(np.int32), sets.keys[entries], sets.values[entries])
+    return s._replace(
+        label_sets=kept,
+        pods=s.pods._replace(label_set=new[s.pods.label_set]),
+        nodes=s.nodes._replace(label_set=new[s.nodes.label_set]),
+        templates=s.templates._replace(label_set=new[s.templates.label_set]),
+        namespaces=tuple([(name, int(new[label_set])) for name, label_set in s.namespaces]),
+        recent_evictions=tuple([one._replace(label_set=int(new[one.label_set])) for one in s.recent_evictions]),
+    )
+
+
+def _drop_strings(s: Snapshot) -> Snapshot:
+    sets = s.label_sets
+    used = _mask(len(s.strings), [s.pods.namespace, sets.keys, sets.values])
+    if used.all():
+        return s
+    new = _renumber(used)
+    return s._replace(
+        strings=tuple([text for text, keep in zip(s.strings, used.tolist(), strict=True) if keep]),
+        label_sets=sets._replace(keys=new[sets.keys], values=new[sets.values]),
+        pods=s.pods._replace(namespace=new[s.pods.namespace]),
+    )
+
+
+def _drop_resources(s: Snapshot) -> Snapshot:
+    wanted = {name for spec in s.specs for name, _ in spec.requests}
+    used = np.array([name in wanted for name in s.resources])
+    for nodes in (s.nodes, s.templates):
+        used |= nodes.allocatable.any(axis=0) | nodes.capacity.any(axis=0)
+    used[: len(FIRST_RESOURCES)] = True
+    if used.all():
+        return s
+    kept = np.flatnonzero(used)
+    nodes, templates = (
+        table._replace(
+            allocatable=np.ascontiguousarray(table.allocatable[:, kept]),
+            capacity=np.ascontiguousarray(table.capacity[:, kept]),
+        )
+        for table in (s.nodes, s.templates)
+    )
+    return s._replace(resources=tuple([s.resources[i] for i in kept]), nodes=nodes, templates=templates)
+
+
+def _check_totals(s: Snapshot) -> None:
+    """Refuse amounts that could not be added up in int64."""
+    pods = np.bincount(s.pods.spec, minlength=len(s.specs)).tolist()
+    for one in s.recent_evictions:
+        pods[one.spec] += 1
+    requested = dict.fromkeys(s.resources, 0)
+    for spec, count in zip(s.specs, pods, strict=True):
+        for name, amount in spec.requests:
+            requested[name] += amount * count
+    for table, totals in (
+        ("pod_specs", requested),
+        ("nodes", dict(zip(s.resources, s.nodes.allocatable.sum(axis=0, dtype=np.float64).tolist(), strict=True))),
+        ("nodes", dict(zip(s.resources, s.nodes.capacity.sum(axis=0, dtype=np.float64).tolist(), strict=True))),
+    ):
+        for name, total in totals.items():
+            if total > MAX_TOTAL:
+                problem = f"the amounts of {name!r} add up to {total:g}; use at most 2^62 (check the unit)"
+                raise SnapshotError(table, WHOLE_TABLE, "", problem)

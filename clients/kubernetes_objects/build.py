@@ -204,11 +204,11 @@ class _Builder:
         limits = {one.metadata.name: one for one in self._of("CSINode")}
         groups = self._of("NodeGroup")
         member_names = self._members(groups, nodes)
-        group_of = dict(self._known.group_of or {})
+        group_of: Mapping[str, str] = self._known.group_of or {}
         for i, group in enumerate(groups):
             with self._naming("NodeGroup", group):
                 names = ((g.metadata.name, m) for g, m in zip(groups[: i + 1], member_names, strict=False))
-                group_of |= assign(names)
+                group_of = assign(names) if self._known.group_of is None else group_of
                 self._snapshot.node_groups.append(group_row(group, len(member_names[i]), self._dictionary))
                 self._note_absent(group, nodes)
         for name, node in nodes.items():
@@ -222,7 +222,7 @@ class _Builder:
         if self._known.group_of is None:
             return [members(group, nodes) for group in groups]
         names: dict[str, list[str]] = {group.metadata.name: [] for group in groups}
-        for node, group in sorted(self._known.group_of.items()):
+        for node, group in sorted(self._known.group_of.items()) if groups else ():
             if group in names:
                 names[group].append(node)
         return list(names.values())

@@ -9,6 +9,7 @@ Source: kube-scheduler 1.34 plugins volumebinding (GetPodVolumeClaims, FindMatch
 volumerestrictions, nodevolumelimits; csi-translation-lib.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from trimtab.v1 import snapshot_pb2 as pb
@@ -57,9 +58,9 @@ ZONE_LABELS = (
 class Storage(NamedTuple):
     """The claims, volumes and classes of a cluster: by (namespace, name), by name, by name."""
 
-    claims: dict[tuple[str, str], PersistentVolumeClaim]
-    volumes: dict[str, PersistentVolume]
-    classes: dict[str, StorageClass]
+    claims: Mapping[tuple[str, str], PersistentVolumeClaim]
+    volumes: Mapping[str, PersistentVolume]
+    classes: Mapping[str, StorageClass]
 
 
 class Mounter(NamedTuple):

@@ -74,7 +74,7 @@ def disagreement(expected: dict[str, str], ours: Verdict) -> str:
             return "" if plugin in plugins else f"{ours.reasons} lacks {plugin}"
     if claim_is_unusable(expected):
         if not plugins & VOLUME_PLUGINS:
-            return f"{ours.reasons}, but the scheduler finds {expected['VolumeBinding']!r}"
+            return f"{ours.reasons}, but the scheduler finds {expected}"
         plugins, wanted = plugins - VOLUME_PLUGINS, wanted - VOLUME_PLUGINS
     if plugins != wanted:
         return f"we refuse by {sorted(plugins)}, the scheduler by {sorted(wanted)}"

@@ -34,9 +34,15 @@ SECTIONS = {
     "csiDrivers": ("storage.k8s.io/v1", "CSIDriver"),
 }
 
-#: Messages of VolumeBinding that speak of a node. Any other is about a claim that no node can help with; then the
-#: other volume plugins fail with it or not by accident of their own look-ups.
-NODE_MESSAGES = ("didn't match PersistentVolume's node affinity", "didn't find available persistent volumes to bind")
+#: Messages of VolumeBinding and VolumeZone that speak of a node. Any other is about a claim that no node can help
+#: with; then the other volume plugins fail with it or not by accident of their own look-ups.
+NODE_MESSAGES = frozenset(
+    {
+        "node(s) didn't match PersistentVolume's node affinity",
+        "node(s) didn't find available persistent volumes to bind",
+        "node(s) had no available volume zone",
+    }
+)
 VOLUME_PLUGINS = frozenset({"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"})
 
 Refusals = dict[str, dict[str, str]]
@@ -59,6 +65,15 @@ class Recorded(NamedTuple):
     def node_names(self) -> list[str]:
         return [node["metadata"]["name"] for node in self.document["nodes"]]
 
+    def nodes_seen(self, answer: dict[str, Any]) -> list[str]:
+        """The nodes that one answer is about, in the order in which they were looked at."""
+        if self.mode == "verify":
+            return [answer["node"]]
+        if self.mode != "simulate":
+            return self.node_names
+        order = self.document.get("nodeOrder", self.node_names)
+        return order[: order.index(answer["node"]) + 1] if answer["node"] else order
+
 
 @cache
 def recorded(name: str) -> dict[str, Recorded]:
@@ -72,6 +87,18 @@ def nasty(name: str) -> Recorded:
     path = DATA / "nasty" / f"{name}.yaml"
     answers = json.loads(path.with_suffix(".answers.json").read_text())
     return Recorded(name, yaml.safe_load(path.read_text()), answers["answers"], answers.get("invalid", {}))
+
+
+def valid_part(one: Recorded, *, only: str = "") -> Recorded:
+    """The document without the pods that the API server refuses, or with `only` ("pod/NS/NAME") of its pods."""
+    keep = [
+        pod
+        for pod in one.document.get("pending", [])
+        if (f"pod/{key_of(pod)}" == only if only else f"pod/{key_of(pod)}" not in one.invalid)
+    ]
+    keys = {key_of(pod) for pod in keep}
+    answers = [answer for answer in one.answers if answer["pod"] in keys or one.mode == "selfcheck"]
+    return one._replace(document={**one.document, "pending": keep}, answers=answers)
 
 
 def key_of(pod: dict[str, Any]) -> str:
@@ -128,6 +155,6 @@ def refusals(answer: dict[str, Any], asked: list[str]) -> Refusals:
 
 
 def claim_is_unusable(plugins: dict[str, str]) -> bool:
-    """Whether VolumeBinding refuses the pod because of its claims, whatever the node."""
-    message = plugins.get("VolumeBinding")
-    return message is not None and not any(text in message for text in NODE_MESSAGES)
+    """Whether VolumeBinding or VolumeZone refuses the pod because of its claims, whatever the node."""
+    messages = [plugins[plugin] for plugin in ("VolumeBinding", "VolumeZone") if plugin in plugins]
+    return any(part not in NODE_MESSAGES for message in messages for part in message.split("; "))

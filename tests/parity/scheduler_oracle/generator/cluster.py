@@ -52,7 +52,7 @@ class _Builder:
         status = {n["metadata"]["name"]: n["status"]["allocatable"] for n in self.nodes}
         self.free_pods = {name: int(status[name]["pods"]) for name in names}
         self.free = {name: [_milli(status[name]["cpu"]), _mib(status[name]["memory"])] for name in names}
-        self.volumes = Volumes(self.s, names)
+        self.volumes = Volumes(self.s, names, all_run=mix.mode == "verify")
         self.running: list[dict[str, Any]] = []
         self.pending: list[dict[str, Any]] = []
 
@@ -79,9 +79,9 @@ class _Builder:
             made = pod(namespace, f"{app}-{workload}-{k}", labels, spec)
             if s.chance(0.05):
                 del made["metadata"]["labels"]["tier"]
+            self._put(made, s.pick(favourites))
             if with_volumes:
                 self.volumes.add(made)
-            self._put(made, s.pick(favourites))
 
     def _put(self, made: dict[str, Any], name: str) -> None:
         s = self.s

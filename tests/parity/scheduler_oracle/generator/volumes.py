@@ -8,6 +8,7 @@ from typing import Any
 from .source import HOST, ZONE, Source
 
 EBS = "ebs.csi.aws.com"
+EBS_ZONE = "topology.ebs.csi.aws.com/zone"
 OTHER = "csi.example.com"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
 
@@ -35,9 +36,15 @@ def storage_classes() -> list[dict[str, Any]]:
 
 
 def csi_nodes(s: Source, nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Attach limits: tight ones, none, a driver without a count, a node without CSINode."""
+    """Attach limits: tight ones, none, a driver without a count, a node without CSINode.
+
+    Most nodes get the driver's own zone label, which volumes of migrated in-tree plugins are matched by.
+    """
     result = []
     for node in nodes:
+        labels = node["metadata"]["labels"]
+        if s.chance(0.7) and ZONE in labels:
+            labels[EBS_ZONE] = labels[ZONE]
         if s.chance(0.15):
             continue
         name = node["metadata"]["name"]
@@ -60,14 +67,17 @@ def csi_nodes(s: Source, nodes: list[dict[str, Any]]) -> list[dict[str, Any]]:
 class Volumes:
     """Makes the volumes of pods and collects the objects that stand behind them."""
 
-    def __init__(self, s: Source, node_names: list[str]) -> None:
-        self.s, self.node_names = s, node_names
+    def __init__(self, s: Source, node_names: list[str], all_run: bool) -> None:
+        self.s, self.node_names, self.all_run = s, node_names, all_run
         self.claims: list[dict[str, Any]] = []
         self.volumes: list[dict[str, Any]] = []
         self.shared: dict[str, list[str]] = {}
 
     def add(self, pod: dict[str, Any]) -> None:
-        """Gives the pod one or two volumes; rarely a broken one."""
+        """Gives the pod one or two volumes; rarely a broken one.
+
+        The ephemeral volume of a pod that runs, or will in any case (`all_run`), has its claim: without it no pod runs.
+        """
         s = self.s
         kinds: list[tuple[int, Callable[[str, str], dict[str, Any]]]] = [
             (5, self._bound_by_affinity),
@@ -206,9 +216,10 @@ class Volumes:
     def _ephemeral(self, pod: dict[str, Any]) -> dict[str, Any]:
         """A generic ephemeral volume; its claim belongs to the pod, or wrongly to none."""
         namespace, name = pod["metadata"]["namespace"], pod["metadata"]["name"]
-        if self.s.chance(0.8):
+        runs = self.all_run or "nodeName" in pod["spec"]
+        if self.s.chance(0.8) or runs:
             self._claim(namespace, f"{name}-scratch", storageClassName=self.s.pick(["wait", "wait-ab"]))
-            if self.s.chance(0.8):
+            if self.s.chance(0.8) or runs:
                 owner = {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": f"{namespace}/{name}"}
                 self.claims[-1]["metadata"]["ownerReferences"] = [owner | {"controller": True}]
         template = {"spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}

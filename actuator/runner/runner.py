@@ -5,10 +5,11 @@ another. Knows which drain works on a node, because a roll-back has to stop it f
 """
 
 import threading
+from collections.abc import Callable
 
 from actuator.drain.drain import DrainTask
 from actuator.runner.deleter import GroupDeleter
-from actuator.runner.scheduler import Scheduler
+from actuator.runner.scheduler import Pool, Scheduler
 from actuator.runner.tasks import BeginDeleteTask, CheckEmptyTask, GrowTask, RollBackTask, Surroundings, TaintTask
 from actuator.tracker import instructions as i
 
@@ -18,11 +19,12 @@ SHORT_THREADS = 8
 class Runner:
     """Carries out instructions."""
 
-    def __init__(self, around: Surroundings) -> None:
+    def __init__(self, around: Surroundings, make_pool: Callable[[str, int], Pool] = Scheduler) -> None:
+        """`make_pool` takes a name and a number of threads."""
         self._around = around
-        self._short = Scheduler("short", SHORT_THREADS)
-        self._drains = Scheduler("drain", around.settings.drain.thread_count)
-        self._deletes = Scheduler("delete", around.settings.delete.thread_count)
+        self._short = make_pool("short", SHORT_THREADS)
+        self._drains = make_pool("drain", around.settings.drain.thread_count)
+        self._deletes = make_pool("delete", around.settings.delete.thread_count)
         self._lock = threading.Lock()
         self._drain_of: dict[str, DrainTask] = {}
         self._deleter_of: dict[str, GroupDeleter] = {}

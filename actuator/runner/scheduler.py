@@ -30,8 +30,18 @@ class Task(Protocol):
         """Do a bit. Returns the seconds until the next step, None = done."""
 
 
+class Pool(Protocol):
+    """Something that runs tasks. A task's steps never overlap."""
+
+    def add(self, task: Task, delay_s: float = 0.0) -> None:
+        """Let a task's next step run after a delay."""
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        """Let steps that run finish, begin no other, and wait. What is left is taken up at the next start."""
+
+
 class Scheduler:
-    """A pool of threads for tasks. A task's steps never overlap."""
+    """A `Pool` of threads. A task's steps never overlap."""
 
     def __init__(self, name: str, thread_count: int) -> None:
         self._due: list[tuple[float, int, Task]] = []

@@ -5,6 +5,7 @@ Decides how it starts (replay, reconcile, resume) and stops. Times are Unix mill
 
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 import structlog
 from opentelemetry.metrics import Meter
@@ -14,6 +15,7 @@ from actuator.cloud.provider import CloudProvider
 from actuator.kube.cluster import HARD_TAINT_KEY, Cluster
 from actuator.runner.engine import Engine
 from actuator.runner.runner import Runner
+from actuator.runner.scheduler import Pool, Scheduler
 from actuator.runner.tasks import Surroundings
 from actuator.service.deletions import Deletions
 from actuator.service.growth import Growths
@@ -26,6 +28,15 @@ from actuator.store.records import Store
 log = structlog.get_logger("actuator")
 
 
+class Machinery(NamedTuple):
+    """What makes an actuator go; tests put virtual time in its place."""
+
+    # Unix seconds.
+    clock: Callable[[], float] = time.time
+    # From a name and a number of threads.
+    make_pool: Callable[[str, int], Pool] = Scheduler
+
+
 class Actuator:
     """One actuator."""
 
@@ -36,9 +47,10 @@ class Actuator:
         cloud: CloudProvider,
         meter: Meter,
         settings: ActuatorSettings | None = None,
-        clock: Callable[[], float] = time.time,
+        machinery: Machinery | None = None,
     ) -> None:
         """Replay the store; nothing is done before `start`. Raises `StoreError`."""
+        machinery = machinery or Machinery()
         self.settings = settings or ActuatorSettings()
         self.cluster = cluster
         self.cloud = cloud
@@ -46,9 +58,9 @@ class Actuator:
         # Set by whoever runs the process: called when the store fails and the process must end.
         self.on_broken: Callable[[], None] = _nothing
         self._journal = Journal(store, self.settings.retention)
-        self.engine = Engine(self._journal, clock, self._broken)
+        self.engine = Engine(self._journal, machinery.clock, self._broken)
         around = Surroundings(cluster, cloud, self.engine, self.settings.work, self.metrics.on_eviction)
-        self._runner = Runner(around)
+        self._runner = Runner(around, machinery.make_pool)
         self.engine.dispatch = self._runner.dispatch
         self.metrics.watch(self.engine)
         self.deletions = Deletions(self.engine, cluster, cloud, self.settings)

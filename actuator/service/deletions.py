@@ -39,12 +39,9 @@ class Deletions:
 
     def start(self, request: actuator_pb2.StartDeletionRequest) -> Sequence[NodeAnswer]:
         """Carry out a request, or find the answer it got before."""
-        wishes = node_wishes(request)
-        request_id, digest = request.request_id, digest_request(request)
-        if not self._engine.read(lambda tracker, _: _known(tracker, request_id, digest)):
-            self._decide(request, wishes, digest)
-        self._wait(lambda tracker, _: _settled(tracker, request_id), self._settings.answer_s)
-        answers = self._engine.read(lambda tracker, _: _answers(tracker, request_id, digest))
+        self.begin(request)
+        self._wait(lambda tracker, _: _settled(tracker, request.request_id), self._settings.answer_s)
+        answers = self.answers(request)
         if answers is None:
             raise ServiceError(
                 grpc.StatusCode.UNAVAILABLE,
@@ -54,17 +51,33 @@ class Deletions:
             )
         return answers
 
+    def begin(self, request: actuator_pb2.StartDeletionRequest) -> None:
+        """Decide on a request and write the decision down, unless it was decided on before."""
+        wishes = node_wishes(request)
+        request_id, digest = request.request_id, digest_request(request)
+        if not self._engine.read(lambda tracker, _: _known(tracker, request_id, digest)):
+            self._decide(request, wishes, digest)
+
+    def answers(self, request: actuator_pb2.StartDeletionRequest) -> tuple[NodeAnswer, ...] | None:
+        """The answers to a request, in its order; None = the taints are not all written yet."""
+        request_id, digest = request.request_id, digest_request(request)
+        return self._engine.read(lambda tracker, _: _answers(tracker, request_id, digest))
+
     def cancel(self, nodes: Sequence[str], detail: str) -> tuple[list[str], list[str]]:
         """Stop deletions; returns those stopped and those not, in the order of the request."""
         check_names("nodes", nodes)
         self._wait(lambda tracker, _: not _any_in(tracker, nodes, State.PLANNED), CANCEL_WAIT_S)
-        cancelled, not_cancelled = [], []
-        for node in nodes:
-            if self._engine.propose(_cancel_proposal(node, detail or "cancelled by a caller")) is None:
-                not_cancelled.append(node)
-            else:
-                cancelled.append(node)
+        cancelled, not_cancelled = self.begin_cancel(nodes, detail)
         self._wait(lambda tracker, _: not _any_in(tracker, cancelled, State.ROLLING_BACK), CANCEL_WAIT_S)
+        return cancelled, not_cancelled
+
+    def begin_cancel(self, nodes: Sequence[str], detail: str) -> tuple[list[str], list[str]]:
+        """Give up what can be given up; does not wait for the taints to be taken back."""
+        cancelled: list[str] = []
+        not_cancelled: list[str] = []
+        for node in nodes:
+            event = self._engine.propose(_cancel_proposal(node, detail or "cancelled by a caller"))
+            (not_cancelled if event is None else cancelled).append(node)
         return cancelled, not_cancelled
 
     def _decide(self, request: actuator_pb2.StartDeletionRequest, wishes: list[NodeWish], digest: str) -> None:

@@ -26,6 +26,11 @@ class Growths:
 
     def grow(self, request: actuator_pb2.ScaleUpRequest) -> Sequence[GrowthAnswer]:
         """Carry out a request, or find the answer it got before."""
+        self.begin(request)
+        return self._wait(request.request_id)
+
+    def begin(self, request: actuator_pb2.ScaleUpRequest) -> None:
+        """Write a request down, unless it was before."""
         wanted = growths(request)
         request_id, digest = request.request_id, digest_request(request)
 
@@ -43,7 +48,6 @@ class Growths:
             return None
 
         self._engine.propose(proposal)
-        return self._wait(request_id)
 
     def _wait(self, request_id: str) -> Sequence[GrowthAnswer]:
         until = time.monotonic() + self._answer_s

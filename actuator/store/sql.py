@@ -107,7 +107,8 @@ class SqlStore:
                 about = {"application": APPLICATION, "layout": LAYOUT}
                 connection.execute(sa.insert(_about), [{"key": key, "value": about[key]} for key in about])
                 return
-            found = dict(connection.execute(sa.select(_about.c.key, _about.c.value)).tuples().all())
+            rows = connection.execute(sa.select(_about.c.key, _about.c.value)).all()
+            found = {row.key: row.value for row in rows}
         if found.get("application") != APPLICATION or found.get("layout") != LAYOUT:
             raise StoreError(
                 f"{self._shown} holds {found.get('application')!r} layout {found.get('layout')!r}, this build reads"

@@ -1,0 +1,319 @@
+"""An actuator on virtual time, over an in-memory cluster that outlives it, with a crash wherever wanted.
+
+One thread runs everything, so a run depends on its inputs alone: `Stage` boots an actuator, lets steps run in order of
+time, and "kills" it at the n-th write or external call by raising `Crash`; what was neither in the store nor in the cluster is then forgotten.
+"""
+
+import heapq
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from opentelemetry.metrics import NoOpMeter
+
+from actuator.cloud.memory.cloud import MemoryCloud
+from actuator.cloud.memory.cluster import MemoryCluster
+from actuator.cloud.memory.controllers import Delays
+from actuator.kube.cluster import HARD_TAINT_KEY
+from actuator.runner.scheduler import Task
+from actuator.service.app import Actuator, Machinery
+from actuator.service.settings import ActuatorSettings
+from actuator.settings import DeleteSettings, DrainSettings, WorkSettings
+from actuator.store.records import History, Record, Store, StoreConflictError
+from actuator.tracker.admission import Limits, digest_of
+from actuator.tracker.states import Retention
+from actuator.tracker.transitions import ImpossibleEventError
+from tests.builders.kubernetes import Json, daemon_set, node, node_group, pdb, pod, pods_of, replica_set, stateful_set
+from trimtab.v1 import actuator_pb2, plan_pb2
+
+START_S = 1_800_000_000.0
+
+SETTINGS = ActuatorSettings(
+    work=WorkSettings(
+        drain=DrainSettings(timeout_s=600, eviction_retry_s=5, poll_s=1),
+        delete=DeleteSettings(timeout_s=60, poll_s=1, retry_s=2),
+        delay_after_taint_s=1,
+        taint_thread_count=1,
+        call_retry_s=0.0,
+    ),
+    limits=Limits(max_parallelism=10, max_drain_parallelism=10, max_plan_age_s=300),
+    retention=Retention(finished_s=36_000, evictions_s=36_000),
+    answer_s=5,
+)
+DELAYS = Delays(pod_start_s=2, pod_stop_s=1, node_start_s=3, instance_delete_s=2)
+
+
+class Crash(BaseException):
+    """The process is gone."""
+
+
+class VirtualTime:
+    """A clock that moves only when nothing is left to do now."""
+
+    def __init__(self) -> None:
+        self.now_s = START_S
+        self._due: list[tuple[float, int, Task]] = []
+        self._count = 0
+
+    def clock(self) -> float:
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        self.now_s += seconds
+
+    def make_pool(self, name: str, thread_count: int) -> "VirtualTime":
+        return self
+
+    def add(self, task: Task, delay_s: float = 0.0) -> None:
+        self._count += 1
+        heapq.heappush(self._due, (self.now_s + delay_s, self._count, task))
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        self._due.clear()
+
+    def step(self) -> bool:
+        """Run the next step; False = there is none."""
+        if not self._due:
+            return False
+        due_s, _, task = heapq.heappop(self._due)
+        self.now_s = max(self.now_s, due_s)
+        try:
+            delay_s = task.step()
+        except ImpossibleEventError:
+            delay_s = None
+        if delay_s is not None:
+            self.add(task, delay_s)
+        return True
+
+
+@dataclass
+class Breaker:
+    """Counts the moments at which a process may die, and lets it die at one of them."""
+
+    die_at: int | None = None
+    count: int = 0
+    dead: bool = False
+    last: str = ""
+
+    def moment(self, label: str) -> None:
+        if self.dead:
+            raise Crash(self.last)
+        self.count += 1
+        if self.count == self.die_at:
+            self.dead, self.last = True, f"moment {self.count}: {label}"
+            raise Crash(self.last)
+
+
+@dataclass
+class ListStore:
+    """A `Store` in a list, which outlives the actuator."""
+
+    snapshot: bytes | None = None
+    snapshot_seq: int = 0
+    records: list[Record] = field(default_factory=list)
+
+    def load(self) -> History:
+        return History(self.snapshot, self.snapshot_seq, tuple(self.records))
+
+    def append(self, first_seq: int, records: Sequence[Record]) -> None:
+        if first_seq != self.snapshot_seq + len(self.records) + 1:
+            raise StoreConflictError("another process writes to this store")
+        self.records.extend(records)
+
+    def compact(self, seq: int, snapshot: bytes) -> None:
+        del self.records[: seq - self.snapshot_seq]
+        self.snapshot, self.snapshot_seq = snapshot, seq
+
+    def close(self) -> None:
+        pass
+
+
+class BreakingStore:
+    """A `Store` whose process may die before and after each write."""
+
+    def __init__(self, store: Store, breaker: Breaker) -> None:
+        self._store = store
+        self._breaker = breaker
+
+    def load(self) -> History:
+        return self._store.load()
+
+    def append(self, first_seq: int, records: Sequence[Record]) -> None:
+        self._breaker.moment("before append")
+        self._store.append(first_seq, records)
+        self._breaker.moment("after append")
+
+    def compact(self, seq: int, snapshot: bytes) -> None:
+        self._breaker.moment("before compact")
+        self._store.compact(seq, snapshot)
+        self._breaker.moment("after compact")
+
+    def close(self) -> None:
+        self._store.close()
+
+
+class Stage:
+    """A cluster, a store, and the actuator of the moment."""
+
+    def __init__(
+        self,
+        objects: Sequence[Json],
+        settings: ActuatorSettings = SETTINGS,
+        delays: Delays = DELAYS,
+        open_store: Callable[[], Store] | None = None,
+    ) -> None:
+        self.time = VirtualTime()
+        self.settings = settings
+        self.cluster = MemoryCluster(objects, None, delays, self.time.clock, self.time.sleep)
+        self.cloud = MemoryCloud(self.cluster)
+        kept = ListStore()
+        self._open_store = open_store or (lambda: kept)
+        self.breaker = Breaker()
+        self.cluster.faults.before = lambda operation, subject: self._moment(f"before {operation} {subject}")
+        self.cluster.faults.after = self._after
+        self.violations: list[str] = []
+        self.actuator: Actuator = self.boot()
+
+    def boot(self, die_at: int | None = None) -> Actuator:
+        """Start an actuator on what the last one left. Raises `Crash` when it dies while starting."""
+        self.time.stop()
+        self.breaker = Breaker(die_at)
+        store = BreakingStore(self._open_store(), self.breaker)
+        machinery = Machinery(self.time.clock, self.time.make_pool)
+        self.actuator = Actuator(store, self.cluster, self.cloud, NoOpMeter("test"), self.settings, machinery)
+        self.actuator.start()
+        return self.actuator
+
+    def run(self, limit_s: float = 7200.0) -> None:
+        """Let everything happen until nothing is left to do. Fails when that takes longer than the limit."""
+        until = self.time.now_s + limit_s
+        while self.time.step():
+            assert self.time.now_s < until, "still busy"
+
+    def run_for(self, seconds: float) -> None:
+        """Let time pass."""
+        until = self.time.now_s + seconds
+        while self.time._due and self.time._due[0][0] <= until:
+            self.time.step()
+        self.time.now_s = max(self.time.now_s, until)
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """Look from outside: no process dies of it."""
+        breaker, self.breaker = self.breaker, Breaker()
+        try:
+            yield
+        finally:
+            self.breaker = breaker
+
+    def request(self, request_id: str, *nodes: str, drain: bool = True, assume: bool = False, **more: Any) -> Any:
+        """A `StartDeletion`; with `assume`, the plan knows the pods as they are now."""
+        entries = []
+        for name in nodes:
+            entry = actuator_pb2.NodeToDelete(node=name, drain=drain)
+            if assume:
+                uids = self.uids_to_move(name)
+                entry.assumption.CopyFrom(
+                    plan_pb2.NodeAssumption(pods_to_move_count=len(uids), pods_to_move_digest=digest_of(uids))
+                )
+            entries.append(entry)
+        return actuator_pb2.StartDeletionRequest(request_id=request_id, nodes=entries, **more)
+
+    def start(self, request: Any) -> dict[str, tuple[bool, str]]:
+        """Carry a request out; (accepted, reason) of each node once the taints are written."""
+        self.actuator.deletions.begin(request)
+        while self.actuator.deletions.answers(request) is None:
+            assert self.time.step(), "never answered"
+        answers = self.actuator.deletions.answers(request)
+        assert answers is not None
+        return {answer.node: (answer.accepted, reason_name(answer.reason)) for answer in answers}
+
+    def uids_to_move(self, name: str) -> list[str]:
+        with self.looking():
+            views = self.cluster.list_pods(name)
+        return [view.uid for view in views if view.owner_kind != "DaemonSet" and not view.mirror]
+
+    def status(self) -> actuator_pb2.ActuatorStatus:
+        with self.looking():
+            return self.actuator.status(with_finished=True)
+
+    def finished(self) -> dict[str, tuple[str, str]]:
+        """State and reason of the last finished deletion of each node."""
+        return {
+            d.node: (actuator_pb2.DeletionState.Code.Name(d.state), reason_name(d.reason)) for d in self.status().finished
+        }
+
+    def noted(self, what: str) -> list[str]:
+        """Subjects of the journal's lines of one kind."""
+        return [entry.subject for entry in self.cluster.journal() if entry.what == what]
+
+    def tainted(self) -> set[str]:
+        """Nodes with the hard taint."""
+        with self.looking():
+            return {view.name for view in self.cluster.list_nodes() if view.taint(HARD_TAINT_KEY)}
+
+    def target(self, group: str) -> int:
+        """Target size of a node group."""
+        with self.looking():
+            return next(view.target_size for view in self.cloud.node_groups() if view.id == group)
+
+    def active_pods(self, owner_name: str) -> int:
+        """Replicas of an owner that run or wait."""
+        pods = self.cluster.world.pods.values()
+        return sum(p.active and p.owner.get("name") == owner_name for p in pods)
+
+    def _moment(self, label: str) -> None:
+        self.breaker.moment(label)
+
+    def _after(self, operation: str, subject: str) -> None:
+        if operation in ("evict", "delete_instances"):
+            self._look_at_budgets(f"{operation} {subject}")
+        self._moment(f"after {operation} {subject}")
+
+    def _look_at_budgets(self, label: str) -> None:
+        for item in self.cluster.objects():
+            if item["kind"] == "PodDisruptionBudget":
+                status = item["status"]
+                if status["currentHealthy"] < status["desiredHealthy"]:
+                    self.violations.append(f"{item['metadata']['name']} after {label}")
+
+
+def reason_name(reason: int) -> str:
+    from trimtab.v1 import reason_pb2
+
+    return reason_pb2.DeletionReason.Code.Name(reason)  # type: ignore[arg-type]
+
+
+def sql_store(path: Path) -> Callable[[], Store]:
+    """Opens the SQLite store at a path anew each time."""
+    from actuator.store.sql import SqlStore, sqlite_url
+
+    return lambda: SqlStore(sqlite_url(path))
+
+
+def small_cluster(count: int = 6, pods_per_node: int = 2, spare: int = 2) -> list[Json]:
+    """`count` nodes of group "g" with pods of a ReplicaSet (behind a budget), a StatefulSet and a DaemonSet.
+
+    `spare` further nodes are empty; node names are "n0", "n1", ….
+    """
+    names = [f"n{number}" for number in range(count + spare)]
+    web, db, agent = replica_set("web", count * pods_per_node), stateful_set("db", count), daemon_set("agent")
+    items: list[Json] = [node(name, cpu="8", memory="32Gi") for name in names]
+    web_pods = pods_of(web, count * pods_per_node)
+    for number, item in enumerate(web_pods):
+        place(item, names[number % count])
+    db_pods = pods_of(db, count)
+    for number, item in enumerate(db_pods):
+        place(item, names[number])
+    daemons = [pod(f"agent-{name}", namespace="kube-system", node=name, owner=agent) for name in names]
+    budget = pdb("web-budget", labels=web_pods[0]["metadata"].get("labels"), max_unavailable=2)
+    group = node_group("g", 0, count + spare + 10, nodes=names, template=node("template", cpu="8", memory="32Gi"))
+    return [*items, web, db, agent, *web_pods, *db_pods, *daemons, budget, group]
+
+
+def place(item: Json, name: str) -> None:
+    """Let a pod run on a node, ready."""
+    item["spec"]["nodeName"] = name
+    item["status"] = {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}

@@ -1,0 +1,175 @@
+"""The actuator dies at every store write and every call to cluster and cloud, starts again, and ends right all the
+same."""
+
+import random
+from pathlib import Path
+
+import pytest
+from trimtab.v1 import actuator_pb2, plan_pb2
+
+from tests.builders.actuator import Crash, Stage, small_cluster, sql_store
+
+DRAINED = ("n0", "n1", "n2")
+EMPTY = ("n6", "n7")
+GROWTH = actuator_pb2.ScaleUpRequest(
+    request_id="grow", splits=[plan_pb2.ScaleUpSplit(node_group="g", current_size=8, new_size=10)]
+)
+
+
+def scenario(stage: Stage) -> None:
+    """What a caller does; repeated with the same request ids after each crash, as a caller would."""
+    drains = stage.request("drains", *DRAINED)
+    empties = stage.request("empties", *EMPTY, drain=False)
+    stage.start(drains)
+    stage.start(empties)
+    stage.actuator.growths.begin(GROWTH)
+    stage.run()
+
+
+def survive(stage: Stage, moments: list[int]) -> int:
+    """Run the scenario, dying at the given moments of each life; returns the moments of the last life."""
+    for moment in moments:
+        try:
+            stage.boot(die_at=moment)
+            scenario(stage)
+        except Crash:
+            continue
+        break
+    stage.boot()
+    scenario(stage)
+    return stage.breaker.count
+
+
+def check_the_end(stage: Stage) -> None:
+    gone = {*DRAINED, *EMPTY}
+    assert {node: state for node, (state, _) in stage.finished().items()} == dict.fromkeys(gone, "DELETED")
+    assert len(stage.status().finished) == len(gone), "something was deleted twice"
+    assert not stage.status().deletions
+    assert not gone & set(stage.cluster.world.rooms)
+    assert stage.target("g") == 8 - 5 + 2
+    assert len(stage.cluster.world.instances) == 8 - 5 + 2
+    assert stage.tainted() == set()
+    assert stage.violations == []
+    assert stage.noted("evicted_twice") == []
+    assert stage.noted("pod_lost") == []
+    evicted = stage.noted("evicted")
+    assert len(evicted) == len(set(evicted)) == 9
+    assert {eviction.uid for eviction in stage.status().recent_evictions} == set(evicted), "an eviction was forgotten"
+    assert (stage.active_pods("web"), stage.active_pods("db")) == (12, 6)
+    stage.actuator.engine.read(lambda tracker, _: tracker.check_invariants())
+
+
+def moments_in_one_life() -> int:
+    stage = Stage(small_cluster())
+    count = survive(stage, [])
+    check_the_end(stage)
+    return count
+
+
+def test_a_life_has_moments_enough_to_be_worth_dying_in() -> None:
+    assert moments_in_one_life() > 200
+
+
+def test_dying_once_at_any_moment_loses_nothing_and_does_nothing_twice() -> None:
+    for moment in range(1, moments_in_one_life() + 1):
+        stage = Stage(small_cluster())
+        survive(stage, [moment])
+        try:
+            check_the_end(stage)
+        except AssertionError as error:
+            raise AssertionError(f"died at moment {moment}") from error
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_dying_again_and_again_loses_nothing_and_does_nothing_twice(seed: int) -> None:
+    chance = random.Random(seed)
+    for _ in range(25):
+        moments = [chance.randint(1, 120) for _ in range(chance.randint(2, 6))]
+        stage = Stage(small_cluster())
+        survive(stage, moments)
+        try:
+            check_the_end(stage)
+        except AssertionError as error:
+            raise AssertionError(f"seed {seed}: died at moments {moments}") from error
+
+
+def test_dying_with_the_store_on_disk_loses_nothing(tmp_path: Path) -> None:
+    for moment in range(5, moments_in_one_life() + 1, 23):
+        stage = Stage(small_cluster(), open_store=sql_store(tmp_path / f"{moment}.sqlite"))
+        survive(stage, [moment])
+        check_the_end(stage)
+
+
+def test_a_repeated_request_gets_the_answer_it_got_before_the_crash() -> None:
+    stage = Stage(small_cluster())
+    request = stage.request("r", "n0", "nowhere", "n6", assume=True)
+    before = stage.start(request)
+    stage.boot()
+    assert stage.start(request) == before
+    stage.run()
+    assert stage.start(request) == before
+    assert before == {
+        "n0": (True, "UNSPECIFIED"),
+        "nowhere": (False, "NODE_NOT_FOUND"),
+        "n6": (True, "UNSPECIFIED"),
+    }
+    assert set(stage.finished()) == {"n0", "n6"}
+
+
+def test_a_set_that_failed_before_the_crash_is_rolled_back_after_it() -> None:
+    from actuator.cloud.memory.faults import Fault
+    from actuator.kube.cluster import RefusedError
+
+    def life(die_at: int | None) -> Stage:
+        stage = Stage(small_cluster())
+        stage.cluster.faults.add(Fault("add_taint", "n1", RefusedError("forbidden")))
+        request = stage.request("r", *DRAINED)
+        try:
+            stage.boot(die_at)
+            stage.start(request)
+            stage.run()
+        except Crash:
+            stage.boot()
+            stage.start(request)
+            stage.run()
+        return stage
+
+    count = life(None).breaker.count
+    for moment in range(1, count + 1):
+        stage = life(moment)
+        assert stage.tainted() == set(), f"moment {moment}"
+        assert stage.finished() == {
+            "n0": ("FAILED", "SET_ROLLED_BACK"),
+            "n1": ("FAILED", "FAILED_TO_MARK_TO_BE_DELETED"),
+            "n2": ("FAILED", "SET_ROLLED_BACK"),
+        }, f"moment {moment}"
+        assert stage.noted("evicted") == []
+        assert stage.target("g") == 8
+
+
+def test_a_cancelled_drain_is_rolled_back_whenever_the_process_dies() -> None:
+    def life(die_at: int | None) -> Stage:
+        stage = Stage(small_cluster())
+        request = stage.request("r", "n0", "n1")
+        lives = 0
+        while True:
+            try:
+                stage.boot(die_at if lives == 0 else None)
+                stage.start(request)
+                stage.run_for(1.5)
+                stage.actuator.deletions.begin_cancel(["n0"], "changed my mind")
+                stage.run()
+                return stage
+            except Crash:
+                lives += 1
+
+    count = life(None).breaker.count
+    for moment in range(1, count + 1):
+        stage = life(moment)
+        finished = stage.finished()
+        assert finished["n1"] == ("DELETED", "UNSPECIFIED"), f"moment {moment}"
+        assert finished["n0"] in {("CANCELLED", "CANCELLED"), ("DELETED", "UNSPECIFIED")}, f"moment {moment}"
+        assert stage.tainted() == set(), f"moment {moment}"
+        assert stage.noted("evicted_twice") == []
+        uids = {eviction.uid for eviction in stage.status().recent_evictions}
+        assert uids == set(stage.noted("evicted")), f"moment {moment}"

@@ -51,6 +51,10 @@ def cause(view: ClusterView, pod: PodView, node: str, reason: int, insufficient:
         Reason.INSUFFICIENT_RESOURCES: lambda: _resources(view, pod, node, insufficient),
         Reason.TOO_MANY_PODS: lambda: _pod_count(view, pod, node),
         Reason.HOST_PORT_CONFLICT: lambda: _ports(view, pod, node),
+        Reason.TOPOLOGY_SPREAD_VIOLATED: lambda: _spread(view, pod, node),
+        Reason.POD_AFFINITY_NOT_MATCHED: lambda: _near(view, pod.spec.pod_affinity, "wants to share"),
+        Reason.POD_ANTI_AFFINITY_VIOLATED: lambda: _near(view, pod.spec.pod_anti_affinity, "must not share"),
+        Reason.VOLUME_NOT_BINDABLE: lambda: _volumes(view, pod),
         Reason.UNSUPPORTED_CONSTRAINT: lambda: _unsupported(pod),
     }
     special = found.get(reason)
@@ -141,13 +145,36 @@ def _ports(view: ClusterView, pod: PodView, node: str) -> str:
     return ""
 
 
+def _selector(view: ClusterView, selector: pb.LabelSelector) -> str:
+    """A label selector as kubectl writes it."""
+    return " and ".join(_requirement(view, one) for one in selector.requirements) or "any labels"
+
+
+def _spread(view: ClusterView, pod: PodView, node: str) -> str:
+    """The constraints, one of which would be violated; a node without the label belongs to no domain."""
+    labels = view.labels(view.nodes[node].label_set)
+    clauses = []
+    for one in pod.spec.topology_spread:
+        key = view.text(one.topology_key)
+        if key not in labels:
+            return f"it is to be spread over {key}, a label that the node lacks"
+        clauses.append(f"over {key} by at most {one.max_skew}")
+    return f"its kind may differ {' and '.join(clauses)}, and one more here is too many" if clauses else ""
+
+
+def _near(view: ClusterView, terms: Sequence[pb.PodAffinityTerm], verb: str) -> str:
+    """The terms of pod affinity, or of pod anti-affinity."""
+    texts = [
+        f"{verb} its {view.text(term.topology_key)} with pods of {_selector(view, term.selector)}" for term in terms
+    ]
+    return "; ".join(texts)
+
+
+def _volumes(view: ClusterView, pod: PodView) -> str:
+    """What is known about its claims that cannot be used."""
+    return "; ".join(f"claim {volume.id}: {volume.detail}" for volume in view.volumes(pod) if volume.detail)
+
+
 def _unsupported(pod: PodView) -> str:
     """The constraints that cannot be decided."""
-    spec = pod.spec
-    kinds = [
-        (bool(spec.pod_affinity), "pod affinity"),
-        (bool(spec.pod_anti_affinity), "pod anti-affinity"),
-        (bool(spec.topology_spread), "topology spread"),
-    ]
-    names = [name for present, name in kinds if present] + list(spec.unsupported)
-    return f"this build cannot decide its {' and '.join(names)}" if names else ""
+    return f"this build cannot decide its {' and '.join(pod.spec.unsupported)}" if pod.spec.unsupported else ""

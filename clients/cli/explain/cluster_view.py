@@ -109,6 +109,13 @@ class ClusterView:
         """Return what a pod asks for."""
         return {self.snapshot.resources[entry.resource]: entry.amount for entry in pod.spec.requests}
 
+    def volumes(self, pod: PodView) -> list[pb.Volume]:
+        """Return the volumes that a pod mounts."""
+        pods = self.snapshot.pods
+        mounting = _int32(pods.volume_pod, 0)
+        start, end = np.searchsorted(mounting, [pod.row, pod.row + 1]).tolist()
+        return [self.snapshot.volumes[volume] for volume in _int32(pods.volume, 0)[start:end].tolist()]
+
     def allocatable(self, node: str) -> dict[str, int]:
         """Return what a node has to give."""
         return dict(zip(self.snapshot.resources, self.nodes[node].allocatable, strict=False))

@@ -67,6 +67,27 @@ SSD = {"disk": "ssd"}
             id="too little cpu",
         ),
         pytest.param(
+            k8s.node("n1", zone="a"),
+            k8s.pod(spread=[k8s.spread(k8s.labelled(app="web"))]),
+            Reason.TOPOLOGY_SPREAD_VIOLATED,
+            "its kind may differ over topology.kubernetes.io/zone by at most 1, and one more here is too many",
+            id="spread",
+        ),
+        pytest.param(
+            k8s.node("n1"),
+            k8s.pod(spread=[k8s.spread(k8s.labelled(app="web"))]),
+            Reason.TOPOLOGY_SPREAD_VIOLATED,
+            "it is to be spread over topology.kubernetes.io/zone, a label that the node lacks",
+            id="spread over a label that is missing",
+        ),
+        pytest.param(
+            k8s.node("n1"),
+            k8s.pod(affinity=k8s.anti_affinity(k8s.labelled(app="web"))),
+            Reason.POD_ANTI_AFFINITY_VIOLATED,
+            "must not share its kubernetes.io/hostname with pods of app in (web)",
+            id="anti-affinity",
+        ),
+        pytest.param(
             k8s.node("n1", unschedulable=True),
             k8s.pod(),
             Reason.NODE_UNSCHEDULABLE,

@@ -21,7 +21,8 @@ ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 MAX_FRAME_BYTES = 1 << 30
 """As large as a snapshot may be."""
 _LEVEL = 6
-_CHUNK_BYTES = 1 << 18
+_CHUNK_BYTES = 1 << 14
+"""Compressed bytes taken at a time: few, since hostile ones grow ten-thousandfold."""
 
 Recorded = ClusterSnapshot | SnapshotDelta | PlanRequest | PlanResponse | PlanSettings | PlanState
 _FIELDS: dict[type[Recorded], str] = {
@@ -105,7 +106,9 @@ class RecordingReader:
 
     def __init__(self, path: str, file: IO[bytes]) -> None:
         self._path = path
-        self._stream = zstandard.ZstdDecompressor().stream_reader(file, read_size=_CHUNK_BYTES, read_across_frames=True)
+        self._file = file
+        self._unpacker = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
+        self._buffer, self._position = b"", 0
         self._count = 0
         self.complete = False
         first = self._next()
@@ -167,17 +170,29 @@ class RecordingReader:
 
     def _read(self, size: int) -> bytes:
         """Read `size` bytes, fewer only at the end of the file."""
-        parts, missing = [], size
-        while missing:
+        data = self._buffer[self._position : self._position + size]
+        self._position += len(data)
+        if len(data) == size:
+            return data
+        parts, missing = [data], size - len(data)
+        while missing and self._fill():
+            parts.append(self._buffer[:missing])
+            self._position = len(parts[-1])
+            missing -= self._position
+        return b"".join(parts)
+
+    def _fill(self) -> bool:
+        """Replace the used-up buffer by the next unpacked bytes, if there are any."""
+        self._buffer, self._position = b"", 0
+        while not self._buffer:
+            packed = self._file.read(_CHUNK_BYTES)
+            if not packed:
+                return False
             try:
-                part = self._stream.read(min(missing, 1 << 20))
+                self._buffer = self._unpacker.decompress(packed)
             except zstandard.ZstdError as error:
                 raise self._broken(f"its compressed data are damaged ({error})") from None
-            if not part:
-                break
-            parts.append(part)
-            missing -= len(part)
-        return b"".join(parts)
+        return True
 
     def _broken(self, problem: str) -> RecordingError:
         return RecordingError(

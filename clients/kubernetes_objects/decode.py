@@ -85,7 +85,8 @@ def _first_document(text: bytes | memoryview, file: str) -> tuple[int, _Document
         more = _TRAILING.search(str(error))
         if more is None:
             raise _not_kubernetes(file, str(error)) from None
-    length = int(more[1])
+    # The position named is the one after the first byte too many.
+    length = int(more[1]) - 1
     return length, _DOCUMENTS.decode(text[:length])
 
 

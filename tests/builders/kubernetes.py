@@ -190,9 +190,7 @@ def job(
 
 def daemon_set(name: str = "agent", *, namespace: str = "kube-system", **over: Json) -> Json:
     """Build a DaemonSet."""
-    built = _replicated("apps/v1", "DaemonSet", name, None, namespace, over)
-    built["status"] = {}
-    return built
+    return _replicated("apps/v1", "DaemonSet", name, None, namespace, over)
 
 
 def pdb(

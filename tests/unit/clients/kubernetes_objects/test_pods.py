@@ -61,7 +61,7 @@ def test_a_spec_written_differently_with_the_same_meaning_is_the_same_spec() -> 
         memory="65536Ki",
         grace=30,
         spec={"schedulerName": "default-scheduler", "restartPolicy": "Always"},
-    )  # noqa: E501
+    )
     assert len(build(long, pod("b", cpu="100m", memory="64Mi")).pod_specs) == 1
 
 

@@ -1,0 +1,301 @@
+"""Nodes, node groups, owners, budgets and namespaces as rows."""
+
+from typing import Any
+
+import pytest
+
+from clients.kubernetes_objects import ObjectError
+from clients.kubernetes_objects.kinds import OwnerReference
+from clients.kubernetes_objects.owners import controller_of
+from tests.builders import (
+    csi_node,
+    daemon_set,
+    deployment,
+    job,
+    labelled,
+    namespace,
+    node,
+    node_group,
+    pdb,
+    pod,
+    pods_of,
+    replica_set,
+    replication_controller,
+    stateful_set,
+)
+from tests.unit.clients.kubernetes_objects.reading import build, label_set, notes, resolved, text_column
+
+
+def amounts(snapshot: Any, values: Any) -> dict[str, int]:
+    """Amounts by resource, zeros left out."""
+    return {name: value for name, value in zip(snapshot.resources, values, strict=False) if value}
+
+
+def test_a_node_keeps_labels_taints_amounts_and_times() -> None:
+    capacity = {"cpu": "4", "memory": "16Gi", "pods": "110", "example.org/fpga": "2"}
+    snapshot = build(
+        node(
+            "n1",
+            cpu="3500m",
+            zone="a",
+            taints=["b:NoExecute", "a=x:NoSchedule"],
+            extra={"example.org/fpga": "1"},
+            capacity=capacity,
+        )
+    )
+    [row] = snapshot.nodes
+    assert (row.name, row.provider_id, row.ready, row.unschedulable) == ("n1", "test://n1", True, False)
+    assert label_set(snapshot, row.label_set) == {"kubernetes.io/hostname": "n1", "topology.kubernetes.io/zone": "a"}
+    assert resolved(snapshot, row)["taints"] == [
+        {"key": "a", "value": "x", "effect": "NO_SCHEDULE"},
+        {"key": "b", "effect": "NO_EXECUTE"},
+    ]
+    memory = 16 * 2**30
+    assert amounts(snapshot, row.allocatable) == {"cpu": 3500, "memory": memory, "pods": 110, "example.org/fpga": 1}
+    assert amounts(snapshot, row.capacity) == {"cpu": 4000, "memory": memory, "pods": 110, "example.org/fpga": 2}
+    assert (row.create_time.seconds, row.ready_transition_time.seconds) == (1767225600, 1767225600)
+
+
+def test_every_snapshot_begins_with_the_same_resources() -> None:
+    names = ["cpu", "memory", "ephemeral-storage", "pods"]
+    assert list(build(pod(requests={"example.org/b": "1"}), node(extra={"example.org/a": "1"})).resources) == [
+        *names,
+        "example.org/a",
+        "example.org/b",
+    ]
+
+
+CA = "cluster-autoscaler.kubernetes.io/"
+
+
+@pytest.mark.parametrize(
+    ("built", "field", "expected"),
+    [
+        pytest.param(node(unschedulable=True), "unschedulable", True, id="unschedulable"),
+        pytest.param(node(ready=False), "ready", False, id="not ready"),
+        pytest.param(node(status={"conditions": None}), "ready", False, id="no conditions"),
+        pytest.param(
+            node(annotations={CA + "scale-down-disabled": "true"}), "scale_down_disabled", True, id="disabled"
+        ),
+        pytest.param(node(annotations={CA + "scale-down-disabled": "no"}), "scale_down_disabled", False, id="other"),
+        pytest.param(node(annotations={f"delay-deletion.{CA}x": ""}), "deletion_delayed", True, id="delayed"),
+    ],
+)
+def test_flags_of_nodes(built: Any, field: str, expected: bool) -> None:
+    assert getattr(build(built).nodes[0], field) is expected
+
+
+def test_attach_limits_come_from_the_csi_node_of_the_same_name() -> None:
+    snapshot = build(node("n1"), node("n2"), csi_node("n1", {"b": 25, "a": 0, "unlimited": None}))
+    assert resolved(snapshot, snapshot.nodes[0])["attachLimits"] == [{"driver": "a"}, {"driver": "b", "count": 25}]
+    assert not snapshot.nodes[1].attach_limits
+
+
+def test_nodes_belong_to_the_group_that_selects_or_names_them() -> None:
+    snapshot = build(
+        node("a", labels={"pool": "x"}),
+        node("b"),
+        node("c"),
+        node_group("by-label", 1, 5, selector={"pool": "x"}, price=0.5),
+        node_group("by-name", 0, 9, nodes=["b"], target=3),
+        node_group("empty", selector={}),
+    )
+    assert {row.name: row.node_group for row in snapshot.nodes} == {"a": "by-label", "b": "by-name", "c": ""}
+    groups = {row.id: row for row in snapshot.node_groups}
+    assert (groups["by-label"].target_size, groups["by-label"].price_per_hour) == (1, 0.5)
+    assert groups["by-name"].target_size == 3
+    assert not groups["by-name"].HasField("price_per_hour")
+    assert groups["empty"].target_size == 0
+
+
+def test_a_group_that_names_an_absent_node_is_noted() -> None:
+    assert notes(node_group(nodes=["gone"])) == ["NodeGroup g1 names 1 nodes not in the input: gone"]
+
+
+def test_a_template_may_give_capacity_alone() -> None:
+    template = {"metadata": {"labels": {"pool": "x"}}, "status": {"capacity": {"cpu": "2", "pods": 10}}}
+    group = node_group()
+    group["spec"]["template"] = template
+    snapshot = build(group)
+    row = snapshot.node_groups[0].template
+    assert amounts(snapshot, row.allocatable) == {"cpu": 2000, "pods": 10}
+    assert (row.name, row.ready, label_set(snapshot, row.label_set)) == ("", True, {"pool": "x"})
+
+
+@pytest.mark.parametrize(
+    ("objects", "name", "message"),
+    [
+        pytest.param(
+            [node("a"), node_group("g1", nodes=["a"]), node_group("g2", nodes=["a"])],
+            "g2",
+            "node a belongs to this group and to g1",
+            id="node in two groups",
+        ),
+        pytest.param([node_group(min_size=3, max_size=2)], "g1", "spec.minSize: 3 is more than maxSize 2", id="min"),
+        pytest.param([node_group(min_size=-1)], "g1", "spec.minSize: -1 is absurd", id="negative"),
+        pytest.param([node_group(price=-1.0)], "g1", "spec.price: -1.0 is absurd", id="price"),
+        pytest.param([node_group() | {"spec": {"minSize": 1}}], "g1", "spec.maxSize: it is missing", id="no maximum"),
+    ],
+)
+def test_a_broken_group_is_refused(objects: list[Any], name: str, message: str) -> None:
+    with pytest.raises(ObjectError) as caught:
+        build(*objects)
+    assert caught.value.name == name
+    assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("built", "path"),
+    [
+        pytest.param(node(taints=["a:Sometimes"]), "spec.taints[0].effect", id="effect"),
+        pytest.param(node(cpu="x"), "status.allocatable.cpu", id="quantity"),
+        pytest.param(node(cpu="-1"), "status.allocatable.cpu", id="negative"),
+        pytest.param(node(status={"allocatable": None}), "status.allocatable", id="none"),
+    ],
+)
+def test_a_broken_node_is_refused_with_its_field(built: Any, path: str) -> None:
+    with pytest.raises(ObjectError) as caught:
+        build(built)
+    assert (caught.value.kind, caught.value.name, caught.value.path) == ("Node", "n1", path)
+
+
+@pytest.mark.parametrize(
+    ("owner", "api_version", "desired", "current"),
+    [
+        pytest.param(replica_set(replicas=3, current=2), "apps/v1", 3, 2, id="ReplicaSet"),
+        pytest.param(replica_set(replicas=None), "apps/v1", 1, None, id="replicas default to 1"),
+        pytest.param(stateful_set(replicas=2), "apps/v1", 2, 2, id="StatefulSet"),
+        pytest.param(replication_controller(replicas=2), "v1", 2, 2, id="ReplicationController"),
+        pytest.param(job(parallelism=4, active=3), "batch/v1", 4, 3, id="Job"),
+        pytest.param(job(parallelism=None), "batch/v1", 1, 0, id="Job without numbers"),
+        pytest.param(
+            daemon_set(status={"desiredNumberScheduled": 5, "currentNumberScheduled": 4}),
+            "apps/v1",
+            5,
+            4,
+            id="DaemonSet",
+        ),
+    ],
+)
+def test_owners(owner: Any, api_version: str, desired: int, current: int | None) -> None:
+    snapshot = build(owner, *pods_of(owner, 1))
+    [row] = snapshot.owners
+    meta = owner["metadata"]
+    assert (row.uid, row.kind, row.name, row.namespace) == (meta["uid"], owner["kind"], meta["name"], meta["namespace"])
+    assert (row.api_version, row.desired_replicas) == (api_version, desired)
+    assert (row.current_replicas if row.HasField("current_replicas") else None) == current
+    assert text_column(snapshot, "owner") == [row.uid]
+
+
+def test_only_owners_of_pods_and_those_that_want_pods_are_listed() -> None:
+    snapshot = build(
+        deployment("web", 3),
+        replica_set("web-1", 0),
+        replica_set("web-2", 3),
+        *pods_of(replica_set("gone", 1), 1),
+        *pods_of(replica_set("web-0", 0), 1),
+        replica_set("web-0", 0),
+    )
+    assert [row.name for row in snapshot.owners] == ["web-0", "web-2"]
+
+
+def test_the_controller_is_the_owner_that_says_so() -> None:
+    other, controller = OwnerReference(kind="A"), OwnerReference(kind="B", controller=True)
+    assert controller_of([other, controller]) is controller
+    assert controller_of([other]) is None
+    assert controller_of(None) is None
+
+
+def test_an_owner_without_uid_is_found_by_kind_and_name() -> None:
+    owner = replica_set("web", 1)
+    [built] = pods_of(owner, 1)
+    del owner["metadata"]["uid"]
+    del built["metadata"]["ownerReferences"][0]["uid"]
+    snapshot = build(owner, built)
+    assert text_column(snapshot, "owner") == [snapshot.owners[0].uid]
+
+
+def test_two_owners_with_one_uid_are_refused() -> None:
+    second = stateful_set("db", metadata={"uid": "replicaset-default-web"})
+    with pytest.raises(ObjectError, match="is the uid of ReplicaSet default/web too"):
+        build(replica_set("web"), second)
+
+
+SELECTOR = {"requirements": [{"key": "app", "operator": "IN", "values": ["web"]}]}
+
+
+def budget_of(built: Any) -> dict[str, Any]:
+    snapshot = build(built)
+    out: dict[str, Any] = resolved(snapshot, snapshot.pod_disruption_budgets[0])
+    return out
+
+
+def test_a_budget_keeps_its_selector_and_status() -> None:
+    built = pdb(allowed=1, min_available="50%", spec={"unhealthyPodEvictionPolicy": "AlwaysAllow"})
+    built["status"]["disruptedPods"] = {"b": "2026-01-01T00:00:00Z", "a": None}
+    assert budget_of(built) == {
+        "namespace": "default",
+        "name": "budget",
+        "selector": SELECTOR,
+        "status": {
+            "disruptionsAllowed": 1,
+            "currentHealthy": 3,
+            "desiredHealthy": 2,
+            "expectedPods": 3,
+            "observed": True,
+            "disruptedPods": ["a", "b"],
+        },
+        "alwaysAllowUnhealthy": True,
+        "minAvailable": "50%",
+    }
+
+
+@pytest.mark.parametrize(
+    ("built", "selector"),
+    [
+        pytest.param(pdb(selector={}), {}, id="empty selects everything"),
+        pytest.param(pdb(spec={"selector": None}), None, id="none selects nothing"),
+        pytest.param(pdb(selector={}) | {"apiVersion": "policy/v1beta1"}, None, id="empty in v1beta1 selects nothing"),
+    ],
+)
+def test_selectors_of_budgets(built: Any, selector: Any) -> None:
+    assert budget_of(built).get("selector") == selector
+
+
+@pytest.mark.parametrize(
+    ("built", "observed"),
+    [
+        pytest.param(pdb(metadata={"generation": 2}), None, id="older generation"),
+        pytest.param(pdb(metadata={"generation": 1}), True, id="current generation"),
+    ],
+)
+def test_a_status_of_an_older_generation_is_not_observed(built: Any, observed: bool | None) -> None:
+    assert budget_of(built)["status"].get("observed") == observed
+
+
+def test_a_budget_without_status_has_none() -> None:
+    assert "status" not in budget_of(pdb() | {"status": {}})
+
+
+@pytest.mark.parametrize(
+    ("built", "path"),
+    [
+        pytest.param(pdb(selector=labelled(("a", "In"))), "spec.selector.matchExpressions[0].values", id="selector"),
+        pytest.param(pdb(allowed=-1), "status.disruptionsAllowed", id="negative"),
+        pytest.param(pdb(spec={"unhealthyPodEvictionPolicy": "x"}), "spec.unhealthyPodEvictionPolicy", id="policy"),
+    ],
+)
+def test_a_broken_budget_is_refused(built: Any, path: str) -> None:
+    with pytest.raises(ObjectError) as caught:
+        build(built)
+    assert (caught.value.name, caught.value.path) == ("default/budget", path)
+
+
+def test_namespaces_keep_their_labels_and_have_their_name_as_one() -> None:
+    bare = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "b"}}
+    snapshot = build(bare, namespace("a", {"team": "x"}))
+    label = "kubernetes.io/metadata.name"
+    assert [(row.name, label_set(snapshot, row.label_set)) for row in snapshot.namespaces] == [
+        ("a", {label: "a", "team": "x"}),
+        ("b", {label: "b"}),
+    ]

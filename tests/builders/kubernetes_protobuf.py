@@ -1,0 +1,71 @@
+"""Kubernetes objects in JSON to the API server's protobuf encoding, for tests that replay what a server sends."""
+
+from datetime import datetime
+from typing import Any
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+
+from clients.live_cluster.resources import BY_KIND
+
+INLINED = ("volume_source", "persistent_volume_source")
+
+
+def encoded(obj: dict[str, Any]) -> Message:
+    """Return an object as its message; fields that the message lacks are left out, as unread."""
+    message = BY_KIND[obj["kind"]].message()
+    fill(message, obj)
+    return message
+
+
+def fill(message: Message, value: dict[str, Any]) -> None:
+    """Set the fields of a message from the API's JSON."""
+    fields = {field.json_name: field for field in message.DESCRIPTOR.fields}
+    for name, item in value.items():
+        if name in fields and item is not None:
+            _set(message, fields[name], item)
+    for name in INLINED:
+        if name in message.DESCRIPTOR.fields_by_name:
+            getattr(message, name).SetInParent()
+            fill(getattr(message, name), value)
+
+
+def _set(message: Message, field: FieldDescriptor, item: Any) -> None:
+    if field.is_repeated:
+        _extend(getattr(message, field.name), field, item)
+    elif field.message_type is None:
+        setattr(message, field.name, item)
+    else:
+        inner = getattr(message, field.name)
+        inner.SetInParent()
+        _fill_value(inner, item)
+
+
+def _extend(items: Any, field: FieldDescriptor, value: Any) -> None:
+    if isinstance(value, dict):  # a map: entries sorted by key, as the API server sends them
+        for key in sorted(value):
+            entry = items.add(key=key)
+            if field.message_type.fields_by_name["value"].message_type is None:
+                entry.value = value[key]
+            else:
+                _fill_value(entry.value, value[key])
+    elif field.message_type is None:
+        items.extend(value)
+    else:
+        for one in value:
+            _fill_value(items.add(), one)
+
+
+def _fill_value(message: Any, item: Any) -> None:
+    kind = message.DESCRIPTOR.name
+    if kind == "Quantity":
+        message.string = str(item)
+    elif kind == "Time":
+        message.seconds = int(datetime.fromisoformat(item).timestamp())
+    elif kind == "IntOrString":
+        if isinstance(item, int):
+            message.int_val = item
+        else:
+            message.type, message.str_val = 1, item
+    else:
+        fill(message, item)

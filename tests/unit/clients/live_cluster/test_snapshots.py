@@ -1,0 +1,262 @@
+"""What a watcher makes of encoded objects is what files make of the same objects, at once and change by change."""
+
+import random
+from typing import Any
+
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+from trimtab.k8s.v1 import core_pb2
+from trimtab.v1 import snapshot_pb2 as pb
+
+from clients.kubernetes_objects import build_snapshot, decode_objects
+from clients.kubernetes_objects.build import Actuation, Eviction
+from clients.kubernetes_objects.kinds import NodeGroup
+from clients.kubernetes_objects.objects import Objects
+from clients.live_cluster.errors import ClusterError
+from clients.live_cluster.resources import BY_KIND
+from clients.live_cluster.snapshots import SnapshotMaker
+from clients.live_cluster.store import Store
+from tests.builders import kubernetes as k8s
+from tests.builders.expanded_snapshot import applied, expand
+from tests.builders.kubernetes_protobuf import encoded
+
+Json = dict[str, Any]
+
+
+def whole(store: Store, groups: list[NodeGroup] | None = None, actuation: Actuation | None = None) -> bytes:
+    """A whole snapshot of a store by a maker of its own."""
+    snapshot = SnapshotMaker(store).take(groups or [], actuation).snapshot
+    assert snapshot is not None
+    return snapshot.SerializeToString(deterministic=True)
+
+
+def from_files(objects: list[Json]) -> bytes:
+    """The snapshot of the same objects as files give them."""
+    decoded = decode_objects(objects)
+    decoded.given = set(BY_KIND)
+    return build_snapshot(decoded).snapshot.SerializeToString(deterministic=True)
+
+
+def filled(objects: list[Json]) -> Store:
+    """A store that has seen objects."""
+    store = Store()
+    for one in objects:
+        store.put(one["kind"], [encoded(one).SerializeToString()])
+    return store
+
+
+def some_pods(seed: int, count: int = 60) -> list[Json]:
+    """Pods that differ in all that may differ within a workload, and in what may not."""
+    chance = random.Random(seed)
+    owners = [k8s.replica_set("web", 5), k8s.stateful_set("db", 3), k8s.daemon_set("agent", namespace="default")]
+    built = []
+    for i in range(count):
+        owner = chance.choice([*owners, None])
+        node = chance.choice(["", "n1", "n2"])
+        claims = [f"data-{chance.randrange(4)}"] if chance.random() < 0.3 else []
+        volumes: list[Json] = [{"name": f"kube-api-access-{i}", "projected": {"sources": []}}]
+        if chance.random() < 0.2:
+            volumes.append({"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}})
+        if chance.random() < 0.2:
+            volumes.append({"name": "tmp", "emptyDir": chance.choice([{}, {"medium": "Memory"}])})
+        terms = chance.choice([
+            None,
+            k8s.node_affinity([("metadata.name", "In", [f"n{chance.randrange(3)}"])]),
+            k8s.node_affinity([("metadata.name", "In", ["n1"]), ("zone", "In", ["a"])]),
+            k8s.node_affinity([("metadata.name", "In", ["n1"])], [("metadata.name", "In", ["n2"])]),
+            k8s.node_affinity([("metadata.name", "NotIn", ["n1"])]),
+            k8s.anti_affinity(k8s.labelled(app="web")),
+        ])  # fmt: skip
+        annotations = {"cni/pod-ip": f"10.0.0.{i}"} | chance.choice([
+            {},
+            {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"},
+            {"cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes": "tmp"},
+            {"controller.kubernetes.io/pod-deletion-cost": str(chance.randrange(-3, 3))},
+            {"kubernetes.io/config.mirror": "x"},
+        ])  # fmt: skip
+        built.append(
+            k8s.pod(
+                f"p{i}",
+                cpu=chance.choice(["100m", "1", None]),
+                node=node,
+                labels={"app": chance.choice(["web", "db"]), "index": str(i)},
+                annotations=annotations,
+                owner=owner,
+                affinity=terms,
+                claims=claims,
+                volumes=volumes,
+                priority=chance.choice([None, 0, 1000]),
+                deletion=chance.choice([None, None, "2026-01-02T00:00:00Z"]),
+                phase=chance.choice([None, None, "Succeeded", "Failed"]),
+                created=f"2026-01-01T00:00:{i % 60:02}Z",
+            )
+        )
+    return built
+
+
+def resized(pod: Json, cpu: str) -> Json:
+    """The pod with a container that has been given more than its spec asks."""
+    amounts = {"cpu": cpu, "memory": "64Mi"}
+    pod["status"]["containerStatuses"] = [
+        {"name": "main", "resources": {"requests": amounts}, "allocatedResources": amounts}
+    ]
+    return pod
+
+
+STORAGE = [
+    k8s.storage_class(),
+    k8s.persistent_volume("pv0", affinity=[{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]),
+    k8s.persistent_volume_claim("data-0", volume="pv0", storage_class="standard"),
+    k8s.persistent_volume_claim("data-1", storage_class="standard"),
+    k8s.persistent_volume_claim("data-2", storage_class="none"),
+    k8s.csi_node("n1", {"ebs.csi.aws.com": 25, "other": None}),
+]
+CLUSTER = [
+    k8s.node("n1", zone="a", taints=["dedicated=x:NoSchedule"]),
+    k8s.node("n2", zone="b", ready=False, extra={"nvidia.com/gpu": "1"}),
+    k8s.namespace("default", {"team": "a"}),
+    k8s.namespace("kube-system"),
+    k8s.replica_set("web", 5, current=0),
+    k8s.replica_set("old", 0, current=0),
+    k8s.stateful_set("db", 3, current=2),
+    k8s.daemon_set("agent", namespace="default"),
+    k8s.job("batch", active=2),
+    k8s.pdb(min_available="50%"),
+    k8s.pdb("other", 0, max_unavailable=1),
+    *STORAGE,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_encoded_objects_give_the_bytes_that_files_give(seed: int) -> None:
+    pods = some_pods(seed)
+    pods += [resized(k8s.pod(f"resized-{i}", node="n1"), f"{200 * (i % 2) + 100}m") for i in range(4)]
+    objects = [*CLUSTER, *pods]
+    random.Random(seed).shuffle(objects)
+    assert whole(filled(objects)) == from_files(objects)
+
+
+def test_pods_that_differ_only_in_what_passes_through_share_their_work() -> None:
+    store = Store()
+    for i in range(50):
+        pin = k8s.node_affinity([("metadata.name", "In", [f"n{i}"])])
+        claim = {"name": "data", "persistentVolumeClaim": {"claimName": f"c{i}"}}
+        one = k8s.pod(f"p{i}", node=f"n{i}", labels={"i": str(i)}, volumes=[claim], affinity=pin)
+        store.put("Pod", [encoded(one).SerializeToString()])
+    assert len(store._reader._rows) == 1
+    assert {row.pinned_node for row in store.pods.values()} == {f"n{i}" for i in range(50)}
+
+
+def test_each_delta_leads_from_the_last_snapshot_to_the_next() -> None:
+    chance = random.Random(7)
+    groups = [group("a", {"topology.kubernetes.io/zone": "a"}), group("b", {"topology.kubernetes.io/zone": "b"})]
+    store, present = filled(CLUSTER), {(o["kind"], o["metadata"]["name"]): o for o in CLUSTER}
+    maker = SnapshotMaker(store)
+    first = maker.take(groups, None).snapshot
+    assert first is not None
+    tables, pool = expand(first), {(o["kind"], o["metadata"]["name"]): o for o in [*CLUSTER, *some_pods(3)]}
+    for step in range(60):
+        for _ in range(chance.randrange(4)):
+            churn(chance, store, present, pool)
+        if step == 30:
+            groups = [groups[0], group("c", {"topology.kubernetes.io/zone": "b"})]
+        taken = maker.take(groups, None)
+        assert taken.delta is not None
+        tables = applied(tables, taken.delta)
+        fresh = pb.ClusterSnapshot.FromString(whole(store, groups))
+        assert tables == expand(fresh), step
+
+
+def churn(chance: random.Random, store: Store, present: dict[Any, Json], pool: dict[Any, Json]) -> None:
+    """Add, change or remove one object."""
+    key = chance.choice(sorted(pool))
+    kind = key[0]
+    if key in present and chance.random() < 0.4:
+        store.drop(kind, encoded(present.pop(key)).SerializeToString())
+        return
+    one = dict(pool[key])
+    if kind == "Node":
+        one = k8s.node(key[1], zone=chance.choice(["a", "b", "c"]), cpu=chance.choice(["2", "4"]))
+    elif kind == "PersistentVolumeClaim":
+        one = k8s.persistent_volume_claim(key[1], volume=chance.choice(["", "pv0"]), storage_class="standard")
+    elif kind == "ReplicaSet":
+        one = k8s.replica_set(key[1], chance.choice([0, 3]), current=chance.choice([0, 3]))
+    elif kind == "Pod":
+        other = chance.choice([o for (k, _), o in sorted(pool.items()) if k == "Pod"])
+        one = {**other, "metadata": {**other["metadata"], "name": key[1], "uid": f"uid-{key[1]}"}}
+    present[key] = one
+    store.put(kind, [encoded(one).SerializeToString()])
+
+
+def group(name: str, labels: dict[str, str]) -> NodeGroup:
+    """A node group by labels."""
+    built: NodeGroup = decode_objects([k8s.node_group(name, selector=labels)]).of("NodeGroup")[0]
+    return built
+
+
+def test_a_cluster_without_change_gives_an_empty_delta_and_builds_nothing() -> None:
+    objects = [*CLUSTER, *some_pods(1)]
+    store = filled(objects)
+    maker = SnapshotMaker(store)
+    maker.take([], None)
+    revision = store.revision
+    for one in objects:
+        store.put(one["kind"], [encoded(one).SerializeToString()])
+    taken = maker.take([], None)
+    assert store.revision == revision
+    assert taken.is_empty
+    assert taken.delta == pb.SnapshotDelta(changed=pb.ClusterSnapshot())
+
+
+def test_a_list_forgets_what_it_did_not_have() -> None:
+    objects = [k8s.pod("a"), k8s.pod("b"), k8s.node("n1")]
+    store = filled(objects)
+    store.listing("Pod")
+    store.put("Pod", [encoded(objects[1]).SerializeToString()])
+    store.listed("Pod")
+    assert list(store.pods) == [("default", "b")]
+    assert whole(store) == from_files(objects[1:])
+
+
+def test_deletions_and_evictions_stand_in_the_snapshot_and_change_it_when_they_change() -> None:
+    store = filled([*CLUSTER, k8s.pod("gone", node="n1", labels={"app": "web"}), k8s.pod("stays", node="n1")])
+    row = store.pods["default", "gone"]
+    store.drop("Pod", core_pb2.Pod(metadata={"namespace": "default", "name": "gone"}).SerializeToString())
+    deletions = [pb.DeletionInProgress(node="n2", node_group="g", drain=True, start_time=Timestamp(seconds=5))]
+    actuation = Actuation(deletions, [Eviction(row, Timestamp(seconds=9))])
+    maker = SnapshotMaker(store)
+    first = maker.take([], actuation).snapshot
+    assert first is not None
+    told = expand(first)["actuation_status"]
+    assert [one["name"] for one in told["evictions"]] == ["gone"]
+    assert told["evictions"][0]["labels"] == {"app": "web"}
+    assert told["evictions"][0]["spec"] == expand(first)["pods"]["default/stays"]["spec"]
+    assert maker.take([], actuation).is_empty
+    after = maker.take([], Actuation()).delta
+    assert after is not None
+    assert applied(expand(first), after)["actuation_status"] == {"deletions": [], "evictions": []}
+
+
+def test_an_object_that_cannot_be_used_is_named_until_it_is_mended_or_gone() -> None:
+    bad = k8s.pod("bad")
+    bad["spec"]["volumes"] = [{"name": "v", "gcePersistentDisk": {"pdName": "d"}}]
+    store = filled([k8s.pod("good")])
+    store.problems["Pod", ("default", "bad")] = "Pod default/bad: spec: it is broken; mend it"
+    with pytest.raises(ClusterError, match="default/bad"):
+        SnapshotMaker(store).take([], None)
+    store.put("Pod", [encoded(bad).SerializeToString()])
+    assert expand(pb.ClusterSnapshot.FromString(whole(store)))["pods"].keys() == {"default/bad", "default/good"}
+
+
+def test_a_node_of_two_groups_is_named_with_both() -> None:
+    store = filled([k8s.node("n1", zone="a")])
+    maker = SnapshotMaker(store)
+    maker.take([], None)
+    groups = [group("a", {"topology.kubernetes.io/zone": "a"}), group("b", {"kubernetes.io/hostname": "n1"})]
+    with pytest.raises(ClusterError, match="n1 belongs to several node groups: a, b"):
+        maker.take(groups, None)
+
+
+def test_objects_of_kinds_never_seen_count_as_none_at_all() -> None:
+    assert Objects(given=set(BY_KIND)).of("Pod") == []
+    assert whole(Store()) == from_files([])

@@ -82,7 +82,7 @@ CPU = [
 
 
 @pytest.mark.parametrize(("spec", "milli"), CPU)
-def test_cpu_requests(spec: dict[str, Any], milli: int) -> None:
+def test_cpu_is_counted_as_the_scheduler_counts_it(spec: dict[str, Any], milli: int) -> None:
     assert requests_of(spec).get("cpu", 0) == milli
 
 

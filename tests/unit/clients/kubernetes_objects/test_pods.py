@@ -69,7 +69,7 @@ def test_a_spec_written_differently_with_the_same_meaning_is_the_same_spec() -> 
     ("phase", "code"),
     [("Succeeded", pb.PodPhase.SUCCEEDED), ("Failed", pb.PodPhase.FAILED), ("Unknown", pb.PodPhase.UNSPECIFIED)],
 )
-def test_phases(phase: str, code: int) -> None:
+def test_phases_become_their_codes(phase: str, code: int) -> None:
     assert list(build(pod(phase=phase)).pods.phase) == [code]
 
 
@@ -90,7 +90,7 @@ READY, MIRROR, DAEMON, GATED = 1, 2, 4, 8
         pytest.param(pod(spec={"schedulingGates": [{"name": "example.org/wait"}]}), GATED, id="gated"),
     ],
 )
-def test_flags(built: Any, flags: int) -> None:
+def test_flags_say_what_a_pod_is(built: Any, flags: int) -> None:
     assert list(build(built).pods.flags) == [flags]
 
 
@@ -190,7 +190,7 @@ def test_tolerations_keep_their_order_and_default_to_equal() -> None:
         pytest.param(pod(init_containers=[{"name": "i", "ports": [{"hostPort": 81}]}]), [], id="init container"),
     ],
 )
-def test_host_ports(built: Any, ports: list[dict[str, Any]]) -> None:
+def test_host_ports_are_kept_once_each(built: Any, ports: list[dict[str, Any]]) -> None:
     assert spec_of(build(built)).get("hostPorts", []) == ports
 
 
@@ -266,7 +266,7 @@ EMPTY_DIR, MEMORY, HOST_PATH = {"emptyDir": {}}, {"emptyDir": {"medium": "Memory
         pytest.param(EMPTY_DIR, "other, v", True, id="names are not trimmed upstream"),
     ],
 )
-def test_local_storage(volume: dict[str, Any], annotation: str | None, local: bool) -> None:
+def test_local_storage_is_what_the_annotation_does_not_excuse(volume: dict[str, Any], annotation: str | None, local: bool) -> None:
     annotations = {CA + "safe-to-evict-local-volumes": annotation} if annotation else None
     snapshot = build(pod(volumes=[{"name": "v"} | volume], annotations=annotations))
     assert snapshot.pod_specs[0].local_storage is local
@@ -283,7 +283,7 @@ def test_local_storage(volume: dict[str, Any], annotation: str | None, local: bo
         ("zalando.org/topology-spread-timeout", "2m", "topology_spread_timeout_s", 120),
     ],
 )
-def test_annotations(annotation: str, value: str, field: str, expected: Any) -> None:
+def test_annotations_become_fields_of_the_spec(annotation: str, value: str, field: str, expected: Any) -> None:
     row = build(pod(annotations={annotation: value})).pod_specs[0]
     assert getattr(row, field) == expected
     assert field == "safe_to_evict" or row.HasField(field)
@@ -311,7 +311,7 @@ def test_resource_claims_are_reported_as_unsupported() -> None:
         pytest.param({}, {}, 0, id="none"),
     ],
 )
-def test_priorities(spec: dict[str, Any], classes: dict[str, tuple[int, bool]], priority: int) -> None:
+def test_priorities_come_from_the_pod_or_its_class(spec: dict[str, Any], classes: dict[str, tuple[int, bool]], priority: int) -> None:
     objects = [
         {
             "apiVersion": "scheduling.k8s.io/v1",

@@ -49,7 +49,9 @@ class Store:
         self.objects: dict[str, dict[Key, Any]] = {kind: {} for kind in BY_KIND}
         self.pods: dict[Key, PodRow] = {}
         self.pods_of: dict[str, set[Key]] = defaultdict(set)
+        # Pods that are gone, by uid, and the last one gone of each owner, by the owner's uid.
         self.departed: OrderedDict[str, PodRow] = OrderedDict()
+        self._last_of: OrderedDict[str, PodRow] = OrderedDict()
         # Objects that cannot be used, with what is wrong.
         self.problems: dict[tuple[str, Key], str] = {}
         # Grows with every change that touches a row.
@@ -83,6 +85,11 @@ class Store:
         """A list ends: forget what it did not have."""
         for key in self._unconfirmed.pop(kind, ()):
             self._forget(kind, key)
+
+    def sibling(self, owner: str) -> PodRow | None:
+        """Return a pod of an owner (a uid), present or gone; None if none was ever seen."""
+        keys = self.pods_of.get(owner) if owner else None
+        return self.pods[min(keys)] if keys else self._last_of.get(owner) if owner else None
 
     def take_changes(self) -> Changes:
         """Return what has changed since the last call."""
@@ -145,10 +152,11 @@ class Store:
 
     def _remember(self, row: PodRow) -> None:
         """Keep what a pod was that is gone."""
-        self.departed[row.uid] = row
-        self.departed.move_to_end(row.uid)
-        while len(self.departed) > MOST_DEPARTED:
-            self.departed.popitem(last=False)
+        for kept, uid in ((self.departed, row.uid), (self._last_of, row.owner)):
+            kept[uid] = row
+            kept.move_to_end(uid)
+            while len(kept) > MOST_DEPARTED:
+                kept.popitem(last=False)
 
     def _unlink(self, key: Key, old: PodRow) -> None:
         """Take a pod out of the indices."""

@@ -1,0 +1,85 @@
+"""The actuator's status as a snapshot tells it.
+
+The actuator knows who was evicted, not what the pod asked for; that is looked up here: in the pod as it was last seen,
+else in a sibling of the same owner, which asks for the same. An eviction of which nothing is known is left out and
+noted: the planner then keeps no room for that pod.
+"""
+
+from typing import NamedTuple
+
+from trimtab.v1 import actuator_pb2
+from trimtab.v1 import snapshot_pb2 as pb
+
+from clients.kubernetes_objects.build import Actuation, Eviction
+from clients.kubernetes_objects.kinds import NodeGroup, ObjectMeta
+from clients.kubernetes_objects.kinds.nodes import NodeGroupSpec
+from clients.kubernetes_objects.pod_rows import PodRow
+from clients.live_cluster.store import Store
+
+
+class Read(NamedTuple):
+    """What a status says, and notes on what could not be told."""
+
+    actuation: Actuation | None
+    notes: list[str]
+
+
+def read_status(status: actuator_pb2.ActuatorStatus, store: Store) -> Read:
+    """Return deletions and recent evictions with the rows of their pods."""
+    deletions = [
+        pb.DeletionInProgress(node=one.node, node_group=one.node_group, drain=one.drain, start_time=one.start_time)
+        for one in status.deletions
+    ]
+    evictions, unknown = [], []
+    for one in status.recent_evictions:
+        row = _row(one, store)
+        if row is None:
+            unknown.append(f"{one.namespace}/{one.name}")
+        else:
+            evictions.append(Eviction(row, one.evict_time))
+    notes = []
+    if unknown:
+        shown = ", ".join(unknown[:3]) + (", …" if len(unknown) > 3 else "")
+        notes.append(f"no room is kept for {len(unknown)} evicted pods that were never seen: {shown}")
+    return Read(Actuation(deletions, evictions), notes)
+
+
+def _row(eviction: actuator_pb2.Eviction, store: Store) -> PodRow | None:
+    """Return the row of an evicted pod, or of a sibling under its name."""
+    present = store.pods.get((eviction.namespace, eviction.name))
+    if present is not None and present.uid == eviction.uid:
+        return present
+    known = store.departed.get(eviction.uid)
+    if known is not None:
+        return known
+    sibling = store.sibling(eviction.owner_uid)
+    if sibling is None:
+        return None
+    return sibling._replace(
+        namespace=eviction.namespace, name=eviction.name, uid=eviction.uid, owner=eviction.owner_uid
+    )
+
+
+def sized_groups(groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None) -> list[NodeGroup]:
+    """Return node groups with the sizes that the cloud says, groups that only the cloud knows included, by name.
+
+    A group that only the cloud knows has no nodes here: nothing says which are its own.
+    """
+    found = {(group.metadata.name if group.metadata else None) or "": group for group in groups}
+    for one in status.node_groups if status is not None else ():
+        old = found.get(one.id)
+        spec = (old.spec if old is not None else None) or NodeGroupSpec()
+        found[one.id] = NodeGroup(
+            ObjectMeta(name=one.id),
+            NodeGroupSpec(
+                min_size=one.min_size,
+                max_size=one.max_size,
+                target_size=one.target_size,
+                node_selector=spec.node_selector,
+                nodes=spec.nodes,
+                price=spec.price,
+                template=spec.template,
+                zero_or_max=spec.zero_or_max,
+            ),
+        )
+    return [found[name] for name in sorted(found)]

@@ -1,0 +1,161 @@
+"""A live cluster: all kinds listed and watched in the background, snapshots and deltas of it on demand.
+
+    with LiveCluster(Api(connect_cluster())) as cluster:
+        cluster.wait_until_listed(timeout_s=60)
+        taken = cluster.take(groups, status)
+
+Decides when the cluster is known well enough: every kind has been listed, and no watch has ended for good.
+"""
+
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import NamedTuple, Self
+
+import structlog
+from trimtab.v1 import actuator_pb2
+
+from clients.kubernetes_objects.kinds import NodeGroup
+from clients.live_cluster.actuation import Read, read_status, sized_groups
+from clients.live_cluster.api import Api
+from clients.live_cluster.errors import ApiError, ClusterError, MissingPermissionError
+from clients.live_cluster.permissions import WATCHING, require
+from clients.live_cluster.reflector import Reflector, ReflectorSettings
+from clients.live_cluster.resources import RESOURCES, Resource, rules_yaml
+from clients.live_cluster.snapshots import SnapshotMaker, Taken
+from clients.live_cluster.store import Store
+
+log = structlog.get_logger("live_cluster")
+
+
+class Seen(NamedTuple):
+    """A snapshot or delta, and what a person should know about it."""
+
+    taken: Taken
+    notes: list[str]
+
+
+class LiveCluster:
+    """The cluster behind an `Api`. Use as a context manager, or `start` and `stop`. Safe between threads."""
+
+    def __init__(
+        self, api: Api, settings: ReflectorSettings | None = None, resources: Sequence[Resource] = RESOURCES
+    ) -> None:
+        self.store = Store()
+        self._api = api
+        self._maker = SnapshotMaker(self.store)
+        self._lock = threading.Lock()
+        self._changed = threading.Condition(self._lock)
+        self._listed: set[str] = set()
+        self._failure: ClusterError | None = None
+        self._reflectors = [Reflector(api, resource, self, settings) for resource in resources]
+        self._threads = [
+            threading.Thread(target=self._follow, args=(one,), name=f"watch {one.resource.plural}", daemon=True)
+            for one in self._reflectors
+        ]
+
+    def start(self) -> None:
+        """Check the permissions, then begin to list and watch. Errors: MissingPermissionError, UnreachableError."""
+        require(self._api, [(one.resource, WATCHING) for one in self._reflectors])
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End all watches and wait for their threads."""
+        for one in self._reflectors:
+            one.stop()
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(10)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def wait_until_listed(self, timeout_s: float) -> bool:
+        """Wait until every kind has been listed; return whether it has. Errors: ClusterError when that is hopeless."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._failure is not None or not self.missing, timeout_s)
+            self._refuse_failure()
+            return not self.missing
+
+    @property
+    def missing(self) -> list[str]:
+        """The kinds that have not been listed yet."""
+        return [one.resource.kind for one in self._reflectors if one.resource.kind not in self._listed]
+
+    @property
+    def troubles(self) -> dict[str, str]:
+        """What goes wrong just now, by kind."""
+        return {one.resource.kind: one.trouble for one in self._reflectors if one.trouble}
+
+    def take(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Seen:
+        """Return what has changed since the last call, or all.
+
+        groups : node groups as files declare them; status : of the actuator, whose sizes of groups count.
+        Errors: ClusterError while a kind is not listed, an object cannot be used, or watching is hopeless.
+        """
+        with self._lock:
+            self._refuse_failure()
+            if self.missing:
+                raise ClusterError(f"the cluster is not known yet: {', '.join(self.missing)} still to be listed")
+            read = read_status(status, self.store) if status is not None else Read(None, [])
+            return Seen(self._maker.take(sized_groups(groups, status), read.actuation), read.notes)
+
+    def forget(self) -> None:
+        """Make the next snapshot a whole one."""
+        with self._lock:
+            self._maker.forget()
+
+    def put(self, kind: str, objects: Sequence[bytes]) -> None:
+        """Take objects from a reflector."""
+        with self._lock:
+            self.store.put(kind, objects)
+
+    def drop(self, kind: str, raw: bytes) -> None:
+        """Forget an object, on behalf of a reflector."""
+        with self._lock:
+            self.store.drop(kind, raw)
+
+    def listing(self, kind: str) -> None:
+        """A reflector's list begins."""
+        with self._lock:
+            self.store.listing(kind)
+
+    def listed(self, kind: str) -> None:
+        """A reflector's list is complete."""
+        with self._changed:
+            self.store.listed(kind)
+            self._listed.add(kind)
+            self._changed.notify_all()
+
+    def _refuse_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _follow(self, reflector: Reflector) -> None:
+        """Run a reflector; what ends it for good ends the cluster, but a kind that the server does not know."""
+        resource, begun_s = reflector.resource, time.monotonic()
+        try:
+            reflector.run()
+        except ApiError as error:
+            if error.status == 404:
+                log.warning("kind_unknown", kind=resource.kind, group=resource.group)
+                self.listing(resource.kind)
+                self.listed(resource.kind)
+                return
+            self._fail(MissingPermissionError(rules_yaml([(resource, WATCHING)])) if error.is_forbidden else error)
+        except Exception as error:
+            log.exception("watch_failed", kind=resource.kind, after_s=round(time.monotonic() - begun_s, 1))
+            self._fail(ClusterError(f"watching {resource.plural} failed: {error}"))
+
+    def _fail(self, failure: ClusterError) -> None:
+        with self._changed:
+            self._failure = self._failure or failure
+            self._changed.notify_all()

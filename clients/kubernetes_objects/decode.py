@@ -5,7 +5,7 @@ decoded is an error that names file, kind, name and field; kinds that are not re
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -18,9 +18,11 @@ Advance = Callable[[float], None]
 """Called with the share of the current text that is decoded, 0 to 1."""
 
 _BATCH = 2048
+_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises: malformed or unexpected JSON, text that is not UTF-8, nesting without end."""
 _HEAD = re.compile(rb'\{\s*"apiVersion"\s*:\s*"([^"\\]*)"\s*,\s*"kind"\s*:\s*"([^"\\]*)"')
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
-_PATH = re.compile(r"^(.*?)(?: - at `(?:\$\.?)?(.*)`)?$", re.DOTALL)
+_PATH = re.compile(r"^(.*?)(?: - at .*?`\$\.?(.*)`)?$", re.DOTALL)
 _REMEDY = "correct the object, or leave it out"
 
 
@@ -71,17 +73,17 @@ def add_text(text: bytes | memoryview, file: str, objects: Objects, advance: Adv
     """
     length, document = _first_document(text, file)
     kind, api_version = document.kind or "", document.api_version or ""
-    if document.items is None:
+    if document.items is None and not _is_list(api_version, kind):
         _add_items([Raw(bytes(text[:length]))], (api_version, kind), file, objects, None)
     else:
-        _add_items(document.items, _items_kind(api_version, kind, objects), file, objects, advance)
+        _add_items(document.items or [], _items_kind(api_version, kind, objects), file, objects, advance)
     return length
 
 
 def _first_document(text: bytes | memoryview, file: str) -> tuple[int, _Document]:
     try:
         return len(text), _DOCUMENTS.decode(text)
-    except msgspec.DecodeError as error:
+    except _UNDECODABLE as error:
         more = _TRAILING.search(str(error))
         if more is None:
             raise _not_kubernetes(file, str(error)) from None
@@ -94,13 +96,20 @@ def add_value(value: Any, file: str, objects: Objects) -> None:
     """Convert one plain object, or a list of them, into `objects`. Errors: InputError, ObjectError."""
     if not isinstance(value, Mapping):
         raise _not_kubernetes(file, f"a {type(value).__name__} is no object")
-    items = value.get("items")
-    if not isinstance(items, Sequence) or isinstance(items, str):
+    items, api_version, kind = value.get("items"), str(value.get("apiVersion") or ""), str(value.get("kind") or "")
+    if items is None and not _is_list(api_version, kind):
         _convert(value, ("", ""), file, objects)
         return
-    expected = _items_kind(str(value.get("apiVersion") or ""), str(value.get("kind") or ""), objects)
-    for item in items:
+    if not isinstance(items or [], list):
+        raise _not_kubernetes(file, "`items` is no list")
+    expected = _items_kind(api_version, kind, objects)
+    for item in items or []:
         _convert(item, expected, file, objects)
+
+
+def _is_list(api_version: str, kind: str) -> bool:
+    """Say whether this is a kind of list, which may have null for no items."""
+    return kind == "List" or (kind.endswith("List") and is_read(api_version, kind.removesuffix("List")))
 
 
 def _items_kind(api_version: str, kind: str, objects: Objects) -> tuple[str, str]:
@@ -124,7 +133,7 @@ def _add_items(
                 continue
             try:
                 batch.setdefault(kind, []).append(_DECODERS[kind].decode(raw))
-            except msgspec.DecodeError as error:
+            except _UNDECODABLE as error:
                 raise _wrong_field(file, kind, raw, error) from None
         for kind, decoded in batch.items():
             objects.add(kind, decoded, file)
@@ -135,10 +144,10 @@ def _add_items(
 def _kind_of(raw: Raw, expected: tuple[str, str], file: str) -> tuple[str, str]:
     head = _HEAD.match(memoryview(raw))
     if head is not None:
-        return head[1].decode(), head[2].decode()
+        return head[1].decode(errors="replace"), head[2].decode(errors="replace")
     try:
         slow = _HEADS.decode(raw)
-    except msgspec.DecodeError as error:
+    except _UNDECODABLE as error:
         raise _not_kubernetes(file, str(error)) from None
     return (slow.api_version or "", slow.kind) if slow.kind else expected
 
@@ -154,7 +163,7 @@ def _convert(item: Any, expected: tuple[str, str], file: str, objects: Objects) 
         return
     try:
         decoded = msgspec.convert(item, STRUCTS[kind])
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, RecursionError) as error:
         meta = item.get("metadata")
         named = _Named(_Name(meta.get("name"), meta.get("namespace")) if isinstance(meta, Mapping) else None)
         raise _field_error(file, kind, named, str(error)) from None
@@ -174,12 +183,12 @@ def _not_kubernetes(file: str, problem: str) -> InputError:
     )
 
 
-def _wrong_field(file: str, kind: str, raw: Raw, error: msgspec.DecodeError) -> ObjectError | InputError:
+def _wrong_field(file: str, kind: str, raw: Raw, error: Exception) -> ObjectError | InputError:
     if not isinstance(error, msgspec.ValidationError):
         return _not_kubernetes(file, str(error))
     try:
         named = msgspec.json.decode(raw, type=_Named)
-    except msgspec.DecodeError:
+    except _UNDECODABLE:
         named = _Named()
     return _field_error(file, kind, named, str(error))
 

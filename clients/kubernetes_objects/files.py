@@ -1,7 +1,7 @@
 """Files to a snapshot: Kubernetes objects as JSON or YAML, plain or gzipped, or one recording.
 
 What a file is, is decided by its content, not by its name. The only module of this package that reads files.
-Cost: 150,000 pods of JSON in a few seconds; YAML some fifty times more, because its parser is.
+Cost: 150,000 pods of JSON in a few seconds; YAML some ten times more, for its parser.
 """
 
 import gzip

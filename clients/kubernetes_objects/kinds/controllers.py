@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from clients.kubernetes_objects.kinds.metadata import ObjectMeta
+from clients.kubernetes_objects.kinds.metadata import Int, ObjectMeta
 from clients.kubernetes_objects.kinds.pods import PodMeta, PodSpec
 
 
@@ -16,14 +16,14 @@ class PodTemplateSpec(Struct, gc=False):
 class ReplicatedSpec(Struct, gc=False):
     """`spec` of a controller with a number of replicas."""
 
-    replicas: int | None = None
+    replicas: Int | None = None
     template: PodTemplateSpec | None = None
 
 
 class ReplicatedStatus(Struct, gc=False):
     """`status` of a controller with a number of replicas."""
 
-    replicas: int | None = None
+    replicas: Int | None = None
 
 
 class Replicated(Struct, gc=False):
@@ -53,14 +53,14 @@ class Deployment(Replicated, gc=False):
 class JobSpec(Struct, gc=False):
     """`spec` of a Job."""
 
-    parallelism: int | None = None
+    parallelism: Int | None = None
     template: PodTemplateSpec | None = None
 
 
 class JobStatus(Struct, gc=False):
     """`status` of a Job."""
 
-    active: int | None = None
+    active: Int | None = None
 
 
 class Job(Struct, gc=False):
@@ -80,8 +80,8 @@ class DaemonSetSpec(Struct, gc=False):
 class DaemonSetStatus(Struct, rename="camel", gc=False):
     """`status` of a DaemonSet."""
 
-    desired_number_scheduled: int | None = None
-    current_number_scheduled: int | None = None
+    desired_number_scheduled: Int | None = None
+    current_number_scheduled: Int | None = None
 
 
 class DaemonSet(Struct, gc=False):

@@ -8,7 +8,10 @@ from msgspec import Meta, Struct
 Time = Annotated[datetime, Meta(tz=True)]
 """RFC 3339 with a time zone."""
 
-Quantities = dict[str, str | int | float]
+Int = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
+"""An integer of the API, which has no larger ones."""
+
+Quantities = dict[str, str | Int | float]
 """Resource name to quantity, in any Kubernetes notation, not yet parsed."""
 
 
@@ -28,7 +31,7 @@ class ObjectMeta(Struct, rename="camel", gc=False, omit_defaults=True):
     name: str | None = None
     namespace: str | None = None
     uid: str | None = None
-    generation: int | None = None
+    generation: Int | None = None
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
     creation_timestamp: Time | None = None

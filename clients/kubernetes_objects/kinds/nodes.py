@@ -2,7 +2,7 @@
 
 from msgspec import Struct, field
 
-from clients.kubernetes_objects.kinds.metadata import ObjectMeta, Quantities, Time
+from clients.kubernetes_objects.kinds.metadata import Int, ObjectMeta, Quantities, Time
 
 
 class Taint(Struct, gc=False):
@@ -48,9 +48,9 @@ class Node(Struct, gc=False):
 class NodeGroupSpec(Struct, rename="camel", gc=False):
     """`spec` of our node group."""
 
-    min_size: int | None = None
-    max_size: int | None = None
-    target_size: int | None = None
+    min_size: Int | None = None
+    max_size: Int | None = None
+    target_size: Int | None = None
     node_selector: dict[str, str] | None = None
     nodes: list[str] | None = None
     price: float | None = None
@@ -68,7 +68,7 @@ class NodeGroup(Struct, gc=False):
 class Allocatable(Struct, gc=False):
     """How many volumes of a driver a node can attach."""
 
-    count: int | None = None
+    count: Int | None = None
 
 
 class CSINodeDriver(Struct, gc=False):

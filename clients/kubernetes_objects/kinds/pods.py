@@ -7,6 +7,7 @@ dump of 150,000 pods decodes at the speed of skipping them.
 from msgspec import Struct, field
 
 from clients.kubernetes_objects.kinds.metadata import (
+    Int,
     LabelSelector,
     NodeSelector,
     OwnerReference,
@@ -53,8 +54,8 @@ class ContainerPort(Struct, rename={"container_port": "containerPort", "host_por
                     gc=False, omit_defaults=True):  # fmt: skip
     """A port of a container; only host ports matter, and every port of a pod in the host's network is one."""
 
-    container_port: int | None = None
-    host_port: int | None = None
+    container_port: Int | None = None
+    host_port: Int | None = None
     host_ip: str | None = None
     protocol: str | None = None
 
@@ -102,11 +103,11 @@ class Affinity(Struct, rename="camel", gc=False, omit_defaults=True):
 class TopologySpreadConstraint(Struct, rename="camel", gc=False, omit_defaults=True):
     """A topology spread constraint, of either kind."""
 
-    max_skew: int | None = None
+    max_skew: Int | None = None
     topology_key: str | None = None
     when_unsatisfiable: str | None = None
     label_selector: LabelSelector | None = None
-    min_domains: int | None = None
+    min_domains: Int | None = None
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
     match_label_keys: list[str] | None = None
@@ -215,11 +216,11 @@ class PodSpec(Struct, rename="camel", gc=False, omit_defaults=True):
     tolerations: list[Toleration] | None = None
     topology_spread_constraints: list[TopologySpreadConstraint] | None = None
     host_network: bool | None = None
-    priority: int | None = None
+    priority: Int | None = None
     priority_class_name: str | None = None
     scheduler_name: str | None = None
     restart_policy: str | None = None
-    termination_grace_period_seconds: int | None = None
+    termination_grace_period_seconds: Int | None = None
     resource_claims: list[Present] | None = None
     scheduling_gates: list[Present] | None = None
     volumes: list[PodVolume] | None = None

@@ -4,26 +4,26 @@ autoscaling.x-k8s.io/v1beta1.
 
 from msgspec import Struct, field
 
-from clients.kubernetes_objects.kinds.metadata import LabelSelector, ObjectMeta, Quantities, Time
+from clients.kubernetes_objects.kinds.metadata import Int, LabelSelector, ObjectMeta, Quantities, Time
 
 
 class PodDisruptionBudgetSpec(Struct, rename="camel", gc=False):
     """`spec` of a budget."""
 
     selector: LabelSelector | None = None
-    min_available: int | str | None = None
-    max_unavailable: int | str | None = None
+    min_available: Int | str | None = None
+    max_unavailable: Int | str | None = None
     unhealthy_pod_eviction_policy: str | None = None
 
 
 class PodDisruptionBudgetStatus(Struct, rename="camel", gc=False):
     """`status` of a budget."""
 
-    disruptions_allowed: int | None = None
-    current_healthy: int | None = None
-    desired_healthy: int | None = None
-    expected_pods: int | None = None
-    observed_generation: int | None = None
+    disruptions_allowed: Int | None = None
+    current_healthy: Int | None = None
+    desired_healthy: Int | None = None
+    expected_pods: Int | None = None
+    observed_generation: Int | None = None
     disrupted_pods: dict[str, Time | None] | None = None
 
 
@@ -40,7 +40,7 @@ class PriorityClass(Struct, rename="camel", gc=False):
     """A PriorityClass."""
 
     metadata: ObjectMeta | None = None
-    value: int | None = None
+    value: Int | None = None
     global_default: bool | None = None
 
 
@@ -64,8 +64,8 @@ class CapacityBufferSpec(Struct, rename="camel", gc=False):
     provisioning_strategy: str | None = None
     pod_template_ref: TemplateReference | None = None
     scalable_ref: ScalableReference | None = None
-    replicas: int | None = None
-    percentage: int | None = None
+    replicas: Int | None = None
+    percentage: Int | None = None
     limits: Quantities | None = None
 
 
@@ -73,7 +73,7 @@ class CapacityBufferStatus(Struct, rename="camel", gc=False):
     """`status` of a capacity buffer."""
 
     pod_template_ref: TemplateReference | None = None
-    replicas: int | None = None
+    replicas: Int | None = None
     provisioning_strategy: str | None = None
 
 

@@ -177,7 +177,9 @@ def test_a_broken_node_is_refused_with_its_field(built: Any, path: str) -> None:
         ),
     ],
 )
-def test_owners_keep_wanted_and_present_replicas(owner: Any, api_version: str, desired: int, current: int | None) -> None:
+def test_owners_keep_wanted_and_present_replicas(
+    owner: Any, api_version: str, desired: int, current: int | None
+) -> None:
     snapshot = build(owner, *pods_of(owner, 1))
     [row] = snapshot.owners
     meta = owner["metadata"]

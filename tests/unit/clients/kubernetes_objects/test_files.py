@@ -97,6 +97,9 @@ BROKEN = [
     pytest.param(
         wrong(pod(), "metadata", "name", value=None), "Pod", "default/(without name)", "metadata.name", id="name"
     ),
+    pytest.param(
+        wrong(pod(), "spec", "priority", value=2**63), "Pod", "default/p1", "spec.priority", id="absurd number"
+    ),
     pytest.param(wrong(node(), "metadata", "labels", value=[]), "Node", "n1", "metadata.labels", id="node"),
     pytest.param(wrong(node(), "metadata", "name", value=5), "Node", "5", "metadata.name", id="name is a number"),
 ]
@@ -140,6 +143,9 @@ def test_the_same_object_twice_is_refused_with_both_files(tmp_path: Path) -> Non
         pytest.param(b"a: [b", "neither JSON nor YAML", id="broken YAML"),
         pytest.param(b"\x00\x01\x02", "neither JSON nor YAML", id="binary"),
         pytest.param(b"[1, 2]", "a int is no object", id="array of numbers"),
+        pytest.param(dumped(listed(pod("a"))).replace(b'"a"', b'"\xff"'), "not Kubernetes objects", id="not UTF-8"),
+        pytest.param(b'{"items":' + b"[" * 100_000, "not Kubernetes objects", id="nested without end"),
+        pytest.param(b"kind: Pod\napiVersion: v1\nitems: x", "`items` is no list", id="YAML items"),
         pytest.param(gzip.compress(b"{}")[:-9], "damaged or cut off", id="cut off gzip"),
         pytest.param(b"\x1f\x8bnonsense", "damaged or cut off", id="broken gzip"),
         pytest.param(b"\x28\xb5\x2f\xfdnonsense", "damaged", id="broken recording"),
@@ -210,6 +216,13 @@ def test_a_recording_without_a_cluster_is_refused(tmp_path: Path) -> None:
         pass
     with pytest.raises(InputError, match="holds no whole cluster"):
         read_files([file])
+
+
+def test_a_list_may_have_null_for_no_items(tmp_path: Path) -> None:
+    paths = [tmp_path / "a", tmp_path / "b"]
+    paths[0].write_bytes(b'{"apiVersion": "v1", "kind": "PodList", "items": null}')
+    paths[1].write_bytes(b"apiVersion: v1\nkind: List\nitems:\n")
+    assert read_objects(paths).given == {"Pod"}
 
 
 def test_objects_remember_the_file_they_came_from(tmp_path: Path) -> None:

@@ -266,7 +266,9 @@ EMPTY_DIR, MEMORY, HOST_PATH = {"emptyDir": {}}, {"emptyDir": {"medium": "Memory
         pytest.param(EMPTY_DIR, "other, v", True, id="names are not trimmed upstream"),
     ],
 )
-def test_local_storage_is_what_the_annotation_does_not_excuse(volume: dict[str, Any], annotation: str | None, local: bool) -> None:
+def test_local_storage_is_what_the_annotation_does_not_excuse(
+    volume: dict[str, Any], annotation: str | None, local: bool
+) -> None:
     annotations = {CA + "safe-to-evict-local-volumes": annotation} if annotation else None
     snapshot = build(pod(volumes=[{"name": "v"} | volume], annotations=annotations))
     assert snapshot.pod_specs[0].local_storage is local
@@ -311,7 +313,9 @@ def test_resource_claims_are_reported_as_unsupported() -> None:
         pytest.param({}, {}, 0, id="none"),
     ],
 )
-def test_priorities_come_from_the_pod_or_its_class(spec: dict[str, Any], classes: dict[str, tuple[int, bool]], priority: int) -> None:
+def test_priorities_come_from_the_pod_or_its_class(
+    spec: dict[str, Any], classes: dict[str, tuple[int, bool]], priority: int
+) -> None:
     objects = [
         {
             "apiVersion": "scheduling.k8s.io/v1",

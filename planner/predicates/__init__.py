@@ -1,1 +1,5 @@
-"""predicates."""
+"""The scheduler's Filter predicates, one module each, one ordered list in `planner.predicates.order`.
+
+A predicate is either a matrix over classes, computed once, or counters that change as pods come and go; the kernels
+over the counters are in `planner.predicates.kernels`. Source: kube-scheduler v1.34.3, default PreFilter and Filter.
+"""

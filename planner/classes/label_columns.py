@@ -1,0 +1,177 @@
+"""Label sets as a matrix with one column for each label key that some selector looks at.
+
+Contract: two label sets have equal rows exactly when no selector noted in `LookedAt` tells them apart. A value that no
+selector names is "other"; where no selector asks for mere presence, "other" and "absent" are one. Never looks at
+pods, nodes or namespaces. Source: apimachinery labels.Requirement.Matches, v0.34.
+"""
+
+from bisect import bisect_left
+from typing import NamedTuple
+
+import numpy as np
+from trimtab.v1.snapshot_pb2 import LabelOperator
+
+from planner.classes.grouping import Groups, group_rows
+from planner.model.values import LabelRequirement
+from planner.snapshot.columns import Bool, Int32, Int64, LabelSets
+
+ABSENT, OTHER = 0, 1
+"""Codes of a column; a value that selectors name has its code from `FIRST_NAMED` on."""
+FIRST_NAMED = 2
+
+_PRESENCE = (LabelOperator.EXISTS, LabelOperator.DOES_NOT_EXIST)
+_ORDER = (LabelOperator.GT, LabelOperator.LT)
+
+
+def string_index(strings: tuple[str, ...], text: str) -> int:
+    """Return the index of `text` in a snapshot's strings, which are sorted, or -1. O(log n)."""
+    at = bisect_left(strings, text)
+    return at if at < len(strings) and strings[at] == text else -1
+
+
+class LookedAt:
+    """Collects what selectors look at: for each key the values they name, and whether presence or every value
+    counts."""
+
+    def __init__(self) -> None:
+        self.keys: dict[str, int] = {}
+        self.named: list[set[str]] = []
+        self.presence: list[bool] = []
+        self.every_value: list[bool] = []
+
+    def _column(self, key: str) -> int:
+        column = self.keys.setdefault(key, len(self.keys))
+        if column == len(self.named):
+            self.named.append(set())
+            self.presence.append(False)
+            self.every_value.append(False)
+        return column
+
+    def requirement(self, requirement: LabelRequirement) -> None:
+        """Note a requirement."""
+        column = self._column(requirement.key)
+        self.named[column].update(requirement.values)
+        if requirement.operator in _PRESENCE:
+            self.presence[column] = True
+        elif requirement.operator in _ORDER:
+            self.every_value[column] = True
+
+    def value(self, key: str, value: str) -> None:
+        """Note that one value of a key counts."""
+        self.named[self._column(key)].add(value)
+
+    def all_values(self, key: str) -> None:
+        """Note that every value of a key counts."""
+        self.every_value[self._column(key)] = True
+
+
+class LabelMatrix(NamedTuple):
+    """Rows of label sets reduced to what is looked at.
+
+    columns : key -> column; codes : int32[groups, columns]; groups : group of each row asked for;
+    named : string index -> code, for each column; value_of : code -> string, for each column.
+    """
+
+    columns: dict[str, int]
+    codes: Int32
+    groups: Groups
+    code_of: list[dict[str, int]]
+    value_of: list[dict[int, str]]
+
+    def matches(self, requirement: LabelRequirement) -> Bool:
+        """Return which groups meet a requirement : bool[groups]. The key must have been noted."""
+        column = self.columns[requirement.key]
+        codes = self.codes[:, column]
+        operator = requirement.operator
+        if operator in (LabelOperator.IN, LabelOperator.NOT_IN):
+            wanted = [code for value in requirement.values if (code := self.code_of[column].get(value, -1)) >= 0]
+            inside = codes == wanted[0] if len(wanted) == 1 else np.isin(codes, wanted)
+            return inside if operator == LabelOperator.IN else ~inside
+        if operator in _PRESENCE:
+            present: Bool = codes != ABSENT
+            return present if operator == LabelOperator.EXISTS else ~present
+        return self._compares(requirement, column, codes)
+
+    def _compares(self, requirement: LabelRequirement, column: int, codes: Int32) -> Bool:
+        bound = parse_integer(requirement.values[0]) if len(requirement.values) == 1 else None
+        if bound is None or requirement.operator not in _ORDER:
+            return np.zeros(len(codes), np.bool_)
+        greater = requirement.operator == LabelOperator.GT
+        wanted = []
+        for code, text in self.value_of[column].items():
+            number = parse_integer(text)
+            if number is not None and (number > bound if greater else number < bound):
+                wanted.append(code)
+        return np.isin(codes, wanted)
+
+    def value(self, group: int, key: str) -> str | None:
+        """Return the value of a key all of whose values count, or None where the label is absent."""
+        column = self.columns[key]
+        return self.value_of[column].get(int(self.codes[group, column]))
+
+
+def parse_integer(text: str) -> int | None:
+    """Parse as Go's ParseInt(text, 10, 64) does; None where that fails."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdigit()):
+        return None
+    number = int(text)
+    return number if -(1 << 63) <= number < (1 << 63) else None
+
+
+def label_entries(sets: LabelSets, rows: Int32) -> tuple[Int64, Int32, Int32]:
+    """Return (row, key, value) of every label of the sets `rows` : row : int64[entries], key, value :
+    int32[entries]."""
+    starts = sets.offsets[rows].astype(np.int64)
+    lengths = sets.offsets[rows.astype(np.int64) + 1] - starts
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    row = np.repeat(np.arange(len(rows), dtype=np.int64), lengths)
+    entry = np.arange(total, dtype=np.int64) - np.repeat(ends - lengths, lengths) + np.repeat(starts, lengths)
+    return row, sets.keys[entry], sets.values[entry]
+
+
+def label_matrix(strings: tuple[str, ...], sets: LabelSets, rows: Int32, looked_at: LookedAt) -> LabelMatrix:
+    """Reduce the label sets `rows` : int32[rows] to what is looked at. O(labels of the rows), vectorised."""
+    width = len(looked_at.keys)
+    row, key, value = label_entries(sets, rows)
+    column_of = np.full(len(strings) + 1, -1, np.int32)
+    for text, number in looked_at.keys.items():
+        column_of[string_index(strings, text)] = number  # a key that no set has lands in the spare last place
+    column_of[-1] = -1
+    column = column_of[key]
+    kept = column >= 0
+    row, column, value = row[kept], column[kept], value[kept]
+    codes = np.zeros((len(rows), width), np.int32)
+    code_of: list[dict[str, int]] = []
+    value_of: list[dict[int, str]] = []
+    for at in range(width):
+        mine = column == at
+        names, texts = _codes(strings, looked_at, at, value[mine])
+        codes[row[mine], at] = _encode(strings, looked_at, at, value[mine], names)
+        code_of.append(names)
+        value_of.append(texts)
+    groups = group_rows(codes)
+    return LabelMatrix(dict(looked_at.keys), np.ascontiguousarray(codes[groups.first]), groups, code_of, value_of)
+
+
+def _codes(
+    strings: tuple[str, ...], looked_at: LookedAt, column: int, values: Int32
+) -> tuple[dict[str, int], dict[int, str]]:
+    if looked_at.every_value[column]:
+        texts = {strings[v] for v in np.unique(values).tolist()} | looked_at.named[column]
+    else:
+        texts = looked_at.named[column]
+    names = {text: FIRST_NAMED + i for i, text in enumerate(sorted(texts))}
+    return names, {code: text for text, code in names.items()}
+
+
+def _encode(strings: tuple[str, ...], looked_at: LookedAt, column: int, values: Int32, names: dict[str, int]) -> Int32:
+    known = sorted((index, code) for text, code in names.items() if (index := string_index(strings, text)) >= 0)
+    fallback = OTHER if looked_at.presence[column] else ABSENT
+    if not known:
+        return np.full(len(values), fallback, np.int32)
+    indices = np.array([index for index, _ in known], np.int32)
+    numbers = np.array([code for _, code in known], np.int32)
+    at = np.minimum(np.searchsorted(indices, values), len(indices) - 1)
+    return np.where(indices[at] == values, numbers[at], np.int32(fallback))

@@ -1,0 +1,73 @@
+"""Nodes that no static predicate tells apart share a class.
+
+Contract: a class is (what selectors look at in the labels, name where a selector names it, taint set, unschedulable).
+A label such as the hostname splits nodes only where a selector names its value, so K stays near the number of node
+groups. Cost: O(N x keys looked at), vectorised.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from planner.classes.grouping import group_columns
+from planner.classes.label_columns import LookedAt, label_matrix
+from planner.classes.node_requirements import NodeRows, note_requirement, note_terms
+from planner.classes.scheduling_specs import SchedulingSpecs
+from planner.model.values import NodeSelectorTerm, Taint
+from planner.snapshot.columns import Bool, Int32, LabelSets, NodeColumns
+
+
+class NodeClasses(NamedTuple):
+    """K node classes.
+
+    of : int32[N]; rows : what requirements see of each class; taint_set : int32[K] into `taint_sets`;
+    unschedulable : bool[K].
+    """
+
+    of: Int32
+    rows: NodeRows
+    taint_set: Int32
+    taint_sets: tuple[tuple[Taint, ...], ...]
+    unschedulable: Bool
+
+
+class NodeSelectors(NamedTuple):
+    """All that selects nodes by label: scheduling specs, terms of volumes, and (key, values) of volumes' zones."""
+
+    specs: SchedulingSpecs
+    terms: tuple[tuple[NodeSelectorTerm, ...], ...]
+    labels: LookedAt
+
+
+def node_classes(
+    strings: tuple[str, ...], sets: LabelSets, nodes: NodeColumns, selectors: NodeSelectors
+) -> NodeClasses:
+    """Build the classes of all nodes."""
+    looked_at, names = selectors.labels, set[str]()
+    for requirement in selectors.specs.node_requirements:
+        note_requirement(requirement, looked_at, names)
+    for terms in selectors.terms:
+        note_terms(terms, looked_at, names)
+    labels = label_matrix(strings, sets, nodes.label_set, looked_at)
+    name, name_texts = _names(nodes, names)
+    groups = group_columns(
+        [
+            (labels.groups.of, labels.groups.size),
+            (name, len(name_texts)),
+            (nodes.taint_set, len(nodes.taint_sets)),
+            (nodes.unschedulable.astype(np.int32), 2),
+        ]
+    )
+    first = groups.first
+    rows = NodeRows(labels, labels.groups.of[first], tuple(name_texts[i] for i in name[first].tolist()))
+    return NodeClasses(
+        groups.of, rows, nodes.taint_set[first], nodes.taint_sets, np.ascontiguousarray(nodes.unschedulable[first])
+    )
+
+
+def _names(nodes: NodeColumns, names: set[str]) -> tuple[Int32, list[str | None]]:
+    texts: list[str | None] = ["", None, *sorted(names)]
+    if not names:
+        return np.zeros(len(nodes.name), np.int32), texts
+    number = {text: i for i, text in enumerate(texts)} | {"": 1}
+    return np.fromiter((number.get(name, 0) for name in nodes.name), np.int32, len(nodes.name)), texts

@@ -1,0 +1,145 @@
+"""Node selectors, required node affinity and their like, evaluated for all node classes at once.
+
+Contract: as kube-scheduler does, including for what the API server would refuse: a term with a requirement that cannot
+be parsed matches nothing, an empty term matches nothing, without any term nothing matches.
+Source: component-helpers nodeaffinity.LazyErrorNodeSelector and apimachinery labels.NewRequirement, v0.34.
+"""
+
+import re
+
+import numpy as np
+from trimtab.v1.snapshot_pb2 import LabelOperator
+
+from planner.classes.label_columns import FIRST_NAMED, LabelMatrix, LookedAt, parse_integer
+from planner.classes.scheduling_specs import NodeRequirement
+from planner.model.values import LabelRequirement, NodeSelectorTerm
+from planner.snapshot.columns import Bool, Int32
+
+NAME_FIELD = "metadata.name"
+"""The only field that nodes have for selectors."""
+
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_PREFIX = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_LONGEST_PREFIX = 253
+
+
+def is_label_key(key: str) -> bool:
+    """Whether a label may have this key."""
+    prefix, slash, name = key.rpartition("/")
+    if slash and not (len(prefix) <= _LONGEST_PREFIX and _PREFIX.fullmatch(prefix)):
+        return False
+    return _NAME.fullmatch(name) is not None
+
+
+def is_label_value(value: str) -> bool:
+    """Whether a label may have this value."""
+    return not value or _NAME.fullmatch(value) is not None
+
+
+def is_parsable(requirement: LabelRequirement) -> bool:
+    """Whether the scheduler can parse a requirement on a node's labels."""
+    values = requirement.values
+    if requirement.operator in (LabelOperator.IN, LabelOperator.NOT_IN):
+        counted = len(values) > 0
+    elif requirement.operator in (LabelOperator.EXISTS, LabelOperator.DOES_NOT_EXIST):
+        counted = not values
+    elif requirement.operator in (LabelOperator.GT, LabelOperator.LT):
+        counted = len(values) == 1 and parse_integer(values[0]) is not None
+    else:
+        return False
+    return counted and is_label_key(requirement.key) and all(is_label_value(value) for value in values)
+
+
+def is_parsable_field(requirement: LabelRequirement) -> bool:
+    """Whether the scheduler can parse a requirement on a node's fields."""
+    return requirement.operator in (LabelOperator.IN, LabelOperator.NOT_IN) and len(requirement.values) == 1
+
+
+def is_alive(term: NodeSelectorTerm) -> bool:
+    """Whether a term can match any node at all."""
+    if not (term.match_expressions or term.match_fields):
+        return False
+    return all(map(is_parsable, term.match_expressions)) and all(map(is_parsable_field, term.match_fields))
+
+
+def note_terms(terms: tuple[NodeSelectorTerm, ...], looked_at: LookedAt, names: set[str]) -> None:
+    """Note what terms look at: labels, and node names."""
+    for term in terms:
+        if not is_alive(term):
+            continue
+        for requirement in term.match_expressions:
+            looked_at.requirement(requirement)
+        for requirement in term.match_fields:
+            if requirement.key == NAME_FIELD:
+                names.update(requirement.values)
+
+
+def note_requirement(requirement: NodeRequirement, looked_at: LookedAt, names: set[str]) -> None:
+    """Note what a node selector with its required node affinity looks at."""
+    selector, terms = requirement
+    for key, value in selector:
+        looked_at.value(key, value)
+    note_terms(terms or (), looked_at, names)
+
+
+class NodeRows:
+    """Node classes as requirements see them: labels reduced to what is looked at, and names.
+
+    labels : matrix whose groups are the rows of `group`; group : int32[K]; name : tuple of K names looked at, "" for
+    any other, None for a node without a name. Results are kept by content.
+    """
+
+    def __init__(self, labels: LabelMatrix, group: Int32, name: tuple[str | None, ...]) -> None:
+        self._labels = labels
+        self._group = group
+        self._name = np.array([FIRST_NAMED if n is None else 0 for n in name], np.int32)
+        self._names = name
+        self._by_requirement: dict[LabelRequirement, Bool] = {}
+        self._by_terms: dict[tuple[NodeSelectorTerm, ...], Bool] = {}
+
+    @property
+    def count(self) -> int:
+        """Return the number of node classes."""
+        return len(self._group)
+
+    def has_labels(self, requirement: LabelRequirement) -> Bool:
+        """Return which classes meet a requirement on labels : bool[K]."""
+        known = self._by_requirement.get(requirement)
+        if known is None:
+            known = self._by_requirement[requirement] = self._labels.matches(requirement)[self._group]
+        return known
+
+    def _has_field(self, requirement: LabelRequirement) -> Bool:
+        wanted = requirement.values[0]
+        own = self._names if requirement.key == NAME_FIELD else ("",) * self.count
+        equal = np.fromiter((name == wanted for name in own), np.bool_, self.count)
+        met: Bool = equal if requirement.operator == LabelOperator.IN else ~equal
+        # A node without a name has no fields, and fields are then not asked about.
+        met |= self._name == FIRST_NAMED
+        return met
+
+    def meet_terms(self, terms: tuple[NodeSelectorTerm, ...]) -> Bool:
+        """Return which classes match one of the terms : bool[K]."""
+        known = self._by_terms.get(terms)
+        if known is None:
+            known = np.zeros(self.count, np.bool_)
+            for term in filter(is_alive, terms):
+                known = known | self._meets_term(term)
+            self._by_terms[terms] = known
+        return known
+
+    def _meets_term(self, term: NodeSelectorTerm) -> Bool:
+        met = np.ones(self.count, np.bool_)
+        for requirement in term.match_expressions:
+            met &= self.has_labels(requirement)
+        for requirement in term.match_fields:
+            met &= self._has_field(requirement)
+        return met
+
+    def meet(self, requirement: NodeRequirement) -> Bool:
+        """Return which classes a node selector with its required node affinity admits : bool[K]."""
+        selector, terms = requirement
+        met = np.ones(self.count, np.bool_)
+        for key, value in selector:
+            met &= self.has_labels(LabelRequirement(key, LabelOperator.IN, (value,)))
+        return met if terms is None else met & self.meet_terms(terms)

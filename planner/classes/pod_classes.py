@@ -1,0 +1,163 @@
+"""Pods that no predicate tells apart share a class.
+
+Contract: a class is (scheduling spec, namespace where some term looks, labels as far as some selector looks, what its
+volumes ask of nodes, terminating, gated). The node that a pod is pinned to stays out of the class, or every DaemonSet
+pod would have its own; only where topology spread counts within a pod's own node affinity is it let in.
+Cost: O(P + labels), vectorised; loops run over distinct specs only.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from planner.classes.grouping import Groups, group_columns, group_keys
+from planner.classes.label_columns import LabelMatrix, LookedAt, label_matrix
+from planner.classes.scheduling_specs import SchedulingSpec, SchedulingSpecs
+from planner.model.values import PodAffinityTerm, Selector
+from planner.snapshot.columns import Bool, Int32, LabelSets
+
+
+class PodRows(NamedTuple):
+    """Pods as classes see them, the snapshot's first, injected ones after them.
+
+    namespace : int32[P] into the strings; spec : int32[P] scheduling spec; label_set, pinned : int32[P] as in the
+    snapshot; volume_set : int32[P], 0 = none; terminating, gated, spread_expired : bool[P].
+    """
+
+    namespace: Int32
+    spec: Int32
+    label_set: Int32
+    pinned: Int32
+    volume_set: Int32
+    terminating: Bool
+    gated: Bool
+    spread_expired: Bool
+
+
+class PodClasses(NamedTuple):
+    """S pod classes.
+
+    of : int32[P]; first : int64[S] a pod of each; spec, volume_set : int32[S]; namespace : int32[S] into `namespaces`,
+    the last of which stands for all where no term looks; label_group : int32[S] into the groups of `labels`;
+    pinned : int32[S] node or -1, only where it is part of the class; terminating, gated, spread_expired : bool[S].
+    """
+
+    of: Int32
+    first: np.ndarray[tuple[int], np.dtype[np.int64]]
+    spec: Int32
+    volume_set: Int32
+    namespace: Int32
+    label_group: Int32
+    pinned: Int32
+    terminating: Bool
+    gated: Bool
+    spread_expired: Bool
+    namespaces: tuple[str, ...]
+    labels: LabelMatrix
+
+    @property
+    def size(self) -> int:
+        """The number of classes, S."""
+        return len(self.spec)
+
+
+def note_selector(selector: Selector | None, looked_at: LookedAt) -> None:
+    """Note what a selector of pods looks at."""
+    for requirement in selector or ():
+        looked_at.requirement(requirement)
+
+
+def _note_spec(spec: SchedulingSpec, looked_at: LookedAt) -> None:
+    for term in spec.pod_affinity + spec.pod_anti_affinity:
+        note_selector(term.selector, looked_at)
+    for constraint in spec.topology_spread:
+        note_selector(constraint.selector, looked_at)
+        for key in constraint.match_label_keys:
+            looked_at.all_values(key)
+
+
+def _looks_everywhere(term: PodAffinityTerm) -> bool:
+    return term.namespace_selector is not None
+
+
+def pod_classes(strings: tuple[str, ...], sets: LabelSets, pods: PodRows, specs: SchedulingSpecs) -> PodClasses:
+    """Build the classes of all pods."""
+    looking = [spec for spec in specs.rows if spec.looks_at_pods]
+    looked_at = LookedAt()
+    for spec in looking:
+        _note_spec(spec, looked_at)
+    namespaces, namespace = _namespaces(strings, pods, specs, looking)
+    seen = namespace < len(namespaces) - 1
+    used_sets = group_keys(np.where(seen, pods.label_set, 0).astype(np.int64), len(sets.offsets) - 1)
+    rows = np.where(seen, pods.label_set, 0)[used_sets.first].astype(np.int32)
+    labels = label_matrix(strings, sets, rows, looked_at)
+    label_group = labels.groups.of[used_sets.of] if labels.columns else np.zeros(len(pods.spec), np.int32)
+    spreads = any(spec.topology_spread for spec in looking)
+    flags = pods.gated * 2 + pods.spread_expired * 4
+    flags = flags + pods.terminating if spreads else flags
+    pinned = _pinned_in_class(pods, specs)
+    groups = group_columns(
+        [
+            (pods.spec, len(specs.rows)),
+            (namespace, len(namespaces)),
+            (label_group, max(labels.groups.size, 1)),
+            (flags.astype(np.int32), 8),
+            (pods.volume_set, int(pods.volume_set.max(initial=0)) + 1),
+            (pinned + 1, int(pinned.max(initial=-1)) + 2),
+        ]
+    )
+    return _taken(groups, pods, namespace, label_group, (pinned, namespaces, labels))
+
+
+def _taken(
+    groups: Groups,
+    pods: PodRows,
+    namespace: Int32,
+    label_group: Int32,
+    rest: tuple[Int32, tuple[str, ...], LabelMatrix],
+) -> PodClasses:
+    first = groups.first
+    pinned, namespaces, labels = rest
+    return PodClasses(
+        groups.of,
+        first,
+        pods.spec[first],
+        pods.volume_set[first],
+        namespace[first],
+        label_group[first],
+        pinned[first],
+        pods.terminating[first],
+        pods.gated[first],
+        pods.spread_expired[first],
+        namespaces,
+        labels,
+    )
+
+
+def _namespaces(
+    strings: tuple[str, ...], pods: PodRows, specs: SchedulingSpecs, looking: list[SchedulingSpec]
+) -> tuple[tuple[str, ...], Int32]:
+    """Return the namespaces where some term looks, then "", and each pod's index among them."""
+    count = len(strings)
+    looked_into = np.zeros(count, np.bool_)
+    terms = [term for spec in looking for term in spec.pod_affinity + spec.pod_anti_affinity]
+    if any(map(_looks_everywhere, terms)):
+        looked_into[pods.namespace] = True
+    elif looking:
+        has_terms = np.fromiter((spec.looks_at_pods for spec in specs.rows), np.bool_, len(specs.rows))
+        looked_into[pods.namespace[has_terms[pods.spec]]] = True
+        named = {name for term in terms for name in term.namespaces}
+        present = np.flatnonzero(np.bincount(pods.namespace, minlength=count))
+        looked_into[[i for i in present.tolist() if strings[i] in named]] = True
+    indices = np.flatnonzero(looked_into)
+    number = np.full(count, len(indices), np.int32)
+    number[indices] = np.arange(len(indices), dtype=np.int32)
+    return (*(strings[i] for i in indices.tolist()), ""), number[pods.namespace]
+
+
+def _pinned_in_class(pods: PodRows, specs: SchedulingSpecs) -> Int32:
+    counts_within = [any(c.honor_node_affinity for c in spec.topology_spread) for spec in specs.rows]
+    within = np.array(counts_within, np.bool_)
+    if not within.any():
+        return np.full(len(pods.spec), -1, np.int32)
+    return np.where(within[pods.spec] & (pods.pinned >= 0), pods.pinned, -1).astype(np.int32)

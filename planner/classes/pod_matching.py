@@ -1,0 +1,131 @@
+"""Which pod classes a selector with its namespaces matches.
+
+Contract: results are bool[S], kept by content, so that equal terms of many specs are evaluated once. A selector that is
+None matches nothing, () everything. Source: apimachinery metav1.LabelSelectorAsSelector, labels.Selector, v0.34.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from planner.classes.label_columns import LabelMatrix, LookedAt, label_matrix
+from planner.classes.pod_classes import PodClasses, note_selector
+from planner.model.values import PodAffinityTerm, Selector
+from planner.snapshot.columns import Bool, LabelSets
+
+
+class NamespaceRows:
+    """The namespaces that terms look into, by name, with their labels where they are listed.
+
+    `classes.namespaces` gives their order; the last stands for namespaces where nothing looks and is in no set.
+    """
+
+    def __init__(
+        self,
+        strings: tuple[str, ...],
+        sets: LabelSets,
+        listed: tuple[tuple[str, int], ...],
+        classes: PodClasses,
+        selectors: list[Selector],
+    ) -> None:
+        self._names = classes.namespaces
+        label_sets = dict(listed)
+        looked_at = LookedAt()
+        for selector in selectors:
+            note_selector(selector, looked_at)
+        rows = np.array([label_sets.get(name, 0) for name in self._names], np.int32)
+        self._labels: LabelMatrix = label_matrix(strings, sets, rows, looked_at)
+        self._listed = np.array([name in label_sets for name in self._names], np.bool_)
+        # One more row: the empty label set, which unlisted namespaces have and which stands for "no labels given".
+        self._empty: LabelMatrix = label_matrix(strings, sets, np.zeros(1, np.int32), looked_at)
+
+    def named(self, names: tuple[str, ...]) -> Bool:
+        """Return the namespaces with these names : bool[namespaces]."""
+        return np.array([name in names and bool(name) for name in self._names], np.bool_)
+
+    def listed_and(self, selector: Selector) -> Bool:
+        """Return the listed namespaces whose labels match."""
+        return self._listed & self.labelled(selector)
+
+    def labelled(self, selector: Selector) -> Bool:
+        """Return the namespaces whose labels match; one that is not listed has none."""
+        met = np.ones(len(self._names), np.bool_)
+        for requirement in selector:
+            met &= self._labels.matches(requirement)[self._labels.groups.of]
+        met[-1] = False
+        return met
+
+    def everywhere(self) -> Bool:
+        """Return all namespaces."""
+        met = np.ones(len(self._names), np.bool_)
+        met[-1] = False
+        return met
+
+    def empty_matches(self, selector: Selector) -> bool:
+        """Whether a namespace without labels matches."""
+        return all(bool(self._empty.matches(requirement)[0]) for requirement in selector)
+
+
+class PodMatching:
+    """Evaluates selectors over pod classes."""
+
+    def __init__(self, classes: PodClasses, namespaces: NamespaceRows) -> None:
+        self.classes = classes
+        self._namespaces = namespaces
+        self._by_selector: dict[Selector, Bool] = {}
+        self._by_namespaces: dict[tuple[object, ...], Bool] = {}
+
+    def labelled(self, selector: Selector | None) -> Bool:
+        """Return the classes whose labels match : bool[S]."""
+        if selector is None:
+            return np.zeros(self.classes.size, np.bool_)
+        known = self._by_selector.get(selector)
+        if known is None:
+            labels = self.classes.labels
+            met = np.ones(max(labels.groups.size, 1), np.bool_)
+            for requirement in selector:
+                met &= labels.matches(requirement)
+            known = self._by_selector[selector] = met[self.classes.label_group]
+        return known
+
+    def in_namespace(self, namespace: str) -> Bool:
+        """Return the classes of a namespace : bool[S]."""
+        return self._in(("named", namespace), lambda: self._namespaces.named((namespace,)))
+
+    def _in(self, key: tuple[object, ...], namespaces: Callable[[], Bool]) -> Bool:
+        known = self._by_namespaces.get(key)
+        if known is None:
+            known = self._by_namespaces[key] = namespaces()[self.classes.namespace]
+        return known
+
+    def incoming(self, term: PodAffinityTerm) -> Bool:
+        """Return the classes that a term of a pod to be placed matches : bool[S].
+
+        Own namespace must be filled in. The scheduler adds the listed namespaces that the selector matches to the named
+        ones, and then still asks the selector about an empty label set: one that this matches takes all namespaces.
+        Source: interpodaffinity mergeAffinityTermNamespacesIfNotEmpty (which changes a copy), v1.34.3.
+        """
+        selector = term.namespace_selector
+
+        def namespaces() -> Bool:
+            named = self._namespaces.named(term.namespaces)
+            if selector is None:
+                return named
+            if self._namespaces.empty_matches(selector):
+                return self._namespaces.everywhere()
+            return named | self._namespaces.listed_and(selector)
+
+        return self._in(("incoming", term.namespaces, selector), namespaces) & self.labelled(term.selector)
+
+    def existing(self, term: PodAffinityTerm) -> Bool:
+        """Return the classes that a term of a placed pod matches : bool[S]. Own namespace must be filled in.
+
+        Source: framework.AffinityTerm.Matches with the labels of the incoming pod's namespace, v1.34.3.
+        """
+        selector = term.namespace_selector
+
+        def namespaces() -> Bool:
+            named = self._namespaces.named(term.namespaces)
+            return named if selector is None else named | self._namespaces.labelled(selector)
+
+        return self._in(("existing", term.namespaces, selector), namespaces) & self.labelled(term.selector)

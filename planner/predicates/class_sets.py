@@ -1,0 +1,13 @@
+"""Classes by what they have in common, so that terms are looked at once for each and not for each pod."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.classes.pod_classes import PodClasses
+
+
+def classes_by_spec(classes: PodClasses, spec_count: int) -> list[NDArray[np.int64]]:
+    """Return the classes of each scheduling spec, ascending : spec_count arrays int64[k]."""
+    order = np.argsort(classes.spec, kind="stable").astype(np.int64)
+    ends = np.cumsum(np.bincount(classes.spec, minlength=spec_count))
+    return np.split(order, ends[:-1]) if spec_count else []

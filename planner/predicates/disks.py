@@ -1,0 +1,31 @@
+"""VolumeRestrictions, inline disks: a disk that may not be mounted twice on a node.
+
+Contract: names of disks are opaque; mounts that are all read-only go together. ReadWriteOncePod claims are counted with
+the pods' volumes. Source: plugin volumerestrictions, v1.34.3.
+"""
+
+from trimtab.v1.reason_pb2 import PredicateReason
+
+from planner.classes.pod_classes import PodClasses
+from planner.classes.scheduling_specs import SchedulingSpecs
+from planner.predicates.class_sets import classes_by_spec
+from planner.predicates.presence import PresenceBuilder
+from planner.predicates.topologies import OWN_NODE
+
+
+def add_counters(builder: PresenceBuilder, specs: SchedulingSpecs, classes: PodClasses) -> None:
+    """Add the counters of all exclusive disks. O(disks of all classes)."""
+    having = [at for at, spec in enumerate(specs.rows) if spec.exclusive_disks or spec.read_only_disks]
+    if not having:
+        return
+    of_spec = classes_by_spec(classes, len(specs.rows))
+    for at in having:
+        members, reason = of_spec[at], PredicateReason.VOLUME_RESTRICTED
+        for disk in sorted({*specs.rows[at].exclusive_disks, *specs.rows[at].read_only_disks}):
+            every, _ = builder.counter(("disk", disk, "any"), OWN_NODE)
+            writers, _ = builder.counter(("disk", disk, "writers"), OWN_NODE)
+            writes = disk in specs.rows[at].exclusive_disks
+            builder.adds(members, every)
+            if writes:
+                builder.adds(members, writers)
+            builder.needs_empty(members, every if writes else writers, reason)

@@ -1,0 +1,40 @@
+"""NodePorts: two pods on a node cannot have the same host port, protocol and address; 0.0.0.0 stands for every address.
+
+Contract: three counters for each (protocol, port) on each node: pods with any address, with the wildcard, with one
+specific address. The wildcard is refused by any, a specific address by the wildcard and by itself. Unlike the
+scheduler's set, counters survive that one of two pods with the same port leaves. Source: plugin nodeports,
+HostPortInfo, v1.34.3.
+"""
+
+from trimtab.v1.reason_pb2 import PredicateReason
+
+from planner.classes.pod_classes import PodClasses
+from planner.classes.scheduling_specs import SchedulingSpecs
+from planner.predicates.class_sets import classes_by_spec
+from planner.predicates.presence import PresenceBuilder
+from planner.predicates.topologies import OWN_NODE
+
+WILDCARD = "0.0.0.0"
+
+
+def add_counters(builder: PresenceBuilder, specs: SchedulingSpecs, classes: PodClasses) -> None:
+    """Add the counters of all host ports in use. O(ports of all classes)."""
+    having = [at for at, spec in enumerate(specs.rows) if spec.host_ports]
+    if not having:
+        return
+    of_spec = classes_by_spec(classes, len(specs.rows))
+    reason = PredicateReason.HOST_PORT_CONFLICT
+    for at in having:
+        members = of_spec[at]
+        for protocol, port, address in sorted({(p.protocol or "TCP", p.port, p.host_ip or WILDCARD)
+                                                for p in specs.rows[at].host_ports if p.port > 0}):  # fmt: skip
+            every, _ = builder.counter(("port", protocol, port, ""), OWN_NODE)
+            wildcard, _ = builder.counter(("port", protocol, port, WILDCARD), OWN_NODE)
+            own, _ = builder.counter(("port", protocol, port, address), OWN_NODE)
+            builder.adds(members, every)
+            builder.adds(members, own)
+            if address == WILDCARD:
+                builder.needs_empty(members, every, reason)
+            else:
+                builder.needs_empty(members, wildcard, reason)
+                builder.needs_empty(members, own, reason)

@@ -1,0 +1,91 @@
+"""InterPodAffinity: required affinity and anti-affinity, in both directions.
+
+Contract: counters of placed pods by domain. Affinity counts pods that match all terms of the incoming pod at once; the
+first pod of a group goes anywhere that has all topology keys, if it matches its own terms and nobody counted matches.
+Anti-affinity counts, for the incoming pod's terms, pods that match; and, for placed pods' terms, the pods that have
+them. Terminating pods count. Nodes without a topology key: no affinity there, anti-affinity does not apply.
+Source: plugin interpodaffinity filtering, v1.34.3. The evaluation of terms is in `planner.classes.pod_matching`.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from trimtab.v1.reason_pb2 import PredicateReason
+
+from planner.classes.pod_classes import PodClasses
+from planner.classes.pod_matching import PodMatching
+from planner.classes.scheduling_specs import SchedulingSpecs
+from planner.model.values import PodAffinityTerm
+from planner.predicates.class_sets import classes_by_spec
+from planner.predicates.presence import PresenceBuilder
+from planner.predicates.topologies import Topologies
+
+Classes = NDArray[np.int64]
+
+
+def add_counters(
+    builder: PresenceBuilder, topologies: Topologies, specs: SchedulingSpecs, matching: PodMatching
+) -> None:
+    """Add the counters of all terms. O(terms x (classes that have or match them))."""
+    classes = matching.classes
+    having = [at for at, spec in enumerate(specs.rows) if spec.pod_affinity or spec.pod_anti_affinity]
+    if not having:
+        return
+    of_spec = classes_by_spec(classes, len(specs.rows))
+    for at in having:
+        for namespace, members in by_namespace(classes, of_spec[at]):
+            _add_affinity(builder, topologies, matching, _own(specs.rows[at].pod_affinity, namespace), members)
+            for term in _own(specs.rows[at].pod_anti_affinity, namespace):
+                _add_anti_affinity(builder, topologies, matching, term, members)
+
+
+def by_namespace(classes: PodClasses, members: Classes) -> list[tuple[str, Classes]]:
+    """Return members by their namespace, ascending."""
+    of = classes.namespace[members]
+    return [(classes.namespaces[number], members[of == number]) for number in np.unique(of).tolist()]
+
+
+def _own(terms: tuple[PodAffinityTerm, ...], namespace: str) -> list[PodAffinityTerm]:
+    """Fill in the pod's own namespace; order and repetition of terms and names say nothing."""
+    filled = set()
+    for term in terms:
+        names = term.namespaces
+        if not names and term.namespace_selector is None:
+            names = (namespace,)
+        filled.add(term._replace(namespaces=tuple(sorted(set(names)))))
+    return sorted(filled, key=repr)
+
+
+def _add_affinity(
+    builder: PresenceBuilder,
+    topologies: Topologies,
+    matching: PodMatching,
+    terms: list[PodAffinityTerm],
+    members: Classes,
+) -> None:
+    if not terms:
+        return
+    content = ("matches", tuple(sorted({term._replace(topology_key="") for term in terms}, key=repr)))
+    matched = np.logical_and.reduce([matching.incoming(term) for term in terms])
+    for key in sorted({term.topology_key for term in terms}):
+        counter, new = builder.counter(content, topologies.row(key))
+        if new:
+            builder.adds(np.flatnonzero(matched), counter)
+        builder.needs_filled(members, counter)
+    for member in members[matched[members]].tolist():
+        builder.starts_group(member)
+
+
+def _add_anti_affinity(
+    builder: PresenceBuilder, topologies: Topologies, matching: PodMatching, term: PodAffinityTerm, members: Classes
+) -> None:
+    row = topologies.row(term.topology_key)
+    bare = term._replace(topology_key="")
+    matches, new = builder.counter(("matches", (bare,)), row)
+    if new:
+        builder.adds(np.flatnonzero(matching.incoming(term)), matches)
+    builder.needs_empty(members, matches, PredicateReason.POD_ANTI_AFFINITY_VIOLATED)
+    owns, new = builder.counter(("owns", bare), row)
+    if new:
+        excluded = np.flatnonzero(matching.existing(term))
+        builder.needs_empty(excluded, owns, PredicateReason.EXISTING_POD_ANTI_AFFINITY_VIOLATED)
+    builder.adds(members, owns)

@@ -1,0 +1,40 @@
+"""NodeResourcesFit over counters. Source: plugin noderesources fit, v1.34.3."""
+
+from planner.model.jit import kernel
+from planner.predicates.resources import POD_ROOM, ResourceCounters
+
+
+@kernel
+def has_room(resources: ResourceCounters, pod_class: int, node: int) -> bool:
+    """Whether everything that a pod of the class asks for is free on the node, room for one more pod included. O(R)."""
+    free, need = resources.free, resources.need
+    enough = True
+    for resource in range(free.shape[1]):
+        if free[node, resource] < need[pod_class, resource]:
+            enough = False
+            break
+    return enough
+
+
+@kernel
+def has_pod_room(resources: ResourceCounters, node: int) -> bool:
+    """Whether the node takes one more pod. O(1)."""
+    return bool(resources.free[node, POD_ROOM] >= 1)
+
+
+@kernel
+def has_amounts(resources: ResourceCounters, pod_class: int, node: int) -> bool:
+    """Whether the amounts that a pod of the class asks for are free, room for pods aside. O(R)."""
+    free, need = resources.free, resources.need
+    for resource in range(free.shape[1]):
+        if resource != POD_ROOM and free[node, resource] < need[pod_class, resource]:
+            return False
+    return True
+
+
+@kernel
+def take(resources: ResourceCounters, pod_class: int, node: int, sign: int) -> None:
+    """Take a pod's amounts from the node (sign 1) or give them back (sign -1). O(R)."""
+    free, request = resources.free, resources.request
+    for resource in range(free.shape[1]):
+        free[node, resource] -= sign * request[pod_class, resource]

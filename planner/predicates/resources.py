@@ -1,0 +1,63 @@
+"""NodeResourcesFit: free amounts of every resource that some pod asks for, and room for one more pod.
+
+Contract: a request of 0 is never checked; a resource that the node does not offer counts as 0; names that are neither
+known to the scheduler nor qualified are ignored, as it ignores them. Amounts : int64, cpu in milli-cores.
+Source: plugin noderesources fit, v1.34.3.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from planner.classes.pod_classes import PodClasses
+from planner.classes.scheduling_specs import SchedulingSpecs
+from planner.snapshot.columns import Int64
+
+PODS = "pods"
+CPU, MEMORY, POD_ROOM = 0, 1, 2
+"""Columns of the first three resources; the others follow in the snapshot's order."""
+_PLAIN = ("cpu", "memory", "ephemeral-storage")
+NOT_CHECKED = -(1 << 63)
+
+
+class ResourceCounters(NamedTuple):
+    """free : int64[N, R]; request : int64[S, R] what a pod takes; need : int64[S, R] the same, NOT_CHECKED where 0."""
+
+    free: Int64
+    request: Int64
+    need: Int64
+
+
+def is_counted(name: str) -> bool:
+    """Whether the scheduler counts a resource of this name."""
+    if name.startswith("requests."):
+        return "kubernetes.io/" in name
+    return name in _PLAIN or "/" in name or name.startswith(("hugepages-", "attachable-volumes-"))
+
+
+def checked_resources(resources: tuple[str, ...], specs: SchedulingSpecs) -> tuple[str, ...]:
+    """Return the names of the R resources to count: cpu, memory, pods, then all else that is asked for."""
+    asked = {name for spec in specs.rows for name, amount in spec.requests if amount > 0 and is_counted(name)}
+    first = ("cpu", "memory", PODS)
+    known = [name for name in resources if name in asked and name not in first]
+    return (*first, *known, *sorted(asked - set(first) - set(resources)))
+
+
+def resource_counters(
+    names: tuple[str, ...], offered: tuple[tuple[str, ...], Int64], specs: SchedulingSpecs, classes: PodClasses
+) -> ResourceCounters:
+    """Build the counters of empty nodes. offered : resource names and allocatable int64[N, resources]."""
+    column = {name: at for at, name in enumerate(names)}
+    resources, allocatable = offered
+    free = np.zeros((len(allocatable), len(names)), np.int64)
+    for at, name in enumerate(resources):
+        if name in column:
+            free[:, column[name]] = allocatable[:, at]
+    by_spec = np.zeros((len(specs.rows), len(names)), np.int64)
+    for at, spec in enumerate(specs.rows):
+        for name, amount in spec.requests:
+            if name in column and name != PODS:
+                by_spec[at, column[name]] = amount
+    by_spec[:, POD_ROOM] = 1
+    request = np.ascontiguousarray(by_spec[classes.spec])
+    return ResourceCounters(free, request, np.where(request > 0, request, NOT_CHECKED))

@@ -1,0 +1,150 @@
+"""The counters behind topology spread: pods by domain, and a histogram of them that gives the smallest in O(1).
+
+Contract: numbers only, no knowledge of pods. A counter belongs to a (node set, topology row) pair, of which all
+counters share how many eligible nodes each domain has. The histogram of a counter has buckets 0 .. B-1, the last for
+all larger counts; only when the smallest count gets there are domains looked through. The kernels are in
+`planner.predicates.kernels.spread`.
+"""
+
+from collections.abc import Hashable
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.predicates.listing import ListBuilder
+from planner.predicates.topologies import Topologies
+from planner.snapshot.columns import Bool, Int32, Int64, UInt8
+
+_FEWEST_BUCKETS, _MOST_BUCKETS = 64, 4096
+
+
+class SpreadCounters(NamedTuple):
+    """U counters over V (node set, topology row) pairs and W node sets; S classes.
+
+    domain : int32[rows, N]; eligible : uint8[W, N]; stays : uint8[W] retired nodes stay eligible;
+    pair_nodes, pair_row : int32[V]; pair_start : int64[V+1] place of domain 0 in `nodes_in`; nodes_in : int32[…]
+    eligible nodes of each domain; domains_in : int32[V] domains with an eligible node; pair_counters : int32[V+1]
+    counters of a pair are consecutive; pair : int32[U]; start : int64[U] place of domain 0 in `counts`; count :
+    int32[…]; histogram_start : int64[U+1]; histogram : int32[…] eligible domains by count; lowest : int32[U], 0
+    without domains; added : int32[n, 1] counters a class adds to; limit : int32[n, 4] (counter, max skew, matches
+    itself, min domains).
+    """
+
+    domain: Int32
+    eligible: UInt8
+    stays: UInt8
+    pair_nodes: Int32
+    pair_row: Int32
+    pair_start: Int64
+    nodes_in: Int32
+    domains_in: Int32
+    pair_counters: Int32
+    pair: Int32
+    start: Int64
+    counts: Int32
+    histogram_start: Int64
+    histogram: Int32
+    lowest: Int32
+    added_offsets: Int32
+    added: Int32
+    limit_offsets: Int32
+    limit: Int32
+
+
+class SpreadBuilder:
+    """Collects constraints."""
+
+    def __init__(self, class_count: int, topologies: Topologies) -> None:
+        self.topologies = topologies
+        self._node_sets: dict[tuple[bytes, bool], int] = {}
+        self._eligible: list[tuple[Bool, bool]] = []
+        self._pairs: dict[tuple[int, int], int] = {}
+        self._counters: dict[Hashable, int] = {}
+        self._pair_of: list[int] = []
+        self._added = ListBuilder(class_count, 1)
+        self._limits = ListBuilder(class_count, 4)
+
+    def node_set(self, eligible: Bool, stays: bool) -> int:
+        """Return the number of a set of eligible nodes : bool[N]."""
+        key = (eligible.tobytes(), stays)
+        number = self._node_sets.get(key)
+        if number is None:
+            number = self._node_sets[key] = len(self._eligible)
+            self._eligible.append((eligible, stays))
+        return number
+
+    def counter(self, content: Hashable, row: int, node_set: int) -> tuple[int, bool]:
+        """Return the provisional number of a counter, and whether it is new."""
+        pair = self._pairs.setdefault((node_set, row), len(self._pairs))
+        known = self._counters.get((content, pair))
+        if known is not None:
+            return known, False
+        self._counters[(content, pair)] = len(self._pair_of)
+        self._pair_of.append(pair)
+        return len(self._pair_of) - 1, True
+
+    def adds(self, classes: NDArray[np.int64], counter: int) -> None:
+        """Pods of these classes are counted."""
+        self._added.add(classes, counter)
+
+    def limits(self, classes: NDArray[np.int64], counter: int, limit: tuple[int, int, int]) -> None:
+        """Pods of these classes keep within (max skew, matches itself, min domains)."""
+        self._limits.add(classes, counter, *limit)
+
+    def build(self, pods_of_class: NDArray[np.int64] | None = None) -> SpreadCounters:
+        """Return the counters, all 0 and without eligible nodes. pods_of_class : int64[S] bounds the histograms."""
+        pair_of = np.array(self._pair_of, np.int32)
+        order = np.argsort(pair_of, kind="stable")  # counters of a pair become neighbours
+        number = np.empty(len(order), np.int32)
+        number[order] = np.arange(len(order), dtype=np.int32)
+        pairs = sorted(self._pairs, key=self._pairs.__getitem__)
+        sizes = np.array([self.topologies.size(row) for _, row in pairs], np.int64)
+        added, limit = self._added.build(), self._limits.build()
+        added_items = number[added.items] if len(order) else added.items
+        limit_items = limit.items.copy()
+        if len(order):
+            limit_items[:, 0] = number[limit.items[:, 0]]
+        domains = sizes[pair_of[order]] if len(order) else np.zeros(0, np.int64)
+        buckets = _buckets(len(order), (added.offsets, added_items), domains, pods_of_class)
+        nodes = len(self.topologies.domains(0))
+        return SpreadCounters(
+            self.topologies.matrix(),
+            np.array([e for e, _ in self._eligible], np.uint8).reshape(len(self._eligible), nodes),
+            np.array([stays for _, stays in self._eligible], np.uint8),
+            np.array([node_set for node_set, _ in pairs], np.int32),
+            np.array([row for _, row in pairs], np.int32),
+            _starts(sizes),
+            np.zeros(int(sizes.sum()), np.int32),
+            np.zeros(len(pairs), np.int32),
+            np.searchsorted(pair_of[order], np.arange(len(pairs) + 1)).astype(np.int32),
+            np.ascontiguousarray(pair_of[order]),
+            np.ascontiguousarray(_starts(domains)[:-1]),
+            np.zeros(int(domains.sum()), np.int32),
+            _starts(buckets),
+            np.zeros(int(buckets.sum()), np.int32),
+            np.zeros(len(order), np.int32),
+            added.offsets,
+            np.ascontiguousarray(added_items),
+            limit.offsets,
+            np.ascontiguousarray(limit_items),
+        )
+
+
+def _starts(sizes: NDArray[np.int64]) -> Int64:
+    starts = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=starts[1:])
+    return starts
+
+
+def _buckets(
+    count: int, added: tuple[Int32, Int32], domains: NDArray[np.int64], pods_of_class: NDArray[np.int64] | None
+) -> NDArray[np.int64]:
+    """Buckets for each counter: enough for every count where there are few pods, for an even spread otherwise."""
+    offsets, items = added
+    if pods_of_class is None or not count:
+        return np.full(count, _FEWEST_BUCKETS, np.int64)
+    weights = np.repeat(pods_of_class, np.diff(offsets))
+    pods = np.bincount(items[:, 0], weights=weights, minlength=count).astype(np.int64)
+    even = np.maximum(_FEWEST_BUCKETS, 2 * pods // np.maximum(domains, 1))
+    return np.minimum(np.minimum(pods + 2, even), _MOST_BUCKETS)

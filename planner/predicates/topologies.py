@@ -1,0 +1,53 @@
+"""Topology domains: which value of a label key each node has, as small numbers.
+
+Contract: one row for each key that some term uses, and one in which each node is a domain of its own. Domains of a key
+are numbered by their value's place in the snapshot's strings. Cost: O(labels of the nodes) for each key.
+"""
+
+import numpy as np
+
+from planner.classes.label_columns import label_entries, string_index
+from planner.snapshot.columns import Int32, LabelSets
+
+OWN_NODE = 0
+"""The row in which each node is its own domain."""
+
+
+class Topologies:
+    """Rows are made when first asked for."""
+
+    def __init__(self, strings: tuple[str, ...], sets: LabelSets, node_label_set: Int32) -> None:
+        self._strings = strings
+        self._entries = label_entries(sets, node_label_set)
+        self._count = len(node_label_set)
+        self._rows = [np.arange(self._count, dtype=np.int32)]
+        self._sizes = [self._count]
+        self._number: dict[str, int] = {}
+        self.keys = [""]
+
+    def row(self, key: str) -> int:
+        """Return the row of a label key."""
+        number = self._number.get(key)
+        if number is None:
+            number = self._number[key] = len(self._rows)
+            node, keys, values = self._entries
+            mine = keys == string_index(self._strings, key)
+            distinct, domain = np.unique(values[mine], return_inverse=True)
+            row = np.full(self._count, -1, np.int32)
+            row[node[mine]] = domain
+            self._rows.append(row)
+            self._sizes.append(len(distinct))
+            self.keys.append(key)
+        return number
+
+    def domains(self, row: int) -> Int32:
+        """Return each node's domain in a row, -1 where it lacks the key : int32[N]."""
+        return self._rows[row]
+
+    def size(self, row: int) -> int:
+        """Return the number of domains of a row."""
+        return self._sizes[row]
+
+    def matrix(self) -> Int32:
+        """Return all rows : int32[rows, N]."""
+        return np.ascontiguousarray(np.stack(self._rows))

@@ -1,0 +1,125 @@
+"""PodTopologySpread: DoNotSchedule constraints, as counts of matching pods by domain and the smallest of them.
+
+Contract: a domain is eligible while a node is in it that has all topology keys of the pod's constraints and passes the
+constraint's inclusion policies. Counted are the pods of the incoming pod's namespace on such nodes that match and do
+not terminate; an empty selector counts nobody, though it matches the pod itself. With fewer eligible domains than
+minDomains the smallest count is 0. A retired node keeps its domains unless the constraint honours taints that the pod
+does not tolerate. Source: plugin podtopologyspread filtering and common, v1.34.3; the retired node: Cluster
+Autoscaler's tainted ghost.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from trimtab.v1.snapshot_pb2 import LabelOperator, TaintEffect
+
+from planner.classes.node_classes import NodeClasses
+from planner.classes.pod_classes import PodClasses
+from planner.classes.pod_matching import PodMatching
+from planner.classes.scheduling_specs import SchedulingSpecs
+from planner.model.values import LabelRequirement, Selector, SpreadConstraint, Taint
+from planner.predicates.class_sets import classes_by_spec
+from planner.predicates.inter_pod_affinity import by_namespace
+from planner.predicates.spread_counters import SpreadBuilder, SpreadCounters
+from planner.predicates.taints import any_tolerates
+from planner.predicates.topologies import Topologies
+from planner.snapshot.columns import Bool
+
+GHOST = Taint("ToBeDeletedByClusterAutoscaler", "being-simulated", TaintEffect.NO_SCHEDULE)
+"""The taint of a node that is simulated away. Its real value is a time, which no toleration names."""
+
+
+class SpreadNodes(NamedTuple):
+    """What eligibility needs: node classes, nodes excluded by requirement [distinct, K] and by taints [distinct, K]."""
+
+    classes: NodeClasses
+    excluded: Bool
+    untolerated: Bool
+
+
+class _Group(NamedTuple):
+    """Pod classes with the same constraints, namespace, pinned node and own label values."""
+
+    members: NDArray[np.int64]
+    namespace: str
+    pinned: int
+    own_values: dict[str, str | None]
+
+
+def spread_counters(
+    topologies: Topologies, specs: SchedulingSpecs, matching: PodMatching, nodes: SpreadNodes
+) -> SpreadCounters:
+    """Build the counters of all constraints, all 0. O(constraints x (N + S)) in numpy, loops over constraints only."""
+    classes = matching.classes
+    builder = SpreadBuilder(classes.size, topologies)
+    having = [at for at, spec in enumerate(specs.rows) if spec.topology_spread]
+    of_spec = classes_by_spec(classes, len(specs.rows)) if having else []
+    for at in having:
+        members = of_spec[at][~classes.spread_expired[of_spec[at]]]
+        for group in _groups(classes, members, specs.rows[at].topology_spread):
+            _add_group(builder, matching, (specs, at, nodes), group)
+    return builder.build(np.bincount(classes.of, minlength=classes.size).astype(np.int64))
+
+
+def _groups(classes: PodClasses, members: NDArray[np.int64], constraints: tuple[SpreadConstraint, ...]) -> list[_Group]:
+    keys = sorted({key for constraint in constraints for key in constraint.match_label_keys})
+    out = []
+    for namespace, of_namespace in by_namespace(classes, members):
+        split: dict[tuple[int, tuple[str | None, ...]], list[int]] = {}
+        for member in of_namespace.tolist():
+            values = tuple(classes.labels.value(int(classes.label_group[member]), key) for key in keys)
+            split.setdefault((int(classes.pinned[member]), values), []).append(member)
+        for (pinned, values), numbers in split.items():
+            own = dict(zip(keys, values, strict=True))
+            out.append(_Group(np.array(numbers, np.int64), namespace, pinned, own))
+    return out
+
+
+def _add_group(
+    builder: SpreadBuilder, matching: PodMatching, at: tuple[SchedulingSpecs, int, SpreadNodes], group: _Group
+) -> None:
+    specs, spec, nodes = at
+    constraints = specs.rows[spec].topology_spread
+    rows = [builder.topologies.row(constraint.topology_key) for constraint in constraints]
+    having_keys = np.logical_and.reduce([builder.topologies.domains(row) >= 0 for row in rows])
+    for constraint, row in zip(constraints, rows, strict=True):
+        selector = _merged(constraint, group.own_values)
+        eligible = having_keys & _included(constraint, (specs, spec, nodes), group.pinned)
+        stays = not constraint.honor_node_taints or any_tolerates(specs.rows[spec].tolerations, GHOST)
+        nodes_number = builder.node_set(eligible, stays)
+        counted = selector if selector else None  # an empty selector counts nobody
+        content = (group.namespace, None if counted is None else tuple(sorted(set(counted))), nodes_number)
+        counter, new = builder.counter(content, row, nodes_number)
+        if new:
+            classes = matching.classes
+            met = matching.labelled(counted) & matching.in_namespace(group.namespace) & ~classes.terminating
+            builder.adds(np.flatnonzero(met), counter)
+        matches_itself = matching.labelled(selector)[group.members].astype(np.int64)
+        for own in (0, 1):
+            members = group.members[matches_itself == own]
+            builder.limits(members, counter, (constraint.max_skew, own, constraint.min_domains))
+
+
+def _merged(constraint: SpreadConstraint, own_values: dict[str, str | None]) -> Selector | None:
+    """The selector with the pod's own values of `matchLabelKeys`; a label that the pod lacks is passed over."""
+    if constraint.selector is None:
+        return None
+    own = []
+    for key in constraint.match_label_keys:
+        value = own_values[key]
+        if value is not None:
+            own.append(LabelRequirement(key, LabelOperator.IN, (value,)))
+    return (*own, *constraint.selector)
+
+
+def _included(constraint: SpreadConstraint, at: tuple[SchedulingSpecs, int, SpreadNodes], pinned: int) -> Bool:
+    specs, spec, nodes = at
+    met = np.ones(len(nodes.classes.of), np.bool_)
+    if constraint.honor_node_affinity:
+        met &= ~nodes.excluded[specs.node_requirement[spec]][nodes.classes.of]
+        if pinned >= 0:
+            met &= np.arange(len(met)) == pinned
+    if constraint.honor_node_taints:
+        met &= ~nodes.untolerated[specs.tolerations[spec]][nodes.classes.of]
+    return met

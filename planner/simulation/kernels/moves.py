@@ -1,0 +1,179 @@
+"""Moves of pods and nodes, each written to the log, and their undoing. O(terms of the pod) or O(spread pairs)."""
+
+from planner.model.jit import kernel
+from planner.predicates.kernels import presence, resources, spread, volumes
+from planner.simulation.state import (
+    DONE,
+    DROP,
+    DROPPED,
+    LOG_FULL,
+    NOT_POSSIBLE,
+    NOWHERE,
+    OPEN,
+    PLACE,
+    REMOVE,
+    RETIRE,
+    RETIRED,
+    SimulationState,
+)
+from planner.snapshot.columns import Int32
+
+_JOIN, _LEAVE = 1, -1
+
+
+@kernel
+def _gain(sim: SimulationState, node: int) -> None:
+    """Remember that a node got more room."""
+    memory = sim.memory
+    count = memory.gain_count[0]
+    memory.gains[count % len(memory.gains)] = node
+    memory.gain_count[0] = count + 1
+
+
+@kernel
+def _enter(sim: SimulationState, pod: int, node: int, sign: int) -> None:
+    """Put a pod on a node (sign 1) or take it off (sign -1), without a log entry."""
+    pod_class = sim.pod_class[pod]
+    resources.take(sim.resources, pod_class, node, sign)
+    presence.count(sim.presence, pod_class, node, sign)
+    spread.count(sim.spread, pod_class, node, sign)
+    row = sim.volumes.row[pod]
+    if row >= 0:
+        volumes.mount(sim.volumes, row, node, sign)
+    if sign > 0:
+        sim.pod_node[pod] = node
+    else:
+        sim.pod_node[pod] = NOWHERE
+        if sim.node_state[node] == OPEN:
+            _gain(sim, node)
+
+
+@kernel
+def _retire(sim: SimulationState, node: int, sign: int) -> None:
+    spread.move_node(sim.spread, node, sign, 0)
+    if sign < 0:
+        sim.node_state[node] = RETIRED
+    else:
+        sim.node_state[node] = OPEN
+        _gain(sim, node)
+
+
+@kernel
+def _drop(sim: SimulationState, node: int, sign: int) -> None:
+    spread.move_node(sim.spread, node, sign, 1)
+    sim.node_state[node] = DROPPED if sign < 0 else RETIRED
+
+
+@kernel
+def _write(sim: SimulationState, move: int, pod: int, node: int) -> None:
+    log = sim.log
+    length = log.length[0]
+    log.moves[length, 0] = move
+    log.moves[length, 1] = pod
+    log.moves[length, 2] = node
+    log.length[0] = length + 1
+
+
+@kernel
+def _is_full(sim: SimulationState) -> bool:
+    return bool(sim.log.length[0] >= len(sim.log.moves))
+
+
+@kernel
+def place(sim: SimulationState, pod: int, node: int) -> int:
+    """Put a pod that is on no node on one, fitting or not. Returns DONE, NOT_POSSIBLE (it is on one) or LOG_FULL."""
+    if sim.pod_node[pod] != NOWHERE or sim.node_state[node] == DROPPED:
+        return NOT_POSSIBLE
+    if _is_full(sim):
+        return LOG_FULL
+    _enter(sim, pod, node, _JOIN)
+    _write(sim, PLACE, pod, node)
+    return DONE
+
+
+@kernel
+def remove(sim: SimulationState, pod: int) -> int:
+    """Take a pod off its node. Returns DONE, NOT_POSSIBLE (it is on none) or LOG_FULL."""
+    node = sim.pod_node[pod]
+    if node == NOWHERE:
+        return NOT_POSSIBLE
+    if _is_full(sim):
+        return LOG_FULL
+    _enter(sim, pod, node, _LEAVE)
+    _write(sim, REMOVE, pod, node)
+    return DONE
+
+
+@kernel
+def retire(sim: SimulationState, node: int) -> int:
+    """Close a node to pods; it keeps its topology domains, as upstream's tainted ghost does. Order with `remove` is
+    free.
+
+    Returns DONE, NOT_POSSIBLE (it is not open) or LOG_FULL.
+    """
+    if sim.node_state[node] != OPEN:
+        return NOT_POSSIBLE
+    if _is_full(sim):
+        return LOG_FULL
+    _retire(sim, node, _LEAVE)
+    _write(sim, RETIRE, NOWHERE, node)
+    return DONE
+
+
+@kernel
+def drop(sim: SimulationState, node: int) -> int:
+    """Take a retired node, from which all pods were removed, out of the topology.
+
+    Returns DONE, NOT_POSSIBLE (it is not retired) or LOG_FULL.
+    """
+    if sim.node_state[node] != RETIRED:
+        return NOT_POSSIBLE
+    if _is_full(sim):
+        return LOG_FULL
+    _drop(sim, node, _LEAVE)
+    _write(sim, DROP, NOWHERE, node)
+    return DONE
+
+
+@kernel
+def mark(sim: SimulationState) -> int:
+    """Return the place in the log to which `revert` can go back. O(1)."""
+    return int(sim.log.length[0])
+
+
+@kernel
+def revert(sim: SimulationState, mark: int) -> int:
+    """Undo all moves since a mark, last first; counters are then what they were, bit by bit. Returns how many."""
+    undone = 0
+    while sim.log.length[0] > mark:
+        at = sim.log.length[0] - 1
+        move, pod, node = sim.log.moves[at, 0], sim.log.moves[at, 1], sim.log.moves[at, 2]
+        if move == PLACE:
+            _enter(sim, pod, node, _LEAVE)
+        elif move == REMOVE:
+            _enter(sim, pod, node, _JOIN)
+        elif move == RETIRE:
+            _retire(sim, node, _JOIN)
+        else:
+            _drop(sim, node, _JOIN)
+        sim.log.length[0] = at
+        undone += 1
+    return undone
+
+
+@kernel
+def commit(sim: SimulationState, mark: int) -> None:
+    """Forget a mark. With the first mark (0) all moves become final and the log is empty again. O(1)."""
+    if mark == 0:
+        sim.log.length[0] = 0
+
+
+@kernel
+def fill(sim: SimulationState, node_of_pod: Int32) -> None:
+    """Put every pod on its node, -1 = on none, and let all nodes join. For a fresh state only; nothing is logged."""
+    for pod in range(len(node_of_pod)):
+        if node_of_pod[pod] >= 0:
+            _enter(sim, pod, node_of_pod[pod], _JOIN)
+    for node in range(len(sim.node_state)):
+        spread.move_node(sim.spread, node, _JOIN, 0)
+        spread.move_node(sim.spread, node, _JOIN, 1)

@@ -1,0 +1,67 @@
+"""All that a placement simulation changes, in one NamedTuple that kernels take whole.
+
+Contract: counters only; what they mean is in the predicates' modules. `log` holds what was done, so that it can be
+undone. Two states with the same history of moves have equal counters bit by bit; `memory` alone is not part of that:
+it holds what searches have learnt and never changes an answer.
+"""
+
+from typing import NamedTuple
+
+from planner.predicates.pod_volumes import VolumeCounters
+from planner.predicates.presence import PresenceCounters
+from planner.predicates.resources import ResourceCounters
+from planner.predicates.spread_counters import SpreadCounters
+from planner.snapshot.columns import Int32, Int64, UInt8
+
+OPEN, RETIRED, DROPPED = 0, 1, 2
+"""Values of `SimulationState.node_state`."""
+NOWHERE = -1
+"""A pod that is on no node."""
+
+PLACE, REMOVE, RETIRE, DROP = 0, 1, 2, 3
+"""Moves, as the log holds them."""
+LOG_FULL = -2
+NOT_POSSIBLE = -1
+DONE = 0
+
+
+class MoveLog(NamedTuple):
+    """moves : int32[capacity, 3] (move, pod, node); length : int64[1]."""
+
+    moves: Int32
+    length: Int64
+
+
+class SearchMemory(NamedTuple):
+    """What failed searches have learnt.
+
+    gains : int32[capacity] nodes that got more room, oldest first; gain_count : int64[1] how many there were ever;
+    failed_at : int64[S] `gain_count` when a search for the class failed on all nodes, -1 = not known.
+    """
+
+    gains: Int32
+    gain_count: Int64
+    failed_at: Int64
+
+
+class SimulationState(NamedTuple):
+    """P pods (injected ones last), S pod classes, N nodes, K node classes.
+
+    pod_class : int32[P]; pod_node : int32[P] node or NOWHERE; pinned : int32[P] the only node a pod may go to, -1 =
+    any, -2 = one that is not there; node_class : int32[N]; node_state : uint8[N]; blocked : uint8[S, K] bits of
+    static predicates; local_class : uint8[S] 1 where fitting depends on the node alone (no affinity, no spread).
+    """
+
+    pod_class: Int32
+    pod_node: Int32
+    pinned: Int32
+    node_class: Int32
+    node_state: UInt8
+    blocked: UInt8
+    local_class: UInt8
+    resources: ResourceCounters
+    presence: PresenceCounters
+    spread: SpreadCounters
+    volumes: VolumeCounters
+    log: MoveLog
+    memory: SearchMemory

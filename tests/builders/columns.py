@@ -1,0 +1,174 @@
+"""Snapshots in the planner's canonical columns, from plain lists: no wire, no parsing.
+
+`snapshot(nodes, pods)` sorts and numbers as a decoded snapshot would. The same plain rows feed the naive twins.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from trimtab.v1.snapshot_pb2 import PodPhase
+
+from planner.model.values import PodSpec, Taint, Volume
+from planner.snapshot.columns import (
+    FLAG_DAEMON,
+    FLAG_GATED,
+    NO_NODE,
+    NO_OWNER,
+    UNKNOWN_NODE,
+    Dangling,
+    DanglingReferences,
+    LabelSets,
+    NodeColumns,
+    PodColumns,
+    Snapshot,
+    Text,
+)
+
+Labels = dict[str, str]
+_NOTHING = Dangling(np.zeros(0, np.int32), np.zeros(0, np.int32), ())
+RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
+
+
+class NodeRow(NamedTuple):
+    """A node; `allocatable` by resource name, cpu in milli-cores."""
+
+    name: str = "n1"
+    labels: Labels = {}  # noqa: RUF012
+    allocatable: dict[str, int] = {"cpu": 4000, "memory": 16 << 30, "pods": 110}  # noqa: RUF012
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    attach_limits: tuple[tuple[str, int], ...] = ()
+
+
+class PodRow(NamedTuple):
+    """A pod; `node` "" = pending, `pinned` "" = not pinned."""
+
+    name: str = "p1"
+    spec: PodSpec = PodSpec()
+    namespace: str = "default"
+    labels: Labels = {}  # noqa: RUF012
+    node: str = ""
+    pinned: str = ""
+    terminating: bool = False
+    ended: bool = False
+    gated: bool = False
+    volumes: tuple[Volume, ...] = ()
+    created_s: int = 0
+    daemon: bool = False
+
+
+class _Dictionary:
+    """Strings and label sets, numbered after all are known."""
+
+    def __init__(self, nodes: list[NodeRow], pods: list[PodRow], namespaces: dict[str, Labels]) -> None:
+        all_labels = [n.labels for n in nodes] + [p.labels for p in pods] + list(namespaces.values())
+        texts = {text for labels in all_labels for pair in labels.items() for text in pair}
+        self.strings = tuple(sorted(texts | {p.namespace for p in pods} | {""}))
+        self._index = {text: i for i, text in enumerate(self.strings)}
+        rows = sorted({self._row(labels) for labels in all_labels} | {()})
+        self._sets = {row: i for i, row in enumerate(rows)}
+        self.label_sets = LabelSets(
+            np.cumsum([0, *map(len, rows)]).astype(np.int32),
+            np.array([key for row in rows for key, _ in row], np.int32),
+            np.array([value for row in rows for _, value in row], np.int32),
+        )
+
+    def _row(self, labels: Labels) -> tuple[tuple[int, int], ...]:
+        return tuple(sorted((self._index[k], self._index[v]) for k, v in labels.items()))
+
+    def string(self, text: str) -> int:
+        return self._index[text]
+
+    def set(self, labels: Labels) -> int:
+        return self._sets[self._row(labels)]
+
+
+def text(values: list[str]) -> Text:
+    """Strings as one column."""
+    data = [value.encode() for value in values]
+    offsets = np.cumsum([0, *map(len, data)]).astype(np.int64)
+    return Text(np.frombuffer(b"".join(data), np.uint8).copy(), offsets)
+
+
+def _nodes(nodes: list[NodeRow], resources: tuple[str, ...], dictionary: _Dictionary) -> NodeColumns:
+    taint_sets = tuple(sorted({node.taints for node in nodes} | {()}))
+    count = len(nodes)
+    amounts = np.array([[n.allocatable.get(r, 0) for r in resources] for n in nodes], np.int64)
+    amounts = amounts.reshape(count, len(resources))
+    return NodeColumns(
+        name=tuple(n.name for n in nodes),
+        provider_id=("",) * count,
+        label_set=np.array([dictionary.set(n.labels) for n in nodes], np.int32),
+        taint_set=np.array([taint_sets.index(n.taints) for n in nodes], np.int32),
+        taint_sets=taint_sets,
+        unschedulable=np.array([n.unschedulable for n in nodes], np.bool_),
+        allocatable=amounts,
+        capacity=amounts.copy(),
+        ready=np.ones(count, np.bool_),
+        ready_ns=np.zeros(count, np.int64),
+        created_ns=np.zeros(count, np.int64),
+        group=np.full(count, -1, np.int32),
+        scale_down_disabled=np.zeros(count, np.bool_),
+        deletion_delayed=np.zeros(count, np.bool_),
+        attach_limits=tuple(n.attach_limits for n in nodes),
+    )
+
+
+def _pods(
+    pods: list[PodRow], nodes: list[NodeRow], specs: tuple[PodSpec, ...], volumes: tuple[Volume, ...], d: _Dictionary
+) -> PodColumns:
+    node_of = {n.name: i for i, n in enumerate(nodes)} | {"": NO_NODE}
+    spec_of = {spec: i for i, spec in enumerate(specs)}
+    volume_of = {volume: i for i, volume in enumerate(volumes)}
+    mounts = [(i, volume_of[v]) for i, p in enumerate(pods) for v in p.volumes]
+    return PodColumns(
+        namespace=np.array([d.string(p.namespace) for p in pods], np.int32),
+        name=text([p.name for p in pods]),
+        uid=text([f"uid-{p.namespace}-{p.name}" for p in pods]),
+        spec=np.array([spec_of[p.spec] for p in pods], np.int32),
+        label_set=np.array([d.set(p.labels) for p in pods], np.int32),
+        node=np.array([node_of.get(p.node, UNKNOWN_NODE) for p in pods], np.int32),
+        owner=np.full(len(pods), NO_OWNER, np.int32),
+        created_s=np.array([p.created_s for p in pods], np.int64),
+        deletion_s=np.array([p.terminating for p in pods], np.int64),
+        phase=np.array([PodPhase.SUCCEEDED if p.ended else PodPhase.RUNNING for p in pods], np.uint8),
+        flags=np.array([FLAG_GATED * p.gated | FLAG_DAEMON * p.daemon for p in pods], np.uint8),
+        deletion_cost=np.zeros(len(pods), np.int32),
+        pinned=np.array([node_of.get(p.pinned, UNKNOWN_NODE) for p in pods], np.int32),
+        volume_pod=np.array([pod for pod, _ in mounts], np.int32),
+        volume=np.array([volume for _, volume in mounts], np.int32),
+    )
+
+
+def snapshot(
+    nodes: list[NodeRow] | tuple[NodeRow, ...] = (),
+    pods: list[PodRow] | tuple[PodRow, ...] = (),
+    namespaces: dict[str, Labels] | None = None,
+) -> Snapshot:
+    """Build a snapshot; nodes are sorted by name, pods by namespace and name."""
+    nodes = sorted(nodes, key=lambda n: n.name.encode())
+    pods = sorted(pods, key=lambda p: (p.namespace.encode(), p.name.encode()))
+    named = namespaces or {}
+    dictionary = _Dictionary(nodes, pods, named)
+    extra = {r for n in nodes for r in n.allocatable} | {r for p in pods for r, _ in p.spec.requests}
+    resources = RESOURCES + tuple(sorted(extra - set(RESOURCES)))
+    specs = tuple(dict.fromkeys(sorted((p.spec for p in pods), key=repr)))
+    volumes = tuple(dict.fromkeys(sorted((v for p in pods for v in p.volumes), key=repr)))
+    return Snapshot(
+        version="test",
+        strings=dictionary.strings,
+        resources=resources,
+        label_sets=dictionary.label_sets,
+        specs=specs,
+        volumes=volumes,
+        pods=_pods(pods, nodes, specs, volumes, dictionary),
+        nodes=_nodes(nodes, resources, dictionary),
+        templates=_nodes([], resources, dictionary),
+        groups=(),
+        owners=(),
+        budgets=(),
+        namespaces=tuple((name, dictionary.set(named[name])) for name in sorted(named)),
+        deletions=(),
+        recent_evictions=(),
+        dangling=DanglingReferences(_NOTHING, _NOTHING, _NOTHING, _NOTHING),
+    )

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import snapshot_pb2 as pb
 
+from clients.kubernetes_objects.absent import absent_notes
 from clients.kubernetes_objects.budgets import budget_row
 from clients.kubernetes_objects.dictionary import Dictionary
 from clients.kubernetes_objects.errors import FieldError, ObjectError
@@ -114,6 +115,8 @@ class _Builder:
                 self._snapshot.pod_disruption_budgets.append(budget_row(budget, self._dictionary))
         self._namespaces()
         self._dictionary.write(self._snapshot)
+        if self._known.pods is None:
+            self._notes.extend(absent_notes(self._objects, self._snapshot))
         return BuiltSnapshot(self._snapshot, self._notes)
 
     def _of(self, kind: str) -> list[Any]:

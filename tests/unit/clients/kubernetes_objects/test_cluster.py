@@ -18,6 +18,7 @@ from tests.builders import (
     node_group,
     pdb,
     pod,
+    pod_affinity,
     pods_of,
     replica_set,
     replication_controller,
@@ -215,6 +216,19 @@ def test_an_owner_without_uid_is_found_by_kind_and_name() -> None:
     del built["metadata"]["ownerReferences"][0]["uid"]
     snapshot = build(owner, built)
     assert text_column(snapshot, "owner") == [snapshot.owners[0].uid]
+
+
+def test_a_kind_of_controller_that_the_input_lacks_is_noted() -> None:
+    pods = [*pods_of(replica_set("web"), 2), *pods_of(daemon_set(), 1), *pods_of(job(), 1)]
+    empty = {"apiVersion": "batch/v1", "kind": "JobList", "items": []}
+    assert [note.split(",")[0] for note in notes(*pods, empty)] == ["2 pods have a ReplicaSet as controller"]
+
+
+def test_namespaces_that_the_input_lacks_are_noted_when_labels_of_theirs_matter() -> None:
+    team = pod_affinity(labelled(app="x"), namespaceSelector=labelled(team="a"))
+    every = pod_affinity(labelled(app="x"), namespaceSelector={})
+    assert ["Namespace" in note for note in notes(pod(affinity=team))] == [True]
+    assert notes(pod(affinity=every)) == notes(pod(affinity=team), namespace()) == []
 
 
 def test_two_owners_with_one_uid_are_refused() -> None:

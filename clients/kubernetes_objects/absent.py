@@ -1,0 +1,43 @@
+"""What a dump lacks that would change answers: kinds that its own pods refer to, but that nobody asked kubectl for.
+
+Decides nothing; a kind that was given, even without objects, is never missed.
+"""
+
+from collections import Counter
+
+from trimtab.v1 import snapshot_pb2 as pb
+
+from clients.kubernetes_objects.objects import Objects
+from clients.kubernetes_objects.owners import controller_of
+
+_REPLICATED = ("Job", "ReplicaSet", "ReplicationController", "StatefulSet")
+"""Controllers that have to be known before a pod of theirs may be drained."""
+
+
+def absent_notes(objects: Objects, snapshot: pb.ClusterSnapshot) -> list[str]:
+    """Return a note for each kind that is missed. O(pods + spec rows)."""
+    missed: Counter[str] = Counter()
+    for pod in objects.of("Pod"):
+        references = pod.metadata.owner_references
+        controller = controller_of(references) if references else None
+        if controller is not None and controller.kind in _REPLICATED and controller.kind not in objects.given:
+            missed[controller.kind] += 1
+    notes = [
+        f"{count} pods have a {kind} as controller, which counts as not found, because the input has no {kind}; "
+        f"add `kubectl get {kind.lower()}s -A`"
+        for kind, count in sorted(missed.items())
+    ]
+    if "Namespace" not in objects.given and any(map(_selects_namespaces, snapshot.pod_specs)):
+        notes.append(
+            "pods select others by labels of namespaces, which count as without labels, because the input has no "
+            "Namespace; add `kubectl get namespaces`"
+        )
+    return notes
+
+
+def _selects_namespaces(spec: pb.PodSpec) -> bool:
+    return any(
+        term.HasField("namespace_selector") and term.namespace_selector.requirements
+        for terms in (spec.pod_affinity, spec.pod_anti_affinity)
+        for term in terms
+    )

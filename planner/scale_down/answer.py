@@ -1,0 +1,144 @@
+"""The decision as the message that goes out. Decides nothing; nodes by name, which is their number's order.
+
+Large parts (destinations) are written as protobuf bytes by a kernel and merged, entry-wise building being far slower.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1 import reason_pb2
+
+from planner.model.settings import SECOND_NS
+from planner.scale_down.kernels.wire import Names, write_destinations, write_sorted_uids
+from planner.scale_down.utilization import Float64
+from planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
+
+
+class Unneeded(NamedTuple):
+    """Unneeded nodes ascending. Pods to move of nodes[i]: pods[bounds[i]:bounds[i+1]], and where each goes.
+
+    nodes : int32[U]; since_ns : int64[U]; not_now : uint8[U] reason code, 0 = goes now; pods, destination : int32[M];
+    bounds : int64[U+1]; saving, eviction_cost : float64[U]; details : by node, where there is something to say.
+    """
+
+    nodes: Int32
+    since_ns: Int64
+    not_now: UInt8
+    bounds: Int64
+    pods: Int32
+    destination: Int32
+    saving: Float64
+    eviction_cost: Float64
+    details: Mapping[int, str]
+
+
+class Staying(NamedTuple):
+    """Nodes that stay, ascending. reason : uint8[V] `UnremovableReason.Code`; the rest by node, where there is any.
+
+    blocking : pod in the way and `BlockingPodReason.Code`; failed : nodes by `PredicateReason` name.
+    """
+
+    nodes: Int32
+    reason: UInt8
+    blocking: Mapping[int, "tuple[str, reason_pb2.BlockingPodReason.Code.ValueType]"]
+    failed: Mapping[int, Mapping[str, int]]
+    details: Mapping[int, str]
+
+
+def add_unneeded(decision: pb.ScaleDownDecision, snapshot: Snapshot, unneeded: Unneeded, share: Float64) -> None:
+    """Append the unneeded nodes. share : float64[N] utilization. O(bytes of the answer)."""
+    written, ends = _destinations(snapshot, unneeded)
+    digests = _digests(snapshot, unneeded)
+    counts = np.diff(unneeded.bounds).tolist()
+    since, not_now = unneeded.since_ns.tolist(), unneeded.not_now.tolist()
+    saving, cost = unneeded.saving.tolist(), unneeded.eviction_cost.tolist()
+    start = 0
+    for row, node in enumerate(unneeded.nodes.tolist()):
+        entry = decision.unneeded.add(
+            node=snapshot.nodes.name[node],
+            not_now_reason=not_now[row],
+            utilization=_shown(share[node]),
+            detail=unneeded.details.get(node, ""),
+            saving_per_hour=saving[row],
+            eviction_cost=cost[row],
+        )
+        entry.since.seconds, entry.since.nanos = divmod(since[row], SECOND_NS)
+        entry.assumption.pods_to_move_count = counts[row]
+        entry.assumption.pods_to_move_digest = digests[row]
+        if ends[row] > start:
+            entry.MergeFromString(written[start : ends[row]])
+            start = ends[row]
+
+
+def add_staying(decision: pb.ScaleDownDecision, names: Sequence[str], staying: Staying, share: Float64) -> None:
+    """Append the nodes that stay. share : float64[N] utilization."""
+    reasons = staying.reason.tolist()
+    for row, node in enumerate(staying.nodes.tolist()):
+        entry = decision.unremovable.add(node=names[node], reason=reasons[row], utilization=_shown(share[node]))
+        if node in staying.blocking:
+            entry.blocking_pod, entry.blocking_reason = staying.blocking[node]
+        if node in staying.failed:
+            entry.failed_predicates.update(staying.failed[node])
+        if node in staying.details:
+            entry.detail = staying.details[node]
+
+
+def _shown(share: float) -> float:
+    """Return a utilization as it goes out: 0 where it could not be computed."""
+    return 0.0 if np.isnan(share) else float(share)
+
+
+def _destinations(snapshot: Snapshot, unneeded: Unneeded) -> tuple[bytes, list[int]]:
+    """Return the destination maps of all unneeded nodes as bytes, and where each ends."""
+    names = _names(snapshot)
+    ends = np.zeros(len(unneeded.nodes), np.int64)
+    columns = (unneeded.pods, unneeded.destination, unneeded.bounds)
+    size = write_destinations(names, *columns, np.zeros(0, np.uint8), ends)
+    if size == 0:
+        return b"", ends.tolist()
+    out = np.empty(size, np.uint8)
+    write_destinations(names, *columns, out, ends)
+    return out.tobytes(), ends.tolist()
+
+
+def _digests(snapshot: Snapshot, unneeded: Unneeded) -> list[str]:
+    """Return the digest over the sorted uids of the pods to move of each node."""
+    uids = snapshot.pods.uid
+    most = int(np.diff(unneeded.bounds).max(initial=0))
+    moved = unneeded.pods
+    size = int((uids.offsets[moved + 1] - uids.offsets[moved]).sum()) + len(moved)
+    out = np.empty(size, np.uint8)
+    ends = np.zeros(len(unneeded.nodes), np.int64)
+    write_sorted_uids(uids.data, uids.offsets, moved, unneeded.bounds, np.zeros(most, np.int32), out, ends)
+    written = out.tobytes()
+    bounds = [0, *ends.tolist()]
+    return [hashlib.sha256(written[bounds[i] : bounds[i + 1]]).hexdigest()[:16] for i in range(len(bounds) - 1)]
+
+
+def _names(snapshot: Snapshot) -> Names:
+    pods = snapshot.pods
+    spaces, namespace = _used_namespaces(snapshot)
+    space_data, space_offsets = _joined(spaces)
+    node_data, node_offsets = _joined(snapshot.nodes.name)
+    return Names(
+        namespace, space_data, space_offsets, pods.name.data, pods.name.offsets, node_data, node_offsets
+    )  # fmt: skip
+
+
+def _used_namespaces(snapshot: Snapshot) -> tuple[list[str], Int32]:
+    """Return the namespaces of pods and by pod the number of its own. Pods are sorted by namespace: int32[P]."""
+    column = snapshot.pods.namespace
+    starts = np.flatnonzero(np.diff(column, prepend=-1))
+    number = np.cumsum(np.diff(column, prepend=-1) != 0, dtype=np.int32) - np.int32(1)
+    return [snapshot.strings[column[start]] for start in starts], number.astype(np.int32)
+
+
+def _joined(texts: Sequence[str]) -> tuple[UInt8, Int64]:
+    encoded = [text.encode() for text in texts]
+    offsets = np.zeros(len(encoded) + 1, np.int64)
+    np.cumsum([len(one) for one in encoded], out=offsets[1:])
+    # A copy, so that kernels see a writable array.
+    return np.frombuffer(b"".join(encoded), np.uint8).copy(), offsets

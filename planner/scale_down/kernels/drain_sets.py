@@ -1,0 +1,300 @@
+"""The greedy loop: one candidate after the other, all its pods placed at the same time, or it stays.
+
+A candidate is tried on a fork: it takes no more pods, its pods are taken off, then each is placed, at its remembered
+destination if that still fits, else at the first node in search order that does. If one finds no place, or a limit or
+a disruption budget would be exceeded, everything is undone. Accepted nodes are no destinations, and a node that has
+received pods is no candidate any more.
+
+Search order instead of upstream's round-robin: nodes that stay anyway come first and the most wanted candidates last,
+so that pods do not land on nodes that could go. A cursor for each class remembers up to where no node has room for it;
+room only ever shrinks, so for classes that only room decides on the whole search costs O(classes · N + pods).
+Source: Cluster Autoscaler, simulator.RemovalSimulator and scheduling.HintingSimulator, for what is tried; own loop.
+"""
+
+from typing import NamedTuple
+
+from planner.model.jit import kernel
+from planner.simulation.kernels import failing, fits, mark, place, remove, retire, revert
+from planner.simulation.kernels.checks import fits_locally
+from planner.simulation.state import SimulationState
+from planner.snapshot.columns import Bool, Int32, Int64, UInt8
+
+ACCEPTED = 0
+MIN_SIZE, MINIMUM, NO_PLACE, BLOCKED, DESTINATION, NOT_EVALUATED = 6, 9, 14, 15, 19, 20
+"""Outcomes, as `UnremovableReason.Code`."""
+
+EVALUATED, HINT_HITS, SEARCHES, MOVED, TAKEN = 0, 1, 2, 3, 4
+"""Positions in `Problem.counts`; TAKEN counts accepted nodes."""
+COUNTS = 5
+
+
+class Budgets(NamedTuple):
+    """Disruption budgets. offsets : int64[P'+1] into budgets : int32 and needs : uint8; left : int64[B], in place."""
+
+    offsets: Int64
+    budgets: Int32
+    needs: UInt8
+    left: Int64
+
+
+class Limits(NamedTuple):
+    """Minimums. group : int32[N]; amount : int64[N, Q]; group_left : int64[G+1], amount_left : int64[Q], in place."""
+
+    group: Int32
+    group_left: Int64
+    amount: Int64
+    amount_left: Int64
+
+
+class Search(NamedTuple):
+    """Where pods may go.
+
+    order : int32[D] nodes, best first; allowed : bool[N], in place; cursor : int64[S], in place, by pod class the
+    position in `order` before which no node has room.
+    """
+
+    order: Int32
+    allowed: Bool
+    cursor: Int64
+
+
+class Problem(NamedTuple):
+    """All that one attempt reads and writes.
+
+    offsets : int64[N+1], pods : int32[M]  pods to move, by node; hint : int32[P'] node or -1;
+    received : int32[N], outcome : uint8[N], culprit : int32[N] pod in the way or -1, destination : int32[P'],
+    counts : int64[COUNTS], accepted : int32[N]  written; accepted nodes in order.
+    """
+
+    offsets: Int64
+    pods: Int32
+    hint: Int32
+    search: Search
+    budgets: Budgets
+    limits: Limits
+    received: Int32
+    outcome: UInt8
+    culprit: Int32
+    destination: Int32
+    counts: Int64
+    accepted: Int32
+
+
+@kernel
+def has_room_left(sim: SimulationState, search: Search, pod: int, candidate: int) -> bool:
+    """Say whether any node that may receive has room for a pod; move the cursor of its class up to it.
+
+    To be asked while nothing is placed tentatively, so that what the cursor passes is full for good. It does not pass
+    the candidate (-1 = none), which may receive again if it stays.
+    """
+    of_class = sim.pod_class[pod]
+    at = search.cursor[of_class]
+    passing = True
+    while at < len(search.order):
+        node = search.order[at]
+        if search.allowed[node] and fits_locally(sim, of_class, node):
+            break
+        passing = passing and node != candidate
+        at += 1
+        if passing:
+            search.cursor[of_class] = at
+    if passing:
+        search.cursor[of_class] = at
+    return bool(at < len(search.order))
+
+
+@kernel
+def seek(sim: SimulationState, search: Search, pod: int) -> int:
+    """Return the first node in search order that may receive and fits a pod, -1 if none."""
+    pinned = sim.pinned[pod]
+    if pinned >= 0:
+        return int(pinned) if search.allowed[pinned] and fits(sim, pod, pinned) else -1
+    for at in range(search.cursor[sim.pod_class[pod]], len(search.order)):
+        node = search.order[at]
+        if search.allowed[node] and fits(sim, pod, node):
+            return int(node)
+    return -1
+
+
+@kernel
+def destination_of(sim: SimulationState, problem: Problem, pod: int) -> int:
+    """Return where a pod goes: to its hint if that still fits, else the first node that does; -1 if none."""
+    target = problem.hint[pod]
+    if target >= 0 and problem.search.allowed[target] and fits(sim, pod, target):
+        problem.counts[HINT_HITS] += 1
+        return int(target)
+    problem.counts[SEARCHES] += 1
+    return seek(sim, problem.search, pod)
+
+
+@kernel
+def over_budget(problem: Problem, node: int) -> int:
+    """Use up the budgets of the pods of a node; return -1, or the first pod for which a budget lacks, all undone."""
+    under = problem.budgets
+    for row in range(problem.offsets[node], problem.offsets[node + 1]):
+        pod = problem.pods[row]
+        for pair in range(under.offsets[pod], under.offsets[pod + 1]):
+            under.left[under.budgets[pair]] -= under.needs[pair]
+    culprit = -1
+    for row in range(problem.offsets[node], problem.offsets[node + 1]):
+        pod = problem.pods[row]
+        for pair in range(under.offsets[pod], under.offsets[pod + 1]):
+            if culprit < 0 and under.needs[pair] > 0 and under.left[under.budgets[pair]] < 0:
+                culprit = int(pod)
+    if culprit >= 0:
+        give_back(problem, node)
+    return culprit
+
+
+@kernel
+def give_back(problem: Problem, node: int) -> None:
+    """Undo what `over_budget` used up."""
+    under = problem.budgets
+    for row in range(problem.offsets[node], problem.offsets[node + 1]):
+        pod = problem.pods[row]
+        for pair in range(under.offsets[pod], under.offsets[pod + 1]):
+            under.left[under.budgets[pair]] += under.needs[pair]
+
+
+@kernel
+def over_limit(limits: Limits, node: int) -> int:
+    """Return the reason why the minimums keep a node, 0 if they do not."""
+    if limits.group_left[limits.group[node]] <= 0:
+        return MIN_SIZE
+    for q in range(len(limits.amount_left)):
+        if 0 < limits.amount[node, q] > limits.amount_left[q]:
+            return MINIMUM
+    return 0
+
+
+@kernel
+def hopeless(sim: SimulationState, problem: Problem, node: int) -> int:
+    """Return the first pod of a node for which no node has room even alone, -1 if none; hinted pods are not asked."""
+    search = problem.search
+    for row in range(problem.offsets[node], problem.offsets[node + 1]):
+        pod = problem.pods[row]
+        target = problem.hint[pod]
+        hinted = target >= 0 and search.allowed[target]
+        if not hinted and not has_room_left(sim, search, pod, node):
+            return int(pod)
+    return -1
+
+
+@kernel
+def settle(sim: SimulationState, problem: Problem, node: int) -> int:
+    """Place every pod of a node, in pod order, and return -1; or return the first pod that finds no place."""
+    for row in range(problem.offsets[node], problem.offsets[node + 1]):
+        pod = problem.pods[row]
+        target = destination_of(sim, problem, pod)
+        if target < 0:
+            return int(pod)
+        place(sim, pod, target)
+        problem.destination[pod] = target
+    return -1
+
+
+@kernel
+def try_candidate(sim: SimulationState, problem: Problem, node: int) -> int:
+    """Try to empty a node; return its outcome. On success the simulation keeps the moves, else nothing has changed."""
+    search = problem.search
+    search.allowed[node] = False
+    culprit = hopeless(sim, problem, node)
+    if culprit < 0:
+        fork = mark(sim)
+        retire(sim, node)
+        for row in range(problem.offsets[node], problem.offsets[node + 1]):
+            remove(sim, problem.pods[row])
+        culprit = settle(sim, problem, node)
+        if culprit >= 0:
+            revert(sim, fork)
+    if culprit >= 0:
+        search.allowed[node] = True
+        problem.culprit[node] = culprit
+        return NO_PLACE
+    for row in range(problem.offsets[node], problem.offsets[node + 1]):
+        problem.received[problem.destination[problem.pods[row]]] += 1
+        problem.counts[MOVED] += 1
+    return ACCEPTED
+
+
+@kernel
+def drain_candidates(
+    sim: SimulationState, problem: Problem, candidates: Int32, first: int, last: int, known: Bool, bounds: Int64
+) -> int:
+    """Try candidates[first:last] in order; return the position of the first that was not looked at.
+
+    bounds : int64[2], in place: of nodes that are not known : bool[N], how many more may be simulated and how many
+    accepted; at 0 the loop stops. Outcomes, culprits, destinations, counts and accepted nodes are written to
+    `problem`. O(moved pods · terms + classes · N) for classes that only room decides on.
+    """
+    limits = problem.limits
+    for position in range(first, last):
+        if bounds[0] <= 0 or bounds[1] <= 0:
+            return position
+        node = candidates[position]
+        if problem.received[node] > 0:
+            problem.outcome[node] = DESTINATION
+            continue
+        outcome = over_limit(limits, node)
+        if outcome == 0:
+            problem.counts[EVALUATED] += 1
+            bounds[0] -= not known[node]
+            culprit = over_budget(problem, node)
+            if culprit >= 0:
+                problem.culprit[node] = culprit
+                outcome = BLOCKED
+            else:
+                outcome = try_candidate(sim, problem, node)
+                if outcome != ACCEPTED:
+                    give_back(problem, node)
+        problem.outcome[node] = outcome
+        if outcome == ACCEPTED:
+            limits.group_left[limits.group[node]] -= 1
+            for q in range(len(limits.amount_left)):
+                limits.amount_left[q] -= limits.amount[node, q]
+            problem.accepted[problem.counts[TAKEN]] = node
+            problem.counts[TAKEN] += 1
+            bounds[1] -= not known[node]
+    return last
+
+
+@kernel
+def place_all(sim: SimulationState, problem: Problem, pods: Int32, strict: bool) -> int:
+    """Place pods that are on no node, hints first; with `strict` return the first that finds no place; -1 if none.
+
+    Counts in `problem.counts`, writes `problem.destination` (-1 = no place); nothing is undone.
+    """
+    for pod in pods:
+        has_room_left(sim, problem.search, pod, -1)
+        target = destination_of(sim, problem, pod)
+        problem.destination[pod] = target
+        if target >= 0:
+            place(sim, pod, target)
+            problem.received[target] += 1
+        elif strict:
+            return int(pod)
+    return -1
+
+
+@kernel
+def evacuate(sim: SimulationState, nodes: Int32, pods: Int32) -> None:
+    """Close nodes that are being deleted and take their pods off."""
+    for node in nodes:
+        retire(sim, node)
+    for pod in pods:
+        remove(sim, pod)
+
+
+@kernel
+def count_failures(sim: SimulationState, pod: int, allowed: Bool, counts: Int64) -> None:
+    """Add to counts : int64[32], by `PredicateReason.Code`, on how many allowed nodes each predicate says no.
+
+    counts[0] counts the nodes on which none does. O(N).
+    """
+    for node in range(len(allowed)):
+        if allowed[node]:
+            mask = failing(sim, pod, node)
+            if mask == 0:
+                counts[0] += 1
+            for reason in range(1, len(counts)):
+                counts[reason] += (mask >> reason) & 1

@@ -1,0 +1,183 @@
+"""The scale-down decision: one loop, each step its own function, in the order of the design.
+
+Never acts, never looks at a clock; what it remembers comes in and goes out as `PlanState`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from trimtab.v1 import reason_pb2
+
+from planner.scale_down import drainability, eligibility, pdb
+from planner.scale_down.displaced import name_of, settle_evicted, settle_leaving, settle_pending
+from planner.scale_down.drain_sets import Choice, Task, choose
+from planner.scale_down.drainability import outcome
+from planner.scale_down.eligibility import NodeFindings
+from planner.scale_down.findings import Finding, conclude, not_tried
+from planner.scale_down.kernels.drain_sets import COUNTS, Budgets, Limits, Problem, Search
+from planner.scale_down.orders import NodeMeasures, crowding, eviction_costs, prices
+from planner.scale_down.result import ScaleDownRequest, ScaleDownResult
+from planner.scale_down.situation import Situation, survey
+from planner.simulation.build import Simulation
+from planner.simulation.injected_pods import evicted_pods
+from planner.simulation.kernels import mark, revert
+from planner.snapshot.columns import Bool, Int32, Int64, UInt8
+
+Reason = reason_pb2.UnremovableReason
+
+
+def decide(request: ScaleDownRequest) -> ScaleDownResult:
+    """Take the scale-down decision. The simulation is left as it was found."""
+    if not request.settings.enabled:
+        return not_tried(request)
+    situation = survey(request)
+    simulation = request.simulation(evicted_pods(request.snapshot, situation.evictions))
+    start = mark(simulation.state)
+    try:
+        return _decide(situation, simulation)
+    finally:
+        revert(simulation.state, start)
+
+
+def _decide(situation: Situation, simulation: Simulation) -> ScaleDownResult:
+    eligible_but_blocks = _ineligible(situation, np.zeros(len(situation.leaving), bool))
+    problem = _problem(situation, simulation, np.flatnonzero(eligible_but_blocks == 0).astype(np.int32))
+    stuck = settle_leaving(situation, simulation, problem)
+    what = "a node being deleted"
+    if stuck < 0:
+        stuck, what = settle_evicted(situation, simulation, problem), "a pod just evicted"
+    codes = _judge(situation, problem)
+    blocked = _blocked(situation, codes)
+    reasons = _ineligible(situation, blocked)
+    if stuck >= 0:
+        detail = f"pod {name_of(situation, stuck)} of {what} has no place"
+        return conclude(Finding(situation, simulation, problem, codes, reasons, None, detail))
+    settle_pending(situation, simulation, problem)
+    choice = _simulate(situation, simulation, problem, reasons)
+    return conclude(Finding(situation, simulation, problem, codes, reasons, choice, ""))
+
+
+class _Moving(NamedTuple):
+    """Pods to move by node. offsets : int64[N+1]; pods : int32[M]."""
+
+    offsets: Int64
+    pods: Int32
+
+
+def _moving(situation: Situation) -> _Moving:
+    groups = situation.groups
+    node_count = len(situation.leaving)
+    members = groups.members[: groups.offsets[node_count]]
+    moves = situation.needs_place[members] & (situation.codes[members] <= outcome.DRAIN_OK)
+    upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(moves, dtype=np.int64)])
+    return _Moving(upto[groups.offsets[: node_count + 1]], members[moves])
+
+
+def _problem(situation: Situation, simulation: Simulation, candidates: Int32) -> Problem:
+    """Lay out what attempts work on. candidates : nodes that may be asked to go, for the order of destinations."""
+    snapshot, spare = situation.request.snapshot, situation.spare
+    node_count, pod_count = len(snapshot.nodes.name), len(situation.groups.digests)
+    moving = _moving(situation)
+    under = situation.under
+    return Problem(
+        offsets=moving.offsets,
+        pods=moving.pods,
+        hint=situation.memory.hint,
+        search=Search(
+            order=_search_order(situation, candidates),
+            allowed=~situation.leaving,
+            cursor=np.zeros(len(simulation.state.local_class), np.int64),
+        ),
+        budgets=Budgets(under.offsets, under.budgets, under.needs, situation.remaining.copy()),
+        limits=Limits(spare.group, spare.group_left.copy(), spare.amount, spare.amount_left.copy()),
+        received=np.zeros(node_count, np.int32),
+        outcome=np.zeros(node_count, np.uint8),
+        culprit=np.full(node_count, -1, np.int32),
+        destination=np.full(pod_count, -1, np.int32),
+        counts=np.zeros(COUNTS, np.int64),
+        accepted=np.empty(node_count, np.int32),
+    )
+
+
+def _search_order(situation: Situation, candidates: Int32) -> Int32:
+    """Return the nodes in the order in which displaced pods look for a place. int32[N].
+
+    Candidates come last, the most used first, because they are asked to go last.
+    """
+    share = situation.utilization.share[candidates]
+    last = candidates[np.lexsort((candidates, -share))]
+    return np.concatenate([_staying(situation, candidates), last]).astype(np.int32)
+
+
+def _staying(situation: Situation, candidates: Int32) -> Int32:
+    """Return the nodes that are no candidates, cyclic from where the last search stopped. int32."""
+    is_candidate = np.zeros(len(situation.leaving), bool)
+    is_candidate[candidates] = True
+    staying = np.flatnonzero(~is_candidate)
+    start = int(np.searchsorted(staying, max(situation.memory.search_start, 0)))
+    return np.roll(staying, -start).astype(np.int32)
+
+
+def _judge(situation: Situation, problem: Problem) -> UInt8:
+    """Complete what rules say of the pods by the budgets as they now stand. uint8[P]."""
+    under = situation.under
+    known = len(situation.codes)
+    exhausted = pdb.exhausted(under, problem.budgets.left)[:known]
+    return drainability.judge_budgets(situation.columns._replace(budget_exhausted=exhausted), situation.codes)
+
+
+def _blocked(situation: Situation, codes: UInt8) -> Bool:
+    """Say for each node whether a pod blocks its drain. bool[N]."""
+    node = situation.request.snapshot.pods.node
+    blocked = np.zeros(len(situation.leaving), bool)
+    blocked[node[outcome.blocks(codes) & (node >= 0)]] = True
+    return blocked
+
+
+def _ineligible(situation: Situation, blocked: Bool) -> UInt8:
+    """Step 3: return by node why it is no candidate, 0 = it is one. uint8[N]."""
+    request = situation.request
+    failed = situation.memory.failed
+    recent = np.zeros(len(situation.leaving), bool)
+    recent[failed.node[request.now_ns - failed.time_ns < request.settings.recheck_timeout_ns]] = True
+    findings = NodeFindings(recent, situation.leaving, blocked, situation.utilization, situation.spare)
+    reasons = eligibility.reasons(request.snapshot, request.settings, findings)
+    return _without_pennies(situation, reasons)
+
+
+def _without_pennies(situation: Situation, reasons: UInt8) -> UInt8:
+    """Keep nodes whose removal saves too little for each pod that would have to move. uint8[N]."""
+    floor = situation.request.settings.min_saving_per_eviction
+    if floor > 0:
+        moving = np.diff(_moving(situation).offsets)
+        price = prices(situation.request.snapshot)
+        too_little = (moving > 0) & ~np.isnan(price) & (price < floor * moving)
+        np.copyto(reasons, np.uint8(Reason.NOT_UNNEEDED_OTHER_REASON), where=too_little & (reasons == 0))
+    return reasons
+
+
+def _simulate(situation: Situation, simulation: Simulation, problem: Problem, reasons: UInt8) -> Choice:
+    """Step 4: find the nodes that can go all together."""
+    request = situation.request
+    eligible = np.flatnonzero(reasons == 0).astype(np.int32)
+    known = np.zeros(len(reasons), bool)
+    known[situation.memory.unneeded] = True
+    measures = NodeMeasures(
+        utilization=situation.utilization.share,
+        eviction_cost=eviction_costs(request.snapshot, situation.needs_place),
+        price=prices(request.snapshot),
+        created_ns=request.snapshot.nodes.created_ns,
+        crowding=crowding(request.snapshot),
+    )
+    task = Task(
+        state=simulation.state,
+        problem=problem,
+        settings=request.settings,
+        measures=measures,
+        memory=situation.memory,
+        staying=_staying(situation, eligible),
+        eligible=eligible,
+        known=known,
+        time_left=request.time_left,
+    )
+    return choose(task)

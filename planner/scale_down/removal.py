@@ -1,0 +1,122 @@
+"""Which of the unneeded nodes go now.
+
+One check after the other, in upstream's order: unneeded (or unready) for long enough, all-or-nothing groups whole,
+waiting for a pod to complete, room within the limits. Longest unneeded first; drains that leave a disruption budget
+with nothing come last. Minimums need no check: the whole unneeded set respects them, with deletions in progress.
+Source: Cluster Autoscaler, planner.NodesToDelete, unneeded.RemovableAt, AtomicResizeFilteringProcessor.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from trimtab.v1 import reason_pb2
+
+from planner.model.values import NodeGroup
+from planner.scale_down.budgets import Bucket, Crop, Room, crop, room
+from planner.scale_down.situation import Situation
+from planner.scale_down.timers import too_early
+from planner.snapshot.columns import Bool, Int32, Int64, UInt8
+
+Reason = reason_pb2.UnremovableReason
+NO_ROOM_DETAIL = "waits until fewer deletions are in progress"
+ATOMIC_DETAIL = "its node group goes as a whole or not at all"
+
+
+class UnneededSet(NamedTuple):
+    """Unneeded nodes ascending. nodes : int32[U]; since_ns : int64[U]; empty, waiting, risky : bool[U]:
+    no pods to move; a pod must complete first; its drain leaves a shared budget with nothing."""
+
+    nodes: Int32
+    since_ns: Int64
+    empty: Bool
+    waiting: Bool
+    risky: Bool
+
+
+class Removal(NamedTuple):
+    """not_now : uint8[U] `UnremovableReason.Code`, 0 = goes now; delete_empty, drain : nodes ascending."""
+
+    not_now: UInt8
+    delete_empty: tuple[int, ...]
+    drain: tuple[int, ...]
+    left: Room
+
+
+def select(situation: Situation, unneeded: UnneededSet) -> Removal:
+    """Choose what goes now. O(U log U)."""
+    request = situation.request
+    snapshot, settings = request.snapshot, request.settings
+    not_now = too_early(snapshot, settings, unneeded.nodes, unneeded.since_ns, request.now_ns)
+    whole = _whole_groups(situation, unneeded, not_now == 0)
+    _mark(not_now, ~whole, Reason.ATOMIC_SCALE_DOWN_FAILED)
+    _mark(not_now, unneeded.waiting, Reason.BLOCKED_BY_ON_COMPLETION_POD)
+    # A group that waits for one of its nodes is not whole any more.
+    _mark(not_now, ~_whole_groups(situation, unneeded, not_now == 0), Reason.ATOMIC_SCALE_DOWN_FAILED)
+    left = room_left(situation)
+    chosen = _crop(situation, unneeded, not_now == 0, left)
+    goes = np.isin(unneeded.nodes, np.array(chosen.empty + chosen.drain, np.int32))
+    _mark(not_now, ~goes, Reason.NOT_UNNEEDED_OTHER_REASON)
+    return Removal(not_now, tuple(sorted(chosen.empty)), tuple(sorted(chosen.drain)), left)
+
+
+def room_left(situation: Situation) -> Room:
+    """Return how many nodes may still be deleted and drained."""
+    request = situation.request
+    deletions = request.snapshot.deletions
+    reported = {deletion.node for deletion in deletions}
+    names = request.snapshot.nodes.name
+    marked_only = sum(names[int(node)] not in reported for node in np.flatnonzero(situation.leaving))
+    draining = sum(deletion.drain for deletion in deletions)
+    settings = request.settings
+    return room(settings.max_parallelism, settings.max_drain_parallelism, len(deletions) + marked_only, draining)
+
+
+def _mark(not_now: UInt8, mask: Bool, reason: int) -> None:
+    np.copyto(not_now, np.uint8(reason), where=mask & (not_now == 0))
+
+
+def _whole_groups(situation: Situation, unneeded: UnneededSet, ready: Bool) -> Bool:
+    """Say for each unneeded node whether its group, if all-or-nothing, has all its nodes among the ready. bool[U]."""
+    groups = situation.request.snapshot.groups
+    row = situation.request.snapshot.nodes.group[unneeded.nodes]
+    count = np.bincount(row[ready], minlength=len(groups))
+    complete = [not group.zero_or_max or count[i] == size_of(situation, i) for i, group in enumerate(groups)]
+    whole: Bool = np.array([*complete, True], bool)[row]
+    return whole
+
+
+def size_of(situation: Situation, group: int) -> int:
+    """Return how many nodes of a group are not being deleted yet."""
+    one: NodeGroup = situation.request.snapshot.groups[group]
+    return int(situation.spare.group_left[group]) + one.min_size
+
+
+def _crop(situation: Situation, unneeded: UnneededSet, ready: Bool, left: Room) -> Crop:
+    order = np.lexsort((unneeded.nodes, unneeded.since_ns, unneeded.risky))
+    rows = order[ready[order]]
+    empty = unneeded.empty[rows]
+    return crop(
+        _buckets(situation, unneeded.nodes[rows[empty]]), _buckets(situation, unneeded.nodes[rows[~empty]]), left
+    )  # fmt: skip
+
+
+def _buckets(situation: Situation, nodes: Int32) -> tuple[Bucket, ...]:
+    """Return the nodes, in order; those of all-or-nothing groups in one bucket a group, at the place of the first."""
+    snapshot = situation.request.snapshot
+    atomic: dict[int, list[int]] = {}
+    order: list[Bucket | int] = []
+    for node in nodes.tolist():
+        group = int(snapshot.nodes.group[node])
+        if not snapshot.groups[group].zero_or_max:
+            order.append(Bucket(snapshot.groups[group].id, (node,), False, 0))
+        elif group in atomic:
+            atomic[group].append(node)
+        else:
+            atomic[group] = [node]
+            order.append(group)
+    return tuple(
+        one
+        if isinstance(one, Bucket)
+        else Bucket(snapshot.groups[one].id, tuple(atomic[one]), True, size_of(situation, one))
+        for one in order
+    )

@@ -5,6 +5,7 @@ delete, or that is not gone in time, is given back. Durations in seconds.
 """
 
 import threading
+from collections.abc import Mapping
 
 import structlog
 
@@ -67,9 +68,13 @@ class GroupDeleter:
             batch = dict(self._wanted)
         if not batch:
             return
-        nodes = sorted(batch)
-        failed = persistent(lambda: self._cloud.delete_instances(self._group, nodes), self._settings.call_retry_s)
-        for node in nodes:
+        # What an earlier run, or a call whose answer was lost, has begun is not asked for again.
+        states = self._states(sorted(batch))
+        nodes = [node for node, state in states.items() if state is InstanceState.RUNNING]
+        failed: Mapping[str, CloudError] = {}
+        if nodes:
+            failed = persistent(lambda: self._cloud.delete_instances(self._group, nodes), self._settings.call_retry_s)
+        for node in sorted(batch):
             error = failed.get(node)
             if error is None:
                 self._report(e.DeleteAccepted(node))
@@ -84,14 +89,15 @@ class GroupDeleter:
     def _look(self) -> None:
         if not self._asked:
             return
-        nodes = sorted(self._asked)
-        states = persistent(lambda: self._cloud.instance_states(self._group, nodes), self._settings.call_retry_s)
-        for node in nodes:
-            if states[node] is InstanceState.GONE:
+        for node, state in self._states(sorted(self._asked)).items():
+            if state is InstanceState.GONE:
                 self._delete_node(node)
                 self._report(e.InstanceGone(node))
                 del self._asked[node]
         self._expire(self._asked, "the instance is still there")
+
+    def _states(self, nodes: list[str]) -> Mapping[str, InstanceState]:
+        return persistent(lambda: self._cloud.instance_states(self._group, nodes), self._settings.call_retry_s)
 
     def _delete_node(self, node: str) -> None:
         """Remove the node object if the cloud has left it."""

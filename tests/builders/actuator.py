@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from opentelemetry.metrics import NoOpMeter
+from trimtab.v1 import actuator_pb2, plan_pb2
 
 from actuator.cloud.memory.cloud import MemoryCloud
 from actuator.cloud.memory.cluster import MemoryCluster
 from actuator.cloud.memory.controllers import Delays
+from actuator.cloud.memory.faults import Faults
 from actuator.kube.cluster import HARD_TAINT_KEY
 from actuator.runner.scheduler import Task
 from actuator.service.app import Actuator, Machinery
@@ -26,13 +28,12 @@ from actuator.tracker.admission import Limits, digest_of
 from actuator.tracker.states import Retention
 from actuator.tracker.transitions import ImpossibleEventError
 from tests.builders.kubernetes import Json, daemon_set, node, node_group, pdb, pod, pods_of, replica_set, stateful_set
-from trimtab.v1 import actuator_pb2, plan_pb2
 
 START_S = 1_800_000_000.0
 
 SETTINGS = ActuatorSettings(
     work=WorkSettings(
-        drain=DrainSettings(timeout_s=600, eviction_retry_s=5, poll_s=1),
+        drain=DrainSettings(timeout_s=600.0, eviction_retry_s=5, poll_s=1),
         delete=DeleteSettings(timeout_s=60, poll_s=1, retry_s=2),
         delay_after_taint_s=1,
         taint_thread_count=1,
@@ -168,8 +169,8 @@ class Stage:
         self.settings = settings
         self.cluster = MemoryCluster(objects, None, delays, self.time.clock, self.time.sleep)
         self.cloud = MemoryCloud(self.cluster)
-        kept = ListStore()
-        self._open_store = open_store or (lambda: kept)
+        self.store = ListStore()
+        self._open_store = open_store or (lambda: self.store)
         self.breaker = Breaker()
         self.cluster.faults.before = lambda operation, subject: self._moment(f"before {operation} {subject}")
         self.cluster.faults.after = self._after
@@ -201,12 +202,12 @@ class Stage:
 
     @contextmanager
     def looking(self) -> Iterator[None]:
-        """Look from outside: no process dies of it."""
-        breaker, self.breaker = self.breaker, Breaker()
+        """Look from outside: no process dies of it, no fault strikes."""
+        faults, self.cluster.faults = self.cluster.faults, Faults(self.time.sleep)
         try:
             yield
         finally:
-            self.breaker = breaker
+            self.cluster.faults = faults
 
     def request(self, request_id: str, *nodes: str, drain: bool = True, assume: bool = False, **more: Any) -> Any:
         """A `StartDeletion`; with `assume`, the plan knows the pods as they are now."""
@@ -242,7 +243,8 @@ class Stage:
     def finished(self) -> dict[str, tuple[str, str]]:
         """State and reason of the last finished deletion of each node."""
         return {
-            d.node: (actuator_pb2.DeletionState.Code.Name(d.state), reason_name(d.reason)) for d in self.status().finished
+            d.node: (actuator_pb2.DeletionState.Code.Name(d.state), reason_name(d.reason))
+            for d in self.status().finished
         }
 
     def noted(self, what: str) -> list[str]:

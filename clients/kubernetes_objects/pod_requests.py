@@ -2,10 +2,11 @@
 
 max(containers + sidecars, init containers in order, each with the sidecars before it), with pod-level resources in the
 place of that sum where they are set, plus overhead. Limits stand in for missing requests, as the API server defaults
-them. Pure; adds exact nano-units and rounds once, at the end.
+them. Pure. Each quantity is rounded up to milli-units, as the API server does when it stores one; the sums are rounded
+up to what the scheduler counts, once, at the end.
 
-Source: component-helpers resource.PodRequests (1.34); core/v1 defaults SetDefaults_Pod, defaultPodRequests,
-defaultHugePagePodLimits; scheduler framework Resource.Add for which names count.
+Source: component-helpers resource.PodRequests (1.34); core/v1 defaults SetDefaults_ResourceList, SetDefaults_Pod,
+defaultPodRequests, defaultHugePagePodLimits; scheduler framework Resource.Add for which names count.
 """
 
 from collections.abc import Iterable
@@ -13,7 +14,7 @@ from collections.abc import Iterable
 from clients.kubernetes_objects.errors import FieldError, below
 from clients.kubernetes_objects.kinds.metadata import Quantities
 from clients.kubernetes_objects.kinds.pods import Container, ContainerStatus, PodSpec, PodStatus, Resources
-from clients.kubernetes_objects.quantities import amount_of, quantity
+from clients.kubernetes_objects.quantities import MILLI, amount_of, quantity
 
 Amounts = dict[str, int]
 """Resource name to nano-units."""
@@ -34,7 +35,7 @@ def pod_requests(spec: PodSpec, status: PodStatus | None = None) -> list[tuple[s
         own = _sum(spec, "requests", running, instead=False)
     if spec.resources is not None:
         with below("resources"):
-            own |= _pod_level(spec.resources, own, spec)
+            own |= _pod_level(spec.resources, spec)
     with below("overhead"):
         _add(own, _amounts(spec.overhead))
     counted = ((name, amount_of(name, nano)) for name, nano in sorted(own.items()) if counts(name))
@@ -49,7 +50,10 @@ def counts(resource: str) -> bool:
 
 
 def amounts(quantities: Quantities | None) -> Amounts:
-    """Return quantities in nano-units. Errors: FieldError with the resource as path; negative ones are refused."""
+    """Return quantities in nano-units, rounded up to milli-units.
+
+    Errors: FieldError with the resource as path; negative ones are refused.
+    """
     return _amounts(quantities)
 
 
@@ -60,7 +64,7 @@ def _amounts(quantities: Quantities | None) -> Amounts:
             nano = quantity(value)
             if nano < 0:
                 raise FieldError("", f"{value} is negative", "give an amount of at least 0")
-        out[name] = nano
+        out[name] = -(-nano // MILLI) * MILLI
     return out
 
 
@@ -124,7 +128,7 @@ def _numbered(field: str, containers: list[Container] | None) -> Iterable[tuple[
     return ((f"{field}[{i}]", container) for i, container in enumerate(containers or ()))
 
 
-def _pod_level(resources: Resources, containers: Amounts, spec: PodSpec) -> Amounts:
+def _pod_level(resources: Resources, spec: PodSpec) -> Amounts:
     """Pod-level requests, defaulted as the API server does, of the resources that have a pod level."""
     with below("requests"):
         requests = _amounts(resources.requests)
@@ -136,7 +140,7 @@ def _pod_level(resources: Resources, containers: Amounts, spec: PodSpec) -> Amou
             if name.startswith("hugepages-") and name not in requests and name not in limits:
                 limits[name] = nano
     if limits:
-        for name, nano in containers.items():
+        for name, nano in _sum(spec, "requests", None, instead=False).items():
             if name not in requests and name in ("cpu", "memory"):
                 requests[name] = nano
         for name, nano in limits.items():

@@ -13,7 +13,7 @@ from trimtab.v1 import snapshot_pb2 as pb
 
 from clients.kubernetes_objects.dictionary import Dictionary
 from clients.kubernetes_objects.errors import FieldError
-from clients.kubernetes_objects.mounts import NOTHING, Mounts
+from clients.kubernetes_objects.mounts import Mounts
 from clients.kubernetes_objects.pod_rows import PodRow
 from clients.kubernetes_objects.pod_specs import PodSpecTable
 from clients.kubernetes_objects.volumes import Mounter, Storage, claim_row, disk_row
@@ -61,7 +61,7 @@ class PodColumnsBuilder:
         self._deletion.append(row.deletion_s)
         self._phase.append(row.phase)
         self._flags.append(row.flags)
-        if row.mounts is not NOTHING:
+        if row.mounts.claims or row.mounts.disks:
             self._add_mounts(row.mounts, Mounter(row.namespace, row.uid))
         self._names.append(row.name)
 
@@ -107,5 +107,5 @@ def _text(texts: list[str]) -> tuple[bytes, bytes]:
 
 
 def _check_length(field: str, text: str, longest: int) -> None:
-    if len(text.encode()) > longest:
+    if len(text) * 4 > longest and len(text.encode()) > longest:
         raise FieldError(field, f"{text[:60]}… is longer than {longest} bytes", "give the pod a proper one")

@@ -1,9 +1,9 @@
 """Kubernetes quantities to integers.
 
-A quantity is kept as an exact number of nano-units until all additions are done, because Kubernetes adds first and
-rounds last: two containers with 0.5m of cpu each ask for 1m together, not 2m. Decides nothing about resources.
+A quantity is an exact number of nano-units until all additions are done. Decides nothing about resources.
 
-Source: apimachinery, api/resource: ParseQuantity, Value, MilliValue (both round up), cap at the largest int64.
+Source: apimachinery, api/resource: ParseQuantity, Value, MilliValue. Where those overflow and wrap around, this stops
+at the largest int64; a suffix without digits, which they take for 0, is refused.
 """
 
 import re
@@ -51,13 +51,17 @@ def quantity(value: str | int | float) -> int:
 
 
 def whole_units(nano: int) -> int:
-    """Return nano-units in units, rounded up, at most the largest int64."""
-    return min(-(-nano // NANO), MAX_INT64)
+    """Return nano-units in units, rounded away from zero, within int64."""
+    return _rounded(nano, NANO)
 
 
 def milli_units(nano: int) -> int:
-    """Return nano-units in milli-units, rounded up, at most the largest int64."""
-    return min(-(-nano // MILLI), MAX_INT64)
+    """Return nano-units in milli-units, rounded away from zero, within int64."""
+    return _rounded(nano, MILLI)
+
+
+def _rounded(nano: int, unit: int) -> int:
+    return min(-(-nano // unit), MAX_INT64) if nano >= 0 else max(nano // unit, -MAX_INT64)
 
 
 def amount_of(resource: str, nano: int) -> int:

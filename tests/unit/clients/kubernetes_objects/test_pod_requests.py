@@ -31,7 +31,7 @@ def requests_of(spec: dict[str, Any], status: dict[str, Any] | None = None) -> d
 
 CPU = [
     pytest.param({"containers": [container({"cpu": "1"}), container({"cpu": "250m"})]}, 1250, id="containers add up"),
-    pytest.param({"containers": [container({"cpu": "0.5m"})] * 2}, 1, id="added first, rounded last"),
+    pytest.param({"containers": [container({"cpu": "0.5m"})] * 2}, 2, id="each rounded up to milli-cores"),
     pytest.param(
         {"containers": [container({"cpu": "1"})], "initContainers": [container({"cpu": "3"}), container({"cpu": "2"})]},
         3000,
@@ -123,6 +123,15 @@ def test_pod_level_resources_leave_extended_resources_to_the_containers() -> Non
         "resources": {"requests": {"example.org/fpga": "7", "memory": "2Gi"}},
     }
     assert requests_of(spec) == {"example.org/fpga": 1, "memory": 2 * GI}
+
+
+def test_memory_is_added_in_milli_bytes_and_rounded_last() -> None:
+    assert requests_of({"containers": [container({"memory": "0.5"})] * 2}) == {"memory": 1}
+
+
+def test_a_pod_level_default_is_what_the_containers_ask_for_not_what_they_have() -> None:
+    spec = {"containers": [container({"cpu": "1"})], "resources": {"limits": {"cpu": "4"}}}
+    assert requests_of(spec, {"containerStatuses": [RESIZED]}) == {"cpu": 1000}
 
 
 def test_huge_pages_limited_in_containers_become_pod_level_requests() -> None:

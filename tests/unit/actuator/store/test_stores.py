@@ -1,0 +1,198 @@
+"""Every store keeps the same promises; a store that is broken or foreign says so."""
+
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from actuator.store.journal import Journal
+from actuator.store.records import Record, Store, StoreConflictError, StoreError
+from actuator.store.sql import SqlStore, sqlite_url
+from actuator.tracker.events import PodsEvicted, SetAccepted
+from actuator.tracker.states import PodRef
+from actuator.tracker.transitions import ImpossibleEventError
+from tests.builders.actuator import ListStore
+
+Opener = Callable[[], Store]
+EVENT = PodsEvicted("n1", (PodRef("default", "web-1", "uid-1"),))
+
+
+def records(*payloads: str) -> list[Record]:
+    return [Record(number, payload.encode()) for number, payload in enumerate(payloads)]
+
+
+@pytest.fixture(params=["sqlite", "list"])
+def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
+    if request.param == "sqlite":
+        return lambda: SqlStore(sqlite_url(tmp_path / "store.sqlite"))
+    kept = ListStore()
+    return lambda: kept
+
+
+def test_an_empty_store_holds_nothing(reopen: Opener) -> None:
+    store = reopen()
+    history = store.load()
+    store.close()
+    assert (history.snapshot, history.records, history.last_seq) == (None, (), 0)
+
+
+def test_what_was_appended_is_there_after_reopening(reopen: Opener) -> None:
+    store = reopen()
+    store.append(1, records("a", "b"))
+    store.append(3, records("ç"))
+    store.close()
+    store = reopen()
+    assert [record.payload.decode() for record in store.load().records] == ["a", "b", "ç"]
+    assert store.load().last_seq == 3
+    store.close()
+
+
+def test_a_number_that_is_taken_tells_of_another_writer_and_nothing_is_written(reopen: Opener) -> None:
+    store = reopen()
+    store.append(1, records("a", "b"))
+    with pytest.raises(StoreConflictError, match="another process"):
+        store.append(2, records("x", "y"))
+    assert [record.payload for record in store.load().records] == [b"a", b"b"]
+    store.close()
+
+
+def test_a_snapshot_takes_the_place_of_the_records_before_it(reopen: Opener) -> None:
+    store = reopen()
+    store.append(1, records("a", "b", "c"))
+    store.compact(2, b"ab")
+    store.compact(3, b"abc")
+    store.append(4, records("d"))
+    store.close()
+    store = reopen()
+    history = store.load()
+    assert (history.snapshot, history.snapshot_seq, history.last_seq) == (b"abc", 3, 4)
+    assert [record.payload for record in history.records] == [b"d"]
+    store.close()
+
+
+def open_and_close(path: Path) -> None:
+    SqlStore(sqlite_url(path)).close()
+
+
+def test_sqlite_writes_to_the_disk_before_a_commit_returns(tmp_path: Path) -> None:
+    store = SqlStore(sqlite_url(tmp_path / "store.sqlite"))
+    with store._engine.connect() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+    store.close()
+
+
+def test_a_file_that_is_no_database_is_refused_with_advice(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    path.write_bytes(b"not a database at all, but long enough to look" * 100)
+    with pytest.raises(StoreError, match="restore it from a copy"):
+        open_and_close(path)
+
+
+def test_another_applications_database_is_refused_and_left_alone(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE customers (name TEXT)")
+    connection.close()
+    with pytest.raises(StoreError, match="customers"):
+        open_and_close(path)
+    with sqlite3.connect(path) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+    connection.close()
+    assert tables == [("customers",)]
+
+
+def test_a_store_of_another_layout_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    open_and_close(path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE trimtab_store SET value = '99' WHERE key = 'layout'")
+    connection.close()
+    with pytest.raises(StoreError, match="layout '99'"):
+        open_and_close(path)
+
+
+def test_a_missing_event_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    store = SqlStore(sqlite_url(path))
+    store.append(1, records("a", "b", "c"))
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM trimtab_event WHERE seq = 2")
+    connection.close()
+    with pytest.raises(StoreError, match="event 2 is missing"):
+        store.load()
+    store.close()
+
+
+def test_a_directory_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="nowhere"):
+        open_and_close(tmp_path / "nowhere" / "store.sqlite")
+
+
+def test_a_damaged_event_is_named_when_it_is_replayed(reopen: Opener) -> None:
+    store = reopen()
+    store.append(1, records('{"event":"drained","node":"n1"'))
+    with pytest.raises(StoreError, match="event 1 of the store is damaged"):
+        Journal(store)
+    store.close()
+
+
+def test_an_event_that_cannot_follow_is_named_when_it_is_replayed(reopen: Opener) -> None:
+    store = reopen()
+    store.append(1, records('{"event":"drained","node":"n1"}'))
+    with pytest.raises(StoreError, match="n1 is not being deleted"):
+        Journal(store)
+    store.close()
+
+
+def test_a_journal_goes_on_from_its_snapshot(reopen: Opener) -> None:
+    journal = Journal(reopen(), compact_after=2)
+    for number in range(5):
+        event = PodsEvicted("n1", (PodRef("default", f"web-{number}", f"uid-{number}"),))
+        journal.handle(event, number)
+        journal.commit()
+    dumped = journal.tracker.dump()
+    journal.close()
+    store = reopen()
+    assert store.load().snapshot_seq == 4
+    assert Journal(store).tracker.dump() == dumped
+    store.close()
+
+
+def test_events_are_not_in_the_store_before_the_commit(reopen: Opener) -> None:
+    store = reopen()
+    journal = Journal(store)
+    journal.handle(EVENT, 0)
+    assert store.load().records == ()
+    journal.commit()
+    assert len(store.load().records) == 1
+    journal.close()
+
+
+def test_an_impossible_event_is_not_written(reopen: Opener) -> None:
+    store = reopen()
+    journal = Journal(store)
+    accepted = SetAccepted("r", "d", (), (), 1.0)
+    journal.handle(accepted, 0)
+    from actuator.tracker.events import Drained
+
+    with pytest.raises(ImpossibleEventError):
+        journal.handle(Drained("n1"), 0)
+    journal.commit()
+    assert len(store.load().records) == 1
+    journal.close()
+
+
+def test_after_a_failed_write_the_journal_refuses_all_work() -> None:
+    class Full(ListStore):
+        def append(self, first_seq: int, records: object) -> None:
+            raise StoreError("disk full")
+
+    journal = Journal(Full())
+    journal.handle(EVENT, 0)
+    for _ in range(2):
+        with pytest.raises(StoreError, match="disk full"):
+            journal.commit()
+    with pytest.raises(StoreError, match="disk full"):
+        journal.handle(EVENT, 0)

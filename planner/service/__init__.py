@@ -1,1 +1,1 @@
-"""service."""
+"""The planner's gRPC service: the one impure part. Streams, deadlines, caches, metrics and logs; no decisions."""

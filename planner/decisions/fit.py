@@ -1,0 +1,66 @@
+"""CheckFit: for pods and all nodes, whether the pod fits, and every predicate that says no.
+
+Decides which pods are looked at: those named, or all that wait for a node. A pod that is on a node already is looked at
+as if it were on none. Cost: O(pods * nodes); answers are made a few pods at a time. Raises RequestError.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+from trimtab.v1 import plan_pb2, planner_pb2, reason_pb2, snapshot_pb2
+
+from planner.decisions.kernels.fit import explain
+from planner.decisions.requests import RequestError
+from planner.decisions.simulations import simulate
+from planner.decisions.work import Work
+from planner.predicates.order import reasons_of
+from planner.predicates.resources import POD_ROOM
+from planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, Snapshot
+from planner.snapshot.pod_keys import find_pods
+
+_CELLS_AT_ONCE: Final = 1_000_000
+_LACKS: Final = 1 << reason_pb2.PredicateReason.INSUFFICIENT_RESOURCES
+_TERMINAL: Final = (snapshot_pb2.PodPhase.SUCCEEDED, snapshot_pb2.PodPhase.FAILED)
+
+
+def check_fit(snapshot: Snapshot, request: plan_pb2.PlanRequest, work: Work) -> Iterator[planner_pb2.CheckFitResponse]:
+    """Yield one answer for each pod, in the order of the snapshot."""
+    pods = chosen_pods(snapshot, request.fit_pods)
+    with work.stage("classes"):
+        simulation = simulate(snapshot, request)
+    nodes, names = snapshot.nodes.name, simulation.resources
+    at_once = max(1, min(len(pods), _CELLS_AT_ONCE // max(1, len(nodes) * len(names))))
+    masks = np.zeros((at_once, len(nodes)), np.int64)
+    lacking = np.zeros((at_once, len(nodes), len(names)), np.bool_)
+    for first in range(0, len(pods), at_once):
+        with work.stage("simulate"):
+            count = explain(simulation.state, pods, masks, lacking, first)
+        for q in range(count):
+            key = snapshot.pod_key(int(pods[first + q]))
+            yield planner_pb2.CheckFitResponse(pod=key, nodes=_node_fits(nodes, masks[q], lacking[q], names))
+
+
+def chosen_pods(snapshot: Snapshot, keys: Sequence[str]) -> Int32:
+    """Return the pods named "namespace/name", each once, or all that are on no node and have not ended; ascending."""
+    pods = snapshot.pods
+    if not keys:
+        waiting = (pods.node == NO_NODE) & ~np.isin(pods.phase, _TERMINAL)
+        return np.flatnonzero(waiting).astype(np.int32)
+    rows, found = find_pods(snapshot, keys)
+    for i in np.flatnonzero(~found).tolist():
+        raise RequestError(f"fit_pods[{i}]", f'the snapshot has no pod {keys[i]!r}; write it as "namespace/name"')
+    return np.unique(rows).astype(np.int32)
+
+
+def _node_fits(
+    nodes: Sequence[str], masks: Int64, lacking: Bool, resources: Sequence[str]
+) -> list[planner_pb2.NodeFit]:
+    reasons: dict[int, Any] = {mask: reasons_of(mask) for mask in np.unique(masks).tolist()}
+    fits = []
+    for node, (name, mask) in enumerate(zip(nodes, masks.tolist(), strict=True)):
+        fit = planner_pb2.NodeFit(node=name, fits=mask == 0, reasons=reasons[mask])
+        if mask & _LACKS:
+            fit.insufficient.extend(resources[r] for r in np.flatnonzero(lacking[node]).tolist() if r != POD_ROOM)
+        fits.append(fit)
+    return fits

@@ -1,0 +1,66 @@
+"""What a request must say, apart from snapshot and settings.
+
+Decides whether a request can be understood; never answers it. Raises RequestError, DecisionUnavailableError.
+"""
+
+from typing import Final
+
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.snapshot.checks import MAX_TIME_S
+
+DECISIONS: Final = (pb.Decision.SCALE_DOWN,)
+"""Decisions that this build takes."""
+MAX_REQUEST_ID_BYTES: Final = 128
+MAX_CLUSTER_BYTES: Final = 253
+MAX_VERSION_BYTES: Final = 64
+
+
+class RequestError(ValueError):
+    """A field of the request has an unusable value."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+        self.problem = problem
+
+
+class DecisionUnavailableError(ValueError):
+    """The decision exists, but not in this build."""
+
+    def __init__(self, decision: str) -> None:
+        super().__init__(f"decision {decision} is not available in this build; GetInfo lists those that are")
+        self.decision = decision
+
+
+def check_request(request: pb.PlanRequest) -> None:
+    """Refuse what neither Plan nor CheckFit can use."""
+    _check_size("request_id", request.request_id, MAX_REQUEST_ID_BYTES)
+    _check_size("cluster", request.cluster, MAX_CLUSTER_BYTES)
+    _check_size("base_version", request.base_version, MAX_VERSION_BYTES)
+    _check_size("state_version", request.state_version, MAX_VERSION_BYTES)
+    if not request.HasField("now"):
+        raise RequestError("now", "it is missing; give the moment the decision is for")
+    if not (0 < request.now.seconds <= MAX_TIME_S and 0 <= request.now.nanos < 1_000_000_000):
+        raise RequestError("now", f"{request.now.seconds} s is no time; use 1 to {MAX_TIME_S} s since 1970")
+
+
+def check_decisions(request: pb.PlanRequest) -> None:
+    """Refuse a list of decisions that is empty, repeats one, or has one that does not exist or is not available."""
+    if not request.decisions:
+        raise RequestError("decisions", "there is none; name at least one")
+    known = set(pb.Decision.Code.values()) - {pb.Decision.UNSPECIFIED}
+    for i, decision in enumerate(request.decisions):
+        if decision not in known:
+            raise RequestError(f"decisions[{i}]", f"{decision} is no decision; use one of {sorted(known)}")
+        if decision in request.decisions[:i]:
+            raise RequestError(f"decisions[{i}]", f"{pb.Decision.Code.Name(decision)} is there twice; name each once")
+    for decision in request.decisions:
+        if decision not in DECISIONS:
+            raise DecisionUnavailableError(pb.Decision.Code.Name(decision))
+
+
+def _check_size(field: str, value: str, most: int) -> None:
+    size = len(value.encode())
+    if size > most:
+        raise RequestError(field, f"it has {size} bytes; use at most {most}")

@@ -1,0 +1,41 @@
+"""What a decision is lent by whoever runs it: a stop-watch, a bound, a place to keep derived things.
+
+The pure packages read no clock and keep nothing; they ask this.
+"""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from typing import NamedTuple, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Derive(Protocol):
+    """Returns what `build` returns, or what it returned before for the same snapshot and name.
+
+    What is built is shared between calls: it is never written.
+    """
+
+    def __call__(self, name: str, build: Callable[[], T]) -> T:
+        """Return the derived object of this name."""
+
+
+def build_always(name: str, build: Callable[[], T]) -> T:  # noqa: ARG001
+    """Keep nothing."""
+    return build()
+
+
+def no_stop_watch(name: str) -> AbstractContextManager[None]:  # noqa: ARG001
+    """Measure nothing."""
+    return nullcontext()
+
+
+class Work(NamedTuple):
+    """stage : context of a named stage, which may raise when nobody waits for the answer any more;
+
+    time_left : False once a simulation should stop, None = no bound; derive : see `Derive`.
+    """
+
+    stage: Callable[[str], AbstractContextManager[None]] = no_stop_watch
+    time_left: Callable[[], bool] | None = None
+    derive: Derive = build_always

@@ -1,0 +1,76 @@
+"""Errors of the pure packages as errors of the contract. Decides code, reason and metadata; nothing else does.
+
+`protos/README.md` lists them with what the caller does.
+"""
+
+import grpc
+from trimtab.v1 import plan_pb2
+
+from clients.transport.errors import Reason, ServiceError
+from planner.decisions.requests import DecisionUnavailableError, RequestError
+from planner.model.settings import SettingsError
+from planner.snapshot.errors import WHOLE_TABLE, SnapshotError, SnapshotMalformedError
+
+
+def as_service_error(error: Exception) -> ServiceError | None:
+    """Return the contract's error for one of the pure packages, None for any other exception."""
+    match error:
+        case SnapshotError():
+            row = {} if error.row == WHOLE_TABLE else {"row": str(error.row)}
+            metadata = {"table": error.table, "field": error.field} | row
+            return ServiceError(grpc.StatusCode.INVALID_ARGUMENT, Reason.SNAPSHOT_INVALID, str(error), metadata)
+        case SnapshotMalformedError():
+            return ServiceError(grpc.StatusCode.INVALID_ARGUMENT, Reason.SNAPSHOT_MALFORMED, str(error))
+        case SettingsError():
+            metadata = {"field": error.field}
+            return ServiceError(grpc.StatusCode.INVALID_ARGUMENT, Reason.SETTINGS_INVALID, str(error), metadata)
+        case RequestError():
+            metadata = {"field": error.field}
+            return ServiceError(grpc.StatusCode.INVALID_ARGUMENT, Reason.REQUEST_INVALID, str(error), metadata)
+        case DecisionUnavailableError():
+            metadata = {"decision": error.decision}
+            return ServiceError(grpc.StatusCode.UNIMPLEMENTED, Reason.DECISION_UNAVAILABLE, str(error), metadata)
+    return None
+
+
+def stream_invalid(problem: str) -> ServiceError:
+    """The parts of a request do not make one."""
+    return ServiceError(grpc.StatusCode.INVALID_ARGUMENT, Reason.STREAM_INVALID, problem)
+
+
+def snapshot_too_large(size: int, most: int) -> ServiceError:
+    """The announced snapshot is larger than this planner accepts."""
+    message = f"snapshot_size_bytes: {size} is more than the {most} bytes this planner accepts (--max-snapshot-bytes)"
+    metadata = {"field": "snapshot_size_bytes", "limit": str(most)}
+    return ServiceError(grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.SNAPSHOT_TOO_LARGE, message, metadata)
+
+
+def base_unknown(request: plan_pb2.PlanRequest) -> ServiceError:
+    """The delta's base is not in the cache, or never was."""
+    message = f"base_version: snapshot {request.base_version!r} is not known here; send the whole snapshot"
+    metadata = {"base_version": request.base_version}
+    return ServiceError(grpc.StatusCode.FAILED_PRECONDITION, Reason.SNAPSHOT_BASE_UNKNOWN, message, metadata)
+
+
+def state_unknown(request: plan_pb2.PlanRequest) -> ServiceError:
+    """The state named by its version is not in the cache, or never was."""
+    message = f"state_version: state {request.state_version!r} is not known here; send the state itself"
+    metadata = {"state_version": request.state_version}
+    return ServiceError(grpc.StatusCode.FAILED_PRECONDITION, Reason.STATE_UNKNOWN, message, metadata)
+
+
+def deadline_exceeded() -> ServiceError:
+    """The deadline passed before there was an answer."""
+    message = "the deadline passed before an answer was ready; give more time, or bound max_evaluated_nodes"
+    return ServiceError(grpc.StatusCode.DEADLINE_EXCEEDED, Reason.DEADLINE_EXCEEDED, message)
+
+
+def cancelled() -> ServiceError:
+    """Nobody waits for the answer."""
+    return ServiceError(grpc.StatusCode.CANCELLED, Reason.CANCELLED, "the caller went away")
+
+
+def overloaded(most: int) -> ServiceError:
+    """As many requests as may be are being worked on."""
+    message = f"{most} requests are being worked on already; try again later (--max-concurrent)"
+    return ServiceError(grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.OVERLOADED, message)

@@ -1,0 +1,69 @@
+"""Stop-watch and instruments of the planner's service.
+
+Decides names and labels: labels come from enumerations and the fixed names of stages. Times in seconds.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from opentelemetry.metrics import Meter
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.service.bounds import Bounds
+
+
+class Instruments:
+    """The planner's metrics; Prometheus adds unit and `_total`."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._durations = meter.create_histogram("function_duration", unit="s", description="Time of each stage")
+        self._plans = meter.create_counter("plans", description="Decisions by kind and result")
+        self._bases = meter.create_counter("snapshot_bases", description="Snapshots received: whole, by delta, or lost")
+
+    def stage(self, name: str, duration_s: float) -> None:
+        """Record one stage."""
+        self._durations.record(duration_s, {"function": name})
+
+    def plan(self, decision: str, result: str) -> None:
+        """Count one decision; `decision` and `result` are names of enumerations."""
+        self._plans.add(1, {"decision": decision, "result": result})
+
+    def base(self, kind: str) -> None:
+        """Count a snapshot: "whole", "delta" or "unknown" (its base was not in the cache)."""
+        self._bases.add(1, {"kind": kind})
+
+
+class StopWatch:
+    """Times of the stages of one call. A stage inside another one is taken out of the other's time."""
+
+    def __init__(self, bounds: Bounds, instruments: Instruments) -> None:
+        self._bounds = bounds
+        self._instruments = instruments
+        self._times: dict[str, float] = {}
+        self._inner = [0.0]
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Measure a stage. Raises ServiceError when nobody waits for the answer any more."""
+        self._bounds.check()
+        self._times.setdefault(name, 0.0)
+        self._inner.append(0.0)
+        started = time.perf_counter()
+        try:
+            yield
+        finally:
+            whole = time.perf_counter() - started
+            self._times[name] += whole - self._inner.pop()
+            self._inner[-1] += whole
+
+    def write(self, diagnostics: pb.Diagnostics) -> None:
+        """Write the times into an answer and the instruments."""
+        for name, duration_s in self._times.items():
+            stage = diagnostics.stages.add(stage=name)
+            stage.duration.FromNanoseconds(round(duration_s * 1e9))
+            self._instruments.stage(name, duration_s)
+
+    def milliseconds(self) -> dict[str, float]:
+        """Return the times for a log line."""
+        return {name: round(duration_s * 1e3, 2) for name, duration_s in self._times.items()}

@@ -1,0 +1,116 @@
+"""Compile every kernel before the service is ready, by answering small requests built like real ones.
+
+Decides what has to run: a whole snapshot whose pods are out of order, a delta, a plan, a check of what fits. The arrays
+have the types and layout of real ones, because they come the same way. Nothing is kept.
+"""
+
+from typing import Final
+
+import numpy as np
+from opentelemetry.metrics import NoOpMeterProvider
+from trimtab.v1 import plan_pb2
+from trimtab.v1 import snapshot_pb2 as pb
+
+from planner.service.engine import Caller, Engine
+
+NOW_S: Final = 1_700_000_000
+_ENOUGH_BYTES: Final = 16 << 20
+_STRINGS: Final = (
+    "", "default", "kubernetes.io/hostname", "a", "b", "zone", "app", "web", "owner", "c", "key", "csi", "disk"
+)  # fmt: skip
+
+
+def warm_up() -> None:
+    """Answer one request of each kind. Takes a minute where kernels are compiled, a second where they are loaded."""
+    engine = Engine(NoOpMeterProvider().get_meter("warm-up"), _ENOUGH_BYTES, tell=False)
+    request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_DOWN])
+    request.now.seconds = NOW_S
+    request.settings.scale_down.unneeded_time.seconds = 0
+    first = engine.plan(request, small_cluster().SerializeToString(), Caller())
+    request.state.CopyFrom(first.state)
+    request.base_version = first.snapshot_version
+    request.now.seconds += 60
+    delta = pb.SnapshotDelta(changed=small_cluster(), deleted_pods=["default/gone"])
+    del delta.changed.nodes[:], delta.changed.owners[:]
+    _leave_out_last_pod(delta.changed.pods)
+    engine.plan(request, delta.SerializeToString(), Caller())
+    for _ in engine.check_fit(request, b"", Caller()):
+        pass
+
+
+def small_cluster() -> pb.ClusterSnapshot:
+    """Return three nodes, with pods that use every predicate and can be moved."""
+    cluster = pb.ClusterSnapshot(strings=_STRINGS, resources=["cpu", "memory", "pods"])
+    text = {name: i for i, name in enumerate(_STRINGS)}
+    labels = [[], *([(text["kubernetes.io/hostname"], text[name]), (text["zone"], text[name])] for name in "abc")]
+    labels.append([(text["app"], text["web"])])
+    cluster.label_sets.offsets = _int32(np.cumsum([0, *map(len, labels)]))
+    cluster.label_sets.keys = _int32([key for one in labels for key, _ in one])
+    cluster.label_sets.values = _int32([value for one in labels for _, value in one])
+    cluster.pod_specs.extend([_plain_spec(), _bound_spec(text)])
+    cluster.volumes.add(id="default/disk", state=pb.VolumeState.BOUND, driver=text["csi"])
+    for i, name in enumerate("abc"):
+        node = cluster.nodes.add(name=name, label_set=i + 1, ready=True, node_group="group")
+        node.allocatable.extend([4000, 16 << 30, 110])
+        node.attach_limits.add(driver=text["csi"], count=8)
+    cluster.node_groups.add(id="group", min_size=0, max_size=5, target_size=3, price_per_hour=1)
+    cluster.owners.add(uid="owner", kind="ReplicaSet", name="web", namespace="default", desired_replicas=9)
+    budget = cluster.pod_disruption_budgets.add(namespace="default", name="web")
+    budget.selector.requirements.add(key=text["app"], operator=pb.LabelOperator.IN, values=[text["web"]])
+    budget.status.disruptions_allowed, budget.status.observed = 5, True
+    _add_pods(cluster.pods, text)
+    return cluster
+
+
+def _plain_spec() -> pb.PodSpec:
+    spec = pb.PodSpec()
+    spec.requests.add(resource=0, amount=100)
+    spec.requests.add(resource=1, amount=1 << 20)
+    return spec
+
+
+def _bound_spec(text: dict[str, int]) -> pb.PodSpec:
+    """Return a spec with ports, affinity and spread."""
+    spec = _plain_spec()
+    spec.host_ports.add(port=80)
+    spec.tolerations.add(key=text["key"], operator=pb.TolerationOperator.EXISTS)
+    spec.node_affinity.terms.add().match_expressions.add(key=text["zone"], operator=pb.LabelOperator.EXISTS)
+    for terms in (spec.pod_affinity, spec.pod_anti_affinity):
+        term = terms.add(topology_key=text["kubernetes.io/hostname"])
+        value = "web" if terms is spec.pod_affinity else "key"
+        term.selector.requirements.add(key=text["app"], operator=pb.LabelOperator.IN, values=[text[value]])
+    spread = spec.topology_spread.add(max_skew=3, topology_key=text["zone"])
+    spread.selector.requirements.add(key=text["app"], operator=pb.LabelOperator.EXISTS)
+    spec.exclusive_disks.append(text["disk"])
+    return spec
+
+
+def _add_pods(table: pb.PodTable, text: dict[str, int]) -> None:
+    names = ("web-2", "web-1", "waits", "bound", "gone")
+    nodes = ("a", "b", "", "c", "a")
+    count = len(names)
+    table.count = count
+    table.namespace = _int32([text["default"]] * count)
+    table.names = table.uids = "".join(names).encode()
+    table.name_lengths = table.uid_lengths = _int32([len(name) for name in names])
+    table.spec = _int32([0, 0, 1, 1, 0])
+    table.label_set = _int32([4, 4, 4, 4, 0])
+    table.node = _int32([text[name] for name in nodes])
+    table.owner = _int32([text["owner"]] * count)
+    table.phase = bytes(pb.PodPhase.PENDING if not node else pb.PodPhase.RUNNING for node in nodes)
+    table.flags = bytes([1] * count)
+    table.volume_pod, table.volume = _int32([3]), _int32([0])
+
+
+def _leave_out_last_pod(table: pb.PodTable) -> None:
+    table.count -= 1
+    size = 4 * table.count
+    last = int(np.frombuffer(table.name_lengths, "<i4")[-1])
+    table.names = table.uids = table.names[:-last]
+    for field in ("namespace", "name_lengths", "uid_lengths", "spec", "label_set", "node", "owner"):
+        setattr(table, field, getattr(table, field)[:size])
+    table.phase, table.flags = table.phase[:-1], table.flags[:-1]
+
+
+def _int32(values: object) -> bytes:
+    return np.asarray(values, "<i4").tobytes()

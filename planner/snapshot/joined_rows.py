@@ -1,0 +1,216 @@
+"""The small tables of a base and a delta joined: by key, a changed row in place of the base's, deleted ones gone.
+
+Raises SnapshotError for a deleted key that the base lacks, or that is changed as well.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from trimtab.v1 import snapshot_pb2 as pb
+
+from planner.model.values import (
+    DeletionInProgress,
+    NodeGroup,
+    Owner,
+    PodDisruptionBudget,
+    RecentEviction,
+)
+from planner.snapshot.columns import Dangling, Int32, Int64, NodeColumns, Snapshot
+from planner.snapshot.errors import SnapshotError
+from planner.snapshot.joined_dictionaries import JoinedDictionaries, Numbers
+from planner.snapshot.nodes import take_nodes
+from planner.snapshot.references import resolve, unresolve
+
+_Row = TypeVar("_Row")
+
+
+class JoinedTables(NamedTuple):
+    """All tables but the pods; see `Snapshot`. `no_group` : what the nodes' column `group` lacks."""
+
+    nodes: NodeColumns
+    templates: NodeColumns
+    groups: tuple[NodeGroup, ...]
+    owners: tuple[Owner, ...]
+    budgets: tuple[PodDisruptionBudget, ...]
+    namespaces: tuple[tuple[str, int], ...]
+    deletions: tuple[DeletionInProgress, ...]
+    recent_evictions: tuple[RecentEviction, ...]
+    no_group: Dangling
+
+
+class Deleted(NamedTuple):
+    """Keys to remove, and the name of their field."""
+
+    field: str
+    keys: Sequence[str]
+
+
+def join_tables(
+    base: Snapshot, changed: Snapshot, delta: pb.SnapshotDelta, dictionaries: JoinedDictionaries
+) -> JoinedTables:
+    """Join all tables but the pods."""
+    first, second = dictionaries.base, dictionaries.changed
+    groups, templates = _join_groups(base, changed, delta, dictionaries)
+    nodes, no_group = _join_nodes(base, changed, delta, (dictionaries, groups))
+    owners = _join(
+        base.owners, changed.owners, Deleted("deleted_owners", delta.deleted_owners), lambda owner: owner.uid
+    )
+    budgets = _join(
+        base.budgets,
+        changed.budgets,
+        Deleted("deleted_pod_disruption_budgets", delta.deleted_pod_disruption_budgets),
+        lambda one: f"{one.namespace}/{one.name}",
+    )
+    namespaces = _join(
+        [(name, int(first.label_sets[i])) for name, i in base.namespaces],
+        [(name, int(second.label_sets[i])) for name, i in changed.namespaces],
+        Deleted("deleted_namespaces", delta.deleted_namespaces),
+        lambda row: row[0],
+    )
+    acting, numbers = (changed, second) if delta.changed.HasField("actuation_status") else (base, first)
+    return JoinedTables(
+        nodes=nodes,
+        templates=templates,
+        groups=groups,
+        owners=tuple(owners),
+        budgets=tuple(sorted(budgets, key=lambda one: (one.namespace, one.name))),
+        namespaces=tuple(namespaces),
+        deletions=acting.deletions,
+        recent_evictions=tuple(_evictions(acting.recent_evictions, numbers)),
+        no_group=no_group,
+    )
+
+
+def _evictions(rows: Iterable[RecentEviction], numbers: Numbers) -> Iterable[RecentEviction]:
+    for row in rows:
+        yield row._replace(spec=int(numbers.specs[row.spec]), label_set=int(numbers.label_sets[row.label_set]))
+
+
+def check_deleted(deleted: Deleted, base: Iterable[str], changed: Iterable[str]) -> set[str]:
+    """Return the keys to remove. Refuses one that the base lacks, one given twice, one that is changed as well."""
+    if not deleted.keys:
+        return set()
+    known, again, seen = set(base), set(changed), set[str]()
+    for row, key in enumerate(deleted.keys):
+        if key not in known:
+            raise SnapshotError(deleted.field, row, "", f"the base has no {key!r}; send the whole snapshot")
+        if key in again:
+            raise SnapshotError(deleted.field, row, "", f"{key!r} is changed as well; either change or delete it")
+        if key in seen:
+            raise SnapshotError(deleted.field, row, "", f"{key!r} is there twice; give each key once")
+        seen.add(key)
+    return seen
+
+
+def _join(
+    base: Sequence[_Row], changed: Sequence[_Row], deleted: Deleted, key: Callable[[_Row], str]
+) -> Sequence[_Row]:
+    """Join rows that ascend by key."""
+    if not changed and not deleted.keys:
+        return base
+    rows = {key(row): row for row in base}
+    replaced = {key(row): row for row in changed}
+    for gone in check_deleted(deleted, rows, replaced):
+        del rows[gone]
+    rows.update(replaced)
+    return [rows[name] for name in sorted(rows)]
+
+
+def _order(base: Sequence[str], changed: Sequence[str], deleted: Deleted) -> tuple[list[str], Int64]:
+    """Return (the names joined, sorted; int64: the row of each, those of `changed` counted after those of `base`)."""
+    row = {name: i for i, name in enumerate(base)}
+    replaced = {name: len(base) + i for i, name in enumerate(changed)}
+    for gone in check_deleted(deleted, row, replaced):
+        del row[gone]
+    row.update(replaced)
+    names = sorted(row)
+    return names, np.array([row[name] for name in names], np.int64)
+
+
+def _join_groups(
+    base: Snapshot, changed: Snapshot, delta: pb.SnapshotDelta, dictionaries: JoinedDictionaries
+) -> tuple[tuple[NodeGroup, ...], NodeColumns]:
+    """Join node groups and, with them, their templates."""
+    deleted = Deleted("deleted_node_groups", delta.deleted_node_groups)
+    _, source = _order([g.id for g in base.groups], [g.id for g in changed.groups], deleted)
+    groups, templates = [], []
+    both = stack_nodes(base, changed, dictionaries, "templates")
+    for row in source.tolist():
+        from_base = row < len(base.groups)
+        group = base.groups[row] if from_base else changed.groups[row - len(base.groups)]
+        if group.template >= 0:
+            templates.append(group.template + (0 if from_base else len(base.templates.name)))
+            group = group._replace(template=len(templates) - 1)
+        groups.append(group)
+    owner = np.array([i for i, group in enumerate(groups) if group.template >= 0], np.int32)
+    return tuple(groups), _tidy(take_nodes(both, np.array(templates, np.int64)))._replace(group=owner)
+
+
+def _join_nodes(
+    base: Snapshot,
+    changed: Snapshot,
+    delta: pb.SnapshotDelta,
+    joined: tuple[JoinedDictionaries, tuple[NodeGroup, ...]],
+) -> tuple[NodeColumns, Dangling]:
+    dictionaries, groups = joined
+    deleted = Deleted("deleted_nodes", delta.deleted_nodes)
+    _, source = _order(base.nodes.name, changed.nodes.name, deleted)
+    nodes = _tidy(take_nodes(stack_nodes(base, changed, dictionaries, "nodes"), source))
+    target, names = stack_references(
+        (base.nodes.group, [g.id for g in base.groups], base.dangling.group),
+        (changed.nodes.group, [g.id for g in changed.groups], changed.dangling.group),
+    )
+    group, missing = resolve(target[source], names, {group.id: i for i, group in enumerate(groups)})
+    return nodes._replace(group=group), missing
+
+
+Reference = tuple[Int32, Sequence[str], Dangling]
+"""A column, the names that it indexes, and what it refers to in vain."""
+
+
+def stack_references(first: Reference, second: Reference) -> tuple[Int32, list[str]]:
+    """Return the columns one after the other, as indices into the names of both."""
+    target, names = unresolve(*first)
+    more, more_names = unresolve(*second)
+    return np.concatenate((target, more + np.int32(len(names)))), names + more_names
+
+
+def stack_nodes(base: Snapshot, changed: Snapshot, dictionaries: JoinedDictionaries, table: str) -> NodeColumns:
+    """Return the rows of both, one after the other, in the numbers of the joined dictionaries; `group` is not."""
+    a, b = getattr(base, table), getattr(changed, table)
+    taint_sets = sorted({*a.taint_sets, *b.taint_sets})
+    rank = {taint_set: i for i, taint_set in enumerate(taint_sets)}
+    taints = [np.array([rank[one] for one in side.taint_sets], np.int32)[side.taint_set] for side in (a, b)]
+    numbers = (dictionaries.base, dictionaries.changed)
+    sets = [number.label_sets[side.label_set] for side, number in zip((a, b), numbers, strict=True)]
+    width = len(dictionaries.resources)
+    amounts: dict[str, Any] = {}
+    for field in ("allocatable", "capacity"):
+        whole = np.zeros((len(a.name) + len(b.name), width), np.int64)
+        whole[: len(a.name), numbers[0].resources] = getattr(a, field)
+        whole[len(a.name) :, numbers[1].resources] = getattr(b, field)
+        amounts[field] = whole
+    plain = ("unschedulable", "ready", "ready_ns", "created_ns", "group", "scale_down_disabled", "deletion_delayed")
+    return NodeColumns(
+        name=a.name + b.name,
+        provider_id=a.provider_id + b.provider_id,
+        label_set=np.concatenate(sets),
+        taint_set=np.concatenate(taints),
+        taint_sets=tuple(taint_sets),
+        attach_limits=a.attach_limits + b.attach_limits,
+        **amounts,
+        **{field: np.concatenate((getattr(a, field), getattr(b, field))) for field in plain},
+    )
+
+
+def _tidy(nodes: NodeColumns) -> NodeColumns:
+    """Drop taint sets that no row has; the empty one, number 0, stays."""
+    used = np.zeros(len(nodes.taint_sets), np.bool_)
+    used[nodes.taint_set] = True
+    used[0] = True
+    if used.all():
+        return nodes
+    new = np.cumsum(used, dtype=np.int32) - np.int32(1)
+    kept = tuple([one for one, keep in zip(nodes.taint_sets, used.tolist(), strict=True) if keep])
+    return nodes._replace(taint_set=new[nodes.taint_set], taint_sets=kept)

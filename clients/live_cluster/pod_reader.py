@@ -25,13 +25,20 @@ _NODE_NAME = "metadata.name"
 _ANNOTATIONS = tuple(meta_pb2.StringEntry(key=name).SerializeToString() for name in json_names(PodAnnotations))
 """How the annotations that mean something begin when encoded: their key comes first."""
 
+_TOKEN_VOLUME = b"kube-api-access-"
+"""How the API server begins the name of the volume with the service account's token; the rest differs in each pod."""
+_CLAIM, _PROJECTED = b"R", b"\xd2\x01"
+"""Tags of the fields `persistentVolumeClaim` (10) and `projected` (26) of a volume's source."""
 
-class _Taken(NamedTuple):
-    """What was taken out of a pod's spec: its node, the node it is pinned to, names of claims in order."""
 
-    node: str
-    pinned: str
-    claims: tuple[str, ...]
+class _Volumes(NamedTuple):
+    """Encoded volumes of a pod with placeholders, without the token's; the names of its claims in order."""
+
+    kept: tuple[bytes, ...] = ()
+    claims: tuple[str, ...] = ()
+
+
+_NO_VOLUMES = _Volumes()
 
 
 class PodReader:
@@ -41,24 +48,31 @@ class PodReader:
         self._rows: dict[Any, PodRow] = {}
         self._labels: dict[tuple[bytes, ...], Labels] = {}
         self._strings: dict[str, str] = {}
+        self._plain_volumes: set[bytes] = set()
 
     def read(self, raw: bytes) -> PodRow:
         """Return the row of an encoded pod. Errors: MalformedAnswerError, FieldError."""
         pod = parsed(core_pb2.RawPod, raw)
         pod.DiscardUnknownFields()
-        meta, taken = pod.metadata, _take(pod.spec)
+        meta, spec = pod.metadata, pod.spec
+        node = spec.node_name
+        if node:
+            spec.node_name = PLACEHOLDER
+        pinned = _take_pin(spec) if spec.HasField("affinity") else ""
+        volumes = self._take_volumes(spec) if spec.volumes else _NO_VOLUMES
         entries = tuple(meta.labels)
         key = (
             meta.namespace,
-            pod.spec.SerializeToString(),
+            spec.SerializeToString(),
+            volumes.kept,
             pod.status.SerializeToString(),
             tuple(meta.owner_references),
             tuple([one for one in meta.annotations if one.startswith(_ANNOTATIONS)]),
         )
         shared = self._rows.get(key)
         if shared is None:
-            shared = self._add(key, pod)
-        if shared.pinned_node != (PLACEHOLDER if taken.pinned else ""):
+            shared = self._add(key, pod, volumes)
+        if shared.pinned_node != (PLACEHOLDER if pinned else ""):
             return self._slowly(raw)
         labels = self._labels.get(entries)
         if labels is None:
@@ -68,30 +82,54 @@ class PodReader:
             meta.name,
             meta.uid,
             labels,
-            self._strings.setdefault(taken.node, taken.node),
+            self._strings.setdefault(node, node),
             shared.owner,
-            self._strings.setdefault(taken.pinned, taken.pinned),
+            self._strings.setdefault(pinned, pinned),
             meta.creation_timestamp.seconds,
             meta.deletion_timestamp.seconds,
             shared.phase,
             shared.flags,
             shared.deletion_cost,
-            shared.mounts if shared.mounts is NOTHING else _with_claims(shared.mounts, taken.claims, meta.name),
+            shared.mounts if shared.mounts is NOTHING else _with_claims(shared.mounts, volumes.claims, meta.name),
             shared.spec_key,
             shared.pod,
         )
 
-    def _add(self, key: Any, pod: core_pb2.RawPod) -> PodRow:
+    def _add(self, key: Any, pod: core_pb2.RawPod, volumes: _Volumes) -> PodRow:
         """Work a row out and keep it."""
         if len(self._rows) >= MOST_KEPT:
             self._rows.clear()
             self._labels.clear()
             self._strings.clear()
+            self._plain_volumes.clear()
+        pod.spec.volumes.extend(volumes.kept)
         plain = parsed(core_pb2.Pod, pod.SerializeToString())
         plain.metadata.name = plain.metadata.uid = PLACEHOLDER
         plain.metadata.ClearField("labels")
         row = self._rows[key] = pod_row(to_struct(plain, Pod))
         return row
+
+    def _take_volumes(self, spec: core_pb2.RawPodSpec) -> _Volumes:
+        """Take the volumes out; of the token's volume, whose name differs in each pod, nothing is kept."""
+        claims: list[str] = []
+        kept = []
+        plain = self._plain_volumes
+        for raw in spec.volumes:
+            if raw in plain:
+                kept.append(raw)
+                continue
+            source = _source(raw)
+            if raw.startswith(_CLAIM, source):
+                volume = parsed(core_pb2.Volume, raw)
+                mount = volume.volume_source.persistent_volume_claim
+                claims.append(mount.claim_name)
+                mount.claim_name = PLACEHOLDER + str(len(claims) - 1)
+                kept.append(volume.SerializeToString())
+            elif not (raw.startswith(_PROJECTED, source) and raw.startswith(_TOKEN_VOLUME, 2)):
+                plain.add(raw)
+                kept.append(raw)
+        spec.ClearField("volumes")
+        return _Volumes(tuple(kept), tuple(claims))
 
     def _slowly(self, raw: bytes) -> PodRow:
         """Return the row of a pod that nothing can be taken out of."""
@@ -104,26 +142,22 @@ def _labels(entries: tuple[bytes, ...]) -> Labels:
     return tuple(sorted((pair.key, pair.value) for pair in pairs))
 
 
-def _take(spec: core_pb2.PodSpec) -> _Taken:
-    """Take out what only passes through, and volumes that mean nothing."""
-    node = spec.node_name
-    if node:
-        spec.node_name = PLACEHOLDER
-    claims: list[str] = []
-    idle = []
-    for index, volume in enumerate(spec.volumes):
-        source = volume.volume_source
-        if source.HasField("persistent_volume_claim"):
-            claims.append(source.persistent_volume_claim.claim_name)
-            source.persistent_volume_claim.claim_name = PLACEHOLDER + str(len(claims) - 1)
-        elif not source.ByteSize():
-            idle.append(index)
-    for index in reversed(idle):
-        del spec.volumes[index]
-    return _Taken(node, _take_pin(spec) if spec.HasField("affinity") else "", tuple(claims))
+def _source(raw: bytes) -> int:
+    """Return where the content of a volume's source begins; its end for a form that the API server does not send.
+
+    A volume is its name (field 1, at most 63 bytes), then its source (field 2); the source's length may take several
+    bytes, all but the last with the high bit set.
+    """
+    at = raw[1] + 2 if len(raw) > 1 and raw[0] == 0x0A else len(raw)
+    if len(raw) < at + 3 or raw[at] != 0x12:
+        return len(raw)
+    at += 1
+    while raw[at] & 0x80 and at < len(raw) - 1:
+        at += 1
+    return at + 1
 
 
-def _take_pin(spec: core_pb2.PodSpec) -> str:
+def _take_pin(spec: core_pb2.RawPodSpec) -> str:
     """Take the node's name out of the node affinity of a DaemonSet's pod: one term with one field."""
     terms = spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution.node_selector_terms
     if len(terms) != 1 or len(terms[0].match_fields) != 1:
@@ -140,8 +174,12 @@ def _with_claims(mounts: Mounts, names: tuple[str, ...], pod: str) -> Mounts:
     """Put the names of claims back; those made for the pod begin with its name."""
     if not mounts.claims:
         return mounts
-    claims = [
-        Claim(pod + one.name[1:], True) if one.ephemeral else Claim(names[int(one.name[1:])], False)
-        for one in mounts.claims
-    ]
+    claims = []
+    for one in mounts.claims:
+        if not one.name.startswith(PLACEHOLDER):
+            claims.append(one)
+        elif one.ephemeral:
+            claims.append(Claim(pod + one.name[1:], True))
+        else:
+            claims.append(Claim(names[int(one.name[1:])], False))
     return mounts._replace(claims=tuple(claims))

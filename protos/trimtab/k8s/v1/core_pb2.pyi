@@ -59,7 +59,7 @@ Global___Pod: _TypeAlias = Pod  # noqa: Y015
 
 @_typing.final
 class RawPod(_message.Message):
-    """A pod, with metadata that is not parsed to the end."""
+    """A pod, with metadata and volumes that are not parsed to the end."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -71,7 +71,7 @@ class RawPod(_message.Message):
         """Metadata."""
 
     @_builtins.property
-    def spec(self) -> Global___PodSpec:
+    def spec(self) -> Global___RawPodSpec:
         """What is wanted."""
 
     @_builtins.property
@@ -82,7 +82,7 @@ class RawPod(_message.Message):
         self,
         *,
         metadata: _meta_pb2.RawMeta | None = ...,
-        spec: Global___PodSpec | None = ...,
+        spec: Global___RawPodSpec | None = ...,
         status: Global___PodStatus | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["metadata", b"metadata", "spec", b"spec", "status", b"status"]  # noqa: Y015
@@ -249,6 +249,133 @@ class PodSpec(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__termination_grace_period_seconds) -> _WhichOneofReturnType__termination_grace_period_seconds | None: ...
 
 Global___PodSpec: _TypeAlias = PodSpec  # noqa: Y015
+
+@_typing.final
+class RawPodSpec(_message.Message):
+    """What a pod wants, with volumes that are not parsed."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    VOLUMES_FIELD_NUMBER: _builtins.int
+    CONTAINERS_FIELD_NUMBER: _builtins.int
+    RESTART_POLICY_FIELD_NUMBER: _builtins.int
+    TERMINATION_GRACE_PERIOD_SECONDS_FIELD_NUMBER: _builtins.int
+    NODE_SELECTOR_FIELD_NUMBER: _builtins.int
+    NODE_NAME_FIELD_NUMBER: _builtins.int
+    HOST_NETWORK_FIELD_NUMBER: _builtins.int
+    AFFINITY_FIELD_NUMBER: _builtins.int
+    SCHEDULER_NAME_FIELD_NUMBER: _builtins.int
+    INIT_CONTAINERS_FIELD_NUMBER: _builtins.int
+    TOLERATIONS_FIELD_NUMBER: _builtins.int
+    PRIORITY_CLASS_NAME_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    RUNTIME_CLASS_NAME_FIELD_NUMBER: _builtins.int
+    OVERHEAD_FIELD_NUMBER: _builtins.int
+    TOPOLOGY_SPREAD_CONSTRAINTS_FIELD_NUMBER: _builtins.int
+    SCHEDULING_GATES_FIELD_NUMBER: _builtins.int
+    RESOURCE_CLAIMS_FIELD_NUMBER: _builtins.int
+    RESOURCES_FIELD_NUMBER: _builtins.int
+    restart_policy: _builtins.str
+    """"Always", "OnFailure" or "Never"."""
+    termination_grace_period_seconds: _builtins.int
+    """Seconds to end in."""
+    node_name: _builtins.str
+    """Node the pod is on; "" = none yet."""
+    host_network: _builtins.bool
+    """Whether it shares the node's network."""
+    scheduler_name: _builtins.str
+    """Scheduler."""
+    priority_class_name: _builtins.str
+    """Name of the priority class."""
+    priority: _builtins.int
+    """Priority."""
+    runtime_class_name: _builtins.str
+    """Runtime class."""
+    @_builtins.property
+    def volumes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """`Volume` each."""
+
+    @_builtins.property
+    def containers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Container]:
+        """Containers."""
+
+    @_builtins.property
+    def node_selector(self) -> _containers.RepeatedCompositeFieldContainer[_meta_pb2.StringEntry]:
+        """Labels the node must have."""
+
+    @_builtins.property
+    def affinity(self) -> Global___Affinity:
+        """Affinities."""
+
+    @_builtins.property
+    def init_containers(self) -> _containers.RepeatedCompositeFieldContainer[Global___Container]:
+        """Containers that run before the others, sidecars included."""
+
+    @_builtins.property
+    def tolerations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Toleration]:
+        """Tolerations."""
+
+    @_builtins.property
+    def overhead(self) -> _containers.RepeatedCompositeFieldContainer[_meta_pb2.QuantityEntry]:
+        """Amounts that running the pod takes on top."""
+
+    @_builtins.property
+    def topology_spread_constraints(self) -> _containers.RepeatedCompositeFieldContainer[Global___TopologySpreadConstraint]:
+        """Topology spread constraints."""
+
+    @_builtins.property
+    def scheduling_gates(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodSchedulingGate]:
+        """What holds back its scheduling."""
+
+    @_builtins.property
+    def resource_claims(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodResourceClaim]:
+        """Dynamic resources."""
+
+    @_builtins.property
+    def resources(self) -> Global___ResourceRequirements:
+        """Resources of the pod as a whole."""
+
+    def __init__(
+        self,
+        *,
+        volumes: _abc.Iterable[_builtins.bytes] | None = ...,
+        containers: _abc.Iterable[Global___Container] | None = ...,
+        restart_policy: _builtins.str = ...,
+        termination_grace_period_seconds: _builtins.int | None = ...,
+        node_selector: _abc.Iterable[_meta_pb2.StringEntry] | None = ...,
+        node_name: _builtins.str = ...,
+        host_network: _builtins.bool = ...,
+        affinity: Global___Affinity | None = ...,
+        scheduler_name: _builtins.str = ...,
+        init_containers: _abc.Iterable[Global___Container] | None = ...,
+        tolerations: _abc.Iterable[Global___Toleration] | None = ...,
+        priority_class_name: _builtins.str = ...,
+        priority: _builtins.int | None = ...,
+        runtime_class_name: _builtins.str | None = ...,
+        overhead: _abc.Iterable[_meta_pb2.QuantityEntry] | None = ...,
+        topology_spread_constraints: _abc.Iterable[Global___TopologySpreadConstraint] | None = ...,
+        scheduling_gates: _abc.Iterable[Global___PodSchedulingGate] | None = ...,
+        resource_claims: _abc.Iterable[Global___PodResourceClaim] | None = ...,
+        resources: Global___ResourceRequirements | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "priority", b"priority", "resources", b"resources", "runtime_class_name", b"runtime_class_name", "termination_grace_period_seconds", b"termination_grace_period_seconds"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_priority", b"_priority", "_runtime_class_name", b"_runtime_class_name", "_termination_grace_period_seconds", b"_termination_grace_period_seconds", "affinity", b"affinity", "containers", b"containers", "host_network", b"host_network", "init_containers", b"init_containers", "node_name", b"node_name", "node_selector", b"node_selector", "overhead", b"overhead", "priority", b"priority", "priority_class_name", b"priority_class_name", "resource_claims", b"resource_claims", "resources", b"resources", "restart_policy", b"restart_policy", "runtime_class_name", b"runtime_class_name", "scheduler_name", b"scheduler_name", "scheduling_gates", b"scheduling_gates", "termination_grace_period_seconds", b"termination_grace_period_seconds", "tolerations", b"tolerations", "topology_spread_constraints", b"topology_spread_constraints", "volumes", b"volumes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__priority: _TypeAlias = _typing.Literal["priority"]  # noqa: Y015
+    _WhichOneofArgType__priority: _TypeAlias = _typing.Literal["_priority", b"_priority"]  # noqa: Y015
+    _WhichOneofReturnType__runtime_class_name: _TypeAlias = _typing.Literal["runtime_class_name"]  # noqa: Y015
+    _WhichOneofArgType__runtime_class_name: _TypeAlias = _typing.Literal["_runtime_class_name", b"_runtime_class_name"]  # noqa: Y015
+    _WhichOneofReturnType__termination_grace_period_seconds: _TypeAlias = _typing.Literal["termination_grace_period_seconds"]  # noqa: Y015
+    _WhichOneofArgType__termination_grace_period_seconds: _TypeAlias = _typing.Literal["_termination_grace_period_seconds", b"_termination_grace_period_seconds"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__priority) -> _WhichOneofReturnType__priority | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__runtime_class_name) -> _WhichOneofReturnType__runtime_class_name | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__termination_grace_period_seconds) -> _WhichOneofReturnType__termination_grace_period_seconds | None: ...
+
+Global___RawPodSpec: _TypeAlias = RawPodSpec  # noqa: Y015
 
 @_typing.final
 class PodStatus(_message.Message):
@@ -521,6 +648,7 @@ class VolumeSource(_message.Message):
     RBD_FIELD_NUMBER: _builtins.int
     CINDER_FIELD_NUMBER: _builtins.int
     AZURE_DISK_FIELD_NUMBER: _builtins.int
+    PROJECTED_FIELD_NUMBER: _builtins.int
     CSI_FIELD_NUMBER: _builtins.int
     EPHEMERAL_FIELD_NUMBER: _builtins.int
     @_builtins.property
@@ -560,6 +688,10 @@ class VolumeSource(_message.Message):
         """An Azure disk."""
 
     @_builtins.property
+    def projected(self) -> Global___ProjectedVolumeSource:
+        """Several sources in one, such as the service account's token."""
+
+    @_builtins.property
     def csi(self) -> Global___CSIVolumeSource:
         """A volume of a CSI driver, inline."""
 
@@ -579,12 +711,13 @@ class VolumeSource(_message.Message):
         rbd: Global___RBDVolumeSource | None = ...,
         cinder: Global___CinderVolumeSource | None = ...,
         azure_disk: Global___AzureDiskVolumeSource | None = ...,
+        projected: Global___ProjectedVolumeSource | None = ...,
         csi: Global___CSIVolumeSource | None = ...,
         ephemeral: Global___EphemeralVolumeSource | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["aws_elastic_block_store", b"aws_elastic_block_store", "azure_disk", b"azure_disk", "cinder", b"cinder", "csi", b"csi", "empty_dir", b"empty_dir", "ephemeral", b"ephemeral", "gce_persistent_disk", b"gce_persistent_disk", "host_path", b"host_path", "iscsi", b"iscsi", "persistent_volume_claim", b"persistent_volume_claim", "rbd", b"rbd"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["aws_elastic_block_store", b"aws_elastic_block_store", "azure_disk", b"azure_disk", "cinder", b"cinder", "csi", b"csi", "empty_dir", b"empty_dir", "ephemeral", b"ephemeral", "gce_persistent_disk", b"gce_persistent_disk", "host_path", b"host_path", "iscsi", b"iscsi", "persistent_volume_claim", b"persistent_volume_claim", "projected", b"projected", "rbd", b"rbd"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["aws_elastic_block_store", b"aws_elastic_block_store", "azure_disk", b"azure_disk", "cinder", b"cinder", "csi", b"csi", "empty_dir", b"empty_dir", "ephemeral", b"ephemeral", "gce_persistent_disk", b"gce_persistent_disk", "host_path", b"host_path", "iscsi", b"iscsi", "persistent_volume_claim", b"persistent_volume_claim", "rbd", b"rbd"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["aws_elastic_block_store", b"aws_elastic_block_store", "azure_disk", b"azure_disk", "cinder", b"cinder", "csi", b"csi", "empty_dir", b"empty_dir", "ephemeral", b"ephemeral", "gce_persistent_disk", b"gce_persistent_disk", "host_path", b"host_path", "iscsi", b"iscsi", "persistent_volume_claim", b"persistent_volume_claim", "projected", b"projected", "rbd", b"rbd"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -843,6 +976,23 @@ class AzureDiskVolumeSource(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__read_only) -> _WhichOneofReturnType__read_only | None: ...
 
 Global___AzureDiskVolumeSource: _TypeAlias = AzureDiskVolumeSource  # noqa: Y015
+
+@_typing.final
+class ProjectedVolumeSource(_message.Message):
+    """Several sources in one; of no meaning for scheduling."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProjectedVolumeSource: _TypeAlias = ProjectedVolumeSource  # noqa: Y015
 
 @_typing.final
 class CSIVolumeSource(_message.Message):

@@ -1,7 +1,9 @@
 """The one decorator of every compiled loop, so that compiler flags are decided in one place.
 
 Flags: `nogil` lets other calls proceed meanwhile; `fastmath` stays off, because answers must be the same bytes on every
-replica; `error_model="numpy"` takes the zero-division branch out of loops; `cache` keeps start-up short.
+replica; `error_model="numpy"` takes the zero-division branch out of loops; `cache` keeps start-up short. `_nrt=False`
+leaves out numba's memory runtime: kernels allocate nothing, and counting references of the dozens of arrays in a state
+at every call between kernels costs a hundred times the call itself (measured: 2,000 ns against 9 ns for `fits`).
 """
 
 from collections.abc import Callable
@@ -14,5 +16,5 @@ _F = TypeVar("_F", bound=Callable[..., object])
 
 def kernel(function: _F) -> _F:
     """Compile `function` on first call with the project's flags."""
-    compiled: _F = numba.njit(cache=True, nogil=True, fastmath=False, error_model="numpy")(function)
+    compiled: _F = numba.njit(cache=True, nogil=True, fastmath=False, error_model="numpy", _nrt=False)(function)
     return compiled

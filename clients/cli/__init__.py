@@ -22,4 +22,4 @@ def main() -> None:
     except BrokenPipeError:
         # Whoever read us has seen enough. Nothing more may be written, not even at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+        sys.exit(1)

@@ -107,7 +107,7 @@ def test_a_reader_that_goes_away_is_no_error(cluster: Path) -> None:
     command = f'"{sys.executable}" -m clients.cli fit "{cluster}" --pod default/web-0 | true; echo "${{PIPESTATUS[0]}}"'
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=120, check=False)
     assert done.stderr == ""
-    assert done.stdout.strip() in {"0", "141"}
+    assert done.stdout.strip() in {"0", "1"}
 
 
 def test_a_planner_that_is_not_there_is_a_failure(trimtab: Run, cluster: Path) -> None:

@@ -1,0 +1,162 @@
+"""What the commands answer, in the shape that users rely on."""
+
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from clients.kubernetes_objects import read_files
+from tests.builders import kubernetes as k8s
+from tests.unit.clients.cli.conftest import Run, listed
+
+NOW = "2026-03-01T00:00:00Z"
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> Path:
+    """Settings without timers."""
+    path = tmp_path / "quick.yaml"
+    path.write_text("scaleDown: {unneededTime: 0s}\n")
+    return path
+
+
+def test_a_plan_has_the_shape_that_must_not_change(trimtab: Run, cluster: Path, quick: Path) -> None:
+    answer = trimtab("plan", cluster, "--settings", quick, "--now", NOW, "-o", "json").document()
+    decision = answer["scaleDown"]
+    assert set(answer) >= {"scaleDown", "state", "diagnostics"}
+    assert {"unneeded", "unremovable", "deleteEmpty", "drain", "result", "evaluated", "notEvaluated"} <= set(decision)
+    assert [(one["node"], one["since"]) for one in decision["unneeded"]] == [("n1", NOW)]
+    assert decision["unneeded"][0]["destinations"] == {"default/web-0": "n2"}
+    assert decision["drain"] == ["n1"]
+    assert decision["deleteEmpty"] == []
+    assert [(one["node"], one["reason"], one["blockingPod"]) for one in decision["unremovable"]] == [
+        ("n2", "NOT_UNDERUTILIZED", ""),
+        ("n3", "BLOCKED_BY_POD", "default/bare"),
+    ]
+    assert decision["result"] == "SCALE_DOWN_NODE_DELETE_STARTED"
+
+
+def test_yaml_says_the_same_as_json(trimtab: Run, cluster: Path) -> None:
+    as_json = trimtab("plan", cluster, "--now", NOW, "-o", "json").document()
+    as_yaml = yaml.safe_load(trimtab("plan", cluster, "--now", NOW, "-o", "yaml").out)
+    for answer in (as_json, as_yaml):
+        del answer["diagnostics"]
+    assert as_yaml == as_json
+
+
+def test_a_table_names_what_goes_and_why_the_rest_stays(trimtab: Run, cluster: Path, quick: Path) -> None:
+    outcome = trimtab("plan", cluster, "--settings", quick)
+    assert (outcome.code, outcome.err) == (0, "")
+    for part in ("To be deleted now: 1 node", "drained", "NOT_UNDERUTILIZED", "NOT_REPLICATED", "default/bare"):
+        assert part in outcome.out
+
+
+def test_timers_go_on_from_the_state_of_the_last_answer(trimtab: Run, cluster: Path, tmp_path: Path) -> None:
+    first = trimtab("plan", cluster, "--now", NOW, "-o", "json")
+    assert first.document()["scaleDown"]["drain"] == []
+    assert first.document()["scaleDown"]["unneeded"][0]["notNowReason"] == "NOT_UNNEEDED_LONG_ENOUGH"
+    last = tmp_path / "last.json"
+    for written in (first.out, json.dumps(first.document()["state"])):
+        last.write_text(written)
+        later = trimtab("plan", cluster, "--now", "2026-03-01T00:10:00Z", "--state", last, "-o", "json").document()
+        assert later["scaleDown"]["unneeded"][0]["since"] == NOW
+        assert later["scaleDown"]["drain"] == ["n1"]
+
+
+def test_the_order_of_objects_and_files_changes_nothing(trimtab: Run, cluster: Path, tmp_path: Path) -> None:
+    items = json.loads(cluster.read_text())["items"]
+    half = len(items) // 2
+    one, two = listed(tmp_path, *items[:half][::-1], name="a.json"), listed(tmp_path, *items[half:], name="b.json")
+    packed = tmp_path / "c.json.gz"
+    packed.write_bytes(gzip.compress(cluster.read_bytes()))
+    answers = []
+    for files in ((cluster,), (two, one), (packed,)):
+        answer = trimtab("plan", *files, "--now", NOW, "-o", "json").document()
+        del answer["diagnostics"]
+        answers.append(json.dumps(answer))
+    assert len(set(answers)) == 1
+
+
+def test_an_unavailable_decision_is_refused_with_a_reason(trimtab: Run, cluster: Path) -> None:
+    outcome = trimtab("plan", cluster, "--decision", "slack")
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "DECISION_UNAVAILABLE" in outcome.err
+
+
+def test_a_setting_out_of_range_is_refused_by_name(trimtab: Run, cluster: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("scaleDown: {utilizationThreshold: 7}")
+    outcome = trimtab("plan", cluster, "--settings", settings)
+    assert (outcome.code, outcome.out) == (2, "")
+    assert "threshold" in outcome.err
+
+
+def test_fit_prints_a_line_for_each_waiting_pod_and_node(trimtab: Run, cluster: Path) -> None:
+    outcome = trimtab("fit", cluster)
+    lines = [json.loads(line) for line in outcome.out.splitlines()]
+    lacking = {"fits": False, "reasons": ["INSUFFICIENT_RESOURCES"], "insufficient": ["cpu"]}
+    assert lines == [{"pod": "default/waiting", "node": name, **lacking} for name in ("n1", "n2", "n3")]
+
+
+def test_fit_of_a_bound_pod_leaves_it_out_of_its_own_way(trimtab: Run, tmp_path: Path) -> None:
+    file = listed(tmp_path, k8s.node("n1", cpu="1"), k8s.node("n2", cpu="500m"), k8s.pod("p", cpu="800m", node="n1"))
+    lines = [json.loads(line) for line in trimtab("fit", file, "--pod", "default/p").out.splitlines()]
+    assert [(line["node"], line["fits"], line["reasons"]) for line in lines] == [
+        ("n1", True, []),
+        ("n2", False, ["INSUFFICIENT_RESOURCES"]),
+    ]
+
+
+def test_fit_as_a_table_groups_nodes_by_outcome(trimtab: Run, cluster: Path) -> None:
+    out = trimtab("fit", cluster, "-o", "table").out
+    assert "default/waiting" in out
+    assert "INSUFFICIENT_RESOURCES" in out
+
+
+def test_fit_without_waiting_pods_prints_nothing(trimtab: Run, tmp_path: Path) -> None:
+    outcome = trimtab("fit", listed(tmp_path, k8s.node("n1")))
+    assert (outcome.code, outcome.out) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("subject", "told"),
+    [
+        pytest.param("pod/default/waiting", ["waits for a node", "none of 3 nodes", "wants 3.9 cores"], id="waits"),
+        pytest.param("pod/default/web-0", ["runs on n1", "It fits"], id="runs"),
+        pytest.param("node/n1", ["It goes now", "default/web-0 → n2"], id="goes"),
+        pytest.param("node/n2", ["It stays", "NOT_UNDERUTILIZED", "used to 75 %"], id="used too much"),
+        pytest.param("node/n3", ["It stays", "default/bare", "no controller would create it again"], id="blocked"),
+    ],
+)  # fmt: skip
+def test_explanations_are_told_in_words(
+    trimtab: Run, cluster: Path, quick: Path, subject: str, told: list[str]
+) -> None:  # fmt: skip
+    outcome = trimtab("explain", cluster, subject, "--settings", quick)
+    assert outcome.code == 0, outcome.err
+    for part in told:
+        assert part in outcome.out
+
+
+def test_an_explained_timer_says_how_long_is_left(trimtab: Run, cluster: Path) -> None:
+    out = trimtab("explain", cluster, "node/n1", "--now", NOW).out
+    assert "NOT_UNNEEDED_LONG_ENOUGH" in out
+    assert "10 min more" in out
+
+
+def test_explanations_are_documents_too(trimtab: Run, cluster: Path) -> None:
+    node = trimtab("explain", cluster, "node/n3", "-o", "json").document()
+    assert (node["removable"], node["unremovable"]["blockingPod"]) == (False, "default/bare")
+    pod = trimtab("explain", cluster, "pod/default/waiting", "-o", "json").document()
+    assert [(one["reason"], len(one["nodes"])) for one in pod["refusals"]] == [("INSUFFICIENT_RESOURCES", 3)]
+
+
+def test_every_node_is_in_exactly_one_list_on_every_recording(trimtab: Run) -> None:
+    recordings = sorted(Path("clients/data/recordings").glob("*.json.gz"))
+    assert len(recordings) == 6
+    for recording in recordings:
+        decision = trimtab("plan", recording, "-o", "json").document()["scaleDown"]
+        named = [one["node"] for one in (*decision["unneeded"], *decision["unremovable"])]
+        assert sorted(named) == sorted(node.name for node in read_files([recording]).snapshot.nodes)
+        assert all(one["reason"] != "UNSPECIFIED" for one in decision["unremovable"])

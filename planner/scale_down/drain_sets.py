@@ -26,8 +26,8 @@ from planner.simulation.kernels import mark, revert
 from planner.simulation.state import SimulationState
 from planner.snapshot.columns import Bool, Int32, UInt8
 
-BATCH: Final = 64
-"""Candidates between two looks at the clock: a millisecond or so."""
+BATCH: Final = 256
+"""Candidates between two looks at the clock: some milliseconds, of which handing over the arrays takes a third of one."""
 UNBOUNDED: Final = np.iinfo(np.int64).max
 
 
@@ -151,7 +151,7 @@ def run(task: Task, candidates: Int32, order: int, at_most: int = -1) -> Attempt
     end = len(candidates) if at_most < 0 else at_most
     position = 0
     while position < end:
-        last = min(position + BATCH, end)
+        last = end if task.time_left is None else min(position + BATCH, end)
         # A repeated run goes exactly as far as the first one did, whatever the time.
         if at_most < 0 and task.time_left is not None and not task.time_left():
             owing = task.settings.min_evaluated - (start_bound - bounds[0])

@@ -276,9 +276,11 @@ def _failed(
     )
     time_ns[old.node[still]] = old.time_ns[still]
     why[old.node[still]] = old.reason[still]
-    now_failed = reasons == Reason.NO_PLACE_TO_MOVE_PODS
+    # Of blocked nodes only those that the loop tried: what rules alone decide costs nothing to look at again.
+    blocked = (reasons == Reason.BLOCKED_BY_POD) & (finding.reasons == 0)
+    now_failed = (reasons == Reason.NO_PLACE_TO_MOVE_PODS) | blocked
     time_ns[now_failed] = request.now_ns
-    why[now_failed] = Reason.NO_PLACE_TO_MOVE_PODS
+    why[now_failed] = reasons[now_failed]
     node = np.flatnonzero(why).astype(np.int32)
     rows = [blocking.get(one, ("", Blocking.UNSPECIFIED)) for one in node.tolist()]
     return FailedNodes(

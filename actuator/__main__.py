@@ -7,7 +7,10 @@ from actuator.service.process import run
 from clients.transport.options import ServerOptions, add_command
 
 app = typer.Typer(
-    add_completion=False, context_settings={"auto_envvar_prefix": "TRIMTAB_ACTUATOR"}, pretty_exceptions_enable=False
+    add_completion=False,
+    context_settings={"auto_envvar_prefix": "TRIMTAB_ACTUATOR"},
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
 )
 add_command(app, run, ServerOptions, StateOptions, WorkOptions, MemoryOptions)
 

@@ -98,6 +98,11 @@ class Engine:
         with self._changed:
             self._changed.notify_all()
 
+    @property
+    def broken(self) -> StoreError | None:
+        """Why nothing is done any more; None = all is well."""
+        return self._journal.broken
+
     def now_ms(self) -> int:
         """The present time."""
         return int(self._clock() * 1000)

@@ -69,6 +69,8 @@ def _run(
     ]
     shell = Shell("trimtab-actuator", registrations, server.settings(), telemetry)
     serve(shell, actuator.start, servicer.end_streams, actuator.stop)
+    if actuator.engine.broken is not None:
+        raise actuator.engine.broken
 
 
 def open_memory_cluster(directory: Path, options: MemoryOptions) -> MemoryCluster:

@@ -15,7 +15,8 @@ NOW_MS = 1_000_000
 def view(name: str = "p", **fields: object) -> PodView:
     values = {
         "namespace": "default", "name": name, "uid": name, "node": "n1", "phase": "Running", "priority": 0,
-        "owner_kind": "ReplicaSet", "owner_name": "web", "owner_uid": "u", "mirror": False, "deletion_ms": 0, "grace_s": 30,
+        "owner_kind": "ReplicaSet", "owner_name": "web", "owner_uid": "u", "mirror": False,
+        "deletion_ms": 0, "grace_s": 30,
     }  # fmt: skip
     return PodView(**{**values, **fields})  # type: ignore[arg-type]
 

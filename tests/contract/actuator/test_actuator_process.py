@@ -1,0 +1,162 @@
+"""`python -m actuator` as a process: killed without warning, started again, told to stop, given bad settings."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from trimtab.v1 import actuator_pb2
+
+from clients.actuator_client import ActuatorClient
+from clients.transport.client import RetryPolicy
+from clients.transport.errors import TrimtabError
+from tests.builders.actuator import small_cluster
+from tests.builders.kubernetes import listed
+
+QUICK = (
+    "--delay-after-taint=0", "--drain-poll=0.03", "--eviction-retry=0.05", "--delete-poll=0.03", "--pod-start=0.15",
+    "--pod-stop=0.1", "--node-start=0.1", "--instance-delete=0.15", "--log-level=warning",
+)  # fmt: skip
+DRAINED, EMPTY = ("n0", "n1", "n2", "n3"), ("n6", "n7")
+
+
+def command(directory: Path, *more: str) -> list[str]:
+    files = (f"--state-dir={directory / 'state'}", f"--cluster={directory / 'cluster.json'}")
+    return [sys.executable, "-m", "actuator", f"--address-file={directory / 'address'}", *files, *QUICK, *more]
+
+
+@contextmanager
+def running(directory: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], ActuatorClient]]:
+    """A process that is ready, with a client; killed at the end if it still runs."""
+    (directory / "address").unlink(missing_ok=True)
+    process = subprocess.Popen(command(directory, *more), stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        while not (directory / "address").exists():
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.01)
+        with ActuatorClient((directory / "address").read_text().strip(), RetryPolicy(total_s=20)) as client:
+            client.wait_until_serving()
+            yield process, client
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    (tmp_path / "cluster.json").write_text(json.dumps(listed(*small_cluster())))
+    return tmp_path
+
+
+def request(request_id: str, *nodes: str, drain: bool) -> actuator_pb2.StartDeletionRequest:
+    entries = [actuator_pb2.NodeToDelete(node=node, drain=drain) for node in nodes]
+    return actuator_pb2.StartDeletionRequest(request_id=request_id, nodes=entries)
+
+
+REQUESTS = (request("drains", *DRAINED, drain=True), request("empties", *EMPTY, drain=False))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_killed_again_and_again_it_still_ends_right(directory: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    lives = 0
+    while lives < 40:
+        lives += 1
+        with running(directory) as (process, client):
+            deadline = time.monotonic() + (chance.uniform(0, 0.5) if lives <= 5 else 30)
+            try:
+                for sent in REQUESTS:
+                    assert all(answer.accepted for answer in client.start_deletion(sent).nodes)
+                while time.monotonic() < deadline and len(client.get_status().finished) < 6:
+                    time.sleep(0.01)
+                done = len(client.get_status().finished) == 6
+            finally:
+                if lives <= 5:
+                    os.kill(process.pid, signal.SIGKILL)
+                    process.wait()
+            if done and lives > 5:
+                check_the_end(client)
+                return
+    raise AssertionError(f"seed {seed}: not done after {lives} lives")
+
+
+def check_the_end(client: ActuatorClient) -> None:
+    status = client.get_status()
+    assert {d.node: d.state for d in status.finished} == dict.fromkeys(
+        (*DRAINED, *EMPTY), actuator_pb2.DeletionState.DELETED
+    )
+    assert not status.deletions
+    (group,) = status.node_groups
+    assert (group.target_size, group.instance_count) == (2, 2)
+    uids = [eviction.uid for eviction in status.recent_evictions]
+    assert len(uids) == len(set(uids))
+    objects = json.loads(client.list_objects())["items"]
+    nodes = [o for o in objects if o["kind"] == "Node"]
+    assert {o["metadata"]["name"] for o in nodes} == {"n4", "n5"}
+    assert not any(o["spec"].get("taints") for o in nodes)
+    pods = [o for o in objects if o["kind"] == "Pod"]
+    live = [o for o in pods if not o["metadata"].get("deletionTimestamp")]
+    owners = [o["metadata"]["ownerReferences"][0]["name"] for o in live]
+    assert (owners.count("web"), owners.count("db")) == (12, 6)
+
+
+def test_told_to_stop_it_ends_with_code_0_and_goes_on_at_the_next_start(directory: Path) -> None:
+    with running(directory, "--pod-stop=0.6") as (process, client):
+        client.start_deletion(REQUESTS[0])
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    with running(directory) as (_, client):
+        for status in client.watch_status():
+            if len(status.finished) == len(DRAINED):
+                break
+        assert {d.state for d in status.finished} == {actuator_pb2.DeletionState.DELETED}
+
+
+def test_two_processes_cannot_work_in_one_directory(directory: Path) -> None:
+    with running(directory):
+        other = subprocess.run(command(directory), capture_output=True, text=True, timeout=30, check=False)
+    assert other.returncode == 2
+    assert "another actuator works in" in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        pytest.param(["--cloud=azure"], "--cloud azure is unknown", id="unknown cloud"),
+        pytest.param(["--address=nowhere"], "is not host:port", id="malformed address"),
+        pytest.param(["--log-level=loud"], "log level 'loud' is unknown", id="unknown log level"),
+        pytest.param(["--cluster=missing.json"], "missing.json: cannot be read", id="missing file"),
+        pytest.param(["--max-parallelism=0"], "0 is not in the range", id="limit of nothing"),
+        pytest.param(["--store=sqlite:///missing/dir/x.sqlite"], "cannot open sqlite:///missing", id="store nowhere"),
+    ],
+)
+def test_bad_settings_are_told_in_one_line(directory: Path, more: list[str], message: str) -> None:
+    done = subprocess.run(command(directory, *more), capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_settings_come_from_the_environment_too(directory: Path) -> None:
+    environment = {**os.environ, "TRIMTAB_ACTUATOR_MAX_DRAIN_PARALLELISM": "0"}
+    done = subprocess.run(command(directory), capture_output=True, text=True, timeout=30, check=False, env=environment)
+    assert done.returncode == 2
+    assert "TRIMTAB_ACTUATOR_MAX_DRAIN_PARALLELISM" in done.stderr or "--max-drain-parallelism" in done.stderr
+
+
+def test_a_service_that_is_away_is_unavailable_to_the_client(directory: Path) -> None:
+    with running(directory) as (process, client):
+        process.kill()
+        process.wait()
+        with pytest.raises(TrimtabError, match="UNAVAILABLE"):
+            ActuatorClient((directory / "address").read_text().strip(), RetryPolicy(attempts=2)).get_status()
+        client.close()

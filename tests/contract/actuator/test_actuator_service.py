@@ -1,0 +1,375 @@
+"""The actuator over loopback gRPC: the contract's promises, and every kind of bad request."""
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import grpc
+import pytest
+from opentelemetry.metrics import NoOpMeter
+from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2
+
+from actuator.cloud.memory.cloud import MemoryCloud
+from actuator.cloud.memory.cluster import MemoryCluster
+from actuator.cloud.memory.controllers import Delays
+from actuator.cloud.memory.faults import Fault
+from actuator.kube.cluster import ClusterError, RefusedError
+from actuator.service.app import Actuator
+from actuator.service.embedded import EmbeddedClusterServicer
+from actuator.service.servicer import ActuatorServicer
+from actuator.service.settings import ActuatorSettings
+from actuator.settings import DeleteSettings, DrainSettings, WorkSettings
+from actuator.store.records import StoreError
+from actuator.tracker.admission import Limits
+from clients.actuator_client import ActuatorClient
+from clients.transport.client import RetryPolicy
+from clients.transport.errors import Reason, TrimtabError
+from clients.transport.server import Registration, Shell
+from tests.builders.actuator import ListStore, small_cluster
+
+SETTINGS = ActuatorSettings(
+    work=WorkSettings(
+        drain=DrainSettings(timeout_s=60.0, eviction_retry_s=0.02, poll_s=0.02, thread_count=4),
+        delete=DeleteSettings(timeout_s=20, poll_s=0.02, retry_s=0.02),
+        delay_after_taint_s=0.0,
+        rollback_retry_s=0.05,
+        call_retry_s=0.001,
+    ),
+    limits=Limits(max_parallelism=6, max_drain_parallelism=4, max_plan_age_s=300),
+    max_watchers=2,
+)
+DELAYS = Delays(0.03, 0.02, 0.05, 0.03)
+ONCE = RetryPolicy(attempts=1)
+State = actuator_pb2.DeletionState
+
+
+class Service:
+    """A running service with its client."""
+
+    def __init__(self, settings: ActuatorSettings = SETTINGS, delays: Delays = DELAYS) -> None:
+        self.cluster = MemoryCluster(small_cluster(), None, delays)
+        self.store = ListStore()
+        self.actuator = Actuator(self.store, self.cluster, MemoryCloud(self.cluster), NoOpMeter("test"), settings)
+        self.servicer = ActuatorServicer(self.actuator)
+        add = actuator_pb2_grpc.add_ActuatorServicer_to_server
+        add_embedded = actuator_pb2_grpc.add_EmbeddedClusterServicer_to_server
+        self.shell = Shell(
+            "test",
+            [
+                Registration(add, self.servicer, "trimtab.v1.Actuator"),
+                Registration(add_embedded, EmbeddedClusterServicer(self.cluster), "trimtab.v1.EmbeddedCluster"),
+            ],
+        )
+        self.shell.start()
+        self.actuator.start()
+        self.shell.ready()
+        self.client = ActuatorClient(self.shell.address, ONCE)
+
+    def close(self) -> None:
+        self.shell.stop(self.servicer.end_streams)
+        self.client.close()
+        self.actuator.stop()
+
+    def start(self, request_id: str = "r1", *nodes: str, drain: bool = True, **more: Any) -> dict[str, str]:
+        entries = [actuator_pb2.NodeToDelete(node=node, drain=drain) for node in nodes]
+        request = actuator_pb2.StartDeletionRequest(request_id=request_id, nodes=entries, **more)
+        return answers(self.client.start_deletion(request))
+
+    def wait(self, *nodes: str) -> dict[str, str]:
+        """Watch until the deletions of these nodes have ended; the state of each."""
+        for status in self.client.watch_status():
+            ended = {d.node: State.Code.Name(d.state) for d in status.finished}
+            if set(nodes) <= ended.keys():
+                return ended
+        raise AssertionError("the stream ended")
+
+
+def answers(response: actuator_pb2.StartDeletionResponse) -> dict[str, str]:
+    from trimtab.v1 import reason_pb2
+
+    name = reason_pb2.DeletionReason.Code.Name
+    return {answer.node: "yes" if answer.accepted else name(answer.reason) for answer in response.nodes}
+
+
+@pytest.fixture
+def service() -> Iterator[Service]:
+    running = Service()
+    yield running
+    running.close()
+
+
+def refusal(call: Any) -> TrimtabError:
+    with pytest.raises(TrimtabError) as caught:
+        call()
+    return caught.value
+
+
+def test_get_info_names_what_is_implemented(service: Service) -> None:
+    info = service.client.get_info()
+    assert info.cloud == "memory"
+    assert info.leader
+    assert "StartDeletion" in info.rpcs
+    assert "ApplyPodCosts" not in info.rpcs
+
+
+def test_nodes_are_tainted_when_the_call_returns_and_deleted_in_the_end(service: Service) -> None:
+    service.cluster.faults.add(Fault("evict", delay_s=0.1, times=2))
+    assert service.start("r1", "n0", "n6", "nowhere") == {"n0": "yes", "n6": "yes", "nowhere": "NODE_NOT_FOUND"}
+    assert service.cluster.get_node("n0").taints
+    assert service.wait("n0", "n6") == {"n0": "DELETED", "n6": "DELETED"}
+    (group,) = service.client.get_status().node_groups
+    assert (group.target_size, group.instance_count, group.deletion_count) == (6, 6, 0)
+
+
+def test_the_same_request_gets_the_same_answer_and_starts_nothing_twice(service: Service) -> None:
+    first = service.start("r1", "n0", "nowhere")
+    assert service.start("r1", "n0", "nowhere") == first
+    service.wait("n0")
+    assert service.start("r1", "n0", "nowhere") == first
+    assert len(service.client.get_status().finished) == 1
+
+
+def test_the_same_request_many_times_at_once_starts_nothing_twice(service: Service) -> None:
+    found: list[dict[str, str]] = []
+    threads = [threading.Thread(target=lambda: found.append(service.start("r1", "n0", "n1"))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [{"n0": "yes", "n1": "yes"}] * 8
+    service.wait("n0", "n1")
+    assert len(service.client.get_status().finished) == 2
+
+
+def test_a_request_id_with_other_content_is_refused(service: Service) -> None:
+    service.start("r1", "n0")
+    error = refusal(lambda: service.start("r1", "n1"))
+    assert (error.code, error.reason) == (grpc.StatusCode.ALREADY_EXISTS, Reason.REQUEST_ID_REUSED)
+    assert error.metadata == {"request_id": "r1"}
+
+
+def test_a_node_in_progress_is_refused_to_other_requests(service: Service) -> None:
+    service.cluster.faults.add(Fault("evict", error=ClusterError("busy"), times=20))
+    service.start("r1", "n0")
+    assert service.start("r2", "n0") == {"n0": "ALREADY_IN_PROGRESS"}
+
+
+def test_one_node_without_taint_rolls_back_the_set_before_the_call_returns(service: Service) -> None:
+    service.cluster.faults.add(Fault("add_taint", "n1", RefusedError("forbidden")))
+    assert service.start("r1", "n0", "n1") == {"n0": "SET_ROLLED_BACK", "n1": "FAILED_TO_MARK_TO_BE_DELETED"}
+    assert service.cluster.get_node("n0").taints == ()
+    service.cluster.faults.clear()
+    assert service.start("r2", "n0", "n1") == {"n0": "yes", "n1": "yes"}
+
+
+def test_limits_count_what_is_in_progress_and_a_request_may_only_lower_them(service: Service) -> None:
+    service.cluster.faults.add(Fault("evict", error=ClusterError("busy"), times=200))
+    assert list(service.start("r1", "n0", "n1", "n2", max_drain_parallelism=2).values()).count("LIMIT_EXCEEDED") == 1
+    assert list(service.start("r2", "n3", "n4", "n5", max_drain_parallelism=99).values()).count("yes") == 2
+    service.cluster.faults.clear()
+
+
+def test_empty_nodes_do_not_wait_behind_drains(service: Service) -> None:
+    service.cluster.faults.add(Fault("evict", delay_s=0.05))
+    service.start("r1", "n0", "n1", "n2", "n3")
+    service.start("r2", "n6", "n7", drain=False)
+    service.wait("n6", "n7")
+    assert {d.node for d in service.client.get_status().deletions} & {"n0", "n1", "n2", "n3"}
+    service.cluster.faults.clear()
+
+
+def test_a_cancelled_deletion_gives_its_node_back_before_the_call_returns(service: Service) -> None:
+    service.cluster.faults.add(Fault("evict", error=ClusterError("busy")))
+    service.start("r1", "n0")
+    response = service.client.cancel_deletion(["n0", "n5"], "changed my mind")
+    assert (list(response.cancelled), list(response.not_cancelled)) == (["n0"], ["n5"])
+    assert service.cluster.get_node("n0").taints == ()
+    (deletion,) = service.client.get_status().finished
+    assert (deletion.state, deletion.detail) == (State.CANCELLED, "changed my mind")
+
+
+def test_a_cloud_that_refuses_gives_the_node_back(service: Service) -> None:
+    from actuator.cloud.provider import CloudRefusedError
+
+    service.cluster.faults.add(Fault("delete_instances", error=CloudRefusedError("protected from termination")))
+    service.start("r1", "n6", drain=False)
+    assert service.wait("n6") == {"n6": "FAILED"}
+    (deletion,) = service.client.get_status().finished
+    assert deletion.detail == "protected from termination"
+    assert service.cluster.get_node("n6").taints == ()
+
+
+def split(group: str = "g", now: int = 8, then: int = 10) -> plan_pb2.ScaleUpSplit:
+    return plan_pb2.ScaleUpSplit(node_group=group, current_size=now, new_size=then)
+
+
+def test_growth_is_made_once_for_each_request(service: Service) -> None:
+    for _ in range(3):
+        response = service.client.scale_up("g1", [split()])
+        assert [(answer.node_group, answer.accepted) for answer in response.splits] == [("g", True)]
+    assert service.client.get_status().node_groups[0].target_size == 10
+
+
+def test_growth_beyond_the_maximum_or_of_an_unknown_group_is_answered_not_raised(service: Service) -> None:
+    response = service.client.scale_up("g1", [split(then=9), split("nowhere"), split("h")])
+    assert [answer.accepted for answer in response.splits] == [True, False, False]
+    assert "does not exist" in response.splits[1].detail
+    response = service.client.scale_up("g2", [split(then=100)])
+    assert "exceeds the maximum" in response.splits[0].detail
+
+
+def test_soft_taints_follow_the_unneeded_set_within_the_bound() -> None:
+    service = Service(replace(SETTINGS, soft_taints=replace(SETTINGS.soft_taints, max_count=2)))
+    try:
+        response = service.client.apply_taints(["n0", "n1", "n2", "gone"])
+        assert (response.tainted_count, response.untainted_count, response.left_count) == (2, 0, 1)
+        response = service.client.apply_taints(["n0", "n1", "n2"])
+        assert (response.tainted_count, response.left_count) == (1, 0)
+        response = service.client.apply_taints(["n2", "n3"])
+        assert (response.tainted_count, response.untainted_count, response.left_count) == (0, 2, 1)
+    finally:
+        service.close()
+
+
+def test_the_embedded_cluster_lists_its_objects_as_they_are_now(service: Service) -> None:
+    before = json.loads(service.client.list_objects())
+    service.start("r1", "n0")
+    service.wait("n0")
+    after = json.loads(service.client.list_objects())
+    names = {(o["kind"], o["metadata"]["name"]) for o in after["items"]}
+    assert after["kind"] == "List"
+    assert ("Node", "n0") in {(o["kind"], o["metadata"]["name"]) for o in before["items"]}
+    assert ("Node", "n0") not in names
+    group = next(o for o in after["items"] if o["kind"] == "NodeGroup")
+    assert group["spec"]["targetSize"] == 7
+    assert "n0" not in group["spec"]["nodes"]
+
+
+def test_what_this_build_lacks_is_unimplemented_with_a_reason(service: Service) -> None:
+    stub = actuator_pb2_grpc.ActuatorStub(service.client._channel)
+    from clients.transport.client import invoke
+
+    error = refusal(lambda: invoke(lambda: stub.ApplyPodCosts(actuator_pb2.ApplyPodCostsRequest()), ONCE))
+    assert (error.code, error.reason) == (grpc.StatusCode.UNIMPLEMENTED, Reason.DECISION_UNAVAILABLE)
+
+
+def test_watchers_beyond_the_bound_are_turned_away(service: Service) -> None:
+    streams = [service.client.watch_status() for _ in range(2)]
+    for stream in streams:
+        next(stream)
+    error = refusal(lambda: next(service.client.watch_status()))
+    assert (error.code, error.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.OVERLOADED)
+
+
+def test_a_watcher_is_told_when_the_service_stops() -> None:
+    service = Service()
+    stream = service.client.watch_status()
+    next(stream)
+    stopper = threading.Thread(target=service.close)
+    stopper.start()
+    error = refusal(lambda: next(stream))
+    assert error.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
+    stopper.join(20)
+    assert not stopper.is_alive()
+
+
+def test_a_cluster_that_cannot_be_reached_is_unavailable_and_nothing_is_decided(service: Service) -> None:
+    service.cluster.faults.add(Fault("list_pods", error=ClusterError("connection refused"), times=1))
+    error = refusal(lambda: service.start("r1", "n0"))
+    assert (error.code, error.reason) == (grpc.StatusCode.UNAVAILABLE, Reason.BACKEND_UNAVAILABLE)
+    assert service.start("r1", "n0") == {"n0": "yes"}
+
+
+def test_when_the_store_fails_nothing_is_done_any_more_and_the_process_is_told_to_end(service: Service) -> None:
+    told = threading.Event()
+    service.actuator.on_broken = told.set
+
+    def fail(first_seq: int, records: object) -> None:
+        raise StoreError("disk full")
+
+    service.store.append = fail  # type: ignore[method-assign, assignment]
+    error = refusal(lambda: service.start("r1", "n0"))
+    assert (error.code, error.reason) == (grpc.StatusCode.UNAVAILABLE, Reason.BACKEND_UNAVAILABLE)
+    assert "disk full" in error.message
+    assert told.wait(5)
+    assert service.cluster.get_node("n0").taints == ()
+    assert refusal(service.client.get_status).reason == Reason.BACKEND_UNAVAILABLE
+
+
+def deletion(request_id: str = "r1", *nodes: str, **more: Any) -> actuator_pb2.StartDeletionRequest:
+    entries = [actuator_pb2.NodeToDelete(node=node, drain=True) for node in nodes]
+    return actuator_pb2.StartDeletionRequest(request_id=request_id, nodes=entries, **more)
+
+
+def assuming(count: int, digest: str) -> actuator_pb2.StartDeletionRequest:
+    request = deletion("r1", "n0")
+    request.nodes[0].assumption.CopyFrom(plan_pb2.NodeAssumption(pods_to_move_count=count, pods_to_move_digest=digest))
+    return request
+
+
+@pytest.mark.parametrize(
+    ("request_", "names"),
+    [
+        pytest.param(deletion("", "n0"), "request_id", id="no request id"),
+        pytest.param(deletion("x" * 129, "n0"), "129 bytes", id="request id too long"),
+        pytest.param(deletion("ü" * 65, "n0"), "130 bytes", id="request id too long in bytes"),
+        pytest.param(deletion("r1"), "nodes is empty", id="no nodes"),
+        pytest.param(deletion("r1", "n0", ""), "nodes[1]", id="node without name"),
+        pytest.param(deletion("r1", "n" * 254), "nodes[0]", id="node name too long"),
+        pytest.param(deletion("r1", "n0", "n1", "n0"), "nodes[2]: n0 was given before, at 0", id="node twice"),
+        pytest.param(deletion("r1", *map(str, range(10_001))), "10001 entries", id="too many nodes"),
+        pytest.param(deletion("r1", "n0", max_parallelism=-1), "max_parallelism", id="negative limit"),
+        pytest.param(
+            deletion("r1", "n0", max_drain_parallelism=-1), "max_drain_parallelism", id="negative drain limit"
+        ),
+        pytest.param(deletion("r1", "n0", plan_time={"seconds": 1 << 60}), "plan_time", id="a time beyond all times"),
+        pytest.param(assuming(-1, "0" * 16), "assumption", id="negative count"),
+        pytest.param(assuming(1, "0" * 15), "assumption", id="digest too short"),
+        pytest.param(assuming(1, "G" * 16), "assumption", id="digest not hexadecimal"),
+        pytest.param(actuator_pb2.CancelDeletionRequest(), "nodes is empty", id="cancel nothing"),
+        pytest.param(actuator_pb2.CancelDeletionRequest(nodes=["a", "a"]), "given before", id="cancel twice"),
+        pytest.param(actuator_pb2.ScaleUpRequest(request_id="g1"), "splits is empty", id="grow nothing"),
+        pytest.param(actuator_pb2.ScaleUpRequest(splits=[split()]), "request_id", id="growth without id"),
+        pytest.param(actuator_pb2.ScaleUpRequest(request_id="g", splits=[split(then=8)]), "no growth", id="no growth"),
+        pytest.param(actuator_pb2.ScaleUpRequest(request_id="g", splits=[split(now=-2)]), "no growth", id="size -2"),
+        pytest.param(
+            actuator_pb2.ScaleUpRequest(request_id="g", splits=[split(), split()]), "before", id="group twice"
+        ),
+        pytest.param(actuator_pb2.ApplyTaintsRequest(unneeded_nodes=["a", "a"]), "given before", id="soft taint twice"),
+    ],
+)
+def test_a_bad_request_names_what_is_wrong_and_the_next_call_works(service: Service, request_: Any, names: str) -> None:
+    method = type(request_).__name__.removesuffix("Request")
+    stub = getattr(actuator_pb2_grpc.ActuatorStub(service.client._channel), method)
+    from clients.transport.client import invoke
+
+    error = refusal(lambda: invoke(lambda: stub(request_), ONCE))
+    assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, Reason.REQUEST_INVALID)
+    assert names in error.message
+    assert error.metadata["field"]
+    assert service.client.get_status().revision == 0
+
+
+@pytest.mark.parametrize("size", [1, 10, 1000, 100_000])
+def test_random_bytes_are_refused_and_the_next_call_works(service: Service, size: int) -> None:
+    import random
+
+    noise = b"\xff" + random.Random(size).randbytes(size)
+    raw = service.client._channel.unary_unary("/trimtab.v1.Actuator/StartDeletion")
+    with pytest.raises(grpc.RpcError) as caught:
+        raw(noise)
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT  # type: ignore[attr-defined]
+    assert service.client.get_status().revision == 0
+
+
+def test_a_message_beyond_the_limit_is_refused(service: Service) -> None:
+    raw = service.client._channel.unary_unary("/trimtab.v1.Actuator/StartDeletion")
+    with pytest.raises(grpc.RpcError) as caught:
+        raw(b"x" * (5 << 20))
+    assert caught.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED  # type: ignore[attr-defined]
+
+
+def test_a_plan_that_is_too_old_is_refused_node_by_node(service: Service) -> None:
+    assert service.start("r1", "n0", plan_time={"seconds": 1_000_000}) == {"n0": "PLAN_TOO_OLD"}

@@ -54,6 +54,26 @@ func (c *cluster) relist() {
 	}
 }
 
+// without gives a node's pods anew, all but one (nil = all). The scheduler's own RemovePod would free a
+// host port that a second pod of the node still holds.
+func (c *cluster) without(node string, pods []*v1.Pod, left *v1.Pod) {
+	old := c.byName[node]
+	ni := framework.NewNodeInfo()
+	ni.SetNode(old.Node())
+	for _, p := range pods {
+		if p.Spec.NodeName == node && p != left {
+			ni.AddPod(p)
+		}
+	}
+	c.byName[node] = ni
+	for i := range c.list {
+		if c.list[i].Node().Name == node {
+			c.list[i] = ni
+		}
+	}
+	c.relist()
+}
+
 func (c *cluster) place(p *v1.Pod, node string) {
 	bound := p.DeepCopy()
 	bound.Spec.NodeName = node

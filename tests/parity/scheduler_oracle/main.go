@@ -100,14 +100,10 @@ func selfcheck(ctx context.Context, p *prepared, c *cluster, s *scheduler) ([]An
 	var out []Answer
 	for _, pod := range p.running {
 		home := pod.Spec.NodeName
-		ni, ok := c.byName[home]
-		if !ok {
+		if _, ok := c.byName[home]; !ok {
 			continue
 		}
-		if err := ni.RemovePod(klog.FromContext(ctx), pod); err != nil {
-			return nil, err
-		}
-		c.relist()
+		c.without(home, p.running, pod)
 		asked := pod.DeepCopy()
 		asked.Spec.NodeName = ""
 		a, _, err := s.ask(ctx, asked, c.list, false)
@@ -116,8 +112,7 @@ func selfcheck(ctx context.Context, p *prepared, c *cluster, s *scheduler) ([]An
 		}
 		a.Node = &home
 		out = append(out, a)
-		ni.AddPod(pod)
-		c.relist()
+		c.without(home, p.running, nil)
 	}
 	return out, nil
 }

@@ -94,6 +94,11 @@ RECORDINGS: dict[str, list[Recording]] = {
         Recording(6_500, 12, Mix("simulate", frozenset({"volumes", "spread", "podAntiAffinity"}), (8, 16), (60, 100))),
         Recording(6_900, 3, Mix("simulate", FEATURES, (60, 80), (300, 400))),
     ],
+    # each running pod taken out of its cluster and asked about
+    "taken_out": [
+        Recording(8_000, 24, Mix("selfcheck", FEATURES, (4, 12), (60, 100))),
+        Recording(8_500, 12, Mix("selfcheck", frozenset({"volumes", "podAntiAffinity", "spread"}), (4, 8), (50, 80))),
+    ],
     "verify": [
         Recording(7_000, 30, Mix("verify", FEATURES, (8, 20), (80, 140))),
         Recording(7_500, 10, Mix("verify", frozenset({"volumes", "taints"}), (6, 10), (60, 100))),

@@ -1,0 +1,171 @@
+"""The loop: one round after the other until it is told to stop, as leader only, patient with whoever is away.
+
+Decides when a round is made: at once as leader, then every `interval_s`; after a failure with growing pauses, saying
+what is wrong in the log, the status ConfigMap and the health endpoints. Never decides about the cluster. Unit: seconds.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import structlog
+from google.protobuf.timestamp_pb2 import Timestamp
+from tenacity import (
+    RetryCallState,
+    RetryError,
+    Retrying,
+    retry_if_exception,
+    stop_when_event_set,
+    wait_random_exponential,
+)
+from tenacity.nap import sleep_using_event
+from trimtab.v1 import reason_pb2
+
+from clients.live_cluster.errors import ClusterError, MissingPermissionError
+from clients.reference_loop.events import EventWriter, StatusEvents
+from clients.reference_loop.health import Health
+from clients.reference_loop.lease import Lease
+from clients.reference_loop.rounds import Round, Rounds
+from clients.reference_loop.status_map import StatusMap
+from clients.transport.errors import TrimtabError
+
+log = structlog.get_logger("loop")
+
+
+@dataclass(frozen=True)
+class LoopSettings:
+    """When rounds are made."""
+
+    # Seconds from the beginning of a round to that of the next. 10: upstream's `--scan-interval`.
+    interval_s: float = 10.0
+    # Rounds to make; 0 = until told to stop.
+    rounds: int = 0
+    # Bounds of the random exponential pause after a failed round, seconds.
+    first_pause_s: float = 1.0
+    longest_pause_s: float = 60.0
+
+
+class Surroundings(NamedTuple):
+    """What the loop tells others by. None = not told."""
+
+    health: Health
+    lease: Lease | None = None
+    status_map: StatusMap | None = None
+    events: EventWriter | None = None
+    status_events: StatusEvents | None = None
+
+
+class Loop:
+    """Runs rounds. `stop` may be called from any thread or from a signal handler."""
+
+    def __init__(
+        self, rounds: Rounds, settings: LoopSettings, around: Surroundings, wall_clock: Callable[[], float] = time.time
+    ) -> None:
+        """`wall_clock` returns Unix seconds: the moment that plans are made for."""
+        self._rounds, self._settings, self._around = rounds, settings, around
+        self._wall_clock = wall_clock
+        self._stopped = threading.Event()
+        self._count = 0
+        self.last: Round | None = None
+        # What is wrong just now, "" = nothing.
+        self.trouble = ""
+
+    def stop(self) -> None:
+        """End soon: a round under way is finished, orders not yet given are not given."""
+        self._stopped.set()
+
+    def run(self) -> None:
+        """Make rounds until `stop`. Errors: MissingPermissionError, which no patience mends."""
+        while not self._stopped.is_set():
+            begun_s = time.monotonic()
+            if self._leads():
+                try:
+                    self._patiently()
+                except RetryError:  # told to stop between two attempts
+                    return
+                if self._settings.rounds and self._count >= self._settings.rounds:
+                    return
+            else:
+                self._around.health.active()
+            left_s = self._settings.interval_s - (time.monotonic() - begun_s)
+            self._stopped.wait(max(left_s, 0.0) if self._leads() else min(max(left_s, 0.0), 1.0))
+
+    def _leads(self) -> bool:
+        return self._around.lease is None or self._around.lease.is_leader
+
+    def _may_act(self) -> bool:
+        return self._leads() and not self._stopped.is_set()
+
+    def _patiently(self) -> None:
+        """Make one round, again while it fails and we lead."""
+        Retrying(
+            retry=retry_if_exception(_may_pass),
+            wait=wait_random_exponential(self._settings.first_pause_s, self._settings.longest_pause_s),
+            stop=stop_when_event_set(self._stopped),
+            sleep=sleep_using_event(self._stopped),
+            before_sleep=self._note_failure,
+        )(self._once)
+
+    def _once(self) -> None:
+        """Make one round and tell about it."""
+        if not self._leads():
+            return
+        done = self._rounds.run(self._request_id(), self._now(), self._may_act)
+        self._count += 1
+        self.last, self.trouble = done, ""
+        self._around.health.not_ready = ""
+        self._around.health.active()
+        self._tell(done)
+
+    def _note_failure(self, state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        self.trouble = str(error)
+        pause_s = state.next_action.sleep if state.next_action else 0.0
+        log.warning("round_failed", attempt=state.attempt_number, pause_s=round(pause_s, 1), error=self.trouble)
+        self._around.health.active()  # it moves, though in vain: restarting it would not help
+        self._write_status(self.last)
+
+    def _tell(self, done: Round) -> None:
+        """Log the round, write events and status."""
+        decision = done.answer.scale_down
+        log.info(
+            "round",
+            request_id=done.request.request_id,
+            delta=done.was_delta,
+            nodes=done.answer.diagnostics.node_count,
+            pods=done.answer.diagnostics.pod_count,
+            unneeded=len(decision.unneeded),
+            result=reason_pb2.ScaleDownResult.Code.Name(decision.result),
+            accepted=done.accepted,
+            refused=done.refused,
+            notes=done.notes,
+        )
+        around = self._around
+        if around.events is not None and around.status_events is not None and done.status is not None:
+            around.events.put(around.status_events.of(done.status))
+        self._write_status(done)
+
+    def _write_status(self, done: Round | None) -> None:
+        """Write the ConfigMap; that it cannot be written is no reason not to go on."""
+        if self._around.status_map is None:
+            return
+        try:
+            self._around.status_map.write(done, self.trouble, self._wall_clock())
+        except ClusterError as error:
+            log.warning("status_not_written", error=str(error))
+
+    def _request_id(self) -> str:
+        holder = self._around.lease.identity if self._around.lease is not None else "loop"
+        return f"{holder[:80]}-{int(self._wall_clock() * 1000):x}"
+
+    def _now(self) -> Timestamp:
+        now = Timestamp()
+        now.FromNanoseconds(int(self._wall_clock() * 1e9))
+        return now
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether another attempt may go better."""
+    return isinstance(error, TrimtabError | ClusterError) and not isinstance(error, MissingPermissionError)

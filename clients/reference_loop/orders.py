@@ -1,0 +1,40 @@
+"""A plan as orders to the actuator. Decides nothing: what the plan says is passed on with what it assumed."""
+
+from trimtab.v1 import actuator_pb2, plan_pb2
+
+
+def deletion_order(request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse) -> actuator_pb2.StartDeletionRequest:
+    """Return the nodes to remove now, with the plan's assumptions and limits."""
+    decision, limits = answer.scale_down, request.settings.scale_down
+    assumptions = {node.node: node.assumption for node in decision.unneeded}
+    drained = set(decision.drain)
+    return actuator_pb2.StartDeletionRequest(
+        request_id=request.request_id,
+        nodes=[
+            actuator_pb2.NodeToDelete(node=node, drain=node in drained, assumption=assumptions.get(node))
+            for node in (*decision.delete_empty, *decision.drain)
+        ],
+        plan_time=request.now,
+        snapshot_version=answer.snapshot_version,
+        max_parallelism=limits.max_scale_down_parallelism,
+        max_drain_parallelism=limits.max_drain_parallelism,
+    )
+
+
+def taint_order(answer: plan_pb2.PlanResponse) -> actuator_pb2.ApplyTaintsRequest:
+    """Return the nodes that should carry the soft taint: unneeded ones that are not going already."""
+    decision = answer.scale_down
+    going = {*decision.delete_empty, *decision.drain}
+    return actuator_pb2.ApplyTaintsRequest(
+        unneeded_nodes=[one.node for one in decision.unneeded if one.node not in going]
+    )
+
+
+def growth_order(request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse) -> actuator_pb2.ScaleUpRequest:
+    """Return the node groups to grow."""
+    return actuator_pb2.ScaleUpRequest(request_id=request.request_id, splits=answer.scale_up.splits)
+
+
+def cost_order(answer: plan_pb2.PlanResponse) -> actuator_pb2.ApplyPodCostsRequest:
+    """Return the pod deletion costs to write."""
+    return actuator_pb2.ApplyPodCostsRequest(groups=answer.pod_costs.groups)

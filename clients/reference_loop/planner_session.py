@@ -1,0 +1,140 @@
+"""The loop's side of a delta session: the whole cluster once, then changes, and the whole again when a base is lost.
+
+Decides what travels: snapshot or delta, state or its version. The planner stays stateless: a replica that does not know
+the base or the state says so, and gets all of it. Never reads an answer beyond its versions.
+"""
+
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Protocol, Self
+
+import grpc
+from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
+
+from clients.live_cluster.snapshots import Taken
+from clients.transport.client import RetryPolicy, connect, invoke
+from clients.transport.errors import Reason, TrimtabError
+
+PIECE_BYTES = 1 << 20
+"""Largest piece of a snapshot that the contract allows."""
+
+
+class PlannerLink(Protocol):
+    """A planner as the session sees it. Raises TrimtabError."""
+
+    def info(self) -> planner_pb2.GetPlannerInfoResponse:
+        """What the planner can do."""
+
+    def send(self, request: plan_pb2.PlanRequest, payload: bytes) -> plan_pb2.PlanResponse:
+        """Answer `Plan`; `payload` is the snapshot or delta, encoded."""
+
+
+class GrpcLink:
+    """A planner service at "host:port". Close it, or use it as a context."""
+
+    def __init__(self, address: str, timeout_s: float = 60.0, policy: RetryPolicy | None = None) -> None:
+        self._channel: grpc.Channel = connect(address)
+        self._stub = planner_pb2_grpc.PlannerStub(self._channel)
+        self._timeout_s, self._policy = timeout_s, policy or RetryPolicy()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._channel.close()
+
+    def info(self) -> planner_pb2.GetPlannerInfoResponse:
+        """What the planner can do."""
+        request = planner_pb2.GetPlannerInfoRequest()
+        return invoke(lambda: self._stub.GetInfo(request, timeout=self._timeout_s), self._policy)
+
+    def send(self, request: plan_pb2.PlanRequest, payload: bytes) -> plan_pb2.PlanResponse:
+        """Answer `Plan`; asked again while the planner is unavailable, within the retry policy."""
+        return invoke(lambda: self._stub.Plan(_parts(request, payload), timeout=self._timeout_s), self._policy)
+
+
+class PlannerSession:
+    """Asks one planner about one cluster, again and again."""
+
+    def __init__(self, link: PlannerLink) -> None:
+        self._link = link
+        self._version = ""
+        self._state: plan_pb2.PlanState | None = None
+        self._state_version = ""
+        # Whole snapshots sent, for metrics and tests.
+        self.whole_count = 0
+
+    @property
+    def state(self) -> plan_pb2.PlanState | None:
+        """The planner's memory after the last answer."""
+        return self._state
+
+    def decisions(self) -> list[plan_pb2.Decision.Code.ValueType]:
+        """The decisions that the planner takes."""
+        return list(self._link.info().decisions)
+
+    def plan(
+        self, request: plan_pb2.PlanRequest, taken: Taken, whole: Callable[[], Taken]
+    ) -> tuple[plan_pb2.PlanResponse, Taken]:
+        """Return the answer, and what the planner was told.
+
+        request : without versions, sizes and state, which are filled in; taken : what has changed since the last call,
+        or all; whole : gives all, when the planner asks for it. After an error the next call must bring all.
+        """
+        version, self._version = self._version, ""
+        if taken.snapshot is None and not version:
+            taken = whole()
+        try:
+            answer = self._send(request, taken, version)
+        except TrimtabError as error:
+            if error.reason != Reason.SNAPSHOT_BASE_UNKNOWN:
+                raise
+            taken = whole()
+            answer = self._send(request, taken, "")
+        self._version = answer.snapshot_version
+        self._state, self._state_version = answer.state, answer.state_version
+        return answer, taken
+
+    def _send(self, request: plan_pb2.PlanRequest, taken: Taken, version: str) -> plan_pb2.PlanResponse:
+        """Send one request; the state follows by itself when the planner does not know it."""
+        payload = _payload(taken)
+        request.base_version = "" if taken.snapshot is not None else version
+        request.snapshot_size_bytes = len(payload)
+        self.whole_count += taken.snapshot is not None
+        self._put_state(request, by_version=True)
+        try:
+            return self._link.send(request, payload)
+        except TrimtabError as error:
+            if error.reason != Reason.STATE_UNKNOWN:
+                raise
+        self._put_state(request, by_version=False)
+        return self._link.send(request, payload)
+
+    def _put_state(self, request: plan_pb2.PlanRequest, by_version: bool) -> None:
+        request.ClearField("state")
+        request.state_version = ""
+        if self._state is None:
+            return
+        if by_version and self._state_version:
+            request.state_version = self._state_version
+        else:
+            request.state.CopyFrom(self._state)
+
+
+def _payload(taken: Taken) -> bytes:
+    """Encode what is told; a delta without change is empty."""
+    if taken.snapshot is not None:
+        return taken.snapshot.SerializeToString(deterministic=True)
+    if taken.delta is None or taken.is_empty:
+        return b""
+    return taken.delta.SerializeToString(deterministic=True)
+
+
+def _parts(request: plan_pb2.PlanRequest, payload: bytes) -> Iterator[plan_pb2.PlanRequestPart]:
+    """Cut a request into the parts of its stream."""
+    yield plan_pb2.PlanRequestPart(request=request)
+    for index, start in enumerate(range(0, len(payload), PIECE_BYTES)):
+        piece = plan_pb2.SnapshotPart(index=index, data=payload[start : start + PIECE_BYTES])
+        yield plan_pb2.PlanRequestPart(snapshot=piece)

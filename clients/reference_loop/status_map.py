@@ -1,0 +1,98 @@
+"""The status ConfigMap: what the loop thinks, for people with kubectl, in the layout of the Cluster Autoscaler's.
+
+Decides nothing. Written after each round, when it has changed in more than its times, and at least once a minute.
+Source: Cluster Autoscaler, clusterstate/api (field names and values of the status).
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import yaml
+from trimtab.v1 import plan_pb2, reason_pb2
+
+from clients.live_cluster.api import Api
+from clients.live_cluster.errors import ApiError
+from clients.reference_loop.rounds import Round
+
+KEY = "status"
+REFRESH_S = 60.0
+
+
+class StatusMap:
+    """The ConfigMap NAMESPACE/NAME. `write` raises ApiError, UnreachableError."""
+
+    def __init__(self, api: Api, namespace: str, name: str) -> None:
+        self._api, self._namespace, self._name = api, namespace, name
+        self._last: dict[str, Any] = {}
+        self._written_s = 0.0
+        self._since: dict[str, tuple[str, str]] = {}
+
+    def write(self, done: Round | None, trouble: str, now_s: float) -> None:
+        """Write the status after a round, or what keeps rounds from ending well."""
+        now = datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        document = self._document(done, trouble, now)
+        if document == self._last and now_s - self._written_s < REFRESH_S:
+            return
+        text = yaml.safe_dump({"time": now, **document}, sort_keys=False, allow_unicode=True)
+        self._put(text, now)
+        self._last, self._written_s = document, now_s
+
+    def _document(self, done: Round | None, trouble: str, now: str) -> dict[str, Any]:
+        document: dict[str, Any] = {"autoscalerStatus": "Initializing" if done is None else "Running"}
+        if trouble:
+            document["message"] = trouble
+        if done is None:
+            return document
+        decision, counts = done.answer.scale_down, done.answer.diagnostics
+        candidates = "CandidatesPresent" if decision.unneeded else "NoCandidates"
+        status = done.status
+        document["clusterWide"] = {
+            "health": {"status": "Healthy", "nodeCounts": {"registered": {"total": counts.node_count}}},
+            "scaleDown": {
+                "status": candidates,
+                "candidates": len(decision.unneeded),
+                "lastTransitionTime": self._transition("scaleDown", candidates, now),
+                "result": _result(done.answer),
+                "inProgress": len(status.deletions) if status is not None else 0,
+            },
+        }
+        if status is not None:
+            document["nodeGroups"] = [
+                {
+                    "name": one.id,
+                    "health": {
+                        "cloudProviderTarget": one.target_size,
+                        "minSize": one.min_size,
+                        "maxSize": one.max_size,
+                        "instances": one.instance_count,
+                    },
+                    "scaleDown": {"inProgress": one.deletion_count},
+                }
+                for one in status.node_groups
+            ]
+        return document
+
+    def _transition(self, what: str, value: str, now: str) -> str:
+        if self._since.get(what, ("", ""))[0] != value:
+            self._since[what] = (value, now)
+        return self._since[what][1]
+
+    def _put(self, text: str, now: str) -> None:
+        collection = f"/api/v1/namespaces/{self._namespace}/configmaps"
+        body: dict[str, Any] = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": self._name, "annotations": {"trimtab.dev/last-updated": now}},
+            "data": {KEY: text},
+        }
+        try:
+            self._api.json("PATCH", f"{collection}/{self._name}", body, content_type="application/merge-patch+json")
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            body["metadata"]["namespace"] = self._namespace
+            self._api.json("POST", collection, body)
+
+
+def _result(answer: plan_pb2.PlanResponse) -> str:
+    return str(reason_pb2.ScaleDownResult.Code.Name(answer.scale_down.result))

@@ -1,0 +1,91 @@
+"""What pods let happen to them: which may be moved at all, and what their disruption budgets allow.
+
+Source: Kubernetes eviction subresource and policy/v1; Cluster Autoscaler's rules for draining, as documented.
+"""
+
+from collections.abc import Iterable
+
+from trimtab.v1 import plan_pb2
+from trimtab.v1 import snapshot_pb2 as pb
+
+from tests.certificates.cluster import DAEMON, MIRROR, READY, Cluster, Pod
+from tests.certificates.scheduling import selects
+
+KNOWN_KINDS = {"ReplicationController", "ReplicaSet", "StatefulSet", "Job"}
+
+
+def goes_with_its_node(pod: Pod, now_s: int, cutoff: int) -> bool:
+    """Whether a pod needs no place when its node goes."""
+    grace = pod.spec.termination_grace_period_s if pod.spec.HasField("termination_grace_period_s") else 30
+    overdue = pod.deletion_s > 0 and pod.deletion_s + grace + 30 < now_s
+    return bool(pod.flags & (MIRROR | DAEMON)) or pod.ended or overdue or pod.spec.priority < cutoff
+
+
+def waits_for_completion(pod: Pod) -> bool:
+    return pod.spec.safe_to_evict == pb.SafeToEvict.ON_COMPLETION
+
+
+def blocks(cluster: Cluster, pod: Pod, settings: plan_pb2.ScaleDownSettings, now_s: int) -> str:
+    """Why a pod that would have to be moved may not be, "" = it may. Budgets aside."""
+    custom = _on(settings, "skip_nodes_with_custom_controller_pods")
+    owner = cluster.owners.get(pod.owner)
+    if custom and pod.owner and owner is None:
+        return "its controller is not there"
+    if pod.spec.safe_to_evict == pb.SafeToEvict.TRUE:
+        return ""
+    if not pod.owner or (custom and owner is not None and owner.kind not in KNOWN_KINDS):
+        return "nothing creates it again"
+    if _on(settings, "skip_nodes_with_system_pods") and pod.namespace == "kube-system" and not budgets_of(cluster, pod):
+        timeout = settings.blocking_system_pod_disruption_timeout.seconds or 3600
+        return "" if now_s - pod.created_s > timeout else "a young system pod"
+    if pod.spec.safe_to_evict == pb.SafeToEvict.FALSE:
+        return "it is not safe to evict"
+    if _on(settings, "skip_nodes_with_local_storage") and pod.spec.local_storage:
+        return "it uses local storage"
+    return ""
+
+
+def _on(settings: plan_pb2.ScaleDownSettings, name: str) -> bool:
+    return bool(getattr(settings, name)) if settings.HasField(name) else True  # type: ignore[arg-type]
+
+
+def budgets_of(cluster: Cluster, pod: Pod) -> list[pb.PodDisruptionBudget]:
+    return [
+        budget
+        for budget in cluster.message.pod_disruption_budgets
+        if budget.namespace == pod.namespace
+        and budget.HasField("selector")
+        and selects(cluster, budget.selector, pod.labels)
+    ]
+
+
+def allowed(budget: pb.PodDisruptionBudget) -> int:
+    status = budget.status
+    return status.disruptions_allowed if budget.HasField("status") and status.observed else 0
+
+
+def disrupts(budget: pb.PodDisruptionBudget, pod: Pod) -> bool:
+    """Whether evicting the pod takes one of the budget's disruptions."""
+    if pod.deletion_s or pod.ended or pod.phase == pb.PodPhase.PENDING or pod.name in budget.status.disrupted_pods:
+        return False
+    if pod.flags & READY:
+        return True
+    status = budget.status
+    healthy = allowed(budget) >= 0 and status.observed and 0 < status.desired_healthy <= status.current_healthy
+    return not (budget.always_allow_unhealthy or healthy)
+
+
+def overdrawn(cluster: Cluster, first: Iterable[Pod], then: Iterable[Pod]) -> list[str]:
+    """Which budgets the pods of a plan (`then`) overdraw, those of deletions under way (`first`) being gone already."""
+    problems = []
+    first, then = list(first), list(then)
+    for budget in cluster.message.pod_disruption_budgets:
+        under = [pod for pod in then if budget in budgets_of(cluster, pod)]
+        if not under:
+            continue
+        spent = sum(disrupts(budget, pod) for pod in first if budget in budgets_of(cluster, pod))
+        left = max(allowed(budget) - spent, 0)
+        used = sum(disrupts(budget, pod) for pod in under)
+        if used > left:
+            problems.append(f"budget {budget.namespace}/{budget.name}: {used} disruptions of {left}")
+    return problems

@@ -1,0 +1,215 @@
+"""Proof that a scale-down decision holds, from the request's snapshot and settings and the answer alone.
+
+`offences` lists everything that is wrong; a good plan has none. Shares no code with the planner.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterator
+
+from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
+
+from tests.certificates.cluster import Cluster, Pod
+from tests.certificates.disruption import blocks, goes_with_its_node, overdrawn, waits_for_completion
+from tests.certificates.scheduling import PREDICATES, Placement
+
+Reason = reason_pb2.UnremovableReason
+
+
+class Plan:
+    """A decision with what it was made from."""
+
+    def __init__(
+        self,
+        snapshot: snapshot_pb2.ClusterSnapshot,
+        settings: plan_pb2.PlanSettings,
+        decision: plan_pb2.ScaleDownDecision,
+        now_s: int,
+    ) -> None:
+        self.cluster = Cluster(snapshot)
+        self.settings = settings.scale_down
+        self.groups = settings.node_groups
+        self.decision = decision
+        self.now_s = now_s
+        self.unneeded = {entry.node: entry for entry in decision.unneeded}
+        self.leaving = self.cluster.leaving(now_s)
+        cutoff = self.settings.expendable_pods_priority_cutoff
+        self.cutoff = cutoff if self.settings.HasField("expendable_pods_priority_cutoff") else -10
+
+    def pods_on(self, node: str) -> list[Pod]:
+        return [pod for pod in self.cluster.pods.values() if pod.node == node]
+
+    def to_move(self, node: str) -> list[Pod]:
+        """Pods of a node that need another place; those awaited to complete stay where they are."""
+        return [
+            pod
+            for pod in self.pods_on(node)
+            if not goes_with_its_node(pod, self.now_s, self.cutoff)
+            and not (waits_for_completion(pod) and pod.spec.safe_to_evict != snapshot_pb2.SafeToEvict.TRUE)
+        ]
+
+    def placement(self) -> Placement:
+        """Every pod where it is once all unneeded nodes are gone."""
+        node_of = {}
+        for pod in self.cluster.pods.values():
+            entry = self.unneeded.get(pod.node)
+            if pod.ended or not pod.node:
+                continue
+            node_of[pod.key] = entry.destinations.get(pod.key, "") if entry else pod.node
+        stay = set(self.cluster.nodes) - set(self.unneeded) - self.leaving
+        return Placement(self.cluster, stay, node_of)
+
+
+def offences(
+    snapshot: snapshot_pb2.ClusterSnapshot,
+    settings: plan_pb2.PlanSettings,
+    decision: plan_pb2.ScaleDownDecision,
+    now_s: int,
+) -> list[str]:
+    """Everything that is wrong with a decision."""
+    plan = Plan(snapshot, settings, decision, now_s)
+    checks = (lists, eligible, moves, places, budgets, minimums, resource_minimums, limits, timers)
+    return [f"{check.__name__}: {problem}" for check in checks for problem in check(plan)]
+
+
+def lists(plan: Plan) -> Iterator[str]:
+    """Every node is in exactly one list; sub-lists are sorted parts of `unneeded`; reasons are given."""
+    decision = plan.decision
+    named = [entry.node for entry in decision.unneeded] + [entry.node for entry in decision.unremovable]
+    for node, count in sorted(Counter(named).items()):
+        if count > 1 or node not in plan.cluster.nodes:
+            yield f"{node} is listed {count} times, in the snapshot: {node in plan.cluster.nodes}"
+    yield from (f"{node} is in no list" for node in sorted(set(plan.cluster.nodes) - set(named)))
+    for rows in (
+        [e.node for e in decision.unneeded], [e.node for e in decision.unremovable], list(decision.delete_empty),
+        list(decision.drain),
+    ):  # fmt: skip
+        if rows != sorted(rows):
+            yield f"not sorted: {rows[:5]}"
+    going = [*decision.delete_empty, *decision.drain]
+    now = sorted(entry.node for entry in decision.unneeded if entry.not_now_reason == Reason.UNSPECIFIED)
+    if sorted(going) != now:
+        yield f"goes now: {sorted(going)[:5]}, marked so: {now[:5]}"
+    yield from (f"{e.node} stays without reason" for e in decision.unremovable if e.reason == Reason.UNSPECIFIED)
+    started = decision.result == reason_pb2.ScaleDownResult.SCALE_DOWN_NODE_DELETE_STARTED
+    if started != bool(going):
+        yield f"result {decision.result} with {len(going)} nodes to go"
+
+
+def eligible(plan: Plan) -> Iterator[str]:
+    """No unneeded node is being deleted, protected or outside every node group."""
+    for node in plan.unneeded:
+        row = plan.cluster.nodes[node]
+        if node in plan.leaving or row.scale_down_disabled or row.deletion_delayed or not row.node_group:
+            yield f"{node} may not be taken"
+
+
+def moves(plan: Plan) -> Iterator[str]:
+    """Exactly the pods that need a place have one; none of them blocks; the assumption describes them."""
+    for node, entry in plan.unneeded.items():
+        pods = plan.to_move(node)
+        if {pod.key for pod in pods} != set(entry.destinations):
+            yield f"{node}: moves {sorted(entry.destinations)[:5]}, must move {sorted(p.key for p in pods)[:5]}"
+        for pod in pods:
+            if why := blocks(plan.cluster, pod, plan.settings, plan.now_s):
+                yield f"{node}: {pod.key} blocks, {why}"
+        digest = hashlib.sha256("".join(uid + "\n" for uid in sorted(pod.uid for pod in pods)).encode())
+        if entry.assumption.pods_to_move_count != len(pods):
+            yield f"{node}: assumes {entry.assumption.pods_to_move_count} pods, has {len(pods)}"
+        if entry.assumption.pods_to_move_digest != digest.hexdigest()[:16]:
+            yield f"{node}: assumes other pods than it has"
+        if node in plan.decision.delete_empty and pods:
+            yield f"{node} is not empty"
+        if node in plan.decision.drain and not pods:
+            yield f"{node} has nothing to drain"
+
+
+def places(plan: Plan) -> Iterator[str]:
+    """Every moved pod is where the scheduler could put it, all of them being there at the same time."""
+    placement = plan.placement()
+    for entry in plan.decision.unneeded:
+        for key, target in sorted(entry.destinations.items()):
+            if target not in placement.nodes:
+                yield f"{key} goes to {target}, which does not stay"
+                continue
+            for predicate in PREDICATES:
+                if problem := predicate(placement, plan.cluster.pods[key], target):
+                    yield f"{key} on {target}: {problem} ({predicate.__name__})"
+
+
+def budgets(plan: Plan) -> Iterator[str]:
+    """The disruptions of all moves together are within every budget."""
+    first = [pod for node in plan.leaving for pod in plan.to_move(node)]
+    yield from overdrawn(plan.cluster, first, [pod for node in plan.unneeded for pod in plan.to_move(node)])
+
+
+def minimums(plan: Plan) -> Iterator[str]:
+    """No node group falls below its minimum; all-or-nothing groups go whole."""
+    reported = plan.cluster.message.actuation_status.deletions
+    for name, group in plan.cluster.groups.items():
+        members = {node for node, row in plan.cluster.nodes.items() if row.node_group == name}
+        deleting = {one.node for one in reported if one.node_group == name} | (members & plan.leaving)
+        left = group.target_size - len(deleting)
+        going = members & set(plan.unneeded)
+        if going and left - len(going) < group.min_size:
+            yield f"group {name}: {left} - {len(going)} is below {group.min_size}"
+        now = members & {*plan.decision.delete_empty, *plan.decision.drain}
+        if group.zero_or_max and now and len(now) != left:
+            yield f"group {name} goes whole or not at all, {len(now)} of {left} go"
+
+
+def resource_minimums(plan: Plan) -> Iterator[str]:
+    """What must stay in the cluster stays."""
+    for minimum in plan.settings.resource_minimums:
+        counted = {
+            node: plan.cluster.capacity(node).get(minimum.resource, 0)
+            for node in set(plan.cluster.nodes) - plan.leaving
+            if minimum.node_labels.items() <= plan.cluster.node_labels(node).items()
+        }
+        going = sum(counted.get(node, 0) for node in plan.unneeded)
+        left = sum(counted.values()) - going
+        if going and left < minimum.amount:
+            yield f"{left} of {minimum.resource} stay, {minimum.amount} must"
+
+
+def limits(plan: Plan) -> Iterator[str]:
+    """No more deletions and drains at a time than allowed; one all-or-nothing group may overflow."""
+    settings = plan.settings
+    total = settings.max_scale_down_parallelism or settings.max_empty_bulk_delete or 10
+    drains = settings.max_drain_parallelism or 10
+    status = plan.cluster.message.actuation_status
+    atomic = {name for name, group in plan.cluster.groups.items() if group.zero_or_max}
+    group_of = {node: row.node_group for node, row in plan.cluster.nodes.items()}
+    empty = [node for node in plan.decision.delete_empty if group_of[node] not in atomic]
+    drain = [node for node in plan.decision.drain if group_of[node] not in atomic]
+    reported = {one.node for one in status.deletions}
+    deleting = len(status.deletions) + len(plan.leaving - reported)
+    draining = sum(one.drain for one in status.deletions)
+    if (empty or drain) and len(empty) + len(drain) + deleting > total:
+        yield f"{len(empty)} + {len(drain)} + {deleting} deletions, {total} allowed"
+    if drain and len(drain) + draining > drains:
+        yield f"{len(drain)} + {draining} drains, {drains} allowed"
+    whole = {group_of[n] for n in [*plan.decision.delete_empty, *plan.decision.drain]} & atomic
+    if len(whole) > 1:
+        count = sum(group_of[n] in whole for n in [*plan.decision.delete_empty, *plan.decision.drain])
+        if count + deleting > total:
+            yield f"groups {sorted(whole)} overflow the limit together"
+
+
+def timers(plan: Plan) -> Iterator[str]:
+    """No node goes before its time, and none is unneeded since the future."""
+    for node, entry in plan.unneeded.items():
+        since_s = entry.since.seconds
+        if since_s > plan.now_s:
+            yield f"{node} is unneeded since the future"
+        if entry.not_now_reason == Reason.UNSPECIFIED and plan.now_s - since_s < _time_s(plan, node):
+            yield f"{node} goes after {plan.now_s - since_s} s"
+
+
+def _time_s(plan: Plan, node: str) -> int:
+    row = plan.cluster.nodes[node]
+    name, default = ("unneeded_time", 600) if row.ready else ("unready_time", 1200)
+    for holder in ([plan.groups[row.node_group]] if row.node_group in plan.groups else []) + [plan.settings]:
+        if holder.HasField(name):
+            return int(getattr(holder, name).seconds)
+    return default

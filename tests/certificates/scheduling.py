@@ -1,0 +1,308 @@
+"""Would the scheduler put a pod where a plan puts it, all others being where they will be? One predicate a function.
+
+Each returns what is wrong, "" = nothing. Source: Kubernetes' documentation; kube-scheduler's Filter plugins.
+"""
+
+from collections.abc import Callable
+
+from trimtab.v1 import snapshot_pb2 as pb
+
+from tests.certificates.cluster import Cluster, Labels, Pod
+
+CORDON = ("node.kubernetes.io/unschedulable", "", pb.TaintEffect.NO_SCHEDULE)
+Requirement = tuple[str, int, tuple[str, ...]]
+
+
+class Placement:
+    """Where every pod is once the plan is carried out; `nodes` are those that stay."""
+
+    def __init__(self, cluster: Cluster, nodes: set[str], node_of: dict[str, str]) -> None:
+        self.cluster = cluster
+        self.nodes = nodes
+        self.node_of = node_of
+        self.on: dict[str, list[Pod]] = {name: [] for name in nodes}
+        for key, node in node_of.items():
+            if node in self.on:
+                self.on[node].append(cluster.pods[key])
+        self.repelling = [(name, pod) for name, pods in self.on.items() for pod in pods if pod.spec.pod_anti_affinity]
+
+    def others(self, pod: Pod, node: str) -> list[Pod]:
+        return [one for one in self.on[node] if one.key != pod.key]
+
+
+def _requirement(cluster: Cluster, row: pb.LabelRequirement) -> Requirement:
+    return cluster.text(row.key), row.operator, tuple(cluster.text(v) for v in row.values)
+
+
+def meets(requirement: Requirement, labels: Labels) -> bool:
+    key, operator, values = requirement
+    have = labels.get(key)
+    codes = pb.LabelOperator
+    if operator == codes.IN:
+        return have in values
+    if operator == codes.NOT_IN:
+        return have is None or have not in values
+    if operator == codes.EXISTS:
+        return have is not None
+    if operator == codes.DOES_NOT_EXIST:
+        return have is None
+    try:
+        number, bound = int(have or ""), int(values[0])
+    except ValueError:
+        return False
+    return number > bound if operator == codes.GT else number < bound
+
+
+def selects(cluster: Cluster, selector: pb.LabelSelector, labels: Labels) -> bool:
+    return all(meets(_requirement(cluster, row), labels) for row in selector.requirements)
+
+
+def tolerates(cluster: Cluster, pod: Pod, taint: tuple[str, str, int]) -> bool:
+    key, value, effect = taint
+    for row in pod.spec.tolerations:
+        wanted, operator = cluster.text(row.key), row.operator or pb.TolerationOperator.EQUAL
+        if row.effect not in {0, effect} or (wanted and wanted != key):
+            continue
+        if not wanted and operator != pb.TolerationOperator.EXISTS:
+            continue
+        have = cluster.text(row.value)
+        if operator == pb.TolerationOperator.EXISTS or (operator == pb.TolerationOperator.EQUAL and have == value):
+            return True
+        if operator in {pb.TolerationOperator.LT, pb.TolerationOperator.GT} and _compares(operator, value, have):
+            return True
+    return False
+
+
+def _compares(operator: int, taint: str, toleration: str) -> bool:
+    try:
+        return int(taint) < int(toleration) if operator == pb.TolerationOperator.LT else int(taint) > int(toleration)
+    except ValueError:
+        return False
+
+
+def matches_nodes(cluster: Cluster, terms: pb.NodeSelector, node: str) -> bool:
+    labels = cluster.node_labels(node)
+    for term in terms.terms:
+        if not term.match_expressions and not term.match_fields:
+            continue
+        by_label = all(meets(_requirement(cluster, row), labels) for row in term.match_expressions)
+        fields = {"metadata.name": node}
+        if by_label and all(meets(_requirement(cluster, row), fields) for row in term.match_fields):
+            return True
+    return False
+
+
+def own_affinity_holds(cluster: Cluster, pod: Pod, node: str) -> bool:
+    labels = cluster.node_labels(node)
+    if any(labels.get(cluster.text(p.key)) != cluster.text(p.value) for p in pod.spec.node_selector):
+        return False
+    if pod.spec.HasField("node_affinity") and not matches_nodes(cluster, pod.spec.node_affinity, node):
+        return False
+    return not pod.pinned or pod.pinned == node
+
+
+def schedulable(placement: Placement, pod: Pod, node: str) -> str:
+    cordoned = placement.cluster.nodes[node].unschedulable
+    return "node is cordoned" if cordoned and not tolerates(placement.cluster, pod, CORDON) else ""
+
+
+def taints(placement: Placement, pod: Pod, node: str) -> str:
+    cluster = placement.cluster
+    for row in cluster.nodes[node].taints:
+        taint = (cluster.text(row.key), cluster.text(row.value), row.effect)
+        if row.effect != pb.TaintEffect.PREFER_NO_SCHEDULE and not tolerates(cluster, pod, taint):
+            return f"taint {taint[0]} is not tolerated"
+    return ""
+
+
+def node_affinity(placement: Placement, pod: Pod, node: str) -> str:
+    return (
+        "" if own_affinity_holds(placement.cluster, pod, node) else "node selector, affinity or pin excludes the node"
+    )
+
+
+def resources(placement: Placement, pod: Pod, node: str) -> str:
+    cluster = placement.cluster
+    room = cluster.amounts(node)
+    if len(placement.on[node]) > room.get("pods", 0):
+        return f"{len(placement.on[node])} pods on a node for {room.get('pods', 0)}"
+    for name in cluster.requests(pod):
+        used = sum(cluster.requests(one).get(name, 0) for one in placement.on[node])
+        if used > room.get(name, 0) and _is_counted(name):
+            return f"{used} of {room.get(name, 0)} {name} used"
+    return ""
+
+
+def _is_counted(name: str) -> bool:
+    known = name in {"cpu", "memory", "ephemeral-storage"}
+    return known or "/" in name or name.startswith(("hugepages-", "attachable-volumes-"))
+
+
+def host_ports(placement: Placement, pod: Pod, node: str) -> str:
+    taken = {one for other in placement.others(pod, node) for one in _ports(placement.cluster, other)}
+    for protocol, ip, port in _ports(placement.cluster, pod):
+        for other_protocol, other_ip, other_port in taken:
+            same = (protocol, port) == (other_protocol, other_port)
+            if same and (ip == other_ip or "0.0.0.0" in {ip, other_ip}):
+                return f"host port {port} is taken"
+    return ""
+
+
+def _ports(cluster: Cluster, pod: Pod) -> list[tuple[str, str, int]]:
+    return [
+        (cluster.text(one.protocol) or "TCP", cluster.text(one.host_ip) or "0.0.0.0", one.port)
+        for one in pod.spec.host_ports
+    ]
+
+
+def term_selects(cluster: Cluster, term: pb.PodAffinityTerm, owner: Pod, other: Pod) -> bool:
+    """Whether a term of `owner` looks at `other`."""
+    if not term.HasField("selector") or not selects(cluster, term.selector, other.labels):
+        return False
+    names = {cluster.text(one) for one in term.namespaces}
+    if other.namespace in names:
+        return True
+    if term.HasField("namespace_selector"):
+        return selects(cluster, term.namespace_selector, cluster.namespaces.get(other.namespace, {}))
+    return not names and other.namespace == owner.namespace
+
+
+def _same_domain(placement: Placement, term: pb.PodAffinityTerm, one: str, other: str) -> bool:
+    key = placement.cluster.text(term.topology_key)
+    mine, its = placement.cluster.node_labels(one).get(key), placement.cluster.node_labels(other).get(key)
+    return mine is not None and mine == its
+
+
+def anti_affinity(placement: Placement, pod: Pod, node: str) -> str:
+    cluster = placement.cluster
+    for name, other in placement.repelling:
+        for term in other.spec.pod_anti_affinity if other.key != pod.key else ():
+            if _same_domain(placement, term, node, name) and term_selects(cluster, term, other, pod):
+                return f"anti-affinity of {other.key} on {name}"
+    for term in pod.spec.pod_anti_affinity:
+        near = (one for one in placement.nodes if _same_domain(placement, term, node, one))
+        for other in (other for name in near for other in placement.others(pod, name)):
+            if term_selects(cluster, term, pod, other):
+                return f"anti-affinity to {other.key}"
+    return ""
+
+
+def affinity(placement: Placement, pod: Pod, node: str) -> str:
+    """Every term has a matching pod in the node's domain (the pod itself counts if it is the first of its group)."""
+    cluster = placement.cluster
+    terms = pod.spec.pod_affinity
+    if not terms:
+        return ""
+    everyone = [(name, other) for name, pods in placement.on.items() for other in pods if other.key != pod.key]
+    met = [
+        any(
+            _same_domain(placement, term, node, name) and all(term_selects(cluster, one, pod, other) for one in terms)
+            for name, other in everyone
+        )
+        for term in terms
+    ]
+    if all(met):
+        return ""
+    has_keys = all(cluster.text(term.topology_key) in cluster.node_labels(node) for term in terms)
+    alone = not any(all(term_selects(cluster, term, pod, other) for term in terms) for _, other in everyone)
+    meets_itself = all(term_selects(cluster, term, pod, pod) for term in terms)
+    return "" if has_keys and alone and meets_itself else "no pod it has affinity to is near"
+
+
+def topology_spread(placement: Placement, pod: Pod, node: str) -> str:
+    cluster = placement.cluster
+    keys = [cluster.text(one.topology_key) for one in pod.spec.topology_spread]
+    for row in pod.spec.topology_spread:
+        key = cluster.text(row.topology_key)
+        if key not in cluster.node_labels(node):
+            return f"node lacks {key}"
+        counts = _domain_counts(placement, pod, row, keys)
+        own = counts.get(cluster.node_labels(node)[key], 0) + _counts_itself(cluster, row, pod)
+        least = min(counts.values(), default=0)
+        if len(counts) < (row.min_domains or 1):
+            least = 0
+        if own - least > row.max_skew:
+            return f"{own} in its domain of {key}, {least} in the emptiest, allowed skew {row.max_skew}"
+    return ""
+
+
+def _counts_itself(cluster: Cluster, row: pb.TopologySpreadConstraint, pod: Pod) -> bool:
+    return row.HasField("selector") and selects(cluster, row.selector, pod.labels)
+
+
+def _domain_counts(placement: Placement, pod: Pod, row: pb.TopologySpreadConstraint, keys: list[str]) -> dict[str, int]:
+    """Matching pods by domain, the pod itself left out, over the nodes that count for this constraint."""
+    cluster, key = placement.cluster, placement.cluster.text(row.topology_key)
+    merged = {
+        cluster.text(k): pod.labels[cluster.text(k)] for k in row.match_label_keys if cluster.text(k) in pod.labels
+    }
+    honor_affinity = row.honor_node_affinity if row.HasField("honor_node_affinity") else True
+    counts: dict[str, int] = {}
+    for name in placement.nodes:
+        labels = cluster.node_labels(name)
+        if any(one not in labels for one in keys):
+            continue
+        if honor_affinity and not own_affinity_holds(cluster, pod, name):
+            continue
+        if row.honor_node_taints and taints(placement, pod, name):
+            continue
+        found = sum(
+            one.key != pod.key
+            and one.namespace == pod.namespace
+            and one.deletion_s == 0
+            and row.HasField("selector")
+            and selects(cluster, row.selector, one.labels)
+            and all(one.labels.get(k) == v for k, v in merged.items())
+            for one in placement.on[name]
+        )
+        counts[labels[key]] = counts.get(labels[key], 0) + found
+    return counts
+
+
+def volumes(placement: Placement, pod: Pod, node: str) -> str:
+    cluster = placement.cluster
+    labels = cluster.node_labels(node)
+    for volume in pod.volumes:
+        if volume.state in {pb.VolumeState.UNBOUND_IMMEDIATE, pb.VolumeState.MISSING}:
+            return f"claim {volume.id} cannot be used"
+        if volume.HasField("node_affinity") and not matches_nodes(cluster, volume.node_affinity, node):
+            return f"volume {volume.id} is not reachable"
+        if volume.read_write_once_pod and any(
+            volume.id == other.id
+            for name in placement.on
+            for one in placement.others(pod, name)
+            for other in one.volumes
+        ):
+            return f"claim {volume.id} is for one pod alone"
+        for pair in volume.zone_labels:
+            key, allowed = cluster.text(pair.key), cluster.text(pair.value).split("__")
+            if key in labels and labels[key] not in allowed:
+                return f"volume {volume.id} is in another zone"
+    disks = {cluster.text(one) for one in pod.spec.exclusive_disks}
+    if disks & {cluster.text(d) for one in placement.others(pod, node) for d in one.spec.exclusive_disks}:
+        return "a disk is mounted already"
+    return _attach_limits(placement, node)
+
+
+def _attach_limits(placement: Placement, node: str) -> str:
+    cluster = placement.cluster
+    for limit in cluster.nodes[node].attach_limits:
+        attached = {
+            cluster.text(volume.handle) or volume.id
+            for pod in placement.on[node]
+            for volume in pod.volumes
+            if volume.driver and volume.driver == limit.driver
+        }
+        if len(attached) > limit.count:
+            return f"{len(attached)} volumes of {cluster.text(limit.driver)}, {limit.count} allowed"
+    return ""
+
+
+def supported(placement: Placement, pod: Pod, node: str) -> str:
+    return f"{list(pod.spec.unsupported)} cannot be decided" if pod.spec.unsupported else ""
+
+
+PREDICATES: tuple[Callable[[Placement, Pod, str], str], ...] = (
+    schedulable, taints, node_affinity, resources, host_ports, volumes, topology_spread, affinity, anti_affinity,
+    supported,
+)  # fmt: skip

@@ -14,7 +14,7 @@ from planner.classes.grouping import Groups, group_columns, group_keys
 from planner.classes.label_columns import LabelMatrix, LookedAt, label_matrix
 from planner.classes.scheduling_specs import SchedulingSpec, SchedulingSpecs
 from planner.model.values import PodAffinityTerm, Selector
-from planner.snapshot.columns import Bool, Int32, LabelSets
+from planner.snapshot.columns import NO_NODE, UNKNOWN_NODE, Bool, Int32, LabelSets
 
 
 class PodRows(NamedTuple):
@@ -39,7 +39,8 @@ class PodClasses(NamedTuple):
 
     of : int32[P]; first : int64[S] a pod of each; spec, volume_set : int32[S]; namespace : int32[S] into `namespaces`,
     the last of which stands for all where no term looks; label_group : int32[S] into the groups of `labels`;
-    pinned : int32[S] node or -1, only where it is part of the class; terminating, gated, spread_expired : bool[S].
+    pinned : int32[S] as in the snapshot, NO_NODE where it is no part of the class; terminating, gated, spread_expired
+    : bool[S].
     """
 
     of: Int32
@@ -103,7 +104,7 @@ def pod_classes(strings: tuple[str, ...], sets: LabelSets, pods: PodRows, specs:
             (label_group, max(labels.groups.size, 1)),
             (flags.astype(np.int32), 8),
             (pods.volume_set, int(pods.volume_set.max(initial=0)) + 1),
-            (pinned + 1, int(pinned.max(initial=-1)) + 2),
+            (pinned - UNKNOWN_NODE, int(pinned.max(initial=NO_NODE)) - UNKNOWN_NODE + 1),
         ]
     )
     return _taken(groups, pods, namespace, label_group, (pinned, namespaces, labels))
@@ -159,5 +160,5 @@ def _pinned_in_class(pods: PodRows, specs: SchedulingSpecs) -> Int32:
     counts_within = [any(c.honor_node_affinity for c in spec.topology_spread) for spec in specs.rows]
     within = np.array(counts_within, np.bool_)
     if not within.any():
-        return np.full(len(pods.spec), -1, np.int32)
-    return np.where(within[pods.spec] & (pods.pinned >= 0), pods.pinned, -1).astype(np.int32)
+        return np.full(len(pods.spec), NO_NODE, np.int32)
+    return np.where(within[pods.spec], pods.pinned, NO_NODE).astype(np.int32)

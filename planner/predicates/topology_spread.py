@@ -24,7 +24,7 @@ from planner.predicates.inter_pod_affinity import by_namespace
 from planner.predicates.spread_counters import SpreadBuilder, SpreadCounters
 from planner.predicates.taints import any_tolerates
 from planner.predicates.topologies import Topologies
-from planner.snapshot.columns import Bool
+from planner.snapshot.columns import NO_NODE, Bool
 
 GHOST = Taint("ToBeDeletedByClusterAutoscaler", "being-simulated", TaintEffect.NO_SCHEDULE)
 """The taint of a node that is simulated away. Its real value is a time, which no toleration names."""
@@ -118,7 +118,7 @@ def _included(constraint: SpreadConstraint, at: tuple[SchedulingSpecs, int, Spre
     met = np.ones(len(nodes.classes.of), np.bool_)
     if constraint.honor_node_affinity:
         met &= ~nodes.excluded[specs.node_requirement[spec]][nodes.classes.of]
-        if pinned >= 0:
+        if pinned != NO_NODE:
             met &= np.arange(len(met)) == pinned
     if constraint.honor_node_taints:
         met &= ~nodes.untolerated[specs.tolerations[spec]][nodes.classes.of]

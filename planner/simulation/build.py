@@ -177,7 +177,8 @@ def _local_classes(presence: PresenceCounters, spread: SpreadCounters, topologie
     local = (np.diff(presence.filled_offsets) == 0) & (np.diff(spread.limit_offsets) == 0)
     owner = np.repeat(np.arange(len(local)), np.diff(presence.empty_offsets))
     local[owner[~single[presence.row[presence.empty[:, 0]]]]] = False
-    return local.astype(np.uint8)
+    joined: UInt8 = local.astype(np.uint8)
+    return joined
 
 
 def _placed(snapshot: Snapshot, given: PodInput) -> Int32:

@@ -3,12 +3,10 @@
 `snapshot(nodes, pods)` sorts and numbers as a decoded snapshot would. The same plain rows feed the naive twins.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from trimtab.v1.snapshot_pb2 import PodPhase
 
-from planner.model.values import PodSpec, Taint, Volume
+from planner.model.values import PodSpec, Volume
 from planner.snapshot.columns import (
     FLAG_DAEMON,
     FLAG_GATED,
@@ -23,38 +21,10 @@ from planner.snapshot.columns import (
     Snapshot,
     Text,
 )
+from tests.builders.rows import Labels, NodeRow, PodRow
 
-Labels = dict[str, str]
 _NOTHING = Dangling(np.zeros(0, np.int32), np.zeros(0, np.int32), ())
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
-
-
-class NodeRow(NamedTuple):
-    """A node; `allocatable` by resource name, cpu in milli-cores."""
-
-    name: str = "n1"
-    labels: Labels = {}  # noqa: RUF012
-    allocatable: dict[str, int] = {"cpu": 4000, "memory": 16 << 30, "pods": 110}  # noqa: RUF012
-    taints: tuple[Taint, ...] = ()
-    unschedulable: bool = False
-    attach_limits: tuple[tuple[str, int], ...] = ()
-
-
-class PodRow(NamedTuple):
-    """A pod; `node` "" = pending, `pinned` "" = not pinned."""
-
-    name: str = "p1"
-    spec: PodSpec = PodSpec()
-    namespace: str = "default"
-    labels: Labels = {}  # noqa: RUF012
-    node: str = ""
-    pinned: str = ""
-    terminating: bool = False
-    ended: bool = False
-    gated: bool = False
-    volumes: tuple[Volume, ...] = ()
-    created_s: int = 0
-    daemon: bool = False
 
 
 class _Dictionary:

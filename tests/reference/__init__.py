@@ -1,0 +1,1 @@
+"""Naive twins: the planner's answers, computed slowly and plainly."""

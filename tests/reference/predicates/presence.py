@@ -1,0 +1,89 @@
+"""Host ports, disks, inter-pod affinity and anti-affinity: look at every pod. Source: kube-scheduler v1.34.3."""
+
+from trimtab.v1.reason_pb2 import PredicateReason as Reason
+
+from planner.model.values import PodAffinityTerm
+from tests.builders.rows import Labels, NodeRow, PodRow
+from tests.reference.classes.selectors import selects
+
+Placed = list[tuple[PodRow, NodeRow]]
+Namespaces = dict[str, Labels]
+WILDCARD = "0.0.0.0"
+
+
+def ports_conflict(pod: PodRow, other: PodRow) -> bool:
+    for mine in pod.spec.host_ports:
+        for theirs in other.spec.host_ports:
+            same = (mine.protocol, mine.port) == (theirs.protocol, theirs.port) and mine.port > 0
+            if same and (mine.host_ip == theirs.host_ip or WILDCARD in (mine.host_ip, theirs.host_ip)):
+                return True
+    return False
+
+
+def disks_conflict(pod: PodRow, other: PodRow) -> bool:
+    mine, theirs = pod.spec, other.spec
+    every = {*theirs.exclusive_disks, *theirs.read_only_disks}
+    return bool(every & set(mine.exclusive_disks)) or bool(set(mine.read_only_disks) & set(theirs.exclusive_disks))
+
+
+def own_namespaces(term: PodAffinityTerm, owner: PodRow) -> tuple[str, ...]:
+    own = not term.namespaces and term.namespace_selector is None
+    return (owner.namespace,) if own else term.namespaces
+
+
+def incoming_matches(term: PodAffinityTerm, owner: PodRow, other: PodRow, namespaces: Namespaces) -> bool:
+    """A term of a pod to be placed: listed namespaces that match are named ones; then an empty label set is asked."""
+    selector = term.namespace_selector
+    names = set(own_namespaces(term, owner))
+    if selector is not None:
+        names |= {name for name, labels in namespaces.items() if selects(selector, labels)}
+    there = other.namespace in names or selects(selector, {})
+    return there and selects(term.selector, other.labels)
+
+
+def existing_matches(term: PodAffinityTerm, owner: PodRow, pod: PodRow, namespaces: Namespaces) -> bool:
+    """A term of a placed pod against the pod to be placed."""
+    there = pod.namespace in own_namespaces(term, owner) or selects(
+        term.namespace_selector, namespaces.get(pod.namespace, {})
+    )
+    return there and selects(term.selector, pod.labels)
+
+
+def affinity_refuses(pod: PodRow, node: NodeRow, placed: Placed, namespaces: Namespaces) -> bool:
+    terms = pod.spec.pod_affinity
+    matching = [
+        there for other, there in placed if terms and all(incoming_matches(t, pod, other, namespaces) for t in terms)
+    ]
+    if any(term.topology_key not in node.labels for term in terms):
+        return True
+
+    def met(term: PodAffinityTerm) -> bool:
+        key = term.topology_key
+        return any(there.labels.get(key) == node.labels[key] for there in matching)
+
+    if all(met(term) for term in terms):
+        return False
+    nobody = not any(term.topology_key in there.labels for term in terms for there in matching)
+    return not (nobody and all(incoming_matches(term, pod, pod, namespaces) for term in terms))
+
+
+def shares(key: str, one: NodeRow, other: NodeRow) -> bool:
+    return key in one.labels and one.labels[key] == other.labels.get(key)
+
+
+def refusals(pod: PodRow, node: NodeRow, placed: Placed, namespaces: Namespaces) -> set[int]:
+    out = set()
+    for other, there in placed:
+        if there.name == node.name and ports_conflict(pod, other):
+            out.add(Reason.HOST_PORT_CONFLICT)
+        if there.name == node.name and disks_conflict(pod, other):
+            out.add(Reason.VOLUME_RESTRICTED)
+        for term in pod.spec.pod_anti_affinity:
+            if shares(term.topology_key, node, there) and incoming_matches(term, pod, other, namespaces):
+                out.add(Reason.POD_ANTI_AFFINITY_VIOLATED)
+        for term in other.spec.pod_anti_affinity:
+            if shares(term.topology_key, node, there) and existing_matches(term, other, pod, namespaces):
+                out.add(Reason.EXISTING_POD_ANTI_AFFINITY_VIOLATED)
+    if affinity_refuses(pod, node, placed, namespaces):
+        out.add(Reason.POD_AFFINITY_NOT_MATCHED)
+    return out

@@ -1,0 +1,25 @@
+"""NodeResourcesFit: sum up the pods of the node. Source: kube-scheduler v1.34.3."""
+
+from trimtab.v1.reason_pb2 import PredicateReason as Reason
+
+from tests.builders.rows import NodeRow, PodRow
+
+
+def short(pod: PodRow, node: NodeRow, there: list[PodRow]) -> list[str]:
+    """Names of resources that are not free in sufficient quantity."""
+    out = []
+    for name, amount in pod.spec.requests:
+        counted = name in ("cpu", "memory", "ephemeral-storage") or "/" in name or name.startswith("hugepages-")
+        used = sum(dict(other.spec.requests).get(name, 0) for other in there)
+        if counted and amount > 0 and amount > node.allocatable.get(name, 0) - used:
+            out.append(name)
+    return sorted(out)
+
+
+def refusals(pod: PodRow, node: NodeRow, there: list[PodRow]) -> set[int]:
+    out = set()
+    if len(there) + 1 > node.allocatable.get("pods", 0):
+        out.add(Reason.TOO_MANY_PODS)
+    if short(pod, node, there):
+        out.add(Reason.INSUFFICIENT_RESOURCES)
+    return out

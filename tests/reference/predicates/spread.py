@@ -1,0 +1,57 @@
+"""PodTopologySpread: count every pod in every domain. Source: kube-scheduler v1.34.3."""
+
+from trimtab.v1.reason_pb2 import PredicateReason as Reason
+from trimtab.v1.snapshot_pb2 import LabelOperator, TaintEffect
+
+from planner.model.values import LabelRequirement, SpreadConstraint, Taint
+from tests.builders.rows import NodeRow, PodRow
+from tests.reference.classes.selectors import node_matches, selects
+from tests.reference.predicates.static import tolerates_all
+
+GHOST = Taint("ToBeDeletedByClusterAutoscaler", "1234", TaintEffect.NO_SCHEDULE)
+
+
+def eligible(pod: PodRow, constraint: SpreadConstraint, node: NodeRow) -> bool:
+    if any(one.topology_key not in node.labels for one in pod.spec.topology_spread):
+        return False
+    elsewhere = bool(pod.pinned) and pod.pinned != node.name
+    if constraint.honor_node_affinity and (elsewhere or not node_matches(pod.spec, node)):
+        return False
+    return not constraint.honor_node_taints or tolerates_all(pod.spec.tolerations, node.taints)
+
+
+def violated(
+    pod: PodRow, constraint: SpreadConstraint, node: NodeRow, nodes: dict[str, tuple[NodeRow, bool, list[PodRow]]]
+) -> bool:
+    """nodes : name to (node, whether it is retired, pods)."""
+    key = constraint.topology_key
+    if key not in node.labels:
+        return True
+    selector = constraint.selector
+    if selector is not None:
+        own = [k for k in constraint.match_label_keys if k in pod.labels]
+        selector = (*(LabelRequirement(k, LabelOperator.IN, (pod.labels[k],)) for k in own), *selector)
+    counts: dict[str, int] = {}
+    domains = set()
+    for one, retired, pods in nodes.values():
+        if not eligible(pod, constraint, one):
+            continue
+        counted = [
+            p
+            for p in pods
+            if selector and p.namespace == pod.namespace and not p.terminating and selects(selector, p.labels)
+        ]
+        counts[one.labels[key]] = counts.get(one.labels[key], 0) + len(counted)
+        ghost = one._replace(taints=(*one.taints, GHOST))
+        if not retired or eligible(pod, constraint, ghost):
+            domains.add(one.labels[key])
+    smallest = min((counts[domain] for domain in domains), default=0)
+    if len(domains) < constraint.min_domains:
+        smallest = 0
+    itself = 1 if selects(selector, pod.labels) else 0
+    return counts.get(node.labels[key], 0) + itself - smallest > constraint.max_skew
+
+
+def refusals(pod: PodRow, node: NodeRow, nodes: dict[str, tuple[NodeRow, bool, list[PodRow]]]) -> set[int]:
+    bad = any(violated(pod, constraint, node, nodes) for constraint in pod.spec.topology_spread)
+    return {Reason.TOPOLOGY_SPREAD_VIOLATED} if bad else set()

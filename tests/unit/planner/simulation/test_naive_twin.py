@@ -1,0 +1,230 @@
+"""The kernels answer as the naive cluster does, on random clusters, after any moves; what is undone was never done."""
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.predicates.order import reasons_of
+from planner.simulation.build import Simulation, build_simulation
+from planner.simulation.explain import explain, masks
+from planner.simulation.kernels import (
+    commit,
+    drop,
+    failing,
+    find,
+    find_all,
+    fits,
+    mark,
+    place,
+    remove,
+    retire,
+    revert,
+)
+from planner.simulation.state import SimulationState
+from tests.builders.columns import snapshot
+from tests.builders.random_rows import rows
+from tests.reference.predicates import resources
+from tests.reference.simulation import checks, search
+from tests.reference.simulation.moves import Cluster
+
+SEEDS = st.integers(0, 2**48)
+
+
+def both(seed: int) -> tuple[Simulation, Cluster]:
+    nodes, pods, namespaces = rows(seed)
+    return build_simulation(snapshot(nodes, pods, namespaces)), Cluster(nodes, pods, namespaces)
+
+
+def arrays(value: Any, path: str = "") -> dict[str, np.ndarray]:
+    """All arrays of a state by path, but for what searches remember and the log."""
+    if isinstance(value, np.ndarray):
+        return {path: value}
+    skipped = ("memory", "log")
+    out: dict[str, np.ndarray] = {}
+    for name in value._fields:
+        if name not in skipped:
+            out |= arrays(getattr(value, name), f"{path}.{name}")
+    return out
+
+
+def copied(state: SimulationState) -> dict[str, np.ndarray]:
+    return {path: array.copy() for path, array in arrays(state).items()}
+
+
+def assert_same(state: SimulationState, expected: dict[str, np.ndarray]) -> None:
+    for path, array in arrays(state).items():
+        assert array.tobytes() == expected[path].tobytes(), path
+
+
+def assert_agree(simulation: Simulation, cluster: Cluster) -> None:
+    """Every pod that is nowhere, on every node."""
+    for at, pod in enumerate(cluster.pods):
+        if cluster.at[at]:
+            continue
+        everywhere = masks(simulation, at)
+        for number, name in enumerate(cluster.nodes):
+            expected = sorted(checks.failing(cluster, pod, name))
+            assert reasons_of(int(everywhere[number])) == expected, (pod, name)
+            assert int(failing(simulation.state, at, number)) == int(everywhere[number])
+            assert bool(fits(simulation.state, at, number)) == (not expected), (pod, name)
+            refusal = explain(simulation, at, number)
+            assert refusal.reasons == expected
+            assert refusal.insufficient == resources.short(pod, cluster.nodes[name], cluster.pods_on(name))
+
+
+def assert_found_alike(simulation: Simulation, cluster: Cluster, random: Random) -> None:
+    count = len(cluster.nodes)
+    for at in range(len(cluster.pods)):
+        if cluster.at[at]:
+            continue
+        allowed = np.array([random.random() < 0.8 for _ in range(count)], np.bool_)
+        start = random.randrange(count)
+        assert int(find(simulation.state, at, allowed, start)) == search.find(cluster, at, allowed.tolist(), start)
+        found = np.ones(count, np.bool_)
+        assert int(find_all(simulation.state, at, allowed, found)) == int(found.sum())
+        fitting = [checks.fits(cluster, cluster.pods[at], name) for name in cluster.nodes]
+        assert found.tolist() == (np.array(fitting, np.bool_) & allowed).tolist()
+
+
+class Walk:
+    """Random moves, done on both sides."""
+
+    def __init__(self, simulation: Simulation, cluster: Cluster, random: Random) -> None:
+        self.simulation, self.cluster, self.random = simulation, cluster, random
+        self.names = list(cluster.nodes)
+
+    def step(self) -> None:
+        self.random.choice((self.place_somewhere, self.place_where_it_fits, self.remove, self.remove, self.retire))()
+
+    def _unplaced(self) -> int | None:
+        return self._any([at for at, node in enumerate(self.cluster.at) if not node])
+
+    def _any(self, options: list[int]) -> int | None:
+        return self.random.choice(options) if options else None
+
+    def place_somewhere(self) -> None:
+        pod, node = self._unplaced(), self._any(self._nodes("open", "retired"))
+        if pod is not None and node is not None:
+            assert place(self.simulation.state, pod, node) == 0
+            self.cluster.place(pod, self.names[node])
+
+    def place_where_it_fits(self) -> None:
+        pod = self._unplaced()
+        if pod is None:
+            return
+        allowed = np.ones(len(self.names), np.bool_)
+        node = int(find(self.simulation.state, pod, allowed, self.random.randrange(len(self.names))))
+        if node >= 0:
+            assert place(self.simulation.state, pod, node) == 0
+            self.cluster.place(pod, self.names[node])
+
+    def remove(self) -> None:
+        pod = self._any([at for at, node in enumerate(self.cluster.at) if node])
+        if pod is not None:
+            assert remove(self.simulation.state, pod) == 0
+            self.cluster.remove(pod)
+
+    def _nodes(self, *states: str) -> list[int]:
+        return [at for at, name in enumerate(self.names) if self.cluster.state[name] in states]
+
+    def retire(self) -> None:
+        """Retire a node, or drop a retired one that is empty."""
+        node = self._any(self._nodes("open", "retired"))
+        if node is None:
+            return
+        name = self.names[node]
+        if self.cluster.state[name] == "open":
+            assert retire(self.simulation.state, node) == 0
+            self.cluster.retire(name)
+        elif not self.cluster.pods_on(name):
+            assert drop(self.simulation.state, node) == 0
+            self.cluster.drop(name)
+
+
+@given(SEEDS)
+@settings(max_examples=250, deadline=None)
+def test_a_fresh_simulation_agrees_with_the_naive_cluster(seed: int) -> None:
+    simulation, cluster = both(seed)
+    assert_agree(simulation, cluster)
+    assert_found_alike(simulation, cluster, Random(seed))
+
+
+@given(SEEDS)
+@settings(max_examples=150, deadline=None)
+def test_after_any_moves_both_agree_and_what_is_undone_was_never_done(seed: int) -> None:
+    simulation, cluster = both(seed)
+    random = Random(seed + 1)
+    walk = Walk(simulation, cluster, random)
+    for _ in range(3):
+        for _ in range(random.randrange(6)):
+            walk.step()
+        marks = int(mark(simulation.state)), cluster.mark(), copied(simulation.state)
+        for _ in range(random.randrange(10)):
+            walk.step()
+            assert_found_alike(simulation, cluster, random)
+        assert_agree(simulation, cluster)
+        if random.random() < 0.7:
+            revert(simulation.state, marks[0])
+            cluster.revert(marks[1])
+            assert_same(simulation.state, marks[2])
+        else:
+            commit(simulation.state, marks[0])
+        assert_found_alike(simulation, cluster, random)
+    assert_agree(simulation, cluster)
+
+
+@given(SEEDS)
+@settings(max_examples=150, deadline=None)
+def test_moves_lead_to_the_same_counters_as_a_snapshot_of_where_they_lead(seed: int) -> None:
+    nodes, _, namespaces = rows(seed)
+    simulation, cluster = both(seed)
+    walk = Walk(simulation, cluster, Random(seed + 2))
+    for _ in range(12):
+        walk.random.choice((walk.place_somewhere, walk.place_where_it_fits, walk.remove))()
+    kept = [p if p.ended or p.node == "unknown" else p._replace(node=at)
+            for p, at in zip(cluster.pods, cluster.at, strict=True)]  # fmt: skip
+    moved = [p._replace(node=at, ended=False) if at else p for p, at in zip(kept, cluster.at, strict=True)]
+    expected = build_simulation(snapshot(nodes, moved, namespaces))
+    assert_same(simulation.state, copied(expected.state))
+
+
+def test_moves_that_are_not_possible_change_nothing_and_say_so() -> None:
+    simulation, cluster = both(7)
+    state = simulation.state
+    somewhere = next(at for at, node in enumerate(cluster.at) if node)
+    before = copied(state)
+    assert place(state, somewhere, 0) == -1
+    assert drop(state, 0) == -1
+    assert remove(state, next(at for at, node in enumerate(cluster.at) if not node)) == -1
+    assert_same(state, before)
+
+
+def test_a_full_log_is_reported_and_nothing_is_done() -> None:
+    simulation, cluster = both(7)
+    state = simulation.state
+    state.log.length[0] = len(state.log.moves)
+    before = copied(state)
+    somewhere = next(at for at, node in enumerate(cluster.at) if node)
+    nowhere = next(at for at, node in enumerate(cluster.at) if not node)
+    assert [remove(state, somewhere), place(state, nowhere, 0), retire(state, 0)] == [-2, -2, -2]
+    assert_same(state, before)
+
+
+@pytest.mark.parametrize("seed", [3, 11])
+def test_forks_nest(seed: int) -> None:
+    simulation, cluster = both(seed)
+    walk = Walk(simulation, cluster, Random(seed))
+    outer, outer_state = int(mark(simulation.state)), copied(simulation.state)
+    for _ in range(5):
+        walk.step()
+    inner, inner_state = int(mark(simulation.state)), copied(simulation.state)
+    for _ in range(5):
+        walk.step()
+    revert(simulation.state, inner)
+    assert_same(simulation.state, inner_state)
+    revert(simulation.state, outer)
+    assert_same(simulation.state, outer_state)

@@ -107,7 +107,6 @@ def _play(chapter: Chapter, planner: PlannerAccess, directory: Path, screen: Scr
         services.actuator(place, chapter.files) as service,
         ActuatorClient(service.address) as actuator,
     ):
-        actuator.wait_until_serving()
         story = run(planner, Actor(service.address, actuator), chapter.settings, screen, chapter.name)
     return _verdict(story, screen)
 

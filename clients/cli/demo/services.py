@@ -17,6 +17,8 @@ from pathlib import Path
 from types import FrameType
 
 from clients.cli.failures import FailedError
+from clients.transport.client import connect, wait_until_serving
+from clients.transport.errors import TrimtabError
 
 START_TIMEOUT_S = 120.0
 """The planner compiles its kernels on its first start; a slow machine needs a minute."""
@@ -91,16 +93,27 @@ def _service(name: str, options: Sequence[str], directory: Path) -> Iterator[Ser
 
 
 def _address(name: str, process: subprocess.Popen[bytes], file: Path, log: Path) -> str:
-    """Wait until the service has written where it listens."""
+    """Wait until the service has written where it listens and reports that it serves."""
     deadline = time.monotonic() + START_TIMEOUT_S
+    address = ""
     while time.monotonic() < deadline:
-        address = file.read_text().strip() if file.exists() else ""
-        if address:
+        address = address or (file.read_text().strip() if file.exists() else "")
+        if address and _serves(address):
             return address
         if process.poll() is not None:
             raise FailedError(f"the {name} ended with code {process.returncode} while starting:\n{tail(log)}")
         time.sleep(0.02)
-    raise FailedError(f"the {name} did not listen within {START_TIMEOUT_S:.0f} s:\n{tail(log)}")
+    raise FailedError(f"the {name} did not serve within {START_TIMEOUT_S:.0f} s:\n{tail(log)}")
+
+
+def _serves(address: str) -> bool:
+    """Whether the service answers that it serves; waits for it a little."""
+    with connect(address) as channel:
+        try:
+            wait_until_serving(channel, timeout_s=0.5)
+        except TrimtabError:
+            return False
+    return True
 
 
 def tail(log: Path) -> str:

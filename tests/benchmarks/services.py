@@ -1,0 +1,28 @@
+"""A planner as a process, for scenarios that go over the wire, with its peak memory."""
+
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+
+from clients.cli.demo.services import planner
+from clients.planner_client import PlannerClient
+
+
+class RunningPlanner:
+    """A planner service and a client connected to it; close it in the end."""
+
+    def __init__(self) -> None:
+        self._stack = ExitStack()
+        directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="trimtab-benchmark-")))
+        self._service = self._stack.enter_context(planner(directory))
+        self.client = self._stack.enter_context(PlannerClient(self._service.address))
+
+    def peak_bytes(self) -> int:
+        """Largest memory that the service has had, bytes."""
+        status = Path(f"/proc/{self._service.process.pid}/status").read_text()
+        line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
+        return int(line.split()[1]) * 1024
+
+    def close(self) -> None:
+        """End the service."""
+        self._stack.close()

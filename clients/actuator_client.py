@@ -55,6 +55,11 @@ class ActuatorClient:
         request = actuator_pb2.ApplyTaintsRequest(unneeded_nodes=unneeded_nodes)
         return self._invoke(lambda: self._stub.ApplyTaints(request, timeout=self._timeout_s))
 
+    def apply_pod_costs(self, groups: Sequence[plan_pb2.PodCostGroup]) -> actuator_pb2.ApplyPodCostsResponse:
+        """Write pod deletion costs."""
+        request = actuator_pb2.ApplyPodCostsRequest(groups=groups)
+        return self._invoke(lambda: self._stub.ApplyPodCosts(request, timeout=self._timeout_s))
+
     def get_status(self, without_finished: bool = False) -> actuator_pb2.ActuatorStatus:
         """All that goes on."""
         request = actuator_pb2.GetStatusRequest(without_finished=without_finished)

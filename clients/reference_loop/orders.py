@@ -21,20 +21,8 @@ def deletion_order(request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse)
     )
 
 
-def taint_order(answer: plan_pb2.PlanResponse) -> actuator_pb2.ApplyTaintsRequest:
+def soft_tainted(answer: plan_pb2.PlanResponse) -> list[str]:
     """Return the nodes that should carry the soft taint: unneeded ones that are not going already."""
     decision = answer.scale_down
     going = {*decision.delete_empty, *decision.drain}
-    return actuator_pb2.ApplyTaintsRequest(
-        unneeded_nodes=[one.node for one in decision.unneeded if one.node not in going]
-    )
-
-
-def growth_order(request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse) -> actuator_pb2.ScaleUpRequest:
-    """Return the node groups to grow."""
-    return actuator_pb2.ScaleUpRequest(request_id=request.request_id, splits=answer.scale_up.splits)
-
-
-def cost_order(answer: plan_pb2.PlanResponse) -> actuator_pb2.ApplyPodCostsRequest:
-    """Return the pod deletion costs to write."""
-    return actuator_pb2.ApplyPodCostsRequest(groups=answer.pod_costs.groups)
+    return [one.node for one in decision.unneeded if one.node not in going]

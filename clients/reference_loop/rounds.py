@@ -5,7 +5,7 @@ offers, and gives the actuator only orders that it takes. Keeps nothing but the 
 round's. Raises TrimtabError, ClusterError.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -16,7 +16,7 @@ from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 from clients.kubernetes_objects.kinds import NodeGroup
 from clients.live_cluster.cluster import Seen
 from clients.live_cluster.snapshots import Taken
-from clients.reference_loop.orders import cost_order, deletion_order, growth_order, taint_order
+from clients.reference_loop.orders import deletion_order, soft_tainted
 from clients.reference_loop.planner_session import PlannerSession
 
 log = structlog.get_logger("loop")
@@ -37,22 +37,22 @@ class Cluster(Protocol):
 class Actuator(Protocol):
     """The actuator as a round sees it: `clients.actuator_client.ActuatorClient`. Raises TrimtabError."""
 
-    def info(self) -> actuator_pb2.GetActuatorInfoResponse:
+    def get_info(self) -> actuator_pb2.GetActuatorInfoResponse:
         """What it can do."""
 
-    def status(self, without_finished: bool = False) -> actuator_pb2.ActuatorStatus:
+    def get_status(self, without_finished: bool = False) -> actuator_pb2.ActuatorStatus:
         """All that goes on."""
 
     def start_deletion(self, request: actuator_pb2.StartDeletionRequest) -> actuator_pb2.StartDeletionResponse:
         """Start deletions."""
 
-    def scale_up(self, request: actuator_pb2.ScaleUpRequest) -> actuator_pb2.ScaleUpResponse:
+    def scale_up(self, request_id: str, splits: Sequence[plan_pb2.ScaleUpSplit]) -> actuator_pb2.ScaleUpResponse:
         """Grow node groups."""
 
-    def apply_taints(self, request: actuator_pb2.ApplyTaintsRequest) -> actuator_pb2.ApplyTaintsResponse:
+    def apply_taints(self, unneeded_nodes: Iterable[str]) -> actuator_pb2.ApplyTaintsResponse:
         """Write soft taints."""
 
-    def apply_pod_costs(self, request: actuator_pb2.ApplyPodCostsRequest) -> actuator_pb2.ApplyPodCostsResponse:
+    def apply_pod_costs(self, groups: Sequence[plan_pb2.PodCostGroup]) -> actuator_pb2.ApplyPodCostsResponse:
         """Write pod deletion costs."""
 
 
@@ -108,7 +108,7 @@ class Rounds:
     def run(self, request_id: str, now: Timestamp, may_act: Callable[[], bool]) -> Round:
         """Make one round. `may_act` is asked just before each order."""
         decisions = self._decisions()
-        status = self._actuator.status() if self._actuator is not None else None
+        status = self._actuator.get_status() if self._actuator is not None else None
         seen = self._take(status)
         request = plan_pb2.PlanRequest(
             request_id=request_id,
@@ -147,17 +147,17 @@ class Rounds:
 
     def _act(self, actuator: Actuator, done: Round, may_act: Callable[[], bool]) -> None:
         """Give the orders that the plan makes and the actuator takes; growth first, it helps whoever waits."""
-        takes = set(actuator.info().rpcs)
-        answer = done.answer
+        takes = set(actuator.get_info().rpcs)
+        answer, costs = done.answer, done.answer.pod_costs.groups
         steps: list[tuple[str, bool, Callable[[], None]]] = [
             ("ScaleUp", bool(answer.scale_up.splits), lambda: self._grow(actuator, done)),
             ("StartDeletion", _removes(answer), lambda: self._remove(actuator, done)),
-            ("ApplyTaints", answer.HasField("scale_down"), lambda: _ignore(actuator.apply_taints(taint_order(answer)))),
             (
-                "ApplyPodCosts",
-                bool(answer.pod_costs.groups),
-                lambda: _ignore(actuator.apply_pod_costs(cost_order(answer))),
+                "ApplyTaints",
+                answer.HasField("scale_down"),
+                lambda: _ignore(actuator.apply_taints(soft_tainted(answer))),
             ),
+            ("ApplyPodCosts", bool(costs), lambda: _ignore(actuator.apply_pod_costs(costs))),
         ]
         for rpc, is_due, step in steps:
             if not is_due or rpc not in takes:
@@ -168,7 +168,7 @@ class Rounds:
             step()
 
     def _grow(self, actuator: Actuator, done: Round) -> None:
-        for one in actuator.scale_up(growth_order(done.request, done.answer)).splits:
+        for one in actuator.scale_up(done.request.request_id, done.answer.scale_up.splits).splits:
             if not one.accepted:
                 done.refused[one.node_group] = one.detail
 

@@ -64,7 +64,8 @@ def sort(keys: Keys, order: Int64, scratch: Int64) -> int:
                 else:
                     scratch[k] = order[right]
                     right += 1
-        order[:] = scratch
+        for k in range(count):
+            order[k] = scratch[k]
         width *= 2
     return count
 
@@ -106,12 +107,14 @@ def gather(first: Text, second: Text, source: Int64, out: Text) -> int:
         limit = size if row < size else size + len(second.offsets) - 1
         while end < count and source[end] == row + (end - i) and source[end] < limit:
             end += 1
-        start, stop = out.offsets[i], out.offsets[end]
+        start, size_of_run = out.offsets[i], out.offsets[end] - out.offsets[i]
         if row < size:
             offset = first.offsets[row]
-            out.data[start:stop] = first.data[offset : offset + stop - start]
+            for k in range(size_of_run):
+                out.data[start + k] = first.data[offset + k]
         else:
             offset = second.offsets[row - size]
-            out.data[start:stop] = second.data[offset : offset + stop - start]
+            for k in range(size_of_run):
+                out.data[start + k] = second.data[offset + k]
         i = end
     return count

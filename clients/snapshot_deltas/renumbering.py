@@ -1,0 +1,104 @@
+"""Which fields of the contract are indices into a snapshot's dictionaries, and how to give them other numbers.
+
+Decides nothing about content. Works in place on messages that the caller owns.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+from google.protobuf.descriptor import FieldDescriptor
+from google.protobuf.message import Message
+from trimtab.v1 import snapshot_pb2 as pb
+
+_STRINGS: Final[dict[Any, tuple[str, ...]]] = {
+    pb.LabelPair.DESCRIPTOR: ("key", "value"),
+    pb.LabelRequirement.DESCRIPTOR: ("key", "values"),
+    pb.Taint.DESCRIPTOR: ("key", "value"),
+    pb.Toleration.DESCRIPTOR: ("key", "value"),
+    pb.HostPort.DESCRIPTOR: ("protocol", "host_ip"),
+    pb.PodAffinityTerm.DESCRIPTOR: ("namespaces", "topology_key"),
+    pb.TopologySpreadConstraint.DESCRIPTOR: ("topology_key", "match_label_keys"),
+    pb.PodSpec.DESCRIPTOR: ("scheduler_name", "exclusive_disks", "read_only_disks"),
+    pb.Volume.DESCRIPTOR: ("driver", "handle"),
+    pb.AttachLimit.DESCRIPTOR: ("driver",),
+}
+_LABEL_SETS: Final[set[Any]] = {pb.Node.DESCRIPTOR, pb.Namespace.DESCRIPTOR, pb.RecentEviction.DESCRIPTOR}
+_SPECS: Final[set[Any]] = {pb.RecentEviction.DESCRIPTOR}
+
+Number = Callable[[int], int]
+
+
+class Numbers(NamedTuple):
+    """The new number of each old one, by dictionary."""
+
+    string: Number
+    label_set: Number
+    spec: Number
+
+
+class _Plan(NamedTuple):
+    """What there is to do for a type of message: names of fields."""
+
+    single: tuple[str, ...]
+    repeated: tuple[str, ...]
+    has_label_set: bool
+    has_spec: bool
+    message: tuple[tuple[str, "_Plan"], ...]
+    messages: tuple[tuple[str, "_Plan"], ...]
+
+
+def renumber(message: Message, numbers: Numbers) -> None:
+    """Give all indices of a row, and of the messages in it, their new numbers."""
+    _apply(_plan(message.DESCRIPTOR), message, numbers)
+
+
+_known: dict[Any, _Plan] = {}
+
+
+def _plan(descriptor: Any) -> _Plan:
+    found = _known.get(descriptor)
+    if found is None:
+        found = _known[descriptor] = _make(descriptor)
+    return found
+
+
+def _make(descriptor: Any) -> _Plan:
+    names = _STRINGS.get(descriptor, ())
+    many = {field.name for field in descriptor.fields if field.is_repeated}
+    inner = [
+        (field.name, _plan(field.message_type))
+        for field in descriptor.fields
+        if field.type == FieldDescriptor.TYPE_MESSAGE and field.message_type is not None
+    ]
+    useful = [(name, plan) for name, plan in inner if any(plan)]
+    return _Plan(
+        tuple(name for name in names if name not in many),
+        tuple(name for name in names if name in many),
+        descriptor in _LABEL_SETS,
+        descriptor in _SPECS,
+        tuple(one for one in useful if one[0] not in many),
+        tuple(one for one in useful if one[0] in many),
+    )
+
+
+def _apply(plan: _Plan, message: Any, numbers: Numbers) -> None:
+    for name in plan.single:
+        if index := getattr(message, name):
+            setattr(message, name, numbers.string(index))
+    for name in plan.repeated:
+        if values := getattr(message, name):
+            values[:] = [numbers.string(index) for index in values]
+    _apply_dictionaries(plan, message, numbers)
+    for name, inner in plan.message:
+        if message.HasField(name):
+            _apply(inner, getattr(message, name), numbers)
+    for name, inner in plan.messages:
+        for one in getattr(message, name):
+            _apply(inner, one, numbers)
+
+
+def _apply_dictionaries(plan: _Plan, message: Any, numbers: Numbers) -> None:
+    if plan.has_label_set and message.label_set:
+        message.label_set = numbers.label_set(message.label_set)
+    if plan.has_spec:
+        message.spec = numbers.spec(message.spec)

@@ -1,0 +1,202 @@
+"""A client of the planner: whole snapshots in, answers out; deltas, chunks and resending are its own business.
+
+Decides what travels: the difference to the last snapshot that the planner has confirmed, where it has one, and the
+state by its version where it is the one of the last answer. What the planner does not remember is sent again, so an
+answer never depends on what was sent before. One cluster for each client; safe between threads, one call at a time.
+
+Raises `TrimtabError`. Units: seconds.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from types import TracebackType
+from typing import Final, NamedTuple, Protocol, Self, TypeVar, cast
+
+import grpc
+from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
+
+from clients.snapshot_deltas import InternedSnapshot, Interner, difference
+from clients.transport.client import RetryPolicy, connect, invoke, stream, wait_until_serving
+from clients.transport.errors import Reason, TrimtabError
+
+T = TypeVar("T")
+CHUNK_BYTES: Final = 1 << 20
+CALL_TIMEOUT_S: Final = 60.0
+"""Deadline of a call whose request names none; it bounds the simulation, so it is no small number by accident."""
+_WORTH_A_DELTA_BYTES: Final = 256 << 10
+"""Smaller snapshots are sent whole: finding the difference would take longer."""
+_GROWTH: Final = 4
+"""An interner that has this many times the entries that one snapshot needs is thrown away."""
+
+
+class _Cancellable(Protocol):
+    """A call under way."""
+
+    def cancel(self) -> bool:
+        """End it."""
+
+
+class _Base(NamedTuple):
+    """What the planner has confirmed."""
+
+    version: str
+    snapshot: InternedSnapshot
+
+
+class _Payload(NamedTuple):
+    """What travels after the header."""
+
+    base_version: str
+    data: bytes
+    snapshot: InternedSnapshot | None
+
+
+class PlannerClient:
+    """The planner at "host:port". Opens the connection on first use; close it, or use it as a context."""
+
+    def __init__(self, address: str, policy: RetryPolicy | None = None, timeout_s: float = CALL_TIMEOUT_S) -> None:
+        self._channel: grpc.Channel = connect(address)
+        self._policy = policy or RetryPolicy()
+        self._timeout_s = timeout_s
+        self._planner = planner_pb2_grpc.PlannerStub(self._channel)
+        self._lock = threading.Lock()
+        self._interner = Interner()
+        self._first_size = 0
+        self._base: _Base | None = None
+        self._state: tuple[bytes, str] | None = None
+
+    def __enter__(self) -> Self:
+        """Nothing to do."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connection."""
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; calls under way are cancelled."""
+        self._channel.close()
+
+    def wait_until_serving(self, timeout_s: float = 30.0) -> None:
+        """Wait until the planner reports that it serves."""
+        wait_until_serving(self._channel, timeout_s=timeout_s)
+
+    def info(self) -> planner_pb2.GetPlannerInfoResponse:
+        """Return what this planner can do."""
+        request = planner_pb2.GetPlannerInfoRequest()
+        return invoke(lambda: self._planner.GetInfo(request, timeout=self._timeout_s), self._policy)
+
+    def plan(self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest) -> plan_pb2.PlanResponse:
+        """Ask for a plan. What describes the snapshot is filled into a copy of `request`."""
+        with self._lock:
+            answer, sent = self._exchange(snapshot, request, self._plan)
+            if sent.snapshot is not None:
+                self._base = _Base(answer.snapshot_version, sent.snapshot)
+            self._state = (answer.state.SerializeToString(deterministic=True), answer.state_version)
+            return answer
+
+    def plan_delta(
+        self, delta: snapshot_pb2.SnapshotDelta, base_version: str, request: plan_pb2.PlanRequest
+    ) -> plan_pb2.PlanResponse:
+        """Ask for a plan over a delta that the caller has made. SNAPSHOT_BASE_UNKNOWN is the caller's to answer."""
+        with self._lock:
+            header = plan_pb2.PlanRequest()
+            header.CopyFrom(request)
+            return self._plan(header, _Payload(base_version, delta.SerializeToString(), None))
+
+    def check_fit(
+        self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest
+    ) -> Iterable[planner_pb2.CheckFitResponse]:
+        """Ask which nodes each pod fits; answers come as the planner finds them."""
+        with self._lock:
+            first, _ = self._exchange(snapshot, request, self._check_fit)
+        return first
+
+    def _exchange(
+        self,
+        snapshot: snapshot_pb2.ClusterSnapshot,
+        request: plan_pb2.PlanRequest,
+        call: Callable[[plan_pb2.PlanRequest, _Payload], T],
+    ) -> tuple[T, _Payload]:
+        """Make a call with as little as the planner needs; with everything, once it says that it lacks something."""
+        header = plan_pb2.PlanRequest()
+        header.CopyFrom(request)
+        payload = self._payload(snapshot)
+        self._shorten_state(header)
+        while True:
+            try:
+                return call(header, payload), payload
+            except TrimtabError as error:
+                if error.reason == Reason.SNAPSHOT_BASE_UNKNOWN and payload.base_version:
+                    self._base = None
+                    payload = _Payload("", snapshot.SerializeToString(), payload.snapshot)
+                elif error.reason == Reason.STATE_UNKNOWN and not request.state_version and header.state_version:
+                    self._state = None
+                    header.state_version = ""
+                    header.state.CopyFrom(request.state)
+                else:
+                    raise
+
+    def _payload(self, snapshot: snapshot_pb2.ClusterSnapshot) -> _Payload:
+        """Return the difference to what the planner has confirmed, or the whole snapshot."""
+        if snapshot.ByteSize() < _WORTH_A_DELTA_BYTES:
+            return _Payload("", snapshot.SerializeToString(), None)
+        try:
+            interned = self._intern(snapshot)
+        except (ValueError, IndexError):
+            # It breaks the contract somewhere; the planner says where.
+            return _Payload("", snapshot.SerializeToString(), None)
+        delta = difference(self._base.snapshot, interned, self._interner) if self._base else None
+        if self._base is None or delta is None:
+            return _Payload("", snapshot.SerializeToString(), interned)
+        return _Payload(self._base.version, delta.SerializeToString(), interned)
+
+    def _intern(self, snapshot: snapshot_pb2.ClusterSnapshot) -> InternedSnapshot:
+        if self._interner.size() > _GROWTH * self._first_size:
+            self._interner, self._base, self._first_size = Interner(), None, 0
+        interned = self._interner.intern(snapshot)
+        self._first_size = self._first_size or self._interner.size()
+        return interned
+
+    def _shorten_state(self, header: plan_pb2.PlanRequest) -> None:
+        """Name the state by its version if it is that of the last answer."""
+        if self._state is None or not header.HasField("state"):
+            return
+        data, version = self._state
+        if header.state.SerializeToString(deterministic=True) == data:
+            header.ClearField("state")
+            header.state_version = version
+
+    def _plan(self, header: plan_pb2.PlanRequest, payload: _Payload) -> plan_pb2.PlanResponse:
+        return invoke(lambda: self._planner.Plan(parts(header, payload), timeout=self._timeout_s), self._policy)
+
+    def _check_fit(self, header: plan_pb2.PlanRequest, payload: _Payload) -> Iterator[planner_pb2.CheckFitResponse]:
+        """Return the answers; what goes wrong with the request is raised here, before the first of them."""
+
+        def begin() -> tuple[list[planner_pb2.CheckFitResponse], Iterator[planner_pb2.CheckFitResponse]]:
+            answers = iter(self._planner.CheckFit(parts(header, payload), timeout=self._timeout_s))
+            return [one for one in (next(answers, None),) if one is not None], answers
+
+        first, rest = invoke(begin, self._policy)
+        return _chain(first, rest)
+
+
+def _chain(
+    first: list[planner_pb2.CheckFitResponse], rest: Iterator[planner_pb2.CheckFitResponse]
+) -> Iterator[planner_pb2.CheckFitResponse]:
+    try:
+        yield from first
+        yield from stream(lambda: rest)
+    finally:
+        cast(_Cancellable, rest).cancel()
+
+
+def parts(header: plan_pb2.PlanRequest, payload: _Payload) -> Iterator[plan_pb2.PlanRequestPart]:
+    """Yield a request as the contract streams it: the header, then the snapshot in pieces."""
+    header.base_version, header.snapshot_size_bytes = payload.base_version, len(payload.data)
+    yield plan_pb2.PlanRequestPart(request=header)
+    for index, start in enumerate(range(0, len(payload.data), CHUNK_BYTES)):
+        piece = plan_pb2.SnapshotPart(index=index, data=payload.data[start : start + CHUNK_BYTES])
+        yield plan_pb2.PlanRequestPart(snapshot=piece)

@@ -278,10 +278,17 @@ def volumes(placement: Placement, pod: Pod, node: str) -> str:
             key, allowed = cluster.text(pair.key), cluster.text(pair.value).split("__")
             if key in labels and labels[key] not in allowed:
                 return f"volume {volume.id} is in another zone"
-    disks = {cluster.text(one) for one in pod.spec.exclusive_disks}
-    if disks & {cluster.text(d) for one in placement.others(pod, node) for d in one.spec.exclusive_disks}:
-        return "a disk is mounted already"
+    for other in placement.others(pod, node):
+        if _disks_clash(cluster, pod, other) or _disks_clash(cluster, other, pod):
+            return f"a disk is mounted by {other.key}"
     return _attach_limits(placement, node)
+
+
+def _disks_clash(cluster: Cluster, pod: Pod, other: Pod) -> bool:
+    """Whether a disk that a pod has for itself is mounted by another in any way."""
+    mine = {cluster.text(one) for one in pod.spec.exclusive_disks}
+    its = {cluster.text(one) for one in [*other.spec.exclusive_disks, *other.spec.read_only_disks]}
+    return bool(mine & its)
 
 
 def _attach_limits(placement: Placement, node: str) -> str:

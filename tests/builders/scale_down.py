@@ -1,0 +1,91 @@
+"""A scale-down decision from plain objects, proven by the certificate before any test looks at it."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+from google.protobuf.json_format import ParseDict
+from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
+
+from planner.model.settings import resolve_scale_down
+from planner.scale_down import ScaleDownRequest, decide
+from planner.simulation.build import build_simulation
+from planner.snapshot.decode import canonicalize
+from tests.builders.kubernetes import Json, snapshot_of
+from tests.certificates.scale_down import offences
+
+NOW_S = 1_800_000_000
+"""A moment long after everything that builders create."""
+
+
+class Outcome(NamedTuple):
+    """A decision in words: node to reason, pod to destination."""
+
+    decision: plan_pb2.ScaleDownDecision
+    state: plan_pb2.PlanState
+    notes: tuple[str, ...]
+
+    @property
+    def unneeded(self) -> list[str]:
+        return [entry.node for entry in self.decision.unneeded]
+
+    @property
+    def reasons(self) -> dict[str, str]:
+        """Why each node stays."""
+        name = reason_pb2.UnremovableReason.Code.Name
+        return {entry.node: name(entry.reason) for entry in self.decision.unremovable}
+
+    @property
+    def not_now(self) -> dict[str, str]:
+        """Why each unneeded node does not go now; "" = it does."""
+        name = reason_pb2.UnremovableReason.Code.Name
+        return {e.node: name(e.not_now_reason) if e.not_now_reason else "" for e in self.decision.unneeded}
+
+    @property
+    def blocking(self) -> dict[str, tuple[str, str]]:
+        """Pod in the way of each node that has one, and why."""
+        name = reason_pb2.BlockingPodReason.Code.Name
+        return {e.node: (e.blocking_pod, name(e.blocking_reason)) for e in self.decision.unremovable if e.blocking_pod}
+
+    @property
+    def destinations(self) -> dict[str, str]:
+        return {pod: node for entry in self.decision.unneeded for pod, node in entry.destinations.items()}
+
+    @property
+    def result(self) -> str:
+        return reason_pb2.ScaleDownResult.Code.Name(self.decision.result).removeprefix("SCALE_DOWN_")
+
+
+def settings_of(given: Json | None) -> plan_pb2.PlanSettings:
+    """Settings from JSON: keys of `scaleDown`, and `nodeGroups` beside them."""
+    given = dict(given or {})
+    groups = given.pop("nodeGroups", {})
+    return ParseDict({"scaleDown": given, "nodeGroups": groups}, plan_pb2.PlanSettings())
+
+
+def plan_message(
+    message: snapshot_pb2.ClusterSnapshot,
+    settings: Json | None = None,
+    state: plan_pb2.PlanState | None = None,
+    now_s: int = NOW_S,
+    time_left: Callable[[], bool] | None = None,
+) -> Outcome:
+    """Decide over a snapshot, and prove the plan."""
+    snapshot = canonicalize(message)
+    given = settings_of(settings)
+    request = ScaleDownRequest(
+        snapshot, partial(build_simulation, snapshot), resolve_scale_down(given), state, now_s * 10**9, time_left
+    )
+    result = decide(request)
+    assert offences(message, given, result.decision, now_s) == []
+    return Outcome(result.decision, result.state, result.notes)
+
+
+def plan(
+    *objects: Json | Sequence[Json], actuation: snapshot_pb2.ActuationStatus | None = None, **more: Any
+) -> Outcome:
+    """Decide over Kubernetes objects; `settings`, `state`, `now_s`, `time_left` as for `plan_message`."""
+    message = snapshot_of(*objects)
+    if actuation is not None:
+        message.actuation_status.CopyFrom(actuation)
+    return plan_message(message, **more)

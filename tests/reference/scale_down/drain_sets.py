@@ -1,0 +1,89 @@
+"""The greedy loop in plain Python: every node is asked for every pod, a fork is a copy of the cluster."""
+
+from dataclasses import dataclass, field
+
+from tests.reference.simulation.checks import fits
+from tests.reference.simulation.moves import Cluster
+
+ACCEPTED, MIN_SIZE, MINIMUM, NO_PLACE, BLOCKED, DESTINATION = 0, 6, 9, 14, 15, 19
+
+
+@dataclass
+class Loop:
+    """Inputs by index of pod and node, and what the loop found.
+
+    moving : pods to move by node; order : nodes in search order; hint : node by pod; needs : budgets by pod, with
+    what moving it uses up; left : disruptions by budget; group, group_left, amount, amount_left : minimums.
+    """
+
+    cluster: Cluster
+    moving: dict[int, list[int]]
+    order: list[int]
+    allowed: list[bool]
+    hint: dict[int, int]
+    needs: dict[int, list[tuple[int, int]]]
+    left: list[int]
+    group: list[int]
+    group_left: list[int]
+    amount: list[list[int]]
+    amount_left: list[int]
+    outcome: dict[int, int] = field(default_factory=dict)
+    culprit: dict[int, int] = field(default_factory=dict)
+    destination: dict[int, int] = field(default_factory=dict)
+    accepted: list[int] = field(default_factory=list)
+    received: set[int] = field(default_factory=set)
+
+    def run(self, candidates: list[int]) -> None:
+        """Try every candidate in order."""
+        for node in candidates:
+            self.outcome[node] = self._try(node)
+            if self.outcome[node] == ACCEPTED:
+                self.accepted.append(node)
+                self.group_left[self.group[node]] -= 1
+                self.amount_left = [a - b for a, b in zip(self.amount_left, self.amount[node], strict=True)]
+
+    def _try(self, node: int) -> int:
+        if node in self.received:
+            return DESTINATION
+        if self.group_left[self.group[node]] <= 0:
+            return MIN_SIZE
+        if any(0 < a > left for a, left in zip(self.amount[node], self.amount_left, strict=True)):
+            return MINIMUM
+        spent = list(self.left)
+        for pod in self.moving.get(node, []):
+            for budget, need in self.needs.get(pod, []):
+                spent[budget] -= need
+        for pod in self.moving.get(node, []):
+            if any(need and spent[budget] < 0 for budget, need in self.needs.get(pod, [])):
+                self.culprit[node] = pod
+                return BLOCKED
+        return self._empty(node, spent)
+
+    def _empty(self, node: int, spent: list[int]) -> int:
+        names = list(self.cluster.nodes)
+        fork = self.cluster.mark()
+        self.allowed[node] = False
+        self.cluster.retire(names[node])
+        pods = self.moving.get(node, [])
+        for pod in pods:
+            self.cluster.remove(pod)
+        for pod in pods:
+            target = self._place_for(pod)
+            if target < 0:
+                self.cluster.revert(fork)
+                self.allowed[node] = True
+                self.culprit[node] = pod
+                return NO_PLACE
+            self.cluster.place(pod, names[target])
+            self.destination[pod] = target
+        self.left = spent
+        self.received |= {self.destination[pod] for pod in pods}
+        return ACCEPTED
+
+    def _place_for(self, pod: int) -> int:
+        names = list(self.cluster.nodes)
+        wanted = [self.hint[pod]] if self.hint.get(pod, -1) >= 0 else []
+        for node in [*wanted, *self.order]:
+            if self.allowed[node] and fits(self.cluster, self.cluster.pods[pod], names[node]):
+                return node
+        return -1

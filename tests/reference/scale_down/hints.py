@@ -1,0 +1,26 @@
+"""Digests of uids over Python's integers, and hints by dictionary."""
+
+WORD = 2**64 - 1
+
+
+def digest(text: bytes) -> int:
+    """Signed 32-bit digest: multiply and rotate over little-endian words of 8 bytes."""
+    state = 0x9E3779B97F4A7C15
+    whole = len(text) - len(text) % 8
+    for at in range(0, whole, 8):
+        state = ((state ^ int.from_bytes(text[at : at + 8], "little")) * 0xBF58476D1CE4E5B9) & WORD
+        state = ((state << 29) | (state >> 35)) & WORD
+    state = ((state ^ int.from_bytes(text[whole:], "little")) * 0xBF58476D1CE4E5B9) & WORD
+    state ^= len(text)
+    state = ((state ^ (state >> 31)) * 0x94D049BB133111EB) & WORD
+    return (state >> 32) - 2**31
+
+
+def match(remembered: dict[int, dict[int, int]], members: list[list[int]], digests: list[int]) -> dict[int, int]:
+    """Destination by pod: what is remembered of its digest on its node. Digests of a node are distinct."""
+    return {
+        pod: remembered[group][digests[pod]]
+        for group, pods in enumerate(members)
+        for pod in pods
+        if digests[pod] in remembered.get(group, {})
+    }

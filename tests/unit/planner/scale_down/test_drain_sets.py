@@ -1,0 +1,122 @@
+"""The greedy loop finds what its naive twin finds, node for node and pod for pod, on random clusters."""
+
+from random import Random
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.scale_down.kernels.drain_sets import COUNTS, Budgets, Limits, Problem, Search, drain_candidates
+from planner.simulation.build import build_simulation
+from planner.simulation.kernels import mark, revert
+from tests.builders.columns import snapshot
+from tests.builders.random_rows import rows
+from tests.reference.scale_down.drain_sets import Loop
+from tests.reference.simulation.moves import Cluster
+
+NOT_TRIED = 99
+
+
+def random_loop(seed: int) -> Loop:
+    random = Random(seed)
+    nodes, pods, namespaces = rows(seed)
+    cluster = Cluster(nodes, pods, namespaces)
+    names = list(cluster.nodes)
+    on = {i: [p for p, at in enumerate(cluster.at) if at == name] for i, name in enumerate(names)}
+    budgets = random.randint(0, 2)
+    return Loop(
+        cluster=cluster,
+        moving={node: [pod for pod in there if random.random() < 0.8] for node, there in on.items()},
+        order=random.sample(range(len(names)), len(names)),
+        allowed=[random.random() < 0.9 for _ in names],
+        hint={pod: random.randrange(-1, len(names)) for pod in range(len(cluster.pods)) if random.random() < 0.4},
+        needs={
+            pod: [(b, random.choice((0, 1, 1))) for b in range(budgets) if random.random() < 0.5]
+            for pod in range(len(cluster.pods))
+        },
+        left=[random.randint(0, 3) for _ in range(budgets)],
+        group=[random.randrange(2) for _ in names],
+        group_left=[random.randint(0, 3), random.randint(0, 9)],
+        amount=[[random.randint(0, 3)] for _ in names],
+        amount_left=[random.randint(0, 6)],
+    )
+
+
+def compressed(lists: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
+    offsets = np.cumsum([0, *map(len, lists)]).astype(np.int64)
+    return offsets, np.array([one for row in lists for one in row], np.int32)
+
+
+def problem_of(loop: Loop, classes: int) -> Problem:
+    node_count, pod_count = len(loop.cluster.nodes), len(loop.cluster.pods)
+    offsets, pods = compressed([loop.moving[node] for node in range(node_count)])
+    pairs, budgets = compressed([[b for b, _ in loop.needs[pod]] for pod in range(pod_count)])
+    needs = np.array([need for pod in range(pod_count) for _, need in loop.needs[pod]], np.uint8)
+    return Problem(
+        offsets,
+        pods,
+        np.array([loop.hint.get(pod, -1) for pod in range(pod_count)], np.int32),
+        Search(np.array(loop.order, np.int32), np.array(loop.allowed), np.zeros(classes, np.int64)),
+        Budgets(pairs, budgets, needs, np.array(loop.left, np.int64)),
+        Limits(
+            np.array(loop.group, np.int32),
+            np.array(loop.group_left, np.int64),
+            np.array(loop.amount, np.int64),
+            np.array(loop.amount_left, np.int64),
+        ),
+        np.zeros(node_count, np.int32),
+        np.full(node_count, NOT_TRIED, np.uint8),
+        np.full(node_count, -1, np.int32),
+        np.full(pod_count, -1, np.int32),
+        np.zeros(COUNTS, np.int64),
+        np.zeros(node_count, np.int32),
+    )
+
+
+def run_both(seed: int) -> tuple[Loop, Problem, list[int]]:
+    loop = random_loop(seed)
+    nodes, pods, namespaces = rows(seed)
+    simulation = build_simulation(snapshot(nodes, pods, namespaces))
+    problem = problem_of(loop, len(simulation.state.local_class))
+    count = len(nodes)
+    candidates = Random(seed).sample(range(count), Random(seed + 1).randint(0, count))
+    start = mark(simulation.state)
+    bounds = np.array([99, 99], np.int64)
+    reached = drain_candidates(
+        simulation.state, problem, np.array(candidates, np.int32), 0, len(candidates), np.zeros(count, bool), bounds
+    )
+    assert reached == len(candidates)
+    loop.run(candidates)
+    at = [int(node) for node in simulation.state.pod_node]
+    names = list(loop.cluster.nodes)
+    assert at == [names.index(one) if one else -1 for one in loop.cluster.at]
+    revert(simulation.state, start)
+    return loop, problem, candidates
+
+
+@given(st.integers(0, 2**48))
+@settings(max_examples=150, deadline=None)
+def test_the_loop_and_its_twin_agree_on_every_outcome(seed: int) -> None:
+    loop, problem, candidates = run_both(seed)
+    taken = problem.counts[4]
+    assert problem.accepted[:taken].tolist() == loop.accepted
+    assert {n: int(problem.outcome[n]) for n in candidates} == loop.outcome
+    moved = [pod for node in loop.accepted for pod in loop.moving[node]]
+    assert {pod: int(problem.destination[pod]) for pod in moved} == {pod: loop.destination[pod] for pod in moved}
+    assert problem.budgets.left.tolist() == loop.left
+    assert problem.limits.group_left.tolist() == loop.group_left
+    assert problem.limits.amount_left.tolist() == loop.amount_left
+
+
+@given(st.integers(0, 2**48))
+@settings(max_examples=60, deadline=None)
+def test_the_pod_in_the_way_is_one_that_has_no_place(seed: int) -> None:
+    loop, problem, candidates = run_both(seed)
+    for node in candidates:
+        if loop.outcome[node] in {14, 15}:
+            assert problem.culprit[node] in loop.moving[node]
+
+
+def test_random_loops_reach_every_kind_of_outcome() -> None:
+    seen = {outcome for seed in range(300) for outcome in run_both(seed)[0].outcome.values()}
+    assert seen == {0, 6, 9, 14, 15, 19}

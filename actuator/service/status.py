@@ -1,10 +1,14 @@
 """The status as it travels: deletions, recent evictions, results, node groups.
 
-Decides order and form only. Messages of evictions and finished deletions never change, so each is built once and kept.
+Decides order and form only.
 """
 
-from collections.abc import Iterable, Sequence
+import bisect
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
 
+from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import actuator_pb2
 
@@ -12,39 +16,92 @@ from actuator.cloud.provider import NodeGroupView
 from actuator.tracker.states import Deletion, TrackedEviction
 from actuator.tracker.tracker import Tracker
 
+T = TypeVar("T")
+
 
 class StatusWriter:
     """Builds `ActuatorStatus`. Call under the engine's lock."""
 
     def __init__(self) -> None:
-        self._evictions: dict[str, actuator_pb2.Eviction] = {}
+        fields = actuator_pb2.ActuatorStatus.DESCRIPTOR.fields_by_name
+        self._evictions: MessageLog[TrackedEviction] = MessageLog(
+            fields["recent_evictions"].number, lambda eviction: eviction.pod.uid, _eviction_entry
+        )
+        self._finished: MessageLog[Deletion] = MessageLog(
+            fields["finished"].number, lambda deletion: f"{deletion.request_id}/{deletion.node}", _finished_entry
+        )
 
     def write(self, tracker: Tracker, now_ms: int, with_finished: bool) -> actuator_pb2.ActuatorStatus:
         """All but the node groups."""
-        memory = tracker.memory
+        memory, retention = tracker.memory, tracker.retention
         status = actuator_pb2.ActuatorStatus(
             revision=memory.revision,
             time=timestamp(now_ms),
             deletions=[deletion_message(deletion) for _, deletion in sorted(memory.deletions.items())],
         )
-        since_ms = now_ms - int(tracker.retention.evictions_s * 1000)
-        status.recent_evictions.extend(self._recent(memory.evictions.values(), since_ms))
+        since_ms = now_ms - int(retention.evictions_s * 1000)
+        status.MergeFromString(self._evictions.encoded(reversed(memory.evictions.values()), since_ms))
         if with_finished:
-            since_ms = now_ms - int(tracker.retention.finished_s * 1000)
-            finished = [deletion for deletion in memory.finished if deletion.state_ms >= since_ms]
-            finished.sort(key=lambda deletion: (deletion.state_ms, deletion.node))
-            status.finished.extend(deletion_message(deletion) for deletion in finished)
+            since_ms = now_ms - int(retention.finished_s * 1000)
+            status.MergeFromString(self._finished.encoded(reversed(memory.finished), since_ms))
         return status
 
-    def _recent(self, evictions: Iterable[TrackedEviction], since_ms: int) -> list[actuator_pb2.Eviction]:
-        """Messages of evictions not yet forgotten, sorted by time, then pod."""
-        recent = [eviction for eviction in evictions if eviction.time_ms >= since_ms]
-        recent.sort(key=lambda eviction: (eviction.time_ms, eviction.pod.namespace, eviction.pod.name))
-        kept = {
-            eviction.pod.uid: self._evictions.get(eviction.pod.uid) or eviction_message(eviction) for eviction in recent
-        }
-        self._evictions = kept
-        return list(kept.values())
+
+class MessageLog(Generic[T]):
+    """The encoded entries of one repeated field, sorted by time, then name.
+
+    Entries never change once they are there, so each is encoded once; a status with tens of thousands of them is a
+    copy of bytes.
+    """
+
+    def __init__(
+        self, field_number: int, identity: Callable[[T], str], entry: Callable[[T], tuple[int, str, Message]]
+    ) -> None:
+        self._tag = _varint(field_number << 3 | 2)
+        self._identity = identity
+        self._entry = entry
+        # (time in milliseconds, name, identity, encoded field)
+        self._rows: list[tuple[int, str, str, bytes]] = []
+        self._known: set[str] = set()
+        self._encoded = b""
+
+    def encoded(self, newest_first: Iterable[T], since_ms: int) -> bytes:
+        """All entries not older than `since_ms`, as bytes of the field."""
+        new = [self._row(item) for item in itertools.takewhile(self._is_new, newest_first)]
+        if new:
+            self._rows += reversed(new)
+            self._rows.sort()
+        old_count = bisect.bisect_left(self._rows, (since_ms, "", "", b""))
+        if new or old_count:
+            del self._rows[:old_count]
+            self._known = {row[2] for row in self._rows}
+            self._encoded = b"".join(row[3] for row in self._rows)
+        return self._encoded
+
+    def _is_new(self, item: T) -> bool:
+        return self._identity(item) not in self._known
+
+    def _row(self, item: T) -> tuple[int, str, str, bytes]:
+        time_ms, name, message = self._entry(item)
+        data = message.SerializeToString()
+        return time_ms, name, self._identity(item), self._tag + _varint(len(data)) + data
+
+
+def _varint(value: int) -> bytes:
+    """Protobuf's encoding of a number."""
+    groups = []
+    while value > 0x7F:
+        groups.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes([*groups, value])
+
+
+def _eviction_entry(eviction: TrackedEviction) -> tuple[int, str, Message]:
+    return eviction.time_ms, eviction.pod.key, eviction_message(eviction)
+
+
+def _finished_entry(deletion: Deletion) -> tuple[int, str, Message]:
+    return deletion.state_ms, deletion.node, deletion_message(deletion)
 
 
 def group_messages(

@@ -13,11 +13,10 @@ from pathlib import Path
 
 import msgspec
 
-from actuator.cloud.memory.controllers import Controllers, Delays, desired_replicas, write_owner_status
+from actuator.cloud.memory.controllers import Controllers, Delays, write_owner_status
 from actuator.cloud.memory.database import Database, JournalEntry
-from actuator.cloud.memory.disruption import budget_status, covers, write_status
 from actuator.cloud.memory.faults import Faults
-from actuator.cloud.memory.objects import Object, ObjectError
+from actuator.cloud.memory.objects import Object
 from actuator.cloud.memory.pods import Pod
 from actuator.cloud.memory.scheduler import Room
 from actuator.cloud.memory.world import World
@@ -128,7 +127,7 @@ class MemoryCluster:
         """All objects with their status as the controllers would have written it, sorted by kind, namespace, name."""
         with self.transaction() as world:
             self._write_statuses(world)
-            found: list[Object] = [*world.groups.values(), *world.budgets.values(), *world.others.values()]
+            found: list[Object] = [*world.groups.values(), *world.budgets.items.values(), *world.others.values()]
             found += [room.node for room in world.rooms.values()]
             found += [pod.item for pod in world.pods.values()]
             found.sort(key=lambda o: (o["kind"], o["metadata"].get("namespace") or "", o["metadata"]["name"]))
@@ -154,42 +153,27 @@ class MemoryCluster:
         """
         if pod.terminal or pod.phase == "Pending":
             return
-        namespace = pod.key[0]
-        budgets = [budget for key, budget in world.budgets.items() if key[0] == namespace and covers(budget, pod)]
-        if not budgets:
+        keys = world.budgets.of(pod)
+        if not keys:
             return
-        if len(budgets) > 1:
-            raise RefusedError(f"pod {namespace}/{pod.key[1]} is covered by {len(budgets)} PodDisruptionBudgets")
-        siblings = world.pods_by_namespace[namespace].values()
-        status = budget_status(budgets[0], siblings, self._scale)
+        if len(keys) > 1:
+            raise RefusedError(f"pod {pod.key[0]}/{pod.key[1]} is covered by {len(keys)} PodDisruptionBudgets")
+        status = world.budgets.status(keys[0])
         if not pod.ready:
-            policy = (budgets[0].get("spec") or {}).get("unhealthyPodEvictionPolicy")
+            policy = (world.budgets.items[keys[0]].get("spec") or {}).get("unhealthyPodEvictionPolicy")
             if policy == "AlwaysAllow" or status.current_healthy >= status.desired_healthy > 0:
                 return
         if status.disruptions_allowed < 1:
-            name = budgets[0]["metadata"]["name"]
             raise TooManyRequestsError(
-                f"budget {namespace}/{name} needs {status.desired_healthy} healthy pods and has"
+                f"budget {keys[0][0]}/{keys[0][1]} needs {status.desired_healthy} healthy pods and has"
                 f" {status.current_healthy}"
             )
 
-    def _scale(self, owner_uid: str) -> int | None:
-        owner = self.world.owners.get(owner_uid)
-        return desired_replicas(owner) if owner else None
-
     def _write_statuses(self, world: World) -> None:
-        for (namespace, _), budget in world.budgets.items():
-            pods = world.pods_by_namespace.get(namespace, {}).values()
-            try:
-                write_status(budget, budget_status(budget, pods, self._scale))
-            except (ValueError, TypeError, KeyError, AttributeError) as error:
-                raise ObjectError(f"PodDisruptionBudget {namespace}/{budget['metadata']['name']}: {error!r}") from error
-        owned: dict[str, list[Pod]] = {}
-        for pod in world.pods.values():
-            owned.setdefault(str(pod.owner.get("uid")), []).append(pod)
+        world.budgets.write_statuses()
         for uid, owner in world.owners.items():
             if owner["kind"] not in ("Deployment", "DaemonSet"):
-                write_owner_status(owner, owned.get(uid, []))
+                write_owner_status(owner, list(world.pods_by_owner.get(uid, {}).values()))
 
 
 def _room(world: World, name: str) -> Room:

@@ -9,7 +9,7 @@ import copy
 import hashlib
 from dataclasses import dataclass
 
-from actuator.cloud.memory.objects import Object, condition
+from actuator.cloud.memory.objects import Object, condition, desired_replicas
 from actuator.cloud.memory.pods import RECREATED_KINDS, Pod, format_time
 from actuator.cloud.memory.scheduler import Room, choose
 from actuator.cloud.memory.world import Instance, World
@@ -140,13 +140,12 @@ class Controllers:
         world.note("recreated", f"{pod.key[0]}/{metadata['name']}")
 
     def _wants_more(self, pod: Pod) -> bool:
-        owner = self._world.owners.get(str(pod.owner.get("uid")))
+        owner = self._world.owners.get(pod.owner_uid)
         wanted = desired_replicas(owner) if owner else None
         if wanted is None:
             return True
-        uid = pod.owner.get("uid")
-        siblings = self._world.pods_by_namespace[pod.key[0]].values()
-        return len([other for other in siblings if other.active and other.owner.get("uid") == uid]) < wanted
+        siblings = self._world.pods_by_owner.get(pod.owner_uid, {}).values()
+        return len([other for other in siblings if other.active]) < wanted
 
     def _instance_due(self, instance: Instance | None, due_ms: int) -> None:
         if instance is None:
@@ -237,13 +236,6 @@ class Controllers:
             pod = Pod(new)
             if room.static_fit(pod)[0] and room.fits(pod):
                 self._bind(pod, room)
-
-
-def desired_replicas(owner: Object) -> int | None:
-    """How many pods a controller wants; None = it does not say."""
-    spec = owner.get("spec") or {}
-    wanted = spec.get("parallelism" if owner["kind"] == "Job" else "replicas")
-    return None if wanted is None else int(wanted)
 
 
 def write_owner_status(owner: Object, pods: list[Pod]) -> None:

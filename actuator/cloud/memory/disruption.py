@@ -7,8 +7,8 @@ Source: Kubernetes, pkg/controller/disruption: `getExpectedPodCount`, `countHeal
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
-from actuator.cloud.memory.objects import Object
-from actuator.cloud.memory.pods import Pod
+from actuator.cloud.memory.objects import Object, ObjectError
+from actuator.cloud.memory.pods import Pod, PodKey
 from actuator.cloud.memory.selectors import matches
 
 # Desired replicas of an owner by uid, None = unknown.
@@ -30,13 +30,64 @@ def covers(budget: Mapping[str, Any], pod: Pod) -> bool:
 
 
 def budget_status(budget: Mapping[str, Any], pods: Iterable[Pod], scale: Scale) -> BudgetStatus:
-    """Count. `pods` are those of the budget's namespace."""
-    selected = [pod for pod in pods if covers(budget, pod) and not pod.terminal]
+    """Count. `pods` are those the budget covers."""
+    selected = [pod for pod in pods if not pod.terminal]
     spec = budget.get("spec") or {}
     expected, desired = _expected_and_desired(spec, selected, scale)
     healthy = sum(pod.ready and not pod.terminating for pod in selected)
     allowed = max(0, healthy - desired) if expected > 0 else 0
     return BudgetStatus(allowed, healthy, desired, expected)
+
+
+class Budgets:
+    """All budgets, the pods each covers, and their status as long as none of those pods changes.
+
+    Labels of pods and selectors of budgets do not change here, so who covers whom is settled once.
+    """
+
+    def __init__(self, scale: Scale) -> None:
+        self._scale = scale
+        self.items: dict[PodKey, Object] = {}
+        self._members: dict[PodKey, dict[PodKey, Pod]] = {}
+        self._status: dict[PodKey, BudgetStatus] = {}
+
+    def put(self, item: Object, pods: Iterable[Pod]) -> None:
+        """Add a budget; `pods` are those of its namespace."""
+        key = item["metadata"].get("namespace") or "default", item["metadata"]["name"]
+        self.items[key] = item
+        self._members[key] = {pod.key: pod for pod in pods if covers(item, pod)}
+        self._status.pop(key, None)
+
+    def of(self, pod: Pod) -> list[PodKey]:
+        """The budgets that cover a pod."""
+        return [key for key, item in self.items.items() if key[0] == pod.key[0] and covers(item, pod)]
+
+    def pod_changed(self, pod: Pod) -> None:
+        """Call when a pod is new or has changed."""
+        for key in self.of(pod):
+            self._members[key][pod.key] = pod
+            self._status.pop(key, None)
+
+    def pod_gone(self, pod: Pod) -> None:
+        """Call when a pod is gone."""
+        for key in self.of(pod):
+            self._members[key].pop(pod.key, None)
+            self._status.pop(key, None)
+
+    def status(self, key: PodKey) -> BudgetStatus:
+        """Status of a budget. Raises ValueError when it cannot be understood."""
+        found = self._status.get(key)
+        if found is None:
+            found = self._status[key] = budget_status(self.items[key], self._members[key].values(), self._scale)
+        return found
+
+    def write_statuses(self) -> None:
+        """Write every status into its object. Raises `ObjectError` naming the budget."""
+        for key, item in self.items.items():
+            try:
+                write_status(item, self.status(key))
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                raise ObjectError(f"PodDisruptionBudget {key[0]}/{key[1]}: {error!r}") from error
 
 
 def write_status(budget: Object, status: BudgetStatus) -> None:

@@ -86,3 +86,10 @@ def condition(item: Mapping[str, Any], kind: str) -> bool:
     """Whether a status condition is "True"."""
     conditions = (item.get("status") or {}).get("conditions") or ()
     return any(entry.get("type") == kind and entry.get("status") == "True" for entry in conditions)
+
+
+def desired_replicas(owner: Object) -> int | None:
+    """How many pods a controller wants; None = it does not say."""
+    spec = owner.get("spec") or {}
+    wanted = spec.get("parallelism" if owner["kind"] == "Job" else "replicas")
+    return None if wanted is None else int(wanted)

@@ -88,6 +88,11 @@ class Pod:
         return condition(self.item, "Ready")
 
     @property
+    def owner_uid(self) -> str:
+        """Uid of the controlling owner, "" = none."""
+        return str(self.owner.get("uid") or "")
+
+    @property
     def mirror(self) -> bool:
         """The kubelet's own pod."""
         return MIRROR_ANNOTATION in (self.item["metadata"].get("annotations") or {})
@@ -120,7 +125,7 @@ class Pod:
             priority=int(self.spec.get("priority") or 0),
             owner_kind=str(self.owner.get("kind") or ""),
             owner_name=str(self.owner.get("name") or ""),
-            owner_uid=str(self.owner.get("uid") or ""),
+            owner_uid=self.owner_uid,
             mirror=self.mirror,
             deletion_ms=parse_time_ms(self.item["metadata"].get("deletionTimestamp")),
             grace_s=self.grace_s,

@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from actuator.cloud.memory.database import Database, JournalEntry
-from actuator.cloud.memory.objects import Object, ObjectError, check, labels_of
+from actuator.cloud.memory.disruption import Budgets
+from actuator.cloud.memory.objects import Object, ObjectError, check, desired_replicas, labels_of
 from actuator.cloud.memory.pods import Pod, PodKey
 from actuator.cloud.memory.scheduler import Room
 from actuator.cloud.memory.selectors import matches
@@ -37,12 +38,13 @@ class World:
         self.rooms: dict[str, Room] = {}
         self.pods: dict[PodKey, Pod] = {}
         self.pods_by_namespace: dict[str, dict[PodKey, Pod]] = {}
+        self.pods_by_owner: dict[str, dict[PodKey, Pod]] = {}
         # Pods that wait for a node.
         self.pending: dict[PodKey, Pod] = {}
         self.groups: dict[str, Object] = {}
         self.instances: dict[str, Instance] = {}
-        self.budgets: dict[PodKey, Object] = {}
         self.owners: dict[str, Object] = {}
+        self.budgets = Budgets(self._scale)
         # Everything else, by "Kind/namespace/name".
         self.others: dict[str, Object] = {}
         # Tokens of growths already made, and the number of names made up so far.
@@ -91,7 +93,8 @@ class World:
                 self.groups[item["metadata"]["name"]] = item
                 self._changed[key] = (item, {})
             case "PodDisruptionBudget":
-                self.budgets[item["metadata"].get("namespace") or "default", item["metadata"]["name"]] = item
+                namespace = item["metadata"].get("namespace") or "default"
+                self.budgets.put(item, self.pods_by_namespace.get(namespace, {}).values())
                 self._changed[key] = (item, {})
             case kind:
                 if kind in OWNER_KINDS and item["metadata"].get("uid"):
@@ -123,6 +126,8 @@ class World:
         """Add a pod, or tell that it has changed (its node and requests excepted: use `bind`)."""
         self.pods[pod.key] = pod
         self.pods_by_namespace.setdefault(pod.key[0], {})[pod.key] = pod
+        self.pods_by_owner.setdefault(pod.owner_uid, {})[pod.key] = pod
+        self.budgets.pod_changed(pod)
         waits = not pod.node and pod.active and not pod.spec.get("schedulingGates")
         if waits:
             self.pending[pod.key] = pod
@@ -139,6 +144,8 @@ class World:
 
     def drop_pod(self, pod: Pod) -> None:
         """Remove a pod."""
+        self.budgets.pod_gone(pod)
+        del self.pods_by_owner[pod.owner_uid][pod.key]
         del self.pods[pod.key]
         del self.pods_by_namespace[pod.key[0]][pod.key]
         self.pending.pop(pod.key, None)
@@ -228,6 +235,10 @@ class World:
                 if type(spec[field]) is not int or spec[field] < 0:
                     raise ObjectError(f"NodeGroup {name}: spec.{field} must be a whole number, not {spec[field]!r}")
             self.group_changed(name)
+
+    def _scale(self, owner_uid: str) -> int | None:
+        owner = self.owners.get(owner_uid)
+        return desired_replicas(owner) if owner else None
 
     def _is_member(self, node: str, spec: Object) -> bool:
         if node in self.instances:

@@ -139,7 +139,7 @@ def test_what_a_pod_requests(spec: Json, cpu_milli: int) -> None:
         pytest.param(labelled(("app", "Unheard", ["web"])), False, id="unknown operator"),
     ],
 )
-def test_label_selectors(selector: Json | None, expected: bool) -> None:
+def test_which_labels_a_selector_matches(selector: Json | None, expected: bool) -> None:
     assert matches(selector, {"app": "web"}) is expected
 
 
@@ -155,7 +155,7 @@ def test_label_selectors(selector: Json | None, expected: bool) -> None:
         pytest.param([{"operator": "Equal", "value": "v"}], False, id="Equal needs a key"),
     ],
 )
-def test_tolerations(tolerations: list[Json], expected: bool) -> None:
+def test_which_tolerations_cover_a_taint(tolerations: list[Json], expected: bool) -> None:
     assert tolerates(tolerations, taint("k=v:NoSchedule")) is expected
 
 
@@ -245,7 +245,7 @@ def test_a_pod_under_two_budgets_is_never_evicted() -> None:
         pytest.param("AlwaysAllow", 1, True, id="unready ones may always go"),
     ],
 )
-def test_unready_pods(policy: str | None, ready_count: int, granted: bool) -> None:
+def test_when_an_unready_pod_may_be_evicted(policy: str | None, ready_count: int, granted: bool) -> None:
     web = owned(replica_set("web", 3), 3, "n1")
     for item in web[1 + ready_count :]:
         item["status"]["conditions"] = []

@@ -1,0 +1,122 @@
+"""Node groups of the cloud `kwok`, from a file of `NodeGroup` objects.
+
+Decides what a group's new node looks like, and which nodes are a group's. Every refusal names object and field.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from actuator.cloud.memory.objects import Object, ObjectError, load_files
+from actuator.kube.objects import Node
+
+# kwok looks after nodes with this label.
+KWOK_LABEL = ("kwok", "on")
+GROUP_LABEL = "trimtab.dev/node-group"
+# Most instances the cloud has room for; growth beyond it is accepted and stays without instances.
+CAPACITY_ANNOTATION = "trimtab.dev/kwok-capacity"
+
+
+class Group(NamedTuple):
+    """A node group. `target_size` is what it starts with; `capacity` None = without bound."""
+
+    name: str
+    min_size: int
+    max_size: int
+    target_size: int
+    capacity: int | None
+    selector: Mapping[str, str]
+    node_names: frozenset[str]
+    template: Mapping[str, Any]
+
+    def owns(self, node: Node) -> bool:
+        """Whether a node is this group's."""
+        labels = node.metadata.labels or {}
+        if node.metadata.name in self.node_names or labels.get(GROUP_LABEL) == self.name:
+            return True
+        return bool(self.selector) and all(labels.get(key) == value for key, value in self.selector.items())
+
+    def new_node(self, name: str) -> Object:
+        """The Node object of a new instance."""
+        metadata = self.template.get("metadata") or {}
+        labels = {
+            **(metadata.get("labels") or {}),
+            **self.selector,
+            GROUP_LABEL: self.name,
+            "kubernetes.io/hostname": name,
+            KWOK_LABEL[0]: KWOK_LABEL[1],
+        }
+        annotations = {**(metadata.get("annotations") or {}), "kwok.x-k8s.io/node": "fake"}
+        spec: Object = {"providerID": f"kwok://{self.name}/{name}"}
+        taints = (self.template.get("spec") or {}).get("taints")
+        if taints:
+            spec["taints"] = taints
+        status = self.template.get("status") or {}
+        amounts = status.get("allocatable") or status.get("capacity") or {}
+        return {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": name, "labels": labels, "annotations": annotations},
+            "spec": spec,
+            "status": {"capacity": status.get("capacity") or amounts, "allocatable": amounts},
+        }
+
+
+def load_groups(path: Path) -> dict[str, Group]:
+    """The groups of a file, by name; objects of other kinds are left alone. Raises `ObjectError`."""
+    groups: dict[str, Group] = {}
+    for item in load_files([path]):
+        if item["kind"] != "NodeGroup":
+            continue
+        group = read_group(item)
+        if group.name in groups:
+            raise ObjectError(f"NodeGroup {group.name}: given twice")
+        groups[group.name] = group
+    if not groups:
+        raise ObjectError(f"{path}: has no NodeGroup; give at least one")
+    return groups
+
+
+def read_group(item: Object) -> Group:
+    """One group. Raises `ObjectError`."""
+    name, spec = item["metadata"]["name"], item.get("spec") or {}
+    if "maxSize" not in spec:
+        raise ObjectError(f"NodeGroup {name}: spec.maxSize is missing; give the largest size of the group")
+    low = _whole(name, "spec.minSize", spec.get("minSize", 0))
+    high = _whole(name, "spec.maxSize", spec["maxSize"])
+    target = _whole(name, "spec.targetSize", spec.get("targetSize", low))
+    if not low <= target <= high:
+        raise ObjectError(
+            f"NodeGroup {name}: sizes must be minSize <= targetSize <= maxSize, not {low}/{target}/{high}"
+        )
+    limit = (item["metadata"].get("annotations") or {}).get(CAPACITY_ANNOTATION)
+    return Group(
+        name=name,
+        min_size=low,
+        max_size=high,
+        target_size=target,
+        capacity=None if limit is None else _whole(name, f"annotation {CAPACITY_ANNOTATION}", limit),
+        selector=_selector(name, spec.get("nodeSelector") or {}),
+        node_names=frozenset(spec.get("nodes") or ()),
+        template=spec.get("template") or {},
+    )
+
+
+def group_of(node: Node, groups: Iterable[Group]) -> str | None:
+    """The name of the group that owns a node."""
+    return next((group.name for group in groups if group.owns(node)), None)
+
+
+def _selector(name: str, selector: Mapping[str, Any]) -> dict[str, str]:
+    """Labels that name the group's nodes; expressions could not be given to a new node."""
+    labels = selector.get("matchLabels", selector)
+    if not isinstance(labels, dict) or "matchExpressions" in selector:
+        raise ObjectError(f"NodeGroup {name}: spec.nodeSelector must be labels and their values")
+    return {str(key): str(value) for key, value in labels.items()}
+
+
+def _whole(name: str, field: str, value: Any) -> int:
+    text = str(value)
+    if isinstance(value, bool) or not text.isdigit():
+        raise ObjectError(f"NodeGroup {name}: {field} must be a whole number of at least 0, not {value!r}")
+    return int(text)

@@ -1,0 +1,155 @@
+"""Nodes and pods as the API server writes them, reduced to what the actuator looks at.
+
+Decides which fields are read; everything else is skipped while parsing. Times become Unix milliseconds.
+"""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from actuator.kube.cluster import MIRROR_ANNOTATION, ClusterError, NodeView, PodView, Taint
+
+DEFAULT_GRACE_S = 30
+
+
+class OwnerReference(msgspec.Struct, rename="camel"):
+    """Whose object it is."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    controller: bool | None = None
+
+
+class Metadata(msgspec.Struct, rename="camel"):
+    """Names and versions."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    deletion_timestamp: datetime | None = None
+    owner_references: list[OwnerReference] | None = None
+
+
+class NodeTaint(msgspec.Struct, omit_defaults=True):
+    """A taint as written; `time_added` is kept as it is."""
+
+    key: str
+    effect: str
+    value: str = ""
+    time_added: str = msgspec.field(default="", name="timeAdded")
+
+
+class NodeSpec(msgspec.Struct, rename="camel"):
+    """`spec` of a node."""
+
+    provider_id: str = msgspec.field(default="", name="providerID")
+    taints: list[NodeTaint] | None = None
+    unschedulable: bool = False
+
+
+class NodeStatus(msgspec.Struct):
+    """`status` of a node."""
+
+    allocatable: dict[str, Any] | None = None
+
+
+class Node(msgspec.Struct):
+    """A node."""
+
+    metadata: Metadata
+    spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
+    status: NodeStatus = msgspec.field(default_factory=NodeStatus)
+
+
+class PodSpec(msgspec.Struct, rename="camel"):
+    """`spec` of a pod."""
+
+    node_name: str = ""
+    priority: int | None = None
+    termination_grace_period_seconds: int | None = None
+
+
+class PodStatus(msgspec.Struct):
+    """`status` of a pod."""
+
+    phase: str = ""
+
+
+class Pod(msgspec.Struct):
+    """A pod."""
+
+    metadata: Metadata
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+
+class ListMetadata(msgspec.Struct, rename="camel"):
+    """Where a list stands, and how it goes on."""
+
+    resource_version: str = ""
+    next_page: str = msgspec.field(default="", name="continue")
+
+
+class NodeList(msgspec.Struct):
+    """A page of nodes."""
+
+    metadata: ListMetadata
+    items: list[Node] | None = None
+
+
+class PodList(msgspec.Struct):
+    """A page of pods."""
+
+    metadata: ListMetadata
+    items: list[Pod] | None = None
+
+
+_decoders: dict[type, msgspec.json.Decoder[Any]] = {
+    kind: msgspec.json.Decoder(kind) for kind in (Node, NodeList, PodList)
+}
+
+
+def read(kind: type, answer: bytes) -> Any:
+    """An answer as one of the structs above. Raises `ClusterError` when it is not one."""
+    try:
+        return _decoders[kind].decode(answer)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ClusterError(f"the API server's answer is no {kind.__name__}: {error}") from error
+
+
+def node_view(node: Node) -> NodeView:
+    """A node as the actuator knows it."""
+    taints = tuple(Taint(taint.key, taint.value, taint.effect) for taint in node.spec.taints or ())
+    allocatable = node.status.allocatable or {}
+    gpu = any(name.endswith("/gpu") and str(amount) not in ("", "0") for name, amount in allocatable.items())
+    return NodeView(node.metadata.name, node.spec.provider_id, taints, gpu)
+
+
+def pod_view(pod: Pod) -> PodView:
+    """A pod as the actuator knows it."""
+    meta, spec = pod.metadata, pod.spec
+    owner = next((ref for ref in meta.owner_references or () if ref.controller), OwnerReference())
+    grace_s = spec.termination_grace_period_seconds
+    return PodView(
+        namespace=meta.namespace,
+        name=meta.name,
+        uid=meta.uid,
+        node=spec.node_name,
+        phase=pod.status.phase,
+        priority=spec.priority or 0,
+        owner_kind=owner.kind,
+        owner_name=owner.name,
+        owner_uid=owner.uid,
+        mirror=MIRROR_ANNOTATION in (meta.annotations or {}),
+        deletion_ms=_millis(meta.deletion_timestamp),
+        grace_s=DEFAULT_GRACE_S if grace_s is None else grace_s,
+    )
+
+
+def _millis(moment: datetime | None) -> int:
+    return 0 if moment is None else int(moment.astimezone(UTC).timestamp() * 1000)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from clients.cli.decisions import read_decisions
+from clients.cli.live.commands import app as live_commands
 from clients.cli.output import Format
 
 app = typer.Typer(
@@ -110,3 +111,6 @@ def version() -> None:
     from importlib.metadata import version as installed
 
     typer.echo(installed("trimtab"))
+
+
+app.add_typer(live_commands)

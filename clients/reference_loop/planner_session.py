@@ -97,6 +97,23 @@ class PlannerSession:
         self._state, self._state_version = answer.state, answer.state_version
         return answer, taken
 
+    def ask(self, request: plan_pb2.PlanRequest, taken: Taken) -> plan_pb2.PlanResponse:
+        """Return the answer to a request that was made before, with its own state if it has one.
+
+        A request that names its state by version goes on from the last answer here.
+        """
+        if request.HasField("state"):
+            self._state, self._state_version = request.state, ""
+        elif not request.state_version:
+            self._state, self._state_version = None, ""
+        copied = plan_pb2.PlanRequest()
+        copied.CopyFrom(request)
+        version, self._version = self._version, ""
+        answer = self._send(copied, taken, version)
+        self._version = answer.snapshot_version
+        self._state, self._state_version = answer.state, answer.state_version
+        return answer
+
     def _send(self, request: plan_pb2.PlanRequest, taken: Taken, version: str) -> plan_pb2.PlanResponse:
         """Send one request; the state follows by itself when the planner does not know it."""
         payload = _payload(taken)

@@ -111,6 +111,7 @@ class RecordingHeader(_message.Message):
     CREATE_TIME_FIELD_NUMBER: _builtins.int
     PRODUCER_FIELD_NUMBER: _builtins.int
     COMMENT_FIELD_NUMBER: _builtins.int
+    REDACTED_FIELD_NUMBER: _builtins.int
     magic: _builtins.str
     """The text "trimtab recording". REQUIRED: anything else is another format."""
     format_version: _builtins.int
@@ -123,6 +124,11 @@ class RecordingHeader(_message.Message):
     """What wrote it, such as "trimtab 0.1.0". OPTIONAL."""
     comment: _builtins.str
     """Source and licence of the data, or any other remark, for people. OPTIONAL."""
+    redacted: _builtins.bool
+    """Names, labels and uids have been replaced, texts for people and hints of
+    the planner's state left out. A round whose request names a state by its
+    version is meant to go on from the answer before it.
+    """
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp:
         """When the recording began. OPTIONAL."""
@@ -136,10 +142,11 @@ class RecordingHeader(_message.Message):
         create_time: _timestamp_pb2.Timestamp | None = ...,
         producer: _builtins.str = ...,
         comment: _builtins.str = ...,
+        redacted: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["create_time", b"create_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "comment", b"comment", "create_time", b"create_time", "format_version", b"format_version", "magic", b"magic", "producer", b"producer"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cluster", b"cluster", "comment", b"comment", "create_time", b"create_time", "format_version", b"format_version", "magic", b"magic", "producer", b"producer", "redacted", b"redacted"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

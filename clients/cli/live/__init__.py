@@ -1,0 +1,1 @@
+"""Commands on live clusters and recordings of them: `run`, `record`, `replay`."""

@@ -1,0 +1,111 @@
+"""The signatures of the commands on live clusters, and nothing else: each turns its options into one call."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from clients.cli.decisions import read_decisions
+from clients.cli.output import Format
+from clients.transport.options import LogLevelOption
+
+app = typer.Typer()
+
+KubeconfigOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="without it: $KUBECONFIG, ~/.kube/config or the pod's own account")
+]
+ContextOption = Annotated[str, typer.Option(metavar="NAME", help="context of the kubeconfig; without it the current")]
+GroupsOption = Annotated[
+    list[Path] | None, typer.Option("--node-groups", metavar="FILE", help="NodeGroup objects; may be repeated")
+]
+SettingsOption = Annotated[Path | None, typer.Option(metavar="FILE", help="settings, YAML or JSON")]
+DecisionOption = Annotated[
+    list[str] | None, typer.Option(metavar="NAME", help="scale-down, …; may be repeated; default all that is offered")
+]
+IntervalOption = Annotated[float, typer.Option(min=0.1, help="seconds from the beginning of a round to the next")]
+ClusterOption = Annotated[str, typer.Option("--cluster-name", metavar="NAME", help="name of the cluster in logs")]
+
+
+@app.command()
+def run(
+    planner: Annotated[str, typer.Option(metavar="HOST:PORT", help="the planner")],
+    actuator: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="the actuator; without it, decide only")
+    ] = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = "",
+    node_groups: GroupsOption = None,
+    settings: SettingsOption = None,
+    decision: DecisionOption = None,
+    interval: IntervalOption = 10.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="decide, but carry nothing out")] = False,
+    rounds: Annotated[int, typer.Option(min=0, help="end after so many rounds; 0 = never")] = 0,
+    cluster_name: ClusterOption = "",
+    namespace: Annotated[str, typer.Option(help="where Lease and status ConfigMap live")] = "kube-system",
+    leader_elect: Annotated[bool, typer.Option(help="act only while holding the Lease")] = True,
+    lease_name: Annotated[str, typer.Option(help="name of the Lease")] = "trimtab-loop",
+    status_config_map: Annotated[str, typer.Option(help='name of the status ConfigMap; "" = none')] = "trimtab-status",
+    events: Annotated[bool, typer.Option(help="write Events on nodes and pods")] = True,
+    health_address: Annotated[str, typer.Option(help='host:port of /healthz and /readyz; "" = none')] = "127.0.0.1:0",
+    record: Annotated[Path | None, typer.Option(metavar="FILE", help="record every round")] = None,
+    log_level: LogLevelOption = "info",
+) -> None:
+    """Autoscale a live cluster: snapshot, plan, act, again and again. Logs go to stderr, one JSON object a line."""
+    from clients.cli.live.run import Asked
+    from clients.cli.live.run import run as go
+    from clients.cli.live.sources import ClusterSource
+
+    source = ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name)
+    go(
+        Asked(
+            source, planner, actuator, tuple(read_decisions(decision)) if decision else (), interval, dry_run, rounds,
+            namespace, leader_elect, lease_name, status_config_map, events, health_address, record, log_level,
+        )
+    )  # fmt: skip
+
+
+@app.command()
+def record(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="the recording to write, such as cluster.trimtab")],
+    planner: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="record the answers of this planner; default in process")
+    ] = None,
+    actuator: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="whose status goes into the snapshots; it is not told to act"),
+    ] = None,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = "",
+    node_groups: GroupsOption = None,
+    settings: SettingsOption = None,
+    decision: DecisionOption = None,
+    interval: IntervalOption = 10.0,
+    rounds: Annotated[int, typer.Option(min=1, help="rounds to record")] = 1,
+    cluster_name: ClusterOption = "",
+    redact: Annotated[
+        bool,
+        typer.Option("--redact", help="replace names, labels and uids, in a way that leaves every decision as it is"),
+    ] = False,
+) -> None:
+    """Record a live cluster, round by round: what went into the planner and what it answered."""
+    from clients.cli.live.record import Asked
+    from clients.cli.live.record import record as go
+    from clients.cli.live.sources import ClusterSource
+
+    source = ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name)
+    chosen = tuple(read_decisions(decision)) if decision else ()
+    go(Asked(file, source, planner, actuator, chosen, interval, rounds, redact))
+
+
+@app.command()
+def replay(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="a recording with rounds")],
+    planner: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="ask this running planner; default in process")
+    ] = None,
+    output: Annotated[Format, typer.Option("-o", "--output", help="how to print the differences")] = Format.TABLE,
+) -> None:
+    """Run a recording through a planner and show every difference to what was answered then; exit code 1 if any."""
+    from clients.cli.live.replay import replay as go
+
+    go(file, planner, output)

@@ -1,0 +1,101 @@
+"""`trimtab record`: rounds of snapshot and plan on a live cluster, into a file; nothing is carried out."""
+
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from trimtab.v1 import plan_pb2
+
+from clients.actuator_client import ActuatorClient
+from clients.cli.failures import FailedError, InputError
+from clients.cli.live.links import open_link
+from clients.cli.live.redaction import redact_file
+from clients.cli.live.rounds_recorder import RoundsRecorder
+from clients.cli.live.sources import ClusterSource, cluster_failures
+from clients.cli.output import note, stderr_console
+from clients.live_cluster.cluster import LiveCluster
+from clients.reference_loop.planner_session import PlannerSession
+from clients.reference_loop.rounds import Rounds, RoundSettings
+from clients.transport.telemetry import configure_logging
+
+LIST_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What `trimtab record` is given."""
+
+    file: Path
+    source: ClusterSource
+    planner: str | None
+    actuator: str | None
+    decisions: tuple[plan_pb2.Decision.Code.ValueType, ...]
+    interval_s: float
+    rounds: int
+    redact: bool
+
+
+def record(asked: Asked) -> None:
+    """Record; with redaction, what is not redacted never reaches the file that was asked for."""
+    configure_logging("warning")
+    if asked.file.is_dir() or not asked.file.absolute().parent.is_dir():
+        raise InputError(f"{asked.file}: there is no folder to write this file into")
+    target = asked.file.with_name(f".{asked.file.name}.not-redacted") if asked.redact else asked.file
+    try:
+        with cluster_failures():
+            _record(asked, target)
+        if asked.redact:
+            redact_file(target, asked.file)
+    finally:
+        if asked.redact:
+            target.unlink(missing_ok=True)
+    size_mib = asked.file.stat().st_size / (1 << 20)
+    note(f"{asked.file}: {asked.rounds} rounds, {size_mib:.2f} MiB")
+
+
+def _record(asked: Asked, target: Path) -> None:
+    settings = RoundSettings(
+        asked.source.name, asked.decisions, asked.source.plan_settings(), asked.source.groups(), dry_run=True
+    )
+    console = stderr_console()
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    with ExitStack() as stack:
+        link = stack.enter_context(open_link(asked.planner))
+        actuator = stack.enter_context(ActuatorClient(asked.actuator)) if asked.actuator else None
+        bar = stack.enter_context(Progress(*columns, console=console, transient=True, disable=not console.is_terminal))
+        cluster = stack.enter_context(LiveCluster(asked.source.api()))
+        _list(cluster, bar)
+        recorder = stack.enter_context(RoundsRecorder(target, asked.source.name))
+        rounds = Rounds(cluster, PlannerSession(link), actuator, settings, recorder)
+        task = bar.add_task("recording", total=asked.rounds)
+        for number in range(asked.rounds):
+            begun_s = time.monotonic()
+            now = Timestamp()
+            now.GetCurrentTime()
+            done = rounds.run(f"record-{number + 1}", now, lambda: False)
+            bar.advance(task)
+            for text in done.notes:
+                note(text)
+            if number + 1 < asked.rounds:
+                time.sleep(max(0.0, asked.interval_s - (time.monotonic() - begun_s)))
+
+
+def _list(cluster: LiveCluster, bar: Progress) -> None:
+    """Wait until every kind is listed, and show how far it is."""
+    total = len(cluster.missing)
+    task = bar.add_task("listing", total=total)
+    end_s = time.monotonic() + LIST_TIMEOUT_S
+    while not cluster.wait_until_listed(0.2):
+        bar.update(task, completed=total - len(cluster.missing))
+        if time.monotonic() > end_s:
+            raise FailedError(f"the cluster could not be listed in {LIST_TIMEOUT_S:.0f} s: {cluster.troubles}")
+    bar.update(task, completed=total)

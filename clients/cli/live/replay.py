@@ -1,0 +1,194 @@
+"""`trimtab replay`: a recording through a planner, round by round, and every difference to what was answered then."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+from trimtab.v1 import plan_pb2
+
+from clients.cli.failures import FailedError, InputError
+from clients.cli.live.links import open_link
+from clients.cli.output import Format, as_document, note, print_document, stderr_console, stdout_console
+from clients.live_cluster.snapshots import Taken
+from clients.recording import RecordingError, RecordingReader, is_recording
+from clients.reference_loop.planner_session import PlannerLink, PlannerSession
+from clients.transport.errors import TrimtabError
+
+MOST_SHOWN = 200
+"""Differences in a table; JSON has them all."""
+ABSENT = "—"
+_VARYING = ("stateVersion", "snapshotVersion", "requestId")
+"""Digests may differ between builds although all they stand for is equal; what they stand for is compared."""
+
+
+class Recorded(NamedTuple):
+    """One round of a recording."""
+
+    taken: Taken
+    request: plan_pb2.PlanRequest
+    answer: plan_pb2.PlanResponse
+    redacted: bool
+
+
+class Difference(NamedTuple):
+    """One value that is not what it was. `path` is that of the JSON form."""
+
+    round: int
+    path: str
+    recorded: Any
+    replayed: Any
+
+
+def replay(file: Path, planner: str | None, output: Format) -> None:
+    """Replay a recording and print the differences; ends the process with 1 if there are any."""
+    if not file.is_file():
+        raise InputError(f"{file}: there is no such file")
+    differences: list[Difference] = []
+    count = 0
+    console = stderr_console()
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
+    with open_link(planner) as link, file.open("rb") as opened:
+        _check(file)
+        with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+            task = bar.add_task("replaying", total=file.stat().st_size)
+            for count, found in enumerate(_replayed(link, read_rounds(str(file), opened)), start=1):
+                differences.extend(Difference(count, *one) for one in found)
+                bar.update(task, completed=opened.tell())
+    if count == 0:
+        raise InputError(
+            f"{file}: this recording has no round; record one with `trimtab record` or `trimtab run --record`"
+        )
+    _print(count, differences, output)
+    if differences:
+        raise FailedError(f"{len(differences)} differences in {count} rounds")
+
+
+def _check(file: Path) -> None:
+    with file.open("rb") as opened:
+        if not is_recording(opened.read(4)):
+            raise InputError(f"{file}: this is no recording; give a *.trimtab file")
+
+
+def read_rounds(name: str, opened: Any) -> Iterator[Recorded]:
+    """Yield the rounds of a recording. Errors: InputError for what is damaged or out of order."""
+    taken: Taken | None = None
+    request: plan_pb2.PlanRequest | None = None
+    kept = plan_pb2.PlanRequest()
+    try:
+        reader = RecordingReader(name, opened)
+        for frame in reader:
+            which = frame.WhichOneof("frame")
+            if which == "snapshot":
+                taken = Taken(frame.snapshot, None)
+            elif which == "delta":
+                taken = Taken(None, frame.delta)
+            elif which in ("settings", "state"):
+                getattr(kept, which).CopyFrom(getattr(frame, which))
+            elif which == "request":
+                request = _completed(frame.request, kept)
+            elif which == "response" and taken is not None and request is not None:
+                yield Recorded(taken, request, frame.response, reader.header.redacted)
+                taken = request = None
+        if not reader.complete:
+            note(f"{name} was not closed: its last rounds may be missing")
+    except RecordingError as error:
+        raise InputError(str(error)) from None
+
+
+def _completed(request: plan_pb2.PlanRequest, kept: plan_pb2.PlanRequest) -> plan_pb2.PlanRequest:
+    """Return a request with the settings and state that frames before it gave."""
+    if not request.HasField("settings") and kept.HasField("settings"):
+        request.settings.CopyFrom(kept.settings)
+    if not request.HasField("state") and kept.HasField("state"):
+        request.state.CopyFrom(kept.state)
+        kept.ClearField("state")
+    return request
+
+
+def _replayed(link: PlannerLink, rounds: Iterator[Recorded]) -> Iterator[list[tuple[str, Any, Any]]]:
+    """Yield the differences of each round. Each is asked with the state that was recorded, not with our own."""
+    session = PlannerSession(link)
+    for one in rounds:
+        try:
+            answer = session.ask(one.request, one.taken)
+        except TrimtabError as error:
+            yield [("", "an answer", f"{error.reason_name}: {error.message}")]
+            continue
+        yield list(compare(_comparable(one.answer, one.redacted), _comparable(answer, one.redacted)))
+
+
+def _comparable(answer: plan_pb2.PlanResponse, redacted: bool) -> dict[str, Any]:
+    """Return what two equal requests must have in common, lists of named things by name."""
+    document = as_document(answer)
+    if redacted:
+        strip(document)
+    for name in _VARYING:
+        document.pop(name, None)
+    document.get("diagnostics", {}).pop("stages", None)
+    keyed: dict[str, Any] = _keyed(document)
+    return keyed
+
+
+def strip(value: Any) -> None:
+    """Take out, in place, what a redacted recording lacks: texts for people, hints."""
+    if isinstance(value, dict):
+        for name in ("detail", "notes", "hints"):
+            value.pop(name, None)
+        for item in value.values():
+            strip(item)
+    elif isinstance(value, list):
+        for item in value:
+            strip(item)
+
+
+def _keyed(value: Any) -> Any:
+    """Turn lists of objects with a name into mappings, so that one more entry is one difference."""
+    if isinstance(value, dict):
+        return {key: _keyed(item) for key, item in value.items()}
+    if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
+        for key in ("node", "pod", "owner", "name", "nodeGroup"):
+            names = [item.get(key) for item in value]
+            if all(isinstance(name, str) for name in names) and len(set(names)) == len(names):
+                return {item[key]: _keyed(item) for item in value}
+    if isinstance(value, list):
+        return [_keyed(item) for item in value]
+    return value
+
+
+def compare(recorded: Any, replayed: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    """Yield (path, recorded, replayed) of every value that differs; what only one side has is ABSENT on the other."""
+    if isinstance(recorded, dict) and isinstance(replayed, dict):
+        for key in sorted(recorded.keys() | replayed.keys()):
+            below = f"{path}.{key}" if path else key
+            yield from compare(recorded.get(key, ABSENT), replayed.get(key, ABSENT), below)
+    elif isinstance(recorded, list) and isinstance(replayed, list) and len(recorded) == len(replayed):
+        for index, (one, other) in enumerate(zip(recorded, replayed, strict=True)):
+            yield from compare(one, other, f"{path}[{index}]")
+    elif recorded != replayed:
+        yield path, recorded, replayed
+
+
+def _print(count: int, differences: list[Difference], output: Format) -> None:
+    """Print all differences, as a table or as a document."""
+    if output is not Format.TABLE:
+        print_document({"rounds": count, "differences": [one._asdict() for one in differences]}, output)
+        return
+    console = stdout_console()
+    if not differences:
+        console.print(f"{count} rounds, no difference")
+        return
+    from rich.table import Table
+
+    table = Table("round", "path", "recorded", "replayed")
+    for one in differences[:MOST_SHOWN]:
+        table.add_row(str(one.round), escape(one.path), escape(_short(one.recorded)), escape(_short(one.replayed)))
+    console.print(table)
+    if len(differences) > MOST_SHOWN:
+        note(f"{len(differences) - MOST_SHOWN} more differences; -o json shows all")
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 200 else text[:200] + "…"

@@ -1,0 +1,49 @@
+"""Rounds of the loop into a recording, each readable once it is written."""
+
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from trimtab.v1 import plan_pb2, recording_pb2
+
+from clients.live_cluster.snapshots import Taken
+from clients.recording import RecordingWriter
+
+
+class RoundsRecorder:
+    """Writes rounds to a file. Use as a context manager; its regular end writes the end frame."""
+
+    def __init__(self, path: Path, cluster: str = "", comment: str = "") -> None:
+        header = recording_pb2.RecordingHeader(
+            cluster=cluster, producer=f"trimtab {version('trimtab')}", comment=comment
+        )
+        header.create_time.FromDatetime(datetime.now(UTC))
+        self._writer = RecordingWriter(path, header)
+        self._state: plan_pb2.PlanState | None = None
+
+    def add(self, taken: Taken, request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse) -> None:
+        """Write one round; a state that was sent by its version is written in full."""
+        if taken.snapshot is not None:
+            self._writer.write(taken.snapshot)
+        elif taken.delta is not None:
+            self._writer.write(taken.delta)
+        whole = plan_pb2.PlanRequest()
+        whole.CopyFrom(request)
+        if whole.state_version and self._state is not None:
+            whole.state.CopyFrom(self._state)
+            whole.state_version = ""
+        self._writer.write(whole)
+        self._writer.write(answer)
+        self._writer.flush()
+        self._state = answer.state
+
+    def __enter__(self) -> Self:
+        self._writer.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.__exit__(kind, error, trace)

@@ -1,0 +1,60 @@
+"""What the commands on live clusters read before they begin: connection, node groups, settings."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from trimtab.v1 import plan_pb2
+
+from clients.cli.documents import read_settings
+from clients.cli.failures import FailedError, InputError
+from clients.kubernetes_objects.files import read_objects
+from clients.kubernetes_objects.kinds import NodeGroup
+from clients.live_cluster.api import Api
+from clients.live_cluster.connection import ConnectionSettings, connect_cluster
+from clients.live_cluster.errors import ClusterError, ConfigurationError
+
+
+@dataclass(frozen=True)
+class ClusterSource:
+    """Which cluster, and what is declared about it. Nothing is read yet."""
+
+    kubeconfig: Path | None = None
+    context: str = ""
+    node_groups: tuple[Path, ...] = ()
+    settings: Path | None = None
+    name: str = ""
+
+    def api(self) -> Api:
+        """Connect as configured."""
+        return Api(connect_cluster(ConnectionSettings(self.kubeconfig, self.context)))
+
+    def groups(self) -> tuple[NodeGroup, ...]:
+        """Read the node groups; what is no NodeGroup in the files is an error, since it would have no effect."""
+        if not self.node_groups:
+            return ()
+        objects = read_objects(self.node_groups)
+        others = sorted(objects.given - {"NodeGroup"}) + sorted(objects.skipped)
+        if others:
+            raise InputError(f"--node-groups: {', '.join(others)} is no NodeGroup of trimtab.dev/v1; leave it out")
+        groups: list[NodeGroup] = objects.of("NodeGroup")
+        for group in groups:
+            if not (group.metadata and group.metadata.name):
+                raise InputError("--node-groups: a NodeGroup has no metadata.name; name it")
+        return tuple(groups)
+
+    def plan_settings(self) -> plan_pb2.PlanSettings:
+        """Read the settings."""
+        return read_settings(self.settings)
+
+
+@contextmanager
+def cluster_failures() -> Iterator[None]:
+    """Turn failures of a cluster into the command line's."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise InputError(str(error)) from error
+    except ClusterError as error:
+        raise FailedError(str(error)) from error

@@ -29,10 +29,10 @@ def blocks(cluster: Cluster, pod: Pod, settings: plan_pb2.ScaleDownSettings, now
     """Why a pod that would have to be moved may not be, "" = it may. Budgets aside."""
     custom = _on(settings, "skip_nodes_with_custom_controller_pods")
     owner = cluster.owners.get(pod.owner)
-    if custom and pod.owner and owner is None:
-        return "its controller is not there"
     if pod.spec.safe_to_evict == pb.SafeToEvict.TRUE:
         return ""
+    if custom and pod.owner and owner is None:
+        return "its controller is not there"
     if not pod.owner or (custom and owner is not None and owner.kind not in KNOWN_KINDS):
         return "nothing creates it again"
     if _on(settings, "skip_nodes_with_system_pods") and pod.namespace == "kube-system" and not budgets_of(cluster, pod):

@@ -29,6 +29,9 @@ class DrainSettings:
     max_graceful_termination_s: int = 600
     # Groups by priority; none = all pods together. Upstream: --drain-priority-config.
     priority_groups: tuple[PriorityGroup, ...] = ()
+    # Pods of lower priority are not drained: they go with their node, as the plan assumed.
+    # Upstream: --expendable-pods-priority-cutoff.
+    expendable_priority: int = -10
     # Nodes looked after at the same time; a drain that waits takes none.
     thread_count: int = 16
 

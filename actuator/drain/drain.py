@@ -84,7 +84,7 @@ class DrainTask:
         except NotFoundError:
             self._recorder.submit(e.NodeGone(self.node))
             return None
-        pods = pods_to_move(self._cluster.list_pods(self.node), now_ms)
+        pods = pods_to_move(self._cluster.list_pods(self.node), now_ms, self._settings.expendable_priority)
         if self._deadline_ms == 0 and not self._begin(pods, now_ms):
             return None
         self._settle_doubts(pods)

@@ -1,8 +1,8 @@
 """Which pods of a node a drain has to move, and in which order.
 
-Decides by the pod alone: mirror and DaemonSet pods stay, pods that have ended need not go, pods that should long be
-gone are not waited for. Times are Unix milliseconds.
-Source: Cluster Autoscaler, simulator/drainability/rules: mirror, longterminating, daemonset, terminal.
+Decides by the pod alone: mirror and DaemonSet pods stay, pods that have ended and expendable pods need not go,
+pods that should long be gone are not waited for. The planner counts the same ones (`NodeAssumption`). Times are Unix
+milliseconds. Source: Cluster Autoscaler, simulator/drainability/rules: mirror, longterminating, daemonset, terminal.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,14 +15,16 @@ from actuator.tracker.states import PodRef
 LONG_TERMINATING_MS = 30_000
 
 
-def pods_to_move(pods: Iterable[PodView], now_ms: int) -> list[PodView]:
+def pods_to_move(pods: Iterable[PodView], now_ms: int, expendable_below: int) -> list[PodView]:
     """The pods that must be gone before the node may go, those that are leaving included. Keeps the order."""
-    return [pod for pod in pods if not stays(pod, now_ms)]
+    return [pod for pod in pods if not stays(pod, now_ms, expendable_below)]
 
 
-def stays(pod: PodView, now_ms: int) -> bool:
-    """Whether a drain ignores a pod."""
-    if pod.mirror or pod.owner_kind == "DaemonSet" or pod.phase in ("Succeeded", "Failed"):
+def stays(pod: PodView, now_ms: int, expendable_below: int) -> bool:
+    """Whether a drain ignores a pod. Pods of lower priority than `expendable_below` are of no account."""
+    if pod.mirror or pod.daemon or pod.owner_kind in ("Node", "DaemonSet"):
+        return True
+    if pod.phase in ("Succeeded", "Failed") or pod.priority < expendable_below:
         return True
     return pod.deletion_ms > 0 and pod.deletion_ms + pod.grace_s * 1000 + LONG_TERMINATING_MS < now_ms
 

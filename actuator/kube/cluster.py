@@ -15,6 +15,8 @@ NO_SCHEDULE = "NoSchedule"
 PREFER_NO_SCHEDULE = "PreferNoSchedule"
 
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+# Source: Cluster Autoscaler, utils/pod: `IsDaemonSetPod`.
+DAEMON_ANNOTATION = "cluster-autoscaler.kubernetes.io/daemonset-pod"
 
 
 class Taint(NamedTuple):
@@ -52,11 +54,14 @@ class PodView(NamedTuple):
     owner_kind: str
     owner_name: str
     owner_uid: str
+    # The mirror of a static pod: goes with its kubelet.
     mirror: bool
     # `metadata.deletionTimestamp`; 0 = not terminating. With grace period, in the past from then on.
     deletion_ms: int
     # `spec.terminationGracePeriodSeconds`.
     grace_s: int
+    # Annotated to be treated like a DaemonSet's.
+    daemon: bool = False
 
     @property
     def key(self) -> str:

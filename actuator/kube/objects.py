@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from actuator.kube.cluster import MIRROR_ANNOTATION, ClusterError, NodeView, PodView, Taint
+from actuator.kube.cluster import DAEMON_ANNOTATION, MIRROR_ANNOTATION, ClusterError, NodeView, PodView, Taint
 
 DEFAULT_GRACE_S = 30
 
@@ -148,6 +148,7 @@ def pod_view(pod: Pod) -> PodView:
         mirror=MIRROR_ANNOTATION in (meta.annotations or {}),
         deletion_ms=_millis(meta.deletion_timestamp),
         grace_s=DEFAULT_GRACE_S if grace_s is None else grace_s,
+        daemon=(meta.annotations or {}).get(DAEMON_ANNOTATION) == "true",
     )
 
 

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import structlog
 
+from actuator.leadership import NotLeaderError
 from actuator.store.journal import Journal
 from actuator.store.records import StoreError
 from actuator.tracker.events import Event
@@ -50,6 +51,10 @@ class Engine:
         self._queue: list[_Ticket] = []
         self._changed = threading.Condition()
         self._revision = journal.tracker.memory.revision
+        # Whether this process decides; one that follows reads what the leader writes.
+        self.leading = True
+        # Who leads, as last seen, for those who ask the wrong one.
+        self.leader_name: Callable[[], str] = str
         self.dispatch: Callable[[Instruction], None] = _drop
         self.listeners: list[Listener] = []
 
@@ -60,8 +65,10 @@ class Engine:
     def propose(self, proposal: Proposal) -> Event | None:
         """Decide on the present memory and record what was decided, with nothing in between.
 
-        Raises what the proposal raises, `ImpossibleEventError`, `StoreError`.
+        Raises what the proposal raises, `ImpossibleEventError`, `StoreError`, `NotLeaderError`.
         """
+        if not self.leading:
+            raise NotLeaderError(self.leader_name())
         ticket = _Ticket(proposal)
         with self._queue_lock:
             self._queue.append(ticket)
@@ -86,6 +93,19 @@ class Engine:
         """Give out what is to be done after a restart."""
         for instruction in self.read(lambda tracker, _now_ms: tracker.resume()):
             self.dispatch(instruction)
+
+    def refresh(self) -> None:
+        """Read what the leader has written meanwhile. Raises `StoreError`."""
+        with self._lock:
+            self._journal.refresh()
+        self._tell_change()
+
+    def lead(self) -> None:
+        """Decide from now on, on everything written so far. Raises `StoreError`."""
+        with self._lock:
+            self._journal.refresh()
+            self.leading = True
+        self._tell_change()
 
     def wait_for_change(self, revision: int, timeout_s: float) -> int:
         """Wait until the revision is another one; returns the present one."""
@@ -129,9 +149,7 @@ class Engine:
         for ticket in batch:
             ticket.done = True
             self._give_out(ticket, now_ms)
-        with self._changed:
-            self._revision = self._journal.tracker.memory.revision
-            self._changed.notify_all()
+        self._tell_change()
 
     def _give_out(self, ticket: _Ticket, now_ms: int) -> None:
         if ticket.event is None or ticket.error is not None:
@@ -140,6 +158,11 @@ class Engine:
             listener(ticket.event, self._journal.tracker, now_ms)
         for instruction in ticket.instructions:
             self.dispatch(instruction)
+
+    def _tell_change(self) -> None:
+        with self._changed:
+            self._revision = self._journal.tracker.memory.revision
+            self._changed.notify_all()
 
     def _break(self, batch: list[_Ticket], error: StoreError) -> None:
         log.error("the store failed; nothing more is done before a restart", detail=str(error))

@@ -81,7 +81,8 @@ class CheckEmptyTask:
         cluster, recorder = self._around.cluster, self._around.recorder
         try:
             cluster.get_node(self._node)
-            pods = pods_to_move(cluster.list_pods(self._node), recorder.now_ms())
+            expendable_below = self._around.settings.drain.expendable_priority
+            pods = pods_to_move(cluster.list_pods(self._node), recorder.now_ms(), expendable_below)
         except NotFoundError:
             recorder.submit(e.NodeGone(self._node))
             return None

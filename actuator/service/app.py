@@ -35,6 +35,8 @@ class Machinery(NamedTuple):
     clock: Callable[[], float] = time.time
     # From a name and a number of threads.
     make_pool: Callable[[str, int], Pool] = Scheduler
+    # False = follow until `lead` is called.
+    leading: bool = True
 
 
 class Actuator:
@@ -59,11 +61,12 @@ class Actuator:
         self.on_broken: Callable[[], None] = _nothing
         self._journal = Journal(store, self.settings.retention)
         self.engine = Engine(self._journal, machinery.clock, self._broken)
+        self.engine.leading = machinery.leading
         around = Surroundings(cluster, cloud, self.engine, self.settings.work, self.metrics.on_eviction)
         self._runner = Runner(around, machinery.make_pool)
         self.engine.dispatch = self._runner.dispatch
         self.metrics.watch(self.engine)
-        self.deletions = Deletions(self.engine, cluster, cloud, self.settings)
+        self.deletions = Deletions(self.engine, around, self.settings)
         self.growths = Growths(self.engine, self.settings.answer_s)
         self._status = StatusWriter()
 
@@ -77,6 +80,11 @@ class Actuator:
             # Another autoscaler's, or those of a store that was lost: not ours to take away.
             log.warning("nodes carry the hard taint, but no deletion is known", nodes=strange[:20], key=HARD_TAINT_KEY)
         self.engine.resume()
+
+    def lead(self) -> None:
+        """Act from now on, where the leader before has stopped. Raises as `start`, and `StoreError`."""
+        self.engine.lead()
+        self.start()
 
     def stop(self) -> None:
         """Let running steps finish; what is in progress goes on at the next start."""

@@ -11,9 +11,8 @@ import grpc
 import structlog
 from trimtab.v1 import actuator_pb2
 
-from actuator.cloud.provider import CloudProvider
-from actuator.kube.cluster import Cluster
 from actuator.runner.engine import Engine
+from actuator.runner.tasks import Surroundings
 from actuator.service.observe import observe
 from actuator.service.settings import ActuatorSettings
 from actuator.service.validation import check_names, digest_request, node_wishes
@@ -31,10 +30,9 @@ CANCEL_WAIT_S = 10.0
 class Deletions:
     """Starts and cancels deletions."""
 
-    def __init__(self, engine: Engine, cluster: Cluster, cloud: CloudProvider, settings: ActuatorSettings) -> None:
+    def __init__(self, engine: Engine, around: Surroundings, settings: ActuatorSettings) -> None:
         self._engine = engine
-        self._cluster = cluster
-        self._cloud = cloud
+        self._around = around
         self._settings = settings
 
     def start(self, request: actuator_pb2.StartDeletionRequest) -> Sequence[NodeAnswer]:
@@ -83,7 +81,7 @@ class Deletions:
     def _decide(self, request: actuator_pb2.StartDeletionRequest, wishes: list[NodeWish], digest: str) -> None:
         """Look, then decide and write the decision down."""
         pending = self._engine.read(lambda tracker, _: pending_nodes(tracker.memory))
-        facts = observe(self._cluster, self._cloud, wishes, pending, self._engine.now_ms())
+        facts = observe(self._around, wishes, pending)
         limits = self._limits(request)
         plan_ms = request.plan_time.ToMilliseconds() if request.HasField("plan_time") else None
 

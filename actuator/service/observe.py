@@ -7,9 +7,9 @@ counts a leaving node out already is never counted out twice the wrong way.
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from actuator.cloud.provider import CloudProvider
 from actuator.drain.pods import pods_to_move
 from actuator.kube.cluster import HARD_TAINT_KEY, Cluster, NodeView, NotFoundError
+from actuator.runner.tasks import Surroundings
 from actuator.tracker.admission import Facts, GroupFacts, NodeFacts, NodeWish
 
 # From so many nodes on, one list is cheaper than single gets.
@@ -17,10 +17,9 @@ LIST_FROM = 20
 THREADS = 8
 
 
-def observe(
-    cluster: Cluster, cloud: CloudProvider, wishes: Sequence[NodeWish], pending: frozenset[str], now_ms: int
-) -> Facts:
+def observe(around: Surroundings, wishes: Sequence[NodeWish], pending: frozenset[str]) -> Facts:
     """Look up nodes, their pods, and the node groups. Raises `ClusterError`, `CloudError`."""
+    cluster, cloud, now_ms = around.cluster, around.cloud, around.recorder.now_ms()
     groups = {
         group.id: GroupFacts(min_size=group.min_size, target_size=group.target_size) for group in cloud.node_groups()
     }
@@ -29,7 +28,7 @@ def observe(
     group_of = cloud.groups_of(names)
 
     def look(node: NodeView) -> NodeFacts:
-        pods = pods_to_move(cluster.list_pods(node.name), now_ms)
+        pods = pods_to_move(cluster.list_pods(node.name), now_ms, around.settings.drain.expendable_priority)
         return NodeFacts(
             node_group=group_of.get(node.name),
             uids=tuple(pod.uid for pod in pods),

@@ -37,6 +37,9 @@ class WorkOptions:
     max_graceful_termination: Annotated[int, typer.Option(min=0, help="longest grace period given to a pod")] = (
         _D.max_graceful_termination_s
     )
+    expendable_priority: Annotated[
+        int, typer.Option(help="pods of lower priority are not drained; must be as the planner has it")
+    ] = _D.expendable_priority
     delete_timeout: Annotated[float, typer.Option(min=0, help="time for an instance to be gone")] = _W.delete.timeout_s
     delete_poll: Annotated[float, typer.Option(min=0.01, help="how often the cloud is asked about deletions")] = (
         _W.delete.poll_s
@@ -66,6 +69,7 @@ class WorkOptions:
             eviction_retry_s=self.eviction_retry,
             poll_s=self.drain_poll,
             max_graceful_termination_s=self.max_graceful_termination,
+            expendable_priority=self.expendable_priority,
         )
         delete = DeleteSettings(timeout_s=self.delete_timeout, poll_s=self.delete_poll)
         return ActuatorSettings(

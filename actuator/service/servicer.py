@@ -15,7 +15,9 @@ import structlog
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
 from actuator.cloud.provider import CloudError
+from actuator.kube.api import ForbiddenError
 from actuator.kube.cluster import ClusterError
+from actuator.leadership import NotLeaderError
 from actuator.service.app import Actuator
 from actuator.service.soft_taints import apply_soft_taints
 from actuator.service.validation import check_names
@@ -49,7 +51,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         """What this build can do."""
         del request, context
         return actuator_pb2.GetActuatorInfoResponse(
-            version=version("trimtab"), rpcs=RPCS, cloud=self._actuator.cloud.name, leader=True
+            version=version("trimtab"), rpcs=RPCS, cloud=self._actuator.cloud.name, leader=self._actuator.engine.leading
         )
 
     def StartDeletion(  # noqa: N802
@@ -164,8 +166,14 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
 
 @contextmanager
 def _backend_errors() -> Iterator[None]:
-    """Errors of what stands behind the actuator: the caller may try again."""
+    """Errors of what stands behind the actuator: the caller may try again, or elsewhere."""
     try:
         yield
+    except NotLeaderError as error:
+        raise ServiceError(
+            grpc.StatusCode.FAILED_PRECONDITION, Reason.NOT_LEADER, str(error), {"leader": error.leader}
+        ) from error
+    except ForbiddenError as error:
+        raise ServiceError(grpc.StatusCode.PERMISSION_DENIED, Reason.PERMISSION_DENIED, str(error)) from error
     except (ClusterError, CloudError, StoreError) as error:
         raise ServiceError(grpc.StatusCode.UNAVAILABLE, Reason.BACKEND_UNAVAILABLE, str(error)) from error

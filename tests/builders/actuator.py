@@ -234,7 +234,7 @@ class Stage:
     def uids_to_move(self, name: str) -> list[str]:
         with self.looking():
             views = self.cluster.list_pods(name)
-        return [view.uid for view in views if view.owner_kind != "DaemonSet" and not view.mirror]
+        return [view.uid for view in views if not view.daemon and not view.mirror]
 
     def status(self) -> actuator_pb2.ActuatorStatus:
         with self.looking():

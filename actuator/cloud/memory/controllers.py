@@ -9,7 +9,7 @@ import copy
 import hashlib
 from dataclasses import dataclass
 
-from actuator.cloud.memory.objects import Object, condition, desired_replicas
+from actuator.cloud.memory.objects import Object, condition, desired_replicas, made_uid
 from actuator.cloud.memory.pods import RECREATED_KINDS, Pod, format_time
 from actuator.cloud.memory.scheduler import Room, choose
 from actuator.cloud.memory.world import Instance, World
@@ -128,7 +128,7 @@ class Controllers:
         metadata = new["metadata"]
         for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink"):
             metadata.pop(field, None)
-        metadata["uid"] = _uid(pod.uid, number)
+        metadata["uid"] = made_uid(pod.uid, number)
         metadata["creationTimestamp"] = format_time(world.now_ms)
         if pod.owner.get("kind") != "StatefulSet":
             prefix = metadata.get("generateName") or f"{pod.owner.get('name')}-"
@@ -197,7 +197,7 @@ class Controllers:
             "kind": "Node",
             "metadata": {
                 "name": instance.name,
-                "uid": _uid(instance.name, 0),
+                "uid": made_uid(instance.name, 0),
                 "creationTimestamp": now,
                 "labels": {**labels, HOSTNAME_LABEL: instance.name},
             },
@@ -232,7 +232,7 @@ class Controllers:
             (new["spec"].get("affinity") or {}).pop("nodeAffinity", None)
             number = self._world.next_number()
             prefix = new["metadata"].get("generateName") or f"{model.owner.get('name')}-"
-            new["metadata"].update(name=prefix + _suffix(model.uid, number), uid=_uid(model.uid, number))
+            new["metadata"].update(name=prefix + _suffix(model.uid, number), uid=made_uid(model.uid, number))
             pod = Pod(new)
             if room.static_fit(pod)[0] and room.fits(pod):
                 self._bind(pod, room)
@@ -255,9 +255,3 @@ def _suffix(seed: str, number: int) -> str:
     """Five letters."""
     digest = hashlib.sha256(f"{seed}/{number}".encode()).digest()
     return "".join(SUFFIX_LETTERS[byte % len(SUFFIX_LETTERS)] for byte in digest[:5])
-
-
-def _uid(seed: str, number: int) -> str:
-    """A uid in Kubernetes' form."""
-    digits = hashlib.sha256(f"uid/{seed}/{number}".encode()).hexdigest()
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))

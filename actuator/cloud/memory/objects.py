@@ -5,6 +5,7 @@ documents) and what of an object is needed here. Errors name file, object and fi
 """
 
 import gzip
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -93,3 +94,9 @@ def desired_replicas(owner: Object) -> int | None:
     spec = owner.get("spec") or {}
     wanted = spec.get("parallelism" if owner["kind"] == "Job" else "replicas")
     return None if wanted is None else int(wanted)
+
+
+def made_uid(seed: str, number: int) -> str:
+    """A uid in Kubernetes' form, always the same for the same seed and number."""
+    digits = hashlib.sha256(f"uid/{seed}/{number}".encode()).hexdigest()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))

@@ -12,7 +12,7 @@ import msgspec
 
 from actuator.cloud.memory.objects import Object, condition, controller_of, labels_of
 from actuator.cloud.memory.quantities import Amounts, pod_requests
-from actuator.kube.cluster import MIRROR_ANNOTATION, PodView
+from actuator.kube.cluster import DAEMON_ANNOTATION, MIRROR_ANNOTATION, PodView
 
 PodKey = tuple[str, str]
 
@@ -95,7 +95,17 @@ class Pod:
     @property
     def mirror(self) -> bool:
         """The kubelet's own pod."""
-        return MIRROR_ANNOTATION in (self.item["metadata"].get("annotations") or {})
+        return MIRROR_ANNOTATION in self.annotations or self.owner.get("kind") == "Node"
+
+    @property
+    def daemon(self) -> bool:
+        """A DaemonSet's pod, or one that is to be treated like it."""
+        return self.owner.get("kind") == "DaemonSet" or self.annotations.get(DAEMON_ANNOTATION) == "true"
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """The object's annotations."""
+        return self.item["metadata"].get("annotations") or {}
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -111,7 +121,7 @@ class Pod:
     @property
     def stays_with_node(self) -> bool:
         """DaemonSet and mirror pods: nobody moves them."""
-        return self.mirror or self.owner.get("kind") == "DaemonSet"
+        return self.mirror or self.daemon
 
     def view(self) -> PodView:
         """The pod as the actuator sees it."""
@@ -127,6 +137,7 @@ class Pod:
             owner_name=str(self.owner.get("name") or ""),
             owner_uid=self.owner_uid,
             mirror=self.mirror,
+            daemon=self.daemon,
             deletion_ms=parse_time_ms(self.item["metadata"].get("deletionTimestamp")),
             grace_s=self.grace_s,
         )

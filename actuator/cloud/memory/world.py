@@ -11,7 +11,7 @@ from typing import Any
 
 from actuator.cloud.memory.database import Database, JournalEntry
 from actuator.cloud.memory.disruption import Budgets
-from actuator.cloud.memory.objects import Object, ObjectError, check, desired_replicas, labels_of
+from actuator.cloud.memory.objects import Object, ObjectError, check, desired_replicas, labels_of, made_uid
 from actuator.cloud.memory.pods import Pod, PodKey
 from actuator.cloud.memory.scheduler import Room
 from actuator.cloud.memory.selectors import matches
@@ -75,6 +75,8 @@ class World:
             if key in seen:
                 raise ObjectError(f"{place}: given twice")
             seen.add(key)
+            # A recording without uids: from here on it has some, the same for every reader.
+            metadata.setdefault("uid", made_uid(key, 0))
             try:
                 self.put(item)
             except (ValueError, TypeError, KeyError, AttributeError) as error:

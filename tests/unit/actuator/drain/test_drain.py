@@ -27,7 +27,10 @@ def view(name: str = "p", **fields: object) -> PodView:
         pytest.param(view(), False, id="a pod of a ReplicaSet goes"),
         pytest.param(view(owner_kind=""), False, id="a bare pod goes"),
         pytest.param(view(owner_kind="DaemonSet"), True, id="a DaemonSet pod stays"),
+        pytest.param(view(daemon=True), True, id="a pod annotated like one stays"),
         pytest.param(view(mirror=True), True, id="a mirror pod stays"),
+        pytest.param(view(priority=-11), True, id="an expendable pod stays"),
+        pytest.param(view(priority=-10), False, id="one of just enough priority goes"),
         pytest.param(view(phase="Succeeded"), True, id="a completed pod is no matter"),
         pytest.param(view(phase="Failed"), True, id="a failed pod is no matter"),
         pytest.param(view(phase="Pending"), False, id="a pending pod goes"),
@@ -37,8 +40,8 @@ def view(name: str = "p", **fields: object) -> PodView:
     ],
 )
 def test_which_pods_a_drain_ignores(pod_view: PodView, expected: bool) -> None:
-    assert stays(pod_view, NOW_MS) is expected
-    assert (pods_to_move([pod_view], NOW_MS) == []) is expected
+    assert stays(pod_view, NOW_MS, -10) is expected
+    assert (pods_to_move([pod_view], NOW_MS, -10) == []) is expected
 
 
 @pytest.mark.parametrize(

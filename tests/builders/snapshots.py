@@ -1,0 +1,565 @@
+"""Clusters as plain rows with all strings in place, written as `ClusterSnapshot` or `SnapshotDelta` in any numbering.
+
+A `Cluster` says what is there; `write` puts it into a message, its rows and dictionaries shuffled by a seed and with
+entries that nothing refers to. `clusters()` draws random ones for hypothesis, `changes()` one that follows another.
+"""
+
+import random
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from hypothesis import strategies as st
+from trimtab.v1 import snapshot_pb2 as pb
+
+from planner.model.values import (
+    DeletionInProgress,
+    HostPort,
+    LabelRequirement,
+    NodeSelectorTerm,
+    Owner,
+    PodAffinityTerm,
+    PodDisruptionBudget,
+    PodSpec,
+    SpreadConstraint,
+    Taint,
+    Toleration,
+    Volume,
+)
+
+Labels = tuple[tuple[str, str], ...]
+RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods", "nvidia.com/gpu", "example.com/licence")
+
+
+class Pod(NamedTuple):
+    """One pod; `volumes` are ids."""
+
+    uid: str = "uid"
+    spec: PodSpec = PodSpec()
+    labels: Labels = ()
+    node: str = ""
+    owner: str = ""
+    created_s: int = 0
+    deletion_s: int = 0
+    phase: int = 2
+    flags: int = 0
+    deletion_cost: int = 0
+    pinned: str = ""
+    volumes: tuple[str, ...] = ()
+
+
+class Node(NamedTuple):
+    """One node, or the template of one; amounts by resource."""
+
+    provider_id: str = ""
+    labels: Labels = ()
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    allocatable: tuple[tuple[str, int], ...] = (("cpu", 4000), ("pods", 110))
+    capacity: tuple[tuple[str, int], ...] = ()
+    ready: bool = True
+    ready_ns: int = 0
+    created_ns: int = 0
+    group: str = ""
+    scale_down_disabled: bool = False
+    deletion_delayed: bool = False
+    attach_limits: tuple[tuple[str, int], ...] = ()
+
+
+class Group(NamedTuple):
+    """One node group."""
+
+    min_size: int = 0
+    max_size: int = 10
+    target_size: int = 1
+    template: Node | None = None
+    price: float | None = None
+    health: int = 0
+    backoff_ns: int = 0
+    zero_or_max: bool = False
+
+
+class Eviction(NamedTuple):
+    """One pod evicted lately."""
+
+    uid: str
+    spec: PodSpec
+    labels: Labels
+    owner: str
+    evict_ns: int
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """All rows by key."""
+
+    pods: Mapping[tuple[str, str], Pod] = field(default_factory=dict)
+    volumes: Mapping[str, Volume] = field(default_factory=dict)
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    groups: Mapping[str, Group] = field(default_factory=dict)
+    owners: Mapping[str, Owner] = field(default_factory=dict)
+    budgets: Mapping[tuple[str, str], PodDisruptionBudget] = field(default_factory=dict)
+    namespaces: Mapping[str, Labels] = field(default_factory=dict)
+    deletions: Mapping[str, DeletionInProgress] = field(default_factory=dict)
+    evictions: Mapping[tuple[str, str], Eviction] = field(default_factory=dict)
+
+
+def write(cluster: Cluster, seed: int = 0, in_order: bool = False) -> pb.ClusterSnapshot:
+    """Write a cluster as a message; the seed shuffles rows and dictionaries, `in_order` keeps pods in theirs."""
+    return _Writer(cluster, random.Random(seed), in_order).write()
+
+
+def write_delta(before: Cluster, after: Cluster, seed: int = 0) -> pb.SnapshotDelta:
+    """Write what turns one cluster into another."""
+    tables: dict[str, Any] = {}
+    for table in ("pods", "nodes", "groups", "owners", "budgets", "namespaces"):
+        old, new = getattr(before, table), getattr(after, table)
+        tables[table] = {key: row for key, row in new.items() if key not in old or old[key] != row}
+    for key, pod in after.pods.items():
+        if any(before.volumes.get(volume) != after.volumes[volume] for volume in pod.volumes):
+            tables["pods"][key] = pod
+    acting = (before.deletions, before.evictions) != (after.deletions, after.evictions)
+    if acting:
+        tables |= {"deletions": after.deletions, "evictions": after.evictions}
+    delta = pb.SnapshotDelta(changed=write(replace(Cluster(volumes=after.volumes), **tables), seed))
+    if acting:
+        delta.changed.actuation_status.SetInParent()
+    else:
+        delta.changed.ClearField("actuation_status")
+    delta.deleted_pods.extend(f"{ns}/{name}" for ns, name in before.pods.keys() - after.pods.keys())
+    delta.deleted_nodes.extend(before.nodes.keys() - after.nodes.keys())
+    delta.deleted_node_groups.extend(before.groups.keys() - after.groups.keys())
+    delta.deleted_owners.extend(before.owners.keys() - after.owners.keys())
+    gone = before.budgets.keys() - after.budgets.keys()
+    delta.deleted_pod_disruption_budgets.extend(f"{ns}/{name}" for ns, name in gone)
+    delta.deleted_namespaces.extend(before.namespaces.keys() - after.namespaces.keys())
+    return delta
+
+
+class _Writer:
+    """Numbers strings, label sets, specs and volumes in shuffled order while it writes rows."""
+
+    def __init__(self, cluster: Cluster, chance: random.Random, in_order: bool) -> None:
+        self._cluster = cluster
+        self._chance = chance
+        self._in_order = in_order
+        self._strings = ["", *self._shuffled(["unused", "b", "a", "zone"])]
+        self._resources = self._shuffled(RESOURCES)
+        rows = [*cluster.pods.values(), *cluster.evictions.values()]
+        nodes = [*cluster.nodes.values(), *(g.template for g in cluster.groups.values() if g.template)]
+        sets = {row.labels for row in (*rows, *nodes)} | set(cluster.namespaces.values()) | {(("unused", "x"),)}
+        self._label_sets: list[Labels] = [(), *self._shuffled(sorted(sets))]
+        self._specs = self._shuffled(list(dict.fromkeys([PodSpec(priority=77), *(row.spec for row in rows)])))
+        self._volumes = self._shuffled([*cluster.volumes])
+
+    def write(self) -> pb.ClusterSnapshot:
+        """Write all tables, the strings last."""
+        out, cluster = pb.ClusterSnapshot(resources=self._resources), self._cluster
+        self._write_label_sets(out.label_sets)
+        out.pod_specs.extend(self._spec(spec) for spec in self._specs)
+        out.volumes.extend(self._volume(cluster.volumes[one]) for one in self._volumes)
+        self._write_pods(out.pods)
+        out.nodes.extend(self._node(name, row) for name, row in self._shuffled([*cluster.nodes.items()]))
+        out.node_groups.extend(self._group(*item) for item in self._shuffled([*cluster.groups.items()]))
+        out.owners.extend(self._owner(row) for row in self._shuffled([*cluster.owners.values()]))
+        out.pod_disruption_budgets.extend(self._budget(row) for row in self._shuffled([*cluster.budgets.values()]))
+        for name, labels in self._shuffled([*cluster.namespaces.items()]):
+            out.namespaces.add(name=name, label_set=self._label_sets.index(labels))
+        self._write_actuation(out.actuation_status)
+        out.strings.extend(self._strings)
+        return out
+
+    def _shuffled(self, rows: Iterable[Any]) -> list[Any]:
+        listed = list(rows)
+        self._chance.shuffle(listed)
+        return listed
+
+    def _string(self, text: str) -> int:
+        if text not in self._strings:
+            self._strings.append(text)
+        return self._chance.choice([i for i, one in enumerate(self._strings) if one == text])
+
+    def _write_label_sets(self, out: pb.LabelSets) -> None:
+        keys: list[int] = []
+        values: list[int] = []
+        offsets = [0]
+        for labels in self._label_sets:
+            for key, value in self._shuffled(labels):
+                keys.append(self._string(key))
+                values.append(self._string(value))
+            offsets.append(len(keys))
+        out.offsets, out.keys, out.values = int32(offsets), int32(keys), int32(values)
+
+    def _write_pods(self, out: pb.PodTable) -> None:
+        rows = list(self._cluster.pods.items())
+        rows = sorted(rows) if self._in_order else self._shuffled(rows)
+        names, uids = [key[1].encode() for key, _ in rows], [pod.uid.encode() for _, pod in rows]
+        pods = [pod for _, pod in rows]
+        out.count = len(rows)
+        out.namespace = int32([self._string(key[0]) for key, _ in rows])
+        out.names, out.name_lengths = b"".join(names), int32(map(len, names))
+        out.uids, out.uid_lengths = b"".join(uids), int32(map(len, uids))
+        out.spec = int32([self._specs.index(pod.spec) for pod in pods])
+        out.label_set = int32([self._label_sets.index(pod.labels) for pod in pods])
+        out.node = int32([self._string(pod.node) for pod in pods])
+        out.owner = int32([self._string(pod.owner) for pod in pods])
+        out.created = np.array([pod.created_s for pod in pods], "<i8").tobytes()
+        out.deletion = np.array([pod.deletion_s for pod in pods], "<i8").tobytes()
+        out.phase = bytes(pod.phase for pod in pods)
+        out.flags = bytes(pod.flags for pod in pods)
+        out.deletion_cost = int32([pod.deletion_cost for pod in pods])
+        out.pinned_node = int32([self._string(pod.pinned) for pod in pods])
+        mounts = [(i, volume) for i, pod in enumerate(pods) for volume in self._shuffled(pod.volumes)]
+        out.volume_pod = int32([i for i, _ in mounts])
+        out.volume = int32([self._volumes.index(volume) for _, volume in mounts])
+
+    def _pairs(self, out: Any, labels: Labels) -> None:
+        for key, value in self._shuffled(labels):
+            out.add(key=self._string(key), value=self._string(value))
+
+    def _requirements(self, out: Any, requirements: Iterable[LabelRequirement]) -> None:
+        for one in requirements:
+            values = [self._string(value) for value in self._shuffled(one.values)]
+            out.add(key=self._string(one.key), operator=one.operator, values=values)
+
+    def _selector(self, out: pb.LabelSelector, selector: tuple[LabelRequirement, ...] | None) -> None:
+        if selector is not None:
+            out.SetInParent()
+            self._requirements(out.requirements, selector)
+
+    def _terms(self, out: pb.NodeSelector, terms: tuple[NodeSelectorTerm, ...] | None) -> None:
+        if terms is not None:
+            out.SetInParent()
+            for term in terms:
+                message = out.terms.add()
+                self._requirements(message.match_expressions, term.match_expressions)
+                self._requirements(message.match_fields, term.match_fields)
+
+    def _spec(self, spec: PodSpec) -> pb.PodSpec:
+        out = pb.PodSpec(
+            priority=spec.priority,
+            scheduler_name=self._string(spec.scheduler_name),
+            restart_policy=spec.restart_policy,
+            termination_grace_period_s=spec.termination_grace_period_s,
+            safe_to_evict=spec.safe_to_evict,
+            local_storage=spec.local_storage,
+            unsupported=self._shuffled(spec.unsupported),
+            topology_spread_timeout_s=None if spec.topology_spread_timeout_s < 0 else spec.topology_spread_timeout_s,
+            enable_ds_eviction=None if spec.enable_ds_eviction < 0 else bool(spec.enable_ds_eviction),
+            exclusive_disks=[self._string(one) for one in self._shuffled(spec.exclusive_disks)],
+            read_only_disks=[self._string(one) for one in self._shuffled(spec.read_only_disks)],
+        )
+        for name, amount in self._shuffled(spec.requests):
+            out.requests.add(resource=self._resources.index(name), amount=amount)
+        self._pairs(out.node_selector, spec.node_selector)
+        self._terms(out.node_affinity, spec.node_affinity)
+        for one in self._shuffled(spec.tolerations):
+            key, value = self._string(one.key), self._string(one.value)
+            out.tolerations.add(key=key, operator=one.operator, value=value, effect=one.effect)
+        for port in self._shuffled(spec.host_ports):
+            protocol = "" if port.protocol == "TCP" else port.protocol
+            out.host_ports.add(protocol=self._string(protocol), host_ip=self._string(port.host_ip), port=port.port)
+        self._affinity(out.pod_affinity, spec.pod_affinity)
+        self._affinity(out.pod_anti_affinity, spec.pod_anti_affinity)
+        for constraint in spec.topology_spread:
+            self._spread(out.topology_spread.add(), constraint)
+        return out
+
+    def _affinity(self, out: Any, terms: Iterable[PodAffinityTerm]) -> None:
+        for term in terms:
+            namespaces = [self._string(one) for one in self._shuffled(term.namespaces)]
+            message = out.add(topology_key=self._string(term.topology_key), namespaces=namespaces)
+            self._selector(message.selector, term.selector)
+            self._selector(message.namespace_selector, term.namespace_selector)
+
+    def _spread(self, out: pb.TopologySpreadConstraint, constraint: SpreadConstraint) -> None:
+        out.max_skew, out.topology_key = constraint.max_skew, self._string(constraint.topology_key)
+        out.min_domains = constraint.min_domains
+        out.honor_node_affinity, out.honor_node_taints = constraint.honor_node_affinity, constraint.honor_node_taints
+        out.match_label_keys.extend(self._string(key) for key in self._shuffled(constraint.match_label_keys))
+        self._selector(out.selector, constraint.selector)
+
+    def _volume(self, volume: Volume) -> pb.Volume:
+        out = pb.Volume(
+            id=volume.id,
+            state=volume.state,
+            driver=self._string(volume.driver),
+            handle=self._string(volume.handle),
+            read_write_once_pod=volume.read_write_once_pod,
+            detail=volume.detail,
+        )
+        self._terms(out.node_affinity, volume.node_affinity)
+        self._pairs(out.zone_labels, volume.zone_labels)
+        return out
+
+    def _node(self, name: str, node: Node) -> pb.Node:
+        out = pb.Node(
+            name=name,
+            provider_id=node.provider_id,
+            label_set=self._label_sets.index(node.labels),
+            unschedulable=node.unschedulable,
+            allocatable=self._amounts(node.allocatable),
+            capacity=self._amounts(node.capacity) if node.capacity else [],
+            ready=node.ready,
+            node_group=node.group,
+            scale_down_disabled=node.scale_down_disabled,
+            deletion_delayed=node.deletion_delayed,
+        )
+        set_time(out.ready_transition_time, node.ready_ns)
+        set_time(out.create_time, node.created_ns)
+        for taint in self._shuffled(node.taints):
+            out.taints.add(key=self._string(taint.key), value=self._string(taint.value), effect=taint.effect)
+        for driver, count in self._shuffled(node.attach_limits):
+            out.attach_limits.add(driver=self._string(driver), count=count)
+        return out
+
+    def _amounts(self, amounts: tuple[tuple[str, int], ...]) -> list[int]:
+        by_name = dict(amounts)
+        listed = [by_name.get(name, 0) for name in self._resources]
+        while listed and not listed[-1]:
+            listed.pop()
+        return listed or [0]
+
+    def _group(self, key: str, group: Group) -> pb.NodeGroup:
+        out = pb.NodeGroup(
+            id=key,
+            min_size=group.min_size,
+            max_size=group.max_size,
+            target_size=group.target_size,
+            price_per_hour=group.price,
+            health=group.health,
+            zero_or_max=group.zero_or_max,
+        )
+        set_time(out.backoff_until, group.backoff_ns)
+        if group.template is not None:
+            out.template.CopyFrom(self._node("", group.template))
+        return out
+
+    def _owner(self, owner: Owner) -> pb.Owner:
+        return pb.Owner(
+            uid=owner.uid,
+            kind=owner.kind,
+            name=owner.name,
+            namespace=owner.namespace,
+            desired_replicas=None if owner.desired_replicas < 0 else owner.desired_replicas,
+            current_replicas=None if owner.current_replicas < 0 else owner.current_replicas,
+            api_version=owner.api_version,
+        )
+
+    def _budget(self, budget: PodDisruptionBudget) -> pb.PodDisruptionBudget:
+        out = pb.PodDisruptionBudget(
+            namespace=budget.namespace,
+            name=budget.name,
+            always_allow_unhealthy=budget.always_allow_unhealthy,
+            min_available=budget.min_available,
+            max_unavailable=budget.max_unavailable,
+        )
+        self._selector(out.selector, budget.selector)
+        if budget.disruptions_allowed >= 0:
+            status = out.status
+            status.SetInParent()
+            status.disruptions_allowed, status.current_healthy = budget.disruptions_allowed, budget.current_healthy
+            status.desired_healthy, status.expected_pods = budget.desired_healthy, budget.expected_pods
+            status.observed = budget.observed
+            status.disrupted_pods.extend(self._shuffled(budget.disrupted_pods))
+        return out
+
+    def _write_actuation(self, out: pb.ActuationStatus) -> None:
+        for row in self._shuffled(self._cluster.deletions.values()):
+            message = out.deletions.add(node=row.node, node_group=row.node_group, drain=row.drain)
+            set_time(message.start_time, row.start_ns)
+        for (namespace, name), gone in self._shuffled(self._cluster.evictions.items()):
+            eviction = out.recent_evictions.add(namespace=namespace, name=name, uid=gone.uid, owner=gone.owner)
+            eviction.spec, eviction.label_set = self._specs.index(gone.spec), self._label_sets.index(gone.labels)
+            set_time(eviction.evict_time, gone.evict_ns)
+
+
+def set_time(out: Any, time_ns: int) -> None:
+    """Set a timestamp; 0 leaves it absent."""
+    if time_ns:
+        out.seconds, out.nanos = divmod(time_ns, 1_000_000_000)
+
+
+def int32(values: Iterable[int]) -> bytes:
+    """Return a little-endian int32 column."""
+    return np.array(list(values), "<i4").tobytes()
+
+
+# Small pools, so that rows meet each other.
+KEYS = st.sampled_from(["app", "zone", "tier", "kubernetes.io/hostname", "é"])
+TEXTS = st.sampled_from(["", "web", "db", "a", "b", "ä", "z" * 40])
+NAMES = st.sampled_from(["a", "a-1", "a-10", "b", "web-0", "web-1", "z", "zz"])
+NAMESPACES = st.sampled_from(["default", "kube-system", "a", "ab"])
+NODES = st.sampled_from(["n1", "n2", "n3", "node-10"])
+OWNERS = st.sampled_from(["o1", "o2", "o3"])
+GROUPS = st.sampled_from(["g1", "g2", "g3"])
+VOLUMES = ("v1", "v2", "v3")
+TIMES_S = st.sampled_from([0, 1, 1_700_000_000])
+TIMES_NS = st.sampled_from([0, 1, 1_700_000_000_123_456_789])
+LABELS = st.dictionaries(KEYS, TEXTS, max_size=3).map(lambda found: tuple(sorted(found.items())))
+AMOUNTS = st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 2**40), max_size=4).map(
+    lambda found: tuple(sorted((name, amount) for name, amount in found.items() if amount))
+)
+
+
+def _sorted_tuples(elements: st.SearchStrategy[Any], most: int = 2) -> st.SearchStrategy[Any]:
+    return st.lists(elements, max_size=most, unique=True).map(lambda found: tuple(sorted(found)))
+
+
+@st.composite
+def requirements(draw: st.DrawFn, on_nodes: bool) -> LabelRequirement:
+    """Draw one requirement that obeys the contract."""
+    operator = draw(st.sampled_from([1, 2, 3, 4, 5, 6] if on_nodes else [1, 2, 3, 4]))
+    values: tuple[str, ...] = ()
+    if operator in (1, 2):
+        values = tuple(sorted(draw(st.sets(TEXTS, min_size=1, max_size=2))))
+    elif operator in (5, 6):
+        values = (draw(TEXTS),)
+    return LabelRequirement(draw(KEYS), operator, values)
+
+
+SELECTORS = st.none() | st.lists(requirements(False), max_size=2).map(tuple)
+TERMS = st.none() | st.lists(
+    st.builds(
+        NodeSelectorTerm,
+        st.lists(requirements(True), max_size=2).map(tuple),
+        st.lists(requirements(False), max_size=1).map(tuple),
+    ),
+    max_size=2,
+).map(tuple)
+AFFINITY = st.lists(st.builds(PodAffinityTerm, SELECTORS, _sorted_tuples(NAMESPACES), SELECTORS, KEYS), max_size=1).map(
+    tuple
+)
+SPECS = st.builds(
+    PodSpec,
+    requests=AMOUNTS,
+    node_selector=LABELS,
+    node_affinity=TERMS,
+    tolerations=_sorted_tuples(st.builds(Toleration, TEXTS, st.sampled_from([1, 2]), TEXTS, st.integers(0, 3))),
+    host_ports=_sorted_tuples(
+        st.builds(HostPort, st.sampled_from(["TCP", "UDP"]), st.sampled_from(["0.0.0.0", "10.0.0.1"]), st.just(80))
+    ),
+    pod_affinity=AFFINITY,
+    pod_anti_affinity=AFFINITY,
+    topology_spread=st.lists(
+        st.builds(
+            SpreadConstraint,
+            st.integers(1, 3),
+            KEYS,
+            SELECTORS,
+            st.integers(1, 3),
+            st.booleans(),
+            st.booleans(),
+            _sorted_tuples(KEYS),
+        ),
+        max_size=1,
+    ).map(tuple),
+    priority=st.sampled_from([-5, 0, 1000]),
+    scheduler_name=st.sampled_from(["", "other"]),
+    restart_policy=st.integers(0, 3),
+    termination_grace_period_s=st.sampled_from([0, 30, 600]),
+    safe_to_evict=st.integers(0, 3),
+    local_storage=st.booleans(),
+    unsupported=_sorted_tuples(st.sampled_from(["resourceClaims", "other"])),
+    topology_spread_timeout_s=st.sampled_from([-1, 0, 60]),
+    enable_ds_eviction=st.sampled_from([-1, 0, 1]),
+    exclusive_disks=_sorted_tuples(st.sampled_from(["d1", "d2"])),
+    read_only_disks=_sorted_tuples(st.sampled_from(["d1", "d2"])),
+)
+PODS = st.builds(
+    Pod,
+    uid=st.sampled_from(["u1", "u2", "u-é", "u" * 36]),
+    spec=st.sampled_from([PodSpec(), PodSpec(requests=(("cpu", 100),)), PodSpec(priority=5)]) | SPECS,
+    labels=LABELS,
+    node=st.just("") | NODES,
+    owner=st.just("") | OWNERS,
+    created_s=TIMES_S,
+    deletion_s=TIMES_S,
+    phase=st.integers(0, 4),
+    flags=st.integers(0, 15),
+    deletion_cost=st.sampled_from([0, -7, 2**31 - 1]),
+    pinned=st.just("") | NODES,
+    volumes=_sorted_tuples(st.sampled_from(VOLUMES), 3),
+)
+PLAIN_NODES = st.builds(
+    Node,
+    provider_id=TEXTS,
+    labels=LABELS,
+    taints=_sorted_tuples(st.builds(Taint, KEYS, TEXTS, st.integers(1, 3))),
+    unschedulable=st.booleans(),
+    allocatable=AMOUNTS,
+    capacity=AMOUNTS,
+    ready=st.booleans(),
+    ready_ns=TIMES_NS,
+    created_ns=TIMES_NS,
+    group=st.just("") | GROUPS,
+    scale_down_disabled=st.booleans(),
+    deletion_delayed=st.booleans(),
+    attach_limits=st.dictionaries(st.sampled_from(["csi-a", "csi-b"]), st.integers(0, 9), max_size=2).map(
+        lambda found: tuple(sorted(found.items()))
+    ),
+)
+GROUP_ROWS = st.builds(
+    Group,
+    min_size=st.integers(0, 2),
+    max_size=st.integers(2, 5),
+    target_size=st.integers(0, 5),
+    template=st.none() | PLAIN_NODES.map(lambda node: node._replace(group="")),
+    price=st.none() | st.sampled_from([0.0, 0.25]),
+    health=st.integers(0, 3),
+    backoff_ns=TIMES_NS,
+    zero_or_max=st.booleans(),
+)
+
+
+def _volume(name: str) -> st.SearchStrategy[Volume]:
+    zone_labels = st.dictionaries(KEYS, TEXTS, max_size=1).map(lambda found: tuple(sorted(found.items())))
+    return st.builds(Volume, st.just(name), st.integers(0, 4), TEXTS, TEXTS, TERMS, zone_labels, st.booleans(), TEXTS)
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Cluster:
+    """Draw a small cluster that obeys the contract, dangling references included."""
+    owners = draw(st.dictionaries(OWNERS, st.tuples(st.integers(-1, 3), st.integers(-1, 3)), max_size=2))
+    budgets = draw(st.dictionaries(st.tuples(NAMESPACES, NAMES), st.tuples(SELECTORS, st.integers(-1, 3)), max_size=2))
+    deletions = draw(st.dictionaries(NODES, st.tuples(GROUPS, st.booleans(), TIMES_NS), max_size=1))
+    eviction = st.builds(Eviction, st.just("gone"), SPECS, LABELS, st.just("") | OWNERS, TIMES_NS)
+    return Cluster(
+        pods=draw(st.dictionaries(st.tuples(NAMESPACES, NAMES), PODS, max_size=6)),
+        volumes={name: draw(_volume(name)) for name in VOLUMES},
+        nodes=draw(st.dictionaries(NODES, PLAIN_NODES, max_size=3)),
+        groups=draw(st.dictionaries(GROUPS, GROUP_ROWS, max_size=2)),
+        owners={uid: Owner(uid, "Job", "x", "default", *counts, "batch/v1") for uid, counts in owners.items()},
+        budgets={key: _budget(key, *rest) for key, rest in budgets.items()},
+        namespaces=draw(st.dictionaries(NAMESPACES, LABELS, max_size=2)),
+        deletions={node: DeletionInProgress(node, *rest) for node, rest in deletions.items()},
+        evictions=draw(st.dictionaries(st.tuples(NAMESPACES, NAMES), eviction, max_size=1)),
+    )
+
+
+def _budget(key: tuple[str, str], selector: Any, allowed: int) -> PodDisruptionBudget:
+    status = (allowed, 3, 2, 4, True, ("a", "b")) if allowed >= 0 else (-1, 0, 0, 0, False, ())
+    return PodDisruptionBudget(*key, selector, *status, False, "50%", "")
+
+
+@st.composite
+def changes(draw: st.DrawFn, before: Cluster) -> Cluster:
+    """Draw a cluster that has some rows of another as they were, some changed, some gone, some new."""
+    other = draw(clusters())
+    tables = {}
+    for table in ("pods", "volumes", "nodes", "groups", "owners", "budgets", "namespaces"):
+        old, new = getattr(before, table), getattr(other, table)
+        rows = dict(old)
+        for key in sorted(old.keys() | new.keys()):
+            fate = draw(st.sampled_from(["keep", "keep", "other"]))
+            if fate == "other" and key in new:
+                rows[key] = new[key]
+            elif fate == "other":
+                del rows[key]
+        tables[table] = rows
+    if draw(st.booleans()):
+        tables |= {"deletions": other.deletions, "evictions": other.evictions}
+    else:
+        tables |= {"deletions": before.deletions, "evictions": before.evictions}
+    return replace(before, **tables)

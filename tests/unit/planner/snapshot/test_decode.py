@@ -1,0 +1,236 @@
+"""Decoding against its naive twin, canonical form, and deltas that equal the whole snapshot bit by bit."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trimtab.v1 import snapshot_pb2 as pb
+
+from clients.snapshot_deltas import Interner, difference
+from planner.model.values import Owner, PodSpec
+from planner.snapshot.columns import Dangling, NodeColumns, Snapshot
+from planner.snapshot.decode import canonicalize, decode_snapshot
+from planner.snapshot.delta import apply_delta, parse_delta
+from tests.builders.snapshots import Cluster, Group, Node, Pod, changes, clusters, write, write_delta
+from tests.reference.snapshot.decode import read_rows
+
+
+def rows_of(s: Snapshot) -> dict[str, list[Any]]:
+    """A snapshot's columns as the rows that the naive twin reads."""
+    d = s.dangling
+    node_names, group_ids = list(s.nodes.name), [group.id for group in s.groups]
+    nodes = texts_of(s.pods.node, node_names, d.node)
+    owners = texts_of(s.pods.owner, [owner.uid for owner in s.owners], d.owner)
+    pinned = texts_of(s.pods.pinned, node_names, d.pinned)
+    mounts: dict[int, list[Any]] = {}
+    for pod, volume in zip(s.pods.volume_pod.tolist(), s.pods.volume.tolist(), strict=True):
+        mounts.setdefault(pod, []).append(s.volumes[volume])
+    pods = [
+        (
+            s.strings[s.pods.namespace[i]],
+            s.pods.name.get(i),
+            s.pods.uid.get(i),
+            s.specs[s.pods.spec[i]],
+            labels_of(s, s.pods.label_set[i]),
+            nodes[i],
+            owners[i],
+            *(int(getattr(s.pods, name)[i]) for name in ("created_s", "deletion_s", "phase", "flags", "deletion_cost")),
+            pinned[i],
+            tuple(sorted(mounts.get(i, []), key=lambda volume: volume.id)),
+        )
+        for i in range(len(s.pods.spec))
+    ]
+    templates = node_rows(s, s.templates, [""] * len(s.templates.name))
+    groups = [
+        (
+            *(g.id, g.min_size, g.max_size, g.target_size, templates[g.template] if g.template >= 0 else None),
+            *(repr(g.price_per_hour), g.health, g.backoff_until_ns, g.zero_or_max),
+        )
+        for g in s.groups
+    ]
+    return {
+        "pods": pods,
+        "nodes": node_rows(s, s.nodes, texts_of(s.nodes.group, group_ids, d.group)),
+        "groups": groups,
+        "owners": list(s.owners),
+        "budgets": list(s.budgets),
+        "namespaces": [(name, labels_of(s, i)) for name, i in s.namespaces],
+        "deletions": list(s.deletions),
+        "evictions": [
+            (e.namespace, e.name, e.uid, s.specs[e.spec], labels_of(s, e.label_set), e.owner, e.evict_ns)
+            for e in s.recent_evictions
+        ],
+    }
+
+
+def texts_of(column: Any, names: list[str], dangling: Dangling) -> list[str]:
+    texts = ["" if i < 0 else names[i] for i in column.tolist()]
+    for row, name in zip(dangling.row.tolist(), dangling.name.tolist(), strict=True):
+        assert column[row] < 0
+        texts[row] = dangling.names[name]
+    return texts
+
+
+def labels_of(s: Snapshot, index: int) -> tuple[tuple[str, str], ...]:
+    entries = range(s.label_sets.offsets[index], s.label_sets.offsets[index + 1])
+    return tuple((s.strings[s.label_sets.keys[i]], s.strings[s.label_sets.values[i]]) for i in entries)
+
+
+def node_rows(s: Snapshot, nodes: NodeColumns, groups: list[str]) -> list[Any]:
+    def amounts(row: Any) -> tuple[tuple[str, int], ...]:
+        return tuple(sorted((name, int(amount)) for name, amount in zip(s.resources, row, strict=True) if amount))
+
+    return [
+        (
+            nodes.name[i],
+            nodes.provider_id[i],
+            labels_of(s, nodes.label_set[i]),
+            nodes.taint_sets[nodes.taint_set[i]],
+            bool(nodes.unschedulable[i]),
+            amounts(nodes.allocatable[i]),
+            amounts(nodes.capacity[i]),
+            bool(nodes.ready[i]),
+            int(nodes.ready_ns[i]),
+            int(nodes.created_ns[i]),
+            groups[i],
+            bool(nodes.scale_down_disabled[i]),
+            bool(nodes.deletion_delayed[i]),
+            nodes.attach_limits[i],
+        )
+        for i in range(len(nodes.name))
+    ]
+
+
+def assert_equal(left: Any, right: Any, place: str = "snapshot") -> None:
+    """Bit by bit: values, types, shapes, contiguity."""
+    if isinstance(left, np.ndarray):
+        assert left.dtype == right.dtype, place
+        assert left.shape == right.shape, place
+        assert left.tobytes() == right.tobytes(), place
+        for array in (left, right):
+            assert array.flags.c_contiguous, place
+            assert array.flags.writeable, place
+    elif isinstance(left, tuple) and hasattr(left, "_fields"):
+        for name, one, other in zip(left._fields, left, right, strict=True):
+            assert_equal(one, other, f"{place}.{name}")
+    else:
+        assert repr(left) == repr(right), place
+
+
+@given(clusters(), st.integers(0, 99))
+def test_columns_say_what_the_naive_twin_reads(cluster: Cluster, seed: int) -> None:
+    message = write(cluster, seed)
+    assert rows_of(decode_snapshot(message.SerializeToString())) == read_rows(message)
+
+
+@given(clusters(), st.integers(0, 99), st.booleans())
+def test_equal_content_has_equal_columns_however_it_was_numbered(cluster: Cluster, seed: int, in_order: bool) -> None:
+    assert_equal(canonicalize(write(cluster, seed)), canonicalize(write(cluster, seed + 1, in_order)))
+
+
+@given(clusters())
+def test_dictionaries_are_sorted_without_duplicates_and_hold_only_what_is_used(cluster: Cluster) -> None:
+    s = canonicalize(write(cluster))
+    assert list(s.strings) == sorted(set(s.strings))
+    used = {s.strings[i] for column in (s.pods.namespace, s.label_sets.keys, s.label_sets.values) for i in column}
+    assert used == set(s.strings)
+    sets = [labels_of(s, i) for i in range(len(s.label_sets.offsets) - 1)]
+    assert sets == sorted(set(sets))
+    assert sets[0] == ()
+    assert len(set(s.specs)) == len(s.specs)
+    assert {s.specs[i] for i in s.pods.spec} | {s.specs[e.spec] for e in s.recent_evictions} == set(s.specs)
+    keys = [(s.strings[s.pods.namespace[i]].encode(), s.pods.name.get(i).encode()) for i in range(len(s.pods.spec))]
+    assert keys == sorted(keys)
+    assert s.resources[:4] == ("cpu", "memory", "ephemeral-storage", "pods")
+
+
+@given(clusters().flatmap(lambda before: st.tuples(st.just(before), changes(before))), st.integers(0, 99))
+@settings(max_examples=200)
+def test_a_delta_applied_equals_the_whole_snapshot_bit_by_bit(pair: tuple[Cluster, Cluster], seed: int) -> None:
+    before, after = pair
+    delta = parse_delta(write_delta(before, after, seed).SerializeToString())
+    assert_equal(apply_delta(canonicalize(write(before, seed)), delta), canonicalize(write(after, seed + 1)))
+
+
+@given(clusters().flatmap(lambda before: st.tuples(st.just(before), changes(before))), st.integers(0, 99))
+def test_the_difference_a_client_finds_leads_from_one_snapshot_to_the_other(
+    pair: tuple[Cluster, Cluster], seed: int
+) -> None:
+    before, after = write(pair[0], seed, in_order=True), write(pair[1], seed, in_order=True)
+    interner = Interner()
+    delta = difference(interner.intern(before), interner.intern(after), interner)
+    if delta is not None:
+        assert_equal(apply_delta(canonicalize(before), delta), canonicalize(after))
+
+
+@given(clusters())
+def test_a_difference_of_equal_snapshots_is_empty(cluster: Cluster) -> None:
+    interner = Interner()
+    one, other = (interner.intern(write(cluster, seed, in_order=True)) for seed in (1, 1))
+    delta = difference(one, other, interner)
+    assert delta is not None
+    assert delta.changed.pods.count == 0
+    assert not delta.changed.nodes
+
+
+@given(clusters(), clusters())
+def test_versions_differ_when_content_does(one: Cluster, other: Cluster) -> None:
+    first, second = write(one, 1), write(other, 2)
+    same = read_rows(first) == read_rows(second)
+    assert (canonicalize(first).version == canonicalize(second).version) == same
+
+
+def test_a_difference_of_equal_snapshots_is_found_although_they_number_differently() -> None:
+    pods = {("default", name): Pod(labels=(("app", name),), node="n1") for name in "abc"}
+    one, other = write(Cluster(pods=pods), 1, in_order=True), write(Cluster(pods=pods), 2, in_order=True)
+    # Resources are told by position, so their order has to be the same for a delta.
+    del other.resources[:], other.pod_specs[:]
+    other.resources.extend(one.resources)
+    other.pod_specs.extend([pb.PodSpec(), *one.pod_specs])
+    other.pods.spec = np.array([np.frombuffer(one.pods.spec, "<i4") + 1]).astype("<i4").tobytes()
+    interner = Interner()
+    delta = difference(interner.intern(one), interner.intern(other), interner)
+    assert delta is not None
+    assert delta.changed.pods.count == 0
+
+
+def test_a_pod_whose_node_comes_back_is_on_it_again() -> None:
+    whole = Cluster(
+        pods={("default", "p"): Pod(node="n1", owner="o1", pinned="n1")},
+        nodes={"n1": Node(group="g1")},
+        groups={"g1": Group()},
+        owners={"o1": Owner("o1", "Job", "x", "default", 1, 1, "")},
+    )
+    bare = replace(whole, nodes={}, groups={}, owners={})
+    without = apply_delta(canonicalize(write(whole)), write_delta(whole, bare))
+    assert (without.pods.node[0], without.pods.owner[0], without.pods.pinned[0]) == (-2, -2, -2)
+    assert_equal(apply_delta(without, write_delta(bare, whole)), canonicalize(write(whole)))
+
+
+def test_an_empty_message_is_an_empty_cluster() -> None:
+    s = decode_snapshot(b"")
+    assert (len(s.pods.spec), s.nodes.name, s.specs) == (0, (), ())
+    assert s.label_sets.offsets.tolist() == [0, 0]
+
+
+def test_many_pods_in_any_order_come_out_sorted() -> None:
+    pods = {(f"ns-{i % 7}", f"pod-{i * 7919 % 1000}"): Pod(uid=f"u{i}") for i in range(1000)}
+    one, other = canonicalize(write(Cluster(pods=pods), 1)), canonicalize(write(Cluster(pods=pods), 2, in_order=True))
+    assert_equal(one, other)
+    assert one.pods.uid.get(0) == pods[sorted(pods)[0]].uid
+
+
+def test_amounts_of_zero_and_repeated_tolerations_make_no_other_spec() -> None:
+    message = write(Cluster(pods={("a", "b"): Pod(spec=PodSpec(requests=(("cpu", 5),)))}))
+    for spec in message.pod_specs:
+        spec.requests.add(resource=list(message.resources).index("pods"), amount=0)
+    assert canonicalize(message).specs == (PodSpec(requests=(("cpu", 5),)),)
+
+
+@pytest.mark.parametrize("price", [0.0, -0.0], ids=["zero", "minus zero"])
+def test_a_price_of_zero_is_one_price(price: float) -> None:
+    message = write(Cluster(groups={"g": Group(price=price)}))
+    assert repr(canonicalize(message).groups[0].price_per_hour) == "0.0"

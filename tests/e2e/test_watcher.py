@@ -1,0 +1,253 @@
+"""The watcher against a real API server: it sees what kubectl prints, bit for bit, whatever goes on meanwhile."""
+
+import json
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from trimtab.v1 import snapshot_pb2 as pb
+
+from clients.kubernetes_objects import build_snapshot, decode_objects
+from clients.kubernetes_objects.errors import InputError
+from clients.live_cluster.api import Api
+from clients.live_cluster.cluster import LiveCluster
+from clients.live_cluster.connection import ConnectionSettings, connect_cluster
+from clients.live_cluster.errors import ClusterError, MissingPermissionError
+from clients.live_cluster.reflector import ReflectorSettings
+from clients.live_cluster.resources import BY_KIND
+from tests.builders import kubernetes as k8s
+from tests.builders.expanded_snapshot import Tables, applied, expand
+from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+
+pytestmark = pytest.mark.e2e
+
+KINDS = ",".join(resource.plural for resource in BY_KIND.values())
+SETTLE_S = 60
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    state: Path = tmp_path_factory.mktemp("plane") / "state"
+    with ControlPlane(cached_binaries(), state) as started:
+        yield started
+
+
+@pytest.fixture
+def cluster(plane: ControlPlane) -> Iterator[LiveCluster]:
+    api = Api(connect_cluster(ConnectionSettings(plane.kubeconfig("admin"))))
+    # Small pages, so that every list of pods has several.
+    with LiveCluster(api, ReflectorSettings(page_limit=7, watch_timeout_s=3)) as started:
+        assert started.wait_until_listed(30)
+        yield started
+
+
+def apply(plane: ControlPlane, *objects: k8s.Json) -> None:
+    plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(k8s.listed(*objects)))
+
+
+def printed(plane: ControlPlane) -> bytes:
+    """The snapshot of what kubectl prints."""
+    objects = decode_objects([json.loads(plane.kubectl("get", KINDS, "-A", "-o", "json"))])
+    objects.given = set(BY_KIND)
+    return build_snapshot(objects).snapshot.SerializeToString(deterministic=True)
+
+
+def seen(cluster: LiveCluster) -> bytes:
+    """The whole snapshot as the watcher sees it."""
+    cluster.forget()
+    snapshot = cluster.take([]).taken.snapshot
+    assert snapshot is not None
+    return snapshot.SerializeToString(deterministic=True)
+
+
+def until_equal(plane: ControlPlane, cluster: LiveCluster) -> bytes:
+    """Wait until watcher and kubectl agree: objects change while they are printed one kind after the other."""
+    end = time.monotonic() + SETTLE_S
+    while True:
+        expected, got = printed(plane), seen(cluster)
+        if expected == got:
+            return got
+        if time.monotonic() > end:
+            before, after = (expand(pb.ClusterSnapshot.FromString(one)) for one in (expected, got))
+            assert after == before
+            assert got == expected
+        time.sleep(0.3)
+
+
+def workload(name: str, replicas: int) -> k8s.Json:
+    container = {
+        "name": "main",
+        "image": "none",
+        "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}, "limits": {"memory": "1Gi"}},
+        "ports": [{"containerPort": 80, "hostPort": 9000 + sum(map(ord, name)) % 50, "protocol": "UDP"}],
+    }
+    side = {"name": "side", "image": "none", "restartPolicy": "Always", "resources": {"requests": {"cpu": "10m"}}}
+    spread = {
+        "maxSkew": 5,
+        "topologyKey": "topology.kubernetes.io/zone",
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": name}},
+        "matchLabelKeys": ["pod-template-hash"],
+    }
+    spec = {
+        "containers": [container],
+        "initContainers": [side],
+        "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+        "topologySpreadConstraints": [spread],
+        "affinity": k8s.anti_affinity({"matchLabels": {"app": "nobody"}}),
+        "volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "cfg", "configMap": {"name": "x", "optional": True}}],
+        "terminationGracePeriodSeconds": 5,
+    }
+    annotations = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "true", "other": "value"}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}, "annotations": annotations}, "spec": spec},
+        },
+    }
+
+
+def kwok_node(name: str, zone: str, *, taint: bool = False) -> k8s.Json:
+    node = k8s.node(name, zone=zone, labels={"kwok": "on"}, taints=["dedicated=x:NoSchedule"] if taint else [])
+    del node["metadata"]["creationTimestamp"]
+    del node["metadata"]["uid"]
+    return node
+
+
+def fill(plane: ControlPlane) -> None:
+    """Objects of every kind that a snapshot is made of."""
+    for i in range(6):
+        plane.kubectl("create", "-f", "-", stdin=json.dumps(kwok_node(f"n{i}", "abc"[i % 3], taint=i == 5)))
+    agent = workload("agent", 1)
+    agent["kind"] = "DaemonSet"
+    del agent["spec"]["replicas"], agent["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    db = workload("db", 3)
+    db["kind"], db["spec"]["serviceName"] = "StatefulSet", "db"
+    db["spec"]["volumeClaimTemplates"] = [
+        {
+            "metadata": {"name": "data"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        }
+    ]
+    job = {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": "batch", "namespace": "default"},
+        "spec": {"parallelism": 2, "completions": 5, "template": workload("batch", 1)["spec"]["template"]},
+    }
+    job["spec"]["template"]["spec"]["restartPolicy"] = "Never"
+    budgets = [
+        {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name, "namespace": "default"},
+         "spec": {"selector": {"matchLabels": {"app": "web"}}, field: value}}
+        for name, field, value in [("b1", "minAvailable", "50%"), ("b2", "maxUnavailable", 1)]
+    ]  # fmt: skip
+    volume = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": "pv1", "labels": {"topology.kubernetes.io/zone": "a"}},
+        "spec": {
+            "capacity": {"storage": "2Gi"},
+            "accessModes": ["ReadWriteOnce"],
+            "csi": {"driver": "ebs.csi.aws.com", "volumeHandle": "vol-1"},
+            "nodeAffinity": {
+                "required": {
+                    "nodeSelectorTerms": [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["a"]}]}]
+                }
+            },
+        },
+    }
+    classes = [
+        {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 1000},
+        {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "late"},
+         "provisioner": "ebs.csi.aws.com", "volumeBindingMode": "WaitForFirstConsumer"},
+        {"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": "n0"},
+         "spec": {"drivers": [{"name": "ebs.csi.aws.com", "nodeID": "n0", "allocatable": {"count": 0}}]}},
+    ]  # fmt: skip
+    apply(plane, workload("web", 10), agent, db, job, *budgets, volume, *classes)
+
+
+def test_the_watcher_sees_what_kubectl_prints_bit_for_bit_under_churn(
+    plane: ControlPlane, cluster: LiveCluster
+) -> None:
+    fill(plane)
+    chance = random.Random(1)
+    tables = expand(pb.ClusterSnapshot.FromString(until_equal(plane, cluster)))
+    assert len(tables["pods"]) >= 15
+    for step in range(6):
+        name = chance.choice(["web", "extra"])
+        apply(plane, workload(name, chance.randrange(12)))
+        if step == 1:
+            plane.kubectl("label", "node", "n1", f"step={step}", "--overwrite")
+            plane.kubectl("taint", "node", "n2", "dedicated=y:NoSchedule", "--overwrite")
+        if step == 2:
+            plane.kubectl("delete", "node", "n3", "--wait=false")
+        if step == 3:
+            plane.kubectl("delete", "pod", "-l", "app=web", "--wait=false")
+        if step == 4:
+            plane.kubectl("delete", "poddisruptionbudget", "b2")
+            plane.kubectl("create", "namespace", "more")
+        tables = follow(cluster, tables)
+        until_equal(plane, cluster)
+        cluster.forget()
+        whole = cluster.take([]).taken.snapshot
+        assert whole is not None
+        tables = expand(whole)
+
+
+def follow(cluster: LiveCluster, tables: Tables) -> Tables:
+    """Apply deltas for a second, then hold them against the whole."""
+    end = time.monotonic() + 1
+    while time.monotonic() < end:
+        delta = cluster.take([]).taken.delta
+        if delta is not None:
+            tables = applied(tables, delta)
+        time.sleep(0.05)
+    with cluster._lock:  # nothing may come between the two
+        last = cluster._maker.take([], None)
+        assert last.delta is not None
+        cluster._maker.forget()
+        whole = cluster._maker.take([], None).snapshot
+    assert whole is not None
+    assert applied(tables, last.delta) == expand(whole)
+    return expand(whole)
+
+
+def test_a_version_lost_to_compaction_leads_to_a_new_list(plane: ControlPlane, cluster: LiveCluster) -> None:
+    for one in cluster._reflectors:
+        one._version = "1"  # older than anything the server remembers
+    pods = next(one for one in cluster._reflectors if one.resource.kind == "Pod")
+    lists = pods.lists
+    end = time.monotonic() + 30
+    while pods.lists == lists and time.monotonic() < end:
+        pods._version = "1"
+        with pods._guard:
+            if pods._stream is not None:
+                pods._stream.close()
+        time.sleep(0.2)
+    plane.kubectl("create", "namespace", "after-compaction")
+    until_equal(plane, cluster)
+
+
+def test_what_a_user_may_not_do_is_said_as_the_rules_that_lack(plane: ControlPlane) -> None:
+    api = Api(connect_cluster(ConnectionSettings(plane.kubeconfig("nobody"))))
+    with pytest.raises(MissingPermissionError) as caught:
+        LiveCluster(api).start()
+    rules = "rules:\n" + "\n".join(f"  {line}" for line in caught.value.rules.splitlines())
+    role = f"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {{name: watcher}}\n{rules}\n"
+    plane.kubectl("apply", "-f", "-", stdin=role)
+    plane.kubectl("create", "clusterrolebinding", "watcher", "--clusterrole=watcher", "--user=nobody")
+    end = time.monotonic() + 20
+    while True:
+        try:
+            with LiveCluster(api) as cluster:
+                assert cluster.wait_until_listed(30)
+                return
+        except (ClusterError, InputError):
+            assert time.monotonic() < end
+            time.sleep(0.5)

@@ -2,7 +2,7 @@
 
 import typer
 
-from actuator.service.options import MemoryOptions, StateOptions, WorkOptions
+from actuator.service.options import KubeOptions, KwokOptions, MemoryOptions, StateOptions, WorkOptions
 from actuator.service.process import run
 from clients.transport.options import ServerOptions, add_command
 
@@ -12,7 +12,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-add_command(app, run, ServerOptions, StateOptions, WorkOptions, MemoryOptions)
+add_command(app, run, ServerOptions, StateOptions, WorkOptions, MemoryOptions, KubeOptions, KwokOptions)
 
 
 def main() -> None:

@@ -16,7 +16,7 @@ import msgspec
 import urllib3
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
-from actuator.kube.cluster import ClusterError, NotFoundError, RefusedError, TooManyRequestsError
+from actuator.kube.cluster import ClusterError, ForbiddenError, NotFoundError, RefusedError, TooManyRequestsError
 
 Json = dict[str, Any]
 
@@ -31,10 +31,6 @@ LONGEST_PAUSE_S = 5.0
 
 class ConflictError(ClusterError):
     """The object is not (or no longer) what the call assumed; look again."""
-
-
-class ForbiddenError(RefusedError):
-    """A permission is missing; the text is the server's and names user, verb and resource."""
 
 
 class Call(NamedTuple):
@@ -59,7 +55,11 @@ class Api:
     def __init__(
         self, server: str, pool: urllib3.PoolManager, authorization: Callable[[], str], timeout_s: float = 10.0
     ) -> None:
-        """`authorization` returns the header's value, "" for none. `timeout_s` bounds connecting, and each silence."""
+        """`authorization` returns the header's value, "" for none. `timeout_s` bounds connecting, and each silence.
+
+        `guard` may be set: it is called before each call that changes something, and forbids it by raising.
+        """
+        self.guard: Callable[[], None] = _allow
         self.server = server.rstrip("/")
         self._pool = pool
         self._authorization = authorization
@@ -96,6 +96,8 @@ class Api:
         self._pool.clear()
 
     def _send(self, call: Call) -> bytes:
+        if call.method != "GET":
+            self.guard()
         response = self._open(call)
         try:
             return bytes(response.read())
@@ -134,6 +136,10 @@ class Api:
             preload_content=False,
             timeout=urllib3.Timeout(connect=self._timeout_s, read=call.timeout_s or self._timeout_s),
         )
+
+
+def _allow() -> None:
+    pass
 
 
 def connect(kubeconfig: Path | None = None, context: str = "", timeout_s: float = 10.0) -> Api:

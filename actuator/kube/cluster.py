@@ -92,6 +92,10 @@ class RefusedError(ClusterError):
     """The cluster will not do it, however often it is asked (no permission, no valid request)."""
 
 
+class ForbiddenError(RefusedError):
+    """A permission is missing; the text is the server's and names user, verb and resource."""
+
+
 class Cluster(Protocol):
     """Kubernetes' API, reduced."""
 

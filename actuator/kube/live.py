@@ -5,38 +5,25 @@ what is tried again at once. Never decides which node or pod. Durations in secon
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from actuator.kube.api import JSON_PATCH, Api, Call, ConflictError, Json
-from actuator.kube.cluster import HARD_TAINT_KEY, ClusterError, NodeView, NotFoundError, PodView, RefusedError, Taint
+from actuator.kube.cluster import HARD_TAINT_KEY, NodeView, NotFoundError, PodView, RefusedError, Taint
 from actuator.kube.objects import Node, NodeList, NodeTaint, PodList, node_view, pod_view, read
+from actuator.kube.settings import KubeSettings
 
 PAGE = 500
 # Others write nodes too (kubelet, controllers): so often is a patch made anew.
 PATCH_ATTEMPTS = 8
 
 
-@dataclass(frozen=True)
-class KubeSettings:
-    """How the actuator treats a cluster."""
-
-    # Also mark a node unschedulable while it carries the hard taint. Upstream: --cordon-node-before-terminating.
-    cordon: bool = False
-    # Longest silence of a list of many objects.
-    list_timeout_s: float = 30.0
-
-
 class KubeCluster:
-    """A `Cluster` (see `actuator.kube.cluster`). `guard` is called before each change and may forbid it by raising."""
+    """A `Cluster` (see `actuator.kube.cluster`)."""
 
-    def __init__(
-        self, api: Api, settings: KubeSettings | None = None, guard: Callable[[], None] = lambda: None
-    ) -> None:
+    def __init__(self, api: Api, settings: KubeSettings | None = None) -> None:
         self._api = api
         self._settings = settings or KubeSettings()
-        self._guard = guard
 
     def get_node(self, name: str) -> NodeView:
         """One node."""
@@ -97,7 +84,6 @@ class KubeCluster:
             "metadata": {"namespace": pod.namespace, "name": pod.name},
             "deleteOptions": options,
         }
-        self._guard()
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction"
         try:
             self._api.call(Call("POST", path, body=eviction, repeat=False))
@@ -109,7 +95,6 @@ class KubeCluster:
 
     def delete_node(self, name: str) -> None:
         """Delete a node object."""
-        self._guard()
         try:
             self._api.call(Call("DELETE", f"/api/v1/nodes/{name}"))
         except NotFoundError:
@@ -126,7 +111,6 @@ class KubeCluster:
             patch = change(self._get(name))
             if patch is None:
                 return False
-            self._guard()
             try:
                 self._api.call(Call("PATCH", f"/api/v1/nodes/{name}", body=patch, content_type=JSON_PATCH))
             except RefusedError as error:
@@ -160,11 +144,3 @@ def _patch(found: Node, taints: list[NodeTaint], unschedulable: bool | None) -> 
     if unschedulable is not None:
         patch.append({"op": "add", "path": "/spec/unschedulable", "value": unschedulable})
     return patch
-
-
-def check_reachable(api: Api) -> None:
-    """Raise `ClusterError` unless the API server answers."""
-    api.call(Call("GET", "/version"))
-
-
-__all__ = ["ClusterError", "KubeCluster", "KubeSettings", "check_reachable"]

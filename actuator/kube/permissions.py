@@ -9,7 +9,7 @@ from typing import NamedTuple
 import structlog
 
 from actuator.kube.api import Api, Call
-from actuator.kube.cluster import ClusterError, RefusedError
+from actuator.kube.cluster import RefusedError
 
 log = structlog.get_logger("permissions")
 
@@ -87,6 +87,3 @@ def _allowed(api: Api, rule: Rule, verb: str) -> bool:
         log.warning("permissions unknown", detail=str(error))
         return True
     return bool((answer.get("status") or {}).get("allowed"))
-
-
-__all__ = ["ACTUATOR", "ClusterError", "MissingPermissionError", "Rule", "kwok_rules", "lease_rules", "require"]

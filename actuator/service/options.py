@@ -9,13 +9,16 @@ from typing import Annotated
 
 import typer
 
+from actuator.cloud.kwok.settings import KwokSettings
 from actuator.cloud.memory.controllers import Delays
+from actuator.kube.settings import KubeSettings, LeaseSettings
 from actuator.service.settings import ActuatorSettings, SoftTaintSettings
 from actuator.settings import DeleteSettings, DrainSettings, WorkSettings
 from actuator.tracker.admission import Limits
 from actuator.tracker.states import Retention
 
 _D, _W, _S, _M = DrainSettings(), WorkSettings(), ActuatorSettings(), Delays()
+_K, _L, _C = KwokSettings(), LeaseSettings(), KubeSettings()
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class StateOptions:
 
     state_dir: Annotated[Path, typer.Option(help="directory of the actuator's databases; made when missing")]
     store: Annotated[str, typer.Option(help="SQLAlchemy URL of the store; empty = SQLite in the state directory")] = ""
-    cloud: Annotated[str, typer.Option(help="cloud to act upon: memory")] = "memory"
+    cloud: Annotated[str, typer.Option(help="cloud to act upon: memory, kwok")] = "memory"
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class WorkOptions:
     drain_timeout: Annotated[float, typer.Option(min=0, help="time for the whole drain of a node")] = _D.timeout_s
     eviction_retry: Annotated[float, typer.Option(min=0, help="pause after a refused eviction")] = _D.eviction_retry_s
     drain_poll: Annotated[float, typer.Option(min=0.01, help="how often a draining node is looked at")] = _D.poll_s
+    drain_threads: Annotated[int, typer.Option(min=1, help="nodes looked after at the same time")] = _D.thread_count
     max_graceful_termination: Annotated[int, typer.Option(min=0, help="longest grace period given to a pod")] = (
         _D.max_graceful_termination_s
     )
@@ -43,6 +47,9 @@ class WorkOptions:
     delete_timeout: Annotated[float, typer.Option(min=0, help="time for an instance to be gone")] = _W.delete.timeout_s
     delete_poll: Annotated[float, typer.Option(min=0.01, help="how often the cloud is asked about deletions")] = (
         _W.delete.poll_s
+    )
+    delete_batch: Annotated[float, typer.Option(min=0, help="requests of a group within this time go together")] = (
+        _W.delete.batch_s
     )
     delay_after_taint: Annotated[float, typer.Option(min=0, help="pause between taint and first eviction")] = (
         _W.delay_after_taint_s
@@ -69,9 +76,10 @@ class WorkOptions:
             eviction_retry_s=self.eviction_retry,
             poll_s=self.drain_poll,
             max_graceful_termination_s=self.max_graceful_termination,
+            thread_count=self.drain_threads,
             expendable_priority=self.expendable_priority,
         )
-        delete = DeleteSettings(timeout_s=self.delete_timeout, poll_s=self.delete_poll)
+        delete = DeleteSettings(timeout_s=self.delete_timeout, poll_s=self.delete_poll, batch_s=self.delete_batch)
         return ActuatorSettings(
             work=WorkSettings(drain=drain, delete=delete, delay_after_taint_s=self.delay_after_taint),
             limits=Limits(self.max_parallelism, self.max_drain_parallelism, self.max_plan_age),
@@ -96,3 +104,75 @@ class MemoryOptions:
     def delays(self) -> Delays:
         """As the in-memory cluster takes them."""
         return Delays(self.pod_start, self.pod_stop, self.node_start, self.instance_delete)
+
+
+@dataclass(frozen=True)
+class KubeOptions:
+    """A real cluster, and who may act on it."""
+
+    kubeconfig: Annotated[
+        Path | None, typer.Option(help="kubeconfig; none = the service account, then the usual places")
+    ] = None
+    context: Annotated[str, typer.Option(help="context of the kubeconfig; empty = its current one")] = ""
+    cloud_config: Annotated[Path | None, typer.Option(help="NodeGroup objects of --cloud kwok (.yaml, .json)")] = None
+    namespace: Annotated[str, typer.Option(help="where the Lease and the books of --cloud kwok are")] = _L.namespace
+    cordon_node_before_terminating: Annotated[
+        bool, typer.Option(help="also mark nodes unschedulable while they carry the hard taint")
+    ] = _C.cordon
+    kube_timeout: Annotated[float, typer.Option(min=0.1, help="longest silence of the API server")] = 10.0
+    leader_elect: Annotated[
+        bool, typer.Option(help="act only while holding a Lease; replicas share --store and answer reads")
+    ] = False
+    lease_name: Annotated[str, typer.Option(help="name of the Lease")] = _L.name
+    lease_duration: Annotated[float, typer.Option(min=1, help="without renewal for so long, others take over")] = (
+        _L.duration_s
+    )
+    renew_deadline: Annotated[float, typer.Option(min=0.1, help="without renewal for so long, a leader stops")] = (
+        _L.renew_deadline_s
+    )
+    lease_retry: Annotated[float, typer.Option(min=0.05, help="pause between two attempts")] = _L.retry_period_s
+
+    def settings(self) -> KubeSettings:
+        """As the cluster takes them."""
+        return KubeSettings(cordon=self.cordon_node_before_terminating)
+
+    def lease(self) -> LeaseSettings:
+        """As the Lease takes them. Raises `ValueError`."""
+        if not self.lease_retry < self.renew_deadline < self.lease_duration:
+            raise ValueError(
+                f"--lease-retry {self.lease_retry:g} < --renew-deadline {self.renew_deadline:g} < --lease-duration"
+                f" {self.lease_duration:g} does not hold"
+            )
+        return LeaseSettings(
+            self.namespace, self.lease_name, self.lease_duration, self.renew_deadline, self.lease_retry
+        )
+
+    def call_timeout(self) -> float:
+        """A call that began while we led must be over before another process may lead."""
+        if not self.leader_elect:
+            return self.kube_timeout
+        return min(self.kube_timeout, self.lease_duration - self.renew_deadline)
+
+
+@dataclass(frozen=True)
+class KwokOptions:
+    """The cloud `kwok`; `--node-start` and `--instance-delete` count for it too."""
+
+    call_failure_rate: Annotated[float, typer.Option(min=0, max=1, help="share of cloud calls that fail")] = (
+        _K.call_failure_rate
+    )
+    start_failure_rate: Annotated[float, typer.Option(min=0, max=1, help="share of instances that never come")] = (
+        _K.start_failure_rate
+    )
+    seed: Annotated[int, typer.Option(help="what failures are drawn from")] = _K.seed
+
+    def settings(self, namespace: str, memory: MemoryOptions) -> KwokSettings:
+        """As the cloud takes them."""
+        return KwokSettings(
+            node_start_s=memory.node_start,
+            instance_delete_s=memory.instance_delete,
+            call_failure_rate=self.call_failure_rate,
+            start_failure_rate=self.start_failure_rate,
+            seed=self.seed,
+            namespace=namespace,
+        )

@@ -12,73 +12,75 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-import structlog
 from trimtab.v1 import actuator_pb2_grpc
 
-from actuator.cloud.memory.cloud import MemoryCloud
-from actuator.cloud.memory.cluster import MemoryCluster
-from actuator.cloud.memory.objects import ObjectError, load_files
-from actuator.service.app import Actuator
-from actuator.service.embedded import EmbeddedClusterServicer
-from actuator.service.options import MemoryOptions, StateOptions, WorkOptions
+from actuator.cloud.memory.objects import ObjectError
+from actuator.cloud.provider import CloudError
+from actuator.kube.cluster import ClusterError
+from actuator.service.app import Actuator, Machinery
+from actuator.service.options import KubeOptions, KwokOptions, MemoryOptions, StateOptions, WorkOptions
 from actuator.service.servicer import ActuatorServicer
+from actuator.service.world import SettingError, WorldOptions
+from actuator.service.worlds import CLOUDS, open_world
 from actuator.store.records import StoreError
 from actuator.store.sql import SqlStore, sqlite_url
 from clients.transport.options import ServerOptions
 from clients.transport.server import Registration, Shell, serve
 from clients.transport.telemetry import configure_logging, start_telemetry
 
-log = structlog.get_logger("actuator")
 
-
-class SettingError(Exception):
-    """A setting that cannot be used."""
-
-
-def run(server: ServerOptions, state: StateOptions, work: WorkOptions, memory: MemoryOptions) -> None:
+def run(
+    server: ServerOptions,
+    state: StateOptions,
+    work: WorkOptions,
+    memory: MemoryOptions,
+    kube: KubeOptions,
+    kwok: KwokOptions,
+) -> None:
     """Carry out deletions and growth that a planner has decided on."""
     try:
         configure_logging(server.log_level)
         with ExitStack() as stack:
-            _run(stack, server, state, work, memory)
-    except (SettingError, ObjectError, StoreError, ValueError, OSError) as error:
+            _run(stack, server, state, work, WorldOptions(memory, kube, kwok))
+    except (SettingError, ObjectError, StoreError, ClusterError, CloudError, ValueError, OSError) as error:
         sys.stderr.write(f"trimtab-actuator: {error}\n")
         sys.exit(2)
 
 
-def _run(
-    stack: ExitStack, server: ServerOptions, state: StateOptions, work: WorkOptions, memory: MemoryOptions
-) -> None:
-    if state.cloud != "memory":
-        raise SettingError(f"--cloud {state.cloud} is unknown; this build has: memory")
+def _run(stack: ExitStack, server: ServerOptions, state: StateOptions, work: WorkOptions, worlds: WorldOptions) -> None:
+    if state.cloud not in CLOUDS:
+        raise SettingError(f"--cloud {state.cloud} is unknown; this build has: {', '.join(CLOUDS)}")
     lock_directory(state.state_dir, stack.callback)
-    cluster = open_memory_cluster(state.state_dir, memory)
-    stack.callback(cluster.close)
     store = SqlStore(state.store or sqlite_url(state.state_dir / "store.sqlite"))
+    stack.callback(store.close)
+    world = open_world(stack, state, worlds, store, end_process)
+    leadership = world.leadership
     telemetry = start_telemetry("trimtab-actuator", server.metrics_address)
-    actuator = Actuator(store, cluster, MemoryCloud(cluster), telemetry.meter, work.settings())
+    machinery = Machinery(leading=leadership is None)
+    actuator = Actuator(store, world.cluster, world.cloud, telemetry.meter, work.settings(), machinery)
     actuator.on_broken = end_process
     servicer = ActuatorServicer(actuator)
-    registrations = [
-        Registration(actuator_pb2_grpc.add_ActuatorServicer_to_server, servicer, "trimtab.v1.Actuator"),
-        Registration(
-            actuator_pb2_grpc.add_EmbeddedClusterServicer_to_server,
-            EmbeddedClusterServicer(cluster),
-            "trimtab.v1.EmbeddedCluster",
-        ),
-    ]
-    shell = Shell("trimtab-actuator", registrations, server.settings(), telemetry)
-    serve(shell, actuator.start, servicer.end_streams, actuator.stop)
+    registration = Registration(actuator_pb2_grpc.add_ActuatorServicer_to_server, servicer, "trimtab.v1.Actuator")
+    shell = Shell("trimtab-actuator", [registration, *world.registrations], server.settings(), telemetry)
+
+    def begin() -> None:
+        if leadership is not None:
+            actuator.engine.leader_name = lambda: leadership.leader_name
+            leadership.begin(actuator, world.prepare)
+            return
+        world.prepare()
+        actuator.start()
+
+    def end() -> None:
+        actuator.stop()
+        if leadership is not None:
+            leadership.stop()
+
+    serve(shell, begin, servicer.end_streams, end)
+    if leadership is not None and leadership.lost is not None:
+        raise SettingError(f"ended, to follow at the next start: {leadership.lost}")
     if actuator.engine.broken is not None:
         raise actuator.engine.broken
-
-
-def open_memory_cluster(directory: Path, options: MemoryOptions) -> MemoryCluster:
-    """The in-memory cluster in a state directory; files count only the first time."""
-    cluster = MemoryCluster(load_files(options.cluster), directory / "cluster.sqlite", options.delays())
-    if cluster.restored and options.cluster:
-        log.info("going on with the cluster in the state directory; --cluster files are not read again")
-    return cluster
 
 
 def lock_directory(directory: Path, on_end: Callable[[Callable[[], None]], object]) -> None:

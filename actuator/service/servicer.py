@@ -15,8 +15,7 @@ import structlog
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
 from actuator.cloud.provider import CloudError
-from actuator.kube.api import ForbiddenError
-from actuator.kube.cluster import ClusterError
+from actuator.kube.cluster import ClusterError, ForbiddenError
 from actuator.leadership import NotLeaderError
 from actuator.service.app import Actuator
 from actuator.service.soft_taints import apply_soft_taints
@@ -106,6 +105,9 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         del context
         check_names("unneeded_nodes", request.unneeded_nodes, may_be_empty=True)
         engine = self._actuator.engine
+        if not engine.leading:
+            with _backend_errors():
+                raise NotLeaderError(engine.leader_name())
         with _backend_errors(), self._actuator.metrics.timed("apply_taints", bool(request.unneeded_nodes)):
             in_deletion = engine.read(lambda tracker, _: set(tracker.memory.deletions))
             result = apply_soft_taints(

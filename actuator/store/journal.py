@@ -24,6 +24,7 @@ class Journal:
         """Replay the store. Raises `StoreError` saying which event is broken."""
         self._store = store
         self._compact_after = compact_after
+        self._retention = retention
         self.broken: StoreError | None = None
         history = store.load()
         self.tracker = _replay(history, retention)
@@ -62,6 +63,14 @@ class Journal:
         except StoreError as error:
             self.broken = error
             raise
+
+    def refresh(self) -> None:
+        """Take in what another process has written. Nothing may be pending. Raises `StoreError`."""
+        history = self._store.load()
+        if history.last_seq != self._last_seq:
+            self.tracker = _replay(history, self._retention)
+            self._last_seq = history.last_seq
+        self._snapshot_seq = history.snapshot_seq
 
     def close(self) -> None:
         """Let go of the store."""

@@ -53,5 +53,11 @@ class Store(Protocol):
     def compact(self, seq: int, snapshot: bytes) -> None:
         """Replace all records up to `seq` by a snapshot, all or nothing."""
 
+    def take_over(self) -> int:
+        """Become the only writer: whoever took over before is refused from now on. Returns the epoch, from 1."""
+
+    def confirm(self) -> None:
+        """Raise `StoreConflictError` when somebody has taken over since. May be called by several threads."""
+
     def close(self) -> None:
         """Let go of the database."""

@@ -38,6 +38,8 @@ _snapshots = sa.Table(
     sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("payload", sa.Text, nullable=False),
 )
+EPOCH = "epoch"
+_IS_EPOCH = _about.c.key == EPOCH
 
 
 class SqlStore:
@@ -45,8 +47,13 @@ class SqlStore:
 
     def __init__(self, url: str) -> None:
         """Open or create. `url` is SQLAlchemy's. Raises `StoreError`."""
-        self._shown = sa.make_url(url).render_as_string(hide_password=True)
-        self._engine = sa.create_engine(url)
+        try:
+            self._shown = sa.make_url(url).render_as_string(hide_password=True)
+            self._engine = sa.create_engine(_with_driver(url), pool_pre_ping=not url.startswith("sqlite"))
+        except (sa.exc.ArgumentError, ImportError) as error:
+            raise StoreError(f"the store's URL cannot be used: {error}") from error
+        # What this process has taken the store over with; None = it is the only one by other means.
+        self._epoch: str | None = None
         if self._engine.dialect.name == "sqlite":
             sa_event.listen(self._engine, "connect", _make_sqlite_durable)
         try:
@@ -80,18 +87,54 @@ class SqlStore:
             for seq, record in enumerate(records, start=first_seq)
         ]
         with self._errors("write"), self._engine.begin() as connection:
+            self._hold(connection)
             connection.execute(sa.insert(_events), rows)
 
     def compact(self, seq: int, snapshot: bytes) -> None:
         """Replace all records up to `seq` by a snapshot."""
         with self._errors("compact"), self._engine.begin() as connection:
+            self._hold(connection)
             connection.execute(sa.insert(_snapshots), [{"seq": seq, "payload": snapshot.decode()}])
             connection.execute(sa.delete(_snapshots).where(_snapshots.c.seq < seq))
             connection.execute(sa.delete(_events).where(_events.c.seq <= seq))
 
+    def take_over(self) -> int:
+        """Become the only writer: from now on everybody who took over before is refused. Returns the epoch.
+
+        Call before `load`: nothing of theirs can come after it.
+        """
+        with self._errors("take over"), self._engine.begin() as connection:
+            # The update comes first: it takes the lock that the reading needs.
+            number = sa.cast(sa.cast(_about.c.value, sa.BigInteger) + 1, sa.Text)
+            if connection.execute(sa.update(_about).where(_IS_EPOCH).values(value=number)).rowcount == 0:
+                connection.execute(sa.insert(_about), [{"key": EPOCH, "value": "1"}])
+            epoch = str(connection.execute(sa.select(_about.c.value).where(_IS_EPOCH)).scalar_one())
+        self._epoch = epoch
+        return int(epoch)
+
+    def confirm(self) -> None:
+        """Raise `StoreConflictError` when another process has taken the store over, `StoreError` when it is away."""
+        if self._epoch is None:
+            return
+        with self._errors("read"), self._engine.connect() as connection:
+            epoch = connection.execute(sa.select(_about.c.value).where(_IS_EPOCH)).scalar_one_or_none()
+        if epoch != self._epoch:
+            raise self._taken_over()
+
     def close(self) -> None:
         """Let go of the database."""
         self._engine.dispose()
+
+    def _hold(self, connection: sa.Connection) -> None:
+        """Make sure, until the transaction ends, that nobody has taken over or does so now."""
+        if self._epoch is None:
+            return
+        mine = sa.update(_about).where(_IS_EPOCH, _about.c.value == self._epoch).values(value=self._epoch)
+        if connection.execute(mine).rowcount != 1:
+            raise self._taken_over()
+
+    def _taken_over(self) -> StoreConflictError:
+        return StoreConflictError(f"{self._shown}: another process has taken this store over; only one may act")
 
     def _open(self) -> None:
         """Create the tables in an empty database; refuse one that is not ours."""
@@ -131,6 +174,14 @@ class SqlStore:
             ) from error
         except sa.exc.SQLAlchemyError as error:
             raise StoreError(f"cannot {verb} {self._shown}: {error}") from error
+
+
+def _with_driver(url: str) -> str:
+    """PostgreSQL URLs as people write them, with the driver that the extra installs."""
+    for prefix in ("postgresql://", "postgres://"):
+        if url.startswith(prefix):
+            return "postgresql+psycopg://" + url.removeprefix(prefix)
+    return url
 
 
 def sqlite_url(path: Path) -> str:

@@ -127,6 +127,12 @@ class ListStore:
         del self.records[: seq - self.snapshot_seq]
         self.snapshot, self.snapshot_seq = snapshot, seq
 
+    def take_over(self) -> int:
+        return 1
+
+    def confirm(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
@@ -150,6 +156,12 @@ class BreakingStore:
         self._breaker.moment("before compact")
         self._store.compact(seq, snapshot)
         self._breaker.moment("after compact")
+
+    def take_over(self) -> int:
+        return self._store.take_over()
+
+    def confirm(self) -> None:
+        self._store.confirm()
 
     def close(self) -> None:
         self._store.close()

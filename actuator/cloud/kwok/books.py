@@ -59,7 +59,8 @@ class ConfigMapBooks:
             wait=wait_random_exponential(0.02, 0.5),
             reraise=True,
         )
-        return retrying(self._attempt, edit)
+        result: T = retrying(self._attempt, edit)
+        return result
 
     def _attempt(self, edit: Callable[[Books], T]) -> T:
         books, version = self._read()

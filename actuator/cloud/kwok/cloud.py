@@ -10,44 +10,25 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import structlog
 
 from actuator.cloud.kwok.books import MAX_TOKENS, Books, ConfigMapBooks, GroupBook
 from actuator.cloud.kwok.groups import KWOK_LABEL, Group, group_of
+from actuator.cloud.kwok.settings import KwokSettings
 from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, NodeGroupView
 from actuator.kube.api import Api, Call, ConflictError
 from actuator.kube.cluster import ClusterError, NotFoundError, RefusedError
 from actuator.kube.objects import Node, NodeList, read
+from actuator.leadership import NotLeaderError
 
 log = structlog.get_logger("kwok")
 
 PAGE = 500
 
 
-@dataclass(frozen=True)
-class KwokSettings:
-    """How the cloud behaves."""
-
-    # From the growth to the node.
-    node_start_s: float = 3.0
-    # From the request to the node gone.
-    instance_delete_s: float = 2.0
-    # Share of calls that fail as if throttled, 0 to 1.
-    call_failure_rate: float = 0.0
-    # Share of new instances that never come, 0 to 1.
-    start_failure_rate: float = 0.0
-    # What failures are drawn from.
-    seed: int = 0
-    # Where the books are kept.
-    namespace: str = "kube-system"
-    # How often the cloud looks what is due.
-    poll_s: float = 0.2
-
-
 class KwokCloud:
-    """A `CloudProvider` (see `actuator.cloud.provider`). `guard` is called before each change and may forbid it."""
+    """A `CloudProvider` (see `actuator.cloud.provider`)."""
 
     name = "kwok"
 
@@ -56,13 +37,11 @@ class KwokCloud:
         api: Api,
         groups: Mapping[str, Group],
         settings: KwokSettings | None = None,
-        guard: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._api = api
         self._groups = dict(sorted(groups.items()))
         self._settings = settings or KwokSettings()
-        self._guard = guard
         self._clock = clock
         self._books = ConfigMapBooks(api, self._settings.namespace)
         self._call_count = 0
@@ -103,7 +82,6 @@ class KwokCloud:
                     failed[node] = CloudRefusedError(refusal)
 
         with _cloud_errors():
-            self._guard()
             self._books.change(edit)
         return failed
 
@@ -134,7 +112,6 @@ class KwokCloud:
                 self._grow(book, self._groups[group], delta, token)
 
         with _cloud_errors():
-            self._guard()
             self._books.change(edit)
 
     def open(self) -> None:
@@ -150,7 +127,6 @@ class KwokCloud:
                     self._grow(book, group, missing, "initial size")
 
         with _cloud_errors():
-            self._guard()
             self._books.change(edit)
 
     def let_pass(self) -> None:
@@ -185,7 +161,6 @@ class KwokCloud:
                 if room is not None and room < 1:
                     continue
                 room = None if room is None else room - 1
-                self._guard()
                 try:
                     self._api.call(Call("POST", "/api/v1/nodes", body=group.new_node(node)))
                 except ConflictError:
@@ -199,7 +174,6 @@ class KwokCloud:
         for node, due_ms in sorted(book.deleting.items()):
             if due_ms > now_ms:
                 continue
-            self._guard()
             try:
                 self._api.call(Call("DELETE", f"/api/v1/nodes/{node}"))
             except NotFoundError:
@@ -270,7 +244,6 @@ class Caretaker:
         self._poll_s = poll_s
         self._may_act = may_act
         self._stopped = threading.Event()
-        self._opened = False
         self._thread = threading.Thread(target=self._run, name="kwok", daemon=True)
 
     def start(self) -> None:
@@ -288,11 +261,8 @@ class Caretaker:
             if not self._may_act():
                 continue
             try:
-                if not self._opened:
-                    self._cloud.open()
-                    self._opened = True
                 self._cloud.let_pass()
-            except CloudError as error:
+            except (CloudError, NotLeaderError) as error:
                 log.warning("the cloud waits", detail=str(error))
 
 

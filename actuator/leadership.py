@@ -1,0 +1,9 @@
+"""The error of an actuator that may not act, because another one leads. Decides nothing."""
+
+
+class NotLeaderError(Exception):
+    """This process does not lead, or no longer; `leader` is the identity of who does, as last seen."""
+
+    def __init__(self, leader: str = "") -> None:
+        super().__init__(f"this actuator does not lead; ask {leader or 'again in a moment, nobody leads'}")
+        self.leader = leader

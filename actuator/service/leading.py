@@ -1,0 +1,120 @@
+"""Leadership put together: the Lease says who leads, the store's epoch keeps everybody else from acting.
+
+Decides when this process begins to act and that it ends when it may no longer. Before each call that changes something
+both are asked: the Lease, which is a clock and may be wrong for a process that was stopped for a while, and the
+store, which knows who took over last. Every write to the store asks it again in its own transaction.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+
+from actuator.cloud.provider import CloudError
+from actuator.kube.cluster import ClusterError
+from actuator.leadership import NotLeaderError
+from actuator.runner.engine import Engine
+from actuator.store.records import Store, StoreConflictError, StoreError
+
+log = structlog.get_logger("leading")
+
+# How often a follower reads what the leader has written.
+FOLLOW_S = 0.5
+
+
+class Lease(Protocol):
+    """Who leads: `actuator.kube.lease`."""
+
+    identity: str
+    holder: str
+
+    @property
+    def is_held(self) -> bool:
+        """Whether we do."""
+
+    def start(self, on_gain: Callable[[], None], on_loss: Callable[[], None]) -> None:
+        """Try in the background."""
+
+    def stop(self) -> None:
+        """Stop trying and give it back."""
+
+
+class Leader(Protocol):
+    """What leads: the actuator."""
+
+    engine: Engine
+
+    def lead(self) -> None:
+        """Act from now on."""
+
+
+class Leadership:
+    """The way of one process from follower to leader to its end."""
+
+    def __init__(self, lease: Lease, store: Store, end_process: Callable[[], None]) -> None:
+        self._lease = lease
+        self._store = store
+        self._end_process = end_process
+        self._stopped = threading.Event()
+        # Why the process ends; None = it was told to.
+        self.lost: str | None = None
+        self._acting = False
+
+    @property
+    def leader_name(self) -> str:
+        """Who leads, as last seen."""
+        return self._lease.holder
+
+    def guard(self) -> None:
+        """Raise `NotLeaderError` unless this process may change something now. May be called by several threads."""
+        if not self._acting or not self._lease.is_held:
+            raise NotLeaderError(self._lease.holder)
+        try:
+            self._store.confirm()
+        except StoreConflictError as error:
+            self._end(str(error))
+            raise NotLeaderError(self._lease.holder) from error
+        except StoreError as error:
+            raise ClusterError(f"whether this process leads cannot be told: {error}") from error
+
+    def may_act(self) -> bool:
+        """Whether this process leads, by what it knows itself."""
+        return self._acting and self._lease.is_held
+
+    def begin(self, leader: Leader, prepare: Callable[[], None]) -> None:
+        """Follow, and try to lead; `prepare` runs before the first action."""
+        threading.Thread(target=self._follow, args=(leader.engine,), name="follow", daemon=True).start()
+        self._lease.start(lambda: self._gain(leader, prepare), lambda: self._end("the Lease was lost"))
+
+    def stop(self) -> None:
+        """Act no more, and give the Lease back."""
+        self._acting = False
+        self._stopped.set()
+        self._lease.stop()
+
+    def _gain(self, leader: Leader, prepare: Callable[[], None]) -> None:
+        try:
+            epoch = self._store.take_over()
+            log.info("taken over", epoch=epoch, identity=self._lease.identity)
+            self._acting = True
+            prepare()
+            leader.lead()
+        except (ClusterError, CloudError, StoreError, NotLeaderError) as error:
+            self._end(f"could not take over: {error}")
+
+    def _follow(self, engine: Engine) -> None:
+        while not self._stopped.wait(FOLLOW_S) and not self._acting:
+            try:
+                engine.refresh()
+            except StoreError as error:
+                # The leader may just have compacted the log; a store that is really broken stops whoever leads.
+                log.warning("the store cannot be followed", detail=str(error))
+
+    def _end(self, why: str) -> None:
+        if self._stopped.is_set():
+            return
+        self._acting = False
+        self.lost = why
+        self._stopped.set()
+        self._end_process()

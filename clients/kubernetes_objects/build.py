@@ -17,7 +17,8 @@ from clients.kubernetes_objects.absent import absent_notes
 from clients.kubernetes_objects.budgets import budget_row
 from clients.kubernetes_objects.dictionary import Dictionary
 from clients.kubernetes_objects.errors import FieldError, ObjectError
-from clients.kubernetes_objects.kinds import Node, Pod
+from clients.kubernetes_objects.kinds import CSINode, Node, Pod
+from clients.kubernetes_objects.migration import Migration
 from clients.kubernetes_objects.node_groups import assign, group_row, members
 from clients.kubernetes_objects.nodes import node_row, resource_names
 from clients.kubernetes_objects.objects import CLUSTER_SCOPED, Objects, name_of
@@ -192,7 +193,11 @@ class _Builder:
             {(c.metadata.namespace, c.metadata.name): c for c in self._of("PersistentVolumeClaim")},
             {volume.metadata.name: volume for volume in self._of("PersistentVolume")},
             {one.metadata.name: one for one in self._of("StorageClass")},
+            Migration([node.metadata.name for node in self._of("Node")], self._csi_nodes()),
         )
+
+    def _csi_nodes(self) -> dict[str, CSINode]:
+        return {one.metadata.name: one for one in self._of("CSINode")}
 
     def _priorities(self) -> PriorityClasses:
         classes = PriorityClasses(_SYSTEM_PRIORITIES)
@@ -204,7 +209,7 @@ class _Builder:
 
     def _nodes(self) -> None:
         nodes: dict[str, Node] = {node.metadata.name: node for node in self._of("Node")}
-        limits = {one.metadata.name: one for one in self._of("CSINode")}
+        limits = self._csi_nodes()
         groups = self._of("NodeGroup")
         member_names = self._members(groups, nodes)
         group_of: Mapping[str, str] = self._known.group_of or {}

@@ -14,11 +14,13 @@ from typing import NamedTuple
 
 from trimtab.v1 import snapshot_pb2 as pb
 
+from clients.kubernetes_objects import migration
 from clients.kubernetes_objects.dictionary import Dictionary
 from clients.kubernetes_objects.errors import below
 from clients.kubernetes_objects.kinds import PersistentVolume, PersistentVolumeClaim, StorageClass
 from clients.kubernetes_objects.kinds.metadata import ObjectMeta
 from clients.kubernetes_objects.kinds.storage import ClaimSpec, VolumeSpec
+from clients.kubernetes_objects.migration import NO_MIGRATION, Migration
 from clients.kubernetes_objects.mounts import Claim, Disk, ebs_handle, gce_handle
 from clients.kubernetes_objects.quantities import quantity
 from clients.kubernetes_objects.selectors import (
@@ -36,31 +38,20 @@ BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
-MIGRATED_DRIVERS = {
-    "kubernetes.io/aws-ebs": "ebs.csi.aws.com",
-    "kubernetes.io/gce-pd": "pd.csi.storage.gke.io",
-    "kubernetes.io/azure-disk": "disk.csi.azure.com",
-    "kubernetes.io/cinder": "cinder.csi.openstack.org",
-}
-"""In-tree plugins whose volumes the scheduler counts as those of a CSI driver."""
 UNCOUNTED_PLUGINS = frozenset(
     {"kubernetes.io/azure-file", "kubernetes.io/portworx-volume", "kubernetes.io/vsphere-volume"}
 )
 """In-tree plugins that are migrated, but that the scheduler does not count."""
-ZONE_LABELS = (
-    "failure-domain.beta.kubernetes.io/zone",
-    "failure-domain.beta.kubernetes.io/region",
-    "topology.kubernetes.io/zone",
-    "topology.kubernetes.io/region",
-)
+ZONE_LABELS = (migration.OLD_ZONE, migration.OLD_REGION, migration.ZONE, migration.REGION)
 
 
 class Storage(NamedTuple):
-    """The claims, volumes and classes of a cluster: by (namespace, name), by name, by name."""
+    """The claims, volumes and classes of a cluster: by (namespace, name), by name, by name; and its nodes' drivers."""
 
     claims: Mapping[tuple[str, str], PersistentVolumeClaim]
     volumes: Mapping[str, PersistentVolume]
     classes: Mapping[str, StorageClass]
+    migration: Migration = NO_MIGRATION
 
 
 class Mounter(NamedTuple):
@@ -130,7 +121,7 @@ def _bound_row(
         row.state, row.detail = pb.VolumeState.UNBOUND_IMMEDIATE, f"claim {key} is not fully bound to volume {name}"
         return row
     row.state = pb.VolumeState.BOUND
-    terms = _volume_terms(volume)
+    terms = _bound_terms(volume, storage.migration)
     if terms is not None:
         row.node_affinity.CopyFrom(dictionary.node_selector(terms) or pb.NodeSelector())
     if not mount.ephemeral:
@@ -170,7 +161,7 @@ def _count_by_class(row: pb.Volume, claim: PersistentVolumeClaim, storage: Stora
     storage_class = storage.classes.get(_class_of(claim))
     provisioner = (storage_class.provisioner if storage_class else None) or ""
     if provisioner not in UNCOUNTED_PLUGINS:
-        row.driver = dictionary.string(MIGRATED_DRIVERS.get(provisioner, provisioner))
+        row.driver = dictionary.string(migration.DRIVERS.get(provisioner, provisioner))
 
 
 def _attached(meta: ObjectMeta, spec: VolumeSpec) -> Disk:
@@ -190,17 +181,31 @@ def _attached(meta: ObjectMeta, spec: VolumeSpec) -> Disk:
     return Disk("", "")
 
 
-def _volume_terms(volume: PersistentVolume) -> Terms | None:
-    """Node affinity of a volume; fields are resolved, since the scheduler compares them with no node's name."""
+def _bound_terms(volume: PersistentVolume, nodes: Migration) -> Terms | None:
+    """Node affinity of a bound volume, on each node as that of the driver which mounts it there."""
+    spec, own = volume.spec or VolumeSpec(), _node_affinity(volume)
+    plugin = migration.plugin_of(spec)
+    if not plugin:
+        return _reachable(own)
+    labels = (volume.metadata and volume.metadata.labels) or {}
+    translated = migration.translated_terms(plugin, own, spec, labels)
+    return nodes.terms(plugin, _reachable(own), _reachable(translated))
+
+
+def _node_affinity(volume: PersistentVolume) -> Terms | None:
     affinity = volume.spec.node_affinity if volume.spec else None
     required = affinity.required if affinity else None
     if required is None:
         return None
     with below(f"PersistentVolume {volume.metadata and volume.metadata.name}.spec.nodeAffinity.required"):
-        terms = node_selector_terms(required)
-    # The scheduler builds a nameless node for this check: In never holds there, NotIn always does.
-    nameless = ((labels, fields) for labels, fields in terms if all(op != IN or "" in v for _, op, v in fields))
-    return tuple((labels, ()) for labels, fields in nameless if labels or not fields)
+        return node_selector_terms(required)
+
+
+def _reachable(terms: Terms | None) -> Terms | None:
+    """Terms as the scheduler checks those of volumes: of a node it looks at the labels alone, so fields hold."""
+    if terms is None or any(fields and not labels for labels, fields in terms):
+        return None
+    return tuple((labels, ()) for labels, _ in terms if labels)
 
 
 def _zone_labels(labels: dict[str, str]) -> list[tuple[str, str]]:
@@ -228,7 +233,7 @@ def _waiting_terms(claim: PersistentVolumeClaim, storage_class: StorageClass, st
     terms: list[tuple[Requirements, Requirements]] = []
     for _, volume in sorted(storage.volumes.items()):
         if _available(volume, claim):
-            place = _volume_terms(volume)
+            place = _reachable(_node_affinity(volume))
             if place is None:
                 return None
             terms.extend(place)

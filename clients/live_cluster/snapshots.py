@@ -15,6 +15,7 @@ from trimtab.v1 import snapshot_pb2 as pb
 
 from clients.kubernetes_objects.build import Actuation, Known, build_snapshot
 from clients.kubernetes_objects.kinds import NodeGroup
+from clients.kubernetes_objects.migration import Migration
 from clients.kubernetes_objects.node_groups import members
 from clients.kubernetes_objects.objects import Objects
 from clients.kubernetes_objects.volumes import Storage
@@ -161,6 +162,7 @@ class SnapshotMaker:
                 every["PersistentVolumeClaim"],
                 _ByName(every["PersistentVolume"]),
                 _ByName(every["StorageClass"]),
+                Migration(_ByName(every["Node"]), _ByName(every["CSINode"])),
             ),
             owners={uid for one in touched if (uid := one.metadata.uid or "") in store.pods_of},
             group_of=self._group_of,

@@ -1,7 +1,8 @@
 """The objects of a cluster as last seen, and what has changed since a snapshot was last taken.
 
-Decides which rows a change touches: a claim those of the pods that mount it, a CSINode that of its node, the first and
-the last pod of a controller that of the controller. What a row says is decided by `clients.kubernetes_objects` alone.
+Decides which rows a change touches: a claim those of the pods that mount it, a CSINode that of its node and those of
+pods with in-tree volumes, the first and the last pod of a controller that of the controller. What a row says is decided
+by `clients.kubernetes_objects` alone.
 An object that comes again unchanged, as far as it is declared, touches nothing.
 
 Not for several threads at a time: `LiveCluster` holds the lock. Costs: a pod 10 to 20 microseconds; nothing here goes
@@ -15,6 +16,7 @@ from typing import Any, NamedTuple
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 
 from clients.kubernetes_objects.errors import FieldError, ObjectError
+from clients.kubernetes_objects.migration import migrated_plugins, plugin_of
 from clients.kubernetes_objects.objects import CLUSTER_SCOPED, STRUCTS
 from clients.kubernetes_objects.owners import API_VERSIONS
 from clients.kubernetes_objects.pod_rows import PodRow
@@ -61,6 +63,8 @@ class Store:
         # Pods by claim that they mount; claims by volume that they name, "" = those that name none yet.
         self._mounted: dict[Key, set[Key]] = defaultdict(set)
         self._claims_of: dict[str, set[Key]] = defaultdict(set)
+        # Volumes of in-tree plugins: where they can be reached depends on what nodes have handed over.
+        self._in_tree: set[str] = set()
         self._owner_at: dict[str, tuple[str, Key]] = {}
         self._unconfirmed: dict[str, set[Key]] = {}
 
@@ -189,6 +193,7 @@ class Store:
             self._touch_controller(kind, key, old, new)
         elif kind in ("Node", "CSINode"):
             self.changes.nodes.add(key[1])
+            self._touch_migration(kind, old, new)
         elif kind == "Namespace":
             self.changes.namespaces.add(key[1])
         elif kind == "PodDisruptionBudget":
@@ -196,7 +201,7 @@ class Store:
         elif kind == "PersistentVolumeClaim":
             self._touch_claim(key, old, new)
         elif kind == "PersistentVolume":
-            self._touch_mounting(self._claims_of.get(key[1], set()) | self._claims_of.get("", set()))
+            self._touch_volume(key[1], new)
         elif kind == "StorageClass":
             self._touch_mounting(self._claims_of.get("", set()))
         # A PriorityClass touches nothing: the API server fills priorities in when it creates a pod.
@@ -220,6 +225,22 @@ class Store:
                 if not claims:
                     del self._claims_of[volume]
         self._touch_mounting((key,))
+
+    def _touch_volume(self, name: str, new: Any) -> None:
+        if new is not None and new.spec is not None and plugin_of(new.spec):
+            self._in_tree.add(name)
+        else:
+            self._in_tree.discard(name)
+        self._touch_mounting(self._claims_of.get(name, set()) | self._claims_of.get("", set()))
+
+    def _touch_migration(self, kind: str, old: Any, new: Any) -> None:
+        """A node that comes, goes or hands plugins over changes where in-tree volumes can be reached."""
+        if kind == "Node" and old is not None and new is not None:
+            return
+        if kind == "CSINode" and migrated_plugins(old) == migrated_plugins(new):
+            return
+        for volume in self._in_tree:
+            self._touch_mounting(self._claims_of.get(volume, ()))
 
     def _touch_mounting(self, claims: Iterable[Key]) -> None:
         """Touch the pods that mount claims."""

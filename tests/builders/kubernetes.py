@@ -283,13 +283,16 @@ def storage_class(
     return _object("storage.k8s.io/v1", "StorageClass", name, None, body, {})
 
 
-def csi_node(name: str = "n1", limits: Mapping[str, int | None] | None = None) -> Json:
-    """Build a CSINode with attach limits by driver; None = driver without a limit."""
+def csi_node(name: str = "n1", limits: Mapping[str, int | None] | None = None, *, migrated: Sequence[str] = ()) -> Json:
+    """Build a CSINode with attach limits by driver, None = driver without a limit; `migrated` are in-tree plugins."""
     drivers = [
         {"name": d, "nodeID": name} | ({} if count is None else {"allocatable": {"count": count}})
         for d, count in (limits or {}).items()
     ]
-    return _object("storage.k8s.io/v1", "CSINode", name, None, {"spec": {"drivers": drivers}}, {})
+    body: Json = {"spec": {"drivers": drivers}}
+    if migrated:
+        body["metadata"] = {"annotations": {"storage.alpha.kubernetes.io/migrated-plugins": ",".join(migrated)}}
+    return _object("storage.k8s.io/v1", "CSINode", name, None, body, {})
 
 
 def node_group(

@@ -34,8 +34,18 @@ BOUND = {"id": "default/data", "state": "BOUND", "driver": EBS, "handle": "vol-p
             persistent_volume(
                 affinity=[{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]}]
             ),
-            BOUND | {"nodeAffinity": {}},
-            id="a volume tied to a node by field fits nowhere, as the scheduler checks it",
+            BOUND,
+            id="of a node the scheduler looks at the labels alone, so a volume tied to one by field goes anywhere",
+        ),
+        pytest.param(
+            persistent_volume(
+                affinity=[
+                    {},
+                    IN_ZONE_A[0] | {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n"]}]},
+                ]
+            ),
+            BOUND | {"nodeAffinity": ZONE_A},
+            id="fields beside labels, and terms that say nothing",
         ),
         pytest.param(
             persistent_volume(labels={ZONE: "b__a ", OLD_ZONE: "a____b", "other": "x"}),

@@ -21,6 +21,7 @@ from tests.builders.expanded_snapshot import applied, expand
 from tests.builders.kubernetes_protobuf import encoded
 
 Json = dict[str, Any]
+ZONE = "topology.kubernetes.io/zone"
 
 
 def whole(store: Store, groups: list[NodeGroup] | None = None, actuation: Actuation | None = None) -> bytes:
@@ -109,7 +110,10 @@ STORAGE = [
     k8s.persistent_volume_claim("data-0", volume="pv0", storage_class="standard"),
     k8s.persistent_volume_claim("data-1", storage_class="standard"),
     k8s.persistent_volume_claim("data-2", storage_class="none"),
-    k8s.csi_node("n1", {"ebs.csi.aws.com": 25, "other": None}),
+    k8s.persistent_volume("old", source={"awsElasticBlockStore": {"volumeID": "vol-1"}}, labels={ZONE: "a"}),
+    k8s.persistent_volume_claim("data-3", volume="old"),
+    k8s.csi_node("n1", {"ebs.csi.aws.com": 25, "other": None}, migrated=["kubernetes.io/aws-ebs"]),
+    k8s.csi_node("n2"),
 ]
 CLUSTER = [
     k8s.node("n1", zone="a", taints=["dedicated=x:NoSchedule"]),
@@ -177,8 +181,10 @@ def churn(chance: random.Random, store: Store, present: dict[Any, Json], pool: d
     one = dict(pool[key])
     if kind == "Node":
         one = k8s.node(key[1], zone=chance.choice(["a", "b", "c"]), cpu=chance.choice(["2", "4"]))
+    elif kind == "CSINode":
+        one = k8s.csi_node(key[1], migrated=chance.choice([[], ["kubernetes.io/aws-ebs"]]))
     elif kind == "PersistentVolumeClaim":
-        one = k8s.persistent_volume_claim(key[1], volume=chance.choice(["", "pv0"]), storage_class="standard")
+        one = k8s.persistent_volume_claim(key[1], volume=chance.choice(["", "pv0", "old"]), storage_class="standard")
     elif kind == "ReplicaSet":
         one = k8s.replica_set(key[1], chance.choice([0, 3]), current=chance.choice([0, 3]))
     elif kind == "Pod":
@@ -206,6 +212,26 @@ def test_a_cluster_without_change_gives_an_empty_delta_and_builds_nothing() -> N
     assert store.revision == revision
     assert taken.is_empty
     assert taken.delta == pb.SnapshotDelta(changed=pb.ClusterSnapshot())
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        pytest.param(k8s.csi_node("n1"), id="a node hands nothing over any more"),
+        pytest.param(k8s.csi_node("n2", migrated=["kubernetes.io/aws-ebs"]), id="another node hands over"),
+        pytest.param(k8s.node("n3"), id="a node comes"),
+    ],
+)
+def test_a_delta_tells_where_in_tree_volumes_can_be_reached_now(changed: Json) -> None:
+    objects = [*CLUSTER, k8s.pod("a", claims=["data-3"]), k8s.pod("b", claims=["data-0"])]
+    store = filled(objects)
+    maker = SnapshotMaker(store)
+    first = maker.take([], None).snapshot
+    assert first is not None
+    store.put(changed["kind"], [encoded(changed).SerializeToString()])
+    delta = maker.take([], None).delta
+    assert delta is not None
+    assert applied(expand(first), delta) == expand(pb.ClusterSnapshot.FromString(whole(store)))
 
 
 def test_a_list_forgets_what_it_did_not_have() -> None:

@@ -1,0 +1,183 @@
+"""The certificate finds fault with every kind of bad plan: a checker that passes everything would prove nothing."""
+
+from collections.abc import Callable
+
+import pytest
+from trimtab.v1 import plan_pb2, reason_pb2
+
+from tests.builders.kubernetes import (
+    Json,
+    anti_affinity,
+    labelled,
+    node,
+    node_group,
+    pdb,
+    persistent_volume_claim,
+    pod,
+    pod_affinity,
+    replica_set,
+    snapshot_of,
+    spread,
+    storage_class,
+)
+from tests.builders.scale_down import NOW_S, plan, settings_of
+from tests.certificates.scale_down import offences
+
+Decision = plan_pb2.ScaleDownDecision
+GROUP = node_group("g", nodes=["n1", "n2"], target=2)
+
+
+def base() -> list[Json]:
+    web = replica_set("web", 3)
+    return [
+        node("n1", zone="a"), node("n2", zone="a"), node("n3", zone="b"), node("n4", zone="b"), GROUP, web,
+        pod("web-0", "1", node="n1", owner=web, labels={"app": "web"}),
+        pod("web-1", "1", node="n2", owner=web, labels={"app": "web"}),
+    ]  # fmt: skip
+
+
+def plan_by_hand(**where: str) -> Decision:
+    """Both nodes unneeded since long ago, pods where the test says."""
+    good = plan(*base()).decision
+    assert [entry.node for entry in good.unneeded] == ["n1", "n2"]
+    for entry in good.unneeded:
+        for key in entry.destinations:
+            entry.destinations[key] = where.get(key.removeprefix("default/").replace("-", "_"), entry.destinations[key])
+    return good
+
+
+def faults(objects: list[Json], decision: Decision, settings: Json | None = None) -> str:
+    return "\n".join(offences(snapshot_of(*objects), settings_of(settings), decision, NOW_S))
+
+
+def on_n3(**of_both: object) -> list[Json]:
+    """The base cluster, its pods having something more; the plan puts both on n3."""
+    web = replica_set("web", 3)
+    pods = [pod(f"web-{i}", "1", node=f"n{i + 1}", owner=web, labels={"app": "web"}, **of_both) for i in range(2)]
+    return [*base()[:6], *pods]
+
+
+BAD_PLACES = {
+    "room": (on_n3(requests={"cpu": "3"}), "used"),
+    "taint": ([*base()[:2], node("n3", zone="b", taints=["x=y:NoSchedule"]), *base()[3:]], "taint x"),
+    "cordon": ([*base()[:2], node("n3", zone="b", unschedulable=True), *base()[3:]], "cordoned"),
+    "selector": (on_n3(node_selector={"topology.kubernetes.io/zone": "a"}), "excludes the node"),
+    "ports": (on_n3(host_ports=[80]), "host port 80"),
+    "pod count": ([*base()[:2], node("n3", zone="b", pods="1"), *base()[3:]], "2 pods on a node for 1"),
+    "anti-affinity": (on_n3(affinity=anti_affinity(labelled(app="web"))), "anti-affinity"),
+    "affinity": (on_n3(affinity=pod_affinity(labelled(app="db"))), "no pod it has affinity to"),
+    "spread": (
+        on_n3(spread=[spread(labelled(app="web"), topology_key="kubernetes.io/hostname")]),
+        "allowed skew 1",
+    ),
+    "missing claim": (
+        [*on_n3(claims=["c"]), persistent_volume_claim("c", storage_class="s"), storage_class("s", wait=False)],
+        "cannot be",
+    ),
+    "unknown constraint": (on_n3(spec={"resourceClaims": [{"name": "c"}]}), "cannot be decided"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_PLACES.values(), ids=BAD_PLACES.keys())
+def test_a_place_that_the_scheduler_would_refuse_is_found(case: tuple[list[Json], str]) -> None:
+    objects, expected = case
+    assert expected in faults(objects, plan_by_hand(web_0="n3", web_1="n3"))
+
+
+def _forget_node(decision: Decision) -> None:
+    del decision.unremovable[0]
+
+
+def _list_twice(decision: Decision) -> None:
+    decision.unremovable.add(node="n1", reason=reason_pb2.UnremovableReason.NOT_UNDERUTILIZED)
+
+
+def _forget_reason(decision: Decision) -> None:
+    decision.unremovable[0].reason = reason_pb2.UnremovableReason.UNSPECIFIED
+
+
+def _forget_pod(decision: Decision) -> None:
+    del decision.unneeded[0].destinations["default/web-0"]
+
+
+def _to_unneeded(decision: Decision) -> None:
+    decision.unneeded[0].destinations["default/web-0"] = "n2"
+
+
+def _to_nowhere(decision: Decision) -> None:
+    decision.unneeded[0].destinations["default/web-0"] = "n9"
+
+
+def _other_assumption(decision: Decision) -> None:
+    decision.unneeded[0].assumption.pods_to_move_digest = "0" * 16
+
+
+def _too_early(decision: Decision) -> None:
+    decision.unneeded[0].not_now_reason = reason_pb2.UnremovableReason.UNSPECIFIED
+    decision.drain.append("n1")
+    decision.result = reason_pb2.ScaleDownResult.SCALE_DOWN_NODE_DELETE_STARTED
+
+
+def _full_as_empty(decision: Decision) -> None:
+    _too_early(decision)
+    decision.delete_empty.append(decision.drain.pop())
+
+
+def _unmarked(decision: Decision) -> None:
+    decision.drain.append("n1")
+
+
+def _since_the_future(decision: Decision) -> None:
+    decision.unneeded[0].since.seconds = NOW_S + 1
+
+
+BAD_PLANS: dict[str, tuple[Callable[[Decision], None], str]] = {
+    "a node in no list": (_forget_node, "is in no list"),
+    "a node in two lists": (_list_twice, "listed 2 times"),
+    "a node without reason": (_forget_reason, "stays without reason"),
+    "a pod forgotten": (_forget_pod, "must move ['default/web-0']"),
+    "a pod to a node that goes": (_to_unneeded, "does not stay"),
+    "a pod to a node that is not there": (_to_nowhere, "does not stay"),
+    "an assumption of other pods": (_other_assumption, "assumes other pods"),
+    "a node before its time": (_too_early, "goes after 0 s"),
+    "a full node as empty": (_full_as_empty, "is not empty"),
+    "a drain that is not marked": (_unmarked, "marked so"),
+    "a time in the future": (_since_the_future, "since the future"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_PLANS.values(), ids=BAD_PLANS.keys())
+def test_a_plan_that_contradicts_itself_is_found(case: tuple[Callable[[Decision], None], str]) -> None:
+    spoil, expected = case
+    decision = plan_by_hand()
+    assert faults(base(), decision) == ""
+    spoil(decision)
+    assert expected in faults(base(), decision)
+
+
+BAD_CLUSTERS = {
+    "a budget": ([*base(), pdb(allowed=1)], None, "2 disruptions of 1"),
+    "a group's minimum": (
+        [*base()[:4], node_group("g", 1, nodes=["n1", "n2"], target=2), *base()[5:]],
+        None,
+        "below 1",
+    ),
+    "no group": ([*base()[:4], *base()[5:]], None, "may not be taken"),
+    "a minimum of cores": (base(), {"resourceMinimums": [{"resource": "cpu", "amount": "9000"}]}, "8000 of cpu stay"),
+    "a pod nobody creates again": ([*base()[:6], pod("web-0", node="n1"), base()[7]], None, "nothing creates it again"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_CLUSTERS.values(), ids=BAD_CLUSTERS.keys())
+def test_a_plan_that_ignores_a_limit_is_found(case: tuple[list[Json], Json | None, str]) -> None:
+    objects, settings, expected = case
+    assert expected in faults(objects, plan_by_hand(), settings)
+
+
+def test_more_deletions_than_allowed_are_found() -> None:
+    decision = plan(*base(), settings={"unneededTime": "0s"}).decision
+    assert list(decision.drain) == ["n1", "n2"]
+    settings = {"unneededTime": "0s", "maxScaleDownParallelism": 1}
+    assert "2 + 0 deletions" not in faults(base(), decision, {"unneededTime": "0s"})
+    assert "0 + 2 + 0 deletions, 1 allowed" in faults(base(), decision, settings)
+    assert "2 + 0 drains, 1 allowed" in faults(base(), decision, {"unneededTime": "0s", "maxDrainParallelism": 1})

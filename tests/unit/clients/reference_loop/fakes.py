@@ -1,0 +1,102 @@
+"""Stand-ins for the planner and the actuator that remember what they were told, and fail when a test wants them to."""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+import grpc
+from trimtab.v1 import actuator_pb2, plan_pb2, planner_pb2, snapshot_pb2
+
+from clients.transport.errors import Reason, TrimtabError
+
+
+def failure(reason: int, code: grpc.StatusCode = grpc.StatusCode.FAILED_PRECONDITION) -> TrimtabError:
+    """An error as a service answers it."""
+    return TrimtabError(code, Reason.Name(reason) and reason, "as the test wants")  # type: ignore[arg-type]
+
+
+def unavailable() -> TrimtabError:
+    """A service that is away."""
+    return failure(Reason.NOT_READY, grpc.StatusCode.UNAVAILABLE)
+
+
+class FakePlanner:
+    """Answers with `answer`, numbered versions, and what it was sent; `failures` come first, one each call."""
+
+    def __init__(self, answer: plan_pb2.PlanResponse | None = None) -> None:
+        self.answer = answer or plan_pb2.PlanResponse()
+        self.offered = [plan_pb2.Decision.SCALE_DOWN]
+        self.failures: deque[TrimtabError] = deque()
+        self.requests: list[plan_pb2.PlanRequest] = []
+        self.payloads: list[bytes] = []
+
+    def info(self) -> planner_pb2.GetPlannerInfoResponse:
+        return planner_pb2.GetPlannerInfoResponse(decisions=self.offered)
+
+    def send(self, request: plan_pb2.PlanRequest, payload: bytes) -> plan_pb2.PlanResponse:
+        copied = plan_pb2.PlanRequest()
+        copied.CopyFrom(request)
+        self.requests.append(copied)
+        self.payloads.append(payload)
+        if self.failures:
+            raise self.failures.popleft()
+        answer = plan_pb2.PlanResponse()
+        answer.CopyFrom(self.answer)
+        answer.request_id = request.request_id
+        answer.snapshot_version = f"s{len(self.requests)}"
+        answer.state.layout_version = len(self.requests)
+        answer.state_version = f"t{len(self.requests)}"
+        return answer
+
+    def snapshot(self, index: int) -> snapshot_pb2.ClusterSnapshot:
+        """The whole snapshot that came with a request."""
+        return snapshot_pb2.ClusterSnapshot.FromString(self.payloads[index])
+
+
+class FakeActuator:
+    """Accepts everything and remembers it."""
+
+    def __init__(self) -> None:
+        self.status = actuator_pb2.ActuatorStatus()
+        self.rpcs = ["GetStatus", "StartDeletion", "ScaleUp", "ApplyTaints", "ApplyPodCosts"]
+        self.refused: set[str] = set()
+        self.failures: deque[TrimtabError] = deque()
+        self.orders: list[actuator_pb2.StartDeletionRequest] = []
+        self.tainted: list[list[str]] = []
+        self.grown: list[list[plan_pb2.ScaleUpSplit]] = []
+
+    def get_info(self) -> actuator_pb2.GetActuatorInfoResponse:
+        return actuator_pb2.GetActuatorInfoResponse(rpcs=self.rpcs)
+
+    def get_status(self, without_finished: bool = False) -> actuator_pb2.ActuatorStatus:
+        if self.failures:
+            raise self.failures.popleft()
+        return self.status
+
+    def start_deletion(self, request: actuator_pb2.StartDeletionRequest) -> actuator_pb2.StartDeletionResponse:
+        self.orders.append(request)
+        answers = [
+            actuator_pb2.NodeDeletionAnswer(node=one.node, accepted=one.node not in self.refused, detail="why")
+            for one in request.nodes
+        ]
+        return actuator_pb2.StartDeletionResponse(nodes=answers)
+
+    def scale_up(self, request_id: str, splits: Sequence[plan_pb2.ScaleUpSplit]) -> actuator_pb2.ScaleUpResponse:
+        self.grown.append(list(splits))
+        return actuator_pb2.ScaleUpResponse(
+            splits=[actuator_pb2.ScaleUpAnswer(node_group=one.node_group, accepted=True) for one in splits]
+        )
+
+    def apply_taints(self, unneeded_nodes: Iterable[str]) -> actuator_pb2.ApplyTaintsResponse:
+        self.tainted.append(list(unneeded_nodes))
+        return actuator_pb2.ApplyTaintsResponse()
+
+    def apply_pod_costs(self, groups: Sequence[plan_pb2.PodCostGroup]) -> actuator_pb2.ApplyPodCostsResponse:
+        raise AssertionError("no costs were planned")
+
+
+def plan_of(empty: Sequence[str] = (), drain: Sequence[str] = (), waiting: Sequence[str] = ()) -> plan_pb2.PlanResponse:
+    """A plan that removes nodes now, and finds others unneeded."""
+    decision = plan_pb2.ScaleDownDecision(delete_empty=empty, drain=drain)
+    for node in (*empty, *drain, *waiting):
+        decision.unneeded.add(node=node).assumption.pods_to_move_digest = f"digest-{node}"
+    return plan_pb2.PlanResponse(scale_down=decision)

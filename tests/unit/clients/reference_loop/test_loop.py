@@ -1,0 +1,138 @@
+"""The loop goes on through failures, says what is wrong, and ends when it is told to."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import urllib3
+import yaml
+
+from clients.live_cluster.api import Api
+from clients.live_cluster.connection import Connection
+from clients.live_cluster.errors import ClusterError, MissingPermissionError
+from clients.reference_loop.health import Health, HealthServer
+from clients.reference_loop.loop import Loop, LoopSettings, Surroundings
+from clients.reference_loop.rounds import Round
+from clients.reference_loop.status_map import StatusMap
+from clients.transport.errors import TrimtabError
+from tests.builders.api_server import FakeApiServer
+from tests.unit.clients.reference_loop.fakes import unavailable
+from tests.unit.clients.reference_loop.test_rounds import Setup
+
+QUICK = LoopSettings(interval_s=0.01, first_pause_s=0.01, longest_pause_s=0.02)
+MAP = "/api/v1/namespaces/kube-system/configmaps/trimtab-status"
+
+
+class Scripted:
+    """Rounds that go as a test says, then well."""
+
+    def __init__(self, *failures: Exception) -> None:
+        self.failures, self.count, self.on_round = list(failures), 0, lambda: None
+        self.setup = Setup()
+
+    def run(self, request_id: str, now: Any, may_act: Callable[[], bool]) -> Round:
+        self.count += 1
+        self.on_round()
+        if self.failures:
+            raise self.failures.pop(0)
+        return self.setup.run()
+
+
+@pytest.fixture
+def server() -> Iterator[FakeApiServer]:
+    with FakeApiServer() as started:
+        yield started
+
+
+def run(loop: Loop) -> None:
+    """Run a loop to its end, within reason."""
+    thread = threading.Thread(target=loop.run, daemon=True)
+    thread.start()
+    thread.join(20)
+    loop.stop()
+    thread.join(5)
+    assert not thread.is_alive()
+
+
+def test_failures_are_waited_out_and_told_until_they_are_over(server: FakeApiServer) -> None:
+    rounds = Scripted(unavailable(), ClusterError("the cluster is away"), unavailable())
+    api = Api(Connection(server.url, urllib3.PoolManager(), lambda: ""))
+    health = Health(60)
+    seen: list[str] = []
+    status_map = StatusMap(api, "kube-system", "trimtab-status")
+    loop = Loop(rounds, LoopSettings(0.01, 2, 0.01, 0.02), Surroundings(health, status_map=status_map))
+    rounds.on_round = lambda: seen.append(loop.trouble)
+    run(loop)
+    assert seen[0] == ""
+    assert "the cluster is away" in seen[2]
+    assert (rounds.count, loop.trouble, health.not_ready) == (5, "", "")
+    status = yaml.safe_load(server.documents[MAP]["data"]["status"])
+    assert status["autoscalerStatus"] == "Running"
+    assert status["clusterWide"]["scaleDown"]["status"] == "NoCandidates"
+
+
+def test_while_it_fails_the_status_says_why(server: FakeApiServer) -> None:
+    rounds = Scripted(*[ClusterError("no quota today")] * 1000)
+    status_map = StatusMap(
+        Api(Connection(server.url, urllib3.PoolManager(), lambda: "")), "kube-system", "trimtab-status"
+    )
+    loop = Loop(rounds, QUICK, Surroundings(Health(60), status_map=status_map))
+    thread = threading.Thread(target=loop.run, daemon=True)
+    thread.start()
+    end = time.monotonic() + 10
+    while MAP not in server.documents and time.monotonic() < end:
+        time.sleep(0.01)
+    loop.stop()
+    thread.join(5)
+    assert not thread.is_alive()
+    assert "no quota today" in yaml.safe_load(server.documents[MAP]["data"]["status"])["message"]
+
+
+@pytest.mark.parametrize("error", [MissingPermissionError("- verbs: [list]"), ZeroDivisionError()], ids=repr)
+def test_what_no_patience_mends_ends_the_loop(error: Exception) -> None:
+    loop = Loop(Scripted(error), QUICK, Surroundings(Health(60)))
+    with pytest.raises(type(error)):
+        loop.run()
+
+
+def test_a_loop_told_to_stop_gives_no_more_orders() -> None:
+    rounds = Scripted()
+    loop = Loop(rounds, QUICK, Surroundings(Health(60)))
+    asked: list[bool] = []
+
+    def stop_midway() -> None:
+        loop.stop()
+        asked.append(loop._may_act())
+
+    rounds.on_round = stop_midway
+    run(loop)
+    assert asked == [False]
+    assert rounds.count == 1
+
+
+def test_an_error_of_a_service_counts_as_one_to_wait_out() -> None:
+    rounds = Scripted(unavailable())
+    assert isinstance(rounds.failures[0], TrimtabError)
+    loop = Loop(rounds, LoopSettings(0.01, 1, 0.01, 0.02), Surroundings(Health(60)))
+    run(loop)
+    assert rounds.count == 2
+
+
+def test_probes_tell_a_stuck_loop_from_one_that_waits_for_its_cluster() -> None:
+    now = [0.0]
+    health = Health(10, lambda: now[0])
+    with HealthServer("127.0.0.1:0", health) as server:
+        pool = urllib3.PoolManager()
+
+        def get(path: str) -> int:
+            return pool.request("GET", f"http://{server.address}{path}", retries=False).status
+
+        assert (get("/healthz"), get("/readyz"), get("/other")) == (200, 503, 404)
+        health.not_ready = ""
+        now[0] = 11
+        assert (get("/healthz"), get("/livez"), get("/readyz")) == (503, 503, 200)
+        health.active()
+        assert get("/healthz?verbose") == 200
+        pool.clear()

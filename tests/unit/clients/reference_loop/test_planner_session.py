@@ -1,0 +1,71 @@
+"""What travels to the planner: as little as it needs, and all of it when it says that it lacks something."""
+
+import pytest
+from trimtab.v1 import plan_pb2, snapshot_pb2
+
+from clients.live_cluster.snapshots import Taken
+from clients.reference_loop.planner_session import PlannerSession
+from clients.transport.errors import Reason, TrimtabError
+from tests.unit.clients.reference_loop.fakes import FakePlanner, failure, unavailable
+
+WHOLE = Taken(snapshot_pb2.ClusterSnapshot(resources=["cpu"]), None)
+DELTA = Taken(None, snapshot_pb2.SnapshotDelta(deleted_nodes=["n1"]))
+NOTHING = Taken(None, snapshot_pb2.SnapshotDelta(), is_empty=True)
+
+
+def ask(session: PlannerSession, taken: Taken) -> Taken:
+    """Ask once; return what the planner was told."""
+    return session.plan(plan_pb2.PlanRequest(), taken, lambda: WHOLE)[1]
+
+
+def test_after_the_whole_only_deltas_travel_each_against_the_last_answer() -> None:
+    planner = FakePlanner()
+    session = PlannerSession(planner)
+    for taken in (WHOLE, DELTA, NOTHING):
+        assert ask(session, taken) is taken
+    assert [one.base_version for one in planner.requests] == ["", "s1", "s2"]
+    assert [one.snapshot_size_bytes for one in planner.requests] == [len(payload) for payload in planner.payloads]
+    assert planner.payloads[2] == b""
+
+
+def test_a_planner_that_lacks_the_base_gets_the_whole() -> None:
+    planner = FakePlanner()
+    session = PlannerSession(planner)
+    ask(session, WHOLE)
+    planner.failures.append(failure(Reason.SNAPSHOT_BASE_UNKNOWN))
+    assert ask(session, DELTA) is WHOLE
+    assert [one.base_version for one in planner.requests] == ["", "s1", ""]
+    assert planner.snapshot(2) == WHOLE.snapshot
+
+
+def test_the_state_travels_by_version_and_in_full_when_that_is_unknown() -> None:
+    planner = FakePlanner()
+    session = PlannerSession(planner)
+    ask(session, WHOLE)
+    planner.failures.append(failure(Reason.STATE_UNKNOWN))
+    ask(session, NOTHING)
+    assert not planner.requests[0].HasField("state")
+    assert planner.requests[1].state_version == "t1"
+    assert planner.requests[2].state.layout_version == 1
+    assert planner.requests[2].state_version == ""
+
+
+def test_after_a_failure_a_delta_is_not_trusted() -> None:
+    planner = FakePlanner()
+    session = PlannerSession(planner)
+    ask(session, WHOLE)
+    planner.failures.append(unavailable())
+    with pytest.raises(TrimtabError):
+        ask(session, DELTA)
+    assert ask(session, DELTA) is WHOLE
+
+
+def test_a_recorded_request_brings_its_own_state_or_goes_on_from_the_last_answer() -> None:
+    planner = FakePlanner()
+    session = PlannerSession(planner)
+    session.ask(plan_pb2.PlanRequest(), WHOLE)
+    session.ask(plan_pb2.PlanRequest(state_version="recorded"), NOTHING)
+    session.ask(plan_pb2.PlanRequest(state=plan_pb2.PlanState(layout_version=77)), NOTHING)
+    assert not planner.requests[0].HasField("state")
+    assert planner.requests[1].state_version == "t1"
+    assert planner.requests[2].state.layout_version == 77

@@ -1,0 +1,112 @@
+"""A round asks for what is offered, orders what is planned, and does nothing that it may not."""
+
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
+
+from clients.kubernetes_objects.kinds import NodeGroup
+from clients.live_cluster.cluster import Seen
+from clients.live_cluster.snapshots import Taken
+from clients.reference_loop.planner_session import PlannerSession
+from clients.reference_loop.rounds import Round, Rounds, RoundSettings
+from clients.transport.errors import TrimtabError
+from tests.unit.clients.reference_loop.fakes import FakeActuator, FakePlanner, plan_of, unavailable
+
+
+class FakeCluster:
+    """Gives the whole first, then empty deltas."""
+
+    def __init__(self) -> None:
+        self.is_fresh = True
+        self.statuses: list[actuator_pb2.ActuatorStatus | None] = []
+
+    def take(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Seen:
+        self.statuses.append(status)
+        fresh, self.is_fresh = self.is_fresh, False
+        whole = snapshot_pb2.ClusterSnapshot(resources=["cpu"])
+        return Seen(Taken(whole, None) if fresh else Taken(None, snapshot_pb2.SnapshotDelta(), True), ["a note"])
+
+    def forget(self) -> None:
+        self.is_fresh = True
+
+
+class Setup:
+    """A round with fakes around."""
+
+    def __init__(self, answer: plan_pb2.PlanResponse | None = None, **settings: object) -> None:
+        self.cluster, self.planner, self.actuator = FakeCluster(), FakePlanner(answer), FakeActuator()
+        self.leads = True
+        wanted = RoundSettings(**settings)  # type: ignore[arg-type]
+        self.rounds = Rounds(self.cluster, PlannerSession(self.planner), self.actuator, wanted)
+
+    def run(self) -> Round:
+        return self.rounds.run("id", Timestamp(seconds=100), lambda: self.leads)
+
+
+def test_what_is_planned_is_ordered_with_what_the_plan_assumed() -> None:
+    setup = Setup(plan_of(empty=["n1"], drain=["n2"], waiting=["n3"]))
+    setup.actuator.refused = {"n2"}
+    done = setup.run()
+    order = setup.actuator.orders[0]
+    assert [(one.node, one.drain, one.assumption.pods_to_move_digest) for one in order.nodes] == [
+        ("n1", False, "digest-n1"),
+        ("n2", True, "digest-n2"),
+    ]
+    assert (order.request_id, order.plan_time.seconds, order.snapshot_version) == ("id", 100, "s1")
+    assert setup.actuator.tainted == [["n3"]]
+    assert done.accepted == ["n1"]
+    assert "why" in done.refused["n2"]
+    assert done.notes == ["a note"]
+
+
+def test_the_actuators_status_goes_into_the_snapshot() -> None:
+    setup = Setup()
+    setup.actuator.status = actuator_pb2.ActuatorStatus(revision=7)
+    setup.run()
+    assert [one and one.revision for one in setup.cluster.statuses] == [7]
+
+
+@pytest.mark.parametrize("how", ["dry run", "not leading"])
+def test_whoever_may_not_act_orders_nothing(how: str) -> None:
+    setup = Setup(plan_of(empty=["n1"]), dry_run=how == "dry run")
+    setup.leads = how != "not leading"
+    setup.run()
+    assert setup.actuator.orders == []
+    assert setup.actuator.tainted == []
+
+
+def test_only_decisions_that_are_offered_are_asked_for() -> None:
+    wanted = (plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN)
+    setup = Setup(decisions=wanted)
+    setup.run()
+    assert list(setup.planner.requests[0].decisions) == [plan_pb2.Decision.SCALE_DOWN]
+    everything = Setup()
+    everything.planner.offered = [plan_pb2.Decision.SCALE_DOWN, plan_pb2.Decision.POD_COSTS]
+    everything.run()
+    assert list(everything.planner.requests[0].decisions) == everything.planner.offered
+
+
+def test_an_actuator_gets_only_orders_that_it_takes() -> None:
+    setup = Setup(plan_of(empty=["n1"], waiting=["n2"]))
+    setup.actuator.rpcs = ["GetStatus", "StartDeletion"]
+    setup.run()
+    assert len(setup.actuator.orders) == 1
+    assert setup.actuator.tainted == []
+
+
+def test_growth_is_ordered_before_removal() -> None:
+    answer = plan_of(empty=["n1"])
+    answer.scale_up.splits.add(node_group="g", current_size=1, new_size=2, max_size=3)
+    setup = Setup(answer)
+    setup.run()
+    assert [one.node_group for one in setup.actuator.grown[0]] == ["g"]
+
+
+def test_after_a_failed_round_the_whole_cluster_is_sent() -> None:
+    setup = Setup()
+    setup.run()
+    setup.planner.failures.append(unavailable())
+    with pytest.raises(TrimtabError):
+        setup.run()
+    assert not setup.run().was_delta
+    assert setup.run().was_delta

@@ -1,0 +1,89 @@
+"""The status: order, forgetting, and the bytes that are kept from one status to the next."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from trimtab.v1 import actuator_pb2
+
+from actuator.service.metrics import Metrics
+from actuator.service.status import StatusWriter, eviction_message
+from actuator.tracker.events import PodsEvicted
+from actuator.tracker.states import PodRef, Retention
+from actuator.tracker.tracker import Tracker
+from tests.builders.actuator import Stage, small_cluster
+
+
+def pod(number: int) -> PodRef:
+    return PodRef("default", f"web-{number % 7}", f"uid-{number}", "ReplicaSet", "web", "uid-rs")
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=30))
+def test_recent_evictions_are_those_not_forgotten_sorted_by_time_then_pod(steps: list[tuple[int, bool]]) -> None:
+    tracker, writer, now_ms = Tracker(Retention(evictions_s=5)), StatusWriter(), 10_000
+    for number, (seconds, look) in enumerate(steps):
+        now_ms += seconds * 1000
+        tracker.handle(PodsEvicted("n1", (pod(number), pod(number + 1000))), now_ms)
+        if look:
+            now_ms += 500
+            expected = [kept for kept in tracker.memory.evictions.values() if kept.time_ms >= now_ms - 5000]
+            expected.sort(key=lambda kept: (kept.time_ms, kept.pod.key, kept.pod.uid))
+            status = writer.write(tracker, now_ms, True)
+            assert list(status.recent_evictions) == [eviction_message(kept) for kept in expected]
+
+
+def test_finished_deletions_can_be_left_out() -> None:
+    stage = Stage(small_cluster())
+    stage.start(stage.request("r", "n6", "n7", drain=False))
+    stage.run()
+    assert [d.node for d in stage.actuator.status(with_finished=True).finished] == ["n6", "n7"]
+    assert not stage.actuator.status(with_finished=False).finished
+
+
+def test_a_large_status_is_the_same_as_a_small_one_built_afresh() -> None:
+    tracker, kept = Tracker(), StatusWriter()
+    for number in range(500):
+        tracker.handle(PodsEvicted("n1", (pod(number),)), number)
+        if number % 100 == 0:
+            kept.write(tracker, number, True)
+    assert kept.write(tracker, 500, True) == StatusWriter().write(tracker, 500, True)
+
+
+def test_a_status_tells_node_groups_with_their_deletions() -> None:
+    stage = Stage(small_cluster())
+    stage.start(stage.request("r", "n0", "n6"))
+    (group,) = stage.status().node_groups
+    assert group == actuator_pb2.NodeGroupStatus(
+        id="g", min_size=0, max_size=18, target_size=8, instance_count=8, deletion_count=2
+    )
+
+
+def test_deletions_are_measured_by_kind_result_and_state() -> None:
+    reader = InMemoryMetricReader()
+    provider = MeterProvider(metric_readers=[reader])
+    stage = Stage(small_cluster())
+    metrics = Metrics(provider.get_meter("test"))
+    metrics.watch(stage.actuator.engine)
+    stage.start(stage.request("r", "n0"))
+    stage.start(stage.request("e", "n6", drain=False))
+    assert points(reader, "deletions_in_progress")["TAINTED",] == 2
+    stage.actuator.deletions.begin_cancel(["n0"], "")
+    stage.run()
+    assert points(reader, "scaled_down_nodes") == {("empty",): 1}
+    assert points(reader, "failed_scale_downs") == {("drain", "CANCELLED"): 1}
+    assert points(reader, "scale_down_duration") == {("empty",): 1}
+    provider.shutdown()
+
+
+def points(reader: InMemoryMetricReader, name: str) -> dict[tuple[object, ...], float]:
+    """Values (or counts, of a histogram) by the values of the labels, in the order of their names."""
+    data = reader.get_metrics_data()
+    assert data is not None
+    found = {}
+    for resource in data.resource_metrics:
+        for scope in resource.scope_metrics:
+            for metric in scope.metrics:
+                for point in metric.data.data_points if metric.name == name else ():
+                    labels = tuple(value for _, value in sorted((point.attributes or {}).items()))
+                    found[labels] = getattr(point, "value", None) or getattr(point, "count", 0)
+    return found

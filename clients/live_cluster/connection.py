@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
 import urllib3
+import yaml
 
 from clients.live_cluster.errors import ConfigurationError
 
@@ -118,7 +119,7 @@ def _load(settings: ConnectionSettings, configuration: Any) -> None:
             context=settings.context or None,
             client_configuration=configuration,
         )
-    except (config.ConfigException, OSError, ValueError, TypeError, KeyError) as error:
+    except (config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError) as error:
         where = str(settings.kubeconfig or "the usual places ($KUBECONFIG, ~/.kube/config, a service account)")
         raise ConfigurationError(f"no usable cluster configuration in {where}: {error}; name a kubeconfig") from error
 

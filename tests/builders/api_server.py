@@ -142,6 +142,7 @@ def _key(message: Any) -> str:
 class _Handler(BaseHTTPRequestHandler):
     server_state: FakeApiServer
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
 
     def log_message(self, format: str, *args: object) -> None:
         pass

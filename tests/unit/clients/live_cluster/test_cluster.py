@@ -1,0 +1,155 @@
+"""A whole cluster behind a fake API server: when it is known, what is said when it cannot be."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+import urllib3
+from google.protobuf.timestamp_pb2 import Timestamp
+from trimtab.v1 import actuator_pb2
+
+from clients.kubernetes_objects import decode_objects
+from clients.live_cluster.actuation import sized_groups
+from clients.live_cluster.api import Api
+from clients.live_cluster.cluster import LiveCluster
+from clients.live_cluster.connection import Connection
+from clients.live_cluster.errors import ClusterError, MissingPermissionError
+from clients.live_cluster.reflector import ReflectorSettings
+from clients.live_cluster.resources import BY_KIND
+from tests.builders import kubernetes as k8s
+from tests.builders.api_server import FakeApiServer, Fault
+from tests.builders.expanded_snapshot import expand
+from tests.builders.kubernetes_protobuf import encoded
+
+QUICK = ReflectorSettings(page_limit=3, watch_timeout_s=30, first_pause_s=0.01, longest_pause_s=0.05)
+
+
+@pytest.fixture
+def server() -> Iterator[FakeApiServer]:
+    with FakeApiServer() as started:
+        put(started, k8s.node("n1"), k8s.namespace("default"), k8s.replica_set("web", 2))
+        put(started, *k8s.pods_of(k8s.replica_set("web", 2), 2, node="n1"))
+        yield started
+
+
+def put(server: FakeApiServer, *objects: k8s.Json) -> None:
+    for one in objects:
+        server.put(BY_KIND[one["kind"]].path, encoded(one))
+
+
+def cluster_of(server: FakeApiServer) -> LiveCluster:
+    return LiveCluster(Api(Connection(server.url, urllib3.PoolManager(maxsize=32), lambda: "")), QUICK)
+
+
+@pytest.fixture
+def cluster(server: FakeApiServer) -> Iterator[LiveCluster]:
+    with cluster_of(server) as started:
+        assert started.wait_until_listed(20)
+        yield started
+
+
+def until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def test_a_cluster_is_known_once_every_kind_is_listed(cluster: LiveCluster, server: FakeApiServer) -> None:
+    snapshot = cluster.take([]).taken.snapshot
+    assert snapshot is not None
+    assert expand(snapshot)["pods"].keys() == {"default/web-0", "default/web-1"}
+    put(server, k8s.pod("new"))
+    until(lambda: ("default", "new") in cluster.store.pods)
+    delta = cluster.take([]).taken.delta
+    assert delta is not None
+    assert expand(delta.changed)["pods"].keys() == {"default/new"}
+
+
+def test_before_it_is_known_no_snapshot_is_made(server: FakeApiServer) -> None:
+    server.fail("/api/v1/nodes", *[Fault(status=500)] * 1000)
+    with cluster_of(server) as cluster:
+        until(lambda: cluster.missing == ["Node"] and "500" in cluster.troubles.get("Node", ""))
+        assert not cluster.wait_until_listed(0.01)
+        with pytest.raises(ClusterError, match="Node still to be listed"):
+            cluster.take([])
+
+
+def test_all_that_lacks_in_permissions_is_said_at_once_as_rules(server: FakeApiServer) -> None:
+    server.forbidden = {("pods", "watch"), ("nodes", "list"), ("nodes", "watch"), ("jobs", "list"), ("jobs", "watch")}
+    with pytest.raises(MissingPermissionError) as caught:
+        cluster_of(server).start()
+    assert caught.value.rules.splitlines() == [
+        '- apiGroups: [""]',
+        "  resources: [nodes]",
+        "  verbs: [list, watch]",
+        '- apiGroups: [""]',
+        "  resources: [pods]",
+        "  verbs: [watch]",
+        '- apiGroups: ["batch"]',
+        "  resources: [jobs]",
+        "  verbs: [list, watch]",
+    ]
+
+
+def test_a_permission_that_is_taken_away_later_is_said_too(server: FakeApiServer) -> None:
+    server.fail("/api/v1/nodes", Fault(status=403, reason="Forbidden"))
+    with cluster_of(server) as cluster, pytest.raises(MissingPermissionError, match="nodes"):
+        cluster.wait_until_listed(20)
+
+
+def test_a_kind_that_the_server_does_not_know_has_no_objects(server: FakeApiServer) -> None:
+    server.fail("/apis/policy/v1/poddisruptionbudgets", Fault(status=404, reason="NotFound"))
+    with cluster_of(server) as cluster:
+        assert cluster.wait_until_listed(20)
+        assert not cluster.take([]).taken.is_empty
+
+
+def evicted(name: str, uid: str, owner: str = "") -> actuator_pb2.Eviction:
+    time_ = Timestamp(seconds=50)
+    return actuator_pb2.Eviction(namespace="default", name=name, uid=uid, owner_uid=owner, evict_time=time_)
+
+
+def test_an_evicted_pod_is_told_as_it_was_or_as_its_siblings_are(cluster: LiveCluster, server: FakeApiServer) -> None:
+    web0, web1 = cluster.store.pods["default", "web-0"], cluster.store.pods["default", "web-1"]
+    server.remove("/api/v1/pods", "default/web-0")
+    until(lambda: ("default", "web-0") not in cluster.store.pods)
+    status = actuator_pb2.ActuatorStatus(
+        recent_evictions=[
+            evicted("web-0", web0.uid),
+            evicted("web-1", web1.uid),
+            evicted("never-seen", "u3", web1.owner),
+            evicted("stranger", "u4", "nobody"),
+        ]
+    )
+    seen = cluster.take([], status)
+    assert seen.taken.snapshot is not None
+    told = {one["name"]: one for one in expand(seen.taken.snapshot)["actuation_status"]["evictions"]}
+    assert told.keys() == {"web-0", "web-1", "never-seen"}
+    assert told["never-seen"]["uid"] == "u3"
+    assert all(one["spec"]["requests"] for one in told.values())
+    assert all(one["owner"] == web1.owner for one in told.values())
+    assert seen.notes == ["no room is kept for 1 evicted pods that were never seen: default/stranger"]
+
+
+def test_when_all_pods_of_an_owner_are_gone_the_last_of_them_stands_for_the_others(
+    cluster: LiveCluster, server: FakeApiServer
+) -> None:
+    owner = cluster.store.pods["default", "web-0"].owner
+    for name in ("web-0", "web-1"):
+        server.remove("/api/v1/pods", f"default/{name}")
+    until(lambda: not cluster.store.pods)
+    assert cluster.take([], actuator_pb2.ActuatorStatus(recent_evictions=[evicted("x", "u9", owner)])).notes == []
+
+
+def test_sizes_of_node_groups_are_those_of_the_cloud() -> None:
+    declared = decode_objects([k8s.node_group("a", 0, 5, selector={"pool": "a"}, price=1.5)]).of("NodeGroup")
+    status = actuator_pb2.ActuatorStatus()
+    status.node_groups.add(id="a", min_size=1, max_size=9, target_size=4)
+    status.node_groups.add(id="b", max_size=3)
+    first, second = sized_groups(declared, status)
+    assert first.spec is not None
+    assert (first.spec.min_size, first.spec.max_size, first.spec.target_size, first.spec.price) == (1, 9, 4, 1.5)
+    assert first.spec.node_selector == {"pool": "a"}
+    assert second.metadata is not None
+    assert second.metadata.name == "b"

@@ -1,9 +1,9 @@
 """A recording without its names: every decision over it stays what it was.
 
 Names, uids, label keys and values, addresses: every string but well-known ones is replaced, the same one by the same
-token everywhere, and in the same order as before, since ties are broken by name. Kept are strings that mean something
-to the planner: well-known label and taint keys, integers (label selectors compare them), `kube-system` and the like.
-Texts for people and the planner's hints (digests of uids) are left out. Decides nothing about a cluster.
+token everywhere, and names in the same order as before, since ties are broken by name. Kept are strings that mean
+something to the planner: well-known label and taint keys, integers (label selectors compare them), `kube-system` and
+the like. Texts for people and the planner's hints (digests of uids) are left out. Decides nothing about a cluster.
 
 The file is read twice: first for all strings, then to write it anew.
 """
@@ -95,16 +95,19 @@ def redact(message: Any, tokens: dict[str, str], uids: dict[str, str]) -> None:
 
 
 def tokens_of(strings: Iterable[str]) -> dict[str, str]:
-    """Return the token of each string; the order of tokens, bytewise, is that of the strings.
+    """Return the token of each string that has one: kept strings themselves, and all without a slash.
 
-    A token is the greatest kept string below, "!" (which sorts before all that names are made of), and a number.
+    The order of tokens without a slash, bytewise, is that of their strings: a token is the greatest kept string below,
+    "!" (which sorts before all that names are made of), and a number. Strings with a slash are put together from the
+    tokens of their parts.
     """
     ordered = sorted(set(strings), key=str.encode)
-    kept = [text for text in ordered if text in KEPT or _WELL_KNOWN.fullmatch(text)]
+    tokens = {text: text for text in ordered if text in KEPT or _WELL_KNOWN.fullmatch(text)}
+    plain = [text for text in ordered if "/" not in text]
+    kept = [text for text in plain if text in tokens]
     kept_bytes = [text.encode() for text in kept]
-    width = len(str(len(ordered)))
-    tokens = {text: text for text in kept}
-    for rank, text in enumerate(ordered):
+    width = len(str(len(plain)))
+    for rank, text in enumerate(plain):
         if text not in tokens:
             at = bisect_right(kept_bytes, text.encode())
             tokens[text] = f"{kept[at - 1] if at else ''}!{rank:0{width}}"
@@ -129,9 +132,9 @@ def _atoms(text: str) -> Iterator[str]:
 
 def _replaced(text: str, tokens: dict[str, str]) -> str:
     """Return a string's replacement: zones part by part; keys of pods part by part where the parts are names."""
-    if "__" in text:
+    if "__" in text and "/" not in text:
         return "__".join(tokens[part] for part in text.split("__"))
-    if tokens[text] == text or "/" not in text:
+    if text in tokens:
         return tokens[text]
     return _PARTED.sub(lambda part: tokens[part[0]], text)
 

@@ -1,0 +1,113 @@
+"""`trimtab record` and `trimtab replay` on a small cluster behind a fake API server."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from trimtab.v1 import plan_pb2
+
+from clients.cli.failures import FailedError, InputError
+from clients.cli.live.record import Asked, record
+from clients.cli.live.replay import compare, replay
+from clients.cli.live.sources import ClusterSource
+from clients.cli.output import Format
+from clients.live_cluster.resources import BY_KIND
+from clients.recording import RecordingReader, RecordingWriter
+from tests.builders import kubernetes as k8s
+from tests.builders.api_server import FakeApiServer
+from tests.builders.kubernetes_protobuf import encoded
+
+
+@pytest.fixture
+def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ClusterSource]:
+    for name in ("HTTP_PROXY", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    web = k8s.replica_set("web", 2)
+    objects = [k8s.node("n1", labels={"pool": "a"}), k8s.node("n2", labels={"pool": "a"}), web, k8s.namespace()]
+    groups = tmp_path / "groups.json"
+    groups.write_text(json.dumps(k8s.node_group("a", selector={"pool": "a"})))
+    with FakeApiServer() as server:
+        for one in [*objects, *k8s.pods_of(web, 2, node="n1")]:
+            server.put(BY_KIND[one["kind"]].path, encoded(one))
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(
+            "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
+            f"clusters: [{{name: c, cluster: {{server: '{server.url}'}}}}]\n"
+            "users: [{name: u, user: {token: t}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"
+        )
+        yield ClusterSource(kubeconfig, "", (groups,), None, "small")
+
+
+@pytest.mark.parametrize("redact", [False, True], ids=["plain", "redacted"])
+def test_what_is_recorded_replays_without_difference(
+    source: ClusterSource, tmp_path: Path, capsys: pytest.CaptureFixture[str], redact: bool
+) -> None:
+    file = tmp_path / "cluster.trimtab"
+    record(Asked(file, source, None, None, (), 0.01, 3, redact))
+    assert sorted(path.name for path in tmp_path.glob(".*")) == []
+    with file.open("rb") as opened:
+        frames = [frame.WhichOneof("frame") for frame in RecordingReader(str(file), opened)]
+    assert frames == ["snapshot", "request", "response", "delta", "request", "response", "delta", "request", "response"]
+    capsys.readouterr()
+    replay(file, None, Format.JSON)
+    assert json.loads(capsys.readouterr().out) == {"rounds": 3, "differences": []}
+
+
+def test_every_difference_is_shown_with_its_place(
+    source: ClusterSource, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file, other = tmp_path / "cluster.trimtab", tmp_path / "other.trimtab"
+    record(Asked(file, source, None, None, (plan_pb2.Decision.SCALE_DOWN,), 0.01, 1, False))
+    with file.open("rb") as opened, RecordingWriter(other) as writer:
+        for frame in RecordingReader(str(file), opened):
+            content = getattr(frame, str(frame.WhichOneof("frame")))
+            if frame.WhichOneof("frame") == "response":
+                content.scale_down.unremovable.add(node="ghost")
+                content.scale_down.evaluated += 1
+            writer.write(content)
+    capsys.readouterr()
+    with pytest.raises(FailedError, match="2 differences in 1 rounds"):
+        replay(other, None, Format.JSON)
+    shown = json.loads(capsys.readouterr().out)["differences"]
+    assert {one["path"] for one in shown} == {"scaleDown.evaluated", "scaleDown.unremovable.ghost"}
+
+
+def test_what_cannot_be_replayed_is_said(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no such file"):
+        replay(tmp_path / "none", None, Format.TABLE)
+    text = tmp_path / "text"
+    text.write_text("hello")
+    with pytest.raises(InputError, match="no recording"):
+        replay(text, None, Format.TABLE)
+    empty = tmp_path / "empty.trimtab"
+    with RecordingWriter(empty):
+        pass
+    with pytest.raises(InputError, match="no round"):
+        replay(empty, None, Format.TABLE)
+
+
+def test_a_file_that_cannot_be_written_is_said_before_the_cluster_is_asked(tmp_path: Path) -> None:
+    asked = Asked(tmp_path / "no" / "folder", ClusterSource(tmp_path / "none"), None, None, (), 1, 1, False)
+    with pytest.raises(InputError, match="no folder"):
+        record(asked)
+
+
+def test_objects_that_are_no_node_groups_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "objects.json"
+    file.write_text(json.dumps(k8s.listed(k8s.node(), k8s.node_group())))
+    with pytest.raises(InputError, match="Node is no NodeGroup"):
+        ClusterSource(node_groups=(file,)).groups()
+
+
+@pytest.mark.parametrize(
+    ("recorded", "replayed", "expected"),
+    [
+        pytest.param({"a": 1}, {"a": 1}, [], id="equal"),
+        pytest.param({"a": {"b": [1, 2]}}, {"a": {"b": [1, 3]}}, [("a.b[1]", 2, 3)], id="a value deep inside"),
+        pytest.param({"a": 1}, {}, [("a", 1, "—")], id="something is gone"),
+        pytest.param({"a": [1]}, {"a": [1, 2]}, [("a", [1], [1, 2])], id="lists of different length"),
+    ],
+)
+def test_documents_are_compared_value_by_value(recorded: object, replayed: object, expected: list[object]) -> None:
+    assert list(compare(recorded, replayed)) == expected

@@ -20,7 +20,7 @@ from clients.kubernetes_objects.errors import FieldError, ObjectError
 from clients.kubernetes_objects.kinds import CSINode, Node, Pod
 from clients.kubernetes_objects.migration import Migration
 from clients.kubernetes_objects.node_groups import assign, group_row, members
-from clients.kubernetes_objects.nodes import node_row, resource_names
+from clients.kubernetes_objects.nodes import node_notes, node_row, resource_names
 from clients.kubernetes_objects.objects import CLUSTER_SCOPED, Objects, name_of
 from clients.kubernetes_objects.owners import API_VERSIONS, owner_row
 from clients.kubernetes_objects.pod_rows import PodRow, pod_row
@@ -174,7 +174,7 @@ class _Builder:
                 namespace=row.namespace,
                 name=row.name,
                 uid=row.uid,
-                spec=specs.index(row.spec_key, row.pod, row.mounts),
+                spec=specs.index(row.spec_key, row.pod, row.mounts, f"{row.namespace}/{row.name}"),
                 label_set=self._dictionary.label_pairs(row.labels),
                 owner=row.owner,
                 evict_time=time,
@@ -224,6 +224,7 @@ class _Builder:
                 row = node_row(node, limits.get(name), self._dictionary)
                 row.node_group = group_of.get(name, "")
                 self._snapshot.nodes.append(row)
+        self._notes.extend(node_notes(nodes.values(), self._snapshot.nodes))
 
     def _members(self, groups: list[Any], nodes: dict[str, Node]) -> list[list[str]]:
         """Names of the nodes of each group."""

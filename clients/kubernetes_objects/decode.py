@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from clients.kubernetes_objects.errors import FieldError, InputError, ObjectError
+from clients.kubernetes_objects.kinds.nodes import NodeGroupSpec
 from clients.kubernetes_objects.objects import STRUCTS, Objects, is_read, name_of
 
 Advance = Callable[[float], None]
@@ -23,6 +24,9 @@ _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _HEAD = re.compile(rb'\{\s*"apiVersion"\s*:\s*"([^"\\]*)"\s*,\s*"kind"\s*:\s*"([^"\\]*)"')
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _PATH = re.compile(r"^(.*?)(?: - at .*?`\$\.?(.*)`)?$", re.DOTALL)
+_UNKNOWN = re.compile(r"Object contains unknown field `(.*)`\Z", re.DOTALL)
+_GROUP_FIELDS = ", ".join(info.encode_name for info in msgspec.structs.fields(NodeGroupSpec))
+"""Of the one struct that takes no fields but its own."""
 _REMEDY = "correct the object, or leave it out"
 
 
@@ -196,4 +200,7 @@ def _wrong_field(file: str, kind: str, raw: Raw, error: Exception) -> ObjectErro
 def _field_error(file: str, kind: str, named: _Named, message: str) -> ObjectError:
     match = _PATH.match(message)
     problem, path = (match[1], match[2] or "") if match else (message, "")
+    unknown = _UNKNOWN.match(problem)
+    if unknown is not None:
+        path, problem = f"{path}.{unknown[1]}", f"there is no such field; {kind} has {_GROUP_FIELDS} there"
     return ObjectError(file, kind, name_of(kind, named), FieldError(path, problem, _REMEDY))

@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from trimtab.v1 import snapshot_pb2 as pb
 
 from clients.kubernetes_objects.dictionary import Dictionary
-from clients.kubernetes_objects.errors import FieldError, below
+from clients.kubernetes_objects.errors import below
 from clients.kubernetes_objects.kinds import CSINode, Node, ObjectMeta
 from clients.kubernetes_objects.kinds.metadata import Quantities
 from clients.kubernetes_objects.kinds.nodes import NodeSpec, NodeStatus
 from clients.kubernetes_objects.placement_rules import taints
 from clients.kubernetes_objects.pod_requests import amounts
-from clients.kubernetes_objects.quantities import amount_of
+from clients.kubernetes_objects.quantities import MOST_OF_A_NODE, amount_of
 from clients.kubernetes_objects.times import timestamp
 
 SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
@@ -23,10 +23,11 @@ DELAY_DELETION_PREFIX = "delay-deletion.cluster-autoscaler.kubernetes.io/"
 
 
 def node_row(node: Node, csi_node: CSINode | None, dictionary: Dictionary) -> pb.Node:
-    """Return the row of a node, without its group. Errors: FieldError with the path below the object."""
+    """Return the row of a node, without its group. Errors: FieldError with the path below the object.
+
+    A node without `status.allocatable` and `status.capacity` has registered and not yet reported: it has nothing.
+    """
     meta, spec, status = node.metadata or ObjectMeta(), node.spec or NodeSpec(), node.status or NodeStatus()
-    if status.allocatable is None:
-        raise FieldError("status.allocatable", "it is missing", "give the whole node, as kubectl prints it")
     annotations = meta.annotations or {}
     conditions = [one for one in status.conditions or () if one.type == "Ready"]
     row = pb.Node(
@@ -47,7 +48,7 @@ def node_row(node: Node, csi_node: CSINode | None, dictionary: Dictionary) -> pb
 def template_row(node: Node, dictionary: Dictionary) -> pb.Node:
     """Return the row of a node that does not exist yet: ready, without a name.
 
-    It may give capacity alone; then all of it is allocatable. Errors: as `node_row`.
+    Errors: as `node_row`.
     """
     row = pb.Node(ready=True)
     _add_shared(row, node, dictionary)
@@ -59,12 +60,37 @@ def _add_shared(row: pb.Node, node: Node, dictionary: Dictionary) -> None:
     with below("spec"):
         row.taints.extend(taints(spec.taints, dictionary))
     row.label_set = dictionary.label_set(meta.labels)
+    # As the API server does: with capacity alone, all of it is allocatable.
     allocatable = status.capacity if status.allocatable is None else status.allocatable
     with below("status.allocatable"):
         row.allocatable.extend(_amounts(allocatable, dictionary))
     if status.capacity is not None and status.capacity != allocatable:
         with below("status.capacity"):
             row.capacity.extend(_amounts(status.capacity, dictionary))
+
+
+def node_notes(nodes: Iterable[Node], rows: Iterable[pb.Node]) -> list[str]:
+    """Return what a person should know of nodes and their rows: those that have nothing, and absurd amounts cut."""
+    notes, silent = [], []
+    for node, row in zip(nodes, rows, strict=True):
+        if not row.allocatable and not row.capacity:
+            silent.append(row.name)
+        elif MOST_OF_A_NODE in row.allocatable or MOST_OF_A_NODE in row.capacity:
+            notes.extend(_cut_notes(node))
+    if silent:
+        shown = ", ".join(silent[:3]) + (", …" if len(silent) > 3 else "")
+        notes.append(f"{len(silent)} nodes have no status.allocatable, so nothing fits them: {shown}")
+    return notes
+
+
+def _cut_notes(node: Node) -> list[str]:
+    meta, status = node.metadata or ObjectMeta(), node.status or NodeStatus()
+    cut: dict[str, str] = {}
+    for field, quantities in (("allocatable", status.allocatable), ("capacity", status.capacity)):
+        for name, nano in amounts(quantities).items():
+            if amount_of(name, nano) > MOST_OF_A_NODE:
+                cut.setdefault(name, f"status.{field}.{name} is {amount_of(name, nano)}")
+    return [f"Node {meta.name}: {one}; that counts as {MOST_OF_A_NODE}" for one in cut.values()]
 
 
 def resource_names(nodes: Iterable[Node]) -> set[str]:
@@ -79,7 +105,10 @@ def resource_names(nodes: Iterable[Node]) -> set[str]:
 
 
 def _amounts(quantities: Quantities | None, dictionary: Dictionary) -> list[int]:
-    by_index = {dictionary.resource(name): amount_of(name, nano) for name, nano in amounts(quantities).items()}
+    by_index = {
+        dictionary.resource(name): min(amount_of(name, nano), MOST_OF_A_NODE)
+        for name, nano in amounts(quantities).items()
+    }
     return [by_index.get(index, 0) for index in range(max(by_index, default=-1) + 1)]
 
 

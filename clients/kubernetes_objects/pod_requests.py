@@ -29,7 +29,7 @@ def pod_requests(spec: PodSpec, status: PodStatus | None = None) -> list[tuple[s
     resizing); None for a pod that is to be placed. Errors: FieldError with the path below `spec`.
     """
     running = _allocated(status)
-    if running is not None and _resize_infeasible(status):
+    if running is not None and is_resize_infeasible(status):
         own = _sum(spec, "requests", running, instead=True)
     else:
         own = _sum(spec, "requests", running, instead=False)
@@ -167,7 +167,8 @@ def _allocated(status: PodStatus | None) -> dict[str, Amounts] | None:
     return out or None
 
 
-def _resize_infeasible(status: PodStatus | None) -> bool:
+def is_resize_infeasible(status: PodStatus | None) -> bool:
+    """Say whether the node has refused a resize for good, so that only what containers have counts."""
     for condition in (status.conditions if status else None) or ():
         if condition.type == "PodResizePending":
             return condition.reason == "Infeasible"

@@ -26,7 +26,8 @@ from clients.kubernetes_objects.placement_rules import (
     spread_constraints,
     tolerations,
 )
-from clients.kubernetes_objects.pod_requests import pod_requests
+from clients.kubernetes_objects.pod_requests import is_resize_infeasible, pod_requests
+from clients.kubernetes_objects.quantities import MOST_REQUESTED
 from clients.kubernetes_objects.selectors import node_selector_terms
 from clients.kubernetes_objects.times import go_duration_s
 
@@ -66,7 +67,7 @@ def spec_key(pod: Pod, mounts: Mounts) -> tuple[bytes, str]:
             spec.priority_class_name, spec.scheduler_name, spec.restart_policy,
             spec.termination_grace_period_seconds, bool(spec.resource_claims), mounts[:3],
             annotations.safe_to_evict, annotations.enable_ds_eviction, annotations.topology_spread_timeout,
-            _resized(pod),
+            _resized(pod), is_resize_infeasible(pod.status),
         )
     )  # fmt: skip
     return key, pinned
@@ -81,25 +82,21 @@ class PodSpecTable:
         self._known: dict[bytes, int] = {}
         self.notes: list[str] = []
 
-    def index(self, key: bytes, pod: Pod, mounts: Mounts) -> int:
-        """Return the index of the spec row of a pod with this key."""
+    def index(self, key: bytes, pod: Pod, mounts: Mounts, name: str) -> int:
+        """Return the index of the spec row of a pod with this key; `name` is for notes."""
         found = self._known.get(key)
         if found is None:
-            found = self._known[key] = self._dictionary.pod_spec(self._row(pod, mounts))
+            found = self._known[key] = self._dictionary.pod_spec(self._row(pod, mounts, name))
         return found
 
-    def _row(self, pod: Pod, mounts: Mounts) -> pb.PodSpec:
+    def _row(self, pod: Pod, mounts: Mounts, name: str) -> pb.PodSpec:
         dictionary, spec = self._dictionary, pod.spec or PodSpec()
         affinity = None if spec.affinity is None else split_pin(spec.affinity)[1]
         with below("spec"):
             if not spec.containers:
                 raise FieldError("containers", "there is none", "give the whole pod, as kubectl prints it")
-            status = pod.status if _resized(pod) is not None else None
             row = pb.PodSpec(
-                requests=[
-                    pb.ResourceAmount(resource=dictionary.resource(name), amount=amount)
-                    for name, amount in pod_requests(spec, status)
-                ],
+                requests=self._requests(pod, spec, name),
                 node_selector=[
                     pb.LabelPair(key=dictionary.string(key), value=dictionary.string(value))
                     for key, value in sorted((spec.node_selector or {}).items())
@@ -122,6 +119,19 @@ class PodSpecTable:
             _add_grace(row, spec.termination_grace_period_seconds)
         self._add_annotations(row, pod)
         return row
+
+    def _requests(self, pod: Pod, spec: PodSpec, name: str) -> list[pb.ResourceAmount]:
+        status = pod.status if _resized(pod) is not None else None
+        rows = []
+        for resource, amount in pod_requests(spec, status):
+            if amount > MOST_REQUESTED:
+                self.notes.append(
+                    f"Pod {name} and those like it: spec.containers request {amount} of {resource}; that counts as "
+                    f"{MOST_REQUESTED}, more than any node has, so they fit nowhere; correct their requests"
+                )
+            counted = min(amount, MOST_REQUESTED)
+            rows.append(pb.ResourceAmount(resource=self._dictionary.resource(resource), amount=counted))
+        return rows
 
     def _add_affinity(self, row: pb.PodSpec, affinity: Affinity) -> None:
         required = affinity.node_affinity.required if affinity.node_affinity else None

@@ -46,7 +46,7 @@ class PodColumnsBuilder:
         _check_length("metadata.name", row.name, _LONGEST_NAME)
         _check_length("metadata.uid", row.uid, _LONGEST_UID)
         columns, string = self._columns, self._dictionary.string
-        spec = self._specs.index(row.spec_key, row.pod, row.mounts)
+        spec = self._specs.index(row.spec_key, row.pod, row.mounts, f"{row.namespace}/{row.name}")
         if row.owner:
             self.owners.add(row.owner)
         self._uids.append(row.uid)

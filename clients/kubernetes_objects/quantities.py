@@ -16,6 +16,12 @@ NANO = 1_000_000_000
 MILLI = 1_000_000
 """Nano-units in one milli-unit."""
 MAX_INT64 = 2**63 - 1
+MOST_REQUESTED = 2**50
+"""Most of one resource that counts for a pod: 1 PiB of memory, 10^12 cores. What asks for more fits nowhere.
+
+A planner takes amounts as long as all pods together stay below 2^62, so some thousand absurd pods do no harm."""
+MOST_OF_A_NODE = MOST_REQUESTED - 1
+"""Most of one resource that counts for a node."""
 
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}

@@ -45,8 +45,11 @@ class Node(Struct, gc=False):
     status: NodeStatus | None = None
 
 
-class NodeGroupSpec(Struct, rename="camel", gc=False):
-    """`spec` of our node group."""
+class NodeGroupSpec(Struct, rename="camel", gc=False, forbid_unknown_fields=True):
+    """`spec` of our node group. It is our own kind, so a field that is not declared is a mistake.
+
+    Not so inside `template`, which is a Node, as Kubernetes prints it.
+    """
 
     min_size: Int | None = None
     max_size: Int | None = None

@@ -24,7 +24,7 @@ from tests.builders import (
     replication_controller,
     stateful_set,
 )
-from tests.unit.clients.kubernetes_objects.reading import build, label_set, notes, resolved, text_column
+from tests.unit.clients.kubernetes_objects.reading import build, label_set, notes, resolved, spec_of, text_column
 
 
 def amounts(snapshot: Any, values: Any) -> dict[str, int]:
@@ -113,6 +113,46 @@ def test_a_group_that_names_an_absent_node_is_noted() -> None:
     assert notes(node_group(nodes=["gone"])) == ["NodeGroup g1 names 1 nodes not in the input: gone"]
 
 
+def test_an_unknown_field_of_a_group_is_refused_by_name() -> None:
+    group = node_group()
+    group["spec"]["maxsize"] = group["spec"].pop("maxSize")
+    with pytest.raises(ObjectError) as caught:
+        build(group)
+    assert caught.value.path == "spec.maxsize"
+    assert caught.value.problem.startswith("there is no such field; NodeGroup has minSize, maxSize, ")
+
+
+def test_unknown_fields_of_kubernetes_own_kinds_are_left_alone_in_a_template_too() -> None:
+    template = node("t") | {"spec": {"podCIDR": "10.0.0.0/24"}}
+    snapshot = build(node_group(template=template), node("n1", spec={"podCIDR": "10.0.0.0/24"}))
+    assert (len(snapshot.nodes), snapshot.node_groups[0].HasField("template")) == (1, True)
+
+
+@pytest.mark.parametrize("status", [{"allocatable": None, "capacity": None}, None])
+def test_a_node_that_has_reported_nothing_yet_has_nothing_and_is_noted(status: Any) -> None:
+    silent = node("n1") | {"status": status}
+    assert list(build(silent, node("n2")).nodes[0].allocatable) == []
+    assert notes(silent, node("n2")) == ["1 nodes have no status.allocatable, so nothing fits them: n1"]
+
+
+def test_a_node_that_tells_its_capacity_alone_has_all_of_it() -> None:
+    snapshot = build(node("n1") | {"status": {"capacity": {"cpu": "2"}}})
+    assert amounts(snapshot, snapshot.nodes[0].allocatable) == {"cpu": 2000}
+
+
+def test_absurd_amounts_are_cut_so_that_absurd_pods_fit_no_node_and_are_noted() -> None:
+    objects = [node("n1", memory="2E"), pod("a", memory="1E"), pod("b", memory="1E"), node("n2", memory="1Ei")]
+    snapshot = build(*objects)
+    assert spec_of(snapshot)["requests"]["memory"] == 2**50
+    assert {amounts(snapshot, row.allocatable)["memory"] for row in snapshot.nodes} == {2**50 - 1}
+    assert notes(*objects) == [
+        f"Pod default/a and those like it: spec.containers request {10**18} of memory; that counts as {2**50}, more "
+        "than any node has, so they fit nowhere; correct their requests",
+        f"Node n1: status.allocatable.memory is {2 * 10**18}; that counts as {2**50 - 1}",
+        f"Node n2: status.allocatable.memory is {2**60}; that counts as {2**50 - 1}",
+    ]
+
+
 def test_a_template_may_give_capacity_alone() -> None:
     template = {"metadata": {"labels": {"pool": "x"}}, "status": {"capacity": {"cpu": "2", "pods": 10}}}
     group = node_group()
@@ -151,7 +191,6 @@ def test_a_broken_group_is_refused(objects: list[Any], name: str, message: str) 
         pytest.param(node(taints=["a:Sometimes"]), "spec.taints[0].effect", id="effect"),
         pytest.param(node(cpu="x"), "status.allocatable.cpu", id="quantity"),
         pytest.param(node(cpu="-1"), "status.allocatable.cpu", id="negative"),
-        pytest.param(node(status={"allocatable": None}), "status.allocatable", id="none"),
     ],
 )
 def test_a_broken_node_is_refused_with_its_field(built: Any, path: str) -> None:

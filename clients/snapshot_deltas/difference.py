@@ -154,8 +154,9 @@ def _copy_pods(
         data = getattr(table, field)
         if data:
             setattr(out, field, np.frombuffer(data, dtype)[rows].tobytes())
-    out.names = b"".join(table.names[a:b] for a, b in _bounds(pods.name_offsets, rows))
-    out.uids = b"".join(table.uids[a:b] for a, b in _bounds(pods.uid_offsets, rows))
+    names, uids = table.names, table.uids
+    out.names = b"".join([names[a:b] for a, b in _bounds(pods.name_offsets, rows)])
+    out.uids = b"".join([uids[a:b] for a, b in _bounds(pods.uid_offsets, rows)])
     mounting, volume = np.frombuffer(table.volume_pod, "<i4"), np.frombuffer(table.volume, "<i4")
     chosen = np.flatnonzero(np.isin(mounting, rows))
     out.volume_pod = np.searchsorted(rows, mounting[chosen]).astype("<i4").tobytes()

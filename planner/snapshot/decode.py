@@ -69,6 +69,11 @@ class _Dictionaries(NamedTuple):
 
 def canonicalize(message: pb.ClusterSnapshot) -> Snapshot:
     """Check a message and return it in canonical form. Raises SnapshotError."""
+    return seal(draft(message))
+
+
+def draft(message: pb.ClusterSnapshot) -> Snapshot:
+    """Return a checked message in canonical form but for what `seal` does. Raises SnapshotError."""
     strings = read_strings(message)
     resources = read_resources(message)
     namespace = read_namespace(message.pods, strings)
@@ -91,7 +96,7 @@ def canonicalize(message: pb.ClusterSnapshot) -> Snapshot:
         PodDictionaries(strings, moved, moved_sets, moved_specs, moved_volumes, index_of_node, index_of_owner),
     )
     sizes = DictionarySizes(len(moved_sets), len(moved_specs))
-    draft = Snapshot(
+    return Snapshot(
         version="",
         strings=texts,
         resources=dictionaries.canonical_resources,
@@ -112,7 +117,6 @@ def canonicalize(message: pb.ClusterSnapshot) -> Snapshot:
         ),
         dangling=DanglingReferences(missing.node, missing.owner, missing.pinned, no_group),
     )
-    return seal(draft)
 
 
 def _node_groups(message: pb.ClusterSnapshot, dictionaries: _Dictionaries) -> tuple[tuple[NodeGroup, ...], NodeColumns]:

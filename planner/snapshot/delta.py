@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError
 from trimtab.v1 import snapshot_pb2 as pb
 
 from planner.snapshot.columns import Snapshot
-from planner.snapshot.decode import canonicalize
+from planner.snapshot.decode import draft
 from planner.snapshot.errors import SnapshotMalformedError
 from planner.snapshot.joined_dictionaries import join_dictionaries
 from planner.snapshot.joined_pods import join_pods
@@ -30,7 +30,7 @@ def parse_delta(data: bytes) -> pb.SnapshotDelta:
 
 def apply_delta(base: Snapshot, delta: pb.SnapshotDelta) -> Snapshot:
     """Return the base with the delta's rows added or put in place, and its deleted keys gone. The base is kept."""
-    changed = canonicalize(delta.changed)
+    changed = draft(delta.changed)
     dictionaries = join_dictionaries(base, changed)
     tables = join_tables(base, changed, delta, dictionaries)
     pods, dangling = join_pods(base, changed, delta.deleted_pods, (dictionaries, tables))

@@ -34,7 +34,9 @@ def join_pods(
             (getattr(a, name), base_names, getattr(base.dangling, name)),
             (getattr(b, name), changed_names, getattr(changed.dangling, name)),
         )
-        return resolve(target[source], names, known)
+        # Most often the table has the rows it had; then the base's numbers hold and no name is looked up.
+        settled = len(known) if len(base_names) == len(known) and tuple(known) == tuple(base_names) else 0
+        return resolve(target[source], names, known, settled)
 
     nodes = {name: i for i, name in enumerate(tables.nodes.name)}
     node, no_node = referring("node", base.nodes.name, changed.nodes.name, nodes)

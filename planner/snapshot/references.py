@@ -14,15 +14,17 @@ NONE = -1
 MISSING = -2
 
 
-def resolve(target: Int32, names: Sequence[str], known: Mapping[str, int]) -> tuple[Int32, Dangling]:
+def resolve(target: Int32, names: Sequence[str], known: Mapping[str, int], settled: int = 0) -> tuple[Int32, Dangling]:
     """Return (index into the table, NONE for the name "" and MISSING for one it lacks; what is missing).
 
-    target : int32[P] into `names`, which may repeat; known : name to index.
+    target : int32[P] into `names`, which may repeat; known : name to index; the first `settled` of the names are known
+    to be the first ones of the table.
     """
+    lookup = np.full(len(names), NONE, np.int32)
+    lookup[:settled] = np.arange(settled, dtype=np.int32)
     used = np.zeros(len(names), np.bool_)
     used[target] = True
-    rows = np.flatnonzero(used)
-    lookup = np.full(len(names), NONE, np.int32)
+    rows = np.flatnonzero(used[settled:]) + settled
     texts = [names[i] for i in rows.tolist()]
     lookup[rows] = np.fromiter((known.get(text, MISSING) if text else NONE for text in texts), np.int32, len(texts))
     column = lookup[target]

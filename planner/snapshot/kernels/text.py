@@ -5,6 +5,8 @@ Keys are compared by namespace rank, then bytewise by name. Twin: tests/referenc
 
 from typing import NamedTuple
 
+import numpy as np
+
 from planner.model.jit import kernel
 from planner.snapshot.columns import Bool, Int32, Int64, Text, UInt8
 
@@ -92,6 +94,14 @@ def locate(keys: Keys, wanted: Keys, position: Int64, found: Bool) -> int:
 
 
 @kernel
+def _copy(source: UInt8, offset: int, target: UInt8, start: int, size: int) -> None:
+    """Copy bytes. Unsigned indices spare the test for negative ones, which keeps the loop from being vectorised."""
+    first, last = np.uint64(offset), np.uint64(start)
+    for k in range(np.uint64(size)):
+        target[last + k] = source[first + k]
+
+
+@kernel
 def gather(first: Text, second: Text, source: Int64, out: Text) -> int:
     """Copy texts: row i of `out` is row source[i] of `first`, or of `second` for those from len(first) on.
 
@@ -107,14 +117,10 @@ def gather(first: Text, second: Text, source: Int64, out: Text) -> int:
         limit = size if row < size else size + len(second.offsets) - 1
         while end < count and source[end] == row + (end - i) and source[end] < limit:
             end += 1
-        start, size_of_run = out.offsets[i], out.offsets[end] - out.offsets[i]
+        start, stop = out.offsets[i], out.offsets[end]
         if row < size:
-            offset = first.offsets[row]
-            for k in range(size_of_run):
-                out.data[start + k] = first.data[offset + k]
+            _copy(first.data, first.offsets[row], out.data, start, stop - start)
         else:
-            offset = second.offsets[row - size]
-            for k in range(size_of_run):
-                out.data[start + k] = second.data[offset + k]
+            _copy(second.data, second.offsets[row - size], out.data, start, stop - start)
         i = end
     return count

@@ -1,0 +1,151 @@
+"""`trimtab run` as processes on a real control plane: who leads, what it tells, what it waits out."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from clients.reference_loop.planner_session import GrpcLink
+from tests.builders import kubernetes as k8s
+from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries, free_ports
+from tests.e2e.test_watcher import kwok_node, workload
+
+pytestmark = pytest.mark.e2e
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    with ControlPlane(cached_binaries(), tmp_path_factory.mktemp("plane") / "state") as started:
+        for i in range(3):
+            node = kwok_node(f"n{i}", "a")
+            node["metadata"]["labels"]["pool"] = "a"
+            started.kubectl("create", "-f", "-", stdin=json.dumps(node))
+        started.kubectl("apply", "-f", "-", stdin=json.dumps(workload("web", 4)))
+        yield started
+
+
+@contextmanager
+def process(module: str, *arguments: object, log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a program of ours; ended by its id whatever happens."""
+    with log.open("wb") as out:
+        started = subprocess.Popen([sys.executable, "-m", module, *map(str, arguments)], stdout=out, stderr=out)
+    try:
+        yield started
+    finally:
+        if started.poll() is None:
+            started.kill()
+        started.wait(30)
+
+
+def until(what: str, condition: Callable[[], Any], limit_s: float = 90) -> Any:
+    end = time.monotonic() + limit_s
+    while True:
+        found = condition()
+        if found:
+            return found
+        assert time.monotonic() < end, what
+        time.sleep(0.1)
+
+
+def loop(plane: ControlPlane, folder: Path, planner: str, health_port: int) -> tuple[object, ...]:
+    """Arguments of `trimtab run` that decides only."""
+    groups = folder / "groups.json"
+    groups.write_text(json.dumps(k8s.node_group("a", selector={"pool": "a"})))
+    return (
+        "clients.cli", "run", "--planner", planner, "--kubeconfig", plane.kubeconfig("admin"), "--node-groups", groups,
+        "--interval", 0.5, "--health-address", f"127.0.0.1:{health_port}", "--cluster-name", "e2e",
+    )  # fmt: skip
+
+
+def probe(port: int, path: str) -> int:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return int(answer.status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return 0
+
+
+def holder(plane: ControlPlane) -> str:
+    leases = json.loads(plane.kubectl("get", "lease", "-n", "kube-system", "-o", "json"))["items"]
+    found = [one["spec"]["holderIdentity"] for one in leases if one["metadata"]["name"] == "trimtab-loop"]
+    return str(found[0]) if found else ""
+
+
+def status(plane: ControlPlane) -> dict[str, Any]:
+    maps = json.loads(plane.kubectl("get", "configmap", "-n", "kube-system", "-o", "json"))["items"]
+    found = [one["data"]["status"] for one in maps if one["metadata"]["name"] == "trimtab-status"]
+    return dict(yaml.safe_load(found[0])) if found else {}
+
+
+@contextmanager
+def planner_at(address: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    with process("planner", "--address", address, log=folder / "planner.log") as started:
+        with GrpcLink(address) as link:
+            until("the planner serves", lambda: started.poll() is not None or _serves(link))
+        assert started.poll() is None, (folder / "planner.log").read_text()
+        yield started
+
+
+def _serves(link: GrpcLink) -> bool:
+    try:
+        return bool(link.info().decisions)
+    except Exception:
+        return False
+
+
+def test_one_leads_and_tells_the_other_takes_over_and_a_lost_planner_is_waited_out(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    port, first_health, second_health = free_ports(3)
+    address = f"127.0.0.1:{port}"
+    with (
+        process(*loop(plane, tmp_path, address, first_health), log=tmp_path / "first.log") as first,  # type: ignore[arg-type]
+        planner_at(address, tmp_path) as planner,
+    ):
+        until("the first loop is ready", lambda: probe(first_health, "/readyz") == 200)
+        assert holder(plane).endswith(f"-{first.pid}")
+        told = until("a status", lambda: status(plane).get("clusterWide") and status(plane))
+        assert told["clusterWide"]["health"]["nodeCounts"]["registered"]["total"] == 3
+        with process(*loop(plane, tmp_path, address, second_health), log=tmp_path / "second.log") as second:  # type: ignore[arg-type]
+            until("the second loop lives", lambda: probe(second_health, "/healthz") == 200)
+            assert probe(second_health, "/readyz") == 503
+            first.send_signal(signal.SIGTERM)
+            assert first.wait(30) == 0, (tmp_path / "first.log").read_text()
+            until("the second loop leads", lambda: probe(second_health, "/readyz") == 200)
+            assert holder(plane).endswith(f"-{second.pid}")
+
+            planner.send_signal(signal.SIGTERM)
+            planner.wait(60)
+            until("the trouble is told", lambda: status(plane).get("message"))
+            assert probe(second_health, "/healthz") == 200
+            with planner_at(address, tmp_path):
+                until("the trouble is over", lambda: not status(plane).get("message"))
+                second.send_signal(signal.SIGTERM)
+                assert second.wait(30) == 0, (tmp_path / "second.log").read_text()
+    assert holder(plane) == ""
+    rounds = [json.loads(line) for line in (tmp_path / "second.log").read_text().splitlines()]
+    assert any(one["event"] == "round" and one["delta"] for one in rounds)
+    assert any(one["event"] == "round_failed" for one in rounds)
+
+
+def test_a_user_without_permission_is_told_the_rules_that_lack(plane: ControlPlane, tmp_path: Path) -> None:
+    arguments = loop(plane, tmp_path, "127.0.0.1:1", 0)
+    command = [sys.executable, "-m", *map(str, arguments), "--kubeconfig", str(plane.kubeconfig("nobody"))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=dict(os.environ))
+    assert done.returncode == 1
+    assert "resources: [namespaces, nodes" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -28,7 +28,7 @@ from planner.predicates.topology_spread import SpreadNodes, spread_counters
 from planner.simulation.injected_pods import InjectedPod, PodInput, pod_input
 from planner.simulation.kernels import fill
 from planner.simulation.state import MoveLog, SearchMemory, SimulationState
-from planner.snapshot.columns import Bool, Int32, Snapshot, UInt8
+from planner.snapshot.columns import Bool, Int32, Int64, Snapshot, UInt8
 
 _MOVES_FOR_EACH_POD, _MOVES_FOR_EACH_NODE, _SPARE_MOVES = 4, 4, 1024
 
@@ -88,10 +88,10 @@ def build_simulation(
     offered = (snapshot.resources, snapshot.nodes.allocatable)
     node_count = len(snapshot.nodes.name)
     state = SimulationState(
-        classes.of,
-        np.full(len(given.spec), -1, np.int32),
-        given.pinned,
-        nodes.of,
+        classes.of.astype(np.int64),
+        np.full(len(given.spec), -1, np.int64),
+        given.pinned.astype(np.int64),
+        nodes.of.astype(np.int64),
         np.zeros(node_count, np.uint8),
         blocked,
         _local_classes(presence, spread, topologies),
@@ -181,19 +181,19 @@ def _local_classes(presence: PresenceCounters, spread: SpreadCounters, topologie
     return joined
 
 
-def _placed(snapshot: Snapshot, given: PodInput) -> Int32:
-    """Where each pod is at first : int32[P], -1 = nowhere."""
+def _placed(snapshot: Snapshot, given: PodInput) -> Int64:
+    """Where each pod is at first : int64[P], -1 = nowhere."""
     phase = snapshot.pods.phase
     ended = (phase == PodPhase.SUCCEEDED) | (phase == PodPhase.FAILED)
-    out = np.full(len(given.spec), -1, np.int32)
+    out = np.full(len(given.spec), -1, np.int64)
     out[: len(phase)] = np.where(ended | (snapshot.pods.node < 0), -1, snapshot.pods.node)
     return out
 
 
 def _log(pods: int, nodes: int) -> MoveLog:
     capacity = _MOVES_FOR_EACH_POD * pods + _MOVES_FOR_EACH_NODE * nodes + _SPARE_MOVES
-    return MoveLog(np.zeros((capacity, 3), np.int32), np.zeros(1, np.int64))
+    return MoveLog(np.zeros((capacity, 3), np.int64), np.zeros(1, np.int64))
 
 
 def _memory(classes: int, nodes: int) -> SearchMemory:
-    return SearchMemory(np.zeros(nodes + 1, np.int32), np.zeros(1, np.int64), np.full(classes, -1, np.int64))
+    return SearchMemory(np.zeros(nodes + 1, np.int64), np.zeros(1, np.int64), np.full(classes, -1, np.int64))

@@ -12,7 +12,7 @@ from trimtab.v1.reason_pb2 import PredicateReason
 from planner.predicates.order import reasons_of
 from planner.predicates.resources import POD_ROOM
 from planner.simulation.build import Simulation
-from planner.simulation.kernels.checks import failing, failing_everywhere
+from planner.simulation.kernels import failing, failing_everywhere
 from planner.snapshot.columns import Int64
 
 

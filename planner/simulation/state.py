@@ -11,7 +11,7 @@ from planner.predicates.pod_volumes import VolumeCounters
 from planner.predicates.presence import PresenceCounters
 from planner.predicates.resources import ResourceCounters
 from planner.predicates.spread_counters import SpreadCounters
-from planner.snapshot.columns import Int32, Int64, UInt8
+from planner.snapshot.columns import Int64, UInt8
 
 OPEN, RETIRED, DROPPED = 0, 1, 2
 """Values of `SimulationState.node_state`."""
@@ -26,20 +26,20 @@ DONE = 0
 
 
 class MoveLog(NamedTuple):
-    """moves : int32[capacity, 3] (move, pod, node); length : int64[1]."""
+    """moves : int64[capacity, 3] (move, pod, node); length : int64[1]."""
 
-    moves: Int32
+    moves: Int64
     length: Int64
 
 
 class SearchMemory(NamedTuple):
     """What failed searches have learnt.
 
-    gains : int32[capacity] nodes that got more room, oldest first; gain_count : int64[1] how many there were ever;
+    gains : int64[capacity] nodes that got more room, oldest first; gain_count : int64[1] how many there were ever;
     failed_at : int64[S] `gain_count` when a search for the class failed on all nodes, -1 = not known.
     """
 
-    gains: Int32
+    gains: Int64
     gain_count: Int64
     failed_at: Int64
 
@@ -47,15 +47,15 @@ class SearchMemory(NamedTuple):
 class SimulationState(NamedTuple):
     """P pods (injected ones last), S pod classes, N nodes, K node classes.
 
-    pod_class : int32[P]; pod_node : int32[P] node or NOWHERE; pinned : int32[P] the only node a pod may go to, -1 =
-    any, -2 = one that is not there; node_class : int32[N]; node_state : uint8[N]; blocked : uint8[S, K] bits of
+    pod_class : int64[P]; pod_node : int64[P] node or NOWHERE; pinned : int64[P] the only node a pod may go to, -1 =
+    any, -2 = one that is not there; node_class : int64[N]; node_state : uint8[N]; blocked : uint8[S, K] bits of
     static predicates; local_class : uint8[S] 1 where fitting depends on the node alone (no affinity, no spread).
     """
 
-    pod_class: Int32
-    pod_node: Int32
-    pinned: Int32
-    node_class: Int32
+    pod_class: Int64
+    pod_node: Int64
+    pinned: Int64
+    node_class: Int64
     node_state: UInt8
     blocked: UInt8
     local_class: UInt8

@@ -52,6 +52,7 @@ def warm_up() -> Simulation:
     kernels.drop(state, 0)
     kernels.revert(state, place)
     kernels.commit(state, place)
+    kernels.failing_everywhere(state, 0, np.zeros(_NODES, np.int64))
     return simulation
 
 

@@ -1,10 +1,10 @@
 """Host ports, disks and inter-pod (anti-)affinity over presence counters. O(terms of the class) each."""
 
-from planner.model.jit import kernel
+from planner.model.jit import inlined_kernel
 from planner.predicates.presence import PresenceCounters
 
 
-@kernel
+@inlined_kernel
 def count(presence: PresenceCounters, pod_class: int, node: int, sign: int) -> None:
     """Count a pod of the class on the node (sign 1), or take it off (sign -1)."""
     for at in range(presence.added_offsets[pod_class], presence.added_offsets[pod_class + 1]):
@@ -15,7 +15,7 @@ def count(presence: PresenceCounters, pod_class: int, node: int, sign: int) -> N
             presence.total[counter] += sign
 
 
-@kernel
+@inlined_kernel
 def is_kept_out(presence: PresenceCounters, pod_class: int, node: int) -> bool:
     """Whether a counter that must be empty on the node is not. A node without the topology key is in no domain."""
     for at in range(presence.empty_offsets[pod_class], presence.empty_offsets[pod_class + 1]):
@@ -26,7 +26,7 @@ def is_kept_out(presence: PresenceCounters, pod_class: int, node: int) -> bool:
     return False
 
 
-@kernel
+@inlined_kernel
 def kept_out_because(presence: PresenceCounters, pod_class: int, node: int) -> int:
     """Return the mask `1 << reason` of the counters that must be empty on the node and are not."""
     mask = 0
@@ -38,7 +38,7 @@ def kept_out_because(presence: PresenceCounters, pod_class: int, node: int) -> i
     return mask
 
 
-@kernel
+@inlined_kernel
 def is_near_others(presence: PresenceCounters, pod_class: int, node: int) -> bool:
     """Whether required affinity is met on the node.
 

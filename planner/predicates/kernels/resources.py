@@ -1,10 +1,10 @@
 """NodeResourcesFit over counters. Source: plugin noderesources fit, v1.34.3."""
 
-from planner.model.jit import kernel
+from planner.model.jit import inlined_kernel
 from planner.predicates.resources import POD_ROOM, ResourceCounters
 
 
-@kernel
+@inlined_kernel
 def has_room(resources: ResourceCounters, pod_class: int, node: int) -> bool:
     """Whether everything that a pod of the class asks for is free on the node, room for one more pod included. O(R)."""
     free, need = resources.free, resources.need
@@ -16,13 +16,13 @@ def has_room(resources: ResourceCounters, pod_class: int, node: int) -> bool:
     return enough
 
 
-@kernel
+@inlined_kernel
 def has_pod_room(resources: ResourceCounters, node: int) -> bool:
     """Whether the node takes one more pod. O(1)."""
     return bool(resources.free[node, POD_ROOM] >= 1)
 
 
-@kernel
+@inlined_kernel
 def has_amounts(resources: ResourceCounters, pod_class: int, node: int) -> bool:
     """Whether the amounts that a pod of the class asks for are free, room for pods aside. O(R)."""
     free, need = resources.free, resources.need
@@ -32,7 +32,7 @@ def has_amounts(resources: ResourceCounters, pod_class: int, node: int) -> bool:
     return True
 
 
-@kernel
+@inlined_kernel
 def take(resources: ResourceCounters, pod_class: int, node: int, sign: int) -> None:
     """Take a pod's amounts from the node (sign 1) or give them back (sign -1). O(R)."""
     free, request = resources.free, resources.request

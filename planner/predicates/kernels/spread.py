@@ -1,10 +1,10 @@
 """PodTopologySpread over spread counters. O(constraints) for each pod, the smallest count kept as counts change."""
 
-from planner.model.jit import kernel
+from planner.model.jit import inlined_kernel
 from planner.predicates.spread_counters import SpreadCounters
 
 
-@kernel
+@inlined_kernel
 def settle(spread: SpreadCounters, counter: int) -> None:
     """Bring the smallest count of a counter up to date after its bucket emptied, or its domains changed."""
     pair = spread.pair[counter]
@@ -30,7 +30,7 @@ def settle(spread: SpreadCounters, counter: int) -> None:
     spread.lowest[counter] = lowest
 
 
-@kernel
+@inlined_kernel
 def change(spread: SpreadCounters, counter: int, domain: int, sign: int) -> None:
     """Change the count of a domain by one."""
     pair = spread.pair[counter]
@@ -50,7 +50,7 @@ def change(spread: SpreadCounters, counter: int, domain: int, sign: int) -> None
         settle(spread, counter)
 
 
-@kernel
+@inlined_kernel
 def count(spread: SpreadCounters, pod_class: int, node: int, sign: int) -> None:
     """Count a pod of the class on the node (sign 1), or take it off (sign -1)."""
     for at in range(spread.added_offsets[pod_class], spread.added_offsets[pod_class + 1]):
@@ -60,7 +60,7 @@ def count(spread: SpreadCounters, pod_class: int, node: int, sign: int) -> None:
             change(spread, counter, spread.domain[spread.pair_row[pair], node], sign)
 
 
-@kernel
+@inlined_kernel
 def is_even(spread: SpreadCounters, pod_class: int, node: int) -> bool:
     """Whether all constraints of the class hold with one more of its pods on the node."""
     for at in range(spread.limit_offsets[pod_class], spread.limit_offsets[pod_class + 1]):
@@ -77,7 +77,7 @@ def is_even(spread: SpreadCounters, pod_class: int, node: int) -> bool:
     return True
 
 
-@kernel
+@inlined_kernel
 def move_domain(spread: SpreadCounters, pair: int, domain: int, sign: int) -> None:
     """A domain of a pair becomes eligible (sign 1), or is no longer (sign -1)."""
     spread.domains_in[pair] += sign
@@ -92,7 +92,7 @@ def move_domain(spread: SpreadCounters, pair: int, domain: int, sign: int) -> No
             settle(spread, counter)
 
 
-@kernel
+@inlined_kernel
 def move_node(spread: SpreadCounters, node: int, sign: int, stays: int) -> None:
     """A node joins (sign 1) or leaves (sign -1) the pairs whose `stays` is as given. O(pairs)."""
     for pair in range(len(spread.pair_row)):

@@ -1,10 +1,10 @@
 """ReadWriteOncePod claims and attach limits over volume counters. O(volumes of the pod) each."""
 
-from planner.model.jit import kernel
+from planner.model.jit import inlined_kernel
 from planner.predicates.pod_volumes import VolumeCounters
 
 
-@kernel
+@inlined_kernel
 def is_claim_used(volumes: VolumeCounters, row: int) -> bool:
     """Whether a placed pod mounts a ReadWriteOncePod claim of this pod."""
     for at in range(volumes.claim_offsets[row], volumes.claim_offsets[row + 1]):
@@ -13,7 +13,7 @@ def is_claim_used(volumes: VolumeCounters, row: int) -> bool:
     return False
 
 
-@kernel
+@inlined_kernel
 def is_over_limit(volumes: VolumeCounters, row: int, node: int) -> bool:
     """Whether the node cannot attach the pod's volumes that are not there yet. Volumes come by driver."""
     driver, new = -1, 0
@@ -28,7 +28,7 @@ def is_over_limit(volumes: VolumeCounters, row: int, node: int) -> bool:
     return False
 
 
-@kernel
+@inlined_kernel
 def mount(volumes: VolumeCounters, row: int, node: int, sign: int) -> None:
     """Mount the pod's volumes on the node (sign 1), or unmount them (sign -1)."""
     for at in range(volumes.claim_offsets[row], volumes.claim_offsets[row + 1]):

@@ -1,6 +1,6 @@
 """The kernels by which other packages drive a simulation; `planner.simulation` says what each does."""
 
-from planner.simulation.kernels.checks import failing, fits
+from planner.simulation.kernels.checks import failing, failing_everywhere, fits
 from planner.simulation.kernels.moves import commit, drop, fill, mark, place, remove, retire, revert
 from planner.simulation.kernels.search import find, find_all
 
@@ -8,6 +8,7 @@ __all__ = [
     "commit",
     "drop",
     "failing",
+    "failing_everywhere",
     "fill",
     "find",
     "find_all",

@@ -2,7 +2,7 @@
 
 from trimtab.v1.reason_pb2 import PredicateReason
 
-from planner.model.jit import kernel
+from planner.model.jit import inlined_kernel, kernel
 from planner.predicates.kernels import presence, resources, spread, volumes
 from planner.predicates.order import STATIC_REASONS
 from planner.simulation.state import OPEN, SimulationState
@@ -18,7 +18,7 @@ _ALONE = int(PredicateReason.POD_AFFINITY_NOT_MATCHED)
 _STATIC = tuple(int(reason) for reason in STATIC_REASONS)
 
 
-@kernel
+@inlined_kernel
 def fits_locally(sim: SimulationState, pod_class: int, node: int) -> bool:
     """Whether the node's state, static predicates and free amounts admit the class."""
     if sim.node_state[node] != OPEN or sim.blocked[pod_class, sim.node_class[node]] != 0:
@@ -26,7 +26,7 @@ def fits_locally(sim: SimulationState, pod_class: int, node: int) -> bool:
     return resources.has_room(sim.resources, pod_class, node)
 
 
-@kernel
+@inlined_kernel
 def fits_counters(sim: SimulationState, pod: int, pod_class: int, node: int) -> bool:
     """Whether ports, disks, volumes, spread and affinity admit the pod."""
     if presence.is_kept_out(sim.presence, pod_class, node):
@@ -39,7 +39,7 @@ def fits_counters(sim: SimulationState, pod: int, pod_class: int, node: int) -> 
     return presence.is_near_others(sim.presence, pod_class, node)
 
 
-@kernel
+@inlined_kernel
 def fits(sim: SimulationState, pod: int, node: int) -> bool:
     """Whether all predicates admit the pod, which is on no node, to the node. Cheapest first; O(terms of the pod)."""
     if sim.pinned[pod] != -1 and sim.pinned[pod] != node:

@@ -1,6 +1,10 @@
 """Moves of pods and nodes, each written to the log, and their undoing. O(terms of the pod) or O(spread pairs)."""
 
-from planner.model.jit import kernel
+from typing import cast
+
+import numpy as np
+
+from planner.model.jit import inlined_kernel, kernel
 from planner.predicates.kernels import presence, resources, spread, volumes
 from planner.simulation.state import (
     DONE,
@@ -16,12 +20,15 @@ from planner.simulation.state import (
     RETIRED,
     SimulationState,
 )
-from planner.snapshot.columns import Int32
+from planner.snapshot.columns import Int64
 
-_JOIN, _LEAVE = 1, -1
+# Typed, or every kernel below would be compiled once for each literal that it is called with.
+_JOIN, _LEAVE = cast(int, np.int64(1)), cast(int, np.int64(-1))
+_GHOSTS_LEAVE, _GHOSTS_STAY = cast(int, np.int64(0)), cast(int, np.int64(1))
+_PLACE, _REMOVE, _RETIRE, _DROP, _NO_POD = (cast(int, np.int64(n)) for n in (PLACE, REMOVE, RETIRE, DROP, NOWHERE))
 
 
-@kernel
+@inlined_kernel
 def _gain(sim: SimulationState, node: int) -> None:
     """Remember that a node got more room."""
     memory = sim.memory
@@ -30,7 +37,7 @@ def _gain(sim: SimulationState, node: int) -> None:
     memory.gain_count[0] = count + 1
 
 
-@kernel
+@inlined_kernel
 def _enter(sim: SimulationState, pod: int, node: int, sign: int) -> None:
     """Put a pod on a node (sign 1) or take it off (sign -1), without a log entry."""
     pod_class = sim.pod_class[pod]
@@ -48,9 +55,9 @@ def _enter(sim: SimulationState, pod: int, node: int, sign: int) -> None:
             _gain(sim, node)
 
 
-@kernel
+@inlined_kernel
 def _retire(sim: SimulationState, node: int, sign: int) -> None:
-    spread.move_node(sim.spread, node, sign, 0)
+    spread.move_node(sim.spread, node, sign, _GHOSTS_LEAVE)
     if sign < 0:
         sim.node_state[node] = RETIRED
     else:
@@ -58,13 +65,13 @@ def _retire(sim: SimulationState, node: int, sign: int) -> None:
         _gain(sim, node)
 
 
-@kernel
+@inlined_kernel
 def _drop(sim: SimulationState, node: int, sign: int) -> None:
-    spread.move_node(sim.spread, node, sign, 1)
+    spread.move_node(sim.spread, node, sign, _GHOSTS_STAY)
     sim.node_state[node] = DROPPED if sign < 0 else RETIRED
 
 
-@kernel
+@inlined_kernel
 def _write(sim: SimulationState, move: int, pod: int, node: int) -> None:
     log = sim.log
     length = log.length[0]
@@ -74,12 +81,12 @@ def _write(sim: SimulationState, move: int, pod: int, node: int) -> None:
     log.length[0] = length + 1
 
 
-@kernel
+@inlined_kernel
 def _is_full(sim: SimulationState) -> bool:
     return bool(sim.log.length[0] >= len(sim.log.moves))
 
 
-@kernel
+@inlined_kernel
 def place(sim: SimulationState, pod: int, node: int) -> int:
     """Put a pod that is on no node on one, fitting or not. Returns DONE, NOT_POSSIBLE (it is on one) or LOG_FULL."""
     if sim.pod_node[pod] != NOWHERE or sim.node_state[node] == DROPPED:
@@ -87,11 +94,11 @@ def place(sim: SimulationState, pod: int, node: int) -> int:
     if _is_full(sim):
         return LOG_FULL
     _enter(sim, pod, node, _JOIN)
-    _write(sim, PLACE, pod, node)
+    _write(sim, _PLACE, pod, node)
     return DONE
 
 
-@kernel
+@inlined_kernel
 def remove(sim: SimulationState, pod: int) -> int:
     """Take a pod off its node. Returns DONE, NOT_POSSIBLE (it is on none) or LOG_FULL."""
     node = sim.pod_node[pod]
@@ -100,7 +107,7 @@ def remove(sim: SimulationState, pod: int) -> int:
     if _is_full(sim):
         return LOG_FULL
     _enter(sim, pod, node, _LEAVE)
-    _write(sim, REMOVE, pod, node)
+    _write(sim, _REMOVE, pod, node)
     return DONE
 
 
@@ -116,7 +123,7 @@ def retire(sim: SimulationState, node: int) -> int:
     if _is_full(sim):
         return LOG_FULL
     _retire(sim, node, _LEAVE)
-    _write(sim, RETIRE, NOWHERE, node)
+    _write(sim, _RETIRE, _NO_POD, node)
     return DONE
 
 
@@ -131,11 +138,11 @@ def drop(sim: SimulationState, node: int) -> int:
     if _is_full(sim):
         return LOG_FULL
     _drop(sim, node, _LEAVE)
-    _write(sim, DROP, NOWHERE, node)
+    _write(sim, _DROP, _NO_POD, node)
     return DONE
 
 
-@kernel
+@inlined_kernel
 def mark(sim: SimulationState) -> int:
     """Return the place in the log to which `revert` can go back. O(1)."""
     return int(sim.log.length[0])
@@ -169,11 +176,11 @@ def commit(sim: SimulationState, mark: int) -> None:
 
 
 @kernel
-def fill(sim: SimulationState, node_of_pod: Int32) -> None:
+def fill(sim: SimulationState, node_of_pod: Int64) -> None:
     """Put every pod on its node, -1 = on none, and let all nodes join. For a fresh state only; nothing is logged."""
     for pod in range(len(node_of_pod)):
         if node_of_pod[pod] >= 0:
             _enter(sim, pod, node_of_pod[pod], _JOIN)
     for node in range(len(sim.node_state)):
-        spread.move_node(sim.spread, node, _JOIN, 0)
-        spread.move_node(sim.spread, node, _JOIN, 1)
+        spread.move_node(sim.spread, node, _JOIN, _GHOSTS_LEAVE)
+        spread.move_node(sim.spread, node, _JOIN, _GHOSTS_STAY)

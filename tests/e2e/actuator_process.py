@@ -1,0 +1,106 @@
+"""The actuator as a process over a real control plane, and waiting for things to be so."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from trimtab.v1 import actuator_pb2
+
+from clients.actuator_client import ActuatorClient
+from clients.transport.client import RetryPolicy
+from tests.e2e.control_plane.control_plane import ControlPlane
+
+Json = dict[str, Any]
+QUICK = (
+    "--cloud=kwok", "--delay-after-taint=0.3", "--drain-poll=0.2", "--eviction-retry=0.5", "--delete-poll=0.2",
+    "--node-start=1", "--instance-delete=0.5", "--max-parallelism=500", "--max-drain-parallelism=500",
+    "--log-level=warning",
+)  # fmt: skip
+
+
+def command(plane: ControlPlane, directory: Path, groups: Sequence[Json], *more: str) -> list[str]:
+    """The options of an actuator that has its state in a directory."""
+    directory.mkdir(exist_ok=True)
+    config = directory / "groups.json"
+    config.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(groups)}))
+    files = (
+        f"--state-dir={directory / 'state'}",
+        f"--address-file={directory / 'address'}",
+        f"--cloud-config={config}",
+        f"--kubeconfig={plane.kubeconfig('admin')}",
+    )
+    return [*files, *QUICK, *more]
+
+
+@contextmanager
+def running(
+    directory: Path, options: Sequence[str], module: str = "actuator", environment: Mapping[str, str] | None = None
+) -> Iterator[tuple[subprocess.Popen[bytes], ActuatorClient]]:
+    """A process that answers, with a client; killed at the end if it still runs."""
+    (directory / "address").unlink(missing_ok=True)
+    with (directory / "log").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, *options], stderr=log, env={**os.environ, **(environment or {})}
+        )
+    try:
+        until(lambda: (directory / "address").exists() or process.poll() is not None, 30, "the actuator's address")
+        assert process.poll() is None, f"ended with {process.returncode}: {(directory / 'log').read_text()[-2000:]}"
+        address = (directory / "address").read_text().strip()
+        with ActuatorClient(address, RetryPolicy(total_s=20)) as client:
+            yield process, client
+    finally:
+        kill(process)
+
+
+def kill(process: subprocess.Popen[bytes]) -> None:
+    """End a process without warning."""
+    if process.poll() is None:
+        os.kill(process.pid, signal.SIGKILL)
+    process.wait(timeout=30)
+
+
+def until(reached: Callable[[], bool], limit_s: float, what: str) -> None:
+    """Wait for something; fail naming it."""
+    end = time.monotonic() + limit_s
+    while not reached():
+        assert time.monotonic() < end, f"{what}: not within {limit_s} s"
+        time.sleep(0.05)
+
+
+def apply(plane: ControlPlane, *objects: Json) -> None:
+    """Create objects."""
+    document = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
+    plane.kubectl("create", "-f", "-", stdin=document)
+
+
+def listed(plane: ControlPlane, kinds: str) -> list[Json]:
+    """Objects of all namespaces, as kubectl prints them."""
+    items: list[Json] = json.loads(plane.kubectl("get", kinds, "-A", "-o", "json"))["items"]
+    return items
+
+
+def all_ready(plane: ControlPlane) -> bool:
+    """Whether every Deployment, StatefulSet and DaemonSet has what it asks for."""
+    for item in listed(plane, "deployments,statefulsets,daemonsets"):
+        status, wanted = item.get("status", {}), item["spec"].get("replicas")
+        if status.get("observedGeneration") != item["metadata"]["generation"]:
+            return False
+        if wanted is None:
+            if status.get("numberReady", -1) != status.get("desiredNumberScheduled"):
+                return False
+        elif status.get("readyReplicas", 0) != wanted or status.get("replicas") != wanted:
+            return False
+    return True
+
+
+def wishes(request_id: str, names: Sequence[str]) -> actuator_pb2.StartDeletionRequest:
+    """A request to drain and delete nodes."""
+    entries = [actuator_pb2.NodeToDelete(node=name, drain=True) for name in names]
+    return actuator_pb2.StartDeletionRequest(request_id=request_id, nodes=entries)

@@ -1,0 +1,100 @@
+"""Workloads to be created on a real control plane: as a user writes them, without status."""
+
+from typing import Any
+
+Json = dict[str, Any]
+
+
+def nodes(prefix: str, count: int, cpu: str = "4", pool: str = "pool") -> list[Json]:
+    """Nodes that kwok brings to life, "PREFIX-1"… of one pool."""
+    amounts = {"cpu": cpu, "memory": "16Gi", "pods": "110"}
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": f"{prefix}-{number}",
+                "labels": {"kwok": "on", "pool": pool, "kubernetes.io/hostname": f"{prefix}-{number}"},
+            },
+            "status": {"capacity": amounts, "allocatable": amounts},
+        }
+        for number in range(1, count + 1)
+    ]
+
+
+def group(name: str, max_size: int, pool: str = "pool", cpu: str = "4") -> Json:
+    """A NodeGroup of that pool."""
+    amounts = {"cpu": cpu, "memory": "16Gi", "pods": "110"}
+    return {
+        "apiVersion": "trimtab.dev/v1",
+        "kind": "NodeGroup",
+        "metadata": {"name": name},
+        "spec": {
+            "minSize": 0,
+            "maxSize": max_size,
+            "nodeSelector": {"pool": pool},
+            "template": {
+                "metadata": {"labels": {"pool": pool}},
+                "status": {"capacity": amounts, "allocatable": amounts},
+            },
+        },
+    }
+
+
+def template(app: str, cpu: str, pool: str, **labels: str) -> Json:
+    """A pod template."""
+    container = {"name": "c", "image": "none", "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}
+    spec = {"containers": [container], "nodeSelector": {"pool": pool}, "terminationGracePeriodSeconds": 1}
+    return {"metadata": {"labels": {"app": app, **labels}}, "spec": spec}
+
+
+def deployment(name: str, replicas: int, cpu: str = "250m", pool: str = "pool", **labels: str) -> Json:
+    """A Deployment."""
+    spec = {
+        "replicas": replicas,
+        "selector": {"matchLabels": {"app": name}},
+        "template": template(name, cpu, pool, **labels),
+    }
+    return _workload("apps/v1", "Deployment", name, spec)
+
+
+def stateful_set(name: str, replicas: int, cpu: str = "250m", pool: str = "pool", **labels: str) -> Json:
+    """A StatefulSet that starts its pods together."""
+    spec = {
+        "replicas": replicas,
+        "serviceName": name,
+        "podManagementPolicy": "Parallel",
+        "selector": {"matchLabels": {"app": name}},
+        "template": template(name, cpu, pool, **labels),
+    }
+    return _workload("apps/v1", "StatefulSet", name, spec)
+
+
+def daemon_set(name: str, cpu: str = "50m", pool: str = "pool") -> Json:
+    """A DaemonSet."""
+    spec = {"selector": {"matchLabels": {"app": name}}, "template": template(name, cpu, pool)}
+    return _workload("apps/v1", "DaemonSet", name, spec)
+
+
+def job(name: str, count: int, cpu: str = "250m", pool: str = "pool") -> Json:
+    """A Job of so many pods that run together."""
+    pods = template(name, cpu, pool)
+    pods["spec"]["restartPolicy"] = "Never"
+    spec = {"completions": count, "parallelism": count, "backoffLimit": 100, "template": pods}
+    return _workload("batch/v1", "Job", name, spec)
+
+
+def bare_pod(name: str, cpu: str = "250m", pool: str = "pool") -> Json:
+    """A pod of nobody."""
+    pod = template(name, cpu, pool)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, **pod["metadata"]}, "spec": pod["spec"]}
+
+
+def budget(name: str, app: str, **limits: Any) -> Json:
+    """A PodDisruptionBudget over a workload's pods; limits such as maxUnavailable=1."""
+    spec = {"selector": {"matchLabels": {"app": app}}, **limits}
+    return _workload("policy/v1", "PodDisruptionBudget", name, spec)
+
+
+def _workload(version: str, kind: str, name: str, spec: Json) -> Json:
+    return {"apiVersion": version, "kind": kind, "metadata": {"name": name, "namespace": "default"}, "spec": spec}

@@ -14,20 +14,22 @@ from planner.model.settings import ScaleDownSettings
 from planner.scale_down.kernels.drain_sets import (
     EVALUATED,
     HINT_HITS,
+    NO_PLACE,
     NOT_EVALUATED,
     SEARCHES,
     TAKEN,
     Problem,
     drain_candidates,
+    mark_misplaced,
 )
 from planner.scale_down.orders import NodeMeasures, arrange, savings
-from planner.scale_down.state import Memory
+from planner.scale_down.state import Memory, PodGroups
 from planner.simulation.kernels import mark, revert
 from planner.simulation.state import SimulationState
-from planner.snapshot.columns import Bool, Int32, UInt8
+from planner.snapshot.columns import Bool, Int32
 
 BATCH: Final = 256
-"""Candidates between two looks at the clock: some milliseconds, of which handing over the arrays takes a third of one."""
+"""Candidates between two looks at the clock: a few milliseconds; handing over the arrays takes a third of one."""
 UNBOUNDED: Final = np.iinfo(np.int64).max
 
 
@@ -35,7 +37,7 @@ class Task(NamedTuple):
     """What attempts share.
 
     staying : int32 nodes that are no candidates, in search order; eligible : int32[E] candidates ascending;
-    known : bool[N], unneeded in the last loop.
+    known : bool[N], unneeded in the last loop; residents : pods by node.
     """
 
     state: SimulationState
@@ -46,29 +48,28 @@ class Task(NamedTuple):
     staying: Int32
     eligible: Int32
     known: Bool
+    residents: PodGroups
     time_left: Callable[[], bool] | None
 
 
 class Attempt(NamedTuple):
     """One run of the greedy loop.
 
-    order : `CandidateOrder.Code`; candidates : int32[E] as tried; accepted : int32[U] in order; outcome : uint8[N];
-    culprit : int32[N]; destination : int32[P']; stopped_at : node where a bound stopped the loop, -1 = complete;
-    fresh : simulated nodes that were not unneeded in the last loop.
+    order : `CandidateOrder.Code`; candidates : int32[E] as tried; reached : how many were looked at; accepted :
+    int32[U] in order; stopped_at : node where a bound stopped the loop, -1 = complete; fresh : simulated nodes that
+    were not unneeded in the last loop; problem : outcomes, culprits and destinations.
     """
 
     order: int
     candidates: Int32
     reached: int
     accepted: Int32
-    outcome: UInt8
-    culprit: Int32
-    destination: Int32
     evaluated: int
     hint_hits: int
     searches: int
     stopped_at: int
     fresh: int
+    problem: Problem
 
 
 class Choice(NamedTuple):
@@ -140,43 +141,71 @@ def _is_better(task: Task, one: Attempt, other: Attempt, margin: float) -> bool:
 def run(task: Task, candidates: Int32, order: int, at_most: int = -1) -> Attempt:
     """Run the greedy loop over candidates : int32[E] from the situation as it is; at_most : candidates, -1 = all.
 
+    Nodes whose pods would be misplaced once all are gone are left out and the loop run again, until none is.
+    """
+    start = mark(task.state)
+    left_out = np.zeros(len(task.known), bool)
+    culprit = np.full(len(task.known), -1, np.int32)
+    while True:
+        attempt = _pass(task, candidates[~left_out[candidates]], order, at_most)
+        misplaced = np.zeros(len(task.known), bool)
+        if not task.state.local_class.all():
+            problem = attempt.problem
+            groups = task.residents
+            mark_misplaced(task.state, problem, groups.offsets, groups.members, misplaced)
+        if not misplaced.any():
+            break
+        culprit[misplaced] = attempt.problem.culprit[misplaced]
+        left_out |= misplaced
+        at_most = -1 if at_most < 0 else max(at_most - int(misplaced.sum()), 0)
+        revert(task.state, start)
+    attempt.problem.outcome[left_out] = NO_PLACE
+    attempt.problem.culprit[left_out] = culprit[left_out]
+    return attempt._replace(evaluated=attempt.evaluated + int(left_out.sum()))
+
+
+def _pass(task: Task, candidates: Int32, order: int, at_most: int) -> Attempt:
+    """Go over the candidates once, in batches as far as time and bounds allow.
+
     Destinations are searched among the nodes that stay anyway, then among the candidates, last first.
     """
     problem = _fresh(task.problem, np.concatenate([task.staying, candidates[::-1]]))
-    known = task.known
-    bounds = np.array(
-        [task.settings.max_evaluated or UNBOUNDED, task.settings.max_new_unneeded or UNBOUNDED], np.int64
-    )  # fmt: skip
-    start_bound = bounds[0]
+    limits = (task.settings.max_evaluated or UNBOUNDED, task.settings.max_new_unneeded or UNBOUNDED)
+    bounds = np.array(limits, np.int64)
     end = len(candidates) if at_most < 0 else at_most
     position = 0
     while position < end:
-        last = end if task.time_left is None else min(position + BATCH, end)
-        # A repeated run goes exactly as far as the first one did, whatever the time.
-        if at_most < 0 and task.time_left is not None and not task.time_left():
-            owing = task.settings.min_evaluated - (start_bound - bounds[0])
-            if owing <= 0 and not known[candidates[position]]:
-                break
-            last = min(position + max(int(owing), 1), end)
-        reached = int(drain_candidates(task.state, problem, candidates, position, last, known, bounds))
+        last = _batch_end(task, candidates, position, end, limits[0] - int(bounds[0])) if at_most < 0 else end
+        if last == position:
+            break
+        reached = int(drain_candidates(task.state, problem, candidates, position, last, task.known, bounds))
         position = reached
         if reached < last:
             break
-    stopped_at = int(candidates[position]) if position < len(candidates) else -1
     return Attempt(
         order=order,
         candidates=candidates,
         reached=position,
         accepted=problem.accepted[: problem.counts[TAKEN]].copy(),
-        outcome=problem.outcome,
-        culprit=problem.culprit,
-        destination=problem.destination,
         evaluated=int(problem.counts[EVALUATED]),
         hint_hits=int(problem.counts[HINT_HITS]),
         searches=int(problem.counts[SEARCHES]),
-        stopped_at=stopped_at,
-        fresh=int(start_bound - bounds[0]),
+        stopped_at=int(candidates[position]) if position < len(candidates) else -1,
+        fresh=limits[0] - int(bounds[0]),
+        problem=problem,
     )
+
+
+def _batch_end(task: Task, candidates: Int32, position: int, end: int, fresh: int) -> int:
+    """Return how far to go before the clock is asked again; `position` itself when time is up."""
+    if task.time_left is None:
+        return end
+    if task.time_left():
+        return min(position + BATCH, end)
+    owing = task.settings.min_evaluated - fresh
+    if owing <= 0 and not task.known[candidates[position]]:
+        return position
+    return min(position + max(owing, 1), end)
 
 
 def _fresh(problem: Problem, order: Int32) -> Problem:

@@ -34,8 +34,12 @@ def explain(simulation: Simulation, problem: Problem, attempt: Attempt | None) -
     """Explain the outcome of an attempt, whose end state the simulation is in. O(classes in the way · N)."""
     if attempt is None:
         return Explanation({}, {}, {}, {})
-    stuck = {int(node): int(attempt.culprit[node]) for node in np.flatnonzero(attempt.outcome == NO_PLACE)}
-    over = {int(node): int(attempt.culprit[node]) for node in np.flatnonzero(attempt.outcome == BLOCKED)}
+    stuck = {
+        int(node): int(attempt.problem.culprit[node]) for node in np.flatnonzero(attempt.problem.outcome == NO_PLACE)
+    }
+    over = {
+        int(node): int(attempt.problem.culprit[node]) for node in np.flatnonzero(attempt.problem.outcome == BLOCKED)
+    }
     allowed = problem.search.allowed.copy()
     allowed[attempt.accepted] = False
     by_class: dict[tuple[int, int], Int64] = {}

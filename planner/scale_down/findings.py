@@ -89,7 +89,7 @@ def _unneeded(finding: Finding, nodes: Int32) -> tuple[Unneeded, Removal]:
     )
     cost = eviction_costs(snapshot, situation.needs_place)
     price = np.nan_to_num(prices(snapshot))
-    where = finding.choice.attempt.destination if finding.choice else finding.problem.destination
+    where = finding.choice.attempt.problem.destination if finding.choice else finding.problem.destination
     return (
         Unneeded(
             nodes, since_ns, removal.not_now, bounds, pods, where[pods], price[nodes], cost[nodes],
@@ -142,7 +142,7 @@ def _final_reasons(finding: Finding, unneeded: Int32) -> UInt8:
     reasons = finding.reasons.copy()
     eligible = reasons == 0
     if finding.choice:
-        reasons[eligible] = finding.choice.attempt.outcome[eligible]
+        reasons[eligible] = finding.choice.attempt.problem.outcome[eligible]
     else:
         reasons[eligible] = Reason.NOT_EVALUATED
     reasons[unneeded] = 0
@@ -248,7 +248,7 @@ def _moves(finding: Finding, accepted: Int32) -> Moves:
     """Return every destination: of pods from nodes being deleted, from unneeded nodes, and of pods on no node."""
     situation = finding.situation
     snapshot = situation.request.snapshot
-    where = finding.choice.attempt.destination if finding.choice else finding.problem.destination
+    where = finding.choice.attempt.problem.destination if finding.choice else finding.problem.destination
     leaving_pods = pods_of_leaving_nodes(situation)
     leaving, counts = np.unique(snapshot.pods.node[leaving_pods], return_counts=True)
     bounds, pods = _moves_of(finding.problem, accepted)

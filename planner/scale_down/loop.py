@@ -178,6 +178,7 @@ def _simulate(situation: Situation, simulation: Simulation, problem: Problem, re
         staying=_staying(situation, eligible),
         eligible=eligible,
         known=known,
+        residents=situation.groups,
         time_left=request.time_left,
     )
     return choose(task)

@@ -204,7 +204,10 @@ def affinity(placement: Placement, pod: Pod, node: str) -> str:
     if all(met):
         return ""
     has_keys = all(cluster.text(term.topology_key) in cluster.node_labels(node) for term in terms)
-    alone = not any(all(term_selects(cluster, term, pod, other) for term in terms) for _, other in everyone)
+    # A pod on a node in none of the domains is not seen.
+    keys = [cluster.text(term.topology_key) for term in terms]
+    seen = [other for name, other in everyone if any(key in cluster.node_labels(name) for key in keys)]
+    alone = not any(all(term_selects(cluster, term, pod, other) for term in terms) for other in seen)
     meets_itself = all(term_selects(cluster, term, pod, pod) for term in terms)
     return "" if has_keys and alone and meets_itself else "no pod it has affinity to is near"
 
@@ -246,6 +249,8 @@ def _domain_counts(placement: Placement, pod: Pod, row: pb.TopologySpreadConstra
             continue
         if row.honor_node_taints and taints(placement, pod, name):
             continue
+        # A selector without any requirement matches every pod, yet the scheduler counts none by it.
+        counted = placement.on[name] if row.selector.requirements or merged else []
         found = sum(
             one.key != pod.key
             and one.namespace == pod.namespace
@@ -253,7 +258,7 @@ def _domain_counts(placement: Placement, pod: Pod, row: pb.TopologySpreadConstra
             and row.HasField("selector")
             and selects(cluster, row.selector, one.labels)
             and all(one.labels.get(k) == v for k, v in merged.items())
-            for one in placement.on[name]
+            for one in counted
         )
         counts[labels[key]] = counts.get(labels[key], 0) + found
     return counts
@@ -281,7 +286,7 @@ def volumes(placement: Placement, pod: Pod, node: str) -> str:
     for other in placement.others(pod, node):
         if _disks_clash(cluster, pod, other) or _disks_clash(cluster, other, pod):
             return f"a disk is mounted by {other.key}"
-    return _attach_limits(placement, node)
+    return _attach_limits(placement, pod, node)
 
 
 def _disks_clash(cluster: Cluster, pod: Pod, other: Pod) -> bool:
@@ -291,18 +296,19 @@ def _disks_clash(cluster: Cluster, pod: Pod, other: Pod) -> bool:
     return bool(mine & its)
 
 
-def _attach_limits(placement: Placement, node: str) -> str:
+def _attach_limits(placement: Placement, pod: Pod, node: str) -> str:
+    """A pod that brings volumes of its own must not bring too many; others' excess is not its fault."""
     cluster = placement.cluster
     for limit in cluster.nodes[node].attach_limits:
-        attached = {
-            cluster.text(volume.handle) or volume.id
-            for pod in placement.on[node]
-            for volume in pod.volumes
-            if volume.driver and volume.driver == limit.driver
-        }
-        if len(attached) > limit.count:
-            return f"{len(attached)} volumes of {cluster.text(limit.driver)}, {limit.count} allowed"
+        others = {handle for one in placement.others(pod, node) for handle in _attached(cluster, one, limit.driver)}
+        mine = _attached(cluster, pod, limit.driver)
+        if mine - others and len(mine | others) > limit.count:
+            return f"{len(mine | others)} volumes of {cluster.text(limit.driver)}, {limit.count} allowed"
     return ""
+
+
+def _attached(cluster: Cluster, pod: Pod, driver: int) -> set[str]:
+    return {cluster.text(one.handle) or one.id for one in pod.volumes if one.driver and one.driver == driver}
 
 
 def supported(placement: Placement, pod: Pod, node: str) -> str:

@@ -1,8 +1,8 @@
 """Rule 3: a pod whose controller is gone, or has too few replicas, blocks.
 
-Applies only while pods of custom controllers block. Of a controller that the snapshot lacks the kind cannot be known; it
-may well be one that nobody lists. So a DaemonSet pod, or a pod annotated safe-to-evict "true", is left to rules 4 and
-5, where upstream has it for controllers of unknown kind: nothing is lost when such a pod goes.
+Applies only while pods of custom controllers block. Of a controller that the snapshot lacks the kind cannot be known;
+it may well be one that nobody lists. So a DaemonSet pod, or a pod annotated safe-to-evict "true", is left to rules 4
+and 5, where upstream has it for controllers of unknown kind: nothing is lost when such a pod goes.
 Source: Cluster Autoscaler, simulator/drainability/rules/replicacount.
 """
 

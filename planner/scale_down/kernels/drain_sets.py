@@ -14,7 +14,7 @@ Source: Cluster Autoscaler, simulator.RemovalSimulator and scheduling.HintingSim
 from typing import NamedTuple
 
 from planner.model.jit import kernel
-from planner.simulation.kernels import failing, fits, mark, place, remove, retire, revert
+from planner.simulation.kernels import drop, failing, fits, mark, place, remove, retire, revert
 from planner.simulation.kernels.checks import fits_locally
 from planner.simulation.state import SimulationState
 from planner.snapshot.columns import Bool, Int32, Int64, UInt8
@@ -256,6 +256,38 @@ def drain_candidates(
             problem.counts[TAKEN] += 1
             bounds[1] -= not known[node]
     return last
+
+
+@kernel
+def mark_misplaced(sim: SimulationState, problem: Problem, offsets: Int64, members: Int32, misplaced: Bool) -> int:
+    """Mark in misplaced : bool[N] the accepted nodes with a pod that would not fit where it went, were all nodes gone.
+
+    While nodes go one after the other, a later one can upset the balance that an earlier one's pods relied on. So each
+    moved pod is asked once more with everything in its final place; pods that only their node matters to need not be.
+    offsets, members : all pods by node. Returns how many nodes were marked; the simulation is left as it was.
+    """
+    before = mark(sim)
+    count = 0
+    for row in range(problem.counts[TAKEN]):
+        node = problem.accepted[row]
+        for at in range(offsets[node], offsets[node + 1]):
+            if sim.pod_node[members[at]] == node:
+                remove(sim, members[at])
+        drop(sim, node)
+    for row in range(problem.counts[TAKEN]):
+        node = problem.accepted[row]
+        for at in range(problem.offsets[node], problem.offsets[node + 1]):
+            pod = problem.pods[at]
+            if sim.local_class[sim.pod_class[pod]] != 0 or misplaced[node]:
+                continue
+            remove(sim, pod)
+            if not fits(sim, pod, problem.destination[pod]):
+                misplaced[node] = True
+                problem.culprit[node] = pod
+                count += 1
+            place(sim, pod, problem.destination[pod])
+    revert(sim, before)
+    return count
 
 
 @kernel

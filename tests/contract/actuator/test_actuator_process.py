@@ -135,7 +135,7 @@ def test_two_processes_cannot_work_in_one_directory(directory: Path) -> None:
         pytest.param(["--address=nowhere"], "is not host:port", id="malformed address"),
         pytest.param(["--log-level=loud"], "log level 'loud' is unknown", id="unknown log level"),
         pytest.param(["--cluster=missing.json"], "missing.json: cannot be read", id="missing file"),
-        pytest.param(["--max-parallelism=0"], "0 is not in the range", id="limit of nothing"),
+        pytest.param(["--max-parallelism=0"], "--max-parallelism", id="limit of nothing"),
         pytest.param(["--store=sqlite:///missing/dir/x.sqlite"], "cannot open sqlite:///missing", id="store nowhere"),
     ],
 )

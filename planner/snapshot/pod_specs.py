@@ -6,7 +6,7 @@ order. Cost: some 10 us a distinct spec. Raises SnapshotError. Source: `protos/t
 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -21,6 +21,7 @@ from planner.model.values import (
 from planner.snapshot.checks import Row
 from planner.snapshot.selectors import read_selector, read_terms
 
+_Item = TypeVar("_Item", bound=Any)
 _EFFECTS: Final = frozenset(pb.TaintEffect.Code.values())
 _TOLERATION_OPERATORS: Final = frozenset(pb.TolerationOperator.Code.values())
 _RESTART_POLICIES: Final = frozenset(pb.RestartPolicy.Code.values())
@@ -61,42 +62,46 @@ def _pod_spec(row: Row, m: pb.PodSpec, resources: Sequence[str]) -> PodSpec:
     grace_s = m.termination_grace_period_s if has("termination_grace_period_s") else _DEFAULT_GRACE_S
     timeout_s = m.topology_spread_timeout_s if has("topology_spread_timeout_s") else 0
     return PodSpec(
-        requests=_requests(row, m.requests, resources) if m.requests else (),
+        requests=_requests(row, m.requests, resources),
         node_selector=read_pairs(row, m.node_selector, "node_selector") if m.node_selector else (),
         node_affinity=read_terms(row, m.node_affinity, "node_affinity") if has("node_affinity") else None,
-        tolerations=tuple(sorted({_toleration(row, one) for one in m.tolerations})) if m.tolerations else (),
-        host_ports=tuple(sorted({_host_port(row, one) for one in m.host_ports})) if m.host_ports else (),
-        pod_affinity=tuple(_affinity_term(row, term, "pod_affinity") for term in m.pod_affinity),
-        pod_anti_affinity=tuple(_affinity_term(row, term, "pod_anti_affinity") for term in m.pod_anti_affinity),
-        topology_spread=tuple(_spread(row, one) for one in m.topology_spread),
+        tolerations=_sorted([_toleration(row, one) for one in m.tolerations]),
+        host_ports=_sorted([_host_port(row, one) for one in m.host_ports]),
+        pod_affinity=tuple([_affinity_term(row, term, "pod_affinity") for term in m.pod_affinity]),
+        pod_anti_affinity=tuple([_affinity_term(row, term, "pod_anti_affinity") for term in m.pod_anti_affinity]),
+        topology_spread=tuple([_spread(row, one) for one in m.topology_spread]),
         priority=m.priority,
         scheduler_name=row.text(m.scheduler_name, "scheduler_name"),
         restart_policy=row.code(m.restart_policy, _RESTART_POLICIES, "restart_policy"),
         termination_grace_period_s=row.at_least(grace_s, 0, "termination_grace_period_s"),
         safe_to_evict=row.code(m.safe_to_evict, _SAFE_TO_EVICT, "safe_to_evict"),
         local_storage=m.local_storage,
-        unsupported=tuple(sorted(set(m.unsupported))),
+        unsupported=_sorted(m.unsupported),
         topology_spread_timeout_s=(
             row.at_least(timeout_s, 0, "topology_spread_timeout_s") if has("topology_spread_timeout_s") else -1
         ),
         enable_ds_eviction=int(m.enable_ds_eviction) if has("enable_ds_eviction") else -1,
-        exclusive_disks=tuple(sorted({row.needed_text(i, "exclusive_disks") for i in m.exclusive_disks})),
-        read_only_disks=tuple(sorted({row.needed_text(i, "read_only_disks") for i in m.read_only_disks})),
+        exclusive_disks=_sorted([row.needed_text(i, "exclusive_disks") for i in m.exclusive_disks]),
+        read_only_disks=_sorted([row.needed_text(i, "read_only_disks") for i in m.read_only_disks]),
     )
+
+
+def _sorted(found: Sequence[_Item]) -> tuple[_Item, ...]:
+    """Return a set of values in canonical order; most have none or one."""
+    return tuple(sorted(set(found))) if len(found) > 1 else tuple(found)
 
 
 def _requests(row: Row, messages: Sequence[pb.ResourceAmount], resources: Sequence[str]) -> tuple[tuple[str, int], ...]:
     found: dict[str, int] = {}
     for message in messages:
-        if not 0 <= message.resource < len(resources):
-            row.refuse(
-                "requests.resource", f"{message.resource} is no index into resources; there are {len(resources)}"
-            )
-        name = resources[message.resource]
+        index = message.resource
+        if not 0 <= index < len(resources):
+            row.refuse("requests.resource", f"{index} is no index into resources; there are {len(resources)}")
+        name = resources[index]
         if name in found:
             row.refuse("requests.resource", f"{name!r} is there twice; give each resource once")
         found[name] = row.amount(message.amount, "requests.amount")
-    return tuple(sorted((name, amount) for name, amount in found.items() if amount))
+    return tuple(sorted([item for item in found.items() if item[1]]))
 
 
 def _toleration(row: Row, m: pb.Toleration) -> Toleration:

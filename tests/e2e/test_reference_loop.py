@@ -31,7 +31,9 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
             node = kwok_node(f"n{i}", "a")
             node["metadata"]["labels"]["pool"] = "a"
             started.kubectl("create", "-f", "-", stdin=json.dumps(node))
-        started.kubectl("apply", "-f", "-", stdin=json.dumps(workload("web", 4)))
+        web = workload("web", 4)
+        del web["spec"]["template"]["spec"]["containers"][0]["ports"]  # host ports: no two on a node
+        started.kubectl("apply", "-f", "-", stdin=json.dumps(web))
         yield started
 
 
@@ -149,3 +151,59 @@ def test_a_user_without_permission_is_told_the_rules_that_lack(plane: ControlPla
     assert done.returncode == 1
     assert "resources: [namespaces, nodes" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_planner_actuator_and_loop_together_remove_the_nodes_that_are_not_needed(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    groups, settings = tmp_path / "groups.json", tmp_path / "settings.yaml"
+    groups.write_text(json.dumps(k8s.node_group("a", 1, 5, selector={"pool": "a"})))
+    settings.write_text('scaleDown: {unneededTime: "1s", unreadyTime: "1s"}\n')
+    planner, actuator, health = (f"127.0.0.1:{port}" for port in free_ports(3))
+    kubeconfig = plane.kubeconfig("admin")
+    with (
+        process(
+            "actuator", "--address", actuator, "--state-dir", tmp_path / "state", "--cloud", "kwok", "--kubeconfig",
+            kubeconfig, "--cloud-config", groups, "--delay-after-taint", 0, "--drain-poll", 0.2, "--delete-poll", 0.2,
+            log=tmp_path / "actuator.log",
+        ),
+        planner_at(planner, tmp_path),
+        process(
+            "clients.cli", "run", "--planner", planner, "--actuator", actuator, "--kubeconfig", kubeconfig,
+            "--node-groups", groups, "--settings", settings, "--interval", 0.5, "--health-address", health,
+            "--record", tmp_path / "rounds.trimtab", log=tmp_path / "loop.log",
+        ) as looping,
+    ):  # fmt: skip
+        until("nodes go", lambda: len(node_names(plane)) == 1, limit_s=120)
+        until("all pods run on what is left", lambda: running(plane) == 4)
+        about = {("Node", "ScaleDown"), ("Pod", "ScaleDown"), ("ConfigMap", "ScaleDown")}
+        events = until("events are written", lambda: told(plane) >= about and told(plane))
+        assert not any(reason == "ScaleDownFailed" for _, reason in events)
+        assert not any(node["spec"].get("unschedulable") for node in nodes(plane))
+        looping.send_signal(signal.SIGTERM)
+        assert looping.wait(30) == 0, (tmp_path / "loop.log").read_text()
+    replayed = subprocess.run(
+        [sys.executable, "-m", "clients.cli", "replay", str(tmp_path / "rounds.trimtab")],
+        capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert replayed.returncode == 0, replayed.stdout[-3000:] + replayed.stderr
+
+
+def nodes(plane: ControlPlane) -> list[dict[str, Any]]:
+    return list(json.loads(plane.kubectl("get", "nodes", "-o", "json"))["items"])
+
+
+def node_names(plane: ControlPlane) -> list[str]:
+    return [node["metadata"]["name"] for node in nodes(plane)]
+
+
+def running(plane: ControlPlane) -> int:
+    pods = json.loads(plane.kubectl("get", "pods", "-l", "app=web", "-o", "json"))["items"]
+    present = set(node_names(plane))
+    return sum(pod["status"]["phase"] == "Running" and pod["spec"].get("nodeName") in present for pod in pods)
+
+
+def told(plane: ControlPlane) -> set[tuple[str, str]]:
+    """(kind, reason) of the events that the loop has written."""
+    events = json.loads(plane.kubectl("get", "events", "-A", "-o", "json"))["items"]
+    return {(e["involvedObject"]["kind"], e["reason"]) for e in events if e["source"].get("component") == "trimtab"}

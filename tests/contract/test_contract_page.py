@@ -1,0 +1,94 @@
+"""The contract's page says what the code does: one table of errors, the limits, the enumerations."""
+
+import ast
+import re
+from pathlib import Path
+
+import grpc
+import pytest
+from trimtab.v1 import reason_pb2
+
+from clients import planner_client
+from clients.transport.error_table import ERRORS
+from clients.transport.errors import Reason
+from planner.decisions import requests
+from planner.service import streams
+from planner.snapshot import checks
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "protos/README.md").read_text(encoding="utf-8")
+SOURCES = ("planner", "actuator", "clients/transport")
+
+
+def table(heading: str) -> list[list[str]]:
+    """The cells of the rows of a table that follows a heading."""
+    section = PAGE.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+    rows = [line for line in section.splitlines() if line.startswith("|")][2:]
+    return [[cell.strip() for cell in row.strip("|").split("|")] for row in rows]
+
+
+def test_the_error_table_of_the_page_is_the_one_of_the_code() -> None:
+    expected = [[e.condition, f"`{e.code.name}`", f"`{Reason.Name(e.reason)}`", e.remedy] for e in ERRORS]
+    assert table("Errors") == expected
+
+
+def test_each_reason_has_exactly_one_row() -> None:
+    reasons = [row.reason for row in ERRORS]
+    assert sorted(reasons) == sorted(set(Reason.values()) - {Reason.UNSPECIFIED})
+
+
+def raised(root: str) -> list[tuple[str, str, str]]:
+    """Place, gRPC code and reason of every `ServiceError(…)` that is written out in the code."""
+    found = []
+    for path in sorted((ROOT / root).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "ServiceError":
+                code, reason = node.args[:2]
+                assert isinstance(code, ast.Attribute), f"{path}:{node.lineno} hides its gRPC code"
+                assert isinstance(reason, ast.Attribute), f"{path}:{node.lineno} hides its reason"
+                found.append((f"{path.relative_to(ROOT)}:{node.lineno}", code.attr, reason.attr))
+    return found
+
+
+@pytest.mark.parametrize("root", SOURCES)
+def test_every_error_is_raised_with_the_code_of_the_table(root: str) -> None:
+    codes = {Reason.Name(row.reason): row.code.name for row in ERRORS}
+    found = raised(root)
+    assert found
+    assert [f"{place}: {reason} with {code}" for place, code, reason in found if codes[reason] != code] == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "value"),
+    [
+        ("bytes of one piece of a snapshot", streams.MAX_PIECE_BYTES),
+        ("pods", checks.MAX_PODS),
+        ("nodes, templates", checks.MAX_NODES),
+        ("nodes times resources", checks.MAX_NODE_CELLS),
+        ("one amount, of a node or a pod", checks.MAX_AMOUNT),
+        ("all amounts of one resource, over all nodes or all pods", checks.MAX_TOTAL),
+        ("a time, seconds since 1970", checks.MAX_TIME_S),
+        ("bytes of `request_id`", requests.MAX_REQUEST_ID_BYTES),
+        ("bytes of `cluster`", requests.MAX_CLUSTER_BYTES),
+    ],
+)
+def test_the_limits_of_the_page_are_those_of_the_code(limit: str, value: int) -> None:
+    stated = {row[0]: row[1].split(" ")[0] for row in table("Limits")}
+    assert stated[limit] == f"{value:,}"
+
+
+def test_the_client_sends_pieces_that_the_planner_accepts() -> None:
+    assert planner_client.CHUNK_BYTES == streams.MAX_PIECE_BYTES
+
+
+def test_the_page_names_every_enumeration_of_reasons() -> None:
+    assert {row[0].strip("`") for row in table("Reasons")} == set(reason_pb2.DESCRIPTOR.message_types_by_name)
+
+
+def test_the_page_names_every_file_of_the_contract() -> None:
+    listed = set(re.findall(r"^\| `(\w+\.proto)` \|", PAGE, flags=re.MULTILINE))
+    assert listed == {path.name for path in (ROOT / "protos/trimtab/v1").glob("*.proto")}
+
+
+def test_every_code_of_the_table_is_one_of_grpc() -> None:
+    assert {row.code for row in ERRORS} <= set(grpc.StatusCode) - {grpc.StatusCode.OK, grpc.StatusCode.UNKNOWN}

@@ -1,6 +1,6 @@
 """Every error of the contract in one table: when it is sent, with which gRPC code, what the caller does.
 
-Decides code and wording of the documentation; `protos/README.md` shows this table, and a test holds both equal, and every
+Decides code and wording of the documentation. `protos/README.md` shows this table; a test holds both equal, and every
 place that raises an error to the code given here. Never raises one itself.
 """
 

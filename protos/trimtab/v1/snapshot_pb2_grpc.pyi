@@ -10,8 +10,10 @@ Conventions of this file:
   `repeated sfixed64` field; a peer may declare it so.
 - "string index" means an index into `ClusterSnapshot.strings` of the same
   message; index 0 is always the empty string.
-- Amounts of resources are integers: `cpu` in milli-cores, every other
-  resource in its base unit (bytes, or a count).
+- Amounts of resources are integers, 0 to 2^53: `cpu` in milli-cores, every
+  other resource in its base unit (bytes, or a count).
+- Names of namespaces, pods and PodDisruptionBudgets have no slash, as in
+  Kubernetes: "namespace/name" is their key.
 - The order of rows carries no meaning: the planner sorts by name. A pod
   table that is sorted by (namespace, name), bytewise, is read fastest.
 """

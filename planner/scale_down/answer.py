@@ -55,12 +55,13 @@ def add_unneeded(decision: pb.ScaleDownDecision, snapshot: Snapshot, unneeded: U
     counts = np.diff(unneeded.bounds).tolist()
     since, not_now = unneeded.since_ns.tolist(), unneeded.not_now.tolist()
     saving, cost = unneeded.saving.tolist(), unneeded.eviction_cost.tolist()
+    shown = _shown(share[unneeded.nodes])
     start = 0
     for row, node in enumerate(unneeded.nodes.tolist()):
         entry = decision.unneeded.add(
             node=snapshot.nodes.name[node],
             not_now_reason=not_now[row],
-            utilization=_shown(share[node]),
+            utilization=shown[row],
             detail=unneeded.details.get(node, ""),
             saving_per_hour=saving[row],
             eviction_cost=cost[row],
@@ -75,9 +76,9 @@ def add_unneeded(decision: pb.ScaleDownDecision, snapshot: Snapshot, unneeded: U
 
 def add_staying(decision: pb.ScaleDownDecision, names: Sequence[str], staying: Staying, share: Float64) -> None:
     """Append the nodes that stay. share : float64[N] utilization."""
-    reasons = staying.reason.tolist()
+    reasons, shown = staying.reason.tolist(), _shown(share[staying.nodes])
     for row, node in enumerate(staying.nodes.tolist()):
-        entry = decision.unremovable.add(node=names[node], reason=reasons[row], utilization=_shown(share[node]))
+        entry = decision.unremovable.add(node=names[node], reason=reasons[row], utilization=shown[row])
         if node in staying.blocking:
             entry.blocking_pod, entry.blocking_reason = staying.blocking[node]
         if node in staying.failed:
@@ -86,9 +87,10 @@ def add_staying(decision: pb.ScaleDownDecision, names: Sequence[str], staying: S
             entry.detail = staying.details[node]
 
 
-def _shown(share: float) -> float:
-    """Return a utilization as it goes out: 0 where it could not be computed."""
-    return 0.0 if np.isnan(share) else float(share)
+def _shown(share: Float64) -> list[float]:
+    """Return utilizations as they go out: 0 where it could not be computed."""
+    shown: list[float] = np.where(np.isnan(share), 0.0, share).tolist()
+    return shown
 
 
 def _destinations(snapshot: Snapshot, unneeded: Unneeded) -> tuple[bytes, list[int]]:

@@ -1,33 +1,34 @@
 """Numbers out of arrays as members of the wire's enumerations. Numbers that no member has become the fallback."""
 
-from typing import cast
+from typing import Final, cast
 
 from trimtab.v1 import plan_pb2, reason_pb2
+
+_BLOCKING: Final = frozenset(reason_pb2.BlockingPodReason.Code.values())
+_ORDERS: Final = frozenset(plan_pb2.CandidateOrder.Code.values())
+_UNREMOVABLE: Final = {number: name for name, number in reason_pb2.UnremovableReason.Code.items()}
+_PREDICATES: Final = {number: name for name, number in reason_pb2.PredicateReason.Code.items()}
 
 
 def blocking_code(number: int) -> "reason_pb2.BlockingPodReason.Code.ValueType":
     """Return a `BlockingPodReason.Code`; UNEXPECTED_ERROR for a number that is none."""
-    codes = reason_pb2.BlockingPodReason
-    known = number in codes.Code.values()
-    return cast("reason_pb2.BlockingPodReason.Code.ValueType", number) if known else codes.UNEXPECTED_ERROR
+    if number not in _BLOCKING:
+        return reason_pb2.BlockingPodReason.UNEXPECTED_ERROR
+    return cast("reason_pb2.BlockingPodReason.Code.ValueType", number)
 
 
 def order_code(number: int) -> "plan_pb2.CandidateOrder.Code.ValueType":
     """Return a `CandidateOrder.Code`; UNSPECIFIED for a number that is none."""
-    codes = plan_pb2.CandidateOrder
-    known = number in codes.Code.values()
-    return cast("plan_pb2.CandidateOrder.Code.ValueType", number) if known else codes.UNSPECIFIED
+    if number not in _ORDERS:
+        return plan_pb2.CandidateOrder.UNSPECIFIED
+    return cast("plan_pb2.CandidateOrder.Code.ValueType", number)
 
 
 def unremovable_name(number: int) -> str:
-    """Return the name of an `UnremovableReason.Code`."""
-    return _name(dict(reason_pb2.UnremovableReason.Code.items()), number)
+    """Return the name of an `UnremovableReason.Code`; "UNSPECIFIED" for a number that is none."""
+    return _UNREMOVABLE.get(cast("reason_pb2.UnremovableReason.Code.ValueType", number), "UNSPECIFIED")
 
 
 def predicate_name(number: int) -> str:
-    """Return the name of a `PredicateReason.Code`."""
-    return _name(dict(reason_pb2.PredicateReason.Code.items()), number)
-
-
-def _name(members: dict[str, int], number: int) -> str:
-    return next((name for name, value in members.items() if value == number), "UNSPECIFIED")
+    """Return the name of a `PredicateReason.Code`; "UNSPECIFIED" for a number that is none."""
+    return _PREDICATES.get(cast("reason_pb2.PredicateReason.Code.ValueType", number), "UNSPECIFIED")

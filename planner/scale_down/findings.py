@@ -17,7 +17,7 @@ from planner.scale_down.drain_sets import Choice
 from planner.scale_down.drainability import outcome
 from planner.scale_down.explain import Explanation, explain
 from planner.scale_down.kernels.drain_sets import HINT_HITS, SEARCHES, Problem
-from planner.scale_down.orders import eviction_costs, prices
+from planner.scale_down.orders import prices
 from planner.scale_down.removal import ATOMIC_DETAIL, NO_ROOM_DETAIL, Removal, UnneededSet, room_left, select
 from planner.scale_down.result import ScaleDownRequest, ScaleDownResult
 from planner.scale_down.situation import Situation
@@ -87,7 +87,7 @@ def _unneeded(finding: Finding, nodes: Int32) -> tuple[Unneeded, Removal]:
         situation,
         UnneededSet(nodes, since_ns, np.diff(bounds) == 0, waiting, _risky(situation, nodes, bounds, pods)),
     )
-    cost = eviction_costs(snapshot, situation.needs_place)
+    cost = situation.eviction_cost
     price = np.nan_to_num(prices(snapshot))
     where = finding.choice.attempt.problem.destination if finding.choice else finding.problem.destination
     return (
@@ -156,9 +156,10 @@ def _blocking(
     situation = finding.situation
     blocking: dict[int, tuple[str, reason_pb2.BlockingPodReason.Code.ValueType]] = {}
     failed = situation.memory.failed
+    recent, codes = (reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE).tolist(), failed.blocking_reason.tolist()
     for row, node in enumerate(failed.node.tolist()):
-        if reasons[node] == Reason.RECENTLY_UNREMOVABLE:
-            blocking[node] = (failed.blocking_pod[row], blocking_code(int(failed.blocking_reason[row])))
+        if recent[row]:
+            blocking[node] = (failed.blocking_pod[row], blocking_code(codes[row]))
     node_of = situation.request.snapshot.pods.node
     stopping = np.flatnonzero(outcome.blocks(finding.codes) & (node_of >= 0))
     stopping = stopping[reasons[node_of[stopping]] == Reason.BLOCKED_BY_POD]
@@ -176,10 +177,11 @@ def _details(finding: Finding, told: Explanation) -> Mapping[int, str]:
     details = dict(told.details)
     snapshot = finding.situation.request.snapshot
     failed = finding.situation.memory.failed
+    ages_s = ((finding.situation.request.now_ns - failed.time_ns) // 1_000_000_000).tolist()
+    why, recent = failed.reason.tolist(), (finding.reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE).tolist()
     for row, node in enumerate(failed.node.tolist()):
-        if finding.reasons[node] == Reason.RECENTLY_UNREMOVABLE:
-            age_s = (finding.situation.request.now_ns - int(failed.time_ns[row])) // 1_000_000_000
-            details[node] = f"{unremovable_name(int(failed.reason[row]))} {age_s} s ago"
+        if recent[row]:
+            details[node] = f"{unremovable_name(why[row])} {ages_s[row]} s ago"
     mask = (finding.reasons == Reason.SCALE_DOWN_DISABLED_ANNOTATION) & ~snapshot.nodes.scale_down_disabled
     for node in np.flatnonzero(mask).tolist():
         details[node] = "a delay-deletion annotation is present"

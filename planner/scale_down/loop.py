@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 from trimtab.v1 import reason_pb2
+from trimtab.v1.plan_pb2 import CandidateOrder
 
 from planner.scale_down import drainability, eligibility, pdb
 from planner.scale_down.displaced import name_of, settle_evicted, settle_leaving, settle_pending
@@ -15,9 +16,10 @@ from planner.scale_down.drainability import outcome
 from planner.scale_down.eligibility import NodeFindings
 from planner.scale_down.findings import Finding, conclude, not_tried
 from planner.scale_down.kernels.drain_sets import COUNTS, Budgets, Limits, Problem, Search
-from planner.scale_down.orders import NodeMeasures, crowding, eviction_costs, prices
+from planner.scale_down.orders import NodeMeasures, crowding, prices
 from planner.scale_down.result import ScaleDownRequest, ScaleDownResult
 from planner.scale_down.situation import Situation, survey
+from planner.scale_down.utilization import Float64
 from planner.simulation.build import Simulation
 from planner.simulation.injected_pods import evicted_pods
 from planner.simulation.kernels import mark, revert
@@ -156,6 +158,13 @@ def _without_pennies(situation: Situation, reasons: UInt8) -> UInt8:
     return reasons
 
 
+def _crowding(request: ScaleDownRequest) -> Float64:
+    """Return the crowding of each node where some order asks for it. float64[N]."""
+    if request.settings.balance or CandidateOrder.BALANCE in request.settings.orders:
+        return crowding(request.snapshot)
+    return np.zeros(len(request.snapshot.nodes.name))
+
+
 def _simulate(situation: Situation, simulation: Simulation, problem: Problem, reasons: UInt8) -> Choice:
     """Step 4: find the nodes that can go all together."""
     request = situation.request
@@ -164,10 +173,10 @@ def _simulate(situation: Situation, simulation: Simulation, problem: Problem, re
     known[situation.memory.unneeded] = True
     measures = NodeMeasures(
         utilization=situation.utilization.share,
-        eviction_cost=eviction_costs(request.snapshot, situation.needs_place),
+        eviction_cost=situation.eviction_cost,
         price=prices(request.snapshot),
         created_ns=request.snapshot.nodes.created_ns,
-        crowding=crowding(request.snapshot),
+        crowding=_crowding(request),
     )
     task = Task(
         state=simulation.state,

@@ -19,10 +19,11 @@ from planner.scale_down.evictions import awaited
 from planner.scale_down.kernels.grouping import group_by_node
 from planner.scale_down.kernels.hints import digest_texts
 from planner.scale_down.minimums import Spare, spare
+from planner.scale_down.orders import eviction_costs
 from planner.scale_down.pdb import BudgetMembership
 from planner.scale_down.result import ScaleDownRequest
 from planner.scale_down.state import Memory, PodGroups, recall
-from planner.scale_down.utilization import Utilization, measure
+from planner.scale_down.utilization import Float64, Utilization, measure
 from planner.snapshot.columns import FLAG_GATED, NO_NODE, Bool, Int32, Int64, Snapshot, UInt8
 
 
@@ -31,7 +32,8 @@ class Situation(NamedTuple):
 
     evictions : pods to inject; groups : pods by node; leaving : bool[N], being deleted; columns, codes : what rules
     see and, budgets aside, say of the pods, uint8[P]; needs_place : bool[P], has to go somewhere when its node goes;
-    under : budgets of the pods, of P' pods; remaining : int64[B]; pending : int32 pods to keep room for.
+    under : budgets of the pods, of P' pods; remaining : int64[B]; eviction_cost : float64[N]; pending : int32 pods to
+    keep room for.
     """
 
     request: ScaleDownRequest
@@ -46,6 +48,7 @@ class Situation(NamedTuple):
     under: BudgetMembership
     remaining: Int64
     utilization: Utilization
+    eviction_cost: Float64
     spare: Spare
     pending: Int32
 
@@ -64,6 +67,7 @@ def survey(request: ScaleDownRequest) -> Situation:
     codes = drainability.judge(columns)
     codes[expendable] = outcome.SKIP
     ended = _ended(snapshot)
+    needs_place = _needs_place(snapshot, columns, codes) & ~ended
     return Situation(
         request=request,
         evictions=evictions,
@@ -73,10 +77,11 @@ def survey(request: ScaleDownRequest) -> Situation:
         leaving=leaving,
         columns=columns,
         codes=codes,
-        needs_place=_needs_place(snapshot, columns, codes) & ~ended,
+        needs_place=needs_place,
         under=_widened(under, len(evictions)),
         remaining=pdb.remaining_disruptions(snapshot.budgets),
         utilization=measure(snapshot, settings, expendable | ended | long_terminating.is_long_terminating(columns)),
+        eviction_cost=eviction_costs(snapshot, needs_place),
         spare=spare(snapshot, settings, leaving),
         pending=_pending(snapshot, settings, ended),
     )

@@ -31,20 +31,26 @@ class Utilization(NamedTuple):
     gpu: Bool
 
 
+class _Counted(NamedTuple):
+    """Node and spec of the pods on nodes that count, and of those left out on both sides. int32 each."""
+
+    node: Int32
+    spec: Int32
+    out_node: Int32
+    out_spec: Int32
+
+
 def measure(snapshot: Snapshot, settings: ScaleDownSettings, ignored: Bool) -> Utilization:
     """Return the utilization of every node. `ignored` : bool[P], pods that do not count. O(P + N·R)."""
-    daemons_out = _daemons_left_out(snapshot, settings)
+    counted = _counted(snapshot, settings, ignored)
     gpu_resource = _gpu_resource(snapshot, settings.gpu_label)
-    shares = [
-        _share(snapshot, settings, ignored, daemons_out, np.full(len(gpu_resource), resource, np.int32))
-        for resource in (CPU, MEMORY)
-    ]
-    share = np.maximum(*shares)
+    cpu, memory = (_share(snapshot, counted, resource) for resource in (CPU, MEMORY))
+    share = np.maximum(cpu, memory)
     is_gpu = gpu_resource != NOT_A_GPU_NODE
-    if is_gpu.any():
-        of_gpu = _share(snapshot, settings, ignored, daemons_out, np.maximum(gpu_resource, 0))
-        of_gpu[gpu_resource == NO_GPU_YET] = 0.0
-        share = np.where(is_gpu, of_gpu, share)
+    share[gpu_resource == NO_GPU_YET] = 0.0
+    for resource in np.unique(gpu_resource[gpu_resource >= 0]).tolist():
+        mine = gpu_resource == resource
+        share[mine] = _share(snapshot, counted, resource)[mine]
     return Utilization(share, is_gpu)
 
 
@@ -72,37 +78,37 @@ def _daemons_left_out(snapshot: Snapshot, settings: ScaleDownSettings) -> Bool:
     return out
 
 
-def _share(
-    snapshot: Snapshot, settings: ScaleDownSettings, ignored: Bool, daemons_out: Bool, resource: Int32
-) -> Float64:
-    """Return by node the share of the one resource that is named for it. float64[N]."""
-    pods, nodes = snapshot.pods, snapshot.nodes
-    count = len(nodes.name)
-    on_node = np.flatnonzero(pods.node >= 0)
-    node = pods.node[on_node]
-    amount = _requests(snapshot, np.unique(resource))[pods.spec[on_node], resource[node]]
-    flags = pods.flags[on_node]
-    left_out = ((flags & FLAG_DAEMON) != 0) & daemons_out[node]
+def _counted(snapshot: Snapshot, settings: ScaleDownSettings, ignored: Bool) -> _Counted:
+    pods = snapshot.pods
+    counts = (pods.node >= 0) & ~ignored
+    daemons_out = _daemons_left_out(snapshot, settings)
+    out = np.zeros(len(counts), bool)
+    if daemons_out.any():
+        out |= counts & ((pods.flags & FLAG_DAEMON) != 0) & daemons_out[pods.node]
     if settings.ignore_mirror_pods_utilization:
-        left_out |= (flags & FLAG_MIRROR) != 0
-    counted = ~left_out & ~ignored[on_node]
-    used = np.bincount(node[counted], weights=amount[counted], minlength=count)
-    reserved = np.bincount(node[left_out], weights=amount[left_out], minlength=count)
-    room = nodes.allocatable[np.arange(count), resource]
-    share = np.full(count, np.nan)
-    # A node filled by what is left out has no room that could be used: any use at all is above every threshold.
+        out |= counts & ((pods.flags & FLAG_MIRROR) != 0)
+    counts &= ~out
+    return _Counted(pods.node[counts], pods.spec[counts], pods.node[out], pods.spec[out])
+
+
+def _share(snapshot: Snapshot, counted: _Counted, resource: int) -> Float64:
+    """Return the share of one resource by node. float64[N], NaN where the node has none."""
+    request = _requests(snapshot, snapshot.resources[resource])
+    count = len(snapshot.nodes.name)
+    used = np.bincount(counted.node, weights=request[counted.spec], minlength=count)
+    reserved = np.bincount(counted.out_node, weights=request[counted.out_spec], minlength=count)
+    room = snapshot.nodes.allocatable[:, resource]
     left = room - reserved
+    share = np.full(count, np.nan)
     np.divide(used, left, out=share, where=(room > 0) & (left > 0))
-    share[(room > 0) & (left <= 0)] = np.where(used[(room > 0) & (left <= 0)] > 0, np.inf, 0.0)
+    # A node filled by what is left out has no room that could be used: any use at all is above every threshold.
+    full = (room > 0) & (left <= 0)
+    share[full] = np.where(used[full] > 0, np.inf, 0.0)
     return share
 
 
-def _requests(snapshot: Snapshot, resources: Int32) -> Float64:
-    """Return requests by spec and resource; columns not asked for stay 0. float64[S, R], exact below 2^53."""
-    table = np.zeros((len(snapshot.specs), len(snapshot.resources)))
-    columns = {snapshot.resources[r]: int(r) for r in resources}
-    for row, spec in enumerate(snapshot.specs):
-        for name, amount in spec.requests:
-            if name in columns:
-                table[row, columns[name]] = amount
-    return table
+def _requests(snapshot: Snapshot, name: str) -> Float64:
+    """Return what each spec asks of a resource. float64[S], exact below 2^53."""
+    return np.array(
+        [next((amount for key, amount in spec.requests if key == name), 0) for spec in snapshot.specs], float
+    )

@@ -138,6 +138,8 @@ def _in_namespace(snapshot: Snapshot, namespace: str) -> Bool:
 def _jobs_stay(snapshot: Snapshot, settings: ScaleDownSettings) -> Bool:
     """Say for each pod whether the settings of its node's group keep Jobs where they are."""
     by_group = [settings.of_group(group.id).job_pods_unmovable for group in snapshot.groups]
+    if not settings.general.job_pods_unmovable and not any(by_group):
+        return np.zeros(len(snapshot.pods.node), bool)
     of_group = np.array([*by_group, settings.general.job_pods_unmovable], bool)
     # Group -1 (none) picks the last entry, as do pods on no node through the entry appended to the nodes.
     of_node = np.append(of_group[snapshot.nodes.group], settings.general.job_pods_unmovable)

@@ -56,6 +56,8 @@ class SqlStore:
         self._epoch: str | None = None
         if self._engine.dialect.name == "sqlite":
             sa_event.listen(self._engine, "connect", _make_sqlite_durable)
+        if self._engine.dialect.name == "postgresql":
+            sa_event.listen(self._engine, "connect", _make_postgresql_patient)
         try:
             with self._errors("open"):
                 self._open()
@@ -193,3 +195,12 @@ def _make_sqlite_durable(connection: Any, _record: Any) -> None:
     """Per connection: write-ahead log, and every commit on the disk before it returns."""
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=5000"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _make_postgresql_patient(connection: Any, _record: Any) -> None:
+    """Per connection: a process that was stopped within a transaction must not lock out who takes over."""
+    with connection.cursor() as cursor:
+        cursor.execute("SET idle_in_transaction_session_timeout = '5s'")
+        cursor.execute("SET lock_timeout = '15s'")
+        cursor.execute("SET statement_timeout = '30s'")
+    connection.commit()

@@ -15,6 +15,7 @@ from trimtab.v1 import actuator_pb2
 
 from clients.actuator_client import ActuatorClient
 from clients.transport.client import RetryPolicy
+from clients.transport.errors import TrimtabError
 from tests.e2e.control_plane.control_plane import ControlPlane
 
 Json = dict[str, Any]
@@ -23,6 +24,10 @@ QUICK = (
     "--node-start=1", "--instance-delete=0.5", "--max-parallelism=500", "--max-drain-parallelism=500",
     "--log-level=warning",
 )  # fmt: skip
+
+
+class EndedError(Exception):
+    """The process ended before it answered."""
 
 
 def command(plane: ControlPlane, directory: Path, groups: Sequence[Json], *more: str) -> list[str]:
@@ -41,7 +46,11 @@ def command(plane: ControlPlane, directory: Path, groups: Sequence[Json], *more:
 
 @contextmanager
 def running(
-    directory: Path, options: Sequence[str], module: str = "actuator", environment: Mapping[str, str] | None = None
+    directory: Path,
+    options: Sequence[str],
+    module: str = "actuator",
+    environment: Mapping[str, str] | None = None,
+    attempts: int = 5,
 ) -> Iterator[tuple[subprocess.Popen[bytes], ActuatorClient]]:
     """A process that answers, with a client; killed at the end if it still runs."""
     (directory / "address").unlink(missing_ok=True)
@@ -51,12 +60,23 @@ def running(
         )
     try:
         until(lambda: (directory / "address").exists() or process.poll() is not None, 30, "the actuator's address")
-        assert process.poll() is None, f"ended with {process.returncode}: {(directory / 'log').read_text()[-2000:]}"
+        if process.poll() is not None:
+            raise EndedError(f"ended with {process.returncode}: {(directory / 'log').read_text()[-2000:]}")
         address = (directory / "address").read_text().strip()
-        with ActuatorClient(address, RetryPolicy(total_s=20)) as client:
+        with ActuatorClient(address, RetryPolicy(attempts)) as client:
             yield process, client
     finally:
         kill(process)
+
+
+def serving(process: subprocess.Popen[bytes], client: ActuatorClient) -> None:
+    """Wait until it serves, or raise `EndedError` once it cannot any more."""
+    while process.poll() is None:
+        try:
+            return client.wait_until_serving(0.5)
+        except TrimtabError:
+            continue
+    raise EndedError(f"ended with {process.returncode}")
 
 
 def kill(process: subprocess.Popen[bytes]) -> None:

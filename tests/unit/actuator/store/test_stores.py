@@ -1,10 +1,13 @@
 """Every store keeps the same promises; a store that is broken or foreign says so."""
 
+import os
 import sqlite3
-from collections.abc import Callable
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from actuator.store.journal import Journal
 from actuator.store.records import Record, Store, StoreConflictError, StoreError
@@ -13,6 +16,7 @@ from actuator.tracker.events import PodsEvicted, SetAccepted
 from actuator.tracker.states import PodRef
 from actuator.tracker.transitions import ImpossibleEventError
 from tests.builders.actuator import ListStore
+from tests.builders.postgresql import missing, running_postgresql
 
 Opener = Callable[[], Store]
 EVENT = PodsEvicted("n1", (PodRef("default", "web-1", "uid-1"),))
@@ -22,10 +26,41 @@ def records(*payloads: str) -> list[Record]:
     return [Record(number, payload.encode()) for number, payload in enumerate(payloads)]
 
 
-@pytest.fixture(params=["sqlite", "list"])
+@pytest.fixture(scope="module")
+def server() -> Iterator[str]:
+    """URL of a PostgreSQL server; skipped where there is none, unless .ci/e2e says that there has to be one."""
+    reason = missing()
+    if reason and not os.environ.get("TRIMTAB_REQUIRE_POSTGRESQL"):
+        pytest.skip(reason)
+    with running_postgresql() as url:
+        yield url
+
+
+def new_database(server: str) -> str:
+    """URL of an empty database of its own."""
+    name = f"t{uuid.uuid4().hex}"
+    engine = sa.create_engine(server.replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT")
+    with engine.connect() as connection:
+        connection.exec_driver_sql(f"CREATE DATABASE {name}")
+    engine.dispose()
+    return server.removesuffix("postgres") + name
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def shared_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """URL of a database that several processes may open."""
+    if request.param == "sqlite":
+        return sqlite_url(tmp_path / "store.sqlite")
+    return new_database(request.getfixturevalue("server"))
+
+
+@pytest.fixture(params=["sqlite", "list", "postgresql"])
 def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
     if request.param == "sqlite":
         return lambda: SqlStore(sqlite_url(tmp_path / "store.sqlite"))
+    if request.param == "postgresql":
+        url = new_database(request.getfixturevalue("server"))
+        return lambda: SqlStore(url)
     kept = ListStore()
     return lambda: kept
 
@@ -69,6 +104,38 @@ def test_a_snapshot_takes_the_place_of_the_records_before_it(reopen: Opener) -> 
     assert (history.snapshot, history.snapshot_seq, history.last_seq) == (b"abc", 3, 4)
     assert [record.payload for record in history.records] == [b"d"]
     store.close()
+
+
+def test_whoever_took_a_store_over_last_is_the_only_one_to_write(shared_url: str) -> None:
+    old, new = SqlStore(shared_url), SqlStore(shared_url)
+    assert old.take_over() == 1
+    old.append(1, records("a"))
+    assert new.take_over() == 2
+    for forbidden in (lambda: old.append(2, records("x")), lambda: old.compact(1, b"x"), old.confirm):
+        with pytest.raises(StoreConflictError, match="taken this store over"):
+            forbidden()
+    new.append(2, records("b"))
+    new.confirm()
+    assert [record.payload for record in new.load().records] == [b"a", b"b"]
+    old.close()
+    new.close()
+
+
+def test_a_follower_sees_what_the_leader_writes_beyond_a_compaction(shared_url: str) -> None:
+    leading, following = Journal(SqlStore(shared_url), compact_after=3), Journal(SqlStore(shared_url))
+    for number in range(7):
+        leading.handle(PodsEvicted("n1", (PodRef("default", f"web-{number}", f"uid-{number}"),)), number)
+        leading.commit()
+        following.refresh()
+        assert following.tracker.dump() == leading.tracker.dump()
+    leading.close()
+    following.close()
+
+
+def test_a_password_is_not_shown(tmp_path: Path) -> None:
+    with pytest.raises(StoreError) as caught:
+        SqlStore("postgresql://me:secret@127.0.0.1:1/none")
+    assert "secret" not in str(caught.value)
 
 
 def open_and_close(path: Path) -> None:

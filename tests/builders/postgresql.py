@@ -1,0 +1,92 @@
+"""A PostgreSQL server on loopback from the binaries of Debian's package, thrown away afterwards.
+
+Durability is switched off: the process is killed in these tests, never the machine.
+"""
+
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+
+from tests.e2e.control_plane.control_plane import free_ports
+
+USER = "postgres"
+
+
+def missing() -> str:
+    """Why no server can be started here; "" = it can."""
+    if find_spec("psycopg") is None:
+        return "the extra is not installed: pip install 'trimtab[postgresql]'"
+    if _binaries() is None:
+        return "PostgreSQL is not installed: apt-get install postgresql (.ci/e2e does)"
+    return ""
+
+
+@contextmanager
+def running_postgresql() -> Iterator[str]:
+    """A server; gives the URL of an empty database."""
+    binaries = _binaries()
+    assert binaries is not None, missing()
+    directory = Path(tempfile.mkdtemp(prefix="trimtab-postgresql-"))
+    (port,) = free_ports(1)
+    _give_away(directory)
+    process = None
+    try:
+        data = directory / "data"
+        initdb = [str(binaries / "initdb"), f"--pgdata={data}", "--auth=trust", f"--username={USER}", "--no-sync"]
+        subprocess.run(_as_user(initdb), check=True, capture_output=True, cwd="/")
+        settings = {"listen_addresses": "127.0.0.1", "port": str(port), "unix_socket_directories": "", "fsync": "off"}
+        options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
+        process = subprocess.Popen(
+            _as_user([str(binaries / "postgres"), "-D", str(data), *options]),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+        )
+        url = f"postgresql://{USER}@127.0.0.1:{port}/postgres"
+        _wait(url, process)
+        yield url
+    finally:
+        if process is not None:
+            process.terminate()
+            process.wait(30)
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _binaries() -> Path | None:
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    name = str(found[-1]) if found else shutil.which("initdb")
+    return Path(name).parent if name else None
+
+
+def _as_user(command: Sequence[str]) -> list[str]:
+    """The server refuses to run as root."""
+    if os.getuid() != 0:
+        return list(command)
+    return ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", *command]
+
+
+def _give_away(directory: Path) -> None:
+    if os.getuid() == 0:
+        user = pwd.getpwnam(USER)
+        os.chown(directory, user.pw_uid, user.pw_gid)
+
+
+def _wait(url: str, process: subprocess.Popen[bytes]) -> None:
+    import psycopg
+
+    end = time.monotonic() + 30
+    while True:
+        try:
+            psycopg.connect(url, connect_timeout=2).close()
+            return
+        except psycopg.OperationalError:
+            assert process.poll() is None, "PostgreSQL ended"
+            assert time.monotonic() < end, "PostgreSQL does not answer"
+            time.sleep(0.05)

@@ -45,9 +45,9 @@ class Api:
         request = Request("GET", resource.path, query, WATCH, read_timeout_s=timeout_s + 15)
         return WatchStream(self._open(request))
 
-    def may(self, resource: Resource, verb: str) -> bool:
-        """Whether this user may do `verb` to a resource in all namespaces."""
-        attributes = {"group": resource.group, "resource": resource.plural, "verb": verb}
+    def may(self, resource: Resource, verb: str, namespace: str = "") -> bool:
+        """Whether this user may do `verb` to a resource in a namespace, or in all for ""."""
+        attributes = {"group": resource.group, "resource": resource.plural, "verb": verb, "namespace": namespace}
         review = {
             "apiVersion": "authorization.k8s.io/v1",
             "kind": "SelfSubjectAccessReview",

@@ -21,7 +21,7 @@ from clients.kubernetes_objects.kinds import NodeGroup
 from clients.live_cluster.actuation import Read, read_status, sized_groups
 from clients.live_cluster.api import Api
 from clients.live_cluster.errors import ApiError, ClusterError, MissingPermissionError
-from clients.live_cluster.permissions import WATCHING, require
+from clients.live_cluster.permissions import WATCHING, Need, require
 from clients.live_cluster.reflector import Reflector, ReflectorSettings
 from clients.live_cluster.resources import RESOURCES, Resource, rules_yaml
 from clients.live_cluster.snapshots import SnapshotMaker, Taken
@@ -41,10 +41,15 @@ class LiveCluster:
     """The cluster behind an `Api`. Use as a context manager, or `start` and `stop`. Safe between threads."""
 
     def __init__(
-        self, api: Api, settings: ReflectorSettings | None = None, resources: Sequence[Resource] = RESOURCES
+        self,
+        api: Api,
+        settings: ReflectorSettings | None = None,
+        resources: Sequence[Resource] = RESOURCES,
+        needs: Sequence[Need] = (),
     ) -> None:
+        """`needs` are permissions that the caller needs besides ours, to be checked in one go."""
         self.store = Store()
-        self._api = api
+        self._api, self._needs = api, needs
         self._maker = SnapshotMaker(self.store)
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
@@ -58,7 +63,7 @@ class LiveCluster:
 
     def start(self) -> None:
         """Check the permissions, then begin to list and watch. Errors: MissingPermissionError, UnreachableError."""
-        require(self._api, [(one.resource, WATCHING) for one in self._reflectors])
+        require(self._api, [*(Need(one.resource) for one in self._reflectors), *self._needs])
         for thread in self._threads:
             thread.start()
 

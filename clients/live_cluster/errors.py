@@ -47,5 +47,5 @@ class MissingPermissionError(ClusterError):
     """Verbs that the cluster forbids; `rules` is the YAML of the RBAC rules that are missing."""
 
     def __init__(self, rules: str) -> None:
-        super().__init__(f"the cluster forbids what is needed; add these rules to a ClusterRole of this user:\n{rules}")
+        super().__init__(f"the cluster forbids what is needed; grant these rules to this user:\n{rules}")
         self.rules = rules

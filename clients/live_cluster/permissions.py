@@ -1,6 +1,7 @@
 """What this user must be allowed to do, asked before anything else, so that all that lacks is said at once."""
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import structlog
 
@@ -13,18 +14,26 @@ log = structlog.get_logger("live_cluster")
 WATCHING = ("list", "watch")
 
 
-def require(api: Api, wanted: Iterable[tuple[Resource, tuple[str, ...]]]) -> None:
-    """Ask whether all verbs are allowed in all namespaces.
+class Need(NamedTuple):
+    """Verbs on a resource, in one namespace, or in all for ""."""
+
+    resource: Resource
+    verbs: tuple[str, ...] = WATCHING
+    namespace: str = ""
+
+
+def require(api: Api, needs: Iterable[Need]) -> None:
+    """Ask whether all that is needed is allowed.
 
     Errors: MissingPermissionError with the RBAC rules that lack; UnreachableError. A cluster that does not say (the
     review itself is forbidden) is taken to allow: the calls themselves will tell.
     """
     missing: list[tuple[Resource, list[str]]] = []
     try:
-        for resource, verbs in wanted:
-            refused = [verb for verb in verbs if not api.may(resource, verb)]
+        for need in needs:
+            refused = [verb for verb in need.verbs if not api.may(need.resource, verb, need.namespace)]
             if refused:
-                missing.append((resource, refused))
+                missing.append((need.resource, refused))
     except ApiError as error:
         log.warning("permissions_unknown", error=str(error))
     if missing:

@@ -10,14 +10,17 @@ from pathlib import Path
 from types import FrameType
 
 import structlog
+from google.protobuf.message import Message
 from trimtab.v1 import plan_pb2
 
 from clients.actuator_client import ActuatorClient
-from clients.cli.failures import FailedError
+from clients.cli.failures import FailedError, InputError
 from clients.cli.live.rounds_recorder import RoundsRecorder
 from clients.cli.live.sources import ClusterSource, cluster_failures
 from clients.live_cluster.api import Api
 from clients.live_cluster.cluster import LiveCluster
+from clients.live_cluster.permissions import Need
+from clients.live_cluster.resources import Resource
 from clients.reference_loop.events import EventWriter, StatusEvents, Subject
 from clients.reference_loop.health import Health, HealthServer
 from clients.reference_loop.lease import Lease, LeaseSettings
@@ -56,7 +59,10 @@ class Asked:
 
 def run(asked: Asked) -> None:
     """Run the loop."""
-    configure_logging(asked.log_level)
+    try:
+        configure_logging(asked.log_level)
+    except ValueError as error:
+        raise InputError(f"--log-level: {error}") from None
     settings = RoundSettings(
         cluster=asked.source.name,
         decisions=asked.decisions,
@@ -71,7 +77,7 @@ def run(asked: Asked) -> None:
         if asked.health_address:
             server = stack.enter_context(HealthServer(asked.health_address, health))
             log.info("health", address=server.address)
-        cluster = stack.enter_context(LiveCluster(api))
+        cluster = stack.enter_context(LiveCluster(api, needs=_needs(asked)))
         _wait_until_listed(cluster, health, stopping)
         if stopping.is_set():
             return
@@ -87,6 +93,19 @@ def run(asked: Asked) -> None:
         threading.Thread(target=_stop_later, args=(stopping, loop), name="stopper", daemon=True).start()
         loop.run()
         log.info("stopped")
+
+
+def _needs(asked: Asked) -> list[Need]:
+    """What the loop does to the cluster itself; the actuator has permissions of its own."""
+    needs = []
+    if asked.leader_elect:
+        lease = Resource("Lease", "coordination.k8s.io", "leases", Message)
+        needs.append(Need(lease, ("get", "create", "update"), asked.namespace))
+    if asked.status_config_map:
+        needs.append(Need(Resource("ConfigMap", "", "configmaps", Message), ("create", "patch"), asked.namespace))
+    if asked.events and asked.actuator is not None and not asked.dry_run:
+        needs.append(Need(Resource("Event", "", "events", Message), ("create",)))
+    return needs
 
 
 def _stop_later(stopping: threading.Event, loop: Loop) -> None:

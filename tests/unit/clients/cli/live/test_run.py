@@ -1,0 +1,72 @@
+"""`trimtab run` as a command: what is wrong is said in one message, before anything is begun."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.builders.api_server import FakeApiServer
+
+
+def kubeconfig(folder: Path, server: str) -> Path:
+    path = folder / "kubeconfig"
+    path.write_text(
+        "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
+        f"clusters: [{{name: c, cluster: {{server: '{server}'}}}}]\n"
+        "users: [{name: u, user: {token: t}}]\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n"
+    )
+    return path
+
+
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_all_permissions_that_lack_are_said_those_of_the_loop_itself_included(trimtab: Any, tmp_path: Path) -> None:
+    with FakeApiServer() as server:
+        server.forbidden = {("leases", "update"), ("configmaps", "patch"), ("events", "create"), ("nodes", "watch")}
+        options = ("--planner", "127.0.0.1:1", "--actuator", "127.0.0.1:1", "--health-address", "")
+        done = trimtab("run", "--kubeconfig", kubeconfig(tmp_path, server.url), *options)
+    assert done.code == 1
+    rules = done.err.partition("grant these rules")[2].splitlines()[1:]
+    assert rules == [
+        '- apiGroups: [""]',
+        "  resources: [events]",
+        "  verbs: [create]",
+        '- apiGroups: [""]',
+        "  resources: [configmaps]",
+        "  verbs: [patch]",
+        '- apiGroups: [""]',
+        "  resources: [nodes]",
+        "  verbs: [watch]",
+        '- apiGroups: ["coordination.k8s.io"]',
+        "  resources: [leases]",
+        "  verbs: [update]",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        pytest.param(("--kubeconfig", "/does/not/exist"), 2, "/does/not/exist", id="no kubeconfig"),
+        pytest.param(("--settings", "/does/not/exist"), 2, "no such file", id="no settings"),
+        pytest.param(("--node-groups", "/does/not/exist"), 2, "/does/not/exist", id="no node groups"),
+        pytest.param(("--decision", "scale-sideways"), 2, "scale-sideways", id="an unknown decision"),
+        pytest.param(("--log-level", "loud"), 2, "loud", id="an unknown log level"),
+    ],
+)
+def test_what_cannot_be_used_is_named_without_a_traceback(
+    trimtab: Any, options: tuple[str, ...], code: int, words: str
+) -> None:
+    done = trimtab("run", "--planner", "127.0.0.1:1", *options)
+    assert done.code == code
+    assert words in done.err
+    assert "Traceback" not in done.err
+
+
+def test_a_server_that_is_away_is_said_at_the_start(trimtab: Any, tmp_path: Path) -> None:
+    done = trimtab("run", "--planner", "127.0.0.1:1", "--kubeconfig", kubeconfig(tmp_path, "http://127.0.0.1:1"))
+    assert done.code == 1
+    assert "127.0.0.1:1" in done.err

@@ -56,7 +56,9 @@ def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 def is_kernel(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether the function carries the one decorator of compiled loops."""
-    return any(isinstance(mark, ast.Name) and mark.id == "kernel" for mark in function.decorator_list)
+    return any(
+        isinstance(mark, ast.Name) and mark.id in {"kernel", "inlined_kernel"} for mark in function.decorator_list
+    )
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:

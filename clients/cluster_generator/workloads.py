@@ -119,8 +119,8 @@ def _constrained(workload: Workload, shape: ClusterShape, chances: NDArray[np.fl
     zones = tuple(sorted({int(size * shape.zones), (int(size * shape.zones) + 1) % shape.zones})) if affine else ()
     spread = pods < shape.spread_share
     anti_affinity = not spread and pods < shape.spread_share + shape.anti_affinity_share
-    # Small workloads may miss one pod; large ones a share, but for a few that are strict.
-    allowed = ("10%", "25%", "20%", "50%", "1")[int(size * 5)] if workload.replicas >= 8 else "1"
+    # Small workloads may miss one pod, large ones a share.
+    allowed = ("10%", "25%", "20%", "50%")[int(size * 4)] if workload.replicas >= 5 else "1"
     return replace(
         workload,
         tainted=tainted,

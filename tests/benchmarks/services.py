@@ -17,6 +17,12 @@ class RunningPlanner:
         self._service = self._stack.enter_context(planner(directory))
         self.client = self._stack.enter_context(PlannerClient(self._service.address))
 
+    def new_client(self) -> PlannerClient:
+        """Return a client that the planner has not seen, connected: its first snapshot travels whole."""
+        client = self._stack.enter_context(PlannerClient(self._service.address))
+        client.info()
+        return client
+
     def peak_bytes(self) -> int:
         """Largest memory that the service has had, bytes."""
         status = Path(f"/proc/{self._service.process.pid}/status").read_text()

@@ -5,7 +5,7 @@ a pod was lost, a budget broken, the wrong node removed or a taint left behind.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,19 +54,28 @@ def picture(listed: bytes) -> Picture:
     )
 
 
-def violations(before: Picture, samples: Iterable[Picture]) -> list[str]:
-    """Return every budget that fell below what it asks for in some sample, though it did not before."""
-    found: dict[str, str] = {}
-    for sample in samples:
-        for name, budget in sample.budgets.items():
-            start = before.budgets.get(name, budget)
-            floor = min(start.desired, start.healthy)
+class Witness:
+    """Looks at pictures while something goes on, and remembers every budget that was broken, though not at first."""
+
+    def __init__(self, before: Picture) -> None:
+        self._floors = {name: min(one.desired, one.healthy) for name, one in before.budgets.items()}
+        self._broken: dict[str, str] = {}
+        self.looks = 0
+
+    def look(self, now: Picture) -> None:
+        """Compare a picture with the first."""
+        self.looks += 1
+        for name, budget in now.budgets.items():
+            floor = self._floors.get(name, 0)
             if budget.healthy < floor:
-                found.setdefault(name, f"budget {name}: {budget.healthy} healthy pods, {floor} are wanted")
-    return [found[name] for name in sorted(found)]
+                self._broken.setdefault(name, f"budget {name}: {budget.healthy} healthy pods, {floor} are wanted")
+
+    def broken(self) -> list[str]:
+        """Return what was seen, sorted."""
+        return [self._broken[name] for name in sorted(self._broken)]
 
 
-def complaints(before: Picture, after: Picture, planned: Sequence[str]) -> list[str]:
+def complaints(before: Picture, after: Picture, planned: Collection[str]) -> list[str]:
     """Return everything that is not as it should be after the `planned` nodes were removed; [] = all is well."""
     found = [f"node {name} was to go and is still there" for name in sorted(set(planned) & set(after.nodes))]
     lost = set(before.nodes) - set(after.nodes) - set(planned)

@@ -9,11 +9,13 @@ from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
-from trimtab.v1 import actuator_pb2
+from trimtab.v1 import actuator_pb2, plan_pb2
+
+from clients.cli.amounts import counted, some
+from clients.cli.plan_tables import print_scale_down, staying
 
 _State = actuator_pb2.DeletionState
 _MOST_LIVE_ROWS = 12
-_DONE = {_State.DELETED, _State.FAILED, _State.CANCELLED}
 
 
 class Screen:
@@ -32,50 +34,58 @@ class Screen:
         """Print a line of rich text."""
         self.console.print(text)
 
-    def follow(self, statuses: Iterable[actuator_pb2.ActuatorStatus], request_id: str, total: int) -> None:
-        """Show deletions until the statuses end."""
-        if not self.console.is_terminal:
-            self._follow_in_lines(statuses, request_id, total)
+    def plan(self, loop: int, answer: plan_pb2.PlanResponse, took_s: float, in_progress: int) -> None:
+        """Show a plan: the first of a chapter and one that removes nothing in full, the others in a line."""
+        decision = answer.scale_down
+        going = [*decision.delete_empty, *decision.drain]
+        self.console.print(f"\n[bold]Loop {loop}[/bold] [dim](planned in {1000 * took_s:.0f} ms, all told)[/dim]")
+        if loop == 1:
+            print_scale_down(self.console, decision, 0)
             return
-        with Live(console=self.console, refresh_per_second=12, transient=True) as live:
-            for status in statuses:
-                live.update(_live_table(_of_request(status, request_id), total))
+        waiting = len(decision.unneeded) - len(going)
+        parts = [
+            f"[green]{counted(len(going), 'node')} more to go[/green]: {escape(some(going))}"
+            if going
+            else "none to add",
+            f"{in_progress} in progress" if in_progress else "",
+            f"{waiting} could go but wait" if waiting else "",
+            f"{len(decision.unremovable)} stay",
+        ]
+        self.console.print("; ".join(part for part in parts if part))
+        if not going and not in_progress and not waiting:
+            self.console.print(staying(decision))
 
-    def _follow_in_lines(
-        self, statuses: Iterable[actuator_pb2.ActuatorStatus], request_id: str, total: int
-    ) -> None:  # fmt: skip
-        """Print a line whenever another tenth of the nodes is done."""
-        shown = -1
+    def follow(self, statuses: Iterable[actuator_pb2.ActuatorStatus]) -> None:
+        """Show deletions until the statuses end; elsewhere than on a terminal, only where they stand then."""
+        if self.console.is_terminal:
+            with Live(console=self.console, refresh_per_second=10, transient=True) as live:
+                for status in statuses:
+                    live.update(_live_table(status))
+            return
+        last: actuator_pb2.ActuatorStatus | None = None
         for status in statuses:
-            deletions = _of_request(status, request_id)
-            done = sum(one.state in _DONE for one in deletions)
-            if done * 10 // max(total, 1) > shown:
-                shown = done * 10 // max(total, 1)
-                self.console.print(f"  {_summary(deletions)}")
+            last = status
+        if last is not None:
+            self.console.print(f"  {_summary(last)}")
 
 
-def _of_request(status: actuator_pb2.ActuatorStatus, request_id: str) -> list[actuator_pb2.NodeDeletion]:
-    """The deletions that a request started, by node."""
-    found = [one for one in (*status.deletions, *status.finished) if one.request_id == request_id]
-    return sorted(found, key=lambda one: one.node)
-
-
-def _summary(deletions: Iterable[actuator_pb2.NodeDeletion]) -> str:
-    """How many are in which state, in the order of the states."""
-    counts = Counter(one.state for one in deletions)
+def _summary(status: actuator_pb2.ActuatorStatus) -> str:
+    """How many deletions are in which state, in the order of the states."""
+    counts = Counter(one.state for one in (*status.deletions, *status.finished))
     return ", ".join(f"{counts[state]} {_State.Code.Name(state).lower()}" for state in sorted(counts))
 
 
-def _live_table(deletions: list[actuator_pb2.NodeDeletion], total: int) -> RenderableType:
+def _live_table(status: actuator_pb2.ActuatorStatus) -> RenderableType:
     """A bar for each node that is under way, and one for all."""
     table = Table.grid(padding=(0, 1))
-    active = [one for one in deletions if one.state not in _DONE]
+    # Those that drain show most; the rest is in the sum below.
+    active = sorted(status.deletions, key=lambda one: (one.state != _State.DRAINING, one.start_time.seconds, one.node))
     for one in active[:_MOST_LIVE_ROWS]:
         bar = ProgressBar(total=max(1, one.pods_total_count), completed=one.pods_gone_count, width=24)
         pods = f"{one.pods_gone_count}/{one.pods_total_count} pods" if one.drain else "empty"
         table.add_row(Text(one.node), Text(_State.Code.Name(one.state).lower(), style="yellow"), bar, Text(pods))
     if len(active) > _MOST_LIVE_ROWS:
         table.add_row(Text(f"… and {len(active) - _MOST_LIVE_ROWS} more", style="dim"))
-    done = sum(one.state in _DONE for one in deletions)
-    overall = ProgressBar(total=total, completed=done, width=48)
-    return Group(table, Text(_summary(deletions)), overall)
+    total = len(status.deletions) + len(status.finished)
+    overall = ProgressBar(total=max(1, total), completed=len(status.finished), width=60)
+    return Group(table, Text(_summary(status)), overall)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from clients.cli.demo.evidence import HARD_TAINT, Picture, complaints, moved, picture, violations
+from clients.cli.demo.evidence import HARD_TAINT, Picture, Witness, complaints, moved, picture
 from tests.builders import kubernetes as k8s
 
 
@@ -33,6 +33,14 @@ def shot(*items: dict[str, Any]) -> Picture:
 
 
 BEFORE = shot(k8s.node("n1"), k8s.node("n2"), ready("a", "n1"), ready("b", "n2"), budget(minAvailable=1))
+
+
+def violations(before: Picture, samples: list[Picture]) -> list[str]:
+    witness = Witness(before)
+    for sample in samples:
+        witness.look(sample)
+    assert witness.looks == len(samples)
+    return witness.broken()
 
 
 def test_a_clean_removal_raises_no_complaint() -> None:

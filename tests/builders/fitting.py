@@ -1,0 +1,66 @@
+"""One pod, some nodes, some placed pods: which reasons does each node give."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from trimtab.v1.reason_pb2 import PredicateReason
+from trimtab.v1.snapshot_pb2 import LabelOperator
+
+from planner.model.values import LabelRequirement, PodSpec, Selector
+from planner.simulation.build import SimulationSettings, build_simulation
+from planner.simulation.explain import explain
+from tests.builders.columns import snapshot
+from tests.builders.rows import Labels, NodeRow, PodRow
+
+HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+
+
+def equals(**labels: str) -> Selector:
+    """A selector for exact values."""
+    return tuple(LabelRequirement(key, LabelOperator.IN, (value,)) for key, value in labels.items())
+
+
+def requires(key: str, operator: str, *values: str) -> LabelRequirement:
+    """A requirement; operator as in Kubernetes."""
+    names = {
+        "In": "IN",
+        "NotIn": "NOT_IN",
+        "Exists": "EXISTS",
+        "DoesNotExist": "DOES_NOT_EXIST",
+        "Gt": "GT",
+        "Lt": "LT",
+    }
+    return LabelRequirement(key, LabelOperator.Code.Value(names[operator]), values)
+
+
+def node(name: str = "n1", zone: str = "", labels: Labels | None = None, **fields: Any) -> NodeRow:
+    """A node with its hostname label and perhaps a zone."""
+    return NodeRow(name, {HOST: name} | ({ZONE: zone} if zone else {}) | (labels or {}), **fields)
+
+
+def pending(spec: PodSpec, labels: Labels | None = None, namespace: str = "default", **fields: Any) -> PodRow:
+    """The pod that is asked about."""
+    return PodRow("pending", spec, namespace, labels or {}, **fields)
+
+
+def reasons(
+    pod: PodRow,
+    nodes: Iterable[NodeRow],
+    others: Iterable[PodRow] = (),
+    namespaces: dict[str, Labels] | None = None,
+    settings: SimulationSettings = SimulationSettings(),  # noqa: B008
+    now_s: int = 0,
+) -> dict[str, list[str]]:
+    """Names of the reasons for every node; [] = fits."""
+    made = snapshot(list(nodes), [pod, *others], namespaces)
+    simulation = build_simulation(made, (), now_s, settings)
+    at = next(i for i in range(len(made.pods.spec)) if made.pods.name.get(i) == pod.name)
+    return {
+        name: [PredicateReason.Code.Name(reason) for reason in explain(simulation, at, number).reasons]
+        for number, name in enumerate(made.nodes.name)
+    }
+
+
+def fitting(pod: PodRow, nodes: Iterable[NodeRow], others: Iterable[PodRow] = (), **more: Any) -> set[str]:
+    """Names of the nodes that fit."""
+    return {name for name, why in reasons(pod, nodes, others, **more).items() if not why}

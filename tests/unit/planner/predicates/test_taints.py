@@ -1,0 +1,52 @@
+"""TaintToleration and NodeUnschedulable, case by case."""
+
+import pytest
+from trimtab.v1.snapshot_pb2 import TaintEffect as Effect
+from trimtab.v1.snapshot_pb2 import TolerationOperator as Op
+
+from planner.model.values import PodSpec, Taint, Toleration
+from tests.builders.fitting import node, pending, reasons
+
+GPU = Taint("gpu", "a", Effect.NO_SCHEDULE)
+
+
+@pytest.mark.parametrize(
+    ("taint", "toleration", "tolerated"),
+    [
+        pytest.param(GPU, None, False, id="nothing tolerates"),
+        pytest.param(GPU, Toleration("gpu", Op.EQUAL, "a", 0), True, id="equal, every effect"),
+        pytest.param(GPU, Toleration("gpu", 0, "a", Effect.NO_SCHEDULE), True, id="no operator is Equal"),
+        pytest.param(GPU, Toleration("gpu", Op.EQUAL, "b", 0), False, id="another value"),
+        pytest.param(GPU, Toleration("gpu", Op.EXISTS, "", 0), True, id="exists"),
+        pytest.param(GPU, Toleration("gpu", Op.EXISTS, "", Effect.NO_EXECUTE), False, id="another effect"),
+        pytest.param(GPU, Toleration("", Op.EXISTS, "", 0), True, id="exists without key tolerates all"),
+        pytest.param(GPU, Toleration("", Op.EQUAL, "a", 0), True, id="equal without key compares the value"),
+        pytest.param(GPU, Toleration("gpu", Op.LT, "b", 0), False, id="an operator of later versions"),
+        pytest.param(GPU._replace(effect=Effect.NO_EXECUTE), None, False, id="NoExecute excludes"),
+        pytest.param(GPU._replace(effect=Effect.PREFER_NO_SCHEDULE), None, True, id="PreferNoSchedule never filters"),
+    ],
+)
+def test_a_taint_is_tolerated(taint: Taint, toleration: Toleration | None, tolerated: bool) -> None:
+    spec = PodSpec(tolerations=(toleration,) if toleration else ())
+    assert reasons(pending(spec), [node(taints=(taint,))]) == {"n1": [] if tolerated else ["TAINT_NOT_TOLERATED"]}
+
+
+def test_every_taint_needs_a_toleration() -> None:
+    both = node(taints=(GPU, Taint("team", "x", Effect.NO_EXECUTE)))
+    spec = PodSpec(tolerations=(Toleration("gpu", Op.EXISTS, "", 0),))
+    assert reasons(pending(spec), [both]) == {"n1": ["TAINT_NOT_TOLERATED"]}
+
+
+@pytest.mark.parametrize(
+    ("toleration", "tolerated"),
+    [
+        pytest.param(None, False, id="nothing"),
+        pytest.param(Toleration("node.kubernetes.io/unschedulable", Op.EXISTS, "", 0), True, id="its taint"),
+        pytest.param(Toleration("", Op.EXISTS, "", 0), True, id="everything"),
+        pytest.param(Toleration("other", Op.EXISTS, "", 0), False, id="another taint"),
+    ],
+)
+def test_a_cordoned_node_takes_pods_that_tolerate_its_taint(toleration: Toleration | None, tolerated: bool) -> None:
+    spec = PodSpec(tolerations=(toleration,) if toleration else ())
+    expected = [] if tolerated else ["NODE_UNSCHEDULABLE"]
+    assert reasons(pending(spec), [node(unschedulable=True)]) == {"n1": expected}

@@ -12,6 +12,7 @@ from planner.simulation.explain import explain
 from tests.builders.columns import snapshot
 from tests.builders.rows import Labels, NodeRow, PodRow
 
+_DEFAULTS = SimulationSettings()
 HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
 
@@ -22,15 +23,8 @@ def equals(**labels: str) -> Selector:
 
 def requires(key: str, operator: str, *values: str) -> LabelRequirement:
     """A requirement; operator as in Kubernetes."""
-    names = {
-        "In": "IN",
-        "NotIn": "NOT_IN",
-        "Exists": "EXISTS",
-        "DoesNotExist": "DOES_NOT_EXIST",
-        "Gt": "GT",
-        "Lt": "LT",
-    }
-    return LabelRequirement(key, LabelOperator.Code.Value(names[operator]), values)
+    name = {"NotIn": "NOT_IN", "DoesNotExist": "DOES_NOT_EXIST"}.get(operator, operator.upper())
+    return LabelRequirement(key, LabelOperator.Code.Value(name), values)
 
 
 def node(name: str = "n1", zone: str = "", labels: Labels | None = None, **fields: Any) -> NodeRow:
@@ -48,7 +42,7 @@ def reasons(
     nodes: Iterable[NodeRow],
     others: Iterable[PodRow] = (),
     namespaces: dict[str, Labels] | None = None,
-    settings: SimulationSettings = SimulationSettings(),  # noqa: B008
+    settings: SimulationSettings = _DEFAULTS,
     now_s: int = 0,
 ) -> dict[str, list[str]]:
     """Names of the reasons for every node; [] = fits."""

@@ -71,7 +71,9 @@ def test_a_claim_for_one_pod_alone_is_in_use_everywhere() -> None:
         pytest.param(("d",), ("e",), {"n1", "n2"}, id="two disks"),
     ],
 )
-def test_exclusive_disks(mine: tuple[str, ...], theirs: tuple[str, ...], expected: set[str]) -> None:
+def test_a_disk_is_not_mounted_twice_on_a_node(
+    mine: tuple[str, ...], theirs: tuple[str, ...], expected: set[str]
+) -> None:
     other = PodRow("other", PodSpec(exclusive_disks=theirs), node="n1")
     assert fitting(pending(PodSpec(exclusive_disks=mine)), NODES[:2], [other]) == expected
 
@@ -96,7 +98,7 @@ LIMITED = [node("n1", attach_limits=(("disk", 2),)), node("n2", attach_limits=((
         pytest.param(["x"], ["x", "y", "z"], {"n1", "n3"}, id="nothing new fits a node over its limit"),
     ],
 )
-def test_attach_limits(wanted: list[str], there: list[str], expected: set[str]) -> None:
+def test_a_node_attaches_volumes_up_to_its_limit(wanted: list[str], there: list[str], expected: set[str]) -> None:
     def disks(names: list[str]) -> tuple[Volume, ...]:
         return tuple(volume(f"default/{name}", driver="disk") for name in names)
 

@@ -10,7 +10,8 @@ from trimtab.v1 import plan_pb2, reason_pb2
 from clients.cli.amounts import counted, duration, percent, some
 from clients.cli.explain.sentences import NODE_SENTENCES, POD_SENTENCES, RESULT_SENTENCES
 
-MOST_ROWS = 40
+MOST_ROWS, FEW = 40, 12
+"""Rows that a table shows at most, and nodes that are told one by one."""
 
 
 def print_plan(console: Console, answer: plan_pb2.PlanResponse, now_ns: int) -> None:
@@ -78,23 +79,35 @@ def _waiting(nodes: list[plan_pb2.UnneededNode], now_ns: int) -> Table:
 
 
 def staying(decision: plan_pb2.ScaleDownDecision) -> Table:
-    """The nodes that stay, by reason; a blocking pod's reason counts as one of its own."""
-    found: dict[tuple[int, int], list[plan_pb2.UnremovableNode]] = defaultdict(list)
-    for node in decision.unremovable:
-        found[node.reason, node.blocking_reason].append(node)
-    table = Table(title=f"Staying: {counted(len(decision.unremovable), 'node')}", title_justify="left")
-    table.add_column("nodes", justify="right")
-    for column in ("reason", "that is", "for example"):
+    """The nodes that stay: each by itself where they are few, by reason where they are many."""
+    nodes = decision.unremovable
+    table = Table(title=f"Staying: {counted(len(nodes), 'node')}", title_justify="left")
+    few = len(nodes) <= FEW
+    table.add_column("node" if few else "nodes", justify="left" if few else "right", overflow="fold")
+    for column in ("reason", "that is", "in the way" if few else "for example"):
         table.add_column(column, overflow="fold")
-    for (reason, blocking), nodes in sorted(found.items(), key=lambda pair: (-len(pair[1]), pair[0])):
-        name = reason_pb2.UnremovableReason.Code.Name(reason_pb2.UnremovableReason.Code.ValueType(reason))
-        why = reason_pb2.BlockingPodReason.Code.Name(reason_pb2.BlockingPodReason.Code.ValueType(blocking))
-        sentence = NODE_SENTENCES[reason_pb2.UnremovableReason.Code.ValueType(reason)]
-        if blocking:
-            sentence += f": {POD_SENTENCES[reason_pb2.BlockingPodReason.Code.ValueType(blocking)]}"
-        example = [f"{node.node} ({node.blocking_pod})" if node.blocking_pod else node.node for node in nodes]
-        table.add_row(str(len(nodes)), name + (f"\n{why}" if blocking else ""), sentence, escape(some(example, 2)))
+    if few:
+        for node in nodes:
+            code, sentence = _why(node)
+            table.add_row(escape(node.node), code, sentence, escape(node.blocking_pod))
+        return table
+    found: dict[tuple[int, int], list[plan_pb2.UnremovableNode]] = defaultdict(list)
+    for node in nodes:
+        found[node.reason, node.blocking_reason].append(node)
+    # A blocking pod's reason counts as one of its own.
+    for _, alike in sorted(found.items(), key=lambda pair: (-len(pair[1]), pair[0])):
+        example = [f"{node.node} ({node.blocking_pod})" if node.blocking_pod else node.node for node in alike]
+        table.add_row(str(len(alike)), *_why(alike[0]), escape(some(example, 2)))
     return table
+
+
+def _why(node: plan_pb2.UnremovableNode) -> tuple[str, str]:
+    """The codes, and a sentence, for a node that stays."""
+    codes, sentence = reason_pb2.UnremovableReason.Code.Name(node.reason), NODE_SENTENCES[node.reason]
+    if node.blocking_reason:
+        codes += f"\n{reason_pb2.BlockingPodReason.Code.Name(node.blocking_reason)}"
+        sentence += f": {POD_SENTENCES[node.blocking_reason]}"
+    return codes, sentence
 
 
 def print_diagnostics(console: Console, diagnostics: plan_pb2.Diagnostics) -> None:

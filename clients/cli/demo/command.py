@@ -18,8 +18,9 @@ from clients.cli.amounts import counted, percent
 from clients.cli.demo import evidence, services
 from clients.cli.demo.loop import Actor, Story, run
 from clients.cli.demo.screen import Screen
-from clients.cli.failures import FailedError, InputError
+from clients.cli.failures import FailedError
 from clients.cli.planners import PlannerAccess, open_planner
+from clients.cli.sources import read_snapshot
 from clients.cluster_generator import ClusterShape, generate, write_list
 
 RECORDING = "openshift-aws.json.gz"
@@ -70,9 +71,8 @@ def demo(files: Sequence[Path]) -> None:
 
 def _own(files: Sequence[Path]) -> list[Chapter]:
     """A cluster that the user brought."""
-    for file in files:
-        if not file.is_file():
-            raise InputError(f"{file}: there is no such file")
+    # What is wrong with them is said here, before any process is started.
+    read_snapshot(files)
     text = f"Your files are loaded into the in-memory cloud; nothing of yours is touched. For the demo {_QUICK}."
     return [Chapter("own", "Your cluster", text, tuple(files), settings(10))]
 

@@ -1,0 +1,201 @@
+"""A small API server on loopback that speaks JSON: nodes, pods, ConfigMaps, Leases, evictions, and faults on demand.
+
+It checks resource versions and the tests of JSON patches as a real one does. Faults are queued per method and used
+up in order:
+
+    with JsonApiServer() as server:
+        server.put("/api/v1/nodes", {"metadata": {"name": "n1"}})
+        server.fail("PATCH", Fault(500))
+"""
+
+import json
+import threading
+import time
+from collections import defaultdict, deque
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple, Self
+from urllib.parse import parse_qs, urlsplit
+
+import urllib3
+
+from actuator.kube.api import Api
+
+Json = dict[str, Any]
+
+
+class Fault(NamedTuple):
+    """What happens to one request. `status` 0 = the connection is cut, before (or `after`) it was carried out."""
+
+    status: int = 0
+    message: str = "as the test wants"
+    retry_after: int | None = None
+    delay_s: float = 0.0
+    after: bool = False
+
+
+class JsonApiServer:
+    """The server; use as a context manager."""
+
+    def __init__(self) -> None:
+        self.version = 100
+        # By path of the object.
+        self.objects: dict[str, Json] = {}
+        self.faults: dict[str, deque[Fault]] = defaultdict(deque)
+        # "METHOD path" of every request.
+        self.requests: list[str] = []
+        # Bodies of granted evictions.
+        self.evictions: list[Json] = []
+        # "verb resource" that are not allowed.
+        self.forbidden: set[str] = set()
+        self.lock = threading.RLock()
+
+    def __enter__(self) -> Self:
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._http.daemon_threads = True
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,))
+        self._thread.start()
+        self._pool = urllib3.PoolManager(maxsize=16)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.clear()
+        self._http.shutdown()
+        self._http.server_close()
+        self._thread.join()
+
+    def api(self, timeout_s: float = 2.0) -> Api:
+        """A connection."""
+        return Api(f"http://127.0.0.1:{self._http.server_port}", self._pool, lambda: "Bearer token", timeout_s)
+
+    def put(self, collection: str, item: Json) -> Json:
+        """Create or replace an object."""
+        with self.lock:
+            self.version += 1
+            meta = item.setdefault("metadata", {})
+            meta.setdefault("uid", f"uid-{meta['name']}")
+            meta["resourceVersion"] = str(self.version)
+            self.objects[f"{collection}/{meta['name']}"] = item
+            return item
+
+    def fail(self, method: str, *faults: Fault) -> None:
+        """Queue faults for requests with that method."""
+        self.faults[method].extend(faults)
+
+    def taints(self, node: str) -> list[str]:
+        """Keys of a node's taints."""
+        return [taint["key"] for taint in self.objects[f"/api/v1/nodes/{node}"].get("spec", {}).get("taints", [])]
+
+    def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, Json]:
+        """Carry a request out."""
+        with self.lock:
+            if path.endswith("/eviction"):
+                return self._evict(path.removesuffix("/eviction"), body)
+            if path.endswith("selfsubjectaccessreviews"):
+                return 201, {"status": {"allowed": self._allowed(body["spec"]["resourceAttributes"])}}
+            if method == "POST":
+                return self._create(path, body)
+            if method == "GET" and path not in self.objects:
+                return self._list(path, query)
+            if path not in self.objects:
+                return 404, {"message": "not found"}
+            return getattr(self, f"_{method.lower()}")(path, body)
+
+    def _allowed(self, attributes: Json) -> bool:
+        resource = "/".join(filter(None, (attributes["resource"], attributes.get("subresource"))))
+        return f"{attributes['verb']} {resource}" not in self.forbidden
+
+    def _evict(self, path: str, body: Json) -> tuple[int, Json]:
+        pod = self.objects.get(path)
+        if pod is None:
+            return 404, {"message": "not found"}
+        if body["deleteOptions"]["preconditions"]["uid"] != pod["metadata"]["uid"]:
+            return 409, {"message": "Precondition failed: UID in precondition is another"}
+        self.evictions.append(body)
+        return 201, {}
+
+    def _create(self, collection: str, body: Json) -> tuple[int, Json]:
+        if f"{collection}/{body['metadata']['name']}" in self.objects:
+            return 409, {"message": "already exists"}
+        return 201, self.put(collection, body)
+
+    def _list(self, path: str, query: dict[str, str]) -> tuple[int, Json]:
+        if not path.endswith(("/nodes", "/pods")):
+            return 404, {"message": "not found"}
+        items = [item for key, item in sorted(self.objects.items()) if _collection(key) == path.rpartition("/")[2]]
+        if "fieldSelector" in query:
+            node = query["fieldSelector"].removeprefix("spec.nodeName=")
+            items = [item for item in items if item["spec"]["nodeName"] == node]
+        if "labelSelector" in query:
+            key, _, value = query["labelSelector"].partition("=")
+            items = [item for item in items if item["metadata"].get("labels", {}).get(key) == value]
+        start, limit = int(query.get("continue", "0")), int(query.get("limit", "1000"))
+        rest = str(start + limit) if start + limit < len(items) else ""
+        return 200, {"metadata": {"resourceVersion": "1", "continue": rest}, "items": items[start : start + limit]}
+
+    def _get(self, path: str, _: Any) -> tuple[int, Json]:
+        return 200, self.objects[path]
+
+    def _delete(self, path: str, _: Any) -> tuple[int, Json]:
+        return 200, self.objects.pop(path)
+
+    def _put(self, path: str, body: Json) -> tuple[int, Json]:
+        if body["metadata"].get("resourceVersion") != self.objects[path]["metadata"]["resourceVersion"]:
+            return 409, {"message": "the object has been modified"}
+        return 200, self.put(path.rpartition("/")[0], body)
+
+    def _patch(self, path: str, body: list[Json]) -> tuple[int, Json]:
+        item = json.loads(json.dumps(self.objects[path]))
+        for step in body:
+            *parents, last = step["path"].strip("/").split("/")
+            place = item
+            for key in parents:
+                place = place.setdefault(key, {})
+            if step["op"] == "test" and place.get(last) != step["value"]:
+                return 422, {"message": f"testing value {step['path']} failed: test failed"}
+            if step["op"] == "add":
+                place[last] = step["value"]
+        return 200, self.put(path.rpartition("/")[0], item)
+
+
+def _collection(path: str) -> str:
+    return path.split("/")[-2]
+
+
+def _handler(server: JsonApiServer) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def _serve(self) -> None:
+            parts = urlsplit(self.path)
+            query = {key: values[0] for key, values in parse_qs(parts.query).items()}
+            length = int(self.headers.get("Content-Length") or 0)
+            body = json.loads(self.rfile.read(length)) if length else None
+            assert self.headers["Authorization"] == "Bearer token"
+            server.requests.append(f"{self.command} {parts.path}")
+            queue = server.faults[self.command]
+            fault = queue.popleft() if queue else None
+            if fault is None or fault.after:
+                status, answer = server.answer(self.command, parts.path, query, body)
+            if fault is not None:
+                time.sleep(fault.delay_s)
+                if fault.status == 0 and not fault.delay_s:
+                    self.close_connection = True
+                    return
+                status, answer = fault.status or 500, {"message": fault.message}
+            self._write(status, answer, fault.retry_after if fault else None)
+
+        do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = _serve
+
+        def _write(self, status: int, answer: Json, retry_after: int | None) -> None:
+            data = json.dumps(answer).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            if retry_after is not None:
+                self.send_header("Retry-After", str(retry_after))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    return Handler

@@ -1,0 +1,213 @@
+"""Taints, pods and evictions over an API server that fails, conflicts and forbids."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from actuator.kube.cluster import (
+    HARD_TAINT_KEY,
+    NO_SCHEDULE,
+    SOFT_TAINT_KEY,
+    ClusterError,
+    ForbiddenError,
+    NotFoundError,
+    RefusedError,
+    Taint,
+    TooManyRequestsError,
+)
+from actuator.kube.live import KubeCluster
+from actuator.kube.permissions import ACTUATOR, MissingPermissionError, lease_rules, require
+from actuator.kube.settings import KubeSettings
+from actuator.leadership import NotLeaderError
+from tests.builders.json_api import Fault, JsonApiServer
+
+HARD = Taint(HARD_TAINT_KEY, "1700000000", NO_SCHEDULE)
+
+
+@pytest.fixture
+def server() -> Iterator[JsonApiServer]:
+    with JsonApiServer() as started:
+        started.put("/api/v1/nodes", {"metadata": {"name": "n1"}, "spec": {"providerID": "x://n1"}})
+        yield started
+
+
+def put_pod(server: JsonApiServer, name: str, **more: object) -> None:
+    owner = {"kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": True}
+    meta = {"name": name, "namespace": "ns", "ownerReferences": [{"kind": "X", "name": "x", "uid": "x"}, owner]}
+    spec = {"nodeName": "n1", "priority": 7, "terminationGracePeriodSeconds": 9, **more}
+    server.put("/api/v1/namespaces/ns/pods", {"metadata": meta, "spec": spec, "status": {"phase": "Running"}})
+
+
+def test_a_taint_is_added_once_and_taken_away_again(server: JsonApiServer) -> None:
+    cluster = KubeCluster(server.api())
+    assert [cluster.add_taint("n1", HARD) for _ in range(2)] == [True, False]
+    assert cluster.get_node("n1").taints == (HARD,)
+    assert [cluster.remove_taint("n1", HARD_TAINT_KEY) for _ in range(2)] == [True, False]
+    assert cluster.get_node("n1").taints == ()
+    assert "unschedulable" not in server.objects["/api/v1/nodes/n1"]["spec"]
+
+
+def test_other_taints_stay_as_they_are(server: JsonApiServer) -> None:
+    other = {"key": "other", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:00Z"}
+    server.put("/api/v1/nodes", {"metadata": {"name": "n1"}, "spec": {"taints": [other]}})
+    cluster = KubeCluster(server.api())
+    cluster.add_taint("n1", HARD)
+    cluster.add_taint("n1", Taint(SOFT_TAINT_KEY, "1", "PreferNoSchedule"))
+    cluster.remove_taint("n1", HARD_TAINT_KEY)
+    left = server.objects["/api/v1/nodes/n1"]["spec"]["taints"]
+    assert left == [other, {"key": SOFT_TAINT_KEY, "value": "1", "effect": "PreferNoSchedule"}]
+
+
+def test_cordoning_comes_and_goes_with_the_hard_taint(server: JsonApiServer) -> None:
+    cluster = KubeCluster(server.api(), KubeSettings(cordon=True))
+    cluster.add_taint("n1", Taint(SOFT_TAINT_KEY, "1", "PreferNoSchedule"))
+    assert "unschedulable" not in server.objects["/api/v1/nodes/n1"]["spec"]
+    cluster.add_taint("n1", HARD)
+    assert server.objects["/api/v1/nodes/n1"]["spec"]["unschedulable"] is True
+    cluster.remove_taint("n1", HARD_TAINT_KEY)
+    assert server.objects["/api/v1/nodes/n1"]["spec"]["unschedulable"] is False
+
+
+@pytest.mark.parametrize(
+    "faults",
+    [
+        pytest.param([Fault(500)], id="an error of the server"),
+        pytest.param([Fault(503), Fault(504)], id="two errors"),
+        pytest.param([Fault(429, retry_after=0)], id="overload"),
+        pytest.param([Fault(0)], id="cut before"),
+        pytest.param([Fault(0, after=True)], id="cut after it was done"),
+        pytest.param([Fault(409)], id="conflict"),
+        pytest.param([Fault(422, "testing value /spec/taints failed: test failed")], id="precondition"),
+    ],
+)
+def test_a_taint_is_written_in_spite_of(server: JsonApiServer, faults: list[Fault]) -> None:
+    server.fail("PATCH", *faults)
+    KubeCluster(server.api()).add_taint("n1", HARD)
+    assert server.taints("n1") == [HARD_TAINT_KEY]
+
+
+def test_a_taint_that_comes_between_reading_and_writing_is_kept(server: JsonApiServer) -> None:
+    api = server.api()
+    real, struck = api.call, []
+
+    def call(request: object) -> bytes:
+        if request.method == "PATCH" and not struck:  # type: ignore[attr-defined]
+            struck.append(True)
+            server.put("/api/v1/nodes", {"metadata": {"name": "n1"}, "spec": {"taints": [{"key": "a", "effect": "b"}]}})
+        return real(request)  # type: ignore[arg-type]
+
+    api.call = call  # type: ignore[method-assign]
+    KubeCluster(api).add_taint("n1", HARD)
+    assert server.taints("n1") == ["a", HARD_TAINT_KEY]
+
+
+@pytest.mark.parametrize(
+    ("fault", "error"),
+    [
+        pytest.param(Fault(403), ForbiddenError, id="forbidden"),
+        pytest.param(Fault(404), NotFoundError, id="gone"),
+        pytest.param(Fault(400), RefusedError, id="bad request"),
+    ],
+)
+def test_what_will_not_pass_is_not_tried_again(server: JsonApiServer, fault: Fault, error: type[ClusterError]) -> None:
+    server.fail("PATCH", fault)
+    with pytest.raises(error, match=str(fault.status)):
+        KubeCluster(server.api()).add_taint("n1", HARD)
+    assert server.requests.count("PATCH /api/v1/nodes/n1") == 1
+
+
+def test_a_server_that_does_not_answer_is_given_up(server: JsonApiServer) -> None:
+    server.fail("GET", *[Fault(500, delay_s=0.3)] * 4)
+    with pytest.raises(ClusterError, match="timed out"):
+        KubeCluster(server.api(timeout_s=0.1)).get_node("n1")
+
+
+def test_nodes_are_listed_page_by_page(server: JsonApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("actuator.kube.live.PAGE", 2)
+    for number in range(4, 0, -1):
+        server.put("/api/v1/nodes", {"metadata": {"name": f"n{number}"}})
+    assert [node.name for node in KubeCluster(server.api()).list_nodes()] == ["n1", "n2", "n3", "n4"]
+
+
+def test_a_pod_is_read_with_what_a_drain_needs(server: JsonApiServer) -> None:
+    put_pod(server, "p2")
+    put_pod(server, "p1", nodeName="n2")
+    (pod,) = KubeCluster(server.api()).list_pods("n1")
+    assert (pod.key, pod.uid, pod.priority, pod.grace_s, pod.phase) == ("ns/p2", "uid-p2", 7, 9, "Running")
+    assert (pod.owner_kind, pod.owner_name, pod.owner_uid) == ("ReplicaSet", "web", "rs")
+    assert (pod.mirror, pod.deletion_ms) == (False, 0)
+
+
+def test_an_eviction_names_the_pod_by_uid_and_the_grace_only_if_it_differs(server: JsonApiServer) -> None:
+    put_pod(server, "p1")
+    cluster = KubeCluster(server.api())
+    (pod,) = cluster.list_pods("n1")
+    cluster.evict(pod, None)
+    cluster.evict(pod, 3)
+    assert [one["deleteOptions"] for one in server.evictions] == [
+        {"preconditions": {"uid": "uid-p1"}},
+        {"preconditions": {"uid": "uid-p1"}, "gracePeriodSeconds": 3},
+    ]
+    with pytest.raises(NotFoundError):
+        cluster.evict(pod._replace(uid="another"), None)
+    with pytest.raises(NotFoundError):
+        cluster.evict(pod._replace(name="p9"), None)
+
+
+@pytest.mark.parametrize(
+    ("fault", "hint_s"),
+    [pytest.param(Fault(429, retry_after=7), 7.0, id="with a hint"), pytest.param(Fault(429), None, id="without")],
+)
+def test_a_refused_eviction_is_left_to_the_drain_with_the_hint(
+    server: JsonApiServer, fault: Fault, hint_s: float | None
+) -> None:
+    put_pod(server, "p1")
+    cluster = KubeCluster(server.api())
+    (pod,) = cluster.list_pods("n1")
+    server.fail("POST", fault)
+    with pytest.raises(TooManyRequestsError) as caught:
+        cluster.evict(pod, None)
+    assert caught.value.retry_after_s == hint_s
+    assert server.evictions == []
+
+
+def test_deleting_a_node_that_is_gone_is_no_error(server: JsonApiServer) -> None:
+    cluster = KubeCluster(server.api())
+    cluster.delete_node("n1")
+    cluster.delete_node("n1")
+    assert server.objects == {}
+
+
+def test_whoever_may_not_act_can_read_and_change_nothing(server: JsonApiServer) -> None:
+    def refuse() -> None:
+        raise NotLeaderError("somebody")
+
+    put_pod(server, "p1")
+    api = server.api()
+    api.guard = refuse
+    cluster = KubeCluster(api)
+    (pod,) = cluster.list_pods("n1")
+    for change in (
+        lambda: cluster.add_taint("n1", HARD),
+        lambda: cluster.evict(pod, None),
+        lambda: cluster.delete_node("n1"),
+    ):
+        with pytest.raises(NotLeaderError, match="somebody"):
+            change()
+    assert {request.split()[0] for request in server.requests} == {"GET"}
+
+
+def test_missing_permissions_are_told_together_as_the_rules_to_add(server: JsonApiServer) -> None:
+    server.forbidden = {"patch nodes", "create pods/eviction", "update leases"}
+    with pytest.raises(MissingPermissionError) as caught:
+        require(server.api(), (*ACTUATOR, *lease_rules("here")))
+    assert caught.value.rules.splitlines() == [
+        '- {apiGroups: [""], resources: [nodes], verbs: [patch]}',
+        '- {apiGroups: [""], resources: [pods/eviction], verbs: [create]}',
+        '- {apiGroups: ["coordination.k8s.io"], resources: [leases], verbs: [update]}  # Role in namespace here',
+    ]
+
+
+def test_a_cluster_that_forbids_the_question_is_taken_to_allow(server: JsonApiServer) -> None:
+    server.fail("POST", *[Fault(403)] * 20)
+    require(server.api(), ACTUATOR)

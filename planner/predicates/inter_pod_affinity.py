@@ -40,8 +40,10 @@ def add_counters(
 
 def by_namespace(classes: PodClasses, members: Classes) -> list[tuple[str, Classes]]:
     """Return members by their namespace, ascending."""
-    of = classes.namespace[members]
-    return [(classes.namespaces[number], members[of == number]) for number in np.unique(of).tolist()]
+    of: dict[int, list[int]] = {}
+    for member, namespace in zip(members.tolist(), classes.namespace[members].tolist(), strict=True):
+        of.setdefault(namespace, []).append(member)
+    return [(classes.namespaces[number], np.array(of[number], np.int64)) for number in sorted(of)]
 
 
 def _own(terms: tuple[PodAffinityTerm, ...], namespace: str) -> list[PodAffinityTerm]:

@@ -57,6 +57,7 @@ class SpreadBuilder:
 
     def __init__(self, class_count: int, topologies: Topologies) -> None:
         self.topologies = topologies
+        self.known_node_sets: dict[Hashable, int] = {}
         self._node_sets: dict[tuple[bytes, bool], int] = {}
         self._eligible: list[tuple[Bool, bool]] = []
         self._pairs: dict[tuple[int, int], int] = {}

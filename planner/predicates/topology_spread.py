@@ -65,6 +65,8 @@ def spread_counters(
 def _groups(classes: PodClasses, members: NDArray[np.int64], constraints: tuple[SpreadConstraint, ...]) -> list[_Group]:
     keys = sorted({key for constraint in constraints for key in constraint.match_label_keys})
     out = []
+    if not keys and (classes.pinned[members] == NO_NODE).all():
+        return [_Group(some, namespace, NO_NODE, {}) for namespace, some in by_namespace(classes, members)]
     for namespace, of_namespace in by_namespace(classes, members):
         split: dict[tuple[int, tuple[str | None, ...]], list[int]] = {}
         for member in of_namespace.tolist():
@@ -82,12 +84,9 @@ def _add_group(
     specs, spec, nodes = at
     constraints = specs.rows[spec].topology_spread
     rows = [builder.topologies.row(constraint.topology_key) for constraint in constraints]
-    having_keys = np.logical_and.reduce([builder.topologies.domains(row) >= 0 for row in rows])
     for constraint, row in zip(constraints, rows, strict=True):
         selector = _merged(constraint, group.own_values)
-        eligible = having_keys & _included(constraint, (specs, spec, nodes), group.pinned)
-        stays = not constraint.honor_node_taints or any_tolerates(specs.rows[spec].tolerations, GHOST)
-        nodes_number = builder.node_set(eligible, stays)
+        nodes_number = _node_set(builder, constraint, (specs, spec, nodes), (tuple(rows), group.pinned))
         counted = selector if selector else None  # an empty selector counts nobody
         content = (group.namespace, None if counted is None else tuple(sorted(set(counted))), nodes_number)
         counter, new = builder.counter(content, row, nodes_number)
@@ -99,6 +98,26 @@ def _add_group(
         for own in (0, 1):
             members = group.members[matches_itself == own]
             builder.limits(members, counter, (constraint.max_skew, own, constraint.min_domains))
+
+
+def _node_set(
+    builder: SpreadBuilder,
+    constraint: SpreadConstraint,
+    at: tuple[SchedulingSpecs, int, SpreadNodes],
+    within: tuple[tuple[int, ...], int],
+) -> int:
+    """Number the eligible nodes; specs with the same node affinity, tolerations and keys share them unseen."""
+    specs, spec, _ = at
+    rows, pinned = within
+    requirement = int(specs.node_requirement[spec]) if constraint.honor_node_affinity else None
+    tolerations = int(specs.tolerations[spec]) if constraint.honor_node_taints else None
+    known = builder.known_node_sets.get((rows, pinned, requirement, tolerations))
+    if known is None:
+        having_keys: Bool = np.logical_and.reduce([builder.topologies.domains(row) >= 0 for row in rows])
+        stays = not constraint.honor_node_taints or any_tolerates(specs.rows[spec].tolerations, GHOST)
+        known = builder.node_set(having_keys & _included(constraint, at, pinned), stays)
+        builder.known_node_sets[(rows, pinned, requirement, tolerations)] = known
+    return known
 
 
 def _merged(constraint: SpreadConstraint, own_values: dict[str, str | None]) -> Selector | None:

@@ -164,6 +164,8 @@ def _collection(path: str) -> str:
 def _handler(server: JsonApiServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        # Head and body are two writes; without this each answer waits for the other side's delayed acknowledgement.
+        disable_nagle_algorithm = True
 
         def _serve(self) -> None:
             parts = urlsplit(self.path)

@@ -20,6 +20,7 @@ from planner.scale_down.kernels.drain_sets import (
     TAKEN,
     Problem,
     drain_candidates,
+    empty_destinations,
     mark_misplaced,
 )
 from planner.scale_down.orders import NodeMeasures, arrange, savings
@@ -30,6 +31,8 @@ from planner.snapshot.columns import Bool, Int32
 
 BATCH: Final = 256
 """Candidates between two looks at the clock: a few milliseconds; handing over the arrays takes a third of one."""
+PATIENCE: Final = 32
+"""Destinations in a row that cannot be emptied either before the others are left alone."""
 UNBOUNDED: Final = np.iinfo(np.int64).max
 
 
@@ -182,6 +185,8 @@ def _pass(task: Task, candidates: Int32, order: int, at_most: int) -> Attempt:
         position = reached
         if reached < last:
             break
+    if _is_more_than_a_repetition(task, problem, limits[0] - int(bounds[0])):
+        empty_destinations(task.state, problem, candidates[:position], PATIENCE, int(bounds[1]))
     return Attempt(
         order=order,
         candidates=candidates,
@@ -194,6 +199,12 @@ def _pass(task: Task, candidates: Int32, order: int, at_most: int) -> Attempt:
         fresh=limits[0] - int(bounds[0]),
         problem=problem,
     )
+
+
+def _is_more_than_a_repetition(task: Task, problem: Problem, fresh: int) -> bool:
+    """Say whether a pass has found anything that the last loop had not: new candidates, or lost ones."""
+    again = problem.accepted[: problem.counts[TAKEN]]
+    return fresh > 0 or int(task.known[again].sum()) < int(task.known[task.eligible].sum())
 
 
 def _batch_end(task: Task, candidates: Int32, position: int, end: int, fresh: int) -> int:
@@ -216,6 +227,8 @@ def _fresh(problem: Problem, order: Int32) -> Problem:
         budgets=budgets._replace(left=budgets.left.copy()),
         limits=limits._replace(group_left=limits.group_left.copy(), amount_left=limits.amount_left.copy()),
         received=problem.received.copy(),
+        first_held=problem.first_held.copy(),
+        next_held=problem.next_held.copy(),
         outcome=np.full(len(problem.outcome), NOT_EVALUATED, np.uint8),
         culprit=np.full(len(problem.culprit), -1, np.int32),
         destination=problem.destination.copy(),

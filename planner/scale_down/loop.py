@@ -93,6 +93,8 @@ def _problem(situation: Situation, simulation: Simulation, candidates: Int32) ->
         budgets=Budgets(under.offsets, under.budgets, under.needs, situation.remaining.copy()),
         limits=Limits(spare.group, spare.group_left.copy(), spare.amount, spare.amount_left.copy()),
         received=np.zeros(node_count, np.int32),
+        first_held=np.full(node_count, -1, np.int32),
+        next_held=np.full(pod_count, -1, np.int32),
         outcome=np.zeros(node_count, np.uint8),
         culprit=np.full(node_count, -1, np.int32),
         destination=np.full(pod_count, -1, np.int32),

@@ -3,7 +3,8 @@
 A candidate is tried on a fork: it takes no more pods, its pods are taken off, then each is placed, at its remembered
 destination if that still fits, else at the first node in search order that does. If one finds no place, or a limit or
 a disruption budget would be exceeded, everything is undone. Accepted nodes are no destinations, and a node that has
-received pods is no candidate any more.
+received pods is no candidate any more. In the end nodes that received pods get one more chance: if what they received
+and what they had fits elsewhere, they were no destinations after all.
 
 Search order instead of upstream's round-robin: nodes that stay anyway come first and the most wanted candidates last,
 so that pods do not land on nodes that could go. A cursor for each class remembers up to where no node has room for it;
@@ -62,7 +63,8 @@ class Problem(NamedTuple):
     """All that one attempt reads and writes.
 
     offsets : int64[N+1], pods : int32[M]  pods to move, by node; hint : int32[P'] node or -1;
-    received : int32[N], outcome : uint8[N], culprit : int32[N] pod in the way or -1, destination : int32[P'],
+    received : int32[N] how many pods each node has received, first_held : int32[N], next_held : int32[P'] which, as
+    lists (-1 = end), outcome : uint8[N], culprit : int32[N] pod in the way or -1, destination : int32[P'],
     counts : int64[COUNTS], accepted : int32[N]  written; accepted nodes in order.
     """
 
@@ -73,6 +75,8 @@ class Problem(NamedTuple):
     budgets: Budgets
     limits: Limits
     received: Int32
+    first_held: Int32
+    next_held: Int32
     outcome: UInt8
     culprit: Int32
     destination: Int32
@@ -194,26 +198,95 @@ def settle(sim: SimulationState, problem: Problem, node: int) -> int:
 
 
 @kernel
+def hold(problem: Problem, pod: int, node: int) -> None:
+    """Note that a node has received a pod."""
+    problem.destination[pod] = node
+    problem.next_held[pod] = problem.first_held[node]
+    problem.first_held[node] = pod
+    problem.received[node] += 1
+
+
+@kernel
+def resettle(sim: SimulationState, problem: Problem, node: int) -> int:
+    """Place every pod that a node has received elsewhere and return -1; or return the first that finds no place."""
+    pod = problem.first_held[node]
+    while pod >= 0:
+        target = destination_of(sim, problem, pod)
+        if target < 0:
+            return int(pod)
+        place(sim, pod, target)
+        problem.destination[pod] = target
+        pod = problem.next_held[pod]
+    return -1
+
+
+@kernel
+def pass_on(problem: Problem, node: int) -> None:
+    """Note where the pods went: those that the node had, and those that it had received."""
+    pod = problem.first_held[node]
+    problem.first_held[node] = -1
+    problem.received[node] = 0
+    while pod >= 0:
+        following = problem.next_held[pod]
+        hold(problem, pod, problem.destination[pod])
+        pod = following
+    for row in range(problem.offsets[node], problem.offsets[node + 1]):
+        hold(problem, problem.pods[row], problem.destination[problem.pods[row]])
+        problem.counts[MOVED] += 1
+
+
+@kernel
 def try_candidate(sim: SimulationState, problem: Problem, node: int) -> int:
     """Try to empty a node; return its outcome. On success the simulation keeps the moves, else nothing has changed."""
-    search = problem.search
-    search.allowed[node] = False
+    problem.search.allowed[node] = False
     culprit = hopeless(sim, problem, node)
     if culprit < 0:
         fork = mark(sim)
         retire(sim, node)
         for row in range(problem.offsets[node], problem.offsets[node + 1]):
             remove(sim, problem.pods[row])
+        pod = problem.first_held[node]
+        while pod >= 0:
+            remove(sim, pod)
+            pod = problem.next_held[pod]
         culprit = settle(sim, problem, node)
+        if culprit < 0:
+            culprit = resettle(sim, problem, node)
         if culprit >= 0:
             revert(sim, fork)
+    if culprit < 0:
+        pass_on(problem, node)
+        return ACCEPTED
+    pod = problem.first_held[node]
+    while pod >= 0:
+        problem.destination[pod] = node
+        pod = problem.next_held[pod]
+    problem.search.allowed[node] = True
+    problem.culprit[node] = culprit
+    return NO_PLACE
+
+
+@kernel
+def consider(sim: SimulationState, problem: Problem, node: int) -> int:
+    """Return the outcome of a candidate: kept by a limit, by a budget, for want of places, or accepted and noted."""
+    limits = problem.limits
+    outcome = over_limit(limits, node)
+    if outcome != 0:
+        return outcome
+    problem.counts[EVALUATED] += 1
+    culprit = over_budget(problem, node)
     if culprit >= 0:
-        search.allowed[node] = True
         problem.culprit[node] = culprit
-        return NO_PLACE
-    for row in range(problem.offsets[node], problem.offsets[node + 1]):
-        problem.received[problem.destination[problem.pods[row]]] += 1
-        problem.counts[MOVED] += 1
+        return BLOCKED
+    outcome = try_candidate(sim, problem, node)
+    if outcome != ACCEPTED:
+        give_back(problem, node)
+        return outcome
+    limits.group_left[limits.group[node]] -= 1
+    for q in range(len(limits.amount_left)):
+        limits.amount_left[q] -= limits.amount[node, q]
+    problem.accepted[problem.counts[TAKEN]] = node
+    problem.counts[TAKEN] += 1
     return ACCEPTED
 
 
@@ -227,7 +300,6 @@ def drain_candidates(
     accepted; at 0 the loop stops. Outcomes, culprits, destinations, counts and accepted nodes are written to
     `problem`. O(moved pods · terms + classes · N) for classes that only room decides on.
     """
-    limits = problem.limits
     for position in range(first, last):
         if bounds[0] <= 0 or bounds[1] <= 0:
             return position
@@ -235,27 +307,37 @@ def drain_candidates(
         if problem.received[node] > 0:
             problem.outcome[node] = DESTINATION
             continue
-        outcome = over_limit(limits, node)
-        if outcome == 0:
-            problem.counts[EVALUATED] += 1
-            bounds[0] -= not known[node]
-            culprit = over_budget(problem, node)
-            if culprit >= 0:
-                problem.culprit[node] = culprit
-                outcome = BLOCKED
-            else:
-                outcome = try_candidate(sim, problem, node)
-                if outcome != ACCEPTED:
-                    give_back(problem, node)
+        before = problem.counts[EVALUATED]
+        outcome = consider(sim, problem, node)
         problem.outcome[node] = outcome
-        if outcome == ACCEPTED:
-            limits.group_left[limits.group[node]] -= 1
-            for q in range(len(limits.amount_left)):
-                limits.amount_left[q] -= limits.amount[node, q]
-            problem.accepted[problem.counts[TAKEN]] = node
-            problem.counts[TAKEN] += 1
-            bounds[1] -= not known[node]
+        if not known[node]:
+            bounds[0] -= problem.counts[EVALUATED] - before
+            bounds[1] -= outcome == ACCEPTED
     return last
+
+
+@kernel
+def empty_destinations(sim: SimulationState, problem: Problem, candidates: Int32, patience: int, most: int) -> int:
+    """Try once more the candidates that were kept because they had received pods; return how many could go.
+
+    In order; stops after `patience` failures on end, or when `most` have been accepted. One that fails stays what it
+    was, a destination.
+    """
+    failures = 0
+    freed = 0
+    for node in candidates:
+        if failures >= patience or freed >= most:
+            break
+        if problem.outcome[node] != DESTINATION or problem.received[node] == 0:
+            continue
+        if consider(sim, problem, node) == ACCEPTED:
+            problem.outcome[node] = ACCEPTED
+            failures = 0
+            freed += 1
+        else:
+            problem.culprit[node] = -1
+            failures += 1
+    return freed
 
 
 @kernel
@@ -302,7 +384,7 @@ def place_all(sim: SimulationState, problem: Problem, pods: Int32, strict: bool)
         problem.destination[pod] = target
         if target >= 0:
             place(sim, pod, target)
-            problem.received[target] += 1
+            hold(problem, pod, target)
         elif strict:
             return int(pod)
     return -1

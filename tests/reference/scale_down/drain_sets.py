@@ -31,20 +31,39 @@ class Loop:
     culprit: dict[int, int] = field(default_factory=dict)
     destination: dict[int, int] = field(default_factory=dict)
     accepted: list[int] = field(default_factory=list)
-    received: set[int] = field(default_factory=set)
+    held: dict[int, list[int]] = field(default_factory=dict)
+    freed: int = 0
 
     def run(self, candidates: list[int]) -> None:
         """Try every candidate in order."""
         for node in candidates:
-            self.outcome[node] = self._try(node)
-            if self.outcome[node] == ACCEPTED:
-                self.accepted.append(node)
-                self.group_left[self.group[node]] -= 1
-                self.amount_left = [a - b for a, b in zip(self.amount_left, self.amount[node], strict=True)]
+            self.outcome[node] = DESTINATION if self.held.get(node) else self._consider(node)
+
+    def empty_destinations(self, candidates: list[int], patience: int) -> int:
+        """Try once more those that have received pods, until too many fail on end."""
+        failures = 0
+        for node in candidates:
+            if failures >= patience:
+                break
+            if self.outcome[node] == DESTINATION and self.held.get(node):
+                culprit = self.culprit.pop(node, None)
+                if self._consider(node) == ACCEPTED:
+                    self.outcome[node], failures, self.freed = ACCEPTED, 0, self.freed + 1
+                else:
+                    failures += 1
+                    self.culprit.pop(node, None)
+                assert culprit is None
+        return self.freed
+
+    def _consider(self, node: int) -> int:
+        outcome = self._try(node)
+        if outcome == ACCEPTED:
+            self.accepted.append(node)
+            self.group_left[self.group[node]] -= 1
+            self.amount_left = [a - b for a, b in zip(self.amount_left, self.amount[node], strict=True)]
+        return outcome
 
     def _try(self, node: int) -> int:
-        if node in self.received:
-            return DESTINATION
         if self.group_left[self.group[node]] <= 0:
             return MIN_SIZE
         if any(0 < a > left for a, left in zip(self.amount[node], self.amount_left, strict=True)):
@@ -64,7 +83,9 @@ class Loop:
         fork = self.cluster.mark()
         self.allowed[node] = False
         self.cluster.retire(names[node])
-        pods = self.moving.get(node, [])
+        # What was received last is placed first.
+        pods = self.moving.get(node, []) + self.held.get(node, [])[::-1]
+        where: dict[int, int] = {}
         for pod in pods:
             self.cluster.remove(pod)
         for pod in pods:
@@ -75,9 +96,12 @@ class Loop:
                 self.culprit[node] = pod
                 return NO_PLACE
             self.cluster.place(pod, names[target])
-            self.destination[pod] = target
+            where[pod] = target
         self.left = spent
-        self.received |= {self.destination[pod] for pod in pods}
+        passed_on = self.held.pop(node, [])[::-1]
+        for pod in [*passed_on, *self.moving.get(node, [])]:
+            self.destination[pod] = where[pod]
+            self.held.setdefault(where[pod], []).append(pod)
         return ACCEPTED
 
     def _place_for(self, pod: int) -> int:

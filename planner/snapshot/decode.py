@@ -26,7 +26,7 @@ from planner.snapshot.errors import SnapshotError, SnapshotMalformedError
 from planner.snapshot.nodes import NodeDictionaries, check_names, read_nodes, take_nodes
 from planner.snapshot.pod_specs import read_pod_specs, read_volumes
 from planner.snapshot.pods import PodDictionaries, read_namespace, read_pods
-from planner.snapshot.references import resolve
+from planner.snapshot.references import NONE, resolve
 from planner.snapshot.rows import (
     DictionarySizes,
     read_budgets,
@@ -147,7 +147,7 @@ def _nodes(
     ids = [messages[i].node_group for i in order.tolist()]
     known = {group.id: i for i, group in enumerate(groups)}
     group, missing = resolve(np.arange(len(ids), dtype=np.int32), ids, known)
-    return take_nodes(nodes, order)._replace(group=group), missing
+    return take_nodes(nodes, order)._replace(group=np.maximum(group, np.int32(NONE))), missing
 
 
 def _of_nodes(table: str, d: _Dictionaries) -> NodeDictionaries:

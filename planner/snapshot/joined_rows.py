@@ -20,7 +20,7 @@ from planner.snapshot.columns import Dangling, Int32, Int64, NodeColumns, Snapsh
 from planner.snapshot.errors import SnapshotError
 from planner.snapshot.joined_dictionaries import JoinedDictionaries, Numbers
 from planner.snapshot.nodes import take_nodes
-from planner.snapshot.references import resolve, unresolve
+from planner.snapshot.references import NONE, resolve, unresolve
 
 _Row = TypeVar("_Row")
 
@@ -162,7 +162,7 @@ def _join_nodes(
         (changed.nodes.group, [g.id for g in changed.groups], changed.dangling.group),
     )
     group, missing = resolve(target[source], names, {group.id: i for i, group in enumerate(groups)})
-    return nodes._replace(group=group), missing
+    return nodes._replace(group=np.maximum(group, np.int32(NONE))), missing
 
 
 Reference = tuple[Int32, Sequence[str], Dangling]

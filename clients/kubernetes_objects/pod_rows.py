@@ -74,7 +74,7 @@ def pod_row(pod: Pod) -> PodRow:
         deletion_s=unix_s(meta.deletion_timestamp),
         phase=_phase(status.phase),
         flags=flags | (FLAG_GATED if pod.spec and pod.spec.scheduling_gates else 0),
-        deletion_cost=_deletion_cost(meta),
+        deletion_cost=deletion_cost(meta.annotations.deletion_cost if meta.annotations else None),
         mounts=mounts,
         spec_key=key,
         pod=pod,
@@ -92,9 +92,8 @@ def _is_ready(status: PodStatus) -> bool:
     return False
 
 
-def _deletion_cost(meta: PodMeta) -> int:
-    """The annotation, if it is a 32-bit integer as the ReplicaSet controller reads it, else 0."""
-    text = meta.annotations.deletion_cost if meta.annotations else None
+def deletion_cost(text: str | None) -> int:
+    """Return the annotation, if it is a 32-bit integer as the ReplicaSet controller reads it, else 0."""
     if not text or not _COST.match(text) or (text[0] == "0" and text != "0") or len(text) > 100:
         return 0
     value = int(text)

@@ -1,8 +1,8 @@
 """Encoded pods to rows, quickly: pods of one workload differ in little, so the rest is worked out once.
 
 A row has fields that only pass through it (names, times, labels, the node, the claims' names, the one node a pod is
-pinned to). They are taken out of the message and placeholders put in; what is left is the key under which the row of
-the first such pod is kept, and the fields are put back into that row. What the row says is decided by
+pinned to, its deletion cost). They are taken out of the message and placeholders put in; what is left is the key under
+which the row of the first such pod is kept, and the fields are put back into that row. What the row says is decided by
 `clients.kubernetes_objects.pod_rows` alone, as for files: a property test holds the two ways equal.
 """
 
@@ -13,7 +13,7 @@ from trimtab.k8s.v1 import core_pb2, meta_pb2
 from clients.kubernetes_objects.kinds import Pod
 from clients.kubernetes_objects.kinds.pods import PodAnnotations
 from clients.kubernetes_objects.mounts import NOTHING, Claim, Mounts
-from clients.kubernetes_objects.pod_rows import Labels, PodRow, pod_row
+from clients.kubernetes_objects.pod_rows import Labels, PodRow, deletion_cost, pod_row
 from clients.live_cluster.envelope import parsed
 from clients.live_cluster.objects import json_names, to_struct
 
@@ -22,7 +22,12 @@ MOST_KEPT = 50_000
 PLACEHOLDER = "\x00"
 """In the place of names; no name of Kubernetes contains it."""
 _NODE_NAME = "metadata.name"
-_ANNOTATIONS = tuple(meta_pb2.StringEntry(key=name).SerializeToString() for name in json_names(PodAnnotations))
+_COST = meta_pb2.StringEntry(key="controller.kubernetes.io/pod-deletion-cost").SerializeToString()
+_ANNOTATIONS = tuple(
+    entry
+    for name in json_names(PodAnnotations)
+    if (entry := meta_pb2.StringEntry(key=name).SerializeToString()) != _COST
+)
 """How the annotations that mean something begin when encoded: their key comes first."""
 
 _TOKEN_VOLUME = b"kube-api-access-"
@@ -61,13 +66,20 @@ class PodReader:
         pinned = _take_pin(spec) if spec.HasField("affinity") else ""
         volumes = self._take_volumes(spec) if spec.volumes else _NO_VOLUMES
         entries = tuple(meta.labels)
+        cost = 0
+        annotations = []
+        for one in meta.annotations:
+            if one.startswith(_ANNOTATIONS):
+                annotations.append(one)
+            elif one.startswith(_COST):
+                cost = deletion_cost(parsed(meta_pb2.StringEntry, one).value)
         key = (
             meta.namespace,
             spec.SerializeToString(),
             volumes.kept,
             pod.status.SerializeToString(),
             tuple(meta.owner_references),
-            tuple([one for one in meta.annotations if one.startswith(_ANNOTATIONS)]),
+            tuple(annotations),
         )
         shared = self._rows.get(key)
         if shared is None:
@@ -89,7 +101,7 @@ class PodReader:
             meta.deletion_timestamp.seconds,
             shared.phase,
             shared.flags,
-            shared.deletion_cost,
+            cost,
             shared.mounts if shared.mounts is NOTHING else _with_claims(shared.mounts, volumes.claims, meta.name),
             shared.spec_key,
             shared.pod,

@@ -145,10 +145,12 @@ def test_pods_that_differ_only_in_what_passes_through_share_their_work() -> None
     for i in range(50):
         pin = k8s.node_affinity([("metadata.name", "In", [f"n{i}"])])
         claim = {"name": "data", "persistentVolumeClaim": {"claimName": f"c{i}"}}
-        one = k8s.pod(f"p{i}", node=f"n{i}", labels={"i": str(i)}, volumes=[claim], affinity=pin)
+        cost = {"controller.kubernetes.io/pod-deletion-cost": str(i)}
+        one = k8s.pod(f"p{i}", node=f"n{i}", labels={"i": str(i)}, volumes=[claim], affinity=pin, annotations=cost)
         store.put("Pod", [encoded(one).SerializeToString()])
     assert len(store._reader._rows) == 1
     assert {row.pinned_node for row in store.pods.values()} == {f"n{i}" for i in range(50)}
+    assert {row.deletion_cost for row in store.pods.values()} == set(range(50))
 
 
 def test_each_delta_leads_from_the_last_snapshot_to_the_next() -> None:

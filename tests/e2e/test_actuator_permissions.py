@@ -1,0 +1,61 @@
+"""The actuator as a user with too few rights, and with exactly those of the manifests."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.e2e import workloads
+from tests.e2e.actuator_process import all_ready, apply, command, listed, running, serving, until, wishes
+from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+
+pytestmark = pytest.mark.e2e
+
+RBAC = Path(__file__).parents[2] / "deploy" / "manifests" / "rbac.yaml"
+GROUP = workloads.group("pool", 10)
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    with ControlPlane(cached_binaries(), tmp_path_factory.mktemp("plane") / "state") as started:
+        started.kubectl("create", "namespace", "trimtab")
+        yield started
+
+
+def options(plane: ControlPlane, directory: Path, user: str) -> list[str]:
+    more = (f"--kubeconfig={plane.kubeconfig(user)}", "--namespace=trimtab", "--leader-elect")
+    return command(plane, directory, [GROUP], *more)
+
+
+def test_without_rights_it_does_not_start_and_says_which_rules_lack(plane: ControlPlane, tmp_path: Path) -> None:
+    call = [sys.executable, "-m", "actuator", *options(plane, tmp_path / "a", "nobody")]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert '- {apiGroups: [""], resources: [nodes], verbs: [get, list, patch, delete]}' in done.stderr
+    assert '- {apiGroups: [""], resources: [pods/eviction], verbs: [create]}' in done.stderr
+    assert "resources: [leases], verbs: [get, create, update]}  # Role in namespace trimtab" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_rights_of_the_manifests_are_enough_for_a_whole_drain(plane: ControlPlane, tmp_path: Path) -> None:
+    objects = list(yaml.safe_load_all(RBAC.read_text()))
+    for item in objects:
+        if item["kind"].endswith("Binding"):
+            item["subjects"] = [{"kind": "User", "name": "trimtab", "apiGroup": "rbac.authorization.k8s.io"}]
+    apply(plane, *(item for item in objects if "loop" not in item["metadata"]["name"]))
+    apply(plane, *workloads.nodes("n", 3), workloads.deployment("web", 6))
+    until(lambda: all_ready(plane), 60, "workloads ready")
+    with running(tmp_path / "b", options(plane, tmp_path / "b", "trimtab")) as (process, client):
+        serving(process, client)
+        until(lambda: client.get_info().leader, 20, "leading")
+        answer = client.start_deletion(wishes("r", ["n-1"]))
+        assert [one.accepted for one in answer.nodes] == [True]
+        assert client.apply_taints(["n-2"]).tainted_count == 1
+        until(lambda: len(client.get_status().finished) == 1, 60, "the deletion is over")
+        assert client.get_status().finished[0].detail == ""
+    taints = {one["metadata"]["name"]: one["spec"].get("taints") for one in listed(plane, "nodes")}
+    assert set(taints) == {"n-2", "n-3"}
+    assert [taint["key"] for taint in taints["n-2"]] == ["DeletionCandidateOfClusterAutoscaler"]

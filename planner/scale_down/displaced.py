@@ -21,7 +21,8 @@ def pods_of_leaving_nodes(situation: Situation) -> Int32:
     """
     snapshot = situation.request.snapshot
     node = snapshot.pods.node
-    on_leaving = (node >= 0) & situation.leaving[node]
+    # Two entries more, for the numbers -1 and -2 of pods that are on no node or on an unknown one.
+    on_leaving = np.append(situation.leaving, (False, False))[node]
     moving = on_leaving & situation.needs_place & (snapshot.pods.deletion_s == 0)
     pods = np.flatnonzero(moving)
     return pods[np.argsort(node[pods], kind="stable")].astype(np.int32)

@@ -86,14 +86,11 @@ class PodReader:
             shared = self._add(key, pod, volumes)
         if shared.pinned_node != (PLACEHOLDER if pinned else ""):
             return self._slowly(raw)
-        labels = self._labels.get(entries)
-        if labels is None:
-            labels = self._labels[entries] = _labels(entries)
         return PodRow(
             shared.namespace,
             meta.name,
             meta.uid,
-            labels,
+            self._labels.get(entries) or self._add_labels(entries),
             self._strings.setdefault(node, node),
             shared.owner,
             self._strings.setdefault(pinned, pinned),
@@ -121,6 +118,12 @@ class PodReader:
         row = self._rows[key] = pod_row(to_struct(plain, Pod))
         return row
 
+    def _add_labels(self, entries: tuple[bytes, ...]) -> Labels:
+        """Return encoded labels sorted by key, and keep them."""
+        pairs = (parsed(meta_pb2.StringEntry, entry) for entry in entries)
+        labels = self._labels[entries] = tuple(sorted((pair.key, pair.value) for pair in pairs))
+        return labels
+
     def _take_volumes(self, spec: core_pb2.RawPodSpec) -> _Volumes:
         """Take the volumes out; of the token's volume, whose name differs in each pod, nothing is kept."""
         claims: list[str] = []
@@ -146,12 +149,6 @@ class PodReader:
     def _slowly(self, raw: bytes) -> PodRow:
         """Return the row of a pod that nothing can be taken out of."""
         return pod_row(to_struct(parsed(core_pb2.Pod, raw), Pod))
-
-
-def _labels(entries: tuple[bytes, ...]) -> Labels:
-    """Return encoded labels, sorted."""
-    pairs = (parsed(meta_pb2.StringEntry, entry) for entry in entries)
-    return tuple(sorted((pair.key, pair.value) for pair in pairs))
 
 
 def _source(raw: bytes) -> int:

@@ -28,7 +28,7 @@ class Metrics:
         self._evictions = meter.create_counter("evictions", description="Eviction requests by result")
         self._durations = meter.create_histogram("function_duration", unit="s", description="Time of functions")
         self._scale_down = meter.create_histogram(
-            "scale_down_duration", unit="s", description="From the request to the node gone"
+            "scale_down_duration", unit="s", description="From the taint to the node gone"
         )
 
     def watch(self, engine: Engine) -> None:
@@ -40,12 +40,17 @@ class Metrics:
             return [Observation(count, {"state": state.name}) for state, count in counts.items()]
 
         def oldest(_options: CallbackOptions) -> Iterable[Observation]:
-            return [Observation(engine.read(_oldest_age_s))]
+            ages = engine.read(_oldest_ages_s)
+            return [Observation(age_s, {"state": state.name}) for state, age_s in ages.items()]
+
+        def leads(_options: CallbackOptions) -> Iterable[Observation]:
+            return [Observation(int(engine.leading))]
 
         self._meter.create_observable_gauge("deletions_in_progress", [in_progress], description="By state")
         self._meter.create_observable_gauge(
-            "oldest_deletion_age", [oldest], unit="s", description="Age of the oldest deletion in progress"
+            "oldest_deletion_age", [oldest], unit="s", description="Age of the oldest deletion in each state"
         )
+        self._meter.create_observable_gauge("leading", [leads], description="1 while this process may act")
 
     def on_event(self, event: e.Event, tracker: Tracker, now_ms: int) -> None:
         """Count deletions that have just ended."""
@@ -79,7 +84,7 @@ class Metrics:
         self._deleted.add(1, {"reason": "underutilized" if deletion.drain else "empty"})
         if deletion.gpu:
             self._deleted_gpu.add(1, {"reason": "underutilized" if deletion.drain else "empty"})
-        self._scale_down.record((now_ms - deletion.start_ms) / 1000, {"kind": kind})
+        self._scale_down.record((now_ms - (deletion.tainted_ms or deletion.start_ms)) / 1000, {"kind": kind})
 
 
 def _count_states(tracker: Tracker) -> dict[State, int]:
@@ -90,9 +95,12 @@ def _count_states(tracker: Tracker) -> dict[State, int]:
     return counts
 
 
-def _oldest_age_s(tracker: Tracker, now_ms: int) -> float:
-    starts = [deletion.start_ms for deletion in tracker.memory.deletions.values()]
-    return (now_ms - min(starts)) / 1000 if starts else 0.0
+def _oldest_ages_s(tracker: Tracker, now_ms: int) -> dict[State, float]:
+    """Age of the oldest deletion in each state, 0 where there is none."""
+    ages = {state: 0.0 for state in State if state not in FINAL_STATES}
+    for deletion in tracker.memory.deletions.values():
+        ages[deletion.state] = max(ages[deletion.state], (now_ms - deletion.start_ms) / 1000)
+    return ages
 
 
 def reason_name(reason: int) -> str:

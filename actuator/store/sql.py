@@ -39,6 +39,8 @@ _snapshots = sa.Table(
     sa.Column("payload", sa.Text, nullable=False),
 )
 EPOCH = "epoch"
+# Any number, as long as it stays the same.
+OPEN_LOCK = 7_487_645
 _IS_EPOCH = _about.c.key == EPOCH
 
 
@@ -141,6 +143,9 @@ class SqlStore:
     def _open(self) -> None:
         """Create the tables in an empty database; refuse one that is not ours."""
         with self._engine.begin() as connection:
+            if self._engine.dialect.name == "postgresql":
+                # Replicas that start together make the tables one after the other.
+                connection.execute(sa.select(sa.func.pg_advisory_xact_lock(OPEN_LOCK)))
             names = set(sa.inspect(connection).get_table_names())
             if _about.name not in names:
                 foreign = sorted(names - set(_metadata.tables))

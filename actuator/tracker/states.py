@@ -64,6 +64,8 @@ class Deletion(msgspec.Struct):
     detail: str = ""
     # Whether the node has GPUs, for the metrics.
     gpu: bool = False
+    # When the taints of its set were all written; 0 = not yet.
+    tainted_ms: int = 0
     # Uids the plan allowed for; None = the plan said nothing.
     planned_uids: tuple[str, ...] | None = None
     # When the drain must be over; 0 = it has not begun.

@@ -150,6 +150,7 @@ class Tracker:
         _, nodes = self._settle(event)
         deletions = [self.memory.deletions[node] for node in nodes]
         for deletion in deletions:
+            deletion.tainted_ms = now_ms
             self._move(deletion, next_state(deletion.state, event), now_ms)
         # Empty nodes first: they wait for nobody.
         return [_instruction(deletion) for deletion in sorted(deletions, key=lambda d: (d.drain, d.node))]

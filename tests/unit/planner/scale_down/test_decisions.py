@@ -1,0 +1,248 @@
+"""What a decision says beyond upstream's cases: orders, memory, explanations, bounds, determinism."""
+
+from collections.abc import Callable
+
+import pytest
+from trimtab.v1 import plan_pb2
+
+from tests.builders.kubernetes import Json, node, node_group, pdb, pod, replica_set, snapshot_of
+from tests.builders.scale_down import NOW_S, Outcome, plan, plan_message
+
+WEB = replica_set("web", 9)
+
+
+def cluster(
+    pods: dict[str, list[str]], *, cpu: str = "4", outside: tuple[str, ...] = (), **group: object
+) -> list[Json]:
+    """Nodes with pods of given cpu; one group, but for the nodes outside."""
+    names = [name for name in pods if name not in outside]
+    placed = [
+        pod(f"web-{name}-{i}", amount, "1Mi", node=name, owner=WEB, labels={"app": "web"})
+        for name, amounts in pods.items()
+        for i, amount in enumerate(amounts)
+    ]
+    target = {"target": len(names)} | group
+    return [WEB, *(node(name, cpu) for name in pods), node_group("g", nodes=names, **target), *placed]
+
+
+def again(objects: list[Json], found: Outcome, after_s: int = 10, **settings: object) -> Outcome:
+    return plan(objects, settings=settings, state=found.state, now_s=NOW_S + after_s)
+
+
+ORDERS: dict[str, list[str]] = {
+    "UTILIZATION": ["n3", "n1", "n2"],
+    "EVICTION_COST": ["n1", "n2", "n3"],
+    "NAME": ["n1", "n2", "n3"],
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_candidates_are_tried_in_the_order_asked_for(order: str) -> None:
+    objects = cluster({"n1": ["1200m"], "n2": ["1300m"], "n3": ["300m", "300m"], "n4": []}, outside=("n4",))
+    found = plan(objects, settings={"candidateOrders": [order], "maxNewUnneededNodes": 1})
+    assert found.unneeded == ORDERS[order][:1]
+
+
+def test_the_dearest_node_goes_first_by_price() -> None:
+    objects = [
+        WEB, node("n1"), node("n2"), node("roomy"),
+        node_group("cheap", nodes=["n1"], target=1, price=0.1), node_group("dear", nodes=["n2"], target=1, price=2.0),
+        pod("web-1", "1", node="n1", owner=WEB), pod("web-2", "1", node="n2", owner=WEB),
+    ]  # fmt: skip
+    found = plan(objects, settings={"candidateOrders": ["PRICE"], "maxNewUnneededNodes": 1})
+    assert found.unneeded == ["n2"]
+    assert found.decision.unneeded[0].saving_per_hour == 2.0
+
+
+def test_the_order_that_saves_most_is_taken() -> None:
+    # One of the two can go; the other then holds the pods.
+    objects = [
+        WEB, node("n1"), node("n2"),
+        node_group("cheap", nodes=["n1"], target=1, price=0.1), node_group("dear", nodes=["n2"], target=1, price=2.0),
+        pod("web-1", "1", node="n1", owner=WEB), pod("web-2", "1500m", node="n2", owner=WEB),
+    ]  # fmt: skip
+    assert plan(objects, settings={"candidateOrders": ["UTILIZATION"]}).unneeded == ["n1"]
+    found = plan(objects, settings={"candidateOrders": ["UTILIZATION", "PRICE"]})
+    assert found.unneeded == ["n2"]
+    assert found.decision.candidate_order == plan_pb2.CandidateOrder.PRICE
+    assert found.decision.orders_tried == 2
+
+
+def test_a_plan_holds_until_another_is_better_by_the_margin() -> None:
+    def priced(price: float) -> list[Json]:
+        return [
+            WEB, node("n1"), node("n2"),
+            node_group("a", nodes=["n1"], target=1, price=1.0), node_group("b", nodes=["n2"], target=1, price=price),
+            pod("web-1", "1", node="n1", owner=WEB), pod("web-2", "1", node="n2", owner=WEB),
+        ]  # fmt: skip
+
+    first = plan(priced(0.9), settings={"candidateOrders": ["PRICE"]})
+    assert first.unneeded == ["n1"]
+    # n2 is a destination of the last plan and not tried anew while that repeats itself.
+    assert again(priced(1.04), first, candidateOrders=["PRICE"]).unneeded == ["n1"]
+
+
+def test_the_largest_similar_group_gives_first_with_balance() -> None:
+    nodes = [node(f"n{i}", zone="a") for i in range(5)] + [node("roomy", "64", "64Gi")]
+    groups = [node_group("few", nodes=["n0"], target=1), node_group("many", nodes=["n1", "n2", "n3", "n4"], target=4)]
+    settings = {"candidateOrders": ["UTILIZATION"], "maxNewUnneededNodes": 1}
+    assert plan(nodes, groups, settings=settings).unneeded == ["n0"]
+    assert plan(nodes, groups, settings=settings | {"balance": True}).unneeded == ["n1"]
+
+
+def test_pods_are_not_moved_for_pennies() -> None:
+    pods = [pod(f"web-{i}", "100m", node="n1", owner=WEB) for i in range(4)]
+    group = node_group("g", nodes=["n1"], target=1, price=1.0)
+    kept = plan(WEB, node("n1"), node("n2"), group, pods, settings={"minSavingPerEviction": 0.3})
+    assert kept.reasons["n1"] == "NOT_UNNEEDED_OTHER_REASON"
+    assert "saves too little" in next(e.detail for e in kept.decision.unremovable if e.node == "n1")
+    assert plan(WEB, node("n1"), node("n2"), group, pods, settings={"minSavingPerEviction": 0.2}).unneeded == ["n1"]
+
+
+def test_a_failed_simulation_is_believed_for_a_while() -> None:
+    objects = cluster({"n1": ["2"], "n2": ["3"]})
+    first = plan(objects)
+    assert first.reasons["n1"] == "NO_PLACE_TO_MOVE_PODS"
+    bigger = [*objects, node("n3")]
+    second = again(bigger, first, 299)
+    assert second.reasons["n1"] == "RECENTLY_UNREMOVABLE"
+    assert second.blocking["n1"] == ("default/web-n1-0", "NO_PLACE")
+    assert "NO_PLACE_TO_MOVE_PODS 299 s ago" in {entry.detail for entry in second.decision.unremovable}
+    assert again(bigger, second, 300).unneeded == ["n1"]
+
+
+def test_leaving_the_set_and_coming_back_starts_the_timer_anew() -> None:
+    idle, busy = cluster({"n1": []}), cluster({"n1": ["3"]})
+    first = plan(idle)
+    second = again(busy, first, 60)
+    assert second.unneeded == []
+    third = again(idle, second, 120)
+    assert third.decision.unneeded[0].since.seconds == NOW_S + 120
+
+
+def test_a_clock_that_went_back_gives_no_time_in_the_future() -> None:
+    first = plan(cluster({"n1": []}), now_s=NOW_S + 100)
+    second = plan(cluster({"n1": []}), state=first.state, now_s=NOW_S)
+    assert second.decision.unneeded[0].since.seconds == NOW_S
+
+
+def test_no_place_says_how_many_nodes_failed_which_predicate() -> None:
+    objects = [*cluster({"n1": ["2"], "n2": ["3"], "n3": ["3"]}), node("n4", taints=["a=b:NoSchedule"])]
+    found = plan(objects)
+    (entry,) = [one for one in found.decision.unremovable if one.node == "n1"]
+    assert dict(entry.failed_predicates) == {"INSUFFICIENT_RESOURCES": 2, "TAINT_NOT_TOLERATED": 1}
+    assert found.blocking["n1"] == ("default/web-n1-0", "NO_PLACE")
+
+
+def test_places_for_each_but_not_for_all_are_told_apart() -> None:
+    found = plan(cluster({"n1": ["1", "1"], "n2": ["3"]}))
+    (entry,) = [one for one in found.decision.unremovable if one.node == "n1"]
+    assert "not for all at the same time" in entry.detail
+
+
+def test_a_bounded_simulation_goes_on_where_it_stopped() -> None:
+    objects = cluster({f"n{i}": [] for i in range(6)})
+    seen: list[list[str]] = []
+    state = None
+    for loop in range(3):
+        found = plan(objects, settings={"maxEvaluatedNodes": 2}, state=state, now_s=NOW_S + loop)
+        seen.append(found.unneeded)
+        state = found.state
+    assert [len(one) for one in seen] == [2, 4, 6]
+
+
+def test_no_node_starves_when_each_loop_has_time_for_one() -> None:
+    # All but one node are full up to the brim of what they may move, so that simulations fail.
+    objects = cluster({f"n{i}": ["1900m"] for i in range(4)} | {"x": ["3900m"]}, outside=("x",))
+    tried: set[str] = set()
+    state = None
+    for loop in range(8):
+        found = plan(
+            objects, settings={"minEvaluatedNodes": 1}, state=state, now_s=NOW_S + loop, time_left=lambda: False
+        )
+        tried |= {name for name, reason in found.reasons.items() if reason != "NOT_EVALUATED"} | set(found.unneeded)
+        state = found.state
+    assert tried >= {f"n{i}" for i in range(4)}
+
+
+def test_the_same_request_gives_the_same_bytes() -> None:
+    objects = cluster({f"n{i}": ["100m"] * (i % 5) for i in range(12)})
+    one, other = plan(objects), plan(objects[::-1])
+    assert one.decision.SerializeToString(deterministic=True) == other.decision.SerializeToString(deterministic=True)
+    assert one.state.SerializeToString(deterministic=True) == other.state.SerializeToString(deterministic=True)
+
+
+def test_all_destinations_come_from_memory_in_a_second_loop() -> None:
+    objects = cluster({f"n{i}": ["100m"] * (i % 5) for i in range(12)})
+    first = plan(objects)
+    second = again(objects, first)
+    assert first.decision.searches > 0
+    assert second.decision.searches == 0
+    assert second.decision.hint_hits == len(first.destinations)
+    assert second.destinations == first.destinations
+
+
+def test_drains_that_use_up_a_budget_come_last() -> None:
+    objects = cluster({"n1": ["100m"], "n2": ["100m"], "n3": ["200m"], "n4": []}, outside=("n4",))
+    db = replica_set("db", 3)
+    objects += [db, pdb("all", 1, labels={"app": "db"}), pod("db-0", "1m", node="n1", owner=db, labels={"app": "db"})]
+    settings = {"unneededTime": "0s", "maxDrainParallelism": 1}
+    found = plan(objects, settings=settings)
+    assert found.unneeded == ["n1", "n2", "n3"]
+    assert list(found.decision.drain) == ["n2"]
+
+
+def vanish(message: plan_pb2.PlanState) -> None:
+    message.strings[1:] = [f"gone-{name}" for name in message.strings[1:]]
+
+
+def truncate(message: plan_pb2.PlanState) -> None:
+    message.unneeded.time_ns = message.unneeded.time_ns[:-1]
+
+
+def lengthen(message: plan_pb2.PlanState) -> None:
+    message.unneeded.node += b"\1\0\0\0"
+
+
+def point_nowhere(message: plan_pb2.PlanState) -> None:
+    message.hints.destination = b"\xff\xff\0\0" * (len(message.hints.destination) // 4)
+
+
+def divide_wrongly(message: plan_pb2.PlanState) -> None:
+    message.hints.offsets = message.hints.offsets[:-4] + b"\x07\0\0\0"
+
+
+def other_layout(message: plan_pb2.PlanState) -> None:
+    message.layout_version = 1
+
+
+@pytest.mark.parametrize(
+    ("spoil", "note"),
+    [
+        pytest.param(vanish, "", id="all nodes vanished"),
+        pytest.param(truncate, "no multiple of 8", id="a truncated column"),
+        pytest.param(lengthen, "differ in length", id="a column too long"),
+        pytest.param(point_nowhere, "a string that is not there", id="an index out of range"),
+        pytest.param(divide_wrongly, "do not divide", id="offsets that do not fit"),
+        pytest.param(other_layout, "layout 1", id="another layout"),
+    ],
+)
+def test_a_state_that_cannot_be_used_counts_as_absent(spoil: Callable[[plan_pb2.PlanState], None], note: str) -> None:
+    objects = cluster({f"n{i}": ["100m"] * (i % 3) for i in range(6)})
+    first = plan(objects)
+    spoil(first.state)
+    second = again(objects, first)
+    assert second.unneeded == first.unneeded
+    assert {entry.since.seconds for entry in second.decision.unneeded} == {NOW_S + 10}
+    assert all(note in one for one in second.notes)
+    assert bool(second.notes) == bool(note)
+
+
+def test_what_is_remembered_stays_small() -> None:
+    pods = {f"ip-10-0-{i:03}-{i:03}.eu-central-1.compute.internal": ["10m"] * 30 for i in range(100)}
+    message = snapshot_of(cluster(pods, cpu="32"))
+    found = plan_message(message, {"utilizationThreshold": 1})
+    moved = len(found.destinations)
+    assert moved > 2000
+    # 150,000 pods on 5,000 nodes are allowed 2 MiB: 8 bytes a pod, some 60 a node.
+    assert found.state.ByteSize() < 9 * moved + 100 * len(pods)

@@ -1,4 +1,4 @@
-"""Two actuators over one store: the leader dies, or is stopped for a while, in the middle of a drain."""
+"""Two actuators over one store: mid-drain the leader dies, stands still for a while, or is told to go."""
 
 import os
 import signal
@@ -52,7 +52,7 @@ def fill(plane: ControlPlane, pool: str) -> None:
     until(lambda: all_ready(plane), 60, "workloads ready")
 
 
-@pytest.mark.parametrize("way", ["killed", "stopped"])
+@pytest.mark.parametrize("way", ["killed", "stopped", "told"])
 def test_the_other_takes_over_and_nothing_is_done_twice(plane: ControlPlane, tmp_path: Path, way: str) -> None:
     pool = way
     fill(plane, pool)
@@ -69,6 +69,9 @@ def test_the_other_takes_over_and_nothing_is_done_twice(plane: ControlPlane, tmp
         until(lambda: len(old_client.get_status().recent_evictions) >= 3, 30, "some evictions")
         if way == "killed":
             kill(old)
+        elif way == "told":
+            old.terminate()
+            assert old.wait(30) == 0
         else:
             old.send_signal(signal.SIGSTOP)
         until(lambda: leads(new_client), 30, "the second one leads")

@@ -1,0 +1,104 @@
+"""`python -m planner` as a process: ready once it can answer, told to stop, given bad settings."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import sleep
+
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from trimtab.v1 import plan_pb2
+
+from clients.planner_client import PlannerClient
+from clients.transport.client import RetryPolicy, connect
+from planner.service.warm_up import NOW_S, small_cluster
+
+
+@contextmanager
+def running(directory: Path, *options: str, **environment: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A process that listens, and its address; killed at the end if it still runs."""
+    file = directory / "address"
+    command = [sys.executable, "-m", "planner", f"--address-file={file}", *options]
+    with (directory / "log").open("w") as log:
+        process = subprocess.Popen(command, stderr=log, env=os.environ | environment, text=True)
+        try:
+            while not file.exists():
+                assert process.poll() is None, (directory / "log").read_text()
+                sleep(0.01)
+            yield process, file.read_text().strip()
+        finally:
+            process.kill()
+            process.wait()
+
+
+def request() -> plan_pb2.PlanRequest:
+    """A request for scale-down."""
+    message = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_DOWN], request_id="r7")
+    message.now.seconds = NOW_S
+    return message
+
+
+def test_a_planner_serves_measures_logs_and_ends_in_order(tmp_path: Path) -> None:
+    with running(tmp_path, "--metrics-address=127.0.0.1:0") as (process, address):
+        with PlannerClient(address, RetryPolicy(total_s=120)) as client:
+            client.wait_until_serving(120)
+            answer = client.plan(small_cluster(), request())
+        with connect(address) as channel:
+            check = health_pb2_grpc.HealthStub(channel).Check
+            status = check(health_pb2.HealthCheckRequest(service="trimtab.v1.Planner"), timeout=10).status
+        lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
+        metrics_address = next(line["metrics_address"] for line in lines if line["event"] == "listening")
+        with urllib.request.urlopen(f"http://{metrics_address}/metrics") as response:
+            metrics = response.read().decode()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    assert status == health_pb2.HealthCheckResponse.SERVING
+    (decision,) = [line for line in lines if line["event"] == "decision"]
+    assert (decision["request_id"], decision["snapshot_version"]) == ("r7", answer.snapshot_version)
+    assert 'function_duration_seconds_count{function="simulate"' in metrics
+    assert 'plans_total{decision="SCALE_DOWN"' in metrics
+    assert 'snapshot_bases_total{kind="whole"' in metrics
+    assert not (tmp_path / "address").exists()
+
+
+def test_limits_come_from_the_environment_too(tmp_path: Path) -> None:
+    environment = {"TRIMTAB_PLANNER_MAX_SNAPSHOT_BYTES": "12345"}
+    with (
+        running(tmp_path, **environment) as (_, address),
+        PlannerClient(address, RetryPolicy(total_s=120)) as client,
+    ):
+        client.wait_until_serving(120)
+        assert client.info().max_snapshot_size_bytes == 12345
+
+
+def test_answers_are_the_same_bytes_in_every_process(tmp_path: Path) -> None:
+    answers = []
+    for seed in ("1", "2"):
+        (tmp_path / seed).mkdir()
+        with (
+            running(tmp_path / seed, PYTHONHASHSEED=seed) as (_, address),
+            PlannerClient(address, RetryPolicy(total_s=120)) as client,
+        ):
+            client.wait_until_serving(120)
+            answer = client.plan(small_cluster(), request())
+            del answer.diagnostics.stages[:]
+            answers.append(answer.SerializeToString(deterministic=True))
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize(
+    ("option", "word"),
+    [("--address=nowhere", "host:port"), ("--log-level=loud", "loud"), ("--max-snapshot-bytes=0", "Invalid value")],
+)
+def test_a_bad_setting_is_told_and_ends_the_process(option: str, word: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "planner", option], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 2
+    assert word in done.stderr

@@ -1,0 +1,447 @@
+"""The planner on loopback: what it answers, what it refuses and how, and that the next call always works."""
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import grpc
+import pytest
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
+
+from clients.planner_client import PlannerClient
+from clients.transport.client import RetryPolicy, connect, invoke
+from clients.transport.error_table import ERRORS
+from clients.transport.errors import Reason, TrimtabError
+from clients.transport.server import Registration, Shell
+from clients.transport.telemetry import start_telemetry
+from planner.service.engine import Engine
+from planner.service.process import SERVICE
+from planner.service.servicer import PlannerServicer
+from planner.service.settings import PlannerOptions
+from planner.service.streams import MAX_PIECE_BYTES
+from planner.service.warm_up import NOW_S, small_cluster, warm_up
+from tests.builders.snapshots import Cluster, Node, Pod, clusters, write, write_delta
+
+ONCE = RetryPolicy(attempts=1)
+CODES = {row.reason: row.code for row in ERRORS}
+SMALL = small_cluster().SerializeToString()
+LIMIT = 8 << 20
+# Without shrinking: each example is a call, and the seed is printed.
+BRIEF = settings(max_examples=60, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+
+
+def make_shell(**options: Any) -> Shell:
+    """A planner with small limits."""
+    chosen = PlannerOptions(**({"max_snapshot_bytes": LIMIT} | options))
+    telemetry = start_telemetry("planner")
+    servicer = PlannerServicer(Engine(telemetry.meter, chosen.cache_bytes), chosen)
+    registration = Registration(planner_pb2_grpc.add_PlannerServicer_to_server, servicer, SERVICE)
+    return Shell("planner", [registration], telemetry=telemetry)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    warm_up()
+    with make_shell() as shell:
+        yield shell.address
+
+
+@pytest.fixture(scope="module")
+def stub(address: str) -> Iterator[planner_pb2_grpc.PlannerStub]:
+    with connect(address) as channel:
+        yield planner_pb2_grpc.PlannerStub(channel)
+
+
+def asking(**fields: Any) -> plan_pb2.PlanRequest:
+    """A request that is complete but for what describes the snapshot."""
+    request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_DOWN])
+    request.now.seconds = NOW_S
+    for name, value in fields.items():
+        if isinstance(value, list):
+            getattr(request, name)[:] = value
+        else:
+            setattr(request, name, value)
+    return request
+
+
+def parts(request: plan_pb2.PlanRequest, payload: bytes = SMALL, size: int = 1000) -> list[plan_pb2.PlanRequestPart]:
+    """A request as a stream of small pieces."""
+    request.snapshot_size_bytes = len(payload)
+    pieces = [payload[start : start + size] for start in range(0, len(payload), size)]
+    return [plan_pb2.PlanRequestPart(request=request), *(piece(i, data) for i, data in enumerate(pieces))]
+
+
+def piece(index: int, data: bytes) -> plan_pb2.PlanRequestPart:
+    """One piece of a snapshot."""
+    return plan_pb2.PlanRequestPart(snapshot=plan_pb2.SnapshotPart(index=index, data=data))
+
+
+def send(stub: planner_pb2_grpc.PlannerStub, stream: Iterable[Any], timeout_s: float = 60) -> plan_pb2.PlanResponse:
+    """Make one call."""
+    return invoke(lambda: stub.Plan(iter(stream), timeout=timeout_s), ONCE)
+
+
+def refused(call: Callable[[], Any]) -> TrimtabError:
+    """The error of a call, whose code is that of the table of errors."""
+    with pytest.raises(TrimtabError) as caught:
+        call()
+    assert caught.value.code is CODES[caught.value.reason]
+    return caught.value
+
+
+def plain(answer: plan_pb2.PlanResponse) -> bytes:
+    """An answer without its durations."""
+    copy = plan_pb2.PlanResponse()
+    copy.CopyFrom(answer)
+    del copy.diagnostics.stages[:]
+    return copy.SerializeToString(deterministic=True)
+
+
+def test_a_plan_names_request_snapshot_state_and_counts(stub: planner_pb2_grpc.PlannerStub) -> None:
+    answer = send(stub, parts(asking(request_id="r1")))
+    assert answer.request_id == "r1"
+    assert len(answer.snapshot_version) == 32
+    assert len(answer.state_version) == 32
+    nodes = [one.node for one in (*answer.scale_down.unneeded, *answer.scale_down.unremovable)]
+    assert sorted(nodes) == ["a", "b", "c"]
+    diagnostics = answer.diagnostics
+    assert (diagnostics.node_count, diagnostics.pod_count) == (3, 5)
+    assert diagnostics.pod_class_count > 1
+    assert {"decode", "columns", "classes", "simulate"} <= {stage.stage for stage in diagnostics.stages}
+
+
+def test_equal_requests_have_equal_answers_whatever_is_in_the_cache(stub: planner_pb2_grpc.PlannerStub) -> None:
+    first = send(stub, parts(asking()))
+    whole = send(stub, parts(asking(), size=17))
+    empty_delta = send(stub, parts(asking(base_version=first.snapshot_version), b""))
+    elsewhere = send(stub, parts(asking(cluster="other")))
+    assert plain(first) == plain(whole) == plain(empty_delta) == plain(elsewhere)
+
+
+def test_a_delta_is_answered_as_the_whole_snapshot(stub: planner_pb2_grpc.PlannerStub) -> None:
+    before = Cluster(pods={("a", "p"): Pod(node="n1")}, nodes={"n1": Node(), "n2": Node()})
+    after = Cluster(pods={("a", "p"): Pod(node="n2"), ("a", "q"): Pod()}, nodes={"n2": Node(), "n3": Node()})
+    base = send(stub, parts(asking(), write(before).SerializeToString())).snapshot_version
+    delta = write_delta(before, after).SerializeToString()
+    changed = send(stub, parts(asking(base_version=base), delta))
+    assert plain(changed) == plain(send(stub, parts(asking(), write(after, 5).SerializeToString())))
+
+
+def test_a_state_may_be_named_by_its_version(stub: planner_pb2_grpc.PlannerStub) -> None:
+    first = send(stub, parts(asking()))
+    inline = asking()
+    inline.state.CopyFrom(first.state)
+    assert plain(send(stub, parts(inline))) == plain(send(stub, parts(asking(state_version=first.state_version))))
+
+
+def test_info_lists_what_this_build_can_do(stub: planner_pb2_grpc.PlannerStub) -> None:
+    info = stub.GetInfo(planner_pb2.GetPlannerInfoRequest(), timeout=10)
+    assert list(info.decisions) == [plan_pb2.Decision.SCALE_DOWN]
+    assert list(info.rpcs) == ["GetInfo", "Plan", "CheckFit"]
+    assert "NodeResourcesFit" in info.predicates
+    assert info.max_snapshot_size_bytes == LIMIT
+
+
+def test_what_fits_where_is_told_for_each_pod_and_node(stub: planner_pb2_grpc.PlannerStub) -> None:
+    request = asking(decisions=[], fit_pods=["default/waits", "default/bound"])
+    answers = list(stub.CheckFit(iter(parts(request)), timeout=60))
+    assert [answer.pod for answer in answers] == ["default/bound", "default/waits"]
+    assert [[node.node for node in answer.nodes] for answer in answers] == [["a", "b", "c"]] * 2
+    assert [node.fits for node in answers[1].nodes] == [True, True, False]
+    assert all(node.fits != bool(node.reasons) for answer in answers for node in answer.nodes)
+
+
+def test_without_names_every_waiting_pod_is_checked_and_lacking_resources_are_named(
+    stub: planner_pb2_grpc.PlannerStub,
+) -> None:
+    cluster = small_cluster()
+    cluster.pod_specs[1].requests[0].amount = 5000
+    (answer,) = stub.CheckFit(iter(parts(asking(decisions=[]), cluster.SerializeToString())), timeout=60)
+    assert answer.pod == "default/waits"
+    assert [list(node.insufficient) for node in answer.nodes] == [["cpu"]] * 3
+
+
+def with_duration(field: str, seconds: int) -> plan_pb2.PlanRequest:
+    """A request with one duration among its settings."""
+    request = asking()
+    getattr(request.settings.scale_down, field).seconds = seconds
+    return request
+
+
+def with_setting(**fields: Any) -> plan_pb2.PlanRequest:
+    """A request with settings of scale-down."""
+    request = asking()
+    for name, value in fields.items():
+        setattr(request.settings.scale_down, name, value)
+    return request
+
+
+def without_now() -> plan_pb2.PlanRequest:
+    """A request without its moment."""
+    request = asking()
+    request.ClearField("now")
+    return request
+
+
+def at(seconds: int) -> plan_pb2.PlanRequest:
+    """A request for another moment."""
+    request = asking()
+    request.now.seconds = seconds
+    return request
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason", "field"),
+    [
+        pytest.param(without_now(), Reason.REQUEST_INVALID, "now", id="no moment"),
+        pytest.param(at(-5), Reason.REQUEST_INVALID, "now", id="moment before 1970"),
+        pytest.param(at(2**50), Reason.REQUEST_INVALID, "now", id="absurd moment"),
+        pytest.param(asking(decisions=[]), Reason.REQUEST_INVALID, "decisions", id="no decision"),
+        pytest.param(asking(decisions=[0]), Reason.REQUEST_INVALID, "decisions[0]", id="decision unspecified"),
+        pytest.param(asking(decisions=[3, 99]), Reason.REQUEST_INVALID, "decisions[1]", id="decision unknown"),
+        pytest.param(asking(decisions=[3, 3]), Reason.REQUEST_INVALID, "decisions[1]", id="decision twice"),
+        pytest.param(asking(request_id="x" * 129), Reason.REQUEST_INVALID, "request_id", id="long request id"),
+        pytest.param(asking(cluster="é" * 127), Reason.REQUEST_INVALID, "cluster", id="long cluster name"),
+        pytest.param(
+            with_setting(utilization_threshold=NAN),
+            Reason.SETTINGS_INVALID,
+            "scale_down.utilization_threshold",
+            id="NaN",
+        ),
+        pytest.param(
+            with_setting(max_scale_down_parallelism=0),
+            Reason.SETTINGS_INVALID,
+            "scale_down.max_scale_down_parallelism",
+            id="parallelism of zero",
+        ),
+        pytest.param(
+            with_duration("unneeded_time", -1), Reason.SETTINGS_INVALID, "scale_down.unneeded_time", id="negative time"
+        ),
+    ],
+)
+def test_an_unusable_request_is_refused_and_its_field_named(
+    stub: planner_pb2_grpc.PlannerStub, request_: plan_pb2.PlanRequest, reason: int, field: str
+) -> None:
+    error = refused(lambda: send(stub, parts(request_)))
+    assert (error.reason, error.metadata["field"]) == (reason, field)
+    assert send(stub, parts(asking())).snapshot_version
+
+
+@pytest.mark.parametrize("decision", [1, 2, 4], ids=["SCALE_UP", "SLACK", "POD_COSTS"])
+def test_a_decision_of_a_later_build_is_unimplemented(stub: planner_pb2_grpc.PlannerStub, decision: int) -> None:
+    error = refused(lambda: send(stub, parts(asking(decisions=[3, decision]))))
+    assert error.reason == Reason.DECISION_UNAVAILABLE
+    assert "GetInfo" in error.message
+
+
+def test_a_method_of_a_later_build_is_unimplemented(stub: planner_pb2_grpc.PlannerStub) -> None:
+    call = stub.BalanceScaleUp
+    error = refused(lambda: invoke(lambda: call(planner_pb2.BalanceScaleUpRequest(), timeout=10), ONCE))
+    assert error.reason == Reason.DECISION_UNAVAILABLE
+
+
+def announced(size: int) -> plan_pb2.PlanRequestPart:
+    """A header that announces a size."""
+    return plan_pb2.PlanRequestPart(request=asking(snapshot_size_bytes=size))
+
+
+HEADER, *PIECES = parts(asking(), size=100)
+BIG = b"x" * (MAX_PIECE_BYTES + 1)
+
+
+@pytest.mark.parametrize(
+    ("stream", "reason"),
+    [
+        pytest.param([], Reason.STREAM_INVALID, id="no part"),
+        pytest.param(PIECES, Reason.STREAM_INVALID, id="no header"),
+        pytest.param([plan_pb2.PlanRequestPart()], Reason.STREAM_INVALID, id="empty part first"),
+        pytest.param([HEADER, HEADER], Reason.STREAM_INVALID, id="header twice"),
+        pytest.param([HEADER, *PIECES[:1], *PIECES], Reason.STREAM_INVALID, id="a piece twice"),
+        pytest.param([HEADER, *PIECES[1:]], Reason.STREAM_INVALID, id="first piece missing"),
+        pytest.param([HEADER, *reversed(PIECES)], Reason.STREAM_INVALID, id="pieces out of order"),
+        pytest.param([HEADER, *PIECES[:-1]], Reason.STREAM_INVALID, id="last piece missing"),
+        pytest.param([HEADER], Reason.STREAM_INVALID, id="all pieces missing"),
+        pytest.param([HEADER, *PIECES, piece(len(PIECES), b"x")], Reason.STREAM_INVALID, id="a piece too many"),
+        pytest.param([HEADER, piece(0, b"")], Reason.STREAM_INVALID, id="empty piece"),
+        pytest.param([HEADER, plan_pb2.PlanRequestPart()], Reason.STREAM_INVALID, id="empty part"),
+        pytest.param([announced(len(BIG)), piece(0, BIG)], Reason.STREAM_INVALID, id="piece too large"),
+        pytest.param([announced(-1)], Reason.REQUEST_INVALID, id="negative size"),
+        pytest.param([announced(LIMIT + 1)], Reason.SNAPSHOT_TOO_LARGE, id="too large"),
+        pytest.param([announced(2**62)], Reason.SNAPSHOT_TOO_LARGE, id="absurdly large"),
+        pytest.param([announced(2), piece(0, b"\xff\xff")], Reason.SNAPSHOT_MALFORMED, id="no message"),
+    ],
+)
+def test_a_stream_that_makes_no_request_is_refused(
+    stub: planner_pb2_grpc.PlannerStub, stream: list[plan_pb2.PlanRequestPart], reason: int
+) -> None:
+    assert refused(lambda: send(stub, stream)).reason == reason
+    assert send(stub, parts(asking())).snapshot_version
+
+
+def test_a_broken_row_is_named_in_the_metadata(stub: planner_pb2_grpc.PlannerStub) -> None:
+    cluster = small_cluster()
+    cluster.nodes[2].name = "a"
+    error = refused(lambda: send(stub, parts(asking(), cluster.SerializeToString())))
+    assert error.reason == Reason.SNAPSHOT_INVALID
+    assert error.metadata == {"table": "nodes", "row": "2", "field": "name"}
+
+
+def test_a_lost_base_and_a_lost_state_are_told_apart(stub: planner_pb2_grpc.PlannerStub) -> None:
+    error = refused(lambda: send(stub, parts(asking(base_version="0" * 32), b"")))
+    assert (error.reason, error.metadata) == (Reason.SNAPSHOT_BASE_UNKNOWN, {"base_version": "0" * 32})
+    error = refused(lambda: send(stub, parts(asking(state_version="1" * 32))))
+    assert (error.reason, error.metadata) == (Reason.STATE_UNKNOWN, {"state_version": "1" * 32})
+
+
+def test_nobody_gets_a_snapshot_of_another_cluster(stub: planner_pb2_grpc.PlannerStub) -> None:
+    version = send(stub, parts(asking(cluster="mine"))).snapshot_version
+    error = refused(lambda: send(stub, parts(asking(cluster="yours", base_version=version), b"")))
+    assert error.reason == Reason.SNAPSHOT_BASE_UNKNOWN
+
+
+def test_a_deadline_that_has_passed_is_told_and_the_next_call_works(stub: planner_pb2_grpc.PlannerStub) -> None:
+    with pytest.raises(TrimtabError) as caught:
+        send(stub, parts(asking()), timeout_s=0.000001)
+    assert caught.value.code is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert send(stub, parts(asking())).snapshot_version
+
+
+def test_a_caller_that_hangs_up_midway_leaves_nothing_behind(address: str) -> None:
+    for _ in range(20):
+        with connect(address) as channel:
+            may_end = threading.Event()
+
+            def half(may_end: threading.Event = may_end) -> Iterator[plan_pb2.PlanRequestPart]:
+                yield HEADER
+                yield PIECES[0]
+                may_end.wait(20)
+
+            call = planner_pb2_grpc.PlannerStub(channel).Plan.future(half())
+            time.sleep(0.005)
+            call.cancel()
+            may_end.set()
+    with PlannerClient(address, ONCE) as client:
+        assert client.plan(small_cluster(), asking()).snapshot_version
+
+
+def test_more_calls_than_may_be_are_refused_and_a_free_place_is_taken_again() -> None:
+    with make_shell(max_concurrent=1) as shell, connect(shell.address) as channel:
+        stub = planner_pb2_grpc.PlannerStub(channel)
+        may_end = threading.Event()
+
+        def slow() -> Iterator[plan_pb2.PlanRequestPart]:
+            yield HEADER
+            assert may_end.wait(20)
+            yield from PIECES
+
+        call = stub.Plan.future(slow())
+        until = time.monotonic() + 20
+        while (error := attempt(stub)) is None and time.monotonic() < until:
+            time.sleep(0.01)
+        assert error is not None
+        assert error.reason == Reason.OVERLOADED
+        may_end.set()
+        assert call.result(20).snapshot_version
+        assert send(stub, parts(asking())).snapshot_version
+
+
+def attempt(stub: planner_pb2_grpc.PlannerStub) -> TrimtabError | None:
+    """Make a call that may be refused."""
+    try:
+        send(stub, parts(asking()))
+    except TrimtabError as error:
+        return error
+    return None
+
+
+@BRIEF
+@given(data=st.binary(max_size=300))
+def test_random_bytes_have_a_clear_status(stub: planner_pb2_grpc.PlannerStub, data: bytes) -> None:
+    try:
+        send(stub, parts(asking(), data))
+    except TrimtabError as error:
+        known = error.reason in (Reason.SNAPSHOT_MALFORMED, Reason.SNAPSHOT_INVALID)
+        if not known:
+            raise
+
+
+@BRIEF
+@given(seed=st.integers(0, 10**9))
+def test_a_shuffled_and_damaged_stream_has_a_clear_status(stub: planner_pb2_grpc.PlannerStub, seed: int) -> None:
+    chance = random.Random(seed)
+    stream = parts(asking(), size=chance.choice([50, 200]))
+    for _ in range(chance.randint(1, 3)):
+        act, i = chance.randint(0, 3), chance.randrange(len(stream))
+        if act == 0:
+            stream.insert(chance.randrange(len(stream)), stream[i])
+        elif act == 1 and len(stream) > 1:
+            del stream[i]
+        elif act == 2:
+            chance.shuffle(stream)
+        else:
+            stream[i] = piece(chance.randint(-1, 5), chance.randbytes(chance.randint(0, 60)))
+    try:
+        send(stub, stream)
+    except TrimtabError as error:
+        known = {Reason.STREAM_INVALID, Reason.SNAPSHOT_MALFORMED, Reason.SNAPSHOT_INVALID}
+        if error.reason not in known:
+            raise
+
+
+@BRIEF
+@given(cluster=clusters())
+def test_every_cluster_that_obeys_the_contract_has_a_plan(stub: planner_pb2_grpc.PlannerStub, cluster: Cluster) -> None:
+    answer = send(stub, parts(asking(), write(cluster).SerializeToString()))
+    nodes = [one.node for one in (*answer.scale_down.unneeded, *answer.scale_down.unremovable)]
+    assert sorted(nodes) == sorted(cluster.nodes)
+    list(stub.CheckFit(iter(parts(asking(), write(cluster).SerializeToString())), timeout=60))
+
+
+@BRIEF
+@given(data=st.data())
+def test_a_damaged_state_counts_as_none(stub: planner_pb2_grpc.PlannerStub, data: st.DataObject) -> None:
+    first = send(stub, parts(asking()))
+    whole = bytearray(first.state.SerializeToString())
+    for _ in range(data.draw(st.integers(1, 4))):
+        whole[data.draw(st.integers(0, len(whole) - 1))] = data.draw(st.integers(0, 255))
+    request = asking()
+    try:
+        request.state.ParseFromString(bytes(whole))
+    except Exception:
+        return
+    answer = send(stub, parts(request))
+    assert answer.snapshot_version == first.snapshot_version
+
+
+def test_the_client_sends_what_a_planner_without_memory_lacks_again() -> None:
+    cluster = snapshot_pb2.ClusterSnapshot()
+    cluster.CopyFrom(small_cluster())
+    cluster.nodes[0].provider_id = "x" * (300 << 10)  # large enough for a delta to be worth it
+    with make_shell(cache_bytes=0) as shell, PlannerClient(shell.address, ONCE) as client:
+        answers = [client.plan(cluster, asking())]
+        for _ in range(2):
+            following = asking()
+            following.state.CopyFrom(answers[-1].state)
+            answers.append(client.plan(cluster, following))
+    assert len({answer.snapshot_version for answer in answers}) == 1
+
+
+def test_the_client_sends_a_delta_where_the_planner_remembers(address: str) -> None:
+    cluster = small_cluster()
+    cluster.nodes[0].provider_id = "x" * (300 << 10)
+    with PlannerClient(address, ONCE) as client:
+        first = client.plan(cluster, asking(cluster="delta"))
+        cluster.nodes[1].unschedulable = True
+        second = client.plan(cluster, asking(cluster="delta"))
+        third = client.plan_delta(snapshot_pb2.SnapshotDelta(), first.snapshot_version, asking(cluster="delta"))
+    with PlannerClient(address, ONCE) as fresh:
+        assert plain(fresh.plan(cluster, asking(cluster="fresh"))) == plain(second)
+    assert plain(third) == plain(first)
+    assert first.snapshot_version != second.snapshot_version

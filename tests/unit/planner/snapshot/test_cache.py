@@ -1,0 +1,52 @@
+"""The cache keeps what was used last, within its memory."""
+
+import numpy as np
+
+from planner.service.warm_up import small_cluster
+from planner.snapshot.cache import LeastRecentlyUsed, size_of
+from planner.snapshot.decode import canonicalize
+
+
+def filled(*sizes: int, limit: int) -> LeastRecentlyUsed[str]:
+    cache: LeastRecentlyUsed[str] = LeastRecentlyUsed(limit)
+    for key, size in enumerate(sizes):
+        cache.put(key, f"value {key}", size)
+    return cache
+
+
+def test_what_was_not_used_for_longest_goes_first() -> None:
+    cache = filled(4, 4, limit=10)
+    assert cache.get(0) == "value 0"
+    cache.put(2, "value 2", 4)
+    assert [cache.get(key) for key in (0, 1, 2)] == ["value 0", None, "value 2"]
+    assert cache.size == 8
+
+
+def test_several_go_where_one_needs_the_room() -> None:
+    cache = filled(3, 3, 3, limit=10)
+    cache.put(3, "large", 9)
+    assert [cache.get(key) for key in range(4)] == [None, None, None, "large"]
+
+
+def test_a_value_larger_than_the_whole_cache_is_not_kept_and_replaces_the_old_one() -> None:
+    cache = filled(4, 4, limit=10)
+    cache.put(1, "too large", 11)
+    assert [cache.get(key) for key in (0, 1)] == ["value 0", None]
+    assert cache.size == 4
+
+
+def test_a_value_put_again_counts_once() -> None:
+    cache = filled(4, limit=10)
+    cache.put(0, "new", 6)
+    assert (cache.get(0), cache.size, len(cache)) == ("new", 6, 1)
+
+
+def test_without_memory_nothing_is_kept() -> None:
+    assert filled(1, 1, limit=0).get(0) is None
+
+
+def test_arrays_count_with_their_bytes_and_rows_at_a_flat_rate() -> None:
+    assert size_of(np.zeros(1000, np.int64)) == 8000
+    assert size_of(("a", "b")) == 400
+    snapshot = canonicalize(small_cluster())
+    assert size_of(snapshot) > sum(array.nbytes for array in snapshot.pods if isinstance(array, np.ndarray))

@@ -9,5 +9,5 @@ from planner.classes.pod_classes import PodClasses
 def classes_by_spec(classes: PodClasses, spec_count: int) -> list[NDArray[np.int64]]:
     """Return the classes of each scheduling spec, ascending : spec_count arrays int64[k]."""
     order = np.argsort(classes.spec, kind="stable").astype(np.int64)
-    ends = np.cumsum(np.bincount(classes.spec, minlength=spec_count))
-    return np.split(order, ends[:-1]) if spec_count else []
+    ends = np.cumsum(np.bincount(classes.spec, minlength=spec_count)).tolist()
+    return [order[start:end] for start, end in zip([0, *ends], ends, strict=False)]

@@ -12,7 +12,7 @@ from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
 from planner.model.settings import SECOND_NS
-from planner.scale_down.kernels.wire import Names, write_destinations, write_sorted_uids
+from planner.scale_down.kernels.wire import Names, NodeRows, write_sorted_uids, write_unneeded
 from planner.scale_down.utilization import Float64
 from planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
 
@@ -50,28 +50,33 @@ class Staying(NamedTuple):
 
 def add_unneeded(decision: pb.ScaleDownDecision, snapshot: Snapshot, unneeded: Unneeded, share: Float64) -> None:
     """Append the unneeded nodes. share : float64[N] utilization. O(bytes of the answer)."""
-    written, ends = _destinations(snapshot, unneeded)
-    digests = _digests(snapshot, unneeded)
-    counts = np.diff(unneeded.bounds).tolist()
-    since, not_now = unneeded.since_ns.tolist(), unneeded.not_now.tolist()
-    saving, cost = unneeded.saving.tolist(), unneeded.eviction_cost.tolist()
-    shown = _shown(share[unneeded.nodes])
-    start = 0
-    for row, node in enumerate(unneeded.nodes.tolist()):
-        entry = decision.unneeded.add(
-            node=snapshot.nodes.name[node],
-            not_now_reason=not_now[row],
-            utilization=shown[row],
-            detail=unneeded.details.get(node, ""),
-            saving_per_hour=saving[row],
-            eviction_cost=cost[row],
-        )
-        entry.since.seconds, entry.since.nanos = divmod(since[row], SECOND_NS)
-        entry.assumption.pods_to_move_count = counts[row]
-        entry.assumption.pods_to_move_digest = digests[row]
-        if ends[row] > start:
-            entry.MergeFromString(written[start : ends[row]])
-            start = ends[row]
+    names = _names(snapshot)
+    rows = NodeRows(
+        node=unneeded.nodes,
+        seconds=unneeded.since_ns // SECOND_NS,
+        nanos=unneeded.since_ns % SECOND_NS,
+        reason=unneeded.not_now,
+        utilization=_as_bytes(np.nan_to_num(share[unneeded.nodes], posinf=np.inf)),
+        saving=_as_bytes(unneeded.saving),
+        cost=_as_bytes(unneeded.eviction_cost),
+        digests=np.frombuffer("".join(_digests(snapshot, unneeded)).encode(), np.uint8).copy(),
+        pods=unneeded.pods,
+        destination=unneeded.destination,
+        bounds=unneeded.bounds,
+    )
+    sizes = np.zeros(len(unneeded.nodes), np.int64)
+    out = np.empty(write_unneeded(names, rows, sizes, np.zeros(0, np.uint8)), np.uint8)
+    if len(out):
+        write_unneeded(names, rows, sizes, out)
+        decision.MergeFromString(out.tobytes())
+    for row, node in enumerate(unneeded.nodes.tolist()) if unneeded.details else ():
+        if node in unneeded.details:
+            decision.unneeded[row].detail = unneeded.details[node]
+
+
+def _as_bytes(values: Float64) -> UInt8:
+    """Return doubles as the bytes that go out, little-endian."""
+    return values.astype("<f8").view(np.uint8)
 
 
 def add_staying(decision: pb.ScaleDownDecision, names: Sequence[str], staying: Staying, share: Float64) -> None:
@@ -91,19 +96,6 @@ def _shown(share: Float64) -> list[float]:
     """Return utilizations as they go out: 0 where it could not be computed."""
     shown: list[float] = np.where(np.isnan(share), 0.0, share).tolist()
     return shown
-
-
-def _destinations(snapshot: Snapshot, unneeded: Unneeded) -> tuple[bytes, list[int]]:
-    """Return the destination maps of all unneeded nodes as bytes, and where each ends."""
-    names = _names(snapshot)
-    ends = np.zeros(len(unneeded.nodes), np.int64)
-    columns = (unneeded.pods, unneeded.destination, unneeded.bounds)
-    size = write_destinations(names, *columns, np.zeros(0, np.uint8), ends)
-    if size == 0:
-        return b"", ends.tolist()
-    out = np.empty(size, np.uint8)
-    write_destinations(names, *columns, out, ends)
-    return out.tobytes(), ends.tolist()
 
 
 def _digests(snapshot: Snapshot, unneeded: Unneeded) -> list[str]:

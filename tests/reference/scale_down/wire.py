@@ -1,14 +1,23 @@
-"""Destination maps built entry by entry, and uids sorted by Python."""
+"""Unneeded nodes built field by field, and uids sorted by Python."""
 
 from trimtab.v1 import plan_pb2
 
 
-def destinations(entries: list[tuple[str, str]]) -> dict[str, str]:
-    """What the bytes must parse to, as the message holds it."""
-    node = plan_pb2.UnneededNode()
-    for pod, target in entries:
-        node.destinations[pod] = target
-    return dict(node.destinations)
+def unneeded_node(
+    name: str,
+    since: tuple[int, int],
+    reason: int,
+    doubles: tuple[float, ...],
+    digest: str,
+    entries: list[tuple[str, str]],
+) -> plan_pb2.UnneededNode:
+    """What the bytes must parse to. doubles : utilization, saving, eviction cost."""
+    node = plan_pb2.UnneededNode(node=name, not_now_reason=reason, destinations=dict(entries))
+    node.since.seconds, node.since.nanos = since
+    node.utilization, node.saving_per_hour, node.eviction_cost = doubles
+    node.assumption.pods_to_move_count = len(entries)
+    node.assumption.pods_to_move_digest = digest
+    return node
 
 
 def sorted_uids(uids: list[str]) -> bytes:

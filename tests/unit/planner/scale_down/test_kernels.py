@@ -9,7 +9,7 @@ from trimtab.v1 import plan_pb2
 
 from planner.scale_down.kernels.grouping import group_by_node
 from planner.scale_down.kernels.hints import digest_texts, match_hints
-from planner.scale_down.kernels.wire import Names, write_destinations, write_sorted_uids
+from planner.scale_down.kernels.wire import Names, NodeRows, write_sorted_uids, write_unneeded
 from tests.builders.columns import text
 from tests.reference.scale_down import grouping, hints, wire
 
@@ -63,28 +63,44 @@ def test_hints_are_found_again_whatever_pods_came_and_went(data: st.DataObject) 
 
 
 @given(st.data())
-def test_destinations_written_by_hand_parse_to_the_same_map(data: st.DataObject) -> None:
-    nodes = data.draw(st.lists(NAMES, min_size=1, max_size=3))
+def test_nodes_written_by_hand_parse_to_the_same_message(data: st.DataObject) -> None:
+    nodes = data.draw(st.lists(NAMES, min_size=1, max_size=3, unique=True))
     pods = data.draw(st.lists(NAMES, unique=True, max_size=8))
     where = [data.draw(st.integers(0, len(nodes) - 1)) for _ in pods]
-    spaces = text(["default", "x" * 63])
-    namespace = np.array([data.draw(st.integers(0, 1)) for _ in pods], np.int32)
-    pod_text, node_text = text(pods), text(nodes)
+    spaces, pod_text, node_text = text(["default", "x" * 63]), text(pods), text(nodes)
+    namespace = [data.draw(st.integers(0, 1)) for _ in pods]
     names = Names(
-        namespace, spaces.data, spaces.offsets, pod_text.data, pod_text.offsets, node_text.data, node_text.offsets
-    )
-    cut = data.draw(st.integers(0, len(pods)))
-    columns = (np.arange(len(pods), dtype=np.int32), np.array(where, np.int32), np.array([0, cut, len(pods)], np.int64))
-    ends = np.zeros(2, np.int64)
-    out = np.zeros(write_destinations(names, *columns, np.zeros(0, np.uint8), ends), np.uint8)
-    size = write_destinations(names, *columns, out, ends) if len(out) else 0
-    assert size == len(out)
-    written = out.tobytes()
+        np.array(namespace, np.int32), spaces.data, spaces.offsets,
+        pod_text.data, pod_text.offsets, node_text.data, node_text.offsets,
+    )  # fmt: skip
+    cuts = sorted(data.draw(st.integers(0, len(pods))) for _ in nodes[1:])
+    bounds = [0, *cuts, len(pods)]
+    count = len(nodes)
+    doubles = [[data.draw(st.floats(0, 1e9)) for _ in nodes] for _ in range(3)]
+    seconds, nanos = ([data.draw(st.integers(0, most)) for _ in nodes] for most in (2**40, 10**9 - 1))
+    reasons = [data.draw(st.integers(0, 20)) for _ in nodes]
+    digests = [f"{data.draw(st.integers(0, 2**64 - 1)):016x}" for _ in nodes]
+    rows = NodeRows(
+        np.arange(count, dtype=np.int32), np.array(seconds, np.int64), np.array(nanos, np.int64),
+        np.array(reasons, np.uint8), *(np.array(column).view(np.uint8) for column in doubles),
+        np.frombuffer("".join(digests).encode(), np.uint8).copy(),
+        np.arange(len(pods), dtype=np.int32), np.array(where, np.int32), np.array(bounds, np.int64),
+    )  # fmt: skip
+    sizes = np.zeros(count, np.int64)
+    out = np.zeros(write_unneeded(names, rows, sizes, np.zeros(0, np.uint8)), np.uint8)
+    assert write_unneeded(names, rows, sizes, out) == len(out)
     keys = [f"{('default', 'x' * 63)[namespace[i]]}/{pod}" for i, pod in enumerate(pods)]
     entries = [(key, nodes[node]) for key, node in zip(keys, where, strict=True)]
-    for part, first, last in ((entries[:cut], 0, ends[0]), (entries[cut:], ends[0], ends[1])):
-        parsed = plan_pb2.UnneededNode.FromString(written[first:last])
-        assert dict(parsed.destinations) == wire.destinations(part)
+    expected = plan_pb2.ScaleDownDecision(
+        unneeded=[
+            wire.unneeded_node(
+                nodes[i], (seconds[i], nanos[i]), reasons[i], tuple(column[i] for column in doubles), digests[i],
+                entries[bounds[i] : bounds[i + 1]],
+            )
+            for i in range(count)
+        ]
+    )  # fmt: skip
+    assert plan_pb2.ScaleDownDecision.FromString(out.tobytes()) == expected
 
 
 @given(st.lists(st.lists(st.text(min_size=1, max_size=12), unique=True, max_size=6), max_size=4))

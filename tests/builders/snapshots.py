@@ -1,7 +1,7 @@
 """Clusters as plain rows with all strings in place, written as `ClusterSnapshot` or `SnapshotDelta` in any numbering.
 
 A `Cluster` says what is there; `write` puts it into a message, its rows and dictionaries shuffled by a seed and with
-entries that nothing refers to. `clusters()` draws random ones for hypothesis, `changes()` one that follows another.
+entries that nothing refers to. Random ones are drawn by `tests.builders.random_clusters`.
 """
 
 import random
@@ -10,12 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from hypothesis import strategies as st
 from trimtab.v1 import snapshot_pb2 as pb
 
 from planner.model.values import (
     DeletionInProgress,
-    HostPort,
     LabelRequirement,
     NodeSelectorTerm,
     Owner,
@@ -24,7 +22,6 @@ from planner.model.values import (
     PodSpec,
     SpreadConstraint,
     Taint,
-    Toleration,
     Volume,
 )
 
@@ -384,182 +381,3 @@ def set_time(out: Any, time_ns: int) -> None:
 def int32(values: Iterable[int]) -> bytes:
     """Return a little-endian int32 column."""
     return np.array(list(values), "<i4").tobytes()
-
-
-# Small pools, so that rows meet each other.
-KEYS = st.sampled_from(["app", "zone", "tier", "kubernetes.io/hostname", "é"])
-TEXTS = st.sampled_from(["", "web", "db", "a", "b", "ä", "z" * 40])
-NAMES = st.sampled_from(["a", "a-1", "a-10", "b", "web-0", "web-1", "z", "zz"])
-NAMESPACES = st.sampled_from(["default", "kube-system", "a", "ab"])
-NODES = st.sampled_from(["n1", "n2", "n3", "node-10"])
-OWNERS = st.sampled_from(["o1", "o2", "o3"])
-GROUPS = st.sampled_from(["g1", "g2", "g3"])
-VOLUMES = ("v1", "v2", "v3")
-TIMES_S = st.sampled_from([0, 1, 1_700_000_000])
-TIMES_NS = st.sampled_from([0, 1, 1_700_000_000_123_456_789])
-LABELS = st.dictionaries(KEYS, TEXTS, max_size=3).map(lambda found: tuple(sorted(found.items())))
-AMOUNTS = st.dictionaries(st.sampled_from(RESOURCES), st.integers(0, 2**40), max_size=4).map(
-    lambda found: tuple(sorted((name, amount) for name, amount in found.items() if amount))
-)
-
-
-def _sorted_tuples(elements: st.SearchStrategy[Any], most: int = 2) -> st.SearchStrategy[Any]:
-    return st.lists(elements, max_size=most, unique=True).map(lambda found: tuple(sorted(found)))
-
-
-@st.composite
-def requirements(draw: st.DrawFn, on_nodes: bool) -> LabelRequirement:
-    """Draw one requirement that obeys the contract."""
-    operator = draw(st.sampled_from([1, 2, 3, 4, 5, 6] if on_nodes else [1, 2, 3, 4]))
-    values: tuple[str, ...] = ()
-    if operator in (1, 2):
-        values = tuple(sorted(draw(st.sets(TEXTS, min_size=1, max_size=2))))
-    elif operator in (5, 6):
-        values = (draw(TEXTS),)
-    return LabelRequirement(draw(KEYS), operator, values)
-
-
-SELECTORS = st.none() | st.lists(requirements(False), max_size=2).map(tuple)
-TERMS = st.none() | st.lists(
-    st.builds(
-        NodeSelectorTerm,
-        st.lists(requirements(True), max_size=2).map(tuple),
-        st.lists(requirements(False), max_size=1).map(tuple),
-    ),
-    max_size=2,
-).map(tuple)
-AFFINITY = st.lists(st.builds(PodAffinityTerm, SELECTORS, _sorted_tuples(NAMESPACES), SELECTORS, KEYS), max_size=1).map(
-    tuple
-)
-SPECS = st.builds(
-    PodSpec,
-    requests=AMOUNTS,
-    node_selector=LABELS,
-    node_affinity=TERMS,
-    tolerations=_sorted_tuples(st.builds(Toleration, TEXTS, st.sampled_from([1, 2]), TEXTS, st.integers(0, 3))),
-    host_ports=_sorted_tuples(
-        st.builds(HostPort, st.sampled_from(["TCP", "UDP"]), st.sampled_from(["0.0.0.0", "10.0.0.1"]), st.just(80))
-    ),
-    pod_affinity=AFFINITY,
-    pod_anti_affinity=AFFINITY,
-    topology_spread=st.lists(
-        st.builds(
-            SpreadConstraint,
-            st.integers(1, 3),
-            KEYS,
-            SELECTORS,
-            st.integers(1, 3),
-            st.booleans(),
-            st.booleans(),
-            _sorted_tuples(KEYS),
-        ),
-        max_size=1,
-    ).map(tuple),
-    priority=st.sampled_from([-5, 0, 1000]),
-    scheduler_name=st.sampled_from(["", "other"]),
-    restart_policy=st.integers(0, 3),
-    termination_grace_period_s=st.sampled_from([0, 30, 600]),
-    safe_to_evict=st.integers(0, 3),
-    local_storage=st.booleans(),
-    unsupported=_sorted_tuples(st.sampled_from(["resourceClaims", "other"])),
-    topology_spread_timeout_s=st.sampled_from([-1, 0, 60]),
-    enable_ds_eviction=st.sampled_from([-1, 0, 1]),
-    exclusive_disks=_sorted_tuples(st.sampled_from(["d1", "d2"])),
-    read_only_disks=_sorted_tuples(st.sampled_from(["d1", "d2"])),
-)
-PODS = st.builds(
-    Pod,
-    uid=st.sampled_from(["u1", "u2", "u-é", "u" * 36]),
-    spec=st.sampled_from([PodSpec(), PodSpec(requests=(("cpu", 100),)), PodSpec(priority=5)]) | SPECS,
-    labels=LABELS,
-    node=st.just("") | NODES,
-    owner=st.just("") | OWNERS,
-    created_s=TIMES_S,
-    deletion_s=TIMES_S,
-    phase=st.integers(0, 4),
-    flags=st.integers(0, 15),
-    deletion_cost=st.sampled_from([0, -7, 2**31 - 1]),
-    pinned=st.just("") | NODES,
-    volumes=_sorted_tuples(st.sampled_from(VOLUMES), 3),
-)
-PLAIN_NODES = st.builds(
-    Node,
-    provider_id=TEXTS,
-    labels=LABELS,
-    taints=_sorted_tuples(st.builds(Taint, KEYS, TEXTS, st.integers(1, 3))),
-    unschedulable=st.booleans(),
-    allocatable=AMOUNTS,
-    capacity=AMOUNTS,
-    ready=st.booleans(),
-    ready_ns=TIMES_NS,
-    created_ns=TIMES_NS,
-    group=st.just("") | GROUPS,
-    scale_down_disabled=st.booleans(),
-    deletion_delayed=st.booleans(),
-    attach_limits=st.dictionaries(st.sampled_from(["csi-a", "csi-b"]), st.integers(0, 9), max_size=2).map(
-        lambda found: tuple(sorted(found.items()))
-    ),
-)
-GROUP_ROWS = st.builds(
-    Group,
-    min_size=st.integers(0, 2),
-    max_size=st.integers(2, 5),
-    target_size=st.integers(0, 5),
-    template=st.none() | PLAIN_NODES.map(lambda node: node._replace(group="")),
-    price=st.none() | st.sampled_from([0.0, 0.25]),
-    health=st.integers(0, 3),
-    backoff_ns=TIMES_NS,
-    zero_or_max=st.booleans(),
-)
-
-
-def _volume(name: str) -> st.SearchStrategy[Volume]:
-    zone_labels = st.dictionaries(KEYS, TEXTS, max_size=1).map(lambda found: tuple(sorted(found.items())))
-    return st.builds(Volume, st.just(name), st.integers(0, 4), TEXTS, TEXTS, TERMS, zone_labels, st.booleans(), TEXTS)
-
-
-@st.composite
-def clusters(draw: st.DrawFn) -> Cluster:
-    """Draw a small cluster that obeys the contract, dangling references included."""
-    owners = draw(st.dictionaries(OWNERS, st.tuples(st.integers(-1, 3), st.integers(-1, 3)), max_size=2))
-    budgets = draw(st.dictionaries(st.tuples(NAMESPACES, NAMES), st.tuples(SELECTORS, st.integers(-1, 3)), max_size=2))
-    deletions = draw(st.dictionaries(NODES, st.tuples(GROUPS, st.booleans(), TIMES_NS), max_size=1))
-    eviction = st.builds(Eviction, st.just("gone"), SPECS, LABELS, st.just("") | OWNERS, TIMES_NS)
-    return Cluster(
-        pods=draw(st.dictionaries(st.tuples(NAMESPACES, NAMES), PODS, max_size=6)),
-        volumes={name: draw(_volume(name)) for name in VOLUMES},
-        nodes=draw(st.dictionaries(NODES, PLAIN_NODES, max_size=3)),
-        groups=draw(st.dictionaries(GROUPS, GROUP_ROWS, max_size=2)),
-        owners={uid: Owner(uid, "Job", "x", "default", *counts, "batch/v1") for uid, counts in owners.items()},
-        budgets={key: _budget(key, *rest) for key, rest in budgets.items()},
-        namespaces=draw(st.dictionaries(NAMESPACES, LABELS, max_size=2)),
-        deletions={node: DeletionInProgress(node, *rest) for node, rest in deletions.items()},
-        evictions=draw(st.dictionaries(st.tuples(NAMESPACES, NAMES), eviction, max_size=1)),
-    )
-
-
-def _budget(key: tuple[str, str], selector: Any, allowed: int) -> PodDisruptionBudget:
-    status = (allowed, 3, 2, 4, True, ("a", "b")) if allowed >= 0 else (-1, 0, 0, 0, False, ())
-    return PodDisruptionBudget(*key, selector, *status, False, "50%", "")
-
-
-@st.composite
-def changes(draw: st.DrawFn, before: Cluster) -> Cluster:
-    """Draw a cluster that has some rows of another as they were, some changed, some gone, some new."""
-    other = draw(clusters())
-    tables = {}
-    for table in ("pods", "volumes", "nodes", "groups", "owners", "budgets", "namespaces"):
-        old, new = getattr(before, table), getattr(other, table)
-        rows = dict(old)
-        for key in sorted(old.keys() | new.keys()):
-            fate = draw(st.sampled_from(["keep", "keep", "other"]))
-            if fate == "other" and key in new:
-                rows[key] = new[key]
-            elif fate == "other":
-                del rows[key]
-        tables[table] = rows
-    if draw(st.booleans()):
-        tables |= {"deletions": other.deletions, "evictions": other.evictions}
-    else:
-        tables |= {"deletions": before.deletions, "evictions": before.evictions}
-    return replace(before, **tables)

@@ -24,7 +24,8 @@ from planner.service.servicer import PlannerServicer
 from planner.service.settings import PlannerOptions
 from planner.service.streams import MAX_PIECE_BYTES
 from planner.service.warm_up import NOW_S, small_cluster, warm_up
-from tests.builders.snapshots import Cluster, Node, Pod, clusters, write, write_delta
+from tests.builders.random_clusters import clusters
+from tests.builders.snapshots import Cluster, Node, Pod, write, write_delta
 
 ONCE = RetryPolicy(attempts=1)
 CODES = {row.reason: row.code for row in ERRORS}

@@ -9,7 +9,8 @@ from planner.simulation.build import Simulation, build_simulation
 from planner.simulation.kernels import failing, remove
 from planner.snapshot.columns import Snapshot
 from planner.snapshot.decode import canonicalize
-from tests.builders.snapshots import Cluster, clusters, write
+from tests.builders.random_clusters import clusters
+from tests.builders.snapshots import Cluster, write
 from tests.reference.decisions import fit as naive
 
 

@@ -14,7 +14,8 @@ from planner.service.warm_up import small_cluster
 from planner.snapshot.decode import canonicalize, decode_snapshot
 from planner.snapshot.delta import apply_delta, parse_delta
 from planner.snapshot.errors import WHOLE_TABLE, SnapshotError, SnapshotMalformedError
-from tests.builders.snapshots import clusters, int32, write
+from tests.builders.random_clusters import clusters
+from tests.builders.snapshots import int32, write
 
 Damage = Callable[[pb.ClusterSnapshot], Any]
 

@@ -14,7 +14,8 @@ from planner.model.values import Owner, PodSpec
 from planner.snapshot.columns import Dangling, NodeColumns, Snapshot
 from planner.snapshot.decode import canonicalize, decode_snapshot
 from planner.snapshot.delta import apply_delta, parse_delta
-from tests.builders.snapshots import Cluster, Group, Node, Pod, changes, clusters, write, write_delta
+from tests.builders.random_clusters import changes, clusters
+from tests.builders.snapshots import Cluster, Group, Node, Pod, write, write_delta
 from tests.reference.snapshot.decode import read_rows
 
 

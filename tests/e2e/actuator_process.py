@@ -6,10 +6,10 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from trimtab.v1 import actuator_pb2
 
@@ -24,6 +24,9 @@ QUICK = (
     "--node-start=1", "--instance-delete=0.5", "--max-parallelism=500", "--max-drain-parallelism=500",
     "--log-level=warning",
 )  # fmt: skip
+
+
+P = TypeVar("P", bound="Process")
 
 
 class EndedError(Exception):
@@ -44,20 +47,36 @@ def command(plane: ControlPlane, directory: Path, groups: Sequence[Json], *more:
     return [*files, *QUICK, *more]
 
 
+class Process(Protocol):
+    """What is used of a process."""
+
+    pid: int
+    returncode: Any
+
+    def poll(self) -> int | None:
+        """Its code once it has ended."""
+
+    def wait(self, timeout: float) -> int:
+        """Wait for its end."""
+
+
 @contextmanager
-def running(
-    directory: Path,
-    options: Sequence[str],
-    module: str = "actuator",
-    environment: Mapping[str, str] | None = None,
-    attempts: int = 5,
-) -> Iterator[tuple[subprocess.Popen[bytes], ActuatorClient]]:
+def running(directory: Path, options: Sequence[str]) -> Iterator[tuple["subprocess.Popen[bytes]", ActuatorClient]]:
     """A process that answers, with a client; killed at the end if it still runs."""
+
+    def start() -> "subprocess.Popen[bytes]":
+        with (directory / "log").open("ab") as log:
+            return subprocess.Popen([sys.executable, "-m", "actuator", *options], stderr=log)
+
+    with living(directory, start, 5) as (process, client):
+        yield process, client
+
+
+@contextmanager
+def living(directory: Path, start: Callable[[], P], attempts: int) -> Iterator[tuple[P, ActuatorClient]]:
+    """Whatever `start` starts, likewise; its calls are made so often before they fail."""
     (directory / "address").unlink(missing_ok=True)
-    with (directory / "log").open("ab") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", module, *options], stderr=log, env={**os.environ, **(environment or {})}
-        )
+    process = start()
     try:
         until(lambda: (directory / "address").exists() or process.poll() is not None, 30, "the actuator's address")
         if process.poll() is not None:
@@ -69,7 +88,7 @@ def running(
         kill(process)
 
 
-def serving(process: subprocess.Popen[bytes], client: ActuatorClient) -> None:
+def serving(process: Process, client: ActuatorClient) -> None:
     """Wait until it serves, or raise `EndedError` once it cannot any more."""
     while process.poll() is None:
         try:
@@ -79,7 +98,7 @@ def serving(process: subprocess.Popen[bytes], client: ActuatorClient) -> None:
     raise EndedError(f"ended with {process.returncode}")
 
 
-def kill(process: subprocess.Popen[bytes]) -> None:
+def kill(process: Process) -> None:
     """End a process without warning."""
     if process.poll() is None:
         os.kill(process.pid, signal.SIGKILL)

@@ -6,12 +6,20 @@ something or may: what was begun then is known to one side only.
 
 import os
 import signal
+import sys
 import threading
 from typing import Any
 
+import kubernetes.config
+
+import actuator.service.kwok_world
 from actuator.__main__ import main
 from actuator.kube.api import Api
 from actuator.store.sql import SqlStore
+from tests.e2e.nursery import tend
+
+# Everything that a life needs is imported before it is born.
+PRELOADED = (actuator.service.kwok_world, kubernetes.config)
 
 VARIABLE = "TRIMTAB_TEST_DIE_AT"
 
@@ -46,4 +54,5 @@ if __name__ == "__main__":
     for one in ("append", "compact", "take_over"):
         dying(SqlStore, one)
     dying(Api, "_send")
-    main()
+    if sys.argv[1:] != ["--nursery"] or tend() is not None:
+        main()

@@ -8,6 +8,7 @@ import os
 import random
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -23,13 +24,14 @@ from tests.e2e.actuator_process import (
     apply,
     command,
     listed,
-    running,
+    living,
     serving,
     until,
     wishes,
 )
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
 from tests.e2e.dying_actuator import VARIABLE
+from tests.e2e.nursery import Life, Nursery
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(7200)]
 
@@ -46,9 +48,15 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
         yield started
 
 
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    with Nursery("tests.e2e.dying_actuator") as started:
+        yield started
+
+
 @pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + (POINTS + DEATHS - 1) // DEATHS))
 def test_killed_at_any_moment_nothing_is_lost_and_nothing_done_twice(
-    plane: ControlPlane, tmp_path: Path, seed: int
+    plane: ControlPlane, nursery: Nursery, tmp_path: Path, seed: int
 ) -> None:
     chance = random.Random(seed)
     moments = [chance.randint(1, LATEST) for _ in range(DEATHS)]
@@ -63,7 +71,7 @@ def test_killed_at_any_moment_nothing_is_lost_and_nothing_done_twice(
     )
     until(lambda: all_ready(plane), 60, "workloads ready")
     with watch_log.WatchLog(plane, tmp_path) as log:
-        deaths = live_and_die(plane, tmp_path / "actuator", pool, moments)
+        deaths = live_and_die(plane, nursery, tmp_path / "actuator", pool, moments)
         until(lambda: all_ready(plane), 60, "workloads ready again")
     print(f"seed {seed}: died {deaths} times")
     assert deaths, "no life was short enough"
@@ -73,39 +81,37 @@ def test_killed_at_any_moment_nothing_is_lost_and_nothing_done_twice(
     assert [one["metadata"]["name"] for one in left if one["spec"].get("taints")] == []
 
 
-def live_and_die(plane: ControlPlane, directory: Path, pool: str, moments: list[int]) -> int:
+def live_and_die(plane: ControlPlane, nursery: Nursery, directory: Path, pool: str, moments: list[int]) -> int:
     """Ask for the same in each life, as a caller does; the last life goes on until all has ended. Returns the deaths.
 
     A life that comes late may have too little left to do to reach its moment.
     """
-    groups = [workloads.group(pool, 20, pool=pool)]
+    options = command(plane, directory, [workloads.group(pool, 20, pool=pool)])
     deaths = 0
     for moment in [*moments, 0]:
-        options = command(plane, directory, groups)
-        (directory / "address").unlink(missing_ok=True)
+        birth = partial(nursery.give_birth, options, {VARIABLE: str(moment)}, directory / "log")
         try:
-            with running(directory, options, "tests.e2e.dying_actuator", {VARIABLE: str(moment)}, 1) as (
-                process,
-                client,
-            ):
-                serving(process, client)
-                status = ask(client, pool)
-                while moment == 0 and (status.deletions or status.node_groups[0].instance_count != 5):
-                    status = client.get_status()
-                    time.sleep(0.05)
-                if moment == 0:
-                    check_status(status, pool)
-                until(
-                    lambda process=process, client=client: process.poll() is not None or idle(client),
-                    60,
-                    "the end of a life",
-                )
-                deaths += process.poll() is not None
+            with living(directory, birth, 1) as (process, client):
+                deaths += live(process, client, pool, mortal=moment > 0)
         except (TrimtabError, EndedError):
             if moment == 0:
                 raise
             deaths += 1
     return deaths
+
+
+def live(process: Life, client: ActuatorClient, pool: str, *, mortal: bool) -> bool:
+    """One life, until there is nothing left to do, or it has ended; whether it has."""
+    serving(process, client)
+    status = ask(client, pool)
+    if mortal:
+        until(lambda: process.poll() is not None or idle(client), 60, "the end of a life")
+        return process.poll() is not None
+    while status.deletions or status.node_groups[0].instance_count != 5:
+        time.sleep(0.05)
+        status = client.get_status()
+    check_status(status, pool)
+    return False
 
 
 def ask(client: ActuatorClient, pool: str) -> actuator_pb2.ActuatorStatus:

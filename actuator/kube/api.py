@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 
 import msgspec
 import urllib3
+import yaml
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from actuator.kube.cluster import ClusterError, ForbiddenError, NotFoundError, RefusedError, TooManyRequestsError
@@ -174,7 +175,7 @@ def _load(kubeconfig: Path | None, context: str, configuration: Any) -> None:
             context=context or None,
             client_configuration=configuration,
         )
-    except (config.ConfigException, OSError, ValueError, TypeError, KeyError) as error:
+    except (config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError) as error:
         where = str(kubeconfig or "the usual places ($KUBECONFIG, ~/.kube/config, a service account)")
         raise ConfigurationError(f"no usable cluster configuration in {where}: {error}; give --kubeconfig") from error
 

@@ -12,7 +12,7 @@ from trimtab.v1 import reason_pb2
 
 from planner.scale_down.codes import predicate_name
 from planner.scale_down.drain_sets import Attempt
-from planner.scale_down.kernels.drain_sets import BLOCKED, NO_PLACE, Problem, count_failures
+from planner.scale_down.kernels.drain_sets import BLOCKED, NO_PLACE, Problem, count_failures, discount_failures
 from planner.simulation.build import Simulation
 from planner.snapshot.columns import Bool, Int64
 
@@ -34,41 +34,33 @@ def explain(simulation: Simulation, problem: Problem, attempt: Attempt | None) -
     """Explain the outcome of an attempt, whose end state the simulation is in. O(classes in the way · N)."""
     if attempt is None:
         return Explanation({}, {}, {}, {})
-    stuck = {
-        int(node): int(attempt.problem.culprit[node]) for node in np.flatnonzero(attempt.problem.outcome == NO_PLACE)
-    }
-    over = {
-        int(node): int(attempt.problem.culprit[node]) for node in np.flatnonzero(attempt.problem.outcome == BLOCKED)
-    }
+    stuck, over = _culprits(attempt.problem, NO_PLACE), _culprits(attempt.problem, BLOCKED)
     allowed = problem.search.allowed.copy()
     allowed[attempt.accepted] = False
-    by_class: dict[tuple[int, int], Int64] = {}
-    failed: dict[int, Mapping[str, int]] = {}
-    details: dict[int, str] = {}
-    for node, pod in stuck.items():
-        counts = _counts(simulation, allowed, pod, by_class)
-        failed[node] = _named(counts - _own(simulation, allowed, pod, node))
-        if counts[0] - _own(simulation, allowed, pod, node)[0] > 0:
-            details[node] = TOGETHER_DETAIL
-    return Explanation(stuck, over, failed, details)
+    counts = _counts(simulation, allowed, stuck)
+    failed = {node: _named(row) for node, row in zip(stuck, counts, strict=True)}
+    together = (node for node, row in zip(stuck, counts, strict=True) if row[0] > 0)
+    return Explanation(stuck, over, failed, dict.fromkeys(together, TOGETHER_DETAIL))
 
 
-def _counts(simulation: Simulation, allowed: Bool, pod: int, by_class: dict[tuple[int, int], Int64]) -> Int64:
+def _culprits(problem: Problem, outcome: int) -> dict[int, int]:
+    """Return by node the pod in the way, of the nodes with an outcome."""
+    return {int(node): int(problem.culprit[node]) for node in np.flatnonzero(problem.outcome == outcome)}
+
+
+def _counts(simulation: Simulation, allowed: Bool, stuck: Mapping[int, int]) -> Int64:
+    """Return for each node in turn how many other nodes fail its pod, by reason. int64[K, REASONS]."""
     state = simulation.state
-    alone = pod if state.volumes.row[pod] >= 0 else -1
-    key = (int(state.pod_class[pod]), alone)
-    if key not in by_class:
-        by_class[key] = np.zeros(REASONS, np.int64)
-        count_failures(state, pod, allowed, by_class[key])
-    return by_class[key]
-
-
-def _own(simulation: Simulation, allowed: Bool, pod: int, node: int) -> Int64:
-    """Return what the pod's own node adds to the counts; it is no destination."""
-    counts = np.zeros(REASONS, np.int64)
-    only = np.zeros(len(allowed), bool)
-    only[node] = allowed[node]
-    count_failures(simulation.state, pod, only, counts)
+    nodes = np.fromiter(stuck.keys(), np.int32, len(stuck))
+    pods = np.fromiter(stuck.values(), np.int32, len(stuck))
+    # A pod with volumes is a class of its own.
+    kind = np.where(state.volumes.row[pods] >= 0, -1 - pods, state.pod_class[pods])
+    _, first, of = np.unique(kind, return_index=True, return_inverse=True)
+    by_kind = np.zeros((len(first), REASONS), np.int64)
+    count_failures(state, pods[first], allowed, by_kind)
+    counts = by_kind[of.reshape(-1)]
+    # A pod's own node is no destination.
+    discount_failures(state, pods, nodes, counts)
     return counts
 
 

@@ -400,15 +400,29 @@ def evacuate(sim: SimulationState, nodes: Int32, pods: Int32) -> None:
 
 
 @kernel
-def count_failures(sim: SimulationState, pod: int, allowed: Bool, counts: Int64) -> None:
-    """Add to counts : int64[32], by `PredicateReason.Code`, on how many allowed nodes each predicate says no.
+def count_failures(sim: SimulationState, pods: Int32, allowed: Bool, counts: Int64) -> None:
+    """Add to counts : int64[K, 32], by pod and `PredicateReason.Code`, how many allowed nodes each predicate rules out.
 
-    counts[0] counts the nodes on which none does. O(N).
+    counts[:, 0] counts the nodes that none rules out. O(K · N).
     """
-    for node in range(len(allowed)):
-        if allowed[node]:
-            mask = failing(sim, pod, node)
-            if mask == 0:
-                counts[0] += 1
-            for reason in range(1, len(counts)):
-                counts[reason] += (mask >> reason) & 1
+    for row in range(len(pods)):
+        for node in range(len(allowed)):
+            if allowed[node]:
+                count_failure(sim, pods[row], node, 1, counts[row])
+
+
+@kernel
+def discount_failures(sim: SimulationState, pods: Int32, nodes: Int32, counts: Int64) -> None:
+    """Take one node for each pod out of its counts : int64[K, 32] again. O(K)."""
+    for row in range(len(pods)):
+        count_failure(sim, pods[row], nodes[row], -1, counts[row])
+
+
+@kernel
+def count_failure(sim: SimulationState, pod: int, node: int, step: int, counts: Int64) -> None:
+    """Add `step` to counts : int64[32] for each predicate that says no, to counts[0] if none does."""
+    mask = failing(sim, pod, node)
+    if mask == 0:
+        counts[0] += step
+    for reason in range(1, len(counts)):
+        counts[reason] += step * ((mask >> reason) & 1)

@@ -1,0 +1,131 @@
+"""The scale-down decision alone, in process: first loop, steady loop, growth; its quality beside bound and upstream.
+
+Synthetic clusters. "bound" is the most nodes that could go by volume alone: as many eligible nodes as leave enough cpu
+and memory for all pods; no plan can do better, and few clusters allow it.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from trimtab.v1 import plan_pb2 as pb
+
+from clients.cluster_generator import ClusterShape
+from planner.model.settings import GroupScaleDownSettings, ScaleDownSettings
+from planner.scale_down import ScaleDownRequest, ScaleDownResult, decide
+from planner.simulation.build import Simulation, build_simulation
+from planner.snapshot.columns import Snapshot
+from planner.snapshot.decode import canonicalize
+from tests.benchmarks.clusters import LARGE, snapshot
+from tests.benchmarks.registry import Stages, scenario
+
+NOW_NS = 1_800_000_000 * 10**9
+FREE = replace(LARGE, budget_share=0.0, unmovable_share=0.0)
+SMALL_FREE = replace(FREE, nodes=1_000, pods=30_000)
+EVERY_NODE = GroupScaleDownSettings(utilization_threshold=1.0, gpu_utilization_threshold=1.0)
+
+
+@dataclass
+class Deciding:
+    """A cluster with its simulation, which every decision leaves as it found it, and the last answer's state."""
+
+    cluster: Snapshot
+    simulation: Simulation
+    settings: ScaleDownSettings
+    state: pb.PlanState | None
+
+    def request(self) -> ScaleDownRequest:
+        return ScaleDownRequest(self.cluster, lambda _: self.simulation, self.settings, self.state, NOW_NS)
+
+
+def prepare(shape: ClusterShape, settings: ScaleDownSettings, *, steady: bool = False) -> Deciding:
+    cluster = canonicalize(snapshot(shape))
+    made = Deciding(cluster, build_simulation(cluster), settings, None)
+    if steady:
+        made.state = decide(made.request()).state
+    return made
+
+
+def run(made: Deciding, stages: Stages) -> ScaleDownResult:
+    with stages.stage("total"):
+        result = decide(made.request())
+    decision = result.decision
+    stages.fact("unneeded", len(decision.unneeded))
+    stages.fact("bound", volume_bound(made.cluster, len(decision.unneeded)))
+    stages.fact("saving per hour", sum(node.saving_per_hour for node in decision.unneeded))
+    stages.fact("searches", decision.searches)
+    stages.fact("state bytes", result.state.ByteSize())
+    return result
+
+
+def volume_bound(cluster: Snapshot, least: int) -> int:
+    """Most nodes that could go if pods were liquid: the largest stay, until cpu and memory suffice."""
+    asked = np.array([[dict(spec.requests).get(name, 0) for name in ("cpu", "memory")] for spec in cluster.specs])
+    on_node = cluster.pods.node >= 0
+    needed = asked[cluster.pods.spec[on_node]].sum(axis=0)
+    rooms = [np.cumsum(np.sort(cluster.nodes.allocatable[:, r])[::-1]) for r in (0, 1)]
+    stay = max(int(np.searchsorted(room, amount)) + 1 for room, amount in zip(rooms, needed, strict=True))
+    return max(len(cluster.nodes.name) - stay, least)
+
+
+def verify(made: Deciding, result: ScaleDownResult) -> None:
+    """Every node is in one list, every destination stays and has room for all that it ends up with."""
+    decision, cluster = result.decision, made.cluster
+    place = {name: i for i, name in enumerate(cluster.nodes.name)}
+    going = {place[entry.node] for entry in decision.unneeded}
+    named = [entry.node for entry in (*decision.unneeded, *decision.unremovable)]
+    assert sorted(named) == list(cluster.nodes.name)
+    where = {pod: place[node] for entry in decision.unneeded for pod, node in entry.destinations.items()}
+    assert going.isdisjoint(where.values())
+    asked = np.array([dict(spec.requests).get("cpu", 0) for spec in cluster.specs])
+    pods = np.flatnonzero(np.isin(cluster.pods.node, list(going)))
+    extra = np.zeros(len(place), np.int64)
+    for pod in pods.tolist():
+        target = where.get(cluster.pod_key(pod))
+        if target is not None:
+            extra[target] += asked[cluster.pods.spec[pod]]
+    on_node = cluster.pods.node >= 0
+    used = np.bincount(cluster.pods.node[on_node], asked[cluster.pods.spec[on_node]], len(place))
+    received = np.flatnonzero(extra)
+    assert (used[received] + extra[received] <= cluster.nodes.allocatable[received, 0]).all()
+
+
+def verify_steady(made: Deciding, result: ScaleDownResult) -> None:
+    """Nothing changed, so nothing is searched."""
+    verify(made, result)
+    assert result.decision.searches == 0
+
+
+scenario(
+    name="scale-down 5,000 nodes, first loop",
+    what="decision alone, three orders of candidates, 150,000 pods with budgets",
+    setup=partial(prepare, LARGE, ScaleDownSettings()),
+    run=run,
+    verify=verify,
+    aims={"total": 0.2},
+)
+scenario(
+    name="scale-down 5,000 nodes, steady loop",
+    what="the same again with the state of the last answer",
+    setup=partial(prepare, LARGE, ScaleDownSettings(), steady=True),
+    run=run,
+    verify=verify_steady,
+    aims={"total": 0.03},
+)
+scenario(
+    name="scale-down 20,000 nodes, first loop",
+    what="decision alone, three orders of candidates, 600,000 pods with budgets",
+    setup=partial(prepare, replace(LARGE, nodes=20_000, pods=600_000), ScaleDownSettings()),
+    run=run,
+    verify=verify,
+    aims={"total": 1.0},
+    large=True,
+)
+for order in (pb.CandidateOrder.NAME, pb.CandidateOrder.UTILIZATION, pb.CandidateOrder.PRICE):
+    scenario(
+        name=f"scale-down quality, order {pb.CandidateOrder.Code.Name(order)}",
+        what="1,000 nodes, 30,000 pods, every node a candidate; NAME is plain upstream's order",
+        setup=partial(prepare, SMALL_FREE, ScaleDownSettings(general=EVERY_NODE, orders=(order,))),
+        run=run,
+        verify=verify,
+    )

@@ -75,6 +75,7 @@ class Engine:
             for answer in check_fit(kept.snapshot, request, _work(watch, caller, kept)):
                 caller.bounds.check()
                 yield answer
+        watch.write(plan_pb2.Diagnostics())
 
     def _snapshot(self, request: plan_pb2.PlanRequest, payload: bytes, owner: Owner, watch: StopWatch) -> KeptSnapshot:
         """Return the snapshot of a request, whole or as a delta against one that was kept."""

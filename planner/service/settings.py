@@ -20,8 +20,8 @@ ConcurrentOption = Annotated[
 class PlannerOptions:
     """Limits of the service; an answer depends on none of them."""
 
-    max_snapshot_bytes: SnapshotBytesOption = 512 << 20
-    """50,000 nodes with 1.5 million pods take some 160 MB."""
+    max_snapshot_bytes: SnapshotBytesOption = 256 << 20
+    """50,000 nodes with 1.5 million pods take some 160 MB; parsed, a hostile message takes many times its size."""
     cache_bytes: CacheBytesOption = 1 << 30
     """A snapshot of 5,000 nodes and 150,000 pods takes some 25 MB."""
     max_concurrent: ConcurrentOption = 8

@@ -19,7 +19,7 @@ from planner.model.values import (
 from planner.snapshot.columns import Dangling, Int32, Int64, NodeColumns, Snapshot
 from planner.snapshot.errors import SnapshotError
 from planner.snapshot.joined_dictionaries import JoinedDictionaries, Numbers
-from planner.snapshot.nodes import take_nodes
+from planner.snapshot.nodes import check_size, take_nodes
 from planner.snapshot.references import NONE, resolve, unresolve
 
 _Row = TypeVar("_Row")
@@ -185,6 +185,7 @@ def stack_nodes(base: Snapshot, changed: Snapshot, dictionaries: JoinedDictionar
     numbers = (dictionaries.base, dictionaries.changed)
     sets = [number.label_sets[side.label_set] for side, number in zip((a, b), numbers, strict=True)]
     width = len(dictionaries.resources)
+    check_size(max(len(a.name), len(b.name)), width, table)
     amounts: dict[str, Any] = {}
     for field in ("allocatable", "capacity"):
         whole = np.zeros((len(a.name) + len(b.name), width), np.int64)

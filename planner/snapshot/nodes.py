@@ -37,7 +37,7 @@ class NodeDictionaries(NamedTuple):
 def read_nodes(messages: Sequence[pb.Node], dictionaries: NodeDictionaries, group: Int32) -> NodeColumns:
     """Return nodes in the order of their rows. `group` : int32[N] is the column of that name."""
     table = dictionaries.table
-    _check_size(len(messages), dictionaries)
+    check_size(len(messages), len(dictionaries.canonical_resources), table)
     label_set = np.fromiter((m.label_set for m in messages), np.int32, len(messages))
     check_index(label_set, len(dictionaries.label_sets), table, "label_set", "label_sets")
     row = Row(table, dictionaries.strings)
@@ -65,10 +65,11 @@ def read_nodes(messages: Sequence[pb.Node], dictionaries: NodeDictionaries, grou
     )
 
 
-def _check_size(count: int, dictionaries: NodeDictionaries) -> None:
+def check_size(count: int, width: int, table: str) -> None:
+    """Refuse a table of `count` rows over `width` resources that would take too much memory, before it does."""
     if count > MAX_NODES:
-        raise SnapshotError(dictionaries.table, WHOLE_TABLE, "", f"{count} rows are too many; send at most {MAX_NODES}")
-    cells = count * len(dictionaries.canonical_resources)
+        raise SnapshotError(table, WHOLE_TABLE, "", f"{count} rows are too many; send at most {MAX_NODES}")
+    cells = count * width
     if cells > MAX_NODE_CELLS:
         problem = f"{cells} amounts (nodes times resources) are too many; send at most {MAX_NODE_CELLS}"
         raise SnapshotError("resources", WHOLE_TABLE, "", problem)

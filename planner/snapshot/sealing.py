@@ -8,11 +8,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from planner.snapshot.checks import MAX_TOTAL
+from planner.snapshot.checks import MAX_PODS, MAX_TOTAL
 from planner.snapshot.columns import Bool, Int32, LabelSets, Snapshot
 from planner.snapshot.dictionaries import FIRST_RESOURCES, check_volumes, offsets_of
 from planner.snapshot.digest import digest
 from planner.snapshot.errors import WHOLE_TABLE, SnapshotError
+from planner.snapshot.nodes import check_size
 
 
 def seal(draft: Snapshot) -> Snapshot:
@@ -22,6 +23,9 @@ def seal(draft: Snapshot) -> Snapshot:
     """
     snapshot = _drop_resources(_drop_strings(_drop_label_sets(_drop_specs(_drop_volumes(draft)))))
     check_volumes(snapshot.volumes)
+    check_size(len(snapshot.nodes.name), len(snapshot.resources), "nodes")
+    if len(snapshot.pods.spec) > MAX_PODS:
+        raise SnapshotError("pods", WHOLE_TABLE, "", f"there are {len(snapshot.pods.spec)}; at most {MAX_PODS} may be")
     _check_totals(snapshot)
     return snapshot._replace(version=digest(snapshot))
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
@@ -101,7 +101,8 @@ def serving(process: Process, client: ActuatorClient) -> None:
 def kill(process: Process) -> None:
     """End a process without warning."""
     if process.poll() is None:
-        os.kill(process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it may end just now
+            os.kill(process.pid, signal.SIGKILL)
     process.wait(timeout=30)
 
 

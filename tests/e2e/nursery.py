@@ -3,6 +3,7 @@
 A child is a process of its own, without threads at its birth, and dies as any other: by SIGKILL, without warning.
 """
 
+import faulthandler
 import json
 import os
 import signal
@@ -89,3 +90,5 @@ def _settle(order: Mapping[str, object]) -> None:
     assert isinstance(environment, dict)
     sys.argv[1:] = options
     os.environ.update(environment)
+    # `kill -USR1` shows in the log what every thread does.
+    faulthandler.register(signal.SIGUSR1, all_threads=True)

@@ -2,6 +2,9 @@
 
 The number of deaths is TRIMTAB_CRASH_POINTS (40 without it), the first seed TRIMTAB_CRASH_SEED. A scenario dies five
 times at moments drawn from its seed; all scenarios run in one cluster, each on nodes of its own.
+
+A caller that dies within an eviction may leave the API server with a budget that counts a pod as disrupted which stays;
+Kubernetes forgets that after two minutes. The budget is wide enough that a scenario seldom has to wait for it.
 """
 
 import os
@@ -67,7 +70,7 @@ def test_killed_at_any_moment_nothing_is_lost_and_nothing_done_twice(
         plane,
         workloads.deployment(f"web-{pool}", 10, pool=pool),
         workloads.stateful_set(f"db-{pool}", 4, pool=pool),
-        workloads.budget(f"web-{pool}", f"web-{pool}", maxUnavailable=2),
+        workloads.budget(f"web-{pool}", f"web-{pool}", maxUnavailable=4),
     )
     until(lambda: all_ready(plane), 60, "workloads ready")
     with watch_log.WatchLog(plane, tmp_path) as log:
@@ -146,7 +149,7 @@ def check(changes: list[watch_log.Change], pool: str) -> None:
     assert watch_log.unprotected_evictions(mine) == []
     moved = watch_log.ended_pods(mine).values()
     assert {pod["spec"].get("nodeName") for pod in moved} <= gone
-    assert watch_log.lowest_health(mine, "default", {"app": f"web-{pool}"}) >= 8
+    assert watch_log.lowest_health(mine, "default", {"app": f"web-{pool}"}) >= 6
 
 
 def of_pool(item: Json, pool: str) -> bool:

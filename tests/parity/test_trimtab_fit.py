@@ -6,7 +6,6 @@ import gzip
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
+from clients.cli.demo import services
 from tests.parity.agreement import Verdict, disagreement
 from tests.parity.recordings import Recorded, key_of, nasty, objects, pending, recorded, refusals, valid_part
 
@@ -86,20 +86,9 @@ def test_fit_over_files_prints_what_the_scheduler_answered(name: str, tmp_path: 
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The address of a planner that runs as a process of its own."""
-    file = tmp_path_factory.mktemp("planner") / "address"
-    log = file.with_name("log")
-    with log.open("w") as errors:
-        command = [sys.executable, "-m", "planner", f"--address-file={file}", "--log-level=error"]
-        process = subprocess.Popen(command, stderr=errors, stdout=errors)
-    try:
-        while not file.exists():
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.02)
-        yield file.read_text().strip()
-    finally:
-        process.kill()
-        process.wait()
+    """The address of a planner that runs as a process of its own and is ready."""
+    with services.planner(tmp_path_factory.mktemp("planner")) as service:
+        yield service.address
 
 
 @pytest.mark.parametrize("name", [*RECORDED, *HAND_WRITTEN])

@@ -155,15 +155,20 @@ def _ports(cluster: Cluster, pod: Pod) -> list[tuple[str, str, int]]:
     ]
 
 
-def term_selects(cluster: Cluster, term: pb.PodAffinityTerm, owner: Pod, other: Pod) -> bool:
-    """Whether a term of `owner` looks at `other`."""
+def term_selects(cluster: Cluster, term: pb.PodAffinityTerm, owner: Pod, other: Pod, *, placed: bool = False) -> bool:
+    """Whether a term of `owner` looks at `other`. `placed`: the owner is on its node, the other one comes.
+
+    For the term of a pod that comes, the scheduler asks the namespace selector about an empty label set as well, so
+    that one which this matches looks everywhere.
+    """
     if not term.HasField("selector") or not selects(cluster, term.selector, other.labels):
         return False
     names = {cluster.text(one) for one in term.namespaces}
     if other.namespace in names:
         return True
     if term.HasField("namespace_selector"):
-        return selects(cluster, term.namespace_selector, cluster.namespaces.get(other.namespace, {}))
+        everywhere = not placed and selects(cluster, term.namespace_selector, {})
+        return everywhere or selects(cluster, term.namespace_selector, cluster.namespaces.get(other.namespace, {}))
     return not names and other.namespace == owner.namespace
 
 
@@ -177,7 +182,7 @@ def anti_affinity(placement: Placement, pod: Pod, node: str) -> str:
     cluster = placement.cluster
     for name, other in placement.repelling:
         for term in other.spec.pod_anti_affinity if other.key != pod.key else ():
-            if _same_domain(placement, term, node, name) and term_selects(cluster, term, other, pod):
+            if _same_domain(placement, term, node, name) and term_selects(cluster, term, other, pod, placed=True):
                 return f"anti-affinity of {other.key} on {name}"
     for term in pod.spec.pod_anti_affinity:
         near = (one for one in placement.nodes if _same_domain(placement, term, node, one))

@@ -10,8 +10,12 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import numba
+import numpy as np
 
 _F = TypeVar("_F", bound=Callable[..., object])
+
+widened: Any = np.int64
+"""Widens an index read from an array, inside kernels: each further width of integers compiles a callee once more."""
 
 
 _FLAGS: dict[str, Any] = {

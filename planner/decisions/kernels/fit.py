@@ -1,6 +1,6 @@
 """Why pods do not fit nodes, many at once. Twin: tests/reference/decisions/fit.py."""
 
-from planner.model.jit import kernel
+from planner.model.jit import kernel, widened
 from planner.simulation.kernels import failing, mark, remove, revert
 from planner.simulation.state import SimulationState
 from planner.snapshot.columns import Bool, Int32, Int64
@@ -16,7 +16,7 @@ def explain(sim: SimulationState, pods: Int32, masks: Int64, lacking: Bool, firs
     count = min(len(masks), len(pods) - first)
     free, need = sim.resources.free, sim.resources.need
     for q in range(count):
-        pod = pods[first + q]
+        pod = widened(pods[first + q])
         start = mark(sim)
         remove(sim, pod)
         pod_class = sim.pod_class[pod]

@@ -14,7 +14,7 @@ Source: Cluster Autoscaler, simulator.RemovalSimulator and scheduling.HintingSim
 
 from typing import NamedTuple
 
-from planner.model.jit import kernel
+from planner.model.jit import kernel, widened
 from planner.simulation.kernels import drop, failing, fits, mark, place, remove, retire, revert
 from planner.simulation.kernels.checks import fits_locally
 from planner.simulation.state import SimulationState
@@ -95,7 +95,7 @@ def has_room_left(sim: SimulationState, search: Search, pod: int, candidate: int
     at = search.cursor[of_class]
     passing = True
     while at < len(search.order):
-        node = search.order[at]
+        node = widened(search.order[at])
         if search.allowed[node] and fits_locally(sim, of_class, node):
             break
         passing = passing and node != candidate
@@ -110,11 +110,11 @@ def has_room_left(sim: SimulationState, search: Search, pod: int, candidate: int
 @kernel
 def seek(sim: SimulationState, search: Search, pod: int) -> int:
     """Return the first node in search order that may receive and fits a pod, -1 if none."""
-    pinned = sim.pinned[pod]
+    pinned = widened(sim.pinned[pod])
     if pinned >= 0:
         return int(pinned) if search.allowed[pinned] and fits(sim, pod, pinned) else -1
     for at in range(search.cursor[sim.pod_class[pod]], len(search.order)):
-        node = search.order[at]
+        node = widened(search.order[at])
         if search.allowed[node] and fits(sim, pod, node):
             return int(node)
     return -1
@@ -123,7 +123,7 @@ def seek(sim: SimulationState, search: Search, pod: int) -> int:
 @kernel
 def destination_of(sim: SimulationState, problem: Problem, pod: int) -> int:
     """Return where a pod goes: to its hint if that still fits, else the first node that does; -1 if none."""
-    target = problem.hint[pod]
+    target = widened(problem.hint[pod])
     if target >= 0 and problem.search.allowed[target] and fits(sim, pod, target):
         problem.counts[HINT_HITS] += 1
         return int(target)
@@ -136,12 +136,12 @@ def over_budget(problem: Problem, node: int) -> int:
     """Use up the budgets of the pods of a node; return -1, or the first pod for which a budget lacks, all undone."""
     under = problem.budgets
     for row in range(problem.offsets[node], problem.offsets[node + 1]):
-        pod = problem.pods[row]
+        pod = widened(problem.pods[row])
         for pair in range(under.offsets[pod], under.offsets[pod + 1]):
             under.left[under.budgets[pair]] -= under.needs[pair]
     culprit = -1
     for row in range(problem.offsets[node], problem.offsets[node + 1]):
-        pod = problem.pods[row]
+        pod = widened(problem.pods[row])
         for pair in range(under.offsets[pod], under.offsets[pod + 1]):
             if culprit < 0 and under.needs[pair] > 0 and under.left[under.budgets[pair]] < 0:
                 culprit = int(pod)
@@ -155,7 +155,7 @@ def give_back(problem: Problem, node: int) -> None:
     """Undo what `over_budget` used up."""
     under = problem.budgets
     for row in range(problem.offsets[node], problem.offsets[node + 1]):
-        pod = problem.pods[row]
+        pod = widened(problem.pods[row])
         for pair in range(under.offsets[pod], under.offsets[pod + 1]):
             under.left[under.budgets[pair]] += under.needs[pair]
 
@@ -176,8 +176,8 @@ def hopeless(sim: SimulationState, problem: Problem, node: int) -> int:
     """Return the first pod of a node for which no node has room even alone, -1 if none; hinted pods are not asked."""
     search = problem.search
     for row in range(problem.offsets[node], problem.offsets[node + 1]):
-        pod = problem.pods[row]
-        target = problem.hint[pod]
+        pod = widened(problem.pods[row])
+        target = widened(problem.hint[pod])
         hinted = target >= 0 and search.allowed[target]
         if not hinted and not has_room_left(sim, search, pod, node):
             return int(pod)
@@ -188,7 +188,7 @@ def hopeless(sim: SimulationState, problem: Problem, node: int) -> int:
 def settle(sim: SimulationState, problem: Problem, node: int) -> int:
     """Place every pod of a node, in pod order, and return -1; or return the first pod that finds no place."""
     for row in range(problem.offsets[node], problem.offsets[node + 1]):
-        pod = problem.pods[row]
+        pod = widened(problem.pods[row])
         target = destination_of(sim, problem, pod)
         if target < 0:
             return int(pod)
@@ -209,29 +209,30 @@ def hold(problem: Problem, pod: int, node: int) -> None:
 @kernel
 def resettle(sim: SimulationState, problem: Problem, node: int) -> int:
     """Place every pod that a node has received elsewhere and return -1; or return the first that finds no place."""
-    pod = problem.first_held[node]
+    pod = widened(problem.first_held[node])
     while pod >= 0:
         target = destination_of(sim, problem, pod)
         if target < 0:
             return int(pod)
         place(sim, pod, target)
         problem.destination[pod] = target
-        pod = problem.next_held[pod]
+        pod = widened(problem.next_held[pod])
     return -1
 
 
 @kernel
 def pass_on(problem: Problem, node: int) -> None:
     """Note where the pods went: those that the node had, and those that it had received."""
-    pod = problem.first_held[node]
+    pod = widened(problem.first_held[node])
     problem.first_held[node] = -1
     problem.received[node] = 0
     while pod >= 0:
-        following = problem.next_held[pod]
-        hold(problem, pod, problem.destination[pod])
+        following = widened(problem.next_held[pod])
+        hold(problem, pod, widened(problem.destination[pod]))
         pod = following
     for row in range(problem.offsets[node], problem.offsets[node + 1]):
-        hold(problem, problem.pods[row], problem.destination[problem.pods[row]])
+        pod = widened(problem.pods[row])
+        hold(problem, pod, widened(problem.destination[pod]))
         problem.counts[MOVED] += 1
 
 
@@ -244,11 +245,11 @@ def try_candidate(sim: SimulationState, problem: Problem, node: int) -> int:
         fork = mark(sim)
         retire(sim, node)
         for row in range(problem.offsets[node], problem.offsets[node + 1]):
-            remove(sim, problem.pods[row])
-        pod = problem.first_held[node]
+            remove(sim, widened(problem.pods[row]))
+        pod = widened(problem.first_held[node])
         while pod >= 0:
             remove(sim, pod)
-            pod = problem.next_held[pod]
+            pod = widened(problem.next_held[pod])
         culprit = settle(sim, problem, node)
         if culprit < 0:
             culprit = resettle(sim, problem, node)
@@ -257,10 +258,10 @@ def try_candidate(sim: SimulationState, problem: Problem, node: int) -> int:
     if culprit < 0:
         pass_on(problem, node)
         return ACCEPTED
-    pod = problem.first_held[node]
+    pod = widened(problem.first_held[node])
     while pod >= 0:
         problem.destination[pod] = node
-        pod = problem.next_held[pod]
+        pod = widened(problem.next_held[pod])
     problem.search.allowed[node] = True
     problem.culprit[node] = culprit
     return NO_PLACE
@@ -303,7 +304,7 @@ def drain_candidates(
     for position in range(first, last):
         if bounds[0] <= 0 or bounds[1] <= 0:
             return position
-        node = candidates[position]
+        node = widened(candidates[position])
         if problem.received[node] > 0:
             problem.outcome[node] = DESTINATION
             continue
@@ -325,7 +326,8 @@ def empty_destinations(sim: SimulationState, problem: Problem, candidates: Int32
     """
     failures = 0
     freed = 0
-    for node in candidates:
+    for row in range(len(candidates)):
+        node = widened(candidates[row])
         if failures >= patience or freed >= most:
             break
         if problem.outcome[node] != DESTINATION or problem.received[node] == 0:
@@ -351,23 +353,23 @@ def mark_misplaced(sim: SimulationState, problem: Problem, offsets: Int64, membe
     before = mark(sim)
     count = 0
     for row in range(problem.counts[TAKEN]):
-        node = problem.accepted[row]
+        node = widened(problem.accepted[row])
         for at in range(offsets[node], offsets[node + 1]):
             if sim.pod_node[members[at]] == node:
-                remove(sim, members[at])
+                remove(sim, widened(members[at]))
         drop(sim, node)
     for row in range(problem.counts[TAKEN]):
-        node = problem.accepted[row]
+        node = widened(problem.accepted[row])
         for at in range(problem.offsets[node], problem.offsets[node + 1]):
-            pod = problem.pods[at]
+            pod = widened(problem.pods[at])
             if sim.local_class[sim.pod_class[pod]] != 0 or misplaced[node]:
                 continue
             remove(sim, pod)
-            if not fits(sim, pod, problem.destination[pod]):
+            if not fits(sim, pod, widened(problem.destination[pod])):
                 misplaced[node] = True
                 problem.culprit[node] = pod
                 count += 1
-            place(sim, pod, problem.destination[pod])
+            place(sim, pod, widened(problem.destination[pod]))
     revert(sim, before)
     return count
 
@@ -378,8 +380,9 @@ def place_all(sim: SimulationState, problem: Problem, pods: Int32, strict: bool)
 
     Counts in `problem.counts`, writes `problem.destination` (-1 = no place); nothing is undone.
     """
-    for pod in pods:
-        has_room_left(sim, problem.search, pod, -1)
+    for row in range(len(pods)):
+        pod = widened(pods[row])
+        has_room_left(sim, problem.search, pod, widened(-1))
         target = destination_of(sim, problem, pod)
         problem.destination[pod] = target
         if target >= 0:
@@ -394,9 +397,9 @@ def place_all(sim: SimulationState, problem: Problem, pods: Int32, strict: bool)
 def evacuate(sim: SimulationState, nodes: Int32, pods: Int32) -> None:
     """Close nodes that are being deleted and take their pods off."""
     for node in nodes:
-        retire(sim, node)
+        retire(sim, widened(node))
     for pod in pods:
-        remove(sim, pod)
+        remove(sim, widened(pod))
 
 
 @kernel
@@ -408,14 +411,14 @@ def count_failures(sim: SimulationState, pods: Int32, allowed: Bool, counts: Int
     for row in range(len(pods)):
         for node in range(len(allowed)):
             if allowed[node]:
-                count_failure(sim, pods[row], node, 1, counts[row])
+                count_failure(sim, widened(pods[row]), widened(node), 1, counts[row])
 
 
 @kernel
 def discount_failures(sim: SimulationState, pods: Int32, nodes: Int32, counts: Int64) -> None:
     """Take one node for each pod out of its counts : int64[K, 32] again. O(K)."""
     for row in range(len(pods)):
-        count_failure(sim, pods[row], nodes[row], -1, counts[row])
+        count_failure(sim, widened(pods[row]), widened(nodes[row]), -1, counts[row])
 
 
 @kernel

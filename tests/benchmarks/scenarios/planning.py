@@ -36,7 +36,7 @@ class Planning:
 def prepare(shape: ClusterShape, copies: int = 1) -> Planning:
     """Start a planner and make the cluster; every node may be a candidate."""
     settings = plan_pb2.ScaleDownSettings(
-        unneeded_time=Duration(), max_scale_down_parallelism=10_000, max_drain_parallelism=10_000
+        unneeded_time=Duration(), max_scale_down_parallelism=100_000, max_drain_parallelism=100_000
     )
     request = plan_pb2.PlanRequest(
         decisions=[plan_pb2.Decision.SCALE_DOWN],

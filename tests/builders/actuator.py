@@ -1,7 +1,8 @@
 """An actuator on virtual time, over an in-memory cluster that outlives it, with a crash wherever wanted.
 
 One thread runs everything, so a run depends on its inputs alone: `Stage` boots an actuator, lets steps run in order of
-time, and "kills" it at the n-th write or external call by raising `Crash`; what was neither in the store nor in the cluster is then forgotten.
+time, and "kills" it at the n-th write or external call by raising `Crash`; what was neither in the store nor in the
+cluster is then forgotten.
 """
 
 import heapq

@@ -95,10 +95,11 @@ def _groups(snapshot: Snapshot, evictions: Sequence[RecentEviction]) -> PodGroup
     members = np.empty(len(node), np.int32)
     group_by_node(node, offsets, members)
     digests = np.empty(len(node), np.int32)
-    digest_texts(pods.uid.data, pods.uid.offsets, digests[:known])
-    uids = [eviction.uid.encode() for eviction in evictions]
-    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array([len(uid) for uid in uids], np.int64))])
-    digest_texts(np.frombuffer(b"".join(uids), np.uint8).copy(), ends, digests[known:])
+    with np.errstate(over="ignore"):  # the hash wraps around; run as plain Python, numpy would warn of it
+        digest_texts(pods.uid.data, pods.uid.offsets, digests[:known])
+        uids = [eviction.uid.encode() for eviction in evictions]
+        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array([len(uid) for uid in uids], np.int64))])
+        digest_texts(np.frombuffer(b"".join(uids), np.uint8).copy(), ends, digests[known:])
     return PodGroups(offsets, members, digests)
 
 

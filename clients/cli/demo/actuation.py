@@ -1,8 +1,8 @@
 """What the actuator is doing, into a snapshot, so that the planner counts with it.
 
 Deletions in progress are copied. A recently evicted pod takes its spec from another pod of the same controller: they
-come from one template. Where the controller has no other pod at that moment (a single replica that is not back yet), the
-eviction cannot be described and is left out: no room is kept for that one pod until it is listed again as pending.
+come from one template. Where the controller has no other pod at that moment (a single replica that is not back yet),
+the eviction cannot be described and is left out: no room is kept for that one pod until it is listed again as pending.
 """
 
 import numpy as np

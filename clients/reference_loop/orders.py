@@ -11,7 +11,7 @@ def deletion_order(request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse)
     return actuator_pb2.StartDeletionRequest(
         request_id=request.request_id,
         nodes=[
-            actuator_pb2.NodeToDelete(node=node, drain=node in drained, assumption=assumptions.get(node))
+            actuator_pb2.NodeToDelete(node=node, drain=node in drained, assumption=assumptions[node])
             for node in (*decision.delete_empty, *decision.drain)
         ],
         plan_time=request.now,

@@ -23,6 +23,7 @@ from clients.cli.moment import read_moment
 from clients.cli.planners import PlannerAccess
 from clients.kubernetes_objects import Objects, build_snapshot
 from clients.kubernetes_objects.decode import add_text
+from clients.reference_loop.orders import deletion_order
 from clients.transport.errors import TrimtabError
 
 INTERVAL_S = 2.5
@@ -132,26 +133,6 @@ def _start(
             refused.setdefault(reason, []).append(one.node)
     for reason, nodes in refused.items():
         screen.say(f"[yellow]The actuator refuses {counted(len(nodes), 'node')} ({some(nodes)}): {reason}[/yellow]")
-
-
-def deletion_order(
-    request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse
-) -> actuator_pb2.StartDeletionRequest:  # fmt: skip
-    """Return a plan as the actuator takes it: what to remove, what the plan assumed, the limits it kept."""
-    decision, limits = answer.scale_down, request.settings.scale_down
-    assumptions = {node.node: node.assumption for node in decision.unneeded}
-    drained = set(decision.drain)
-    return actuator_pb2.StartDeletionRequest(
-        request_id=request.request_id,
-        nodes=[
-            actuator_pb2.NodeToDelete(node=node, drain=node in drained, assumption=assumptions[node])
-            for node in (*decision.delete_empty, *decision.drain)
-        ],
-        plan_time=request.now,
-        snapshot_version=answer.snapshot_version,
-        max_parallelism=limits.max_scale_down_parallelism,
-        max_drain_parallelism=limits.max_drain_parallelism,
-    )
 
 
 def _note_ended(status: actuator_pb2.ActuatorStatus, story: Story) -> None:

@@ -23,12 +23,21 @@ class DrainSettings:
     # Pause before an eviction that was refused is asked for again, if the server gives no hint.
     # Upstream: EvictionRetryTime, 10 s.
     eviction_retry_s: float = 10.0
-    # How often a node is looked at while pods are leaving it.
+    # How often a node is looked at while pods are leaving it; a drain in which nothing happens is looked at less and
+    # less often, down to the second one: with many drains waiting for budgets the server is spared most of the reading.
     poll_s: float = 1.0
-    # Longest grace period given to a pod. Upstream: --max-graceful-termination-sec.
+    poll_max_s: float = 5.0
+    # Longest grace period given to a pod; with priority groups theirs count instead. Upstream:
+    # --max-graceful-termination-sec.
     max_graceful_termination_s: int = 600
     # Groups by priority; none = all pods together. Upstream: --drain-priority-config.
     priority_groups: tuple[PriorityGroup, ...] = ()
+    # Whether DaemonSet pods are told to end before their node goes, where their annotation
+    # `cluster-autoscaler.kubernetes.io/enable-ds-eviction` does not say: nodes that are drained, nodes that are not.
+    # Nothing waits for them, with priority groups neither (upstream waits there).
+    # Upstream: --daemonset-eviction-for-occupied-nodes, --daemonset-eviction-for-empty-nodes.
+    evict_daemons_occupied: bool = True
+    evict_daemons_empty: bool = False
     # Pods of lower priority are not drained: they go with their node, as the plan assumed.
     # Upstream: --expendable-pods-priority-cutoff.
     expendable_priority: int = -10

@@ -5,7 +5,7 @@ be called by several threads at a time, and may run twice: each is idempotent. T
 durations seconds.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 # Source: Cluster Autoscaler, utils/taints: key, effect, and the value is the time in Unix seconds.
@@ -17,6 +17,8 @@ PREFER_NO_SCHEDULE = "PreferNoSchedule"
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 # Source: Cluster Autoscaler, utils/pod: `IsDaemonSetPod`.
 DAEMON_ANNOTATION = "cluster-autoscaler.kubernetes.io/daemonset-pod"
+# Source: Cluster Autoscaler, utils/daemonset: `EnableDsEvictionKey`; "true" or "false", anything else is no say.
+DAEMON_EVICTION_ANNOTATION = "cluster-autoscaler.kubernetes.io/enable-ds-eviction"
 
 
 class Taint(NamedTuple):
@@ -25,6 +27,11 @@ class Taint(NamedTuple):
     key: str
     value: str
     effect: str
+
+
+def hard_taint(now_ms: int) -> Taint:
+    """The taint of a node that is to go."""
+    return Taint(HARD_TAINT_KEY, str(now_ms // 1000), NO_SCHEDULE)
 
 
 class NodeView(NamedTuple):
@@ -62,11 +69,18 @@ class PodView(NamedTuple):
     grace_s: int
     # Annotated to be treated like a DaemonSet's.
     daemon: bool = False
+    # What its annotation says about eviction, if it is a DaemonSet's; None = as the settings say.
+    daemon_eviction: bool | None = None
 
     @property
     def key(self) -> str:
         """ "namespace/name"."""
         return f"{self.namespace}/{self.name}"
+
+
+def daemon_eviction(annotations: Mapping[str, str] | None) -> bool | None:
+    """`PodView.daemon_eviction` of a pod's annotations."""
+    return {"true": True, "false": False}.get((annotations or {}).get(DAEMON_EVICTION_ANNOTATION, ""))
 
 
 class ClusterError(Exception):
@@ -99,8 +113,8 @@ class ForbiddenError(RefusedError):
 class Cluster(Protocol):
     """Kubernetes' API, reduced."""
 
-    def get_node(self, name: str) -> NodeView:
-        """One node. Raises `NotFoundError`."""
+    def get_node(self, name: str, recent: bool = False) -> NodeView:
+        """One node. `recent` = as it was lately is enough, which costs the server less. Raises `NotFoundError`."""
 
     def list_nodes(self) -> Sequence[NodeView]:
         """All nodes, sorted by name."""
@@ -114,8 +128,11 @@ class Cluster(Protocol):
     def remove_taint(self, node: str, key: str) -> bool:
         """Take a taint away, likewise. False = it was not there. Raises `NotFoundError`, `ClusterError`."""
 
-    def list_pods(self, node: str) -> Sequence[PodView]:
-        """The pods bound to a node, sorted by namespace and name; none when the node does not exist."""
+    def list_pods(self, node: str, recent: bool = False) -> Sequence[PodView]:
+        """The pods bound to a node, sorted by namespace and name; none when the node does not exist.
+
+        `recent` as for `get_node`: a pod may be missing that has just come, and one be there that has just gone.
+        """
 
     def evict(self, pod: PodView, grace_s: int | None) -> None:
         """Ask for the eviction (policy/v1) of exactly this pod (by uid). `grace_s` None = the pod's own.

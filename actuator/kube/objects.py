@@ -8,7 +8,15 @@ from typing import Any
 
 import msgspec
 
-from actuator.kube.cluster import DAEMON_ANNOTATION, MIRROR_ANNOTATION, ClusterError, NodeView, PodView, Taint
+from actuator.kube.cluster import (
+    DAEMON_ANNOTATION,
+    MIRROR_ANNOTATION,
+    ClusterError,
+    NodeView,
+    PodView,
+    Taint,
+    daemon_eviction,
+)
 
 DEFAULT_GRACE_S = 30
 
@@ -149,6 +157,7 @@ def pod_view(pod: Pod) -> PodView:
         deletion_ms=_millis(meta.deletion_timestamp),
         grace_s=DEFAULT_GRACE_S if grace_s is None else grace_s,
         daemon=(meta.annotations or {}).get(DAEMON_ANNOTATION) == "true",
+        daemon_eviction=daemon_eviction(meta.annotations),
     )
 
 

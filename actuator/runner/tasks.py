@@ -3,16 +3,16 @@
 Decides nothing but whether a step worked. Each may run twice. Durations in seconds.
 """
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import structlog
 
 from actuator.cloud.provider import CloudError, CloudProvider, CloudRefusedError
+from actuator.drain.daemons import DaemonEvictor, EvictionCounter
 from actuator.drain.drain import DrainTask, Recorder
-from actuator.drain.pods import pods_to_move
-from actuator.kube.cluster import HARD_TAINT_KEY, NO_SCHEDULE, Cluster, ClusterError, NotFoundError, Taint
+from actuator.drain.pods import EvictionOrder, daemons_to_evict, pods_to_move
+from actuator.kube.cluster import HARD_TAINT_KEY, Cluster, ClusterError, NotFoundError, PodView, hard_taint
 from actuator.runner.retries import persistent
 from actuator.settings import WorkSettings
 from actuator.tracker import events as e
@@ -29,8 +29,8 @@ class Surroundings(NamedTuple):
     cloud: CloudProvider
     recorder: Recorder
     settings: WorkSettings
-    # Tells the metrics about an eviction request: granted, budget, gone, error.
-    on_eviction: Callable[[str], None]
+    # Tells the metrics about an eviction request.
+    on_eviction: EvictionCounter
 
 
 class TaintTask:
@@ -60,7 +60,7 @@ class TaintTask:
     def _taint(self, node: str) -> str:
         """Write one taint; why not, "" = it is there."""
         around = self._around
-        taint = Taint(HARD_TAINT_KEY, str(around.recorder.now_ms() // 1000), NO_SCHEDULE)
+        taint = hard_taint(around.recorder.now_ms())
         try:
             persistent(lambda: around.cluster.add_taint(node, taint), around.settings.call_retry_s)
         except ClusterError as error:
@@ -77,12 +77,15 @@ class CheckEmptyTask:
         self._around = around
 
     def step(self) -> float | None:
-        """Look at the pods."""
-        cluster, recorder = self._around.cluster, self._around.recorder
+        """Look at the pods; where there is none to move, tell DaemonSet pods to end if that is wanted."""
+        cluster, recorder, settings = self._around.cluster, self._around.recorder, self._around.settings.drain
+        now_ms = recorder.now_ms()
         try:
-            cluster.get_node(self._node)
-            expendable_below = self._around.settings.drain.expendable_priority
-            pods = pods_to_move(cluster.list_pods(self._node), recorder.now_ms(), expendable_below)
+            if cluster.get_node(self._node).taint(HARD_TAINT_KEY) is None:
+                log.warning("somebody took the taint away; it is put back", node=self._node)
+                cluster.add_taint(self._node, hard_taint(now_ms))
+            found = cluster.list_pods(self._node)
+            pods = pods_to_move(found, now_ms, settings.expendable_priority)
         except NotFoundError:
             recorder.submit(e.NodeGone(self._node))
             return None
@@ -94,8 +97,15 @@ class CheckEmptyTask:
             detail = f"{len(pods)} pods came after the node was tainted, such as {keys[0]}"
             recorder.submit(e.DeletionFailed(self._node, Reason.NODE_CHANGED, detail, keys))
         else:
+            self._evict_daemons(daemons_to_evict(found, settings.evict_daemons_empty), now_ms)
             recorder.submit(e.NodeEmpty(self._node))
         return None
+
+    def _evict_daemons(self, daemons: list[PodView], now_ms: int) -> None:
+        cluster, settings = self._around.cluster, self._around.settings.drain
+        order = EvictionOrder(settings.priority_groups, settings.max_graceful_termination_s)
+        evictor = DaemonEvictor(cluster, order, settings.eviction_retry_s, self._around.on_eviction)
+        evictor.evict(daemons, now_ms)
 
 
 class BeginDeleteTask:

@@ -12,7 +12,7 @@ from opentelemetry.metrics import Meter
 from trimtab.v1 import actuator_pb2
 
 from actuator.cloud.provider import CloudProvider
-from actuator.kube.cluster import HARD_TAINT_KEY, Cluster
+from actuator.kube.cluster import HARD_TAINT_KEY, Cluster, ClusterError, hard_taint
 from actuator.runner.engine import Engine
 from actuator.runner.runner import Runner
 from actuator.runner.scheduler import Pool, Scheduler
@@ -24,6 +24,8 @@ from actuator.service.settings import ActuatorSettings
 from actuator.service.status import StatusWriter, group_messages
 from actuator.store.journal import Journal
 from actuator.store.records import Store
+from actuator.tracker.states import State
+from actuator.tracker.tracker import Tracker
 
 log = structlog.get_logger("actuator")
 
@@ -72,14 +74,26 @@ class Actuator:
 
     def start(self) -> None:
         """Go on with what was in progress. Raises `ClusterError` when the cluster cannot be seen."""
-        in_progress = self.engine.read(lambda tracker, _: sorted(tracker.memory.deletions))
-        tainted = [node.name for node in self.cluster.list_nodes() if node.taint(HARD_TAINT_KEY)]
-        strange = sorted(set(tainted) - set(in_progress))
+        in_progress, marked = self.engine.read(_progress)
+        nodes = self.cluster.list_nodes()
+        tainted = [node.name for node in nodes if node.taint(HARD_TAINT_KEY)]
+        strange = sorted(set(tainted) - in_progress)
         log.info("resuming", deletions=len(in_progress), tainted=len(tainted), strange=len(strange))
         if strange:
             # Another autoscaler's, or those of a store that was lost: not ours to take away.
             log.warning("nodes carry the hard taint, but no deletion is known", nodes=strange[:20], key=HARD_TAINT_KEY)
+        for name in sorted(marked & {node.name for node in nodes} - set(tainted)):
+            self._mark_again(name)
         self.engine.resume()
+
+    def _mark_again(self, name: str) -> None:
+        """Put back the taint of a node that is still to go: while nobody looked, somebody took it away."""
+        log.warning("somebody took the taint away; it is put back", node=name)
+        try:
+            self.cluster.add_taint(name, hard_taint(self.engine.now_ms()))
+        except ClusterError as error:
+            # Its drain tries again.
+            log.warning("taint not put back", node=name, detail=str(error))
 
     def lead(self) -> None:
         """Act from now on, where the leader before has stopped. Raises as `start`, and `StoreError`."""
@@ -100,6 +114,13 @@ class Actuator:
         status = self.engine.read(lambda tracker, now_ms: self._status.write(tracker, now_ms, with_finished))
         status.node_groups.extend(group_messages(groups, status.deletions))
         return status
+
+
+def _progress(tracker: Tracker, _now_ms: int) -> tuple[set[str], set[str]]:
+    """Nodes in progress, and those of them that must carry the taint."""
+    deletions = tracker.memory.deletions
+    marked = {node for node, one in deletions.items() if one.state not in (State.PLANNED, State.ROLLING_BACK)}
+    return set(deletions), marked
 
 
 def _nothing() -> None:

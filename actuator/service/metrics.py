@@ -62,9 +62,9 @@ class Metrics:
         if event.node not in tracker.memory.deletions:
             self._on_end(last, now_ms)
 
-    def on_eviction(self, result: str) -> None:
+    def on_eviction(self, result: str, daemon: bool = False) -> None:
         """Count an eviction request: granted, budget (refused for now), gone (the pod was), error."""
-        self._evictions.add(1, {"result": result})
+        self._evictions.add(1, {"result": result, "kind": "daemon" if daemon else "moved"})
 
     @contextmanager
     def timed(self, function: str, non_empty: bool) -> Iterator[None]:

@@ -65,8 +65,9 @@ class MemoryCluster:
         if operation:
             self.faults.after(operation, subject)
 
-    def get_node(self, name: str) -> NodeView:
-        """One node."""
+    def get_node(self, name: str, recent: bool = False) -> NodeView:
+        """One node, as it is now."""
+        del recent
         with self.transaction("get_node", name) as world:
             return _view(_room(world, name))
 
@@ -99,8 +100,9 @@ class MemoryCluster:
             world.note("untainted", f"{node} {key}")
             return True
 
-    def list_pods(self, node: str) -> Sequence[PodView]:
-        """The pods bound to a node, sorted by namespace and name."""
+    def list_pods(self, node: str, recent: bool = False) -> Sequence[PodView]:
+        """The pods bound to a node, as they are now, sorted by namespace and name."""
+        del recent
         with self.transaction("list_pods", node) as world:
             room = world.rooms.get(node)
             return [pod.view() for _, pod in sorted(room.pods.items())] if room else []
@@ -115,7 +117,7 @@ class MemoryCluster:
                 world.note("evicted_twice", found.uid)
                 return
             self._check_budget(world, found)
-            world.note("evicted", found.uid)
+            world.note("daemon_evicted" if found.daemon else "evicted", found.uid)
             self.controllers.terminate(found, found.grace_s if grace_s is None else grace_s)
 
     def delete_node(self, name: str) -> None:
@@ -136,7 +138,9 @@ class MemoryCluster:
             return copied
 
     def journal(self) -> list[JournalEntry]:
-        """What happened so far: tainted, untainted, evicted, evicted_twice, recreated, pod_lost, grown, deleted."""
+        """What happened so far: tainted, untainted, evicted, daemon_evicted, evicted_twice, recreated, pod_lost, grown,
+        deleted.
+        """
         with self.transaction() as world:
             world.flush()
             return world.journal()

@@ -12,7 +12,7 @@ import msgspec
 
 from actuator.cloud.memory.objects import Object, condition, controller_of, labels_of
 from actuator.cloud.memory.quantities import Amounts, pod_requests
-from actuator.kube.cluster import DAEMON_ANNOTATION, MIRROR_ANNOTATION, PodView
+from actuator.kube.cluster import DAEMON_ANNOTATION, MIRROR_ANNOTATION, PodView, daemon_eviction
 
 PodKey = tuple[str, str]
 
@@ -140,6 +140,7 @@ class Pod:
             daemon=self.daemon,
             deletion_ms=parse_time_ms(self.item["metadata"].get("deletionTimestamp")),
             grace_s=self.grace_s,
+            daemon_eviction=daemon_eviction(self.annotations),
         )
 
 

@@ -1,13 +1,19 @@
 """Draining one node: which pods go, in which order, and what happens when they will not."""
 
+from dataclasses import replace
+from itertools import pairwise
+
 import pytest
 
 from actuator.cloud.memory.faults import Fault
-from actuator.drain.pods import next_group, pods_to_move, stays
-from actuator.kube.cluster import ClusterError, PodView, TooManyRequestsError
-from actuator.settings import PriorityGroup
-from tests.builders.actuator import SETTINGS, START_S, Stage, place, small_cluster
-from tests.builders.kubernetes import node, node_group, pdb, pod, pods_of, replica_set
+from actuator.drain.daemons import DaemonEvictor
+from actuator.drain.pods import EvictionOrder, daemons_to_evict, pods_to_move, stays
+from actuator.kube.cluster import HARD_TAINT_KEY, ClusterError, PodView, RefusedError, TooManyRequestsError
+from actuator.service.options import priority_groups
+from actuator.service.settings import ActuatorSettings
+from actuator.settings import DrainSettings, PriorityGroup
+from tests.builders.actuator import DELAYS, SETTINGS, START_S, Stage, place, small_cluster
+from tests.builders.kubernetes import daemon_set, node, node_group, pdb, pod, pods_of, replica_set
 
 NOW_MS = 1_000_000
 
@@ -47,17 +53,38 @@ def test_which_pods_a_drain_ignores(pod_view: PodView, expected: bool) -> None:
 @pytest.mark.parametrize(
     ("groups", "names", "grace_s"),
     [
-        pytest.param((), ["low", "mid", "high"], None, id="without groups all go together"),
+        pytest.param((), ["low", "mid", "high"], 25, id="without groups all go together"),
         pytest.param((PriorityGroup(0, 10), PriorityGroup(100, 60)), ["low", "mid"], 10, id="low priority first"),
         pytest.param((PriorityGroup(50, 20), PriorityGroup(5, 5)), ["low", "mid"], 5, id="groups in any order"),
         pytest.param((PriorityGroup(1000, 7),), ["low", "mid", "high"], 7, id="below every group is the lowest"),
+        pytest.param((PriorityGroup(0, 90), PriorityGroup(100, 5)), ["low", "mid"], 30, id="never more than its own"),
     ],
 )
-def test_pods_go_in_priority_groups(groups: tuple[PriorityGroup, ...], names: list[str], grace_s: int | None) -> None:
+def test_pods_go_in_priority_groups(groups: tuple[PriorityGroup, ...], names: list[str], grace_s: int) -> None:
     pods = [view("low", priority=0), view("mid", priority=10), view("high", priority=200)]
-    group, group_grace_s = next_group(pods, groups)
+    order = EvictionOrder(groups, longest_grace_s=25)
+    group = order.next_group(pods)
     assert [found.name for found in group] == names
-    assert group_grace_s == grace_s
+    assert {order.grace_s(found) for found in group} == {grace_s}
+
+
+@pytest.mark.parametrize(
+    ("pod_view", "occupied", "empty"),
+    [
+        pytest.param(view(owner_kind="DaemonSet"), True, False, id="as the settings say"),
+        pytest.param(view(owner_kind="DaemonSet", daemon_eviction=True), True, True, id="annotated to end"),
+        pytest.param(view(owner_kind="DaemonSet", daemon_eviction=False), False, False, id="annotated to stay"),
+        pytest.param(view(daemon=True), True, False, id="annotated like a DaemonSet's"),
+        pytest.param(view(daemon_eviction=True), False, False, id="another pod is not meant"),
+        pytest.param(view(owner_kind="DaemonSet", mirror=True), False, False, id="nor a mirror pod"),
+        pytest.param(view(owner_kind="DaemonSet", phase="Failed"), False, False, id="nor one that has ended"),
+        pytest.param(view(owner_kind="DaemonSet", deletion_ms=1), False, False, id="nor one that is ending"),
+    ],
+)
+def test_which_daemon_pods_are_told_to_end(pod_view: PodView, occupied: bool, empty: bool) -> None:
+    settings = DrainSettings()
+    assert bool(daemons_to_evict([pod_view], settings.evict_daemons_occupied)) is occupied
+    assert bool(daemons_to_evict([pod_view], settings.evict_daemons_empty)) is empty
 
 
 def test_a_drain_moves_every_pod_and_leaves_daemons() -> None:
@@ -196,3 +223,210 @@ def test_a_cancelled_drain_evicts_nothing_more_and_gives_the_node_back() -> None
     assert stage.noted("evicted") == evicted
     assert stage.finished() == {"n0": ("CANCELLED", "CANCELLED")}
     assert stage.tainted() == set()
+
+
+def with_drain(**fields: object) -> ActuatorSettings:
+    """The usual settings with other ones for the drain."""
+    work = replace(SETTINGS.work, drain=replace(SETTINGS.work.drain, **fields))  # type: ignore[arg-type]
+    return replace(SETTINGS, work=work)
+
+
+def drained(stage: Stage, *nodes: str, drain: bool = True) -> Stage:
+    stage.start(stage.request("r", *nodes, drain=drain))
+    stage.run()
+    assert stage.finished() == dict.fromkeys(nodes, ("DELETED", "UNSPECIFIED"))
+    return stage
+
+
+@pytest.mark.parametrize(
+    ("fields", "node_name", "drain", "evicted"),
+    [
+        pytest.param({}, "n0", True, ["agent-n0"], id="of a drained node"),
+        pytest.param({"evict_daemons_occupied": False}, "n0", True, [], id="of a drained node, not wanted"),
+        pytest.param({}, "n6", False, [], id="of an empty node"),
+        pytest.param({"evict_daemons_empty": True}, "n6", False, ["agent-n6"], id="of an empty node, wanted"),
+    ],
+)
+def test_daemon_pods_are_told_to_end_by_setting(
+    fields: dict[str, bool], node_name: str, drain: bool, evicted: list[str]
+) -> None:
+    stage = Stage(small_cluster(), with_drain(**fields))
+    names = {p.uid: p.key[1] for p in stage.cluster.world.pods.values()}
+    drained(stage, node_name, drain=drain)
+    assert [names[uid] for uid in stage.noted("daemon_evicted")] == evicted
+    assert not {eviction.name for eviction in stage.status().recent_evictions} & set(evicted)
+
+
+@pytest.mark.parametrize("error", [TooManyRequestsError("budget"), ClusterError("timeout"), RefusedError("webhook")])
+def test_daemon_pods_that_will_not_end_hold_nothing_up(error: ClusterError) -> None:
+    stage = Stage(small_cluster(), with_drain(evict_daemons_empty=True))
+    for name in ("n0", "n6"):
+        stage.cluster.faults.add(Fault("evict", f"kube-system/agent-{name}", error))
+    drained(stage, "n0")
+    stage.start(stage.request("empty", "n6", drain=False))
+    stage.run()
+    assert set(stage.finished()) == {"n0", "n6"}
+    assert stage.noted("daemon_evicted") == []
+
+
+def test_a_daemon_pod_that_comes_back_is_left_alone_and_a_refused_one_is_asked_again() -> None:
+    agents = [view(f"agent-{number}", owner_kind="DaemonSet", owner_uid="ds", grace_s=99) for number in range(3)]
+    asked: list[tuple[str, int | None]] = []
+    answers: list[Exception | None] = [TooManyRequestsError("later", retry_after_s=20), None]
+
+    class Cluster:
+        def evict(self, pod: PodView, grace_s: int | None) -> None:
+            asked.append((pod.name, grace_s))
+            if (answer := answers.pop(0)) is not None:
+                raise answer
+
+    counted: list[tuple[str, bool]] = []
+    order = EvictionOrder((), longest_grace_s=60)
+    evictor = DaemonEvictor(Cluster(), order, 5, lambda result, daemon=False: counted.append((result, daemon)))  # type: ignore[arg-type]
+    for now_ms in (0, 19_999, 20_000, 30_000):
+        evictor.evict(agents[:1], now_ms)
+    evictor.evict(agents[1:], 40_000)
+    assert asked == [("agent-0", 60), ("agent-0", 60)]
+    assert counted == [("budget", True), ("granted", True)]
+
+
+def test_daemon_pods_end_with_their_priority_group() -> None:
+    low, high = replica_set("low", 1), replica_set("high", 1)
+    daemon = daemon_set("agent")
+    items = [
+        pod("low-0", node="n0", owner=low, priority=0),
+        pod("high-0", node="n0", owner=high, priority=100),
+        pod("agent-0", node="n0", owner=daemon, priority=1000),
+    ]
+    settings = with_drain(priority_groups=(PriorityGroup(0, 5), PriorityGroup(100, 50), PriorityGroup(1000, 1)))
+    stage = Stage([node("n0"), node("n1"), low, high, daemon, *items, node_group("g", nodes=["n0", "n1"])], settings)
+    order: list[str] = []
+    stage.cluster.faults.before = lambda operation, subject: order.append(subject) if operation == "evict" else None
+    drained(stage, "n0")
+    assert order == ["default/low-0", "default/high-0", "default/agent-0"]
+
+
+def test_each_priority_group_has_its_grace_period_and_waits_for_the_one_before() -> None:
+    low, high = replica_set("low", 1), replica_set("high", 1)
+    items = [
+        pod("low-0", node="n0", owner=low, priority=0, spec={"terminationGracePeriodSeconds": 300}),
+        pod("high-0", node="n0", owner=high, priority=100, spec={"terminationGracePeriodSeconds": 300}),
+    ]
+    settings = with_drain(priority_groups=(PriorityGroup(0, 7), PriorityGroup(100, 60)))
+    objects = [node("n0"), node("n1"), low, high, *items, node_group("g", nodes=["n0", "n1"])]
+    stage = Stage(objects, settings, replace(DELAYS, pod_stop_s=1000))
+    asked: dict[str, float] = {}
+    stage.cluster.faults.before = lambda operation, subject: (
+        asked.setdefault(subject, stage.time.now_s) and None if operation == "evict" else None
+    )
+    drained(stage, "n0")
+    pause_s = asked["default/high-0"] - asked["default/low-0"]
+    assert 7 <= pause_s <= 7 + settings.work.drain.poll_max_s
+    assert stage.time.now_s - asked["default/high-0"] >= 60
+
+
+@pytest.mark.parametrize("drain", [True, False], ids=["drained", "empty"])
+def test_a_taint_that_somebody_took_away_is_put_back(drain: bool) -> None:
+    stage = tight()
+    name = "n0" if drain else "n1"
+    stage.actuator.deletions.begin(stage.request("r", name, drain=drain))
+    stage.time.step()
+    assert stage.tainted() == {name}
+    with stage.looking():
+        stage.cluster.remove_taint(name, HARD_TAINT_KEY)
+    stage.run_for(1.5)
+    assert stage.noted("tainted") == [f"{name} {HARD_TAINT_KEY}"] * 2
+
+
+def test_a_taint_that_was_taken_away_during_the_drain_is_put_back() -> None:
+    stage = tight()
+    stage.start(stage.request("r", "n0"))
+    stage.run_for(3)
+    with stage.looking():
+        stage.cluster.remove_taint("n0", HARD_TAINT_KEY)
+    stage.run_for(15)
+    assert stage.tainted() == {"n0"}
+
+
+def test_taints_that_were_taken_away_while_nobody_looked_are_put_back_at_the_start() -> None:
+    stage = tight()
+    stage.start(stage.request("r", "n0"))
+    stage.run_for(3)
+    with stage.looking():
+        stage.cluster.remove_taint("n0", HARD_TAINT_KEY)
+    stage.boot()
+    assert stage.tainted() == {"n0"}
+    stage.run()
+    assert stage.finished() == {"n0": ("DELETED", "UNSPECIFIED")}
+
+
+def test_a_drain_in_which_nothing_happens_is_looked_at_less_and_less_often() -> None:
+    web = replica_set("web", 1)
+    (item,) = pods_of(web, 1)
+    place(item, "n0")
+    frozen = pdb("frozen", labels=item["metadata"]["labels"], min_available=1)
+    objects = [node("n0"), node("n1"), web, item, frozen, node_group("g", nodes=["n0", "n1"])]
+    stage = Stage(objects, with_drain(eviction_retry_s=30))
+    looks: list[float] = []
+    stage.cluster.faults.before = lambda operation, subject: (
+        looks.append(stage.time.now_s) if operation == "list_pods" else None
+    )
+    stage.start(stage.request("r", "n0"))
+    stage.run_for(120)
+    pauses = [round(later - earlier, 3) for earlier, later in pairwise(looks) if later > earlier]
+    assert pauses[1:6] == [1, 1.5, 2.25, 3.375, 5]
+    assert max(pauses) == 5
+
+
+def test_a_failed_drain_says_why_the_first_pod_would_not_go() -> None:
+    stage = Stage(small_cluster())
+    stage.cluster.faults.add(Fault("evict", "default/db-0", TooManyRequestsError("budget db needs 1 healthy pod")))
+    stage.start(stage.request("r", "n0"))
+    stage.run()
+    (deletion,) = stage.status().finished
+    assert list(deletion.pods_left) == ["default/db-0"]
+    assert deletion.detail.endswith("default/db-0: budget db needs 1 healthy pod")
+
+
+def test_the_end_of_a_drain_is_never_believed_of_the_servers_memory() -> None:
+    stage = Stage(small_cluster())
+    real = stage.cluster.list_pods
+    asked: list[bool] = []
+
+    def list_pods(name: str, recent: bool = False) -> object:
+        asked.append(recent)
+        return [] if recent else real(name)
+
+    stage.cluster.list_pods = list_pods  # type: ignore[method-assign, assignment]
+    drained(stage, "n0")
+    assert len(stage.noted("evicted")) == 3
+    assert True in asked
+    assert stage.noted("pod_lost") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "groups"),
+    [
+        pytest.param("", (), id="none"),
+        pytest.param("0:60", (PriorityGroup(0, 60),), id="one"),
+        pytest.param(" -10:5, 2000000000:600", (PriorityGroup(-10, 5), PriorityGroup(2_000_000_000, 600)), id="two"),
+    ],
+)
+def test_priority_groups_are_read_as_upstream_writes_them(text: str, groups: tuple[PriorityGroup, ...]) -> None:
+    assert priority_groups(text) == groups
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        pytest.param("0", "'0' is not PRIORITY:SECONDS", id="no grace"),
+        pytest.param("0:1:2", "'0:1:2' is not", id="too much"),
+        pytest.param("high:10", "'high:10' is not", id="no number"),
+        pytest.param("0:10,", "'an empty part' is not", id="an empty part"),
+        pytest.param("0:-1", "'0:-1' has a negative", id="negative"),
+        pytest.param("0:1,0:2", "priority 0 is given twice", id="twice"),
+    ],
+)
+def test_priority_groups_that_cannot_be_are_named(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        priority_groups(text)

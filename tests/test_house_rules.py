@@ -198,10 +198,18 @@ def test_parts_that_must_not_know_each_other_do_not(importers: str, forbidden: t
     no_offences([line for path in python_files(importers) for line in imports_any(path, *forbidden)])
 
 
-@pytest.mark.parametrize("service", ["planner", "actuator"])
-def test_of_the_clients_the_services_import_the_transport_alone(service: str) -> None:
+@pytest.mark.parametrize(
+    ("service", "allowed"),
+    [
+        pytest.param("planner", "transport", id="planner"),
+        pytest.param("actuator", "transport|kubernetes_api", id="actuator"),
+    ],
+)
+def test_of_the_clients_the_services_import_the_transport_alone_and_the_actuator_the_api_servers(
+    service: str, allowed: str
+) -> None:
     lines = [line for path in python_files(service) for line in imports_any(path, "clients")]
-    no_offences([line for line in lines if not re.search(r"imports clients\.transport(\.|$)", line)])
+    no_offences([line for line in lines if not re.search(rf"imports clients\.({allowed})(\.|$)", line)])
 
 
 def test_pure_packages_reach_for_no_clock_chance_or_environment() -> None:

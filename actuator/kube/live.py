@@ -4,19 +4,17 @@ Decides how taints are patched (only if the taints are still those that were rea
 what is tried again at once. Never decides which node or pod. Durations in seconds.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from actuator.kube.api import JSON_PATCH, Api, Call, ConflictError, Json
+from actuator.kube.api import Api, Call, ConflictError
 from actuator.kube.cluster import HARD_TAINT_KEY, NodeView, NotFoundError, PodView, RefusedError, Taint
 from actuator.kube.objects import Node, NodeList, NodeTaint, PodList, node_view, pod_view, read
 from actuator.kube.settings import KubeSettings
+from clients.kubernetes_api.api import JSON_PATCH, Json
 
 PAGE = 500
-# Asks for what the server has in memory, where pods are kept by node; without, older servers read every pod from etcd.
-# Source: Kubernetes API concepts, "Semantics for get and list".
-IN_MEMORY = {"resourceVersion": "0"}
 # Others write nodes too (kubelet, controllers): so often is a patch made anew.
 PATCH_ATTEMPTS = 8
 
@@ -28,9 +26,9 @@ class KubeCluster:
         self._api = api
         self._settings = settings or KubeSettings()
 
-    def get_node(self, name: str, recent: bool = False) -> NodeView:
-        """One node; `recent` = what the server has in memory is enough."""
-        return node_view(self._get(name, IN_MEMORY if recent else {}))
+    def get_node(self, name: str) -> NodeView:
+        """One node."""
+        return node_view(self._get(name))
 
     def list_nodes(self) -> Sequence[NodeView]:
         """All nodes, sorted by name."""
@@ -70,10 +68,9 @@ class KubeCluster:
 
         return self._change(node, change)
 
-    def list_pods(self, node: str, recent: bool = False) -> Sequence[PodView]:
-        """The pods bound to a node, sorted by namespace and name; `recent` as for `get_node`."""
-        query = {"fieldSelector": f"spec.nodeName={node}"} | (IN_MEMORY if recent else {})
-        call = Call("GET", "/api/v1/pods", query)
+    def list_pods(self, node: str) -> Sequence[PodView]:
+        """The pods bound to a node, sorted by namespace and name."""
+        call = Call("GET", "/api/v1/pods", {"fieldSelector": f"spec.nodeName={node}"})
         pods: PodList = read(PodList, self._api.call(call))
         return sorted((pod_view(pod) for pod in pods.items or ()), key=lambda pod: (pod.namespace, pod.name))
 
@@ -104,8 +101,8 @@ class KubeCluster:
         except NotFoundError:
             return
 
-    def _get(self, name: str, query: Mapping[str, str] = {}) -> Node:
-        found: Node = read(Node, self._api.call(Call("GET", f"/api/v1/nodes/{name}", query)))
+    def _get(self, name: str) -> Node:
+        found: Node = read(Node, self._api.call(Call("GET", f"/api/v1/nodes/{name}")))
         return found
 
     def _change(self, name: str, change: Callable[[Node], list[Json] | None]) -> bool:

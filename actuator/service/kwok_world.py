@@ -11,12 +11,13 @@ from contextlib import ExitStack
 from actuator.cloud.kwok.cloud import Caretaker, KwokCloud
 from actuator.cloud.kwok.groups import load_groups
 from actuator.kube.api import connect
-from actuator.kube.lease import Lease
 from actuator.kube.live import KubeCluster
-from actuator.kube.permissions import ACTUATOR, kwok_rules, lease_rules, require
+from actuator.kube.permissions import ACTUATOR, kwok_rules
 from actuator.service.leading import Leadership
 from actuator.service.world import SettingError, World, WorldOptions
 from actuator.store.records import Store
+from clients.kubernetes_api.lease import Lease
+from clients.kubernetes_api.permissions import lease_rule, require
 
 
 def open_kwok(stack: ExitStack, options: WorldOptions, store: Store, end_process: Callable[[], None]) -> World:
@@ -27,7 +28,8 @@ def open_kwok(stack: ExitStack, options: WorldOptions, store: Store, end_process
     groups = load_groups(kube.cloud_config)
     api = connect(kube.kubeconfig, kube.context, kube.call_timeout())
     stack.callback(api.close)
-    require(api, (*ACTUATOR, *kwok_rules(kube.namespace), *(lease_rules(kube.namespace) if kube.leader_elect else ())))
+    rules = [*ACTUATOR, *kwok_rules(kube.namespace)]
+    require(api.http, [*rules, lease_rule(kube.namespace)] if kube.leader_elect else rules)
     settings = options.kwok.settings(kube.namespace, options.memory)
     cloud = KwokCloud(api, groups, settings)
     leadership = None
@@ -35,8 +37,8 @@ def open_kwok(stack: ExitStack, options: WorldOptions, store: Store, end_process
         # Its own connection: what keeps us from acting must not keep us from renewing.
         lease_api = connect(kube.kubeconfig, kube.context, kube.call_timeout())
         stack.callback(lease_api.close)
-        leadership = Leadership(Lease(lease_api, _identity(), kube.lease()), store, end_process)
-        api.guard = leadership.guard
+        leadership = Leadership(Lease(lease_api.http, _identity(), kube.lease()), store, end_process)
+        api.http.guard = leadership.guard
     caretaker = Caretaker(cloud, settings.poll_s, leadership.may_act if leadership else lambda: True)
 
     def prepare() -> None:

@@ -24,7 +24,7 @@ FOLLOW_S = 0.5
 
 
 class Lease(Protocol):
-    """Who leads: `actuator.kube.lease`."""
+    """Who leads: `clients.kubernetes_api.lease`."""
 
     identity: str
     holder: str
@@ -33,7 +33,7 @@ class Lease(Protocol):
     def is_held(self) -> bool:
         """Whether we do."""
 
-    def start(self, on_gain: Callable[[], None], on_loss: Callable[[], None]) -> None:
+    def start(self, on_gain: Callable[[], None] | None = None, on_loss: Callable[[], None] | None = None) -> None:
         """Try in the background."""
 
     def stop(self) -> None:

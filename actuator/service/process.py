@@ -24,9 +24,12 @@ from actuator.service.world import SettingError, WorldOptions
 from actuator.service.worlds import CLOUDS, open_world
 from actuator.store.records import StoreError
 from actuator.store.sql import SqlStore, sqlite_url
+from clients.kubernetes_api.errors import ClusterError as LiveClusterError
 from clients.transport.options import ServerOptions
 from clients.transport.server import Registration, Shell, serve
 from clients.transport.telemetry import configure_logging, start_telemetry
+
+_TOLD = (SettingError, ObjectError, StoreError, ClusterError, LiveClusterError, CloudError, ValueError, OSError)
 
 
 def run(
@@ -42,7 +45,7 @@ def run(
         configure_logging(server.log_level)
         with ExitStack() as stack:
             _run(stack, server, state, work, WorldOptions(memory, kube, kwok))
-    except (SettingError, ObjectError, StoreError, ClusterError, CloudError, ValueError, OSError) as error:
+    except _TOLD as error:
         sys.stderr.write(f"trimtab-actuator: {error}\n")
         sys.exit(2)
 

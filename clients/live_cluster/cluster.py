@@ -16,14 +16,14 @@ from typing import NamedTuple, Self
 import structlog
 from trimtab.v1 import actuator_pb2
 
+from clients.kubernetes_api.api import Api
+from clients.kubernetes_api.errors import ApiError, ClusterError, MissingPermissionError
+from clients.kubernetes_api.permissions import Rule, require, rules_yaml
 from clients.kubernetes_objects.build import collection_paused
 from clients.kubernetes_objects.kinds import NodeGroup
 from clients.live_cluster.actuation import Read, read_status, sized_groups
-from clients.live_cluster.api import Api
-from clients.live_cluster.errors import ApiError, ClusterError, MissingPermissionError
-from clients.live_cluster.permissions import WATCHING, Need, require
 from clients.live_cluster.reflector import Reflector, ReflectorSettings
-from clients.live_cluster.resources import RESOURCES, Resource, rules_yaml
+from clients.live_cluster.resources import RESOURCES, Resource
 from clients.live_cluster.snapshots import SnapshotMaker, Taken
 from clients.live_cluster.store import Store
 
@@ -45,7 +45,7 @@ class LiveCluster:
         api: Api,
         settings: ReflectorSettings | None = None,
         resources: Sequence[Resource] = RESOURCES,
-        needs: Sequence[Need] = (),
+        needs: Sequence[Rule] = (),
     ) -> None:
         """`needs` are permissions that the caller needs besides ours, to be checked in one go."""
         self.store = Store()
@@ -63,7 +63,7 @@ class LiveCluster:
 
     def start(self) -> None:
         """Check the permissions, then begin to list and watch. Errors: MissingPermissionError, UnreachableError."""
-        require(self._api, [*(Need(one.resource) for one in self._reflectors), *self._needs])
+        require(self._api, [*(one.resource.rule for one in self._reflectors), *self._needs])
         for thread in self._threads:
             thread.start()
 
@@ -159,7 +159,7 @@ class LiveCluster:
                 self.listing(resource.kind)
                 self.listed(resource.kind)
                 return
-            self._fail(MissingPermissionError(rules_yaml([(resource, WATCHING)])) if error.is_forbidden else error)
+            self._fail(MissingPermissionError(rules_yaml([resource.rule])) if error.is_forbidden else error)
         except Exception as error:
             log.exception("watch_failed", kind=resource.kind, after_s=round(time.monotonic() - begun_s, 1))
             self._fail(ClusterError(f"watching {resource.plural} failed: {error}"))

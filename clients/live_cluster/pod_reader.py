@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 
+from clients.kubernetes_api.envelope import parsed
 from clients.kubernetes_objects.kinds import Pod
 from clients.kubernetes_objects.kinds.pods import PodAnnotations
 from clients.kubernetes_objects.mounts import NOTHING, Claim, Mounts
 from clients.kubernetes_objects.pod_rows import Labels, PodRow, deletion_cost, pod_row
-from clients.live_cluster.envelope import parsed
 from clients.live_cluster.objects import json_names, to_struct
 
 MOST_KEPT = 50_000

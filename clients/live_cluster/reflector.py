@@ -11,18 +11,20 @@ Source: Kubernetes API concepts, "Efficient detection of changes".
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import structlog
-from tenacity import RetryCallState, Retrying, retry_if_exception, wait_random_exponential
+from tenacity import RetryCallState, Retrying, retry_if_exception
 from tenacity.nap import sleep_using_event
 from trimtab.k8s.v1 import meta_pb2
 
-from clients.live_cluster.api import Api, WatchStream
-from clients.live_cluster.envelope import Frame, parsed, resource_version_of, status_error
-from clients.live_cluster.errors import ApiError, ClusterError, MalformedAnswerError, UnreachableError
+from clients.kubernetes_api.api import Api, may_pass, retry_hint_s
+from clients.kubernetes_api.envelope import Frame, parsed, resource_version_of, status_error
+from clients.kubernetes_api.errors import ApiError, ClusterError, MalformedAnswerError, UnreachableError
+from clients.live_cluster.lists import WatchStream, list_page, open_watch
 from clients.live_cluster.resources import Resource
+from clients.transport.backoff import Backoff
 
 log = structlog.get_logger("live_cluster")
 
@@ -35,9 +37,10 @@ class ReflectorSettings:
     page_limit: int = 5000
     # Seconds after which the server ends a watch, so that a dead connection is noticed. client-go: 5 to 10 minutes.
     watch_timeout_s: float = 300.0
-    # Bounds of the random exponential pause after a failure, seconds. client-go: 0.8 to 30.
-    first_pause_s: float = 0.5
-    longest_pause_s: float = 30.0
+    # Longest silence of the server in a page of a list, seconds.
+    list_timeout_s: float = 60.0
+    # Pauses after failures. client-go: 0.8 to 30 s.
+    backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 30.0))
 
 
 class Sink(Protocol):
@@ -93,12 +96,10 @@ class Reflector:
 
     def _patiently(self, step: "_Step") -> None:
         """Do a step again and again until it succeeds."""
-        pause = wait_random_exponential(multiplier=self.settings.first_pause_s, max=self.settings.longest_pause_s)
+        backoff = self.settings.backoff
 
         def wait(state: RetryCallState) -> float:
-            error = state.outcome.exception() if state.outcome else None
-            asked_s = error.retry_after_s if isinstance(error, ApiError) else 0.0
-            return max(asked_s, self.settings.first_pause_s / 2, pause(state))
+            return max(retry_hint_s(state) or 0.0, backoff.first_s / 2, backoff.pause_s(state))
 
         def note(state: RetryCallState) -> None:
             self.failures += 1
@@ -125,7 +126,9 @@ class Reflector:
         next_page, version = "", ""
         while True:
             try:
-                page = self._api.page(self.resource, self.settings.page_limit, next_page)
+                page = list_page(
+                    self._api, self.resource, self.settings.page_limit, next_page, self.settings.list_timeout_s
+                )
             except ApiError as error:
                 if error.is_expired:
                     raise _ExpiredError(str(error)) from error
@@ -144,7 +147,7 @@ class Reflector:
         """Follow one watch to its end. Being cut after the first event is no failure: go on from there."""
         begun, seen = time.monotonic(), 0
         try:
-            stream = self._api.watch(self.resource, self._version, self.settings.watch_timeout_s)
+            stream = open_watch(self._api, self.resource, self._version, self.settings.watch_timeout_s)
             with self._guard:
                 self._stream = stream
             if self._stopped.is_set():
@@ -197,6 +200,4 @@ class _ExpiredError(ClusterError):
 
 def _may_pass(error: BaseException) -> bool:
     """Whether doing the same again may help."""
-    if isinstance(error, ApiError):
-        return error.may_pass or error.status == 401  # 401: the token is renewed for the next request
-    return isinstance(error, UnreachableError | MalformedAnswerError | _ExpiredError)
+    return isinstance(error, _ExpiredError) or may_pass(error)

@@ -3,11 +3,14 @@
 Decides nothing but names. Sources: the Kubernetes API reference (groups, versions, plural names).
 """
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from google.protobuf.message import Message
 from trimtab.k8s.v1 import core_pb2, policy_pb2, storage_pb2, workloads_pb2
+
+from clients.kubernetes_api.permissions import Rule
+
+WATCHING = ("list", "watch")
 
 
 class Resource(NamedTuple):
@@ -30,6 +33,11 @@ class Resource(NamedTuple):
         """Path of the group and version."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
+    @property
+    def rule(self) -> Rule:
+        """What watching it needs."""
+        return Rule(self.group, self.plural, WATCHING)
+
 
 RESOURCES: tuple[Resource, ...] = (
     Resource("Namespace", "", "namespaces", core_pb2.Namespace, namespaced=False),
@@ -51,16 +59,3 @@ RESOURCES: tuple[Resource, ...] = (
 """What a snapshot is made of; what others refer to comes first."""
 
 BY_KIND = {resource.kind: resource for resource in RESOURCES}
-
-
-def rules_yaml(missing: Iterable[tuple[Resource, Iterable[str]]]) -> str:
-    """Return RBAC rules that grant verbs on resources, one rule per group and set of verbs, sorted."""
-    grouped: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for resource, verbs in missing:
-        grouped.setdefault((resource.group, tuple(sorted(verbs))), []).append(resource.plural)
-    lines = []
-    for (group, verbs), plurals in sorted(grouped.items()):
-        lines.append(f'- apiGroups: ["{group}"]')
-        lines.append(f"  resources: [{', '.join(sorted(plurals))}]")
-        lines.append(f"  verbs: [{', '.join(verbs)}]")
-    return "\n".join(lines)

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from trimtab.v1 import snapshot_pb2 as pb
 
+from clients.kubernetes_api.errors import ClusterError
 from clients.kubernetes_objects.build import Actuation, Known, build_snapshot
 from clients.kubernetes_objects.kinds import NodeGroup
 from clients.kubernetes_objects.migration import Migration
 from clients.kubernetes_objects.node_groups import members
 from clients.kubernetes_objects.objects import Objects
 from clients.kubernetes_objects.volumes import Storage
-from clients.live_cluster.errors import ClusterError
 from clients.live_cluster.resources import BY_KIND
 from clients.live_cluster.store import OWNERS, Changes, Key, Store
 

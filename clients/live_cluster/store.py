@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 
+from clients.kubernetes_api.envelope import parsed
 from clients.kubernetes_objects.errors import FieldError, ObjectError
 from clients.kubernetes_objects.migration import migrated_plugins, plugin_of
 from clients.kubernetes_objects.objects import CLUSTER_SCOPED, STRUCTS
 from clients.kubernetes_objects.owners import API_VERSIONS
 from clients.kubernetes_objects.pod_rows import PodRow
-from clients.live_cluster.envelope import parsed
 from clients.live_cluster.objects import to_struct
 from clients.live_cluster.pod_reader import PodReader
 from clients.live_cluster.resources import BY_KIND

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import structlog
 from trimtab.v1 import actuator_pb2, reason_pb2
 
-from clients.live_cluster.api import Api
-from clients.live_cluster.errors import ClusterError
+from clients.kubernetes_api.api import Api
+from clients.kubernetes_api.errors import ClusterError
 
 log = structlog.get_logger("events")
 

@@ -7,7 +7,7 @@ what is wrong in the log, the status ConfigMap and the health endpoints. Never d
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import structlog
@@ -18,17 +18,17 @@ from tenacity import (
     Retrying,
     retry_if_exception,
     stop_when_event_set,
-    wait_random_exponential,
 )
 from tenacity.nap import sleep_using_event
 from trimtab.v1 import reason_pb2
 
-from clients.live_cluster.errors import ClusterError, MissingPermissionError
+from clients.kubernetes_api.errors import ClusterError, MissingPermissionError
+from clients.kubernetes_api.lease import Lease
 from clients.reference_loop.events import EventWriter, StatusEvents
 from clients.reference_loop.health import Health
-from clients.reference_loop.lease import Lease
 from clients.reference_loop.rounds import Round, Rounds
 from clients.reference_loop.status_map import StatusMap
+from clients.transport.backoff import Backoff
 from clients.transport.errors import TrimtabError
 
 log = structlog.get_logger("loop")
@@ -42,9 +42,8 @@ class LoopSettings:
     interval_s: float = 10.0
     # Rounds to make; 0 = until told to stop.
     rounds: int = 0
-    # Bounds of the random exponential pause after a failed round, seconds.
-    first_pause_s: float = 1.0
-    longest_pause_s: float = 60.0
+    # Pauses after failed rounds.
+    backoff: Backoff = field(default_factory=lambda: Backoff(1.0, 60.0))
 
 
 class Surroundings(NamedTuple):
@@ -93,7 +92,7 @@ class Loop:
             self._stopped.wait(max(left_s, 0.0) if self._leads() else min(max(left_s, 0.0), 1.0))
 
     def _leads(self) -> bool:
-        return self._around.lease is None or self._around.lease.is_leader
+        return self._around.lease is None or self._around.lease.is_held
 
     def _may_act(self) -> bool:
         return self._leads() and not self._stopped.is_set()
@@ -102,7 +101,7 @@ class Loop:
         """Make one round, again while it fails and we lead."""
         Retrying(
             retry=retry_if_exception(_may_pass),
-            wait=wait_random_exponential(self._settings.first_pause_s, self._settings.longest_pause_s),
+            wait=self._settings.backoff.pause_s,
             stop=stop_when_event_set(self._stopped),
             sleep=sleep_using_event(self._stopped),
             before_sleep=self._note_failure,

@@ -10,8 +10,8 @@ from typing import Any
 import yaml
 from trimtab.v1 import plan_pb2, reason_pb2
 
-from clients.live_cluster.api import Api
-from clients.live_cluster.errors import ApiError
+from clients.kubernetes_api.api import Api
+from clients.kubernetes_api.errors import ApiError
 from clients.reference_loop.rounds import Round
 
 KEY = "status"

@@ -5,13 +5,14 @@ Never knows what a call means. Units: seconds.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, stop_after_delay, wait_random_exponential
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, stop_after_delay
 
+from clients.transport.backoff import Backoff
 from clients.transport.errors import Reason, TrimtabError, from_rpc_error
 
 T = TypeVar("T")
@@ -28,9 +29,8 @@ class RetryPolicy:
     attempts: int = 5
     # Seconds after which no further call is made.
     total_s: float = 30.0
-    # Bounds of the random exponential pause between two calls, seconds.
-    first_pause_s: float = 0.1
-    longest_pause_s: float = 5.0
+    # Pauses between two calls.
+    backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 5.0))
 
 
 def connect(address: str) -> grpc.Channel:
@@ -60,7 +60,7 @@ def invoke(call: Callable[[], T], policy: RetryPolicy | None = None) -> T:
     retrying = Retrying(
         retry=retry_if_exception(is_unavailable),
         stop=stop_after_attempt(policy.attempts) | stop_after_delay(policy.total_s),
-        wait=wait_random_exponential(policy.first_pause_s, policy.longest_pause_s),
+        wait=policy.backoff.pause_s,
         reraise=True,
     )
     return retrying(once)
@@ -82,7 +82,7 @@ def is_unavailable(error: BaseException) -> bool:
 def wait_until_serving(channel: grpc.Channel, service: str = "", timeout_s: float = 30.0) -> None:
     """Wait until `grpc.health.v1` reports SERVING. Raises `TrimtabError` when it does not in time."""
     stub = health_pb2_grpc.HealthStub(channel)
-    policy = RetryPolicy(attempts=1 << 30, total_s=timeout_s, first_pause_s=0.02, longest_pause_s=0.2)
+    policy = RetryPolicy(attempts=1 << 30, total_s=timeout_s, backoff=Backoff(0.02, 0.2))
 
     def check() -> None:
         answer = stub.Check(health_pb2.HealthCheckRequest(service=service), timeout=timeout_s)

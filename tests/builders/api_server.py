@@ -20,7 +20,7 @@ from urllib.parse import parse_qs, urlsplit
 from google.protobuf.message import Message
 from trimtab.k8s.v1 import meta_pb2
 
-from clients.live_cluster.envelope import frame_bytes, wrap
+from clients.kubernetes_api.envelope import frame_bytes, wrap
 from clients.live_cluster.resources import BY_KIND
 
 Json = dict[str, Any]

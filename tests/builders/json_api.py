@@ -19,6 +19,8 @@ from urllib.parse import parse_qs, urlsplit
 import urllib3
 
 from actuator.kube.api import Api
+from clients.kubernetes_api.api import Api as HttpApi
+from clients.kubernetes_api.connection import Connection, ConnectionSettings
 
 Json = dict[str, Any]
 
@@ -65,7 +67,8 @@ class JsonApiServer:
 
     def api(self, timeout_s: float = 2.0) -> Api:
         """A connection."""
-        return Api(f"http://127.0.0.1:{self._http.server_port}", self._pool, lambda: "Bearer token", timeout_s)
+        url, settings = f"http://127.0.0.1:{self._http.server_port}", ConnectionSettings(connect_timeout_s=timeout_s)
+        return Api(HttpApi(Connection(url, self._pool, lambda: "Bearer token", settings)), timeout_s)
 
     def put(self, collection: str, item: Json) -> Json:
         """Create or replace an object."""

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from trimtab.v1 import snapshot_pb2 as pb
 
+from clients.kubernetes_api.api import Api
+from clients.kubernetes_api.connection import ConnectionSettings, connect_cluster
+from clients.kubernetes_api.errors import ClusterError, MissingPermissionError
 from clients.kubernetes_objects import build_snapshot, decode_objects
 from clients.kubernetes_objects.errors import InputError
-from clients.live_cluster.api import Api
 from clients.live_cluster.cluster import LiveCluster
-from clients.live_cluster.connection import ConnectionSettings, connect_cluster
-from clients.live_cluster.errors import ClusterError, MissingPermissionError
 from clients.live_cluster.reflector import ReflectorSettings
 from clients.live_cluster.resources import BY_KIND
 from tests.builders import kubernetes as k8s

@@ -10,20 +10,18 @@ from pathlib import Path
 from types import FrameType
 
 import structlog
-from google.protobuf.message import Message
 from trimtab.v1 import plan_pb2
 
 from clients.actuator_client import ActuatorClient
 from clients.cli.failures import FailedError, InputError
 from clients.cli.live.rounds_recorder import RoundsRecorder
 from clients.cli.live.sources import ClusterSource, cluster_failures
-from clients.live_cluster.api import Api
+from clients.kubernetes_api.api import Api
+from clients.kubernetes_api.lease import Lease, LeaseSettings
+from clients.kubernetes_api.permissions import Rule, lease_rule
 from clients.live_cluster.cluster import LiveCluster
-from clients.live_cluster.permissions import Need
-from clients.live_cluster.resources import Resource
 from clients.reference_loop.events import EventWriter, StatusEvents, Subject
 from clients.reference_loop.health import Health, HealthServer
-from clients.reference_loop.lease import Lease, LeaseSettings
 from clients.reference_loop.loop import Loop, LoopSettings, Surroundings
 from clients.reference_loop.planner_session import GrpcLink, PlannerSession
 from clients.reference_loop.rounds import Rounds, RoundSettings
@@ -95,16 +93,15 @@ def run(asked: Asked) -> None:
         log.info("stopped")
 
 
-def _needs(asked: Asked) -> list[Need]:
+def _needs(asked: Asked) -> list[Rule]:
     """What the loop does to the cluster itself; the actuator has permissions of its own."""
     needs = []
     if asked.leader_elect:
-        lease = Resource("Lease", "coordination.k8s.io", "leases", Message)
-        needs.append(Need(lease, ("get", "create", "update"), asked.namespace))
+        needs.append(lease_rule(asked.namespace))
     if asked.status_config_map:
-        needs.append(Need(Resource("ConfigMap", "", "configmaps", Message), ("create", "patch"), asked.namespace))
+        needs.append(Rule("", "configmaps", ("create", "patch"), asked.namespace))
     if asked.events and asked.actuator is not None and not asked.dry_run:
-        needs.append(Need(Resource("Event", "", "events", Message), ("create",)))
+        needs.append(Rule("", "events", ("create",)))
     return needs
 
 

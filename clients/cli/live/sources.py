@@ -9,11 +9,11 @@ from trimtab.v1 import plan_pb2
 
 from clients.cli.documents import read_settings
 from clients.cli.failures import FailedError, InputError
+from clients.kubernetes_api.api import Api
+from clients.kubernetes_api.connection import ConnectionSettings, connect_cluster
+from clients.kubernetes_api.errors import ClusterError, ConfigurationError
 from clients.kubernetes_objects.files import read_objects
 from clients.kubernetes_objects.kinds import NodeGroup
-from clients.live_cluster.api import Api
-from clients.live_cluster.connection import ConnectionSettings, connect_cluster
-from clients.live_cluster.errors import ClusterError, ConfigurationError
 
 
 @dataclass(frozen=True)

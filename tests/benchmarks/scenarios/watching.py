@@ -6,8 +6,8 @@ from google.protobuf.message import Message
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 from trimtab.v1 import snapshot_pb2
 
+from clients.kubernetes_api.envelope import read_page, wrap
 from clients.kubernetes_objects.build import collection_paused
-from clients.live_cluster.envelope import read_page, wrap
 from clients.live_cluster.snapshots import SnapshotMaker
 from clients.live_cluster.store import Store
 from tests.benchmarks.registry import Stages, scenario

@@ -8,8 +8,9 @@ import pytest
 import yaml
 
 from actuator.cloud.kwok.groups import read_group
-from actuator.kube.permissions import ACTUATOR, Rule, kwok_rules, lease_rules
+from actuator.kube.permissions import ACTUATOR, kwok_rules
 from clients.cli.documents import read_settings
+from clients.kubernetes_api.permissions import Rule, lease_rule
 from clients.live_cluster.resources import RESOURCES
 
 MANIFESTS = Path(__file__).parents[3] / "deploy" / "manifests"
@@ -43,7 +44,7 @@ def asked(rules: Iterable[Rule]) -> set[tuple[str, str, str, str]]:
 
 def test_the_actuator_is_granted_exactly_what_it_asks_for() -> None:
     roles = [("ClusterRole", "trimtab-actuator"), ("Role", "trimtab-actuator")]
-    assert granted(*roles) == asked([*ACTUATOR, *lease_rules(NAMESPACE)])
+    assert granted(*roles) == asked([*ACTUATOR, lease_rule(NAMESPACE)])
 
 
 def test_the_cloud_kwok_is_granted_exactly_what_it_asks_for() -> None:
@@ -53,7 +54,7 @@ def test_the_cloud_kwok_is_granted_exactly_what_it_asks_for() -> None:
 
 def test_the_loop_may_watch_all_that_a_snapshot_is_made_of_and_write_what_it_reports() -> None:
     watched = {(one.group, one.plural, verb, "") for one in RESOURCES for verb in ("list", "watch")}
-    leases = asked(lease_rules(NAMESPACE))
+    leases = asked([lease_rule(NAMESPACE)])
     own = {("", "configmaps", verb, NAMESPACE) for verb in ("create", "patch")} | {("", "events", "create", "")}
     assert granted(("ClusterRole", "trimtab-loop"), ("Role", "trimtab-loop")) == watched | leases | own
 

@@ -16,9 +16,11 @@ from actuator.kube.cluster import (
     TooManyRequestsError,
 )
 from actuator.kube.live import KubeCluster
-from actuator.kube.permissions import ACTUATOR, MissingPermissionError, lease_rules, require
+from actuator.kube.permissions import ACTUATOR
 from actuator.kube.settings import KubeSettings
 from actuator.leadership import NotLeaderError
+from clients.kubernetes_api.errors import MissingPermissionError
+from clients.kubernetes_api.permissions import lease_rule, require
 from tests.builders.json_api import Fault, JsonApiServer
 
 HARD = Taint(HARD_TAINT_KEY, "1700000000", NO_SCHEDULE)
@@ -184,7 +186,7 @@ def test_whoever_may_not_act_can_read_and_change_nothing(server: JsonApiServer) 
 
     put_pod(server, "p1")
     api = server.api()
-    api.guard = refuse
+    api.http.guard = refuse
     cluster = KubeCluster(api)
     (pod,) = cluster.list_pods("n1")
     for change in (
@@ -200,7 +202,7 @@ def test_whoever_may_not_act_can_read_and_change_nothing(server: JsonApiServer) 
 def test_missing_permissions_are_told_together_as_the_rules_to_add(server: JsonApiServer) -> None:
     server.forbidden = {"patch nodes", "create pods/eviction", "update leases"}
     with pytest.raises(MissingPermissionError) as caught:
-        require(server.api(), (*ACTUATOR, *lease_rules("here")))
+        require(server.api().http, (*ACTUATOR, lease_rule("here")))
     assert caught.value.rules.splitlines() == [
         '- {apiGroups: [""], resources: [nodes], verbs: [patch]}',
         '- {apiGroups: [""], resources: [pods/eviction], verbs: [create]}',
@@ -210,4 +212,4 @@ def test_missing_permissions_are_told_together_as_the_rules_to_add(server: JsonA
 
 def test_a_cluster_that_forbids_the_question_is_taken_to_allow(server: JsonApiServer) -> None:
     server.fail("POST", *[Fault(403)] * 20)
-    require(server.api(), ACTUATOR)
+    require(server.api().http, ACTUATOR)

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from actuator.kube.api import ConfigurationError
 from actuator.service.options import KubeOptions, KwokOptions, MemoryOptions, StateOptions
 from actuator.service.world import SettingError, WorldOptions
 from actuator.service.worlds import open_world
+from clients.kubernetes_api.errors import ConfigurationError
 from tests.builders.actuator import ListStore
 
 GROUPS = '{"apiVersion": "trimtab.dev/v1", "kind": "NodeGroup", "metadata": {"name": "g"}, "spec": {"maxSize": 3}}'

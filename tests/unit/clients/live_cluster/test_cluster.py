@@ -8,20 +8,21 @@ import urllib3
 from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import actuator_pb2
 
+from clients.kubernetes_api.api import Api
+from clients.kubernetes_api.connection import Connection
+from clients.kubernetes_api.errors import ClusterError, MissingPermissionError
 from clients.kubernetes_objects import decode_objects
 from clients.live_cluster.actuation import sized_groups
-from clients.live_cluster.api import Api
 from clients.live_cluster.cluster import LiveCluster
-from clients.live_cluster.connection import Connection
-from clients.live_cluster.errors import ClusterError, MissingPermissionError
 from clients.live_cluster.reflector import ReflectorSettings
 from clients.live_cluster.resources import BY_KIND
+from clients.transport.backoff import Backoff
 from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer, Fault
 from tests.builders.expanded_snapshot import expand
 from tests.builders.kubernetes_protobuf import encoded
 
-QUICK = ReflectorSettings(page_limit=3, watch_timeout_s=30, first_pause_s=0.01, longest_pause_s=0.05)
+QUICK = ReflectorSettings(page_limit=3, watch_timeout_s=30, backoff=Backoff(0.01, 0.05))
 
 
 @pytest.fixture
@@ -80,15 +81,9 @@ def test_all_that_lacks_in_permissions_is_said_at_once_as_rules(server: FakeApiS
     with pytest.raises(MissingPermissionError) as caught:
         cluster_of(server).start()
     assert caught.value.rules.splitlines() == [
-        '- apiGroups: [""]',
-        "  resources: [nodes]",
-        "  verbs: [list, watch]",
-        '- apiGroups: [""]',
-        "  resources: [pods]",
-        "  verbs: [watch]",
-        '- apiGroups: ["batch"]',
-        "  resources: [jobs]",
-        "  verbs: [list, watch]",
+        '- {apiGroups: ["batch"], resources: [jobs], verbs: [list, watch]}',
+        '- {apiGroups: [""], resources: [nodes], verbs: [list, watch]}',
+        '- {apiGroups: [""], resources: [pods], verbs: [watch]}',
     ]
 
 

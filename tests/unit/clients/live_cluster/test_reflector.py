@@ -8,15 +8,16 @@ import pytest
 import urllib3
 from trimtab.k8s.v1 import core_pb2
 
-from clients.live_cluster.api import Api
-from clients.live_cluster.connection import Connection
-from clients.live_cluster.errors import ApiError
+from clients.kubernetes_api.api import Api
+from clients.kubernetes_api.connection import Connection, ConnectionSettings
+from clients.kubernetes_api.errors import ApiError
 from clients.live_cluster.reflector import Reflector, ReflectorSettings
 from clients.live_cluster.resources import BY_KIND
+from clients.transport.backoff import Backoff
 from tests.builders.api_server import FakeApiServer, Fault
 
 PODS = "/api/v1/pods"
-QUICK = ReflectorSettings(page_limit=2, watch_timeout_s=30, first_pause_s=0.01, longest_pause_s=0.05)
+QUICK = ReflectorSettings(page_limit=2, list_timeout_s=0.5, watch_timeout_s=30, backoff=Backoff(0.01, 0.05))
 
 
 class Names:
@@ -50,7 +51,7 @@ class Running:
 
     def __init__(self, url: str) -> None:
         self.sink, self.error = Names(), None
-        api = Api(Connection(url, urllib3.PoolManager(), lambda: "", connect_timeout_s=2), list_timeout_s=0.5)
+        api = Api(Connection(url, urllib3.PoolManager(), lambda: "", ConnectionSettings(connect_timeout_s=2)))
         self.reflector = Reflector(api, BY_KIND["Pod"], self.sink, QUICK)
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()

@@ -8,11 +8,11 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.k8s.v1 import core_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
+from clients.kubernetes_api.errors import ClusterError
 from clients.kubernetes_objects import build_snapshot, decode_objects
 from clients.kubernetes_objects.build import Actuation, Eviction
 from clients.kubernetes_objects.kinds import NodeGroup
 from clients.kubernetes_objects.objects import Objects
-from clients.live_cluster.errors import ClusterError
 from clients.live_cluster.resources import BY_KIND
 from clients.live_cluster.snapshots import SnapshotMaker
 from clients.live_cluster.store import Store

@@ -6,8 +6,8 @@ import pytest
 import urllib3
 from trimtab.v1 import actuator_pb2, reason_pb2
 
-from clients.live_cluster.api import Api
-from clients.live_cluster.connection import Connection
+from clients.kubernetes_api.api import Api
+from clients.kubernetes_api.connection import Connection
 from clients.reference_loop.events import (
     NORMAL,
     SCALE_DOWN,

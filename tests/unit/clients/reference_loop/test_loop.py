@@ -9,19 +9,20 @@ import pytest
 import urllib3
 import yaml
 
-from clients.live_cluster.api import Api
-from clients.live_cluster.connection import Connection
-from clients.live_cluster.errors import ClusterError, MissingPermissionError
+from clients.kubernetes_api.api import Api
+from clients.kubernetes_api.connection import Connection
+from clients.kubernetes_api.errors import ClusterError, MissingPermissionError
 from clients.reference_loop.health import Health, HealthServer
 from clients.reference_loop.loop import Loop, LoopSettings, Surroundings
 from clients.reference_loop.rounds import Round
 from clients.reference_loop.status_map import StatusMap
+from clients.transport.backoff import Backoff
 from clients.transport.errors import TrimtabError
 from tests.builders.api_server import FakeApiServer
 from tests.unit.clients.reference_loop.fakes import unavailable
 from tests.unit.clients.reference_loop.test_rounds import Setup
 
-QUICK = LoopSettings(interval_s=0.01, first_pause_s=0.01, longest_pause_s=0.02)
+QUICK = LoopSettings(interval_s=0.01, backoff=Backoff(0.01, 0.02))
 MAP = "/api/v1/namespaces/kube-system/configmaps/trimtab-status"
 
 
@@ -62,7 +63,7 @@ def test_failures_are_waited_out_and_told_until_they_are_over(server: FakeApiSer
     health = Health(60)
     seen: list[str] = []
     status_map = StatusMap(api, "kube-system", "trimtab-status")
-    loop = Loop(rounds, LoopSettings(0.01, 2, 0.01, 0.02), Surroundings(health, status_map=status_map))
+    loop = Loop(rounds, LoopSettings(0.01, 2, Backoff(0.01, 0.02)), Surroundings(health, status_map=status_map))
     rounds.on_round = lambda: seen.append(loop.trouble)
     run(loop)
     assert seen[0] == ""
@@ -115,7 +116,7 @@ def test_a_loop_told_to_stop_gives_no_more_orders() -> None:
 def test_an_error_of_a_service_counts_as_one_to_wait_out() -> None:
     rounds = Scripted(unavailable())
     assert isinstance(rounds.failures[0], TrimtabError)
-    loop = Loop(rounds, LoopSettings(0.01, 1, 0.01, 0.02), Surroundings(Health(60)))
+    loop = Loop(rounds, LoopSettings(0.01, 1, Backoff(0.01, 0.02)), Surroundings(Health(60)))
     run(loop)
     assert rounds.count == 2
 

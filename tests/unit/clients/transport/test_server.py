@@ -12,6 +12,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, planner_pb2, planner_pb2_grpc
 
+from clients.transport.backoff import Backoff
 from clients.transport.client import RetryPolicy, connect, invoke, stream, wait_until_serving
 from clients.transport.errors import Reason, ServiceError, TrimtabError, invalid_request
 from clients.transport.server import Registration, ServerSettings, Shell
@@ -125,14 +126,14 @@ def test_a_stream_ends_with_the_error_raised_in_it(channel) -> None:
 
 def test_an_unavailable_service_is_asked_again(channel, servicer) -> None:
     servicer.unavailable_left = 2
-    policy = RetryPolicy(attempts=3, first_pause_s=0.001)
+    policy = RetryPolicy(attempts=3, backoff=Backoff(0.001, 0.002))
     assert invoke(lambda: raw_info(channel), policy).version == "1"
 
 
 def test_after_the_last_attempt_the_error_is_raised(channel, servicer) -> None:
     servicer.unavailable_left = 9
     with pytest.raises(TrimtabError) as caught:
-        invoke(lambda: raw_info(channel), RetryPolicy(attempts=3, first_pause_s=0.001))
+        invoke(lambda: raw_info(channel), RetryPolicy(attempts=3, backoff=Backoff(0.001, 0.002)))
     assert caught.value.reason == Reason.BACKEND_UNAVAILABLE
     assert servicer.unavailable_left == 6
 

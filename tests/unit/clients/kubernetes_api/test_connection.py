@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from clients.live_cluster.connection import ConnectionSettings, Request, connect_cluster
-from clients.live_cluster.errors import ConfigurationError
+from clients.kubernetes_api.connection import ConnectionSettings, Request, connect_cluster
+from clients.kubernetes_api.errors import ConfigurationError
 from tests.builders.api_server import FakeApiServer
 
 

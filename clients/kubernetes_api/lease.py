@@ -1,4 +1,4 @@
-"""Leadership by a Kubernetes Lease: at most one loop acts.
+"""Leadership by a Kubernetes Lease: at most one process acts.
 
 Decides whether this process leads. A leader renews; it counts itself out when it could not for `renew_deadline_s`,
 which is before others may take over; when it ends, it gives the Lease back so that the next one need not wait. Times of
@@ -18,12 +18,10 @@ from typing import Any
 
 import structlog
 
-from clients.live_cluster.api import Api
-from clients.live_cluster.errors import ApiError, ClusterError
+from clients.kubernetes_api.api import Api, Json
+from clients.kubernetes_api.errors import ApiError, ClusterError
 
 log = structlog.get_logger("lease")
-
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -32,17 +30,17 @@ class LeaseSettings:
 
     # Namespace and name of the Lease.
     namespace: str = "kube-system"
-    name: str = "trimtab-loop"
-    # Seconds without renewal after which others may take over.
+    name: str = "trimtab"
+    # Without renewal for so long, others may take over.
     duration_s: float = 15.0
-    # Seconds without renewal after which a leader counts itself out; less than `duration_s`.
+    # Without renewal for so long, a leader counts itself out; less than `duration_s`.
     renew_deadline_s: float = 10.0
-    # Seconds between two attempts.
+    # Between two attempts.
     retry_period_s: float = 2.0
 
 
 class Lease:
-    """One candidate. `start` keeps trying in the background; `is_leader` is true while it is safe to act."""
+    """One candidate. `start` keeps trying in the background; `is_held` is true while it is safe to act."""
 
     def __init__(
         self, api: Api, identity: str, settings: LeaseSettings | None = None, clock: Callable[[], float] | None = None
@@ -56,30 +54,35 @@ class Lease:
         self._seen: tuple[Any, ...] = ()
         self._seen_s = 0.0
         self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="lease", daemon=True)
+        self._thread: threading.Thread | None = None
 
     @property
-    def is_leader(self) -> bool:
+    def is_held(self) -> bool:
         """Whether we hold the Lease and renewed it lately enough."""
         renewed_s = self._renewed_s
         return renewed_s is not None and self._clock() - renewed_s < self.settings.renew_deadline_s
 
-    def start(self) -> None:
-        """Begin to try."""
+    def start(self, on_gain: Callable[[], None] | None = None, on_loss: Callable[[], None] | None = None) -> None:
+        """Try in the background; `on_gain` is called each time the Lease becomes ours.
+
+        `on_loss` is called once when it no longer is, and ends the trying; without it, we try to gain it again.
+        """
+        self._thread = threading.Thread(
+            target=self._run, args=(on_gain or _nothing, on_loss), name="lease", daemon=True
+        )
         self._thread.start()
 
     def stop(self) -> None:
         """Stop trying and give the Lease back."""
         self._stopped.set()
-        if self._thread.is_alive():
-            self._thread.join()
-        if self.is_leader:
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(self.settings.renew_deadline_s)
+        if self.is_held:
             self._renewed_s = None
             self._give_back()
 
     def attempt(self) -> bool:
-        """Take or renew the Lease if that is allowed; return whether we lead now. Never raises for the cluster."""
-        before = self.is_leader
+        """Take or renew the Lease if that is allowed; return whether it is ours now. Never raises for the cluster."""
         begun_s = self._clock()
         try:
             if self._take():
@@ -87,14 +90,22 @@ class Lease:
             elif self.holder != self.identity:
                 self._renewed_s = None
         except ClusterError as error:
-            log.warning("lease_attempt_failed", lease=self.settings.name, error=str(error))
-        if self.is_leader != before:
-            log.info("leading" if self.is_leader else "not_leading", lease=self.settings.name, holder=self.holder)
-        return self.is_leader
+            log.warning("lease_not_renewed", lease=self.settings.name, error=str(error))
+        return self.is_held
 
-    def _run(self) -> None:
+    def _run(self, on_gain: Callable[[], None], on_loss: Callable[[], None] | None) -> None:
+        held = False
         while not self._stopped.is_set():
-            self.attempt()
+            before, held = held, self.attempt()
+            if held and not before:
+                log.info("leading", lease=self.settings.name, identity=self.identity)
+                # What is done on gaining may take long, and the Lease has to be renewed meanwhile.
+                threading.Thread(target=on_gain, name="lead", daemon=True).start()
+            elif before and not held:
+                log.error("no_longer_leading", lease=self.settings.name, holder=self.holder)
+                if on_loss is not None:
+                    on_loss()
+                    return
             self._stopped.wait(self.settings.retry_period_s)
 
     def _take(self) -> bool:
@@ -117,7 +128,7 @@ class Lease:
 
     def _read(self) -> Json | None:
         try:
-            return self._api.json("GET", self._path)
+            return self._call("GET", self._path)
         except ApiError as error:
             if error.status == 404:
                 return None
@@ -125,13 +136,17 @@ class Lease:
 
     def _write(self, method: str, path: str, document: Json) -> bool:
         try:
-            self._api.json(method, path, document)
+            self._call(method, path, document)
         except ApiError as error:
             if error.status == 409:  # another candidate was quicker
                 return False
             raise
         self.holder = document["spec"]["holderIdentity"] or ""
         return True
+
+    def _call(self, method: str, path: str, document: Json | None = None) -> Json:
+        """Make a call that a silent server cannot drag out beyond the time for another one before the deadline."""
+        return self._api.json(method, path, document, timeout_s=self.settings.renew_deadline_s / 2)
 
     def _give_back(self) -> None:
         try:
@@ -148,7 +163,7 @@ class Lease:
         mine = old.get("holderIdentity") == self.identity
         spec = {
             "holderIdentity": self.identity,
-            "leaseDurationSeconds": max(1, int(self.settings.duration_s)),
+            "leaseDurationSeconds": max(1, round(self.settings.duration_s)),
             "acquireTime": old.get("acquireTime", now) if mine else now,
             "renewTime": now,
             "leaseTransitions": (old.get("leaseTransitions") or 0) + (0 if mine or not old else 1),
@@ -168,3 +183,7 @@ class Lease:
     @property
     def _path(self) -> str:
         return f"{self._collection}/{self.settings.name}"
+
+
+def _nothing() -> None:
+    """Nobody asked to be told."""

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 
-from clients.live_cluster.envelope import (
+from clients.kubernetes_api.envelope import (
     Frame,
     frame_bytes,
     read_error,
@@ -17,7 +17,7 @@ from clients.live_cluster.envelope import (
     unwrap,
     wrap,
 )
-from clients.live_cluster.errors import MalformedAnswerError
+from clients.kubernetes_api.errors import MalformedAnswerError
 
 
 def pod(name: str) -> bytes:
@@ -97,11 +97,11 @@ def test_an_envelope_says_what_is_inside() -> None:
         pytest.param(
             json.dumps({"kind": "Status", "code": 409, "reason": "Conflict", "message": "m"}).encode(),
             "",
-            (409, "Conflict", 0.0),
+            (409, "Conflict", None),
             id="JSON",
         ),
         pytest.param(b"Service Unavailable\n", "5", (503, "", 5.0), id="text"),
-        pytest.param(b"\xff\xfe", "soon", (503, "", 0.0), id="bytes, and a hint that is no number"),
+        pytest.param(b"\xff\xfe", "soon", (503, "", None), id="bytes, and a hint that is no number"),
     ],
 )
 def test_errors_are_read_in_every_form_a_server_or_proxy_gives(

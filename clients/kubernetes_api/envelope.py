@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeVar
 from google.protobuf.message import DecodeError, Message
 from trimtab.k8s.v1 import meta_pb2
 
-from clients.live_cluster.errors import ApiError, MalformedAnswerError
+from clients.kubernetes_api.errors import ApiError, MalformedAnswerError
 
 PROTOBUF = "application/vnd.kubernetes.protobuf"
 WATCH = PROTOBUF + ";stream=watch"
@@ -103,7 +103,7 @@ def resource_version_of(raw: bytes) -> str:
 def read_error(status: int, body: bytes, retry_after: str = "") -> ApiError:
     """Return the error in an answer's body: a `Status` as protobuf or JSON, or plain text."""
     readers: tuple[Callable[[bytes], meta_pb2.Status | None], ...] = (_protobuf_status, _json_status)
-    hint_s = float(retry_after) if retry_after.isdigit() else 0.0
+    hint_s = float(retry_after) if retry_after.isdigit() else None
     for reader in readers:
         found = reader(body)
         if found is not None:
@@ -111,9 +111,10 @@ def read_error(status: int, body: bytes, retry_after: str = "") -> ApiError:
     return ApiError(status, "", body[:300].decode("utf-8", "replace").strip(), hint_s)
 
 
-def status_error(found: meta_pb2.Status, status: int = 0, hint_s: float = 0.0) -> ApiError:
-    """Return a `Status` as an error."""
-    hint_s = max(hint_s, float(found.details.retry_after_seconds))
+def status_error(found: meta_pb2.Status, status: int = 0, hint_s: float | None = None) -> ApiError:
+    """Return a `Status` as an error; the longer hint of header (`hint_s`) and body counts."""
+    told_s = float(found.details.retry_after_seconds) or None
+    hint_s = max(filter(None, (hint_s, told_s)), default=hint_s)
     return ApiError(found.code or status, found.reason, found.message, hint_s)
 
 

@@ -12,11 +12,12 @@ class ConfigurationError(ClusterError):
 class ApiError(ClusterError):
     """The API server answered with an error.
 
-    status : HTTP code; reason : for programs, such as "Expired"; retry_after_s : the server's hint, 0 = none
+    status : HTTP code; reason : for programs, such as "Expired"; retry_after_s : the server's hint, None = it gave none
     """
 
-    def __init__(self, status: int, reason: str, message: str, retry_after_s: float = 0.0) -> None:
-        super().__init__(f"the API server answered {status} {reason}: {message}")
+    def __init__(self, status: int, reason: str, message: str, retry_after_s: float | None = None) -> None:
+        named = f"{status} {reason}" if reason else str(status)
+        super().__init__(f"the API server answered {named}: {message}")
         self.status, self.reason, self.message, self.retry_after_s = status, reason, message, retry_after_s
 
     @property
@@ -31,8 +32,8 @@ class ApiError(ClusterError):
 
     @property
     def may_pass(self) -> bool:
-        """Whether asking again later may help."""
-        return self.status in (408, 429) or self.status >= 500
+        """Whether asking again later may help; after 401 the token is renewed for the next request."""
+        return self.status in (401, 408, 429) or self.status >= 500
 
 
 class UnreachableError(ClusterError):
@@ -44,8 +45,8 @@ class MalformedAnswerError(ClusterError):
 
 
 class MissingPermissionError(ClusterError):
-    """Verbs that the cluster forbids; `rules` is the YAML of the RBAC rules that are missing."""
+    """Verbs that the cluster forbids; `rules` is the YAML of the RBAC rules that are missing, one a line."""
 
     def __init__(self, rules: str) -> None:
-        super().__init__(f"the cluster forbids what is needed; grant these rules to this user:\n{rules}")
+        super().__init__(f"the cluster forbids what is needed; give this user a role with these rules:\n{rules}")
         self.rules = rules

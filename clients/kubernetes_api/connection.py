@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NamedTuple
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import urllib3
-import yaml
 
-from clients.live_cluster.errors import ConfigurationError
+from clients.kubernetes_api.errors import ConfigurationError, UnreachableError
 
-USER_AGENT = "trimtab"
+POOL_SIZE = 64
+"""Connections kept open: one for each watch, and some for calls at the same time."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,8 @@ class ConnectionSettings:
     context: str = ""
     # Seconds to open a connection. A server that does not answer in this time is asked again later.
     connect_timeout_s: float = 10.0
+    # How we introduce ourselves.
+    user_agent: str = "trimtab"
 
 
 class Request(NamedTuple):
@@ -48,18 +50,25 @@ class Connection:
     """An API server and how to talk to it. Safe to use from several threads."""
 
     def __init__(
-        self, server: str, pool: urllib3.PoolManager, authorization: Callable[[], str], connect_timeout_s: float = 10.0
+        self,
+        server: str,
+        pool: urllib3.PoolManager,
+        authorization: Callable[[], str],
+        settings: ConnectionSettings | None = None,
     ) -> None:
         """`authorization` returns the header's value, "" for none; it is called for each request, one at a time."""
         self.server = server.rstrip("/")
         self._pool = pool
         self._authorization = authorization
-        self._connect_timeout_s = connect_timeout_s
+        self._settings = settings or ConnectionSettings()
         self._lock = threading.Lock()
 
     def send(self, request: Request) -> urllib3.BaseHTTPResponse:
-        """Send a request and return the answer with its body unread. Errors: urllib3.exceptions.HTTPError."""
-        headers = {"Accept": request.accept, "User-Agent": USER_AGENT}
+        """Send a request and return the answer with its body unread.
+
+        Errors: urllib3.exceptions.HTTPError; UnreachableError when there are no credentials just now.
+        """
+        headers = {"Accept": request.accept, "User-Agent": self._settings.user_agent}
         if request.body is not None:
             headers["Content-Type"] = request.content_type
         with self._lock:
@@ -74,7 +83,7 @@ class Connection:
             body=request.body,
             retries=False,
             preload_content=False,
-            timeout=urllib3.Timeout(connect=self._connect_timeout_s, read=request.read_timeout_s),
+            timeout=urllib3.Timeout(connect=self._settings.connect_timeout_s, read=request.read_timeout_s),
         )
 
     def close(self) -> None:
@@ -94,39 +103,51 @@ def connect_cluster(settings: ConnectionSettings | None = None) -> Connection:
     except ImportError as error:
         raise ConfigurationError("live clusters need the extra: pip install 'trimtab[kubernetes]'") from error
     configuration = Configuration()
-    _load(settings, configuration)
-    configuration.keep_alive = True
-    configuration.connection_pool_maxsize = 64  # one for each watch, and a few more
-    pool = RESTClientObject(configuration).pool_manager
-    return Connection(
-        configuration.host, pool, lambda: _authorization(configuration), connect_timeout_s=settings.connect_timeout_s
-    )
+    try:
+        _load(settings, configuration)
+        configuration.keep_alive = True
+        configuration.connection_pool_maxsize = POOL_SIZE
+        pool = RESTClientObject(configuration).pool_manager
+        server = _server(configuration.host)
+    except Exception as error:  # whatever the loader stumbles over, the configuration is at fault
+        where = str(settings.kubeconfig or "the usual places ($KUBECONFIG, ~/.kube/config, a service account)")
+        what = " ".join(str(error).split()) or type(error).__name__
+        if isinstance(error, AttributeError | LookupError | TypeError):
+            what = f"it does not have the structure of a kubeconfig ({what})"
+        raise ConfigurationError(f"no usable cluster configuration in {where}: {what}; name a kubeconfig") from error
+    return Connection(server, pool, lambda: _authorization(configuration), settings)
 
 
 def _load(settings: ConnectionSettings, configuration: Any) -> None:
     """Fill in a configuration: the file named, else inside a pod its service account, else the usual kubeconfig."""
     config: Any = import_module("kubernetes.config")
+    if settings.kubeconfig is None and not settings.context:
+        try:
+            config.load_incluster_config(client_configuration=configuration)
+        except config.ConfigException:
+            config.load_kube_config(client_configuration=configuration)
+        return
+    config.load_kube_config(
+        config_file=str(settings.kubeconfig) if settings.kubeconfig else None,
+        context=settings.context or None,
+        client_configuration=configuration,
+    )
 
-    try:
-        if settings.kubeconfig is None and not settings.context:
-            try:
-                config.load_incluster_config(client_configuration=configuration)
-            except config.ConfigException:
-                config.load_kube_config(client_configuration=configuration)
-            return
-        config.load_kube_config(
-            config_file=str(settings.kubeconfig) if settings.kubeconfig else None,
-            context=settings.context or None,
-            client_configuration=configuration,
-        )
-    except (config.ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError) as error:
-        where = str(settings.kubeconfig or "the usual places ($KUBECONFIG, ~/.kube/config, a service account)")
-        raise ConfigurationError(f"no usable cluster configuration in {where}: {error}; name a kubeconfig") from error
+
+def _server(host: str) -> str:
+    """Return the server's address. Errors: ValueError when it is no URL."""
+    found = urlsplit(host)
+    if found.scheme not in ("http", "https") or not found.hostname:
+        raise ValueError(f"the server {host!r} is no http(s) URL")
+    return host
 
 
 def _authorization(configuration: Any) -> str:
     """Return the header's value; tokens are renewed here by the configuration's own hook."""
-    token = configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+    try:
+        token = configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
+    except Exception as error:  # of a plugin or of an identity provider; it may be back later
+        raise UnreachableError(f"the credentials could not be renewed: {error}") from error
     if token:
         return str(token)
     if configuration.username or configuration.password:

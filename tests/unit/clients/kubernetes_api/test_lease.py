@@ -1,17 +1,18 @@
 """At most one leads, and the next need not wait longer than it must."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
 import urllib3
 
-from clients.live_cluster.api import Api
-from clients.live_cluster.connection import Connection
-from clients.reference_loop.lease import Lease, LeaseSettings
+from clients.kubernetes_api.api import Api
+from clients.kubernetes_api.connection import Connection
+from clients.kubernetes_api.lease import Lease, LeaseSettings
 from tests.builders.api_server import FakeApiServer, Fault
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/trimtab-loop"
-SETTINGS = LeaseSettings(retry_period_s=0.01)
+SETTINGS = LeaseSettings(name="trimtab-loop", retry_period_s=0.01)
 
 
 class Clock:
@@ -22,6 +23,13 @@ class Clock:
 
     def __call__(self) -> float:
         return self.now_s
+
+
+class Told:
+    """What a Lease has told."""
+
+    def __init__(self) -> None:
+        self.gained, self.lost = threading.Event(), threading.Event()
 
 
 @pytest.fixture
@@ -67,7 +75,7 @@ def test_a_leader_counts_itself_out_before_others_may_take_over(server: FakeApiS
     clock.now_s += 9
     assert first.attempt()  # still within the deadline although it could not renew
     clock.now_s += 1
-    assert not first.is_leader
+    assert not first.is_held
     assert not first.attempt()
 
 
@@ -89,7 +97,7 @@ def test_a_leader_that_stops_gives_the_lease_back(server: FakeApiServer) -> None
     first.attempt()
     second.attempt()
     first.stop()
-    assert not first.is_leader
+    assert not first.is_held
     assert second.attempt()
 
 
@@ -100,3 +108,36 @@ def test_one_that_never_led_leaves_the_lease_alone(server: FakeApiServer) -> Non
     second.attempt()
     second.stop()
     assert server.documents[PATH]["spec"]["holderIdentity"] == "a"
+
+
+def test_renewal_keeps_others_out_however_long(server: FakeApiServer) -> None:
+    clock = Clock()
+    first, second = candidate(server, "a", clock), candidate(server, "b", clock)
+    for _ in range(10):
+        assert first.attempt()
+        assert not second.attempt()
+        clock.now_s += 8
+
+
+def test_gaining_and_losing_are_told_in_the_background(server: FakeApiServer) -> None:
+    clock = Clock()
+    lease, told = candidate(server, "a", clock), Told()
+    lease.start(told.gained.set, told.lost.set)
+    assert told.gained.wait(10)
+    server.fail(PATH, *[Fault(status=500)] * 100_000)
+    clock.now_s += 10
+    assert told.lost.wait(10)
+    lease.stop()
+
+
+def test_without_anybody_to_tell_a_lost_lease_is_tried_for_again(server: FakeApiServer) -> None:
+    clock = Clock()
+    lease, told = candidate(server, "a", clock), Told()
+    lease.start(told.gained.set)
+    assert told.gained.wait(10)
+    told.gained.clear()
+    server.fail(PATH, *[Fault(status=500)] * 50)
+    clock.now_s += 10
+    assert told.gained.wait(10), "once the server answers again, it is renewed"
+    lease.stop()
+    assert server.documents[PATH]["spec"]["holderIdentity"] == ""

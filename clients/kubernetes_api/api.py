@@ -1,0 +1,122 @@
+"""Single calls to an API server, as bytes or JSON, and which error an answer is.
+
+Decides what an error is, and which may pass. Repeats a call only where it is asked to. Never decides what is called.
+Units: seconds.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from typing import Any
+
+import msgspec
+import urllib3
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
+from urllib3.exceptions import HTTPError
+
+from clients.kubernetes_api.connection import Connection, Request
+from clients.kubernetes_api.envelope import read_error
+from clients.kubernetes_api.errors import ApiError, MalformedAnswerError, UnreachableError
+from clients.transport.backoff import Backoff
+
+Json = dict[str, Any]
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+JSON_TIMEOUT_S = 10.0
+"""Longest silence of the server in a small call."""
+ATTEMPTS = 4
+"""Calls in all, of one that is repeated."""
+BACKOFF = Backoff(0.1, 1.0)
+LONGEST_HINT_S = 5.0
+"""A pause that a server asks for is kept up to this."""
+
+
+class Api:
+    """Calls to one API server. Safe to use from several threads. Errors of every method: ApiError, UnreachableError.
+
+    `guard` may be set: it is called before each request that changes something, and forbids it by raising.
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.guard: Callable[[], None] = _allow
+
+    def json(
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        content_type: str = "application/json",
+        timeout_s: float = JSON_TIMEOUT_S,
+    ) -> Json:
+        """Make a small call in JSON, once. Errors: also MalformedAnswerError."""
+        encoded = None if body is None else msgspec.json.encode(body)
+        request = Request(method, path, body=encoded, content_type=content_type, read_timeout_s=timeout_s)
+        return json_object(request, self.read(request))
+
+    def read(self, request: Request) -> bytes:
+        """Make a call, once, and return the whole body of its answer."""
+        if request.method != "GET":
+            self.guard()
+        response = self.open(request)
+        try:
+            return bytes(response.read())
+        except (HTTPError, OSError) as error:
+            raise UnreachableError(f"{request.method} {request.path}: the answer was cut off: {error}") from error
+        finally:
+            response.release_conn()
+
+    def read_patiently(self, request: Request) -> bytes:
+        """Make a call whose repetition does no harm, up to four times while what goes wrong may pass."""
+        retrying = Retrying(
+            retry=retry_if_exception(may_pass), stop=stop_after_attempt(ATTEMPTS), wait=_pause_s, reraise=True
+        )
+        return retrying(self.read, request)
+
+    def open(self, request: Request) -> urllib3.BaseHTTPResponse:
+        """Make a call and return its answer with the body unread; the caller closes it."""
+        try:
+            response = self.connection.send(request)
+            if response.status < 400:
+                return response
+            with closing(response):
+                body = response.read()
+        except (HTTPError, OSError) as error:
+            where = f"{request.method} {self.connection.server}{request.path}"
+            raise UnreachableError(f"{where}: {error}") from error
+        raise read_error(response.status, body, response.headers.get("Retry-After", ""))
+
+    def close(self) -> None:
+        """Close idle connections."""
+        self.connection.close()
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether the same call may succeed later."""
+    if isinstance(error, ApiError):
+        return error.may_pass
+    return isinstance(error, UnreachableError | MalformedAnswerError)
+
+
+def retry_hint_s(state: RetryCallState) -> float | None:
+    """Return the pause that the server asked for in its last answer; None = it did not."""
+    error = state.outcome.exception() if state.outcome else None
+    return error.retry_after_s if isinstance(error, ApiError) else None
+
+
+def json_object(request: Request, answer: bytes) -> Json:
+    """Return an answer as the object that it is; an empty one as {}. Errors: MalformedAnswerError."""
+    try:
+        return dict(msgspec.json.decode(answer)) if answer else {}
+    except (msgspec.MsgspecError, UnicodeDecodeError, TypeError, ValueError) as error:
+        raise MalformedAnswerError(f"{request.method} {request.path}: the answer is no JSON object: {error}") from error
+
+
+def _pause_s(state: RetryCallState) -> float:
+    """As long as the server asks for, else growing with each attempt."""
+    hint_s = retry_hint_s(state)
+    return min(hint_s, LONGEST_HINT_S) if hint_s is not None else BACKOFF.pause_s(state)
+
+
+def _allow() -> None:
+    """Forbid nothing."""

@@ -1,0 +1,84 @@
+"""Leadership put together: who may act, and when a process ends."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from actuator.leadership import NotLeaderError
+from actuator.runner.engine import Engine
+from actuator.service.leading import Leadership
+from actuator.store.journal import Journal
+from actuator.store.records import StoreConflictError
+from tests.builders.actuator import ListStore
+
+
+class HeldLease:
+    """A Lease as the test says."""
+
+    identity, holder = "me", "somebody"
+
+    def __init__(self) -> None:
+        self.is_held = True
+        self.calls: list[Callable[[], None]] = []
+
+    def start(self, on_gain: Callable[[], None] | None = None, on_loss: Callable[[], None] | None = None) -> None:
+        assert on_gain is not None
+        assert on_loss is not None
+        self.calls = [on_gain, on_loss]
+
+    def stop(self) -> None:
+        self.is_held = False
+
+
+class TakenStore(ListStore):
+    """A store that somebody else may take over."""
+
+    taken = False
+
+    def confirm(self) -> None:
+        if self.taken:
+            raise StoreConflictError("taken over")
+
+
+class Acting:
+    """What leads."""
+
+    def __init__(self, store: ListStore) -> None:
+        self.engine = Engine(Journal(store), lambda: 0.0, lambda: None)
+        self.engine.leading = False
+        self.led = 0
+
+    def lead(self) -> None:
+        self.led += 1
+
+
+def test_a_process_acts_only_between_gaining_and_losing() -> None:
+    store, lease, ended = TakenStore(), HeldLease(), threading.Event()
+    leadership, leader = Leadership(lease, store, ended.set), Acting(store)
+    leadership.begin(leader, lambda: None)
+    with pytest.raises(NotLeaderError, match="somebody"):
+        leadership.guard()
+    on_gain, on_loss = lease.calls
+    on_gain()
+    leadership.guard()
+    assert (leader.led, leadership.may_act()) == (1, True)
+    on_loss()
+    assert ended.is_set()
+    assert leadership.lost == "the Lease was lost"
+    with pytest.raises(NotLeaderError):
+        leadership.guard()
+    leadership.stop()
+
+
+def test_a_process_whose_clock_stood_still_is_stopped_by_the_store() -> None:
+    store, lease, ended = TakenStore(), HeldLease(), threading.Event()
+    leadership = Leadership(lease, store, ended.set)
+    leadership.begin(Acting(store), lambda: None)
+    lease.calls[0]()
+    store.taken = True
+    with pytest.raises(NotLeaderError):
+        leadership.guard()
+    assert ended.is_set()
+    assert not leadership.may_act()
+    leadership.stop()

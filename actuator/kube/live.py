@@ -4,7 +4,7 @@ Decides how taints are patched (only if the taints are still those that were rea
 what is tried again at once. Never decides which node or pod. Durations in seconds.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
@@ -15,6 +15,9 @@ from actuator.kube.settings import KubeSettings
 from clients.kubernetes_api.api import JSON_PATCH, Json
 
 PAGE = 500
+# Asks for what the server has in memory, where pods are kept by node; without, older servers read every pod from etcd.
+# Source: Kubernetes API concepts, "Semantics for get and list".
+IN_MEMORY = {"resourceVersion": "0"}
 # Others write nodes too (kubelet, controllers): so often is a patch made anew.
 PATCH_ATTEMPTS = 8
 
@@ -26,9 +29,9 @@ class KubeCluster:
         self._api = api
         self._settings = settings or KubeSettings()
 
-    def get_node(self, name: str) -> NodeView:
-        """One node."""
-        return node_view(self._get(name))
+    def get_node(self, name: str, recent: bool = False) -> NodeView:
+        """One node; `recent` = what the server has in memory is enough."""
+        return node_view(self._get(name, IN_MEMORY if recent else {}))
 
     def list_nodes(self) -> Sequence[NodeView]:
         """All nodes, sorted by name."""
@@ -68,9 +71,10 @@ class KubeCluster:
 
         return self._change(node, change)
 
-    def list_pods(self, node: str) -> Sequence[PodView]:
-        """The pods bound to a node, sorted by namespace and name."""
-        call = Call("GET", "/api/v1/pods", {"fieldSelector": f"spec.nodeName={node}"})
+    def list_pods(self, node: str, recent: bool = False) -> Sequence[PodView]:
+        """The pods bound to a node, sorted by namespace and name; `recent` as for `get_node`."""
+        query = {"fieldSelector": f"spec.nodeName={node}"} | (IN_MEMORY if recent else {})
+        call = Call("GET", "/api/v1/pods", query)
         pods: PodList = read(PodList, self._api.call(call))
         return sorted((pod_view(pod) for pod in pods.items or ()), key=lambda pod: (pod.namespace, pod.name))
 
@@ -101,8 +105,8 @@ class KubeCluster:
         except NotFoundError:
             return
 
-    def _get(self, name: str) -> Node:
-        found: Node = read(Node, self._api.call(Call("GET", f"/api/v1/nodes/{name}")))
+    def _get(self, name: str, query: Mapping[str, str] = {}) -> Node:
+        found: Node = read(Node, self._api.call(Call("GET", f"/api/v1/nodes/{name}", query)))
         return found
 
     def _change(self, name: str, change: Callable[[Node], list[Json] | None]) -> bool:

@@ -13,7 +13,7 @@ from actuator.cloud.kwok.settings import KwokSettings
 from actuator.cloud.memory.controllers import Delays
 from actuator.kube.settings import KubeSettings
 from actuator.service.settings import ActuatorSettings, SoftTaintSettings
-from actuator.settings import DeleteSettings, DrainSettings, WorkSettings
+from actuator.settings import DeleteSettings, DrainSettings, PriorityGroup, WorkSettings
 from actuator.tracker.admission import Limits
 from actuator.tracker.states import Retention
 from clients.kubernetes_api.lease import LeaseSettings
@@ -39,9 +39,25 @@ class WorkOptions:
     eviction_retry: Annotated[float, typer.Option(min=0, help="pause after a refused eviction")] = _D.eviction_retry_s
     drain_poll: Annotated[float, typer.Option(min=0.01, help="how often a draining node is looked at")] = _D.poll_s
     drain_threads: Annotated[int, typer.Option(min=1, help="nodes looked after at the same time")] = _D.thread_count
+    drain_poll_max: Annotated[
+        float, typer.Option(min=0.01, help="the same for a drain in which nothing happens any more")
+    ] = _D.poll_max_s
     max_graceful_termination: Annotated[int, typer.Option(min=0, help="longest grace period given to a pod")] = (
         _D.max_graceful_termination_s
     )
+    drain_priority_config: Annotated[
+        str,
+        typer.Option(
+            help="PRIORITY:SECONDS,… : pods go in these groups, low priority first, each with that longest grace"
+            " period instead of --max-graceful-termination; empty = all together"
+        ),
+    ] = ""
+    daemonset_eviction_for_occupied_nodes: Annotated[
+        bool, typer.Option(help="tell DaemonSet pods of drained nodes to end; nothing waits for them")
+    ] = _D.evict_daemons_occupied
+    daemonset_eviction_for_empty_nodes: Annotated[
+        bool, typer.Option(help="the same for nodes that go without drain")
+    ] = _D.evict_daemons_empty
     expendable_priority: Annotated[
         int, typer.Option(help="pods of lower priority are not drained; must be as the planner has it")
     ] = _D.expendable_priority
@@ -69,9 +85,12 @@ class WorkOptions:
     max_soft_taints: Annotated[int, typer.Option(min=1, help="soft taints changed by one call")] = (
         _S.soft_taints.max_count
     )
+    max_soft_taint_time: Annotated[float, typer.Option(min=0, help="time one call may change soft taints")] = (
+        _S.soft_taints.max_s
+    )
 
     def settings(self) -> ActuatorSettings:
-        """As the actuator takes them."""
+        """As the actuator takes them. Raises `ValueError`."""
         drain = DrainSettings(
             timeout_s=self.drain_timeout,
             eviction_retry_s=self.eviction_retry,
@@ -79,14 +98,37 @@ class WorkOptions:
             max_graceful_termination_s=self.max_graceful_termination,
             thread_count=self.drain_threads,
             expendable_priority=self.expendable_priority,
+            poll_max_s=self.drain_poll_max,
+            priority_groups=priority_groups(self.drain_priority_config),
+            evict_daemons_occupied=self.daemonset_eviction_for_occupied_nodes,
+            evict_daemons_empty=self.daemonset_eviction_for_empty_nodes,
         )
         delete = DeleteSettings(timeout_s=self.delete_timeout, poll_s=self.delete_poll, batch_s=self.delete_batch)
         return ActuatorSettings(
             work=WorkSettings(drain=drain, delete=delete, delay_after_taint_s=self.delay_after_taint),
             limits=Limits(self.max_parallelism, self.max_drain_parallelism, self.max_plan_age),
             retention=Retention(finished_s=self.keep_finished, evictions_s=self.keep_evictions),
-            soft_taints=SoftTaintSettings(max_count=self.max_soft_taints),
+            soft_taints=SoftTaintSettings(self.max_soft_taints, self.max_soft_taint_time),
         )
+
+
+def priority_groups(text: str) -> tuple[PriorityGroup, ...]:
+    """Groups written as `PRIORITY:SECONDS,…`. Raises `ValueError` naming the part that is none."""
+    groups: dict[int, PriorityGroup] = {}
+    for part in text.split(",") if text.strip() else ():
+        priority, _, grace = part.partition(":")
+        try:
+            group = PriorityGroup(int(priority), int(grace))
+        except ValueError as error:
+            raise ValueError(
+                f"--drain-priority-config: {part.strip() or 'an empty part'!r} is not PRIORITY:SECONDS, two integers"
+            ) from error
+        if group.grace_s < 0:
+            raise ValueError(f"--drain-priority-config: {part.strip()!r} has a negative grace period")
+        if group.priority in groups:
+            raise ValueError(f"--drain-priority-config: priority {group.priority} is given twice")
+        groups[group.priority] = group
+    return tuple(groups.values())
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ from trimtab.v1 import snapshot_pb2 as pb
 from clients.kubernetes_objects.dictionary import Dictionary
 from clients.kubernetes_objects.errors import FieldError, below
 from clients.kubernetes_objects.kinds import Node, NodeGroup, ObjectMeta
-from clients.kubernetes_objects.kinds.nodes import NodeGroupSpec
+from clients.kubernetes_objects.kinds.nodes import NodeGroupSpec, NodeGroupStatus
 from clients.kubernetes_objects.nodes import template_row
+from clients.kubernetes_objects.times import timestamp
 
 _MOST = 2**31 - 1
 
@@ -60,6 +61,7 @@ def group_row(group: NodeGroup, size: int, dictionary: Dictionary) -> pb.NodeGro
     price = spec.price
     if price is not None and not (math.isfinite(price) and price >= 0):
         raise FieldError("spec.price", f"{price} is absurd", "give the price of a node and hour, at least 0")
+    status = group.status or NodeGroupStatus()
     row = pb.NodeGroup(
         id=meta.name or "",
         min_size=low,
@@ -67,6 +69,9 @@ def group_row(group: NodeGroup, size: int, dictionary: Dictionary) -> pb.NodeGro
         target_size=target,
         price_per_hour=price,
         zero_or_max=bool(spec.zero_or_max),
+        last_scale_up_time=timestamp(status.last_scale_up_time),
+        last_deletion_time=timestamp(status.last_deletion_time),
+        last_failure_time=timestamp(status.last_failure_time),
     )
     if spec.template is not None:
         with below("spec.template"):

@@ -110,7 +110,10 @@ class PodSpec(NamedTuple):
 
 
 class NodeGroup(NamedTuple):
-    """A node group; `template` is an index into the snapshot's template rows or -1; `price_per_hour` NaN = unknown."""
+    """A node group; `template` is an index into the snapshot's template rows or -1; `price_per_hour` NaN = unknown.
+
+    Times are Unix nanoseconds, 0 = not known.
+    """
 
     id: str
     min_size: int
@@ -121,6 +124,9 @@ class NodeGroup(NamedTuple):
     health: int
     backoff_until_ns: int
     zero_or_max: bool
+    last_scale_up_ns: int = 0
+    last_deletion_ns: int = 0
+    last_failure_ns: int = 0
 
 
 class Owner(NamedTuple):

@@ -50,6 +50,9 @@ def read_node_groups(messages: Sequence[pb.NodeGroup], strings: Sequence[str]) -
             row.code(m.health, _HEALTH, "health"),
             row.time_ns(m, "backoff_until"),
             m.zero_or_max,
+            row.time_ns(m, "last_scale_up_time"),
+            row.time_ns(m, "last_deletion_time"),
+            row.time_ns(m, "last_failure_time"),
         )
         template += has_template
         found.append((group, row.index))

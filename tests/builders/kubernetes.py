@@ -305,14 +305,17 @@ def node_group(
     selector: Mapping[str, str] | None = None,
     price: float | None = None,
     template: Json | None = None,
+    zero_or_max: bool | None = None,
+    status: Json | None = None,
 ) -> Json:
-    """Build our NodeGroup; `template` is a node as `node(...)` builds it."""
+    """Build our NodeGroup; `template` is a node as `node(...)` builds it, `status` times such as lastScaleUpTime."""
     spec: Json = {"minSize": min_size, "maxSize": max_size}
     optional = {
         "targetSize": target,
         "nodes": list(nodes) if nodes is not None else None,
         "nodeSelector": dict(selector) if selector else None,
         "price": price,
+        "zeroOrMax": zero_or_max,
     }
     spec |= {k: v for k, v in optional.items() if v is not None}
     if template is not None:
@@ -321,7 +324,9 @@ def node_group(
             "spec": {"taints": template["spec"].get("taints", [])},
             "status": {k: template["status"][k] for k in ("allocatable", "capacity")},
         }
-    return _object("trimtab.dev/v1", "NodeGroup", name, None, {"spec": spec}, {})
+    return _object(
+        "trimtab.dev/v1", "NodeGroup", name, None, {"spec": spec} | ({"status": status} if status else {}), {}
+    )
 
 
 def taint(text: str) -> Json:

@@ -148,6 +148,9 @@ GROUP_ROWS = st.builds(
     health=st.integers(0, 3),
     backoff_ns=TIMES_NS,
     zero_or_max=st.booleans(),
+    last_scale_up_ns=TIMES_NS,
+    last_deletion_ns=TIMES_NS,
+    last_failure_ns=TIMES_NS,
 )
 
 

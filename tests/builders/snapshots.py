@@ -75,6 +75,9 @@ class Group(NamedTuple):
     health: int = 0
     backoff_ns: int = 0
     zero_or_max: bool = False
+    last_scale_up_ns: int = 0
+    last_deletion_ns: int = 0
+    last_failure_ns: int = 0
 
 
 class Eviction(NamedTuple):
@@ -329,6 +332,9 @@ class _Writer:
             zero_or_max=group.zero_or_max,
         )
         set_time(out.backoff_until, group.backoff_ns)
+        set_time(out.last_scale_up_time, group.last_scale_up_ns)
+        set_time(out.last_deletion_time, group.last_deletion_ns)
+        set_time(out.last_failure_time, group.last_failure_ns)
         if group.template is not None:
             out.template.CopyFrom(self._node("", group.template))
         return out

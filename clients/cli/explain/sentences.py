@@ -28,6 +28,8 @@ NODE_SENTENCES = {
     _Node.BLOCKED_BY_ON_COMPLETION_POD: "a pod on it is to run to its end first",
     _Node.DESTINATION_OF_MOVED_PODS: "pods of nodes that go are to move here",
     _Node.NOT_EVALUATED: "the simulation was stopped before it came to this node",
+    _Node.IN_COOLDOWN: "a cool-down is in force",
+    _Node.BALANCE: "node groups or zones that are alike would become too uneven",
 }
 POD_SENTENCES = {
     _Pod.UNSPECIFIED: "",

@@ -61,11 +61,20 @@ class NodeGroupSpec(Struct, rename="camel", gc=False, forbid_unknown_fields=True
     zero_or_max: bool | None = None
 
 
+class NodeGroupStatus(Struct, rename="camel", gc=False, forbid_unknown_fields=True):
+    """`status` of our node group: what happened to it last."""
+
+    last_scale_up_time: Time | None = None
+    last_deletion_time: Time | None = None
+    last_failure_time: Time | None = None
+
+
 class NodeGroup(Struct, gc=False):
     """`trimtab.dev/v1` NodeGroup; its name is the group's id."""
 
     metadata: ObjectMeta | None = None
     spec: NodeGroupSpec | None = None
+    status: NodeGroupStatus | None = None
 
 
 class Allocatable(Struct, gc=False):

@@ -28,7 +28,7 @@ from trimtab.v1 import plan_pb2 as trimtab_dot_v1_dot_plan__pb2
 from trimtab.v1 import reason_pb2 as trimtab_dot_v1_dot_reason__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19trimtab/v1/actuator.proto\x12\ntrimtab.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15trimtab/v1/plan.proto\x1a\x17trimtab/v1/reason.proto\"\x18\n\x16GetActuatorInfoRequest\"W\n\x17GetActuatorInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x0c\n\x04rpcs\x18\x02 \x03(\t\x12\r\n\x05\x63loud\x18\x03 \x01(\t\x12\x0e\n\x06leader\x18\x04 \x01(\x08\"\xd4\x01\n\x14StartDeletionRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\'\n\x05nodes\x18\x02 \x03(\x0b\x32\x18.trimtab.v1.NodeToDelete\x12-\n\tplan_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x18\n\x10snapshot_version\x18\x04 \x01(\t\x12\x17\n\x0fmax_parallelism\x18\x05 \x01(\x05\x12\x1d\n\x15max_drain_parallelism\x18\x06 \x01(\x05\"[\n\x0cNodeToDelete\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\r\n\x05\x64rain\x18\x02 \x01(\x08\x12.\n\nassumption\x18\x03 \x01(\x0b\x32\x1a.trimtab.v1.NodeAssumption\"F\n\x15StartDeletionResponse\x12-\n\x05nodes\x18\x01 \x03(\x0b\x32\x1e.trimtab.v1.NodeDeletionAnswer\"u\n\x12NodeDeletionAnswer\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x08\x12/\n\x06reason\x18\x03 \x01(\x0e\x32\x1f.trimtab.v1.DeletionReason.Code\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\"N\n\x0eScaleUpRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12(\n\x06splits\x18\x02 \x03(\x0b\x32\x18.trimtab.v1.ScaleUpSplit\"<\n\x0fScaleUpResponse\x12)\n\x06splits\x18\x01 \x03(\x0b\x32\x19.trimtab.v1.ScaleUpAnswer\"E\n\rScaleUpAnswer\x12\x12\n\nnode_group\x18\x01 \x01(\t\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x08\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\",\n\x12\x41pplyTaintsRequest\x12\x16\n\x0eunneeded_nodes\x18\x01 \x03(\t\"Y\n\x13\x41pplyTaintsResponse\x12\x15\n\rtainted_count\x18\x01 \x01(\x05\x12\x17\n\x0funtainted_count\x18\x02 \x01(\x05\x12\x12\n\nleft_count\x18\x03 \x01(\x05\"@\n\x14\x41pplyPodCostsRequest\x12(\n\x06groups\x18\x01 \x03(\x0b\x32\x18.trimtab.v1.PodCostGroup\"]\n\x15\x41pplyPodCostsResponse\x12\x15\n\rwritten_count\x18\x01 \x01(\x05\x12\x17\n\x0funchanged_count\x18\x02 \x01(\x05\x12\x14\n\x0c\x66\x61iled_count\x18\x03 \x01(\x05\"6\n\x15\x43\x61ncelDeletionRequest\x12\r\n\x05nodes\x18\x01 \x03(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"B\n\x16\x43\x61ncelDeletionResponse\x12\x11\n\tcancelled\x18\x01 \x03(\t\x12\x15\n\rnot_cancelled\x18\x02 \x03(\t\",\n\x10GetStatusRequest\x12\x18\n\x10without_finished\x18\x01 \x01(\x08\"?\n\x11GetStatusResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.trimtab.v1.ActuatorStatus\".\n\x12WatchStatusRequest\x12\x18\n\x10without_finished\x18\x01 \x01(\x08\"A\n\x13WatchStatusResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.trimtab.v1.ActuatorStatus\"\x87\x02\n\x0e\x41\x63tuatorStatus\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\tdeletions\x18\x03 \x03(\x0b\x32\x18.trimtab.v1.NodeDeletion\x12.\n\x10recent_evictions\x18\x04 \x03(\x0b\x32\x14.trimtab.v1.Eviction\x12*\n\x08\x66inished\x18\x05 \x03(\x0b\x32\x18.trimtab.v1.NodeDeletion\x12\x30\n\x0bnode_groups\x18\x06 \x03(\x0b\x32\x1b.trimtab.v1.NodeGroupStatus\"\xa6\x01\n\rDeletionState\"\x94\x01\n\x04\x43ode\x12\x0f\n\x0bUNSPECIFIED\x10\x00\x12\x0b\n\x07PLANNED\x10\x01\x12\x0b\n\x07TAINTED\x10\x02\x12\x0c\n\x08\x44RAINING\x10\x03\x12\x0b\n\x07\x44RAINED\x10\x04\x12\x0c\n\x08\x44\x45LETING\x10\x05\x12\x0b\n\x07\x44\x45LETED\x10\x06\x12\n\n\x06\x46\x41ILED\x10\x07\x12\r\n\tCANCELLED\x10\x08\x12\x10\n\x0cROLLING_BACK\x10\t\"\x9b\x03\n\x0cNodeDeletion\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x12\n\nnode_group\x18\x02 \x01(\t\x12\r\n\x05\x64rain\x18\x03 \x01(\x08\x12-\n\x05state\x18\x04 \x01(\x0e\x32\x1e.trimtab.v1.DeletionState.Code\x12.\n\nstart_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nstate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nrequest_id\x18\x07 \x01(\t\x12/\n\x06reason\x18\x08 \x01(\x0e\x32\x1f.trimtab.v1.DeletionReason.Code\x12\x0e\n\x06\x64\x65tail\x18\t \x01(\t\x12\x18\n\x10pods_total_count\x18\n \x01(\x05\x12\x17\n\x0fpods_gone_count\x18\x0b \x01(\x05\x12\x11\n\tpods_left\x18\x0c \x03(\t\x12\x30\n\rdrain_timeout\x18\r \x01(\x0b\x32\x19.google.protobuf.Duration\"\xb1\x01\n\x08\x45viction\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x0c\n\x04node\x18\x04 \x01(\t\x12\x12\n\nowner_kind\x18\x05 \x01(\t\x12\x12\n\nowner_name\x18\x06 \x01(\t\x12\x11\n\towner_uid\x18\x07 \x01(\t\x12.\n\nevict_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x86\x01\n\x0fNodeGroupStatus\x12\n\n\x02id\x18\x01 \x01(\t\x12\x10\n\x08min_size\x18\x02 \x01(\x05\x12\x10\n\x08max_size\x18\x03 \x01(\x05\x12\x13\n\x0btarget_size\x18\x04 \x01(\x05\x12\x16\n\x0einstance_count\x18\x05 \x01(\x05\x12\x16\n\x0e\x64\x65letion_count\x18\x06 \x01(\x05\"\x14\n\x12ListObjectsRequest\"#\n\x13ListObjectsResponse\x12\x0c\n\x04json\x18\x01 \x01(\x0c\x32\x93\x05\n\x08\x41\x63tuator\x12R\n\x07GetInfo\x12\".trimtab.v1.GetActuatorInfoRequest\x1a#.trimtab.v1.GetActuatorInfoResponse\x12T\n\rStartDeletion\x12 .trimtab.v1.StartDeletionRequest\x1a!.trimtab.v1.StartDeletionResponse\x12\x42\n\x07ScaleUp\x12\x1a.trimtab.v1.ScaleUpRequest\x1a\x1b.trimtab.v1.ScaleUpResponse\x12N\n\x0b\x41pplyTaints\x12\x1e.trimtab.v1.ApplyTaintsRequest\x1a\x1f.trimtab.v1.ApplyTaintsResponse\x12T\n\rApplyPodCosts\x12 .trimtab.v1.ApplyPodCostsRequest\x1a!.trimtab.v1.ApplyPodCostsResponse\x12W\n\x0e\x43\x61ncelDeletion\x12!.trimtab.v1.CancelDeletionRequest\x1a\".trimtab.v1.CancelDeletionResponse\x12H\n\tGetStatus\x12\x1c.trimtab.v1.GetStatusRequest\x1a\x1d.trimtab.v1.GetStatusResponse\x12P\n\x0bWatchStatus\x12\x1e.trimtab.v1.WatchStatusRequest\x1a\x1f.trimtab.v1.WatchStatusResponse0\x01\x32\x63\n\x0f\x45mbeddedCluster\x12P\n\x0bListObjects\x12\x1e.trimtab.v1.ListObjectsRequest\x1a\x1f.trimtab.v1.ListObjectsResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19trimtab/v1/actuator.proto\x12\ntrimtab.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x15trimtab/v1/plan.proto\x1a\x17trimtab/v1/reason.proto\"\x18\n\x16GetActuatorInfoRequest\"W\n\x17GetActuatorInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x0c\n\x04rpcs\x18\x02 \x03(\t\x12\r\n\x05\x63loud\x18\x03 \x01(\t\x12\x0e\n\x06leader\x18\x04 \x01(\x08\"\xd4\x01\n\x14StartDeletionRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12\'\n\x05nodes\x18\x02 \x03(\x0b\x32\x18.trimtab.v1.NodeToDelete\x12-\n\tplan_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x18\n\x10snapshot_version\x18\x04 \x01(\t\x12\x17\n\x0fmax_parallelism\x18\x05 \x01(\x05\x12\x1d\n\x15max_drain_parallelism\x18\x06 \x01(\x05\"[\n\x0cNodeToDelete\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\r\n\x05\x64rain\x18\x02 \x01(\x08\x12.\n\nassumption\x18\x03 \x01(\x0b\x32\x1a.trimtab.v1.NodeAssumption\"F\n\x15StartDeletionResponse\x12-\n\x05nodes\x18\x01 \x03(\x0b\x32\x1e.trimtab.v1.NodeDeletionAnswer\"u\n\x12NodeDeletionAnswer\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x08\x12/\n\x06reason\x18\x03 \x01(\x0e\x32\x1f.trimtab.v1.DeletionReason.Code\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\"N\n\x0eScaleUpRequest\x12\x12\n\nrequest_id\x18\x01 \x01(\t\x12(\n\x06splits\x18\x02 \x03(\x0b\x32\x18.trimtab.v1.ScaleUpSplit\"<\n\x0fScaleUpResponse\x12)\n\x06splits\x18\x01 \x03(\x0b\x32\x19.trimtab.v1.ScaleUpAnswer\"E\n\rScaleUpAnswer\x12\x12\n\nnode_group\x18\x01 \x01(\t\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x02 \x01(\x08\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\",\n\x12\x41pplyTaintsRequest\x12\x16\n\x0eunneeded_nodes\x18\x01 \x03(\t\"Y\n\x13\x41pplyTaintsResponse\x12\x15\n\rtainted_count\x18\x01 \x01(\x05\x12\x17\n\x0funtainted_count\x18\x02 \x01(\x05\x12\x12\n\nleft_count\x18\x03 \x01(\x05\"P\n\x14\x41pplyPodCostsRequest\x12(\n\x06groups\x18\x01 \x03(\x0b\x32\x18.trimtab.v1.PodCostGroup\x12\x0e\n\x06remove\x18\x02 \x03(\t\"\xb6\x01\n\x15\x41pplyPodCostsResponse\x12\x15\n\rwritten_count\x18\x01 \x01(\x05\x12\x17\n\x0funchanged_count\x18\x02 \x01(\x05\x12\x14\n\x0c\x66\x61iled_count\x18\x03 \x01(\x05\x12\x15\n\rremoved_count\x18\x04 \x01(\x05\x12\x12\n\nleft_count\x18\x05 \x01(\x05\x12,\n\x08\x66\x61ilures\x18\x06 \x03(\x0b\x32\x1a.trimtab.v1.PodCostFailure\"]\n\x0ePodCostFailure\x12\x0b\n\x03pod\x18\x01 \x01(\t\x12.\n\x06reason\x18\x02 \x01(\x0e\x32\x1e.trimtab.v1.PodCostReason.Code\x12\x0e\n\x06\x64\x65tail\x18\x03 \x01(\t\"6\n\x15\x43\x61ncelDeletionRequest\x12\r\n\x05nodes\x18\x01 \x03(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\"B\n\x16\x43\x61ncelDeletionResponse\x12\x11\n\tcancelled\x18\x01 \x03(\t\x12\x15\n\rnot_cancelled\x18\x02 \x03(\t\",\n\x10GetStatusRequest\x12\x18\n\x10without_finished\x18\x01 \x01(\x08\"?\n\x11GetStatusResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.trimtab.v1.ActuatorStatus\".\n\x12WatchStatusRequest\x12\x18\n\x10without_finished\x18\x01 \x01(\x08\"A\n\x13WatchStatusResponse\x12*\n\x06status\x18\x01 \x01(\x0b\x32\x1a.trimtab.v1.ActuatorStatus\"\x87\x02\n\x0e\x41\x63tuatorStatus\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12+\n\tdeletions\x18\x03 \x03(\x0b\x32\x18.trimtab.v1.NodeDeletion\x12.\n\x10recent_evictions\x18\x04 \x03(\x0b\x32\x14.trimtab.v1.Eviction\x12*\n\x08\x66inished\x18\x05 \x03(\x0b\x32\x18.trimtab.v1.NodeDeletion\x12\x30\n\x0bnode_groups\x18\x06 \x03(\x0b\x32\x1b.trimtab.v1.NodeGroupStatus\"\xa6\x01\n\rDeletionState\"\x94\x01\n\x04\x43ode\x12\x0f\n\x0bUNSPECIFIED\x10\x00\x12\x0b\n\x07PLANNED\x10\x01\x12\x0b\n\x07TAINTED\x10\x02\x12\x0c\n\x08\x44RAINING\x10\x03\x12\x0b\n\x07\x44RAINED\x10\x04\x12\x0c\n\x08\x44\x45LETING\x10\x05\x12\x0b\n\x07\x44\x45LETED\x10\x06\x12\n\n\x06\x46\x41ILED\x10\x07\x12\r\n\tCANCELLED\x10\x08\x12\x10\n\x0cROLLING_BACK\x10\t\"\x9b\x03\n\x0cNodeDeletion\x12\x0c\n\x04node\x18\x01 \x01(\t\x12\x12\n\nnode_group\x18\x02 \x01(\t\x12\r\n\x05\x64rain\x18\x03 \x01(\x08\x12-\n\x05state\x18\x04 \x01(\x0e\x32\x1e.trimtab.v1.DeletionState.Code\x12.\n\nstart_time\x18\x05 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12.\n\nstate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x12\n\nrequest_id\x18\x07 \x01(\t\x12/\n\x06reason\x18\x08 \x01(\x0e\x32\x1f.trimtab.v1.DeletionReason.Code\x12\x0e\n\x06\x64\x65tail\x18\t \x01(\t\x12\x18\n\x10pods_total_count\x18\n \x01(\x05\x12\x17\n\x0fpods_gone_count\x18\x0b \x01(\x05\x12\x11\n\tpods_left\x18\x0c \x03(\t\x12\x30\n\rdrain_timeout\x18\r \x01(\x0b\x32\x19.google.protobuf.Duration\"\xb1\x01\n\x08\x45viction\x12\x11\n\tnamespace\x18\x01 \x01(\t\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0b\n\x03uid\x18\x03 \x01(\t\x12\x0c\n\x04node\x18\x04 \x01(\t\x12\x12\n\nowner_kind\x18\x05 \x01(\t\x12\x12\n\nowner_name\x18\x06 \x01(\t\x12\x11\n\towner_uid\x18\x07 \x01(\t\x12.\n\nevict_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xad\x02\n\x0fNodeGroupStatus\x12\n\n\x02id\x18\x01 \x01(\t\x12\x10\n\x08min_size\x18\x02 \x01(\x05\x12\x10\n\x08max_size\x18\x03 \x01(\x05\x12\x13\n\x0btarget_size\x18\x04 \x01(\x05\x12\x16\n\x0einstance_count\x18\x05 \x01(\x05\x12\x16\n\x0e\x64\x65letion_count\x18\x06 \x01(\x05\x12\x36\n\x12last_scale_up_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x36\n\x12last_deletion_time\x18\x08 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x35\n\x11last_failure_time\x18\t \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\x14\n\x12ListObjectsRequest\"#\n\x13ListObjectsResponse\x12\x0c\n\x04json\x18\x01 \x01(\x0c\x32\x93\x05\n\x08\x41\x63tuator\x12R\n\x07GetInfo\x12\".trimtab.v1.GetActuatorInfoRequest\x1a#.trimtab.v1.GetActuatorInfoResponse\x12T\n\rStartDeletion\x12 .trimtab.v1.StartDeletionRequest\x1a!.trimtab.v1.StartDeletionResponse\x12\x42\n\x07ScaleUp\x12\x1a.trimtab.v1.ScaleUpRequest\x1a\x1b.trimtab.v1.ScaleUpResponse\x12N\n\x0b\x41pplyTaints\x12\x1e.trimtab.v1.ApplyTaintsRequest\x1a\x1f.trimtab.v1.ApplyTaintsResponse\x12T\n\rApplyPodCosts\x12 .trimtab.v1.ApplyPodCostsRequest\x1a!.trimtab.v1.ApplyPodCostsResponse\x12W\n\x0e\x43\x61ncelDeletion\x12!.trimtab.v1.CancelDeletionRequest\x1a\".trimtab.v1.CancelDeletionResponse\x12H\n\tGetStatus\x12\x1c.trimtab.v1.GetStatusRequest\x1a\x1d.trimtab.v1.GetStatusResponse\x12P\n\x0bWatchStatus\x12\x1e.trimtab.v1.WatchStatusRequest\x1a\x1f.trimtab.v1.WatchStatusResponse0\x01\x32\x63\n\x0f\x45mbeddedCluster\x12P\n\x0bListObjects\x12\x1e.trimtab.v1.ListObjectsRequest\x1a\x1f.trimtab.v1.ListObjectsResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -58,39 +58,41 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_APPLYTAINTSRESPONSE']._serialized_start=1027
   _globals['_APPLYTAINTSRESPONSE']._serialized_end=1116
   _globals['_APPLYPODCOSTSREQUEST']._serialized_start=1118
-  _globals['_APPLYPODCOSTSREQUEST']._serialized_end=1182
-  _globals['_APPLYPODCOSTSRESPONSE']._serialized_start=1184
-  _globals['_APPLYPODCOSTSRESPONSE']._serialized_end=1277
-  _globals['_CANCELDELETIONREQUEST']._serialized_start=1279
-  _globals['_CANCELDELETIONREQUEST']._serialized_end=1333
-  _globals['_CANCELDELETIONRESPONSE']._serialized_start=1335
-  _globals['_CANCELDELETIONRESPONSE']._serialized_end=1401
-  _globals['_GETSTATUSREQUEST']._serialized_start=1403
-  _globals['_GETSTATUSREQUEST']._serialized_end=1447
-  _globals['_GETSTATUSRESPONSE']._serialized_start=1449
-  _globals['_GETSTATUSRESPONSE']._serialized_end=1512
-  _globals['_WATCHSTATUSREQUEST']._serialized_start=1514
-  _globals['_WATCHSTATUSREQUEST']._serialized_end=1560
-  _globals['_WATCHSTATUSRESPONSE']._serialized_start=1562
-  _globals['_WATCHSTATUSRESPONSE']._serialized_end=1627
-  _globals['_ACTUATORSTATUS']._serialized_start=1630
-  _globals['_ACTUATORSTATUS']._serialized_end=1893
-  _globals['_DELETIONSTATE']._serialized_start=1896
-  _globals['_DELETIONSTATE']._serialized_end=2062
-  _globals['_DELETIONSTATE_CODE']._serialized_start=1914
-  _globals['_DELETIONSTATE_CODE']._serialized_end=2062
-  _globals['_NODEDELETION']._serialized_start=2065
-  _globals['_NODEDELETION']._serialized_end=2476
-  _globals['_EVICTION']._serialized_start=2479
-  _globals['_EVICTION']._serialized_end=2656
-  _globals['_NODEGROUPSTATUS']._serialized_start=2659
-  _globals['_NODEGROUPSTATUS']._serialized_end=2793
-  _globals['_LISTOBJECTSREQUEST']._serialized_start=2795
-  _globals['_LISTOBJECTSREQUEST']._serialized_end=2815
-  _globals['_LISTOBJECTSRESPONSE']._serialized_start=2817
-  _globals['_LISTOBJECTSRESPONSE']._serialized_end=2852
-  _globals['_ACTUATOR']._serialized_start=2855
-  _globals['_ACTUATOR']._serialized_end=3514
-  _globals['_EMBEDDEDCLUSTER']._serialized_start=3516
-  _globals['_EMBEDDEDCLUSTER']._serialized_end=3615
+  _globals['_APPLYPODCOSTSREQUEST']._serialized_end=1198
+  _globals['_APPLYPODCOSTSRESPONSE']._serialized_start=1201
+  _globals['_APPLYPODCOSTSRESPONSE']._serialized_end=1383
+  _globals['_PODCOSTFAILURE']._serialized_start=1385
+  _globals['_PODCOSTFAILURE']._serialized_end=1478
+  _globals['_CANCELDELETIONREQUEST']._serialized_start=1480
+  _globals['_CANCELDELETIONREQUEST']._serialized_end=1534
+  _globals['_CANCELDELETIONRESPONSE']._serialized_start=1536
+  _globals['_CANCELDELETIONRESPONSE']._serialized_end=1602
+  _globals['_GETSTATUSREQUEST']._serialized_start=1604
+  _globals['_GETSTATUSREQUEST']._serialized_end=1648
+  _globals['_GETSTATUSRESPONSE']._serialized_start=1650
+  _globals['_GETSTATUSRESPONSE']._serialized_end=1713
+  _globals['_WATCHSTATUSREQUEST']._serialized_start=1715
+  _globals['_WATCHSTATUSREQUEST']._serialized_end=1761
+  _globals['_WATCHSTATUSRESPONSE']._serialized_start=1763
+  _globals['_WATCHSTATUSRESPONSE']._serialized_end=1828
+  _globals['_ACTUATORSTATUS']._serialized_start=1831
+  _globals['_ACTUATORSTATUS']._serialized_end=2094
+  _globals['_DELETIONSTATE']._serialized_start=2097
+  _globals['_DELETIONSTATE']._serialized_end=2263
+  _globals['_DELETIONSTATE_CODE']._serialized_start=2115
+  _globals['_DELETIONSTATE_CODE']._serialized_end=2263
+  _globals['_NODEDELETION']._serialized_start=2266
+  _globals['_NODEDELETION']._serialized_end=2677
+  _globals['_EVICTION']._serialized_start=2680
+  _globals['_EVICTION']._serialized_end=2857
+  _globals['_NODEGROUPSTATUS']._serialized_start=2860
+  _globals['_NODEGROUPSTATUS']._serialized_end=3161
+  _globals['_LISTOBJECTSREQUEST']._serialized_start=3163
+  _globals['_LISTOBJECTSREQUEST']._serialized_end=3183
+  _globals['_LISTOBJECTSRESPONSE']._serialized_start=3185
+  _globals['_LISTOBJECTSRESPONSE']._serialized_end=3220
+  _globals['_ACTUATOR']._serialized_start=3223
+  _globals['_ACTUATOR']._serialized_end=3882
+  _globals['_EMBEDDEDCLUSTER']._serialized_start=3884
+  _globals['_EMBEDDEDCLUSTER']._serialized_end=3983
 # @@protoc_insertion_point(module_scope)

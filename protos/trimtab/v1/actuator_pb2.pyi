@@ -358,23 +358,34 @@ Global___ApplyTaintsResponse: _TypeAlias = ApplyTaintsResponse  # noqa: Y015
 
 @_typing.final
 class ApplyPodCostsRequest(_message.Message):
-    """Pod deletion costs to write."""
+    """Pod deletion costs to write: annotation
+    `controller.kubernetes.io/pod-deletion-cost`. No pod may be named twice; at
+    most 200,000 in all, at least one.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     GROUPS_FIELD_NUMBER: _builtins.int
+    REMOVE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def groups(self) -> _containers.RepeatedCompositeFieldContainer[_plan_pb2.PodCostGroup]:
-        """The planner's groups. REQUIRED."""
+        """The planner's groups; written in this order, the pods of each by name.
+        OPTIONAL.
+        """
+
+    @_builtins.property
+    def remove(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Pods whose cost is to be taken away, as "namespace/name". OPTIONAL."""
 
     def __init__(
         self,
         *,
         groups: _abc.Iterable[_plan_pb2.PodCostGroup] | None = ...,
+        remove: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["groups", b"groups"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["groups", b"groups", "remove", b"remove"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -382,33 +393,79 @@ Global___ApplyPodCostsRequest: _TypeAlias = ApplyPodCostsRequest  # noqa: Y015
 
 @_typing.final
 class ApplyPodCostsResponse(_message.Message):
-    """What became of it."""
+    """What became of it. The counts add up to the pods of the request."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     WRITTEN_COUNT_FIELD_NUMBER: _builtins.int
     UNCHANGED_COUNT_FIELD_NUMBER: _builtins.int
     FAILED_COUNT_FIELD_NUMBER: _builtins.int
+    REMOVED_COUNT_FIELD_NUMBER: _builtins.int
+    LEFT_COUNT_FIELD_NUMBER: _builtins.int
+    FAILURES_FIELD_NUMBER: _builtins.int
     written_count: _builtins.int
     """Pods written."""
     unchanged_count: _builtins.int
-    """Pods that had the cost already."""
+    """Pods that had the cost already; a pod without cost has 0."""
     failed_count: _builtins.int
     """Pods that could not be written."""
+    removed_count: _builtins.int
+    """Pods whose cost was taken away."""
+    left_count: _builtins.int
+    """Pods left for next time by the bound on one call."""
+    @_builtins.property
+    def failures(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodCostFailure]:
+        """Why pods could not be written, in the order of the request; the first
+        100.
+        """
+
     def __init__(
         self,
         *,
         written_count: _builtins.int = ...,
         unchanged_count: _builtins.int = ...,
         failed_count: _builtins.int = ...,
+        removed_count: _builtins.int = ...,
+        left_count: _builtins.int = ...,
+        failures: _abc.Iterable[Global___PodCostFailure] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["failed_count", b"failed_count", "unchanged_count", b"unchanged_count", "written_count", b"written_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failed_count", b"failed_count", "failures", b"failures", "left_count", b"left_count", "removed_count", b"removed_count", "unchanged_count", b"unchanged_count", "written_count", b"written_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ApplyPodCostsResponse: _TypeAlias = ApplyPodCostsResponse  # noqa: Y015
+
+@_typing.final
+class PodCostFailure(_message.Message):
+    """A pod whose cost could not be written."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POD_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    pod: _builtins.str
+    """"namespace/name"."""
+    reason: _reason_pb2.PodCostReason.Code.ValueType
+    """Why not."""
+    detail: _builtins.str
+    """More, for people."""
+    def __init__(
+        self,
+        *,
+        pod: _builtins.str = ...,
+        reason: _reason_pb2.PodCostReason.Code.ValueType = ...,
+        detail: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "pod", b"pod", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PodCostFailure: _TypeAlias = PodCostFailure  # noqa: Y015
 
 @_typing.final
 class CancelDeletionRequest(_message.Message):
@@ -448,7 +505,7 @@ class CancelDeletionResponse(_message.Message):
     NOT_CANCELLED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def cancelled(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Nodes whose deletion was stopped."""
+        """Nodes whose deletion was stopped, by this call or an earlier one."""
 
     @_builtins.property
     def not_cancelled(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -826,6 +883,9 @@ class NodeGroupStatus(_message.Message):
     TARGET_SIZE_FIELD_NUMBER: _builtins.int
     INSTANCE_COUNT_FIELD_NUMBER: _builtins.int
     DELETION_COUNT_FIELD_NUMBER: _builtins.int
+    LAST_SCALE_UP_TIME_FIELD_NUMBER: _builtins.int
+    LAST_DELETION_TIME_FIELD_NUMBER: _builtins.int
+    LAST_FAILURE_TIME_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Id."""
     min_size: _builtins.int
@@ -838,6 +898,20 @@ class NodeGroupStatus(_message.Message):
     """Instances that exist."""
     deletion_count: _builtins.int
     """Deletions in progress."""
+    @_builtins.property
+    def last_scale_up_time(self) -> _timestamp_pb2.Timestamp:
+        """When it was last made larger; absent = not, or longer ago than the
+        actuator remembers. So for the next two.
+        """
+
+    @_builtins.property
+    def last_deletion_time(self) -> _timestamp_pb2.Timestamp:
+        """When the deletion of one of its nodes was last started."""
+
+    @_builtins.property
+    def last_failure_time(self) -> _timestamp_pb2.Timestamp:
+        """When a deletion of one of its nodes last failed."""
+
     def __init__(
         self,
         *,
@@ -847,10 +921,13 @@ class NodeGroupStatus(_message.Message):
         target_size: _builtins.int = ...,
         instance_count: _builtins.int = ...,
         deletion_count: _builtins.int = ...,
+        last_scale_up_time: _timestamp_pb2.Timestamp | None = ...,
+        last_deletion_time: _timestamp_pb2.Timestamp | None = ...,
+        last_failure_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["last_deletion_time", b"last_deletion_time", "last_failure_time", b"last_failure_time", "last_scale_up_time", b"last_scale_up_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deletion_count", b"deletion_count", "id", b"id", "instance_count", b"instance_count", "max_size", b"max_size", "min_size", b"min_size", "target_size", b"target_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["deletion_count", b"deletion_count", "id", b"id", "instance_count", b"instance_count", "last_deletion_time", b"last_deletion_time", "last_failure_time", b"last_failure_time", "last_scale_up_time", b"last_scale_up_time", "max_size", b"max_size", "min_size", b"min_size", "target_size", b"target_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

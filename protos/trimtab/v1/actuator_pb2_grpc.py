@@ -115,7 +115,9 @@ class ActuatorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ApplyPodCosts(self, request, context):
-        """Writes pod deletion costs.
+        """Writes pod deletion costs, as many as the bound on one call allows. May
+        be repeated at will: what is as wanted is not written again. A pod that
+        cannot be written is a result, not an error.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -123,7 +125,7 @@ class ActuatorServicer:
 
     def CancelDeletion(self, request, context):
         """Stops a deletion that has not reached the cloud yet and takes its taint
-        back.
+        back. May be repeated at will.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -49,10 +49,13 @@ class ActuatorStub:
     ApplyTaints: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.ApplyTaintsRequest, _actuator_pb2.ApplyTaintsResponse]
     """Makes the soft taints of the cluster agree with the unneeded set."""
     ApplyPodCosts: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.ApplyPodCostsRequest, _actuator_pb2.ApplyPodCostsResponse]
-    """Writes pod deletion costs."""
+    """Writes pod deletion costs, as many as the bound on one call allows. May
+    be repeated at will: what is as wanted is not written again. A pod that
+    cannot be written is a result, not an error.
+    """
     CancelDeletion: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.CancelDeletionRequest, _actuator_pb2.CancelDeletionResponse]
     """Stops a deletion that has not reached the cloud yet and takes its taint
-    back.
+    back. May be repeated at will.
     """
     GetStatus: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.GetStatusRequest, _actuator_pb2.GetStatusResponse]
     """All that goes on, at one moment."""
@@ -82,10 +85,13 @@ class ActuatorAsyncStub(ActuatorStub):
     ApplyTaints: _aio.UnaryUnaryMultiCallable[_actuator_pb2.ApplyTaintsRequest, _actuator_pb2.ApplyTaintsResponse]  # type: ignore[assignment]
     """Makes the soft taints of the cluster agree with the unneeded set."""
     ApplyPodCosts: _aio.UnaryUnaryMultiCallable[_actuator_pb2.ApplyPodCostsRequest, _actuator_pb2.ApplyPodCostsResponse]  # type: ignore[assignment]
-    """Writes pod deletion costs."""
+    """Writes pod deletion costs, as many as the bound on one call allows. May
+    be repeated at will: what is as wanted is not written again. A pod that
+    cannot be written is a result, not an error.
+    """
     CancelDeletion: _aio.UnaryUnaryMultiCallable[_actuator_pb2.CancelDeletionRequest, _actuator_pb2.CancelDeletionResponse]  # type: ignore[assignment]
     """Stops a deletion that has not reached the cloud yet and takes its taint
-    back.
+    back. May be repeated at will.
     """
     GetStatus: _aio.UnaryUnaryMultiCallable[_actuator_pb2.GetStatusRequest, _actuator_pb2.GetStatusResponse]  # type: ignore[assignment]
     """All that goes on, at one moment."""
@@ -142,7 +148,10 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         request: _actuator_pb2.ApplyPodCostsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_actuator_pb2.ApplyPodCostsResponse, _abc.Awaitable[_actuator_pb2.ApplyPodCostsResponse]]:
-        """Writes pod deletion costs."""
+        """Writes pod deletion costs, as many as the bound on one call allows. May
+        be repeated at will: what is as wanted is not written again. A pod that
+        cannot be written is a result, not an error.
+        """
 
     @_abc_1.abstractmethod
     def CancelDeletion(
@@ -151,7 +160,7 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_actuator_pb2.CancelDeletionResponse, _abc.Awaitable[_actuator_pb2.CancelDeletionResponse]]:
         """Stops a deletion that has not reached the cloud yet and takes its taint
-        back.
+        back. May be repeated at will.
         """
 
     @_abc_1.abstractmethod

@@ -676,7 +676,9 @@ class CandidateOrder(_message.Message):
         PRICE: CandidateOrder._Code.ValueType  # 3
         """Dearest node first, by price per unit of the larger of its utilizations."""
         BALANCE: CandidateOrder._Code.ValueType  # 4
-        """Nodes of the largest among similar node groups and zones first."""
+        """By utilization, but of similar node groups the largest gives first, as
+        with `ScaleDownSettings.balance`.
+        """
         AGE: CandidateOrder._Code.ValueType  # 5
         """Oldest node first."""
         NAME: CandidateOrder._Code.ValueType  # 6
@@ -694,7 +696,9 @@ class CandidateOrder(_message.Message):
     PRICE: CandidateOrder.Code.ValueType  # 3
     """Dearest node first, by price per unit of the larger of its utilizations."""
     BALANCE: CandidateOrder.Code.ValueType  # 4
-    """Nodes of the largest among similar node groups and zones first."""
+    """By utilization, but of similar node groups the largest gives first, as
+    with `ScaleDownSettings.balance`.
+    """
     AGE: CandidateOrder.Code.ValueType  # 5
     """Oldest node first."""
     NAME: CandidateOrder.Code.ValueType  # 6
@@ -986,6 +990,7 @@ class PlanState(_message.Message):
     UNNEEDED_FIELD_NUMBER: _builtins.int
     UNREMOVABLE_FIELD_NUMBER: _builtins.int
     CANDIDATE_ORDER_FIELD_NUMBER: _builtins.int
+    BASIS_FIELD_NUMBER: _builtins.int
     layout_version: _builtins.int
     """Version of this layout: 2. REQUIRED; a version the planner does not know
     is treated as absent, with a note.
@@ -998,6 +1003,10 @@ class PlanState(_message.Message):
     """
     candidate_order: Global___CandidateOrder.Code.ValueType
     """The order of candidates that gave the last plan."""
+    basis: _builtins.int
+    """Digest of what the choice among orders rested on, nodes and pods aside:
+    prices and settings. When it changes, the orders are compared anew.
+    """
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Dictionary of strings (node names); element 0 is ""."""
@@ -1025,10 +1034,11 @@ class PlanState(_message.Message):
         unneeded: Global___NodeTimes | None = ...,
         unremovable: Global___FailedNodes | None = ...,
         candidate_order: Global___CandidateOrder.Code.ValueType = ...,
+        basis: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hints", b"hints", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["candidate_order", b"candidate_order", "hints", b"hints", "layout_version", b"layout_version", "resume_at", b"resume_at", "search_start", b"search_start", "strings", b"strings", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["basis", b"basis", "candidate_order", b"candidate_order", "hints", b"hints", "layout_version", b"layout_version", "resume_at", b"resume_at", "search_start", b"search_start", "strings", b"strings", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1309,6 +1319,11 @@ class ScaleDownSettings(_message.Message):
     MAX_NEW_UNNEEDED_NODES_FIELD_NUMBER: _builtins.int
     RESERVE_FOR_PENDING_PODS_FIELD_NUMBER: _builtins.int
     BALANCE_FIELD_NUMBER: _builtins.int
+    MAX_BALANCE_DIFFERENCE_FIELD_NUMBER: _builtins.int
+    DELAY_AFTER_ADD_FIELD_NUMBER: _builtins.int
+    DELAY_AFTER_DELETE_FIELD_NUMBER: _builtins.int
+    DELAY_AFTER_FAILURE_FIELD_NUMBER: _builtins.int
+    DELAY_TYPE_LOCAL_FIELD_NUMBER: _builtins.int
     enabled: _builtins.bool
     """Take the decision at all. Default true. `--scale-down-enabled`."""
     utilization_threshold: _builtins.float
@@ -1397,9 +1412,27 @@ class ScaleDownSettings(_message.Message):
     upstream, which places them before it looks for unneeded nodes.
     """
     balance: _builtins.bool
-    """Within the order of candidates, nodes of the largest among similar node
-    groups and zones come first among those alike to the first digit of the
-    order's measure. Default false, as upstream.
+    """Among similar node groups the largest gives first, and within them the
+    zone with the most nodes: in the order of candidates, and where a limit
+    lets only some of the unneeded nodes go now. Node groups are similar when
+    their nodes have the same capacity (memory within 1.5 %), the same taints
+    and the same labels, as far as some pod selects nodes by them; zone,
+    region and host name aside. All-or-nothing groups take no part. Default
+    false, as upstream.
+    """
+    max_balance_difference: _builtins.int
+    """Most nodes by which similar node groups, and the zones of similar node
+    groups, may come to differ: a node goes only if no other group or zone
+    like its own then has over so many nodes more than its own. Nodes being
+    deleted do not count. Holds for all unneeded nodes together and for those
+    that go now; implies `balance`. 0 = no limit, the default. Upstream has
+    none.
+    """
+    delay_type_local: _builtins.bool
+    """The three delays hold for each node group apart: nodes of a group in
+    cool-down are no candidates, so their timers start when it is over; those
+    of other groups go. Default false: a cool-down stops all deletions.
+    `--scale-down-delay-type-local`.
     """
     @_builtins.property
     def unneeded_time(self) -> _duration_pb2.Duration:
@@ -1442,6 +1475,25 @@ class ScaleDownSettings(_message.Message):
         has one order, that of its list.
         """
 
+    @_builtins.property
+    def delay_after_add(self) -> _duration_pb2.Duration:
+        """After a node group has grown, nothing is deleted for so long. Default
+        600 s; without effect where `NodeGroup.last_scale_up_time` is not known.
+        Unneeded nodes keep their timers. `--scale-down-delay-after-add`.
+        """
+
+    @_builtins.property
+    def delay_after_delete(self) -> _duration_pb2.Duration:
+        """The same after the deletion of a node was started. Default 0 s.
+        `--scale-down-delay-after-delete`.
+        """
+
+    @_builtins.property
+    def delay_after_failure(self) -> _duration_pb2.Duration:
+        """The same after a deletion has failed. Default 180 s.
+        `--scale-down-delay-after-failure`.
+        """
+
     def __init__(
         self,
         *,
@@ -1475,13 +1527,20 @@ class ScaleDownSettings(_message.Message):
         max_new_unneeded_nodes: _builtins.int | None = ...,
         reserve_for_pending_pods: _builtins.bool | None = ...,
         balance: _builtins.bool | None = ...,
+        max_balance_difference: _builtins.int | None = ...,
+        delay_after_add: _duration_pb2.Duration | None = ...,
+        delay_after_delete: _duration_pb2.Duration | None = ...,
+        delay_after_failure: _duration_pb2.Duration | None = ...,
+        delay_type_local: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_enabled", b"_enabled", "_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "enabled", b"enabled", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_enabled", b"_enabled", "_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_balance_difference", b"_max_balance_difference", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "enabled", b"enabled", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_balance_difference", b"max_balance_difference", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_enabled", b"_enabled", "_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "candidate_orders", b"candidate_orders", "enabled", b"enabled", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "resource_minimums", b"resource_minimums", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_enabled", b"_enabled", "_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_balance_difference", b"_max_balance_difference", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "candidate_orders", b"candidate_orders", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "enabled", b"enabled", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_balance_difference", b"max_balance_difference", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "resource_minimums", b"resource_minimums", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__balance: _TypeAlias = _typing.Literal["balance"]  # noqa: Y015
     _WhichOneofArgType__balance: _TypeAlias = _typing.Literal["_balance", b"_balance"]  # noqa: Y015
+    _WhichOneofReturnType__delay_type_local: _TypeAlias = _typing.Literal["delay_type_local"]  # noqa: Y015
+    _WhichOneofArgType__delay_type_local: _TypeAlias = _typing.Literal["_delay_type_local", b"_delay_type_local"]  # noqa: Y015
     _WhichOneofReturnType__enabled: _TypeAlias = _typing.Literal["enabled"]  # noqa: Y015
     _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
     _WhichOneofReturnType__expendable_pods_priority_cutoff: _TypeAlias = _typing.Literal["expendable_pods_priority_cutoff"]  # noqa: Y015
@@ -1496,6 +1555,8 @@ class ScaleDownSettings(_message.Message):
     _WhichOneofArgType__ignore_mirror_pods_utilization: _TypeAlias = _typing.Literal["_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization"]  # noqa: Y015
     _WhichOneofReturnType__job_pods_unmovable: _TypeAlias = _typing.Literal["job_pods_unmovable"]  # noqa: Y015
     _WhichOneofArgType__job_pods_unmovable: _TypeAlias = _typing.Literal["_job_pods_unmovable", b"_job_pods_unmovable"]  # noqa: Y015
+    _WhichOneofReturnType__max_balance_difference: _TypeAlias = _typing.Literal["max_balance_difference"]  # noqa: Y015
+    _WhichOneofArgType__max_balance_difference: _TypeAlias = _typing.Literal["_max_balance_difference", b"_max_balance_difference"]  # noqa: Y015
     _WhichOneofReturnType__max_drain_parallelism: _TypeAlias = _typing.Literal["max_drain_parallelism"]  # noqa: Y015
     _WhichOneofArgType__max_drain_parallelism: _TypeAlias = _typing.Literal["_max_drain_parallelism", b"_max_drain_parallelism"]  # noqa: Y015
     _WhichOneofReturnType__max_empty_bulk_delete: _TypeAlias = _typing.Literal["max_empty_bulk_delete"]  # noqa: Y015
@@ -1529,6 +1590,8 @@ class ScaleDownSettings(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__balance) -> _WhichOneofReturnType__balance | None: ...
     @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__delay_type_local) -> _WhichOneofReturnType__delay_type_local | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__enabled) -> _WhichOneofReturnType__enabled | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__expendable_pods_priority_cutoff) -> _WhichOneofReturnType__expendable_pods_priority_cutoff | None: ...
@@ -1542,6 +1605,8 @@ class ScaleDownSettings(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ignore_mirror_pods_utilization) -> _WhichOneofReturnType__ignore_mirror_pods_utilization | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__job_pods_unmovable) -> _WhichOneofReturnType__job_pods_unmovable | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_balance_difference) -> _WhichOneofReturnType__max_balance_difference | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_drain_parallelism) -> _WhichOneofReturnType__max_drain_parallelism | None: ...
     @_typing.overload

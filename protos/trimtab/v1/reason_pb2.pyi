@@ -233,6 +233,14 @@ class UnremovableReason(_message.Message):
         """Pods of nodes already accepted for removal are to move here."""
         NOT_EVALUATED: UnremovableReason._Code.ValueType  # 20
         """The simulation was stopped by its bound before it came to this node."""
+        IN_COOLDOWN: UnremovableReason._Code.ValueType  # 21
+        """A cool-down is in force after a scale-up, a deletion or a failure, in
+        the cluster or in the node's group; `detail` says which.
+        """
+        BALANCE: UnremovableReason._Code.ValueType  # 22
+        """Similar node groups, or their zones, would come to differ by more nodes
+        than `max_balance_difference`.
+        """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -289,6 +297,14 @@ class UnremovableReason(_message.Message):
     """Pods of nodes already accepted for removal are to move here."""
     NOT_EVALUATED: UnremovableReason.Code.ValueType  # 20
     """The simulation was stopped by its bound before it came to this node."""
+    IN_COOLDOWN: UnremovableReason.Code.ValueType  # 21
+    """A cool-down is in force after a scale-up, a deletion or a failure, in
+    the cluster or in the node's group; `detail` says which.
+    """
+    BALANCE: UnremovableReason.Code.ValueType  # 22
+    """Similar node groups, or their zones, would come to differ by more nodes
+    than `max_balance_difference`.
+    """
 
     def __init__(
         self,
@@ -546,6 +562,58 @@ class DeletionReason(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___DeletionReason: _TypeAlias = DeletionReason  # noqa: Y015
+
+@_typing.final
+class PodCostReason(_message.Message):
+    """Why the deletion cost of a pod could not be written."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[PodCostReason._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: PodCostReason._Code.ValueType  # 0
+        """Never sent."""
+        POD_NOT_FOUND: PodCostReason._Code.ValueType  # 1
+        """The pod does not exist (any more), or another one took its name."""
+        FORBIDDEN: PodCostReason._Code.ValueType  # 2
+        """The cluster forbids it to the actuator."""
+        REFUSED: PodCostReason._Code.ValueType  # 3
+        """The cluster refused it."""
+        NOT_WRITTEN: PodCostReason._Code.ValueType  # 4
+        """The cluster did not answer, or somebody else wrote at the same time;
+        the next call may succeed.
+        """
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: PodCostReason.Code.ValueType  # 0
+    """Never sent."""
+    POD_NOT_FOUND: PodCostReason.Code.ValueType  # 1
+    """The pod does not exist (any more), or another one took its name."""
+    FORBIDDEN: PodCostReason.Code.ValueType  # 2
+    """The cluster forbids it to the actuator."""
+    REFUSED: PodCostReason.Code.ValueType  # 3
+    """The cluster refused it."""
+    NOT_WRITTEN: PodCostReason.Code.ValueType  # 4
+    """The cluster did not answer, or somebody else wrote at the same time;
+    the next call may succeed.
+    """
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PodCostReason: _TypeAlias = PodCostReason  # noqa: Y015
 
 @_typing.final
 class ErrorReason(_message.Message):

@@ -1403,6 +1403,9 @@ class NodeGroup(_message.Message):
     HEALTH_FIELD_NUMBER: _builtins.int
     BACKOFF_UNTIL_FIELD_NUMBER: _builtins.int
     ZERO_OR_MAX_FIELD_NUMBER: _builtins.int
+    LAST_SCALE_UP_TIME_FIELD_NUMBER: _builtins.int
+    LAST_DELETION_TIME_FIELD_NUMBER: _builtins.int
+    LAST_FAILURE_TIME_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Id. REQUIRED, unique."""
     min_size: _builtins.int
@@ -1427,6 +1430,22 @@ class NodeGroup(_message.Message):
     def backoff_until(self) -> _timestamp_pb2.Timestamp:
         """End of the back-off, with health BACKED_OFF. OPTIONAL."""
 
+    @_builtins.property
+    def last_scale_up_time(self) -> _timestamp_pb2.Timestamp:
+        """When the group was last made larger. OPTIONAL: absent = not known."""
+
+    @_builtins.property
+    def last_deletion_time(self) -> _timestamp_pb2.Timestamp:
+        """When the deletion of one of its nodes was last started. OPTIONAL: absent =
+        not known.
+        """
+
+    @_builtins.property
+    def last_failure_time(self) -> _timestamp_pb2.Timestamp:
+        """When a deletion of one of its nodes last failed. OPTIONAL: absent = not
+        known.
+        """
+
     def __init__(
         self,
         *,
@@ -1439,10 +1458,13 @@ class NodeGroup(_message.Message):
         health: Global___NodeGroupHealth.Code.ValueType = ...,
         backoff_until: _timestamp_pb2.Timestamp | None = ...,
         zero_or_max: _builtins.bool = ...,
+        last_scale_up_time: _timestamp_pb2.Timestamp | None = ...,
+        last_deletion_time: _timestamp_pb2.Timestamp | None = ...,
+        last_failure_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "backoff_until", b"backoff_until", "price_per_hour", b"price_per_hour", "template", b"template"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "backoff_until", b"backoff_until", "last_deletion_time", b"last_deletion_time", "last_failure_time", b"last_failure_time", "last_scale_up_time", b"last_scale_up_time", "price_per_hour", b"price_per_hour", "template", b"template"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "backoff_until", b"backoff_until", "health", b"health", "id", b"id", "max_size", b"max_size", "min_size", b"min_size", "price_per_hour", b"price_per_hour", "target_size", b"target_size", "template", b"template", "zero_or_max", b"zero_or_max"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "backoff_until", b"backoff_until", "health", b"health", "id", b"id", "last_deletion_time", b"last_deletion_time", "last_failure_time", b"last_failure_time", "last_scale_up_time", b"last_scale_up_time", "max_size", b"max_size", "min_size", b"min_size", "price_per_hour", b"price_per_hour", "target_size", b"target_size", "template", b"template", "zero_or_max", b"zero_or_max"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__price_per_hour: _TypeAlias = _typing.Literal["price_per_hour"]  # noqa: Y015
     _WhichOneofArgType__price_per_hour: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour"]  # noqa: Y015

@@ -126,6 +126,9 @@ class Reader:
             m.health,
             time_ns(m.backoff_until),
             m.zero_or_max,
+            time_ns(m.last_scale_up_time),
+            time_ns(m.last_deletion_time),
+            time_ns(m.last_failure_time),
         )
 
     def _owner(self, m: pb.Owner) -> Owner:

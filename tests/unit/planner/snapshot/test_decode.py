@@ -49,6 +49,7 @@ def rows_of(s: Snapshot) -> dict[str, list[Any]]:
         (
             *(g.id, g.min_size, g.max_size, g.target_size, templates[g.template] if g.template >= 0 else None),
             *(repr(g.price_per_hour), g.health, g.backoff_until_ns, g.zero_or_max),
+            *(g.last_scale_up_ns, g.last_deletion_ns, g.last_failure_ns),
         )
         for g in s.groups
     ]

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from clients.transport.backoff import Backoff
+
 
 @dataclass(frozen=True)
 class PriorityGroup:
@@ -75,5 +77,5 @@ class WorkSettings:
     taint_thread_count: int = 8
     # Pause before a taint that could not be taken back is tried again.
     rollback_retry_s: float = 2.0
-    # First pause of the short retries of a call.
-    call_retry_s: float = 0.1
+    # Pauses of the short retries of a call.
+    call_backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 1.0))

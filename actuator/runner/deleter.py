@@ -73,7 +73,7 @@ class GroupDeleter:
         nodes = [node for node, state in states.items() if state is InstanceState.RUNNING]
         failed: Mapping[str, CloudError] = {}
         if nodes:
-            failed = persistent(lambda: self._cloud.delete_instances(self._group, nodes), self._settings.call_retry_s)
+            failed = persistent(lambda: self._cloud.delete_instances(self._group, nodes), self._settings.call_backoff)
         for node in sorted(batch):
             error = failed.get(node)
             if error is None:
@@ -97,11 +97,11 @@ class GroupDeleter:
         self._expire(self._asked, "the instance is still there")
 
     def _states(self, nodes: list[str]) -> Mapping[str, InstanceState]:
-        return persistent(lambda: self._cloud.instance_states(self._group, nodes), self._settings.call_retry_s)
+        return persistent(lambda: self._cloud.instance_states(self._group, nodes), self._settings.call_backoff)
 
     def _delete_node(self, node: str) -> None:
         """Remove the node object if the cloud has left it."""
-        persistent(lambda: self._cluster.delete_node(node), self._settings.call_retry_s)
+        persistent(lambda: self._cluster.delete_node(node), self._settings.call_backoff)
 
     def _expire(self, deadlines: dict[str, int], detail: str) -> None:
         now_ms = self._recorder.now_ms()

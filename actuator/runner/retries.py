@@ -7,10 +7,11 @@ steps.
 from collections.abc import Callable
 from typing import TypeVar
 
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
+from tenacity import Retrying, retry_if_exception, stop_after_attempt
 
 from actuator.cloud.provider import CloudError, CloudRefusedError
 from actuator.kube.cluster import ClusterError, NotFoundError, RefusedError, TooManyRequestsError
+from clients.transport.backoff import Backoff
 
 T = TypeVar("T")
 
@@ -22,12 +23,12 @@ def may_pass(error: BaseException) -> bool:
     return isinstance(error, ClusterError | CloudError) and not isinstance(error, FINAL)
 
 
-def persistent(call: Callable[[], T], pause_s: float = 0.1) -> T:
-    """Make a call up to three times. `pause_s` is the first pause. Raises the last error."""
+def persistent(call: Callable[[], T], backoff: Backoff) -> T:
+    """Make a call up to three times. Raises the last error."""
     retrying = Retrying(
         retry=retry_if_exception(may_pass),
         stop=stop_after_attempt(3),
-        wait=wait_random_exponential(pause_s, 1.0),
+        wait=backoff.pause_s,
         reraise=True,
     )
     return retrying(call)

@@ -62,7 +62,7 @@ class TaintTask:
         around = self._around
         taint = hard_taint(around.recorder.now_ms())
         try:
-            persistent(lambda: around.cluster.add_taint(node, taint), around.settings.call_retry_s)
+            persistent(lambda: around.cluster.add_taint(node, taint), around.settings.call_backoff)
         except ClusterError as error:
             return str(error) or type(error).__name__
         return ""
@@ -167,7 +167,7 @@ class GrowTask:
     def _grow(self, group: str, delta: int, token: str) -> str:
         """Ask for one growth; why not, "" = accepted."""
         try:
-            persistent(lambda: self._around.cloud.grow(group, delta, token), self._around.settings.call_retry_s)
+            persistent(lambda: self._around.cloud.grow(group, delta, token), self._around.settings.call_backoff)
         except CloudRefusedError as error:
             return str(error)
         except CloudError as error:

@@ -28,6 +28,7 @@ from actuator.store.records import History, Record, Store, StoreConflictError
 from actuator.tracker.admission import Limits, digest_of
 from actuator.tracker.states import Retention
 from actuator.tracker.transitions import ImpossibleEventError
+from clients.transport.backoff import Backoff
 from tests.builders.kubernetes import Json, daemon_set, node, node_group, pdb, pod, pods_of, replica_set, stateful_set
 
 START_S = 1_800_000_000.0
@@ -38,7 +39,7 @@ SETTINGS = ActuatorSettings(
         delete=DeleteSettings(timeout_s=60, poll_s=1, retry_s=2),
         delay_after_taint_s=1,
         taint_thread_count=1,
-        call_retry_s=0.0,
+        call_backoff=Backoff(0.0, 0.0),
     ),
     limits=Limits(max_parallelism=10, max_drain_parallelism=10, max_plan_age_s=300),
     retention=Retention(finished_s=36_000, evictions_s=36_000),

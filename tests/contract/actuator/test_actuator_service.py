@@ -24,6 +24,7 @@ from actuator.settings import DeleteSettings, DrainSettings, WorkSettings
 from actuator.store.records import StoreError
 from actuator.tracker.admission import Limits
 from clients.actuator_client import ActuatorClient
+from clients.transport.backoff import Backoff
 from clients.transport.client import RetryPolicy
 from clients.transport.errors import Reason, TrimtabError
 from clients.transport.server import Registration, Shell
@@ -35,7 +36,7 @@ SETTINGS = ActuatorSettings(
         delete=DeleteSettings(timeout_s=20, poll_s=0.02, retry_s=0.02),
         delay_after_taint_s=0.0,
         rollback_retry_s=0.05,
-        call_retry_s=0.001,
+        call_backoff=Backoff(0.001, 0.01),
     ),
     limits=Limits(max_parallelism=6, max_drain_parallelism=4, max_plan_age_s=300),
     max_watchers=2,

@@ -25,6 +25,8 @@ CALL_TIMEOUT_S: Final = 60.0
 """Deadline of a call whose request names none; it bounds the simulation, so it is no small number by accident."""
 _WORTH_A_DELTA_BYTES: Final = 256 << 10
 """Smaller snapshots are sent whole: finding the difference would take longer."""
+_SURELY_LARGE_PODS: Final = 10_000
+"""From here on nobody needs to ask how large a snapshot is, which takes as long as encoding it."""
 _GROWTH: Final = 4
 """An interner that has this many times the entries that one snapshot needs is thrown away."""
 
@@ -141,7 +143,7 @@ class PlannerClient:
 
     def _payload(self, snapshot: snapshot_pb2.ClusterSnapshot) -> _Payload:
         """Return the difference to what the planner has confirmed, or the whole snapshot."""
-        if snapshot.ByteSize() < _WORTH_A_DELTA_BYTES:
+        if snapshot.pods.count < _SURELY_LARGE_PODS and snapshot.ByteSize() < _WORTH_A_DELTA_BYTES:
             return _Payload("", snapshot.SerializeToString(), None)
         try:
             interned = self._intern(snapshot)

@@ -10,15 +10,18 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from actuator.kube.cluster import ClusterError, ForbiddenError, NotFoundError, RefusedError, TooManyRequestsError
+from actuator.kube.cluster import (
+    ClusterError,
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    RefusedError,
+    TooManyRequestsError,
+)
 from clients.kubernetes_api import errors
 from clients.kubernetes_api.api import Api as HttpApi
 from clients.kubernetes_api.api import Json, json_object
 from clients.kubernetes_api.connection import ConnectionSettings, Request, connect_cluster
-
-
-class ConflictError(ClusterError):
-    """The object is not (or no longer) what the call assumed; look again."""
 
 
 class Call(NamedTuple):
@@ -31,6 +34,7 @@ class Call(NamedTuple):
     content_type: str = "application/json"
     repeat: bool = True
     timeout_s: float = 0.0
+    accept: str = "application/json"
 
 
 class Api:
@@ -74,7 +78,13 @@ class Api:
         body = None if call.body is None else msgspec.json.encode(call.body)
         timeout_s = call.timeout_s or self._timeout_s
         return Request(
-            call.method, call.path, call.query, body=body, content_type=call.content_type, read_timeout_s=timeout_s
+            method=call.method,
+            path=call.path,
+            query=call.query,
+            accept=call.accept,
+            body=body,
+            content_type=call.content_type,
+            read_timeout_s=timeout_s,
         )
 
 

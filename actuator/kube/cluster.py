@@ -17,6 +17,8 @@ PREFER_NO_SCHEDULE = "PreferNoSchedule"
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 # Source: Cluster Autoscaler, utils/pod: `IsDaemonSetPod`.
 DAEMON_ANNOTATION = "cluster-autoscaler.kubernetes.io/daemonset-pod"
+# Source: Kubernetes, core/v1 annotation_key_constants: `PodDeletionCost`; a pod without has the cost 0.
+POD_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 # Source: Cluster Autoscaler, utils/daemonset: `EnableDsEvictionKey`; "true" or "false", anything else is no say.
 DAEMON_EVICTION_ANNOTATION = "cluster-autoscaler.kubernetes.io/enable-ds-eviction"
 
@@ -78,6 +80,20 @@ class PodView(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
+class PodCost(NamedTuple):
+    """A pod with its deletion cost. `cost` is what its annotation says, None = it has none."""
+
+    namespace: str
+    name: str
+    uid: str
+    cost: str | None
+
+    @property
+    def key(self) -> str:
+        """ "namespace/name"."""
+        return f"{self.namespace}/{self.name}"
+
+
 def daemon_eviction(annotations: Mapping[str, str] | None) -> bool | None:
     """`PodView.daemon_eviction` of a pod's annotations."""
     return {"true": True, "false": False}.get((annotations or {}).get(DAEMON_EVICTION_ANNOTATION, ""))
@@ -89,6 +105,10 @@ class ClusterError(Exception):
 
 class NotFoundError(ClusterError):
     """The object does not exist, or is another one of the same name."""
+
+
+class ConflictError(ClusterError):
+    """The object is not (or no longer) what the call assumed; look again."""
 
 
 class TooManyRequestsError(ClusterError):
@@ -142,3 +162,12 @@ class Cluster(Protocol):
 
     def delete_node(self, name: str) -> None:
         """Delete a node object whose instance is gone. No error when there is none."""
+
+    def pod_costs(self, keys: Sequence[str]) -> Mapping[str, PodCost]:
+        """Those of the pods "namespace/name" that exist, by key. Raises `ClusterError`."""
+
+    def write_pod_cost(self, pod: PodCost, cost: str | None) -> None:
+        """Write the deletion cost of exactly this pod (by uid); None = take it away.
+
+        Raises `NotFoundError` when it is gone, `ClusterError`.
+        """

@@ -4,20 +4,54 @@ Decides how taints are patched (only if the taints are still those that were rea
 what is tried again at once. Never decides which node or pod. Durations in seconds.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from actuator.kube.api import Api, Call, ConflictError
-from actuator.kube.cluster import HARD_TAINT_KEY, NodeView, NotFoundError, PodView, RefusedError, Taint
-from actuator.kube.objects import Node, NodeList, NodeTaint, PodList, node_view, pod_view, read
+from actuator.kube.api import Api, Call
+from actuator.kube.cluster import (
+    HARD_TAINT_KEY,
+    POD_COST_ANNOTATION,
+    ConflictError,
+    NodeView,
+    NotFoundError,
+    PodCost,
+    PodView,
+    RefusedError,
+    Taint,
+)
+from actuator.kube.objects import (
+    Node,
+    NodeList,
+    NodeTaint,
+    PodList,
+    PodMetadata,
+    PodMetadataList,
+    node_view,
+    pod_cost,
+    pod_view,
+    read,
+)
 from actuator.kube.settings import KubeSettings
-from clients.kubernetes_api.api import JSON_PATCH, Json
+from clients.kubernetes_api.api import JSON_PATCH, MERGE_PATCH, Json
 
 PAGE = 500
 # Asks for what the server has in memory, where pods are kept by node; without, older servers read every pod from etcd.
 # Source: Kubernetes API concepts, "Semantics for get and list".
 IN_MEMORY = {"resourceVersion": "0"}
+# From so many pods of a namespace on, one list is cheaper than single gets.
+LIST_FROM = 20
+# Asks for metadata alone.
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+# On a node that the actuator has cordoned. One that was cordoned before stays so when its taint is taken back.
+CORDON_ANNOTATION = "trimtab.dev/cordoned"
+CORDON_PATH = "/metadata/annotations/trimtab.dev~1cordoned"
+UNCORDON: list[Json] = [
+    {"op": "add", "path": "/spec/unschedulable", "value": False},
+    {"op": "remove", "path": CORDON_PATH},
+]
 # Others write nodes too (kubelet, controllers): so often is a patch made anew.
 PATCH_ATTEMPTS = 8
 
@@ -53,8 +87,10 @@ class KubeCluster:
             taints = found.spec.taints or []
             if any(one.key == taint.key for one in taints):
                 return None
-            cordon = self._settings.cordon and taint.key == HARD_TAINT_KEY
-            return _patch(found, [*taints, NodeTaint(taint.key, taint.effect, taint.value)], True if cordon else None)
+            patch = _patch(found, [*taints, NodeTaint(taint.key, taint.effect, taint.value)])
+            if self._settings.cordon and taint.key == HARD_TAINT_KEY and not found.spec.unschedulable:
+                patch += _cordon(found)
+            return patch
 
         return self._change(node, change)
 
@@ -66,8 +102,10 @@ class KubeCluster:
             left = [one for one in taints if one.key != key]
             if len(left) == len(taints):
                 return None
-            uncordon = self._settings.cordon and key == HARD_TAINT_KEY
-            return _patch(found, left, False if uncordon else None)
+            patch = _patch(found, left)
+            if key == HARD_TAINT_KEY and CORDON_ANNOTATION in (found.metadata.annotations or {}):
+                patch += UNCORDON
+            return patch
 
         return self._change(node, change)
 
@@ -105,6 +143,50 @@ class KubeCluster:
         except NotFoundError:
             return
 
+    def pod_costs(self, keys: Sequence[str]) -> Mapping[str, PodCost]:
+        """Those of the pods that exist: one by one where they are few, else by whole namespaces."""
+        names: dict[str, set[str]] = {}
+        for key in keys:
+            namespace, _, name = key.partition("/")
+            names.setdefault(namespace, set()).add(name)
+        found: dict[str, PodCost] = {}
+        for namespace, wanted in sorted(names.items()):
+            read_pods = self._pods_named if len(wanted) < LIST_FROM else self._pods_of_namespace
+            found.update((pod.key, pod) for pod in read_pods(namespace, wanted))
+        return found
+
+    def write_pod_cost(self, pod: PodCost, cost: str | None) -> None:
+        """Write the deletion cost of exactly this pod; None = take it away."""
+        body = {"metadata": {"uid": pod.uid, "annotations": {POD_COST_ANNOTATION: cost}}}
+        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        try:
+            self._api.call(Call("PATCH", path, body=body, content_type=MERGE_PATCH, accept=METADATA))
+        except ConflictError as error:
+            if "uid" in str(error).lower():
+                raise NotFoundError(str(error)) from error
+            raise
+
+    def _pods_named(self, namespace: str, names: AbstractSet[str]) -> Iterator[PodCost]:
+        for name in sorted(names):
+            path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+            try:
+                pod: PodMetadata = read(PodMetadata, self._api.call(Call("GET", path, IN_MEMORY, accept=METADATA)))
+            except NotFoundError:
+                continue
+            yield pod_cost(pod)
+
+    def _pods_of_namespace(self, namespace: str, names: AbstractSet[str]) -> Iterator[PodCost]:
+        page = ""
+        while True:
+            query = {"limit": str(PAGE)} | ({"continue": page} if page else {})
+            path, timeout_s = f"/api/v1/namespaces/{namespace}/pods", self._settings.list_timeout_s
+            call = Call("GET", path, query, timeout_s=timeout_s, accept=METADATA_LIST)
+            pods: PodMetadataList = read(PodMetadataList, self._api.call(call))
+            yield from (pod_cost(pod) for pod in pods.items or () if pod.metadata.name in names)
+            page = pods.metadata.next_page
+            if not page:
+                return
+
     def _get(self, name: str, query: Mapping[str, str] = {}) -> Node:
         found: Node = read(Node, self._api.call(Call("GET", f"/api/v1/nodes/{name}", query)))
         return found
@@ -134,18 +216,23 @@ class KubeCluster:
         return retrying(attempt)
 
 
-def _patch(found: Node, taints: list[NodeTaint], unschedulable: bool | None) -> list[Json]:
+def _patch(found: Node, taints: list[NodeTaint]) -> list[Json]:
     """A JSON patch that holds only for this very node while its taints are those that were read."""
     before = found.spec.taints
     if before:
         precondition = {"op": "test", "path": "/spec/taints", "value": before}
     else:
         precondition = {"op": "test", "path": "/metadata/resourceVersion", "value": found.metadata.resource_version}
-    patch: list[Json] = [
+    return [
         {"op": "test", "path": "/metadata/uid", "value": found.metadata.uid},
         precondition,
         {"op": "add", "path": "/spec/taints", "value": taints},
     ]
-    if unschedulable is not None:
-        patch.append({"op": "add", "path": "/spec/unschedulable", "value": unschedulable})
-    return patch
+
+
+def _cordon(found: Node) -> list[Json]:
+    """The part of a patch that cordons a node, and marks that it was us: only then is it uncordoned again."""
+    annotate: Json = {"op": "add", "path": CORDON_PATH, "value": "true"}
+    if found.metadata.annotations is None:
+        annotate = {"op": "add", "path": "/metadata/annotations", "value": {CORDON_ANNOTATION: "true"}}
+    return [{"op": "add", "path": "/spec/unschedulable", "value": True}, annotate]

@@ -11,8 +11,10 @@ import msgspec
 from actuator.kube.cluster import (
     DAEMON_ANNOTATION,
     MIRROR_ANNOTATION,
+    POD_COST_ANNOTATION,
     ClusterError,
     NodeView,
+    PodCost,
     PodView,
     Taint,
     daemon_eviction,
@@ -110,6 +112,19 @@ class NodeList(msgspec.Struct):
     items: list[Node] | None = None
 
 
+class PodMetadata(msgspec.Struct):
+    """A pod of which only the metadata was asked for."""
+
+    metadata: Metadata
+
+
+class PodMetadataList(msgspec.Struct):
+    """A page of such pods."""
+
+    metadata: ListMetadata
+    items: list[PodMetadata] | None = None
+
+
 class PodList(msgspec.Struct):
     """A page of pods."""
 
@@ -118,7 +133,7 @@ class PodList(msgspec.Struct):
 
 
 _decoders: dict[type, msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(kind) for kind in (Node, NodeList, PodList)
+    kind: msgspec.json.Decoder(kind) for kind in (Node, NodeList, PodList, PodMetadata, PodMetadataList)
 }
 
 
@@ -159,6 +174,12 @@ def pod_view(pod: Pod) -> PodView:
         daemon=(meta.annotations or {}).get(DAEMON_ANNOTATION) == "true",
         daemon_eviction=daemon_eviction(meta.annotations),
     )
+
+
+def pod_cost(pod: PodMetadata) -> PodCost:
+    """A pod's deletion cost."""
+    meta = pod.metadata
+    return PodCost(meta.namespace, meta.name, meta.uid, (meta.annotations or {}).get(POD_COST_ANNOTATION))
 
 
 def _millis(moment: datetime | None) -> int:

@@ -8,7 +8,7 @@ from clients.kubernetes_api.permissions import Rule
 # What every actuator needs.
 ACTUATOR = (
     Rule("", "nodes", ("get", "list", "patch", "delete")),
-    Rule("", "pods", ("list",)),
+    Rule("", "pods", ("get", "list", "patch")),
     Rule("", "pods/eviction", ("create",)),
 )
 

@@ -6,6 +6,7 @@ is decided by `actuator.tracker.admission`. Times are Unix milliseconds.
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import grpc
 import structlog
@@ -70,12 +71,16 @@ class Deletions:
         return cancelled, not_cancelled
 
     def begin_cancel(self, nodes: Sequence[str], detail: str) -> tuple[list[str], list[str]]:
-        """Give up what can be given up; does not wait for the taints to be taken back."""
+        """Give up what can be given up; does not wait for the taints to be taken back.
+
+        What was cancelled before counts as cancelled: the answer to the first request may have been lost.
+        """
         cancelled: list[str] = []
         not_cancelled: list[str] = []
         for node in nodes:
             event = self._engine.propose(_cancel_proposal(node, detail or "cancelled by a caller"))
-            (not_cancelled if event is None else cancelled).append(node)
+            stopped = event is not None or self._engine.read(partial(_is_cancelled, node=node))
+            (cancelled if stopped else not_cancelled).append(node)
         return cancelled, not_cancelled
 
     def _decide(self, request: actuator_pb2.StartDeletionRequest, wishes: list[NodeWish], digest: str) -> None:
@@ -163,6 +168,10 @@ def _answers(tracker: Tracker, request_id: str, digest: str) -> tuple[NodeAnswer
 def _any_in(tracker: Tracker, nodes: Sequence[str], state: State) -> bool:
     deletions = tracker.memory.deletions
     return any(node in deletions and deletions[node].state is state for node in nodes)
+
+
+def _is_cancelled(tracker: Tracker, _now_ms: int, *, node: str) -> bool:
+    return tracker.is_cancelled(node)
 
 
 def _cancel_proposal(node: str, detail: str) -> Callable[[Tracker, int], Event | None]:

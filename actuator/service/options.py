@@ -12,7 +12,7 @@ import typer
 from actuator.cloud.kwok.settings import KwokSettings
 from actuator.cloud.memory.controllers import Delays
 from actuator.kube.settings import KubeSettings
-from actuator.service.settings import ActuatorSettings, SoftTaintSettings
+from actuator.service.settings import ActuatorSettings, PodCostLimits, SoftTaintSettings
 from actuator.settings import DeleteSettings, DrainSettings, PriorityGroup, WorkSettings
 from actuator.tracker.admission import Limits
 from actuator.tracker.states import Retention
@@ -88,6 +88,12 @@ class WorkOptions:
     max_soft_taint_time: Annotated[float, typer.Option(min=0, help="time one call may change soft taints")] = (
         _S.soft_taints.max_s
     )
+    max_pod_costs: Annotated[int, typer.Option(min=1, help="pod deletion costs written by one call")] = (
+        _S.pod_costs.max_count
+    )
+    max_pod_cost_time: Annotated[float, typer.Option(min=0, help="time one call may write pod deletion costs")] = (
+        _S.pod_costs.max_s
+    )
 
     def settings(self) -> ActuatorSettings:
         """As the actuator takes them. Raises `ValueError`."""
@@ -109,6 +115,7 @@ class WorkOptions:
             limits=Limits(self.max_parallelism, self.max_drain_parallelism, self.max_plan_age),
             retention=Retention(finished_s=self.keep_finished, evictions_s=self.keep_evictions),
             soft_taints=SoftTaintSettings(self.max_soft_taints, self.max_soft_taint_time),
+            pod_costs=PodCostLimits(self.max_pod_costs, self.max_pod_cost_time),
         )
 
 

@@ -18,12 +18,22 @@ from actuator.cloud.provider import CloudError
 from actuator.kube.cluster import ClusterError, ForbiddenError
 from actuator.leadership import NotLeaderError
 from actuator.service.app import Actuator
+from actuator.service.pod_costs import apply_pod_costs
 from actuator.service.soft_taints import apply_soft_taints
-from actuator.service.validation import check_names
+from actuator.service.validation import check_names, cost_wishes
 from actuator.store.records import StoreError
-from clients.transport.errors import Reason, ServiceError, not_implemented, not_ready
+from clients.transport.errors import Reason, ServiceError, not_ready
 
-RPCS = ("GetInfo", "StartDeletion", "ScaleUp", "ApplyTaints", "CancelDeletion", "GetStatus", "WatchStatus")
+RPCS = (
+    "GetInfo",
+    "StartDeletion",
+    "ScaleUp",
+    "ApplyTaints",
+    "ApplyPodCosts",
+    "CancelDeletion",
+    "GetStatus",
+    "WatchStatus",
+)
 
 # Changes within this time reach a watcher as one.
 GATHER_S = 0.05
@@ -105,10 +115,8 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         del context
         check_names("unneeded_nodes", request.unneeded_nodes, may_be_empty=True)
         engine = self._actuator.engine
-        if not engine.leading:
-            with _backend_errors():
-                raise NotLeaderError(engine.leader_name())
         with _backend_errors(), self._actuator.metrics.timed("apply_taints", bool(request.unneeded_nodes)):
+            self._check_leading()
             in_deletion = engine.read(lambda tracker, _: set(tracker.memory.deletions))
             result = apply_soft_taints(
                 self._actuator.cluster,
@@ -122,9 +130,13 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
     def ApplyPodCosts(  # noqa: N802
         self, request: actuator_pb2.ApplyPodCostsRequest, context: grpc.ServicerContext
     ) -> actuator_pb2.ApplyPodCostsResponse:
-        """Not in this build."""
-        del request, context
-        raise not_implemented("ApplyPodCosts")
+        """Write pod deletion costs."""
+        del context
+        wishes = cost_wishes(request)
+        structlog.contextvars.bind_contextvars(pods=len(wishes))
+        with _backend_errors(), self._actuator.metrics.timed("apply_pod_costs", bool(wishes)):
+            self._check_leading()
+            return apply_pod_costs(self._actuator.cluster, wishes, self._actuator.settings.pod_costs)
 
     def GetStatus(  # noqa: N802
         self, request: actuator_pb2.GetStatusRequest, context: grpc.ServicerContext
@@ -148,6 +160,12 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
             yield from self._watch(not request.without_finished, context)
         finally:
             self._watchers.release()
+
+    def _check_leading(self) -> None:
+        """Raise `NotLeaderError` unless this process acts."""
+        engine = self._actuator.engine
+        if not engine.leading:
+            raise NotLeaderError(engine.leader_name())
 
     def _watch(self, with_finished: bool, context: grpc.ServicerContext) -> Iterator[actuator_pb2.WatchStatusResponse]:
         engine = self._actuator.engine

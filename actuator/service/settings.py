@@ -22,6 +22,16 @@ class SoftTaintSettings:
 
 
 @dataclass(frozen=True)
+class PodCostLimits:
+    """How many pod deletion costs one call writes."""
+
+    # Pods written by one call. Each write is one to the API server, which Kubernetes asks to be sparing with.
+    max_count: int = 200
+    # Time one call may take; a call under way is not cut off.
+    max_s: float = 5.0
+
+
+@dataclass(frozen=True)
 class ActuatorSettings:
     """Everything the actuator is set up with."""
 
@@ -29,6 +39,7 @@ class ActuatorSettings:
     limits: Limits = DEFAULT_LIMITS
     retention: Retention = field(default_factory=Retention)
     soft_taints: SoftTaintSettings = field(default_factory=SoftTaintSettings)
+    pod_costs: PodCostLimits = field(default_factory=PodCostLimits)
     # How long StartDeletion waits for the taints, and for their roll-back; the work goes on after it.
     answer_s: float = 60.0
     # Watching streams at a time; each takes a thread.

@@ -10,7 +10,16 @@ from typing import NamedTuple
 
 import structlog
 
-from actuator.kube.cluster import PREFER_NO_SCHEDULE, SOFT_TAINT_KEY, Cluster, NotFoundError, Taint
+from actuator.kube.cluster import (
+    PREFER_NO_SCHEDULE,
+    SOFT_TAINT_KEY,
+    Cluster,
+    ConflictError,
+    ForbiddenError,
+    NotFoundError,
+    RefusedError,
+    Taint,
+)
 from actuator.service.settings import SoftTaintSettings
 
 log = structlog.get_logger("soft_taints")
@@ -31,7 +40,7 @@ def apply_soft_taints(
     settings: SoftTaintSettings,
     now_s: int,
 ) -> SoftTaintResult:
-    """Change what differs, within the bound. Raises `ClusterError`."""
+    """Change what differs, within the bound; a node that refuses is left. Raises `ClusterError`."""
     until = time.monotonic() + settings.max_s
     nodes = [node for node in cluster.list_nodes() if node.name not in in_deletion]
     to_untaint = [node.name for node in nodes if node.taint(SOFT_TAINT_KEY) and node.name not in unneeded]
@@ -47,4 +56,9 @@ def apply_soft_taints(
                 untainted += cluster.remove_taint(name, SOFT_TAINT_KEY)
         except NotFoundError:
             log.info("node is gone", node=name)
+        except ForbiddenError:
+            raise
+        except (RefusedError, ConflictError) as error:
+            # This node's affair alone: the others do not wait for it.
+            log.warning("soft taint not changed", node=name, detail=str(error))
     return SoftTaintResult(tainted, untainted, len(to_untaint) + len(to_taint) - untainted - tainted)

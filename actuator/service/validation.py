@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from google.protobuf.message import Message
 from trimtab.v1 import actuator_pb2
 
+from actuator.service.pod_costs import CostWish
 from actuator.tracker.admission import NodeWish
 from actuator.tracker.states import Growth
 from clients.transport.errors import invalid_request
@@ -18,6 +19,7 @@ MAX_REQUEST_ID_BYTES = 128
 MAX_NODES = 10_000
 MAX_NAME_BYTES = 253
 MAX_GROWTH = 10_000
+MAX_COSTS = 200_000
 DIGEST_LENGTH = 16
 
 
@@ -63,6 +65,24 @@ def growths(request: actuator_pb2.ScaleUpRequest) -> tuple[Growth, ...]:
             )
         found.append(Growth(split.node_group, delta))
     return tuple(found)
+
+
+def cost_wishes(request: actuator_pb2.ApplyPodCostsRequest) -> list[CostWish]:
+    """The costs of an `ApplyPodCosts`, checked: groups in order, the pods of each by name, then those to take away."""
+    wishes = [CostWish(pod, cost) for group in request.groups for pod, cost in sorted(group.costs.items())]
+    wishes += [CostWish(pod, None) for pod in request.remove]
+    if not 1 <= len(wishes) <= MAX_COSTS:
+        raise invalid_request(f"the request names {len(wishes)} pods; give 1 to {MAX_COSTS:,}", field="groups")
+    seen: set[str] = set()
+    for wish in wishes:
+        field = "remove" if wish.cost is None else "groups.costs"
+        namespace, slash, name = wish.pod.partition("/")
+        if not (namespace and slash and name) or "/" in name or len(wish.pod.encode()) > 2 * MAX_NAME_BYTES:
+            raise invalid_request(f"{field}: {wish.pod[:100]!r} is no pod; write namespace/name", field=field)
+        if wish.pod in seen:
+            raise invalid_request(f"{field}: {wish.pod} was given before", field=field)
+        seen.add(wish.pod)
+    return wishes
 
 
 def check_names(field: str, names: Sequence[str], may_be_empty: bool = False) -> None:

@@ -85,6 +85,14 @@ class Tracker:
         deletion = self.memory.deletions.get(node)
         return deletion is not None and deletion.state in (State.TAINTED, State.DRAINING, State.DRAINED)
 
+    def is_cancelled(self, node: str) -> bool:
+        """Whether the last deletion of a node was cancelled, and is not forgotten."""
+        deletion = self.memory.deletions.get(node)
+        if deletion is not None:
+            return deletion.state is State.ROLLING_BACK and deletion.ending is State.CANCELLED
+        last = next((one for one in reversed(self.memory.finished) if one.node == node), None)
+        return last is not None and last.state is State.CANCELLED
+
     def dump(self) -> bytes:
         """The whole memory as JSON; `load` reads it."""
         return msgspec.json.encode(self.memory, order="deterministic")

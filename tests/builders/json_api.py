@@ -146,10 +146,12 @@ class JsonApiServer:
             return 409, {"message": "the object has been modified"}
         return 200, self.put(path.rpartition("/")[0], body)
 
-    def _patch(self, path: str, body: list[Json]) -> tuple[int, Json]:
+    def _patch(self, path: str, body: Any) -> tuple[int, Json]:
         item = json.loads(json.dumps(self.objects[path]))
+        if isinstance(body, dict):
+            return self._merge(path, item, body)
         for step in body:
-            *parents, last = step["path"].strip("/").split("/")
+            *parents, last = (part.replace("~1", "/") for part in step["path"].strip("/").split("/"))
             place = item
             for key in parents:
                 place = place.setdefault(key, {})
@@ -157,6 +159,19 @@ class JsonApiServer:
                 return 422, {"message": f"testing value {step['path']} failed: test failed"}
             if step["op"] == "add":
                 place[last] = step["value"]
+            if step["op"] == "remove":
+                del place[last]
+        return 200, self.put(path.rpartition("/")[0], item)
+
+    def _merge(self, path: str, item: Json, body: Json) -> tuple[int, Json]:
+        """A merge patch of annotations, with the uid as precondition."""
+        if body["metadata"]["uid"] != item["metadata"]["uid"]:
+            return 409, {"message": "Precondition failed: UID in precondition is another"}
+        annotations = item["metadata"].setdefault("annotations", {})
+        for key, value in body["metadata"]["annotations"].items():
+            annotations.pop(key, None)
+            if value is not None:
+                annotations[key] = value
         return 200, self.put(path.rpartition("/")[0], item)
 
 

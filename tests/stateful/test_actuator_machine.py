@@ -51,6 +51,8 @@ class ActuatorMachine(RuleBasedStateMachine):
         self.requests: dict[str, Any] = {}
         self.ever_accepted: set[str] = set()
         self.vanished: set[str] = set()
+        # Cancelled, and not accepted anew since.
+        self.cancelled: set[str] = set()
         self.grown = 0
 
     @rule(names=node_sets, drain=st.booleans(), assume=st.booleans())
@@ -70,7 +72,10 @@ class ActuatorMachine(RuleBasedStateMachine):
         cancelled, not_cancelled = self.stage.actuator.deletions.begin_cancel(names, "")
         assert [name for name in names if name in cancelled] == cancelled
         assert set(cancelled) | set(not_cancelled) == set(names)
-        assert all(before[name] in (State.TAINTED, State.DRAINING, State.DRAINED) for name in cancelled)
+        stopped = {name for name in cancelled if name not in self.cancelled}
+        assert all(before[name] in (State.TAINTED, State.DRAINING, State.DRAINED) for name in stopped)
+        assert self.cancelled & set(names) <= set(cancelled), "what was cancelled stays so"
+        self.cancelled |= stopped
 
     @rule(delta=st.integers(1, 2))
     def grow(self, delta: int) -> None:
@@ -176,6 +181,7 @@ class ActuatorMachine(RuleBasedStateMachine):
             if accepted:
                 assert name not in busy, "accepted twice"
                 self.ever_accepted.add(name)
+                self.cancelled.discard(name)
             elif name in busy:
                 assert reason == reason_name(3)
 

@@ -10,8 +10,8 @@ from typing import TypeVar
 import msgspec
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from actuator.kube.api import Api, Call, ConflictError
-from actuator.kube.cluster import ClusterError, NotFoundError
+from actuator.kube.api import Api, Call
+from actuator.kube.cluster import ClusterError, ConflictError, NotFoundError
 
 T = TypeVar("T")
 

@@ -17,8 +17,8 @@ from actuator.cloud.kwok.books import MAX_TOKENS, Books, ConfigMapBooks, GroupBo
 from actuator.cloud.kwok.groups import KWOK_LABEL, Group, group_of
 from actuator.cloud.kwok.settings import KwokSettings
 from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, NodeGroupView
-from actuator.kube.api import Api, Call, ConflictError
-from actuator.kube.cluster import ClusterError, NotFoundError, RefusedError
+from actuator.kube.api import Api, Call
+from actuator.kube.cluster import ClusterError, ConflictError, NotFoundError, RefusedError
 from actuator.kube.objects import Node, NodeList, read
 from actuator.leadership import NotLeaderError
 

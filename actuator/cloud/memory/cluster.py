@@ -7,7 +7,7 @@ Thread-safe.
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,10 +17,19 @@ from actuator.cloud.memory.controllers import Controllers, Delays, write_owner_s
 from actuator.cloud.memory.database import Database, JournalEntry
 from actuator.cloud.memory.faults import Faults
 from actuator.cloud.memory.objects import Object
-from actuator.cloud.memory.pods import Pod
+from actuator.cloud.memory.pods import Pod, PodKey
 from actuator.cloud.memory.scheduler import Room
 from actuator.cloud.memory.world import World
-from actuator.kube.cluster import NodeView, NotFoundError, PodView, RefusedError, Taint, TooManyRequestsError
+from actuator.kube.cluster import (
+    POD_COST_ANNOTATION,
+    NodeView,
+    NotFoundError,
+    PodCost,
+    PodView,
+    RefusedError,
+    Taint,
+    TooManyRequestsError,
+)
 
 
 class MemoryCluster:
@@ -125,6 +134,23 @@ class MemoryCluster:
         with self.transaction("delete_node", name):
             self.controllers.lose_node(name)
 
+    def pod_costs(self, keys: Sequence[str]) -> Mapping[str, PodCost]:
+        """Those of the pods that exist."""
+        with self.transaction("pod_costs") as world:
+            pods = (world.pods.get(_pod_key(key)) for key in keys)
+            return {"/".join(pod.key): _cost(pod) for pod in pods if pod is not None}
+
+    def write_pod_cost(self, pod: PodCost, cost: str | None) -> None:
+        """Write a pod's deletion cost, or take it away."""
+        with self.transaction("write_pod_cost", pod.key) as world:
+            found = world.pods.get((pod.namespace, pod.name))
+            if found is None or found.uid != pod.uid:
+                raise NotFoundError(f"pod {pod.key} with uid {pod.uid} does not exist")
+            annotations = {name: text for name, text in found.annotations.items() if name != POD_COST_ANNOTATION}
+            found.item["metadata"]["annotations"] = annotations | ({} if cost is None else {POD_COST_ANNOTATION: cost})
+            world.put_pod(found)
+            world.note("cost_written", pod.key)
+
     def objects(self) -> list[Object]:
         """All objects with their status as the controllers would have written it, sorted by kind, namespace, name."""
         with self.transaction() as world:
@@ -139,7 +165,7 @@ class MemoryCluster:
 
     def journal(self) -> list[JournalEntry]:
         """What happened so far: tainted, untainted, evicted, daemon_evicted, evicted_twice, recreated, pod_lost, grown,
-        deleted.
+        deleted, cost_written.
         """
         with self.transaction() as world:
             world.flush()
@@ -178,6 +204,15 @@ class MemoryCluster:
         for uid, owner in world.owners.items():
             if owner["kind"] not in ("Deployment", "DaemonSet"):
                 write_owner_status(owner, list(world.pods_by_owner.get(uid, {}).values()))
+
+
+def _pod_key(key: str) -> PodKey:
+    namespace, _, name = key.partition("/")
+    return namespace, name
+
+
+def _cost(pod: Pod) -> PodCost:
+    return PodCost(*pod.key, pod.uid, pod.annotations.get(POD_COST_ANNOTATION))
 
 
 def _room(world: World, name: str) -> Room:

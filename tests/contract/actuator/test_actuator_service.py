@@ -9,13 +9,13 @@ from typing import Any
 import grpc
 import pytest
 from opentelemetry.metrics import NoOpMeter
-from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2
+from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2, reason_pb2
 
 from actuator.cloud.memory.cloud import MemoryCloud
 from actuator.cloud.memory.cluster import MemoryCluster
 from actuator.cloud.memory.controllers import Delays
 from actuator.cloud.memory.faults import Fault
-from actuator.kube.cluster import ClusterError, RefusedError
+from actuator.kube.cluster import ClusterError, ForbiddenError, RefusedError, TooManyRequestsError
 from actuator.service.app import Actuator
 from actuator.service.embedded import EmbeddedClusterServicer
 from actuator.service.servicer import ActuatorServicer
@@ -44,6 +44,7 @@ SETTINGS = ActuatorSettings(
 DELAYS = Delays(0.03, 0.02, 0.05, 0.03)
 ONCE = RetryPolicy(attempts=1)
 State = actuator_pb2.DeletionState
+PodCostReason = reason_pb2.PodCostReason
 
 
 class Service:
@@ -112,7 +113,7 @@ def test_get_info_names_what_is_implemented(service: Service) -> None:
     assert info.cloud == "memory"
     assert info.leader
     assert "StartDeletion" in info.rpcs
-    assert "ApplyPodCosts" not in info.rpcs
+    assert "ApplyPodCosts" in info.rpcs
 
 
 def test_nodes_are_tainted_when_the_call_returns_and_deleted_in_the_end(service: Service) -> None:
@@ -248,12 +249,25 @@ def test_the_embedded_cluster_lists_its_objects_as_they_are_now(service: Service
     assert "n0" not in group["spec"]["nodes"]
 
 
-def test_what_this_build_lacks_is_unimplemented_with_a_reason(service: Service) -> None:
-    stub = actuator_pb2_grpc.ActuatorStub(service.client._channel)
-    from clients.transport.client import invoke
+def test_pod_costs_are_written_once_and_what_cannot_be_written_is_told(service: Service) -> None:
+    service.cluster.faults.add(Fault("write_pod_cost", "default/web-1", ForbiddenError("pods are forbidden")))
+    costs = {"default/web-0": 7, "default/web-1": 8, "default/gone": 9}
+    groups = [plan_pb2.PodCostGroup(owner="ReplicaSet/default/web", costs=costs)]
+    for written, unchanged in ((1, 0), (0, 1)):
+        response = service.client.apply_pod_costs(groups)
+        assert (response.written_count, response.unchanged_count, response.failed_count) == (written, unchanged, 2)
+        assert [(one.pod, PodCostReason.Code.Name(one.reason)) for one in response.failures] == [
+            ("default/gone", "POD_NOT_FOUND"),
+            ("default/web-1", "FORBIDDEN"),
+        ]
 
-    error = refusal(lambda: invoke(lambda: stub.ApplyPodCosts(actuator_pb2.ApplyPodCostsRequest()), ONCE))
-    assert (error.code, error.reason) == (grpc.StatusCode.UNIMPLEMENTED, Reason.DECISION_UNAVAILABLE)
+
+def test_a_cancelled_deletion_may_be_cancelled_again(service: Service) -> None:
+    service.cluster.faults.add(Fault("evict", error=TooManyRequestsError("a budget")))
+    service.start("r1", "n0")
+    for _ in range(3):
+        response = service.client.cancel_deletion(["n0", "n1"])
+        assert (list(response.cancelled), list(response.not_cancelled)) == (["n0"], ["n1"])
 
 
 def test_watchers_beyond_the_bound_are_turned_away(service: Service) -> None:

@@ -70,6 +70,41 @@ def test_cordoning_comes_and_goes_with_the_hard_taint(server: JsonApiServer) -> 
     assert server.objects["/api/v1/nodes/n1"]["spec"]["unschedulable"] is False
 
 
+def test_a_node_that_somebody_else_cordoned_stays_so_when_the_taint_is_taken_back(server: JsonApiServer) -> None:
+    server.put("/api/v1/nodes", {"metadata": {"name": "n1"}, "spec": {"unschedulable": True}})
+    cluster = KubeCluster(server.api(), KubeSettings(cordon=True))
+    cluster.add_taint("n1", HARD)
+    cluster.remove_taint("n1", HARD_TAINT_KEY)
+    assert server.objects["/api/v1/nodes/n1"]["spec"] == {"unschedulable": True, "taints": []}
+
+
+def test_a_node_that_was_cordoned_is_uncordoned_whatever_the_setting_says_by_then(server: JsonApiServer) -> None:
+    server.put("/api/v1/nodes", {"metadata": {"name": "n1", "annotations": {"a": "b"}}})
+    KubeCluster(server.api(), KubeSettings(cordon=True)).add_taint("n1", HARD)
+    KubeCluster(server.api()).remove_taint("n1", HARD_TAINT_KEY)
+    assert server.objects["/api/v1/nodes/n1"]["spec"] == {"unschedulable": False, "taints": []}
+    assert server.objects["/api/v1/nodes/n1"]["metadata"]["annotations"] == {"a": "b"}
+
+
+@pytest.mark.parametrize("count", [3, 25], ids=["read one by one", "read by namespace"])
+def test_pod_costs_are_read_written_and_taken_away(
+    server: JsonApiServer, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actuator.kube.live.PAGE", 10)
+    cluster = KubeCluster(server.api())
+    for number in range(count):
+        put_pod(server, f"p{number}")
+    keys = [f"ns/p{number}" for number in range(1, count + 1)]
+    found = cluster.pod_costs(keys)
+    assert sorted(found) == sorted(keys[:-1])
+    cluster.write_pod_cost(found["ns/p1"], "5")
+    assert cluster.pod_costs(keys)["ns/p1"].cost == "5"
+    cluster.write_pod_cost(found["ns/p1"], None)
+    assert cluster.pod_costs(keys)["ns/p1"].cost is None
+    with pytest.raises(NotFoundError):
+        cluster.write_pod_cost(found["ns/p1"]._replace(uid="another"), "5")
+
+
 @pytest.mark.parametrize(
     "faults",
     [

@@ -5,7 +5,8 @@ settings that cannot be meant; the request is checked before (`planner.decisions
 """
 
 from collections.abc import Iterable
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
@@ -31,7 +32,7 @@ def plan(snapshot: Snapshot, request: pb.PlanRequest, state: pb.PlanState | None
     """
     settings = resolve_scale_down(request.settings)
     answer = pb.PlanResponse(snapshot_version=snapshot.version)
-    _describe(snapshot, answer.diagnostics)
+    _describe(snapshot, work.derive("counts", partial(_count, snapshot)), answer.diagnostics)
     answer.diagnostics.notes.extend(_notes(snapshot, request))
     if pb.Decision.SCALE_DOWN not in request.decisions:
         answer.state.CopyFrom(state or pb.PlanState())
@@ -39,30 +40,45 @@ def plan(snapshot: Snapshot, request: pb.PlanRequest, state: pb.PlanState | None
 
     def simulation(injected: tuple[InjectedPod, ...]) -> Simulation:
         with work.stage("classes"):
-            built = simulate(snapshot, request, injected)
+            built = simulate(snapshot, request, work.derive, injected)
         answer.diagnostics.pod_class_count = built.pods.size
         answer.diagnostics.node_class_count = len(built.nodes.taint_set)
         return built
 
     now_ns = request.now.seconds * 1_000_000_000 + request.now.nanos
     with work.stage("simulate"):
-        result = decide(ScaleDownRequest(snapshot, simulation, settings, state, now_ns, work.time_left))
+        result = decide(ScaleDownRequest(snapshot, simulation, settings, state, now_ns, work.time_left, work.derive))
     answer.scale_down.CopyFrom(result.decision)
     answer.state.CopyFrom(result.state)
     answer.diagnostics.notes.extend(result.notes)
     return answer
 
 
-def _describe(snapshot: Snapshot, diagnostics: pb.Diagnostics) -> None:
-    """Count what the snapshot has."""
+class _Counts(NamedTuple):
+    """Pods that take part, those of them that cannot be decided, those on nodes that the snapshot lacks."""
+
+    pods: int
+    unsupported: int
+    orphaned: int
+
+
+def _count(snapshot: Snapshot) -> _Counts:
     pods = snapshot.pods
     takes_part = ~np.isin(pods.phase, _TERMINAL)
     unsupported = np.array([bool(spec.unsupported) for spec in snapshot.specs], np.bool_)
+    return _Counts(
+        int(takes_part.sum()),
+        int((unsupported[pods.spec] & takes_part).sum()) if len(unsupported) else 0,
+        int(takes_part[snapshot.dangling.node.row].sum()),
+    )
+
+
+def _describe(snapshot: Snapshot, counts: _Counts, diagnostics: pb.Diagnostics) -> None:
+    """Say what the snapshot has."""
     diagnostics.node_count = len(snapshot.nodes.name)
-    diagnostics.pod_count = int(takes_part.sum())
-    if len(unsupported):
-        diagnostics.unsupported_pod_count = int((unsupported[pods.spec] & takes_part).sum())
-    diagnostics.orphaned_pod_count = int(takes_part[snapshot.dangling.node.row].sum())
+    diagnostics.pod_count = counts.pods
+    diagnostics.unsupported_pod_count = counts.unsupported
+    diagnostics.orphaned_pod_count = counts.orphaned
 
 
 def _notes(snapshot: Snapshot, request: pb.PlanRequest) -> Iterable[str]:

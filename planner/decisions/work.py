@@ -5,24 +5,9 @@ The pure packages read no clock and keep nothing; they ask this.
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple
 
-T = TypeVar("T")
-
-
-class Derive(Protocol):
-    """Returns what `build` returns, or what it returned before for the same snapshot and name.
-
-    What is built is shared between calls: it is never written.
-    """
-
-    def __call__(self, name: str, build: Callable[[], T]) -> T:
-        """Return the derived object of this name."""
-
-
-def build_always(name: str, build: Callable[[], T]) -> T:  # noqa: ARG001
-    """Keep nothing."""
-    return build()
+from planner.model.derive import Derive, build_always
 
 
 def no_stop_watch(name: str) -> AbstractContextManager[None]:  # noqa: ARG001

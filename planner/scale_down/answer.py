@@ -12,7 +12,7 @@ from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
 from planner.model.settings import SECOND_NS
-from planner.scale_down.kernels.wire import Names, NodeRows, write_sorted_uids, write_unneeded
+from planner.scale_down.kernels.wire import Names, NodeRows, write_sorted_uids, write_staying, write_unneeded
 from planner.scale_down.utilization import Float64
 from planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
 
@@ -48,9 +48,10 @@ class Staying(NamedTuple):
     details: Mapping[int, str]
 
 
-def add_unneeded(decision: pb.ScaleDownDecision, snapshot: Snapshot, unneeded: Unneeded, share: Float64) -> None:
+def add_unneeded(
+    decision: pb.ScaleDownDecision, snapshot: Snapshot, names: Names, unneeded: Unneeded, share: Float64
+) -> None:
     """Append the unneeded nodes. share : float64[N] utilization. O(bytes of the answer)."""
-    names = _names(snapshot)
     rows = NodeRows(
         node=unneeded.nodes,
         seconds=unneeded.since_ns // SECOND_NS,
@@ -79,23 +80,27 @@ def _as_bytes(values: Float64) -> UInt8:
     return values.astype("<f8").view(np.uint8)
 
 
-def add_staying(decision: pb.ScaleDownDecision, names: Sequence[str], staying: Staying, share: Float64) -> None:
-    """Append the nodes that stay. share : float64[N] utilization."""
-    reasons, shown = staying.reason.tolist(), _shown(share[staying.nodes])
-    for row, node in enumerate(staying.nodes.tolist()):
-        entry = decision.unremovable.add(node=names[node], reason=reasons[row], utilization=shown[row])
-        if node in staying.blocking:
-            entry.blocking_pod, entry.blocking_reason = staying.blocking[node]
-        if node in staying.failed:
-            entry.failed_predicates.update(staying.failed[node])
-        if node in staying.details:
-            entry.detail = staying.details[node]
+def add_staying(decision: pb.ScaleDownDecision, names: Names, staying: Staying, share: Float64) -> None:
+    """Append the nodes that stay. share : float64[N] utilization, shown as 0 where it could not be computed."""
+    shown = share[staying.nodes]
+    utilization = _as_bytes(np.where(np.isnan(shown), 0.0, shown))
+    reasons = staying.reason.astype(np.uint8)
+    out = np.empty(write_staying(names, staying.nodes, reasons, utilization, np.zeros(0, np.uint8)), np.uint8)
+    if len(out):
+        write_staying(names, staying.nodes, reasons, utilization, out)
+        decision.MergeFromString(out.tobytes())
+    told = staying.blocking.keys() | staying.failed.keys() | staying.details.keys()
+    for row in np.flatnonzero(np.isin(staying.nodes, np.fromiter(told, np.int32, len(told)))).tolist():
+        _add_told(decision.unremovable[row], int(staying.nodes[row]), staying)
 
 
-def _shown(share: Float64) -> list[float]:
-    """Return utilizations as they go out: 0 where it could not be computed."""
-    shown: list[float] = np.where(np.isnan(share), 0.0, share).tolist()
-    return shown
+def _add_told(entry: pb.UnremovableNode, node: int, staying: Staying) -> None:
+    if node in staying.blocking:
+        entry.blocking_pod, entry.blocking_reason = staying.blocking[node]
+    if node in staying.failed:
+        entry.failed_predicates.update(staying.failed[node])
+    if node in staying.details:
+        entry.detail = staying.details[node]
 
 
 def _digests(snapshot: Snapshot, unneeded: Unneeded) -> list[str]:
@@ -106,13 +111,14 @@ def _digests(snapshot: Snapshot, unneeded: Unneeded) -> list[str]:
     size = int((uids.offsets[moved + 1] - uids.offsets[moved]).sum()) + len(moved)
     out = np.empty(size, np.uint8)
     ends = np.zeros(len(unneeded.nodes), np.int64)
-    write_sorted_uids(uids.data, uids.offsets, moved, unneeded.bounds, np.zeros(most, np.int32), out, ends)
+    write_sorted_uids(uids.data, uids.offsets, moved, unneeded.bounds, np.zeros((most, 2), np.int64), out, ends)
     written = out.tobytes()
     bounds = [0, *ends.tolist()]
     return [hashlib.sha256(written[bounds[i] : bounds[i + 1]]).hexdigest()[:16] for i in range(len(bounds) - 1)]
 
 
-def _names(snapshot: Snapshot) -> Names:
+def texts_of(snapshot: Snapshot) -> Names:
+    """Gather the texts of what answers name. O(P + bytes of names)."""
     pods = snapshot.pods
     spaces, namespace = _used_namespaces(snapshot)
     space_data, space_offsets = _joined(spaces)

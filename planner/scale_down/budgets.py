@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 
 class Bucket(NamedTuple):
-    """Nodes of one node group that could go now, most wanted first. `atomic`: all of the group's `size` or none."""
+    """Nodes that could go now, most wanted first: those of an `atomic` group, all of its `size` or none, or others."""
 
     group: str
     nodes: tuple[int, ...]

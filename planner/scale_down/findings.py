@@ -4,13 +4,14 @@ Decides nothing but the outcome's name. Nodes in order of name.
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
-from planner.scale_down.answer import Staying, Unneeded, add_staying, add_unneeded
+from planner.scale_down.answer import Staying, Unneeded, add_staying, add_unneeded, texts_of
 from planner.scale_down.codes import blocking_code, order_code, unremovable_name
 from planner.scale_down.displaced import name_of, pods_of_leaving_nodes
 from planner.scale_down.drain_sets import Choice
@@ -18,7 +19,15 @@ from planner.scale_down.drainability import outcome
 from planner.scale_down.explain import Explanation, explain
 from planner.scale_down.kernels.drain_sets import HINT_HITS, SEARCHES, Problem
 from planner.scale_down.orders import prices
-from planner.scale_down.removal import ATOMIC_DETAIL, NO_ROOM_DETAIL, Removal, UnneededSet, room_left, select
+from planner.scale_down.removal import (
+    ATOMIC_DETAIL,
+    BALANCE_DETAIL,
+    NO_ROOM_DETAIL,
+    Removal,
+    UnneededSet,
+    room_left,
+    select,
+)
 from planner.scale_down.result import ScaleDownRequest, ScaleDownResult
 from planner.scale_down.situation import Situation
 from planner.scale_down.state import FailedNodes, Memory, Moves, remember
@@ -58,15 +67,17 @@ def conclude(finding: Finding) -> ScaleDownResult:
     accepted = choice.attempt.accepted if choice else np.zeros(0, np.int32)
     unneeded, removal = _unneeded(finding, np.sort(accepted))
     reasons = _final_reasons(finding, unneeded.nodes)
-    decision = pb.ScaleDownDecision(detail=finding.trouble)
+    decision = pb.ScaleDownDecision(detail=finding.trouble or situation.cooldown.cluster)
     share = situation.utilization.share
-    add_unneeded(decision, situation.request.snapshot, unneeded, share)
+    snapshot = situation.request.snapshot
+    texts = situation.request.derive("texts", partial(texts_of, snapshot))
+    add_unneeded(decision, snapshot, texts, unneeded, share)
     staying = np.flatnonzero(reasons).astype(np.int32)
     told = explain(finding.simulation, finding.problem, choice.attempt if choice else None)
     blocking = _blocking(finding, reasons, told)
-    names = situation.request.snapshot.nodes.name
+    names = snapshot.nodes.name
     add_staying(
-        decision, names, Staying(staying, reasons[staying], blocking, told.failed, _details(finding, told)), share
+        decision, texts, Staying(staying, reasons[staying], blocking, told.failed, _details(finding, told)), share
     )
     decision.delete_empty.extend(names[node] for node in removal.delete_empty)
     decision.drain.extend(names[node] for node in removal.drain)
@@ -93,14 +104,19 @@ def _unneeded(finding: Finding, nodes: Int32) -> tuple[Unneeded, Removal]:
     return (
         Unneeded(
             nodes, since_ns, removal.not_now, bounds, pods, where[pods], price[nodes], cost[nodes],
-            _waiting_details(nodes, removal),
+            _waiting_details(situation, nodes, removal),
         ),
         removal,
     )  # fmt: skip
 
 
-def _waiting_details(nodes: Int32, removal: Removal) -> Mapping[int, str]:
-    texts = {Reason.NOT_UNNEEDED_OTHER_REASON: NO_ROOM_DETAIL, Reason.ATOMIC_SCALE_DOWN_FAILED: ATOMIC_DETAIL}
+def _waiting_details(situation: Situation, nodes: Int32, removal: Removal) -> Mapping[int, str]:
+    texts = {
+        Reason.NOT_UNNEEDED_OTHER_REASON: NO_ROOM_DETAIL,
+        Reason.ATOMIC_SCALE_DOWN_FAILED: ATOMIC_DETAIL,
+        Reason.BALANCE: BALANCE_DETAIL,
+        Reason.IN_COOLDOWN: situation.cooldown.cluster,
+    }
     rows = zip(nodes.tolist(), removal.not_now.tolist(), strict=True)
     return {node: texts[reason] for node, reason in rows if reason in texts}
 
@@ -189,12 +205,17 @@ def _details(finding: Finding, told: Explanation) -> Mapping[int, str]:
         details[node] = "the node has no allocatable cpu or memory"
     for node in np.flatnonzero(finding.reasons == Reason.NOT_UNNEEDED_OTHER_REASON).tolist():
         details[node] = "its removal saves too little for each pod that would have to move"
+    waits = finding.situation.cooldown.groups
+    for node in np.flatnonzero(finding.reasons == Reason.IN_COOLDOWN).tolist():
+        details[node] = waits[int(snapshot.nodes.group[node])]
     return details
 
 
 def _result(finding: Finding, removal: Removal, unneeded_count: int) -> "reason_pb2.ScaleDownResult.Code.ValueType":
     if finding.choice is None:
         return Outcome.SCALE_DOWN_ERROR
+    if finding.situation.cooldown.cluster:
+        return Outcome.SCALE_DOWN_IN_COOLDOWN
     if removal.delete_empty or removal.drain:
         return Outcome.SCALE_DOWN_NODE_DELETE_STARTED
     if room_left(finding.situation).total <= 0:

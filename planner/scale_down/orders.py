@@ -31,17 +31,20 @@ class NodeMeasures(NamedTuple):
     crowding: Float64
 
 
-def eviction_costs(snapshot: Snapshot, moving: Bool) -> Float64:
-    """Return the rating of moving all pods of a node. moving : bool[P]. float64[N].
+def eviction_ratings(snapshot: Snapshot, priority: Int64) -> Float64:
+    """Return the rating of moving each pod. priority : int64[S] of the specs. float64[P].
 
-    1 + deletion cost / 2^27 + priority / 2^25 a pod, held between -10 and 10. Source: Karpenter, disruption cost.
+    1 + deletion cost / 2^27 + priority / 2^25, held between -10 and 10. Source: Karpenter, disruption cost.
     """
-    pods = snapshot.pods
-    priority = np.array([spec.priority for spec in snapshot.specs], np.float64)[pods.spec]
     by_cost, by_priority = _EXPECTED_COST_SHIFT
-    rating = np.clip(1.0 + pods.deletion_cost / by_cost + priority / by_priority, -10.0, 10.0)
+    by_spec = priority.astype(np.float64) / by_priority
+    return np.clip(1.0 + snapshot.pods.deletion_cost / by_cost + by_spec[snapshot.pods.spec], -10.0, 10.0)
+
+
+def eviction_costs(snapshot: Snapshot, rating: Float64, moving: Bool) -> Float64:
+    """Return the rating of moving all pods of a node. rating : float64[P]; moving : bool[P]. float64[N]."""
     # Without any pod, bincount would count instead of add.
-    cost = np.bincount(pods.node[moving], weights=rating[moving], minlength=len(snapshot.nodes.name))
+    cost = np.bincount(snapshot.pods.node[moving], weights=rating[moving], minlength=len(snapshot.nodes.name))
     return cost.astype(np.float64)
 
 

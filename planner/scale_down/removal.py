@@ -1,8 +1,9 @@
 """Which of the unneeded nodes go now.
 
 One check after the other, in upstream's order: unneeded (or unready) for long enough, all-or-nothing groups whole,
-waiting for a pod to complete, room within the limits. Longest unneeded first; drains that leave a disruption budget
-with nothing come last. Minimums need no check: the whole unneeded set respects them, with deletions in progress.
+waiting for a pod to complete, no cool-down, room within the limits. Longest unneeded first, or where balance is asked
+for, the largest of similar node groups; drains that leave a disruption budget with nothing come last. Minimums need no
+check: the whole unneeded set respects them, with deletions in progress.
 Source: Cluster Autoscaler, planner.NodesToDelete, unneeded.RemovableAt, AtomicResizeFilteringProcessor.
 """
 
@@ -12,6 +13,7 @@ import numpy as np
 from trimtab.v1 import reason_pb2
 
 from planner.model.values import NodeGroup
+from planner.scale_down.balance import level, uneven
 from planner.scale_down.budgets import Bucket, Crop, Room, crop, room
 from planner.scale_down.situation import Situation
 from planner.scale_down.timers import too_early
@@ -20,6 +22,7 @@ from planner.snapshot.columns import Bool, Int32, Int64, UInt8
 Reason = reason_pb2.UnremovableReason
 NO_ROOM_DETAIL = "waits until fewer deletions are in progress"
 ATOMIC_DETAIL = "its node group goes as a whole or not at all"
+BALANCE_DETAIL = "waits until larger node groups and zones like its own have given"
 
 
 class UnneededSet(NamedTuple):
@@ -53,7 +56,9 @@ def select(situation: Situation, unneeded: UnneededSet) -> Removal:
     # A group that waits for one of its nodes is not whole any more.
     _mark(not_now, ~_whole_groups(situation, unneeded, not_now == 0), Reason.ATOMIC_SCALE_DOWN_FAILED)
     left = room_left(situation)
-    chosen = _crop(situation, unneeded, not_now == 0, left)
+    if situation.cooldown.cluster:
+        _mark(not_now, not_now == 0, Reason.IN_COOLDOWN)
+    chosen = _even_crop(situation, unneeded, not_now, left)
     goes = np.isin(unneeded.nodes, np.array(chosen.empty + chosen.drain, np.int32))
     _mark(not_now, ~goes, Reason.NOT_UNNEEDED_OTHER_REASON)
     return Removal(not_now, tuple(sorted(chosen.empty)), tuple(sorted(chosen.drain)), left)
@@ -91,32 +96,38 @@ def size_of(situation: Situation, group: int) -> int:
     return int(situation.spare.group_left[group]) + one.min_size
 
 
+def _even_crop(situation: Situation, unneeded: UnneededSet, not_now: UInt8, left: Room) -> Crop:
+    """Return what goes; nodes that have to wait for balance are marked in `not_now` : uint8[U], in place."""
+    while True:
+        chosen = _crop(situation, unneeded, not_now == 0, left)
+        going = np.array(chosen.empty + chosen.drain, np.int32)
+        wait = going[uneven(situation.balance, going)] if situation.balance else going[:0]
+        if len(wait) == 0:
+            return chosen
+        _mark(not_now, np.isin(unneeded.nodes, wait), Reason.BALANCE)
+
+
 def _crop(situation: Situation, unneeded: UnneededSet, ready: Bool, left: Room) -> Crop:
     order = np.lexsort((unneeded.nodes, unneeded.since_ns, unneeded.risky))
     rows = order[ready[order]]
-    empty = unneeded.empty[rows]
-    return crop(
-        _buckets(situation, unneeded.nodes[rows[empty]]), _buckets(situation, unneeded.nodes[rows[~empty]]), left
-    )  # fmt: skip
+    empty, risky = unneeded.empty[rows], unneeded.risky[rows]
+    nodes = unneeded.nodes[rows]
+    first, second, last = nodes[empty], nodes[~empty & ~risky], nodes[~empty & risky]
+    if situation.balance and situation.request.settings.balance:
+        first = level(situation.balance, first, first[:0])
+        second = level(situation.balance, second, first)
+        last = level(situation.balance, last, np.concatenate([first, second]))
+    return crop(_buckets(situation, first), _buckets(situation, np.concatenate([second, last])), left)
 
 
 def _buckets(situation: Situation, nodes: Int32) -> tuple[Bucket, ...]:
-    """Return the nodes, in order; those of all-or-nothing groups in one bucket a group, at the place of the first."""
+    """Return the nodes in order: one bucket for each all-or-nothing group, then one for all the others."""
     snapshot = situation.request.snapshot
-    atomic: dict[int, list[int]] = {}
-    order: list[Bucket | int] = []
-    for node in nodes.tolist():
-        group = int(snapshot.nodes.group[node])
-        if not snapshot.groups[group].zero_or_max:
-            order.append(Bucket(snapshot.groups[group].id, (node,), False, 0))
-        elif group in atomic:
-            atomic[group].append(node)
-        else:
-            atomic[group] = [node]
-            order.append(group)
-    return tuple(
-        one
-        if isinstance(one, Bucket)
-        else Bucket(snapshot.groups[one].id, tuple(atomic[one]), True, size_of(situation, one))
-        for one in order
-    )
+    group = snapshot.nodes.group[nodes]
+    whole = np.array([*(one.zero_or_max for one in snapshot.groups), False], bool)[group]
+    rows, first = np.unique(group[whole], return_index=True)
+    atomic = [
+        Bucket(snapshot.groups[row].id, tuple(nodes[group == row].tolist()), True, size_of(situation, row))
+        for row in rows[np.argsort(first)].tolist()
+    ]
+    return (*atomic, Bucket("", tuple(nodes[~whole].tolist()), False, 0))

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from trimtab.v1 import plan_pb2 as pb
 
+from planner.model.derive import Derive, build_always
 from planner.model.settings import ScaleDownSettings
 from planner.simulation.build import Simulation
 from planner.simulation.injected_pods import InjectedPod
@@ -19,7 +20,8 @@ class ScaleDownRequest(NamedTuple):
     """The decision is a function of this, as far as `time_left` lets it get on.
 
     state : the last answer's, None = first loop; now_ns : Unix nanoseconds; time_left : asked between batches of
-    candidates, False stops the simulation; None = there is no deadline.
+    candidates, False stops the simulation; None = there is no deadline; derive : may keep what follows from the
+    snapshot alone.
     """
 
     snapshot: Snapshot
@@ -28,6 +30,7 @@ class ScaleDownRequest(NamedTuple):
     state: pb.PlanState | None
     now_ns: int
     time_left: Callable[[], bool] | None = None
+    derive: Derive = build_always
 
 
 class ScaleDownResult(NamedTuple):

@@ -4,27 +4,33 @@ Symbols: P pods of the snapshot, P' with the injected ones behind them, N nodes.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from trimtab.v1 import snapshot_pb2
+from trimtab.v1.plan_pb2 import CandidateOrder
 
 from planner.model.settings import ScaleDownSettings
 from planner.model.values import RecentEviction
 from planner.scale_down import drainability, pdb
+from planner.scale_down.balance import Balance
+from planner.scale_down.cooldown import Cooldown, cooldown
 from planner.scale_down.deletions import being_deleted
 from planner.scale_down.drainability import long_terminating, outcome, pod_columns
 from planner.scale_down.drainability.pod_columns import PodDrainColumns
 from planner.scale_down.evictions import awaited
+from planner.scale_down.facts import facts_of
 from planner.scale_down.kernels.grouping import group_by_node
 from planner.scale_down.kernels.hints import digest_texts
 from planner.scale_down.minimums import Spare, spare
 from planner.scale_down.orders import eviction_costs
 from planner.scale_down.pdb import BudgetMembership
 from planner.scale_down.result import ScaleDownRequest
+from planner.scale_down.similarity import divide
 from planner.scale_down.state import Memory, PodGroups, recall
 from planner.scale_down.utilization import Float64, Utilization, measure
-from planner.snapshot.columns import FLAG_GATED, NO_NODE, Bool, Int32, Int64, Snapshot, UInt8
+from planner.snapshot.columns import FLAG_GATED, NO_NODE, Bool, Int32, Int64, Snapshot, Text, UInt8
 
 
 class Situation(NamedTuple):
@@ -33,7 +39,7 @@ class Situation(NamedTuple):
     evictions : pods to inject; groups : pods by node; leaving : bool[N], being deleted; columns, codes : what rules
     see and, budgets aside, say of the pods, uint8[P]; needs_place : bool[P], has to go somewhere when its node goes;
     under : budgets of the pods, of P' pods; remaining : int64[B]; eviction_cost : float64[N]; pending : int32 pods to
-    keep room for.
+    keep room for; balance : None where nothing asks for it.
     """
 
     request: ScaleDownRequest
@@ -51,19 +57,20 @@ class Situation(NamedTuple):
     eviction_cost: Float64
     spare: Spare
     pending: Int32
+    cooldown: Cooldown
+    balance: Balance | None
 
 
 def survey(request: ScaleDownRequest) -> Situation:
     """Look at everything once. O(P + N·R + labels of budgets), vectorised."""
     snapshot, settings, now_ns = request.snapshot, request.settings, request.now_ns
     evictions = awaited(snapshot, now_ns, settings.recent_eviction_ttl_ns)
-    groups = _groups(snapshot, evictions)
+    groups = _with_injected(request.derive("pods by node", partial(_groups, snapshot)), evictions)
     memory, notes = recall(request.state, snapshot.nodes.name, groups)
     leaving = being_deleted(snapshot, now_ns)
-    under = pdb.membership(snapshot)
-    unsupported = np.array([bool(spec.unsupported) for spec in snapshot.specs], bool)
-    columns = pod_columns.derive(snapshot, settings, now_ns, pdb.budgeted(under), unsupported)
-    expendable = _expendable(snapshot, settings)
+    facts = facts_of(snapshot, request.derive)
+    columns = pod_columns.columns(snapshot, settings, now_ns, facts.pods, pdb.budgeted(facts.under))
+    expendable = (facts.priority < settings.expendable_priority)[snapshot.pods.spec]
     codes = drainability.judge(columns)
     codes[expendable] = outcome.SKIP
     ended = _ended(snapshot)
@@ -78,36 +85,56 @@ def survey(request: ScaleDownRequest) -> Situation:
         columns=columns,
         codes=codes,
         needs_place=needs_place,
-        under=_widened(under, len(evictions)),
+        under=_widened(facts.under, len(evictions)),
         remaining=pdb.remaining_disruptions(snapshot.budgets),
-        utilization=measure(snapshot, settings, expendable | ended | long_terminating.is_long_terminating(columns)),
-        eviction_cost=eviction_costs(snapshot, needs_place),
+        utilization=measure(
+            snapshot, settings, facts.use, expendable | ended | long_terminating.is_long_terminating(columns)
+        ),
+        eviction_cost=eviction_costs(snapshot, facts.rating, needs_place),
         spare=spare(snapshot, settings, leaving),
         pending=_pending(snapshot, settings, ended),
+        cooldown=cooldown(snapshot.groups, settings, now_ns),
+        balance=_balance(snapshot, settings, leaving),
     )
 
 
-def _groups(snapshot: Snapshot, evictions: Sequence[RecentEviction]) -> PodGroups:
+def _balance(snapshot: Snapshot, settings: ScaleDownSettings, leaving: Bool) -> Balance | None:
+    """Return what is to stay even, where a setting asks for it."""
+    if not settings.balance and CandidateOrder.BALANCE not in settings.orders:
+        return None
+    return Balance(divide(snapshot, leaving), settings.max_balance_difference)
+
+
+def _groups(snapshot: Snapshot) -> PodGroups:
     pods = snapshot.pods
-    known = len(pods.spec)
-    node = np.concatenate([pods.node, np.full(len(evictions), NO_NODE, np.int32)])
     offsets = np.zeros(len(snapshot.nodes.name) + 2, np.int64)
-    members = np.empty(len(node), np.int32)
-    group_by_node(node, offsets, members)
-    digests = np.empty(len(node), np.int32)
+    members = np.empty(len(pods.spec), np.int32)
+    group_by_node(pods.node, offsets, members)
+    return PodGroups(offsets, members, _digests(pods.uid))
+
+
+def _digests(texts: Text) -> Int32:
+    digests = np.empty(len(texts.offsets) - 1, np.int32)
     with np.errstate(over="ignore"):  # the hash wraps around; run as plain Python, numpy would warn of it
-        digest_texts(pods.uid.data, pods.uid.offsets, digests[:known])
-        uids = [eviction.uid.encode() for eviction in evictions]
-        ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array([len(uid) for uid in uids], np.int64))])
-        digest_texts(np.frombuffer(b"".join(uids), np.uint8).copy(), ends, digests[known:])
-    return PodGroups(offsets, members, digests)
+        digest_texts(texts.data, texts.offsets, digests)
+    return digests
 
 
-def _expendable(snapshot: Snapshot, settings: ScaleDownSettings) -> Bool:
-    """Say for each pod whether its priority makes it of no account. bool[P]."""
-    by_spec = np.array([spec.priority < settings.expendable_priority for spec in snapshot.specs], bool)
-    expendable: Bool = by_spec[snapshot.pods.spec]
-    return expendable
+def _with_injected(groups: PodGroups, evictions: Sequence[RecentEviction]) -> PodGroups:
+    """Put the injected pods, which are on no node, behind those that the snapshot has on none."""
+    if not evictions:
+        return groups
+    known, more = len(groups.members), len(evictions)
+    offsets = groups.offsets.copy()
+    offsets[-1] += more
+    uids = [eviction.uid.encode() for eviction in evictions]
+    ends = np.cumsum([0, *(len(uid) for uid in uids)], dtype=np.int64)
+    digests = _digests(Text(np.frombuffer(b"".join(uids), np.uint8).copy(), ends))
+    return PodGroups(
+        offsets,
+        np.concatenate([groups.members, np.arange(known, known + more, dtype=np.int32)]),
+        np.concatenate([groups.digests, digests]),
+    )
 
 
 def _ended(snapshot: Snapshot) -> Bool:

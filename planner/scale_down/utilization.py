@@ -31,8 +31,16 @@ class Utilization(NamedTuple):
     gpu: Bool
 
 
-class _Counted(NamedTuple):
-    """Node and spec of the pods on nodes that count, and of those left out on both sides. int32 each."""
+class NodeUse(NamedTuple):
+    """What follows from a snapshot alone. requests : float64[R, S] what each spec asks of each resource;
+    used : float64[R, N] what the pods on a node ask together; 0 for resources that no utilization is about."""
+
+    requests: Float64
+    used: Float64
+
+
+class _NotCounted(NamedTuple):
+    """Node and spec of the pods on nodes that do not count, and of those left out on both sides. int32 each."""
 
     node: Int32
     spec: Int32
@@ -40,17 +48,30 @@ class _Counted(NamedTuple):
     out_spec: Int32
 
 
-def measure(snapshot: Snapshot, settings: ScaleDownSettings, ignored: Bool) -> Utilization:
-    """Return the utilization of every node. `ignored` : bool[P], pods that do not count. O(P + N·R)."""
-    counted = _counted(snapshot, settings, ignored)
+def node_use(snapshot: Snapshot, requests: Float64) -> NodeUse:
+    """Add up what is asked of each node. requests : float64[R, S]. O(P · resources that utilization is about)."""
+    pods = snapshot.pods
+    count = len(snapshot.nodes.name)
+    placed = pods.node >= 0
+    node, spec = pods.node[placed], pods.spec[placed]
+    used = np.zeros((len(snapshot.resources), count))
+    for resource, name in enumerate(snapshot.resources):
+        if resource in (CPU, MEMORY) or name.endswith(GPU_SUFFIX):
+            used[resource] = np.bincount(node, weights=requests[resource][spec], minlength=count)
+    return NodeUse(requests, used)
+
+
+def measure(snapshot: Snapshot, settings: ScaleDownSettings, use: NodeUse, ignored: Bool) -> Utilization:
+    """Return the utilization of every node. `ignored` : bool[P], pods that do not count. O(ignored pods + N·R)."""
+    not_counted = _not_counted(snapshot, settings, ignored)
     gpu_resource = _gpu_resource(snapshot, settings.gpu_label)
-    cpu, memory = (_share(snapshot, counted, resource) for resource in (CPU, MEMORY))
+    cpu, memory = (_share(snapshot, not_counted, use, resource) for resource in (CPU, MEMORY))
     share = np.maximum(cpu, memory)
     is_gpu = gpu_resource != NOT_A_GPU_NODE
     share[gpu_resource == NO_GPU_YET] = 0.0
     for resource in np.unique(gpu_resource[gpu_resource >= 0]).tolist():
         mine = gpu_resource == resource
-        share[mine] = _share(snapshot, counted, resource)[mine]
+        share[mine] = _share(snapshot, not_counted, use, resource)[mine]
     return Utilization(share, is_gpu)
 
 
@@ -78,25 +99,27 @@ def _daemons_left_out(snapshot: Snapshot, settings: ScaleDownSettings) -> Bool:
     return out
 
 
-def _counted(snapshot: Snapshot, settings: ScaleDownSettings, ignored: Bool) -> _Counted:
+def _not_counted(snapshot: Snapshot, settings: ScaleDownSettings, ignored: Bool) -> _NotCounted:
     pods = snapshot.pods
-    counts = (pods.node >= 0) & ~ignored
+    placed = pods.node >= 0
     daemons_out = _daemons_left_out(snapshot, settings)
-    out = np.zeros(len(counts), bool)
+    out = np.zeros(len(placed), bool)
     if daemons_out.any():
-        out |= counts & ((pods.flags & FLAG_DAEMON) != 0) & daemons_out[pods.node]
+        # Pods on no node or an unknown one are masked below; their negative numbers are no rows.
+        out |= ((pods.flags & FLAG_DAEMON) != 0) & daemons_out[np.maximum(pods.node, 0)]
     if settings.ignore_mirror_pods_utilization:
-        out |= counts & ((pods.flags & FLAG_MIRROR) != 0)
-    counts &= ~out
-    return _Counted(pods.node[counts], pods.spec[counts], pods.node[out], pods.spec[out])
+        out |= (pods.flags & FLAG_MIRROR) != 0
+    unused, left_out = np.flatnonzero(placed & ignored), np.flatnonzero(placed & ~ignored & out)
+    return _NotCounted(pods.node[unused], pods.spec[unused], pods.node[left_out], pods.spec[left_out])
 
 
-def _share(snapshot: Snapshot, counted: _Counted, resource: int) -> Float64:
+def _share(snapshot: Snapshot, not_counted: _NotCounted, use: NodeUse, resource: int) -> Float64:
     """Return the share of one resource by node. float64[N], NaN where the node has none."""
-    request = _requests(snapshot, snapshot.resources[resource])
+    request = use.requests[resource]
     count = len(snapshot.nodes.name)
-    used = np.bincount(counted.node, weights=request[counted.spec], minlength=count)
-    reserved = np.bincount(counted.out_node, weights=request[counted.out_spec], minlength=count)
+    ignored = np.bincount(not_counted.node, weights=request[not_counted.spec], minlength=count)
+    reserved = np.bincount(not_counted.out_node, weights=request[not_counted.out_spec], minlength=count)
+    used = use.used[resource] - ignored - reserved
     room = snapshot.nodes.allocatable[:, resource]
     left = room - reserved
     share = np.full(count, np.nan)
@@ -105,10 +128,3 @@ def _share(snapshot: Snapshot, counted: _Counted, resource: int) -> Float64:
     full = (room > 0) & (left <= 0)
     share[full] = np.where(used[full] > 0, np.inf, 0.0)
     return share
-
-
-def _requests(snapshot: Snapshot, name: str) -> Float64:
-    """Return what each spec asks of a resource. float64[S], exact below 2^53."""
-    return np.array(
-        [next((amount for key, amount in spec.requests if key == name), 0) for spec in snapshot.specs], float
-    )

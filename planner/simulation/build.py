@@ -99,8 +99,8 @@ def build_simulation(
         presence,
         spread,
         volume_counters(snapshot.volumes, len(given.spec), mounts, snapshot.nodes.attach_limits),
-        _log(len(given.spec), node_count),
-        _memory(classes.size, node_count),
+        move_log(len(given.spec), node_count),
+        search_memory(classes.size, node_count),
     )
     fill(state, _placed(snapshot, given))
     return Simulation(state, snapshot, len(snapshot.pods.spec), names, specs, classes, nodes)
@@ -190,10 +190,12 @@ def _placed(snapshot: Snapshot, given: PodInput) -> Int64:
     return out
 
 
-def _log(pods: int, nodes: int) -> MoveLog:
+def move_log(pods: int, nodes: int) -> MoveLog:
+    """Return an empty log with room for the moves of a decision."""
     capacity = _MOVES_FOR_EACH_POD * pods + _MOVES_FOR_EACH_NODE * nodes + _SPARE_MOVES
     return MoveLog(np.zeros((capacity, 3), np.int64), np.zeros(1, np.int64))
 
 
-def _memory(classes: int, nodes: int) -> SearchMemory:
+def search_memory(classes: int, nodes: int) -> SearchMemory:
+    """Return the memory of searches that has learnt nothing."""
     return SearchMemory(np.zeros(nodes + 1, np.int64), np.zeros(1, np.int64), np.full(classes, -1, np.int64))

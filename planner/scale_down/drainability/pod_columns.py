@@ -52,6 +52,24 @@ class PodDrainColumns(NamedTuple):
     desired_replicas: Int64
 
 
+class PodFacts(NamedTuple):
+    """The columns that follow from a snapshot alone, whatever the settings and the moment."""
+
+    phase: UInt8
+    restart_policy: UInt8
+    safe_to_evict: UInt8
+    owner_kind: UInt8
+    mirror: Bool
+    daemon: Bool
+    local_storage: Bool
+    system: Bool
+    unsupported: Bool
+    created_s: Int64
+    deletion_s: Int64
+    grace_s: Int64
+    desired_replicas: Int64
+
+
 class SpecColumns(NamedTuple):
     """What specs alone say; every array has length S."""
 
@@ -62,37 +80,43 @@ class SpecColumns(NamedTuple):
     grace_s: Int64
 
 
-def derive(
-    snapshot: Snapshot, settings: ScaleDownSettings, now_ns: int, budgeted: Bool, unsupported: Bool
-) -> PodDrainColumns:
-    """Derive the columns. `budgeted` : bool[P], some budget matches; `unsupported` : bool[S], spec cannot be decided.
-
-    `budget_exhausted` is all false: which budgets are used up is known only later. O(P + S).
-    """
+def pod_facts(snapshot: Snapshot) -> PodFacts:
+    """Gather what the snapshot says of its pods. O(P + S)."""
     pods = snapshot.pods
-    specs = _spec_columns(snapshot, unsupported)
+    specs = _spec_columns(snapshot)
     kinds, desired = _owner_columns(snapshot.owners)
     # The two negative owner indices pick the two entries that _owner_columns puts at the end.
-    owner_kind = kinds[pods.owner]
-    return PodDrainColumns(
-        settings=settings,
-        now_s=now_ns // SECOND_NS,
+    return PodFacts(
         phase=pods.phase,
         restart_policy=specs.restart_policy[pods.spec],
         safe_to_evict=specs.safe_to_evict[pods.spec],
-        owner_kind=owner_kind,
+        owner_kind=kinds[pods.owner],
         mirror=(pods.flags & FLAG_MIRROR) != 0,
         daemon=(pods.flags & FLAG_DAEMON) != 0,
         local_storage=specs.local_storage[pods.spec],
         system=_in_namespace(snapshot, SYSTEM_NAMESPACE),
-        budgeted=budgeted,
-        budget_exhausted=np.zeros(len(pods.spec), bool),
         unsupported=specs.unsupported[pods.spec],
-        job_unmovable=(owner_kind == JOB) & _jobs_stay(snapshot, settings),
         created_s=pods.created_s,
         deletion_s=pods.deletion_s,
         grace_s=specs.grace_s[pods.spec],
         desired_replicas=desired[pods.owner],
+    )
+
+
+def columns(
+    snapshot: Snapshot, settings: ScaleDownSettings, now_ns: int, facts: PodFacts, budgeted: Bool
+) -> PodDrainColumns:
+    """Complete the columns. `budgeted` : bool[P], some budget matches.
+
+    `budget_exhausted` is all false: which budgets are used up is known only later. O(P) where Jobs may have to stay.
+    """
+    return PodDrainColumns(
+        settings=settings,
+        now_s=now_ns // SECOND_NS,
+        budgeted=budgeted,
+        budget_exhausted=np.zeros(len(facts.phase), bool),
+        job_unmovable=(facts.owner_kind == JOB) & _jobs_stay(snapshot, settings),
+        **facts._asdict(),
     )
 
 
@@ -102,13 +126,13 @@ def has_controller(columns: PodDrainColumns) -> Bool:
     return controlled
 
 
-def _spec_columns(snapshot: Snapshot, unsupported: Bool) -> SpecColumns:
+def _spec_columns(snapshot: Snapshot) -> SpecColumns:
     specs = snapshot.specs
     return SpecColumns(
         restart_policy=np.array([spec.restart_policy for spec in specs], np.uint8),
         safe_to_evict=np.array([spec.safe_to_evict for spec in specs], np.uint8),
         local_storage=np.array([spec.local_storage for spec in specs], bool),
-        unsupported=unsupported,
+        unsupported=np.array([bool(spec.unsupported) for spec in specs], bool),
         grace_s=np.array([spec.termination_grace_period_s for spec in specs], np.int64),
     )
 

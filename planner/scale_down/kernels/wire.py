@@ -1,18 +1,19 @@
-"""Unneeded nodes as protobuf bytes, and the uids that a plan's digest is taken over.
+"""The nodes of an answer as protobuf bytes, and the uids that a plan's digest is taken over.
 
 Why by hand: thousands of messages and a map of 100,000 entries built one by one cost many times what it costs to parse
-them. The bytes are those of `ScaleDownDecision.unneeded`, field 1, each an `UnneededNode`; fields that hold nothing are
-left out, as proto3 has it.
+them. The bytes are those of `ScaleDownDecision.unneeded`, field 1, each an `UnneededNode`, or of `unremovable`, 2,
+each an `UnremovableNode`; fields that hold nothing are left out, as proto3 has it.
 Source: protobuf encoding, length-delimited fields and maps.
 """
 
 from typing import NamedTuple
 
-from planner.model.jit import kernel
+from planner.model.jit import kernel, widened
 from planner.snapshot.columns import Int32, Int64, UInt8
 
 ENTRY_FIELD, NODE_FIELD, SINCE_FIELD, MAP_FIELD, REASON_FIELD = 0x0A, 0x0A, 0x12, 0x1A, 0x20
 UTILIZATION_FIELD, ASSUMPTION_FIELD, DETAIL_FIELD, SAVING_FIELD, COST_FIELD = 0x29, 0x32, 0x3A, 0x41, 0x49
+STAYING_FIELD, STAYING_REASON_FIELD, STAYING_UTILIZATION_FIELD = 0x12, 0x10, 0x39
 FIRST_NUMBER, SECOND_NUMBER = 0x08, 0x10
 KEY_FIELD, VALUE_FIELD, SLASH, NEW_LINE = 0x0A, 0x12, 0x2F, 0x0A
 DIGEST_LENGTH = 16
@@ -200,6 +201,34 @@ def write_unneeded(names: Names, rows: NodeRows, sizes: Int64, out: UInt8) -> in
 
 
 @kernel
+def write_staying(names: Names, nodes: Int32, reasons: UInt8, utilization: UInt8, out: UInt8) -> int:
+    """Write the entries of nodes : int32[V] that stay to `out` : uint8 and return the number of bytes. O(bytes).
+
+    reasons : uint8[V], below 128; utilization : uint8[8·V], doubles as bytes. With an empty `out` nothing is written.
+    """
+    at = 0
+    nothing = out[:0]
+    for row in range(len(nodes)):
+        first, last = names.node_offsets[nodes[row]], names.node_offsets[nodes[row] + 1]
+        size = 1 + varint_length(last - first) + last - first + (2 if reasons[row] != 0 else 0)
+        size = write_double(STAYING_UTILIZATION_FIELD, utilization, row, nothing, size)
+        if len(out) == 0:
+            at += 1 + varint_length(size) + size
+            continue
+        out[at] = STAYING_FIELD
+        at = write_varint(out, at + 1, size)
+        out[at] = NODE_FIELD
+        at = write_varint(out, at + 1, last - first)
+        at = write_text(out, at, names.nodes, first, last)
+        if reasons[row] != 0:
+            out[at] = STAYING_REASON_FIELD
+            out[at + 1] = reasons[row]
+            at += 2
+        at = write_double(STAYING_UTILIZATION_FIELD, utilization, row, out, at)
+    return at
+
+
+@kernel
 def text_less(data: UInt8, offsets: Int64, one: int, other: int) -> bool:
     """Say whether text `one` sorts before text `other`, bytewise."""
     first, second = offsets[one], offsets[other]
@@ -212,26 +241,43 @@ def text_less(data: UInt8, offsets: Int64, one: int, other: int) -> bool:
 
 
 @kernel
+def text_start(data: UInt8, first: int, last: int) -> int:
+    """Return the first 7 bytes of a text as a number that sorts as they do; a shorter text as if zeros followed."""
+    start = 0
+    for at in range(first, first + 7):
+        start = (start << 8) | (widened(data[at]) if at < last else 0)
+    return start
+
+
+@kernel
 def write_sorted_uids(
-    data: UInt8, offsets: Int64, pods: Int32, bounds: Int64, scratch: Int32, out: UInt8, ends: Int64
+    data: UInt8, offsets: Int64, pods: Int32, bounds: Int64, scratch: Int64, out: UInt8, ends: Int64
 ) -> None:
     """Write, for each node i, the uids of pods[bounds[i]:bounds[i+1]] in order, each with a line feed behind it.
 
-    scratch : int32[most pods of a node]; out : uint8[bytes of the uids + M]; ends : int64[U]. O(bytes + pods² of a
-    node), because a node has few pods.
+    scratch : int64[most pods of a node, 2] (first bytes, pod), so that few whole texts are compared; out : uint8[bytes
+    of the uids + M]; ends : int64[U]. O(bytes + pods² of a node), because a node has few pods.
     """
     at = 0
     for row in range(len(bounds) - 1):
         count = 0
         for index in range(bounds[row], bounds[row + 1]):
+            pod = widened(pods[index])
+            start = text_start(data, offsets[pod], offsets[pod + 1])
             place = count
-            while place > 0 and text_less(data, offsets, pods[index], scratch[place - 1]):
-                scratch[place] = scratch[place - 1]
+            while place > 0:
+                before = scratch[place - 1, 0]
+                if before < start or (before == start and not text_less(data, offsets, pod, scratch[place - 1, 1])):
+                    break
+                scratch[place, 0] = before
+                scratch[place, 1] = scratch[place - 1, 1]
                 place -= 1
-            scratch[place] = pods[index]
+            scratch[place, 0] = start
+            scratch[place, 1] = pod
             count += 1
         for place in range(count):
-            at = write_text(out, at, data, offsets[scratch[place]], offsets[scratch[place] + 1])
+            pod = scratch[place, 1]
+            at = write_text(out, at, data, offsets[pod], offsets[pod + 1])
             out[at] = NEW_LINE
             at += 1
         ends[row] = at

@@ -11,8 +11,10 @@ import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 
 from clients.cluster_generator import ClusterShape
+from planner.model.derive import Derive, build_always
 from planner.model.settings import GroupScaleDownSettings, ScaleDownSettings
 from planner.scale_down import ScaleDownRequest, ScaleDownResult, decide
+from planner.service.memory import KeptSnapshot
 from planner.simulation.build import Simulation, build_simulation
 from planner.snapshot.columns import Snapshot
 from planner.snapshot.decode import canonicalize
@@ -27,21 +29,28 @@ EVERY_NODE = GroupScaleDownSettings(utilization_threshold=1.0, gpu_utilization_t
 
 @dataclass
 class Deciding:
-    """A cluster with its simulation, which every decision leaves as it found it, and the last answer's state."""
+    """A cluster with its simulation, which every decision leaves as it found it, and the last answer's state.
+
+    derive : as the service has it, for a snapshot that it has seen before.
+    """
 
     cluster: Snapshot
     simulation: Simulation
     settings: ScaleDownSettings
     state: pb.PlanState | None
+    derive: Derive = build_always
 
     def request(self) -> ScaleDownRequest:
-        return ScaleDownRequest(self.cluster, lambda _: self.simulation, self.settings, self.state, NOW_NS)
+        return ScaleDownRequest(
+            self.cluster, lambda _: self.simulation, self.settings, self.state, NOW_NS, derive=self.derive
+        )
 
 
 def prepare(shape: ClusterShape, settings: ScaleDownSettings, *, steady: bool = False) -> Deciding:
     cluster = canonicalize(snapshot(shape))
     made = Deciding(cluster, build_simulation(cluster), settings, None)
     if steady:
+        made.derive = KeptSnapshot(cluster).derive
         made.state = decide(made.request()).state
     return made
 

@@ -1,4 +1,4 @@
-"""Unneeded nodes built field by field, and uids sorted by Python."""
+"""Nodes of an answer built field by field, and uids sorted by Python."""
 
 from trimtab.v1 import plan_pb2
 

@@ -9,7 +9,7 @@ from trimtab.v1 import plan_pb2
 
 from planner.scale_down.kernels.grouping import group_by_node
 from planner.scale_down.kernels.hints import digest_texts, match_hints
-from planner.scale_down.kernels.wire import Names, NodeRows, write_sorted_uids, write_unneeded
+from planner.scale_down.kernels.wire import Names, NodeRows, write_sorted_uids, write_staying, write_unneeded
 from tests.builders.columns import text
 from tests.reference.scale_down import grouping, hints, wire
 
@@ -104,6 +104,25 @@ def test_nodes_written_by_hand_parse_to_the_same_message(data: st.DataObject) ->
     assert plan_pb2.ScaleDownDecision.FromString(out.tobytes()) == expected
 
 
+@given(st.lists(st.tuples(NAMES, st.integers(0, 20), st.floats(0, 1e9)), unique_by=lambda row: row[0], max_size=5))
+def test_staying_nodes_written_by_hand_parse_to_the_same_message(rows: list[tuple[str, int, float]]) -> None:
+    nodes, nothing = text([name for name, _, _ in rows]), text([])
+    names = Names(np.zeros(0, np.int32), *nothing, *nothing, *nodes)
+    columns = (
+        np.arange(len(rows), dtype=np.int32),
+        np.array([reason for _, reason, _ in rows], np.uint8),
+        np.array([share for _, _, share in rows]).view(np.uint8),
+    )
+    out = np.zeros(write_staying(names, *columns, np.zeros(0, np.uint8)), np.uint8)
+    assert write_staying(names, *columns, out) == len(out)
+    expected = plan_pb2.ScaleDownDecision(
+        unremovable=[
+            plan_pb2.UnremovableNode(node=name, reason=reason, utilization=share) for name, reason, share in rows
+        ]
+    )
+    assert plan_pb2.ScaleDownDecision.FromString(out.tobytes()) == expected
+
+
 @given(st.lists(st.lists(st.text(min_size=1, max_size=12), unique=True, max_size=6), max_size=4))
 def test_uids_are_sorted_bytewise_within_their_node(groups: list[list[str]]) -> None:
     uids = text([uid for group in groups for uid in group])
@@ -111,7 +130,7 @@ def test_uids_are_sorted_bytewise_within_their_node(groups: list[list[str]]) -> 
     pods = np.arange(bounds[-1], dtype=np.int32)
     out = np.zeros(len(uids.data) + len(pods), np.uint8)
     ends = np.zeros(len(groups), np.int64)
-    write_sorted_uids(uids.data, uids.offsets, pods, bounds, np.zeros(8, np.int32), out, ends)
+    write_sorted_uids(uids.data, uids.offsets, pods, bounds, np.zeros((8, 2), np.int64), out, ends)
     written = out.tobytes()
     parts = [written[first:last] for first, last in zip([0, *ends[:-1]], ends, strict=True)] if len(ends) else []
     assert parts == [wire.sorted_uids(group) for group in groups]

@@ -137,7 +137,7 @@ class _Builder:
             self._add_pods(builder, self._of("Pod"), progress)
         else:
             self._add_rows(builder, self._known.pods)
-        builder.write(self._snapshot.pods)
+        owners = builder.write(self._snapshot.pods)
         if self._known.actuation is not None:
             self._add_actuation(self._known.actuation, specs)
         self._notes.extend(sorted(set(specs.notes)))
@@ -146,7 +146,7 @@ class _Builder:
                 f"{builder.unknown_claims} mounts of PersistentVolumeClaims count as usable on every node, because the "
                 "input has no PersistentVolumeClaim; add `kubectl get pvc,pv,storageclass,csinode -A` to check them"
             )
-        return builder.owners
+        return owners
 
     def _add_pods(self, builder: PodColumnsBuilder, pods: list[Pod], progress: Progress | None) -> None:
         for start in range(0, len(pods), _STEP):

@@ -79,14 +79,15 @@ class PodSpecTable:
     def __init__(self, dictionary: Dictionary, priorities: PriorityClasses) -> None:
         self._dictionary = dictionary
         self._priorities = priorities
-        self._known: dict[bytes, int] = {}
+        # Indices by key, of those made so far.
+        self.known: dict[bytes, int] = {}
         self.notes: list[str] = []
 
     def index(self, key: bytes, pod: Pod, mounts: Mounts, name: str) -> int:
         """Return the index of the spec row of a pod with this key; `name` is for notes."""
-        found = self._known.get(key)
+        found = self.known.get(key)
         if found is None:
-            found = self._known[key] = self._dictionary.pod_spec(self._row(pod, mounts, name))
+            found = self.known[key] = self._dictionary.pod_spec(self._row(pod, mounts, name))
         return found
 
     def _row(self, pod: Pod, mounts: Mounts, name: str) -> pb.PodSpec:

@@ -8,17 +8,22 @@ Errors: FieldError with the path below the pod.
 
 import sys
 from array import array
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, TypeVar
 
 from trimtab.v1 import snapshot_pb2 as pb
 
 from clients.kubernetes_objects.dictionary import Dictionary
 from clients.kubernetes_objects.errors import FieldError
-from clients.kubernetes_objects.mounts import Mounts
+from clients.kubernetes_objects.mounts import NOTHING, Mounts
 from clients.kubernetes_objects.pod_rows import PodRow
 from clients.kubernetes_objects.pod_specs import PodSpecTable
 from clients.kubernetes_objects.volumes import Mounter, Storage, claim_row, disk_row
 
 _LONGEST_NAME, _LONGEST_UID = 253, 255
+_SHORT = 63
+"""Characters that take less than the longest name, whatever they are."""
+K = TypeVar("K", bound=Hashable)
 
 
 class PodColumnsBuilder:
@@ -29,41 +34,23 @@ class PodColumnsBuilder:
 
     def __init__(self, dictionary: Dictionary, specs: PodSpecTable, storage: Storage | None) -> None:
         self._dictionary, self._specs, self._storage = dictionary, specs, storage
-        self._names: list[str] = []
-        self._uids: list[str] = []
-        self._columns = {
-            name: array("i")
-            for name in ("namespace", "spec", "label_set", "node", "owner", "deletion_cost", "pinned_node",
-                         "volume_pod", "volume")
-        }  # fmt: skip
-        self._created, self._deletion = array("q"), array("q")
-        self._phase, self._flags = bytearray(), bytearray()
-        self.owners: set[str] = set()
+        self._rows: list[PodRow] = []
+        self._spec = array("i")
+        self._volume_pod, self._volume = array("i"), array("i")
         self.unknown_claims = 0
 
     def add(self, row: PodRow) -> None:
         """Append a pod."""
-        _check_length("metadata.name", row.name, _LONGEST_NAME)
-        _check_length("metadata.uid", row.uid, _LONGEST_UID)
-        columns, string = self._columns, self._dictionary.string
-        spec = self._specs.index(row.spec_key, row.pod, row.mounts, f"{row.namespace}/{row.name}")
-        if row.owner:
-            self.owners.add(row.owner)
-        self._uids.append(row.uid)
-        columns["namespace"].append(string(row.namespace))
-        columns["spec"].append(spec)
-        columns["label_set"].append(self._dictionary.label_pairs(row.labels))
-        columns["node"].append(string(row.node))
-        columns["owner"].append(string(row.owner))
-        columns["deletion_cost"].append(row.deletion_cost)
-        columns["pinned_node"].append(string(row.pinned_node))
-        self._created.append(row.created_s)
-        self._deletion.append(row.deletion_s)
-        self._phase.append(row.phase)
-        self._flags.append(row.flags)
-        if row.mounts.claims or row.mounts.disks:
+        if len(row.name) > _SHORT or len(row.uid) > _SHORT:
+            _check_length("metadata.name", row.name, _LONGEST_NAME)
+            _check_length("metadata.uid", row.uid, _LONGEST_UID)
+        index = self._specs.known.get(row.spec_key)
+        if index is None:
+            index = self._specs.index(row.spec_key, row.pod, row.mounts, f"{row.namespace}/{row.name}")
+        self._spec.append(index)
+        if row.mounts is not NOTHING and (row.mounts.claims or row.mounts.disks):
             self._add_mounts(row.mounts, Mounter(row.namespace, row.uid))
-        self._names.append(row.name)
+        self._rows.append(row)
 
     def _add_mounts(self, mounts: Mounts, mounter: Mounter) -> None:
         rows = [disk_row(disk, self._dictionary) for disk in mounts.disks]
@@ -72,24 +59,43 @@ class PodColumnsBuilder:
         else:
             rows += [claim_row(claim, mounter, self._storage, self._dictionary) for claim in mounts.claims]
         for index in sorted({self._dictionary.volume(row) for row in rows}):
-            self._columns["volume_pod"].append(len(self._names))
-            self._columns["volume"].append(index)
+            self._volume_pod.append(len(self._rows))
+            self._volume.append(index)
 
-    def write(self, table: pb.PodTable) -> None:
-        """Write all columns into the table; empty ones where every element is 0 and the contract allows it."""
-        table.count = len(self._names)
-        table.names, table.name_lengths = _text(self._names)
-        table.uids, table.uid_lengths = _text(self._uids)
-        for name in ("namespace", "spec", "node"):
-            setattr(table, name, _bytes(self._columns[name]))
-        for name in ("label_set", "owner", "deletion_cost", "pinned_node"):
-            if any(self._columns[name]):
-                setattr(table, name, _bytes(self._columns[name]))
-        for name in ("volume_pod", "volume"):
-            setattr(table, name, _bytes(self._columns[name]))
-        table.created = _bytes(self._created)
-        table.deletion = _bytes(self._deletion) if any(self._deletion) else b""
-        table.phase, table.flags = bytes(self._phase), bytes(self._flags)
+    def write(self, table: pb.PodTable) -> set[str]:
+        """Write all columns into the table, empty ones where every element is 0 and the contract allows it.
+
+        Returns the uids of all owners. Strings are numbered column by column.
+        """
+        rows, dictionary = self._rows, self._dictionary
+        # Each field of `columns` holds that field of all rows.
+        columns: Any = PodRow._make(zip(*rows, strict=True) if rows else [()] * len(PodRow._fields))
+        table.count = len(rows)
+        table.names, table.name_lengths = _text(columns.name)
+        table.uids, table.uid_lengths = _text(columns.uid)
+        table.namespace = _indices(columns.namespace, dictionary.string)
+        table.spec = _bytes(self._spec)
+        table.node = _indices(columns.node, dictionary.string)
+        table.label_set = _unless_zero(_indices(columns.labels, dictionary.label_pairs))
+        table.owner = _unless_zero(_indices(columns.owner, dictionary.string))
+        table.deletion_cost = _unless_zero(_bytes(array("i", columns.deletion_cost)))
+        table.pinned_node = _unless_zero(_indices(columns.pinned_node, dictionary.string))
+        table.volume_pod, table.volume = _bytes(self._volume_pod), _bytes(self._volume)
+        table.created = _bytes(array("q", columns.created_s))
+        table.deletion = _unless_zero(_bytes(array("q", columns.deletion_s)))
+        table.phase, table.flags = bytes(columns.phase), bytes(columns.flags)
+        return set(columns.owner) - {""}
+
+
+def _indices(values: Sequence[K], index: Callable[[K], int]) -> bytes:
+    """Return a column of indices; each distinct value is asked for once, in the order of their first rows."""
+    known = {value: index(value) for value in dict.fromkeys(values)}
+    return _bytes(array("i", map(known.__getitem__, values)))
+
+
+def _unless_zero(column: bytes) -> bytes:
+    """Return a column, or none in place of one that says nothing."""
+    return column if column.strip(b"\0") else b""
 
 
 def _bytes(column: "array[int]") -> bytes:
@@ -99,7 +105,7 @@ def _bytes(column: "array[int]") -> bytes:
     return column.tobytes()
 
 
-def _text(texts: list[str]) -> tuple[bytes, bytes]:
+def _text(texts: Sequence[str]) -> tuple[bytes, bytes]:
     joined = "".join(texts)
     data = joined.encode()
     lengths = map(len, texts) if len(data) == len(joined) else (len(text.encode()) for text in texts)
@@ -107,5 +113,5 @@ def _text(texts: list[str]) -> tuple[bytes, bytes]:
 
 
 def _check_length(field: str, text: str, longest: int) -> None:
-    if len(text) * 4 > longest and len(text.encode()) > longest:
+    if len(text.encode()) > longest:
         raise FieldError(field, f"{text[:60]}… is longer than {longest} bytes", "give the pod a proper one")

@@ -6,8 +6,10 @@ which the row of the first such pod is kept, and the fields are put back into th
 `clients.kubernetes_objects.pod_rows` alone, as for files: a property test holds the two ways equal.
 """
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from google.protobuf.message import DecodeError
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 
 from clients.kubernetes_api.envelope import parsed
@@ -23,15 +25,14 @@ PLACEHOLDER = "\x00"
 """In the place of names; no name of Kubernetes contains it."""
 _NODE_NAME = "metadata.name"
 _COST = meta_pb2.StringEntry(key="controller.kubernetes.io/pod-deletion-cost").SerializeToString()
-_ANNOTATIONS = tuple(
-    entry
-    for name in json_names(PodAnnotations)
-    if (entry := meta_pb2.StringEntry(key=name).SerializeToString()) != _COST
-)
+_ANNOTATIONS = tuple(meta_pb2.StringEntry(key=name).SerializeToString() for name in json_names(PodAnnotations))
 """How the annotations that mean something begin when encoded: their key comes first."""
 
 _TOKEN_VOLUME = b"kube-api-access-"
 """How the API server begins the name of the volume with the service account's token; the rest differs in each pod."""
+_TOKEN_SOURCE = 2 + len(_TOKEN_VOLUME) + 5
+"""Where the source of such a volume begins: its name ends in five random letters."""
+_TOKEN_VOLUME_RAW = bytes((0x0A, _TOKEN_SOURCE - 2)) + _TOKEN_VOLUME
 _CLAIM, _PROJECTED = b"R", b"\xd2\x01"
 """Tags of the fields `persistentVolumeClaim` (10) and `projected` (26) of a volume's source."""
 
@@ -44,20 +45,28 @@ class _Volumes(NamedTuple):
 
 
 _NO_VOLUMES = _Volumes()
+_Key = tuple[bytes, str, tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, ...]]
+"""What pods of one workload share: spec and status, namespace, volumes, owners, annotations that mean something."""
+_parse = core_pb2.RawPod.FromString
 
 
 class PodReader:
     """Reads pods; keeps what they share. Not for several threads at a time."""
 
     def __init__(self) -> None:
-        self._rows: dict[Any, PodRow] = {}
+        self._rows: dict[_Key, PodRow] = {}
         self._labels: dict[tuple[bytes, ...], Labels] = {}
         self._strings: dict[str, str] = {}
         self._plain_volumes: set[bytes] = set()
+        # What follows the name in tokens' volumes.
+        self._token_sources: set[bytes] = set()
 
     def read(self, raw: bytes) -> PodRow:
         """Return the row of an encoded pod. Errors: MalformedAnswerError, FieldError."""
-        pod = parsed(core_pb2.RawPod, raw)
+        try:
+            pod = _parse(raw)
+        except DecodeError:
+            pod = parsed(core_pb2.RawPod, raw)  # says what is wrong
         pod.DiscardUnknownFields()
         meta, spec = pod.metadata, pod.spec
         node = spec.node_name
@@ -65,56 +74,57 @@ class PodReader:
             spec.node_name = PLACEHOLDER
         pinned = _take_pin(spec) if spec.HasField("affinity") else ""
         volumes = self._take_volumes(spec) if spec.volumes else _NO_VOLUMES
-        entries = tuple(meta.labels)
-        cost = 0
-        annotations = []
-        for one in meta.annotations:
-            if one.startswith(_ANNOTATIONS):
-                annotations.append(one)
-            elif one.startswith(_COST):
-                cost = deletion_cost(parsed(meta_pb2.StringEntry, one).value)
-        key = (
-            meta.namespace,
-            spec.SerializeToString(),
-            volumes.kept,
-            pod.status.SerializeToString(),
-            tuple(meta.owner_references),
-            tuple(annotations),
-        )
-        shared = self._rows.get(key)
-        if shared is None:
-            shared = self._add(key, pod, volumes)
-        if shared.pinned_node != (PLACEHOLDER if pinned else ""):
-            return self._slowly(raw)
-        return PodRow(
-            shared.namespace,
-            meta.name,
-            meta.uid,
-            self._labels.get(entries) or self._add_labels(entries),
-            self._strings.setdefault(node, node),
-            shared.owner,
-            self._strings.setdefault(pinned, pinned),
+        annotations, cost = _annotations(meta.annotations)
+        name, uid, labels, owners = meta.name, meta.uid, tuple(meta.labels), tuple(meta.owner_references)
+        created_s, deletion_s, namespace = (
             meta.creation_timestamp.seconds,
             meta.deletion_timestamp.seconds,
-            shared.phase,
-            shared.flags,
-            cost,
-            shared.mounts if shared.mounts is NOTHING else _with_claims(shared.mounts, volumes.claims, meta.name),
-            shared.spec_key,
-            shared.pod,
+            meta.namespace,
+        )
+        pod.ClearField("metadata")
+        key = (pod.SerializeToString(), namespace, volumes.kept, owners, annotations)
+        shared = self._rows.get(key)
+        if shared is None:
+            shared = self._add(key)
+        if shared.pinned_node != (PLACEHOLDER if pinned else ""):
+            return self._slowly(raw)
+        strings, mounts = self._strings, shared.mounts
+        return _row(
+            (
+                shared.namespace,
+                name,
+                uid,
+                self._labels.get(labels) or self._add_labels(labels),
+                strings.setdefault(node, node),
+                shared.owner,
+                strings.setdefault(pinned, pinned),
+                created_s,
+                deletion_s,
+                shared.phase,
+                shared.flags,
+                cost,
+                mounts if mounts is NOTHING else _with_claims(mounts, volumes.claims, name),
+                shared.spec_key,
+                shared.pod,
+            )
         )
 
-    def _add(self, key: Any, pod: core_pb2.RawPod, volumes: _Volumes) -> PodRow:
+    def _add(self, key: _Key) -> PodRow:
         """Work a row out and keep it."""
         if len(self._rows) >= MOST_KEPT:
             self._rows.clear()
             self._labels.clear()
             self._strings.clear()
             self._plain_volumes.clear()
-        pod.spec.volumes.extend(volumes.kept)
+            self._token_sources.clear()
+        content, namespace, kept_volumes, owners, annotations = key
+        pod = parsed(core_pb2.RawPod, content)
+        pod.metadata.namespace = namespace
+        pod.metadata.owner_references.extend(owners)
+        pod.metadata.annotations.extend(annotations)
+        pod.spec.volumes.extend(kept_volumes)
         plain = parsed(core_pb2.Pod, pod.SerializeToString())
         plain.metadata.name = plain.metadata.uid = PLACEHOLDER
-        plain.metadata.ClearField("labels")
         row = self._rows[key] = pod_row(to_struct(plain, Pod))
         return row
 
@@ -128,10 +138,12 @@ class PodReader:
         """Take the volumes out; of the token's volume, whose name differs in each pod, nothing is kept."""
         claims: list[str] = []
         kept = []
-        plain = self._plain_volumes
+        plain, token_sources = self._plain_volumes, self._token_sources
         for raw in spec.volumes:
             if raw in plain:
                 kept.append(raw)
+                continue
+            if raw.startswith(_TOKEN_VOLUME_RAW) and raw[_TOKEN_SOURCE:] in token_sources:
                 continue
             source = _source(raw)
             if raw.startswith(_CLAIM, source):
@@ -143,12 +155,31 @@ class PodReader:
             elif not (raw.startswith(_PROJECTED, source) and raw.startswith(_TOKEN_VOLUME, 2)):
                 plain.add(raw)
                 kept.append(raw)
+            elif raw.startswith(_TOKEN_VOLUME_RAW):
+                token_sources.add(raw[_TOKEN_SOURCE:])
         spec.ClearField("volumes")
         return _Volumes(tuple(kept), tuple(claims))
 
     def _slowly(self, raw: bytes) -> PodRow:
         """Return the row of a pod that nothing can be taken out of."""
         return pod_row(to_struct(parsed(core_pb2.Pod, raw), Pod))
+
+
+def _annotations(entries: Iterable[bytes]) -> tuple[tuple[bytes, ...], int]:
+    """Return the encoded annotations that mean something, but the deletion cost, and that."""
+    kept, cost = [], 0
+    for one in entries:
+        if one.startswith(_ANNOTATIONS):
+            if one.startswith(_COST):
+                cost = deletion_cost(parsed(meta_pb2.StringEntry, one).value)
+            else:
+                kept.append(one)
+    return tuple(kept), cost
+
+
+def _row(values: tuple[Any, ...]) -> PodRow:
+    """Return a row of its values in order; quicker than the constructor that takes names."""
+    return tuple.__new__(PodRow, values)
 
 
 def _source(raw: bytes) -> int:

@@ -90,7 +90,7 @@ class SnapshotMaker:
     def _whole(self, groups: dict[str, NodeGroup], actuation: Actuation | None) -> pb.ClusterSnapshot:
         """Make the whole snapshot, and remember what it told."""
         store = self._store
-        rows = [row for _, row in sorted(store.pods.items())]
+        rows = [store.pods[key] for key in sorted(store.pods)]
         objects = _objects({kind: list(store.objects[kind].values()) for kind in store.objects}, groups.values())
         nodes = {key[1]: node for key, node in store.objects["Node"].items()}
         snapshot = build_snapshot(objects, known=Known(pods=rows, actuation=actuation)).snapshot

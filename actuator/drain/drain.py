@@ -89,6 +89,12 @@ class DrainTask:
         """Stop after the eviction that is under way."""
         self._cancelled = True
 
+    def end(self) -> None:
+        """Stop, wait until nothing more is evicted, and record what was granted unseen. Raises `ClusterError`."""
+        self.cancel()
+        with self.lock:
+            self._settle_last_doubts()
+
     def step(self) -> float | None:
         """Evict what may go now. None = the drain is over, one way or the other."""
         with self.lock:
@@ -106,6 +112,7 @@ class DrainTask:
         try:
             found = self._look(now_ms)
         except NotFoundError:
+            self._settle_last_doubts()
             self._recorder.submit(e.NodeGone(self.node))
             return None
         pods = self._to_move(found, now_ms)
@@ -176,6 +183,11 @@ class DrainTask:
         if granted:
             self._recorder.submit(e.PodsEvicted(self.node, tuple(self._known[uid] for uid in granted)))
             self._evicted.update(granted)
+
+    def _settle_last_doubts(self) -> None:
+        """The same when nothing more will be evicted."""
+        if self._in_doubt:
+            self._settle_doubts(self._to_move(list(self._cluster.list_pods(self.node)), self._recorder.now_ms()))
 
     def _note_progress(self, pods: list[PodView]) -> None:
         gone_count = len(self._known.keys() - {pod.uid for pod in pods})

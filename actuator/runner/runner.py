@@ -45,9 +45,7 @@ class Runner:
             case i.DeleteInstance():
                 self._delete(instruction)
             case i.RollBack():
-                with self._lock:
-                    drain = self._drain_of.pop(instruction.node, None)
-                self._short.add(RollBackTask(instruction, drain, around))
+                self._short.add(RollBackTask(instruction, self._drain_to_end(instruction), around))
             case i.Grow():
                 self._short.add(GrowTask(instruction, around))
             case _:
@@ -59,11 +57,23 @@ class Runner:
             pool.stop()
 
     def _drain(self, instruction: i.Drain) -> DrainTask:
-        around = self._around
-        task = DrainTask(instruction, around.cluster, around.recorder, around.settings.drain, around.on_eviction)
+        task = self._new_drain(instruction)
         with self._lock:
             self._drain_of[instruction.node] = task
         return task
+
+    def _new_drain(self, instruction: i.Drain) -> DrainTask:
+        around = self._around
+        return DrainTask(instruction, around.cluster, around.recorder, around.settings.drain, around.on_eviction)
+
+    def _drain_to_end(self, instruction: i.RollBack) -> DrainTask | None:
+        """The drain that works on the node, or the one that an earlier run has left unsettled."""
+        with self._lock:
+            drain = self._drain_of.pop(instruction.node, None)
+        if drain is None and instruction.pods:
+            left = i.Drain(instruction.node, 0.0, pods=instruction.pods, evicted=instruction.evicted)
+            return self._new_drain(left)
+        return drain
 
     def _delete(self, instruction: i.DeleteInstance) -> None:
         around, group = self._around, instruction.node_group

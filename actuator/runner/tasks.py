@@ -132,11 +132,10 @@ class RollBackTask:
 
     def step(self) -> float | None:
         """Try it."""
-        if self._drain is not None:
-            self._drain.cancel()
-            with self._drain.lock:
-                self._drain = None
         try:
+            if self._drain is not None:
+                self._drain.end()
+                self._drain = None
             self._around.cluster.remove_taint(self._node, HARD_TAINT_KEY)
         except NotFoundError:
             log.info("nothing to roll back, the node is gone", node=self._node)

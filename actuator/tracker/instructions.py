@@ -54,9 +54,15 @@ class DeleteInstance(Instruction, frozen=True):
 
 
 class RollBack(Instruction, frozen=True):
-    """Stop all work on the node, take its taint back, report `RolledBack`."""
+    """Stop all work on the node, take its taint back, report `RolledBack`.
+
+    `pods` and `evicted` are what the drain wrote down, when not all of it is settled: an eviction that was granted
+    unseen is reported by `PodsEvicted` before.
+    """
 
     node: str
+    pods: tuple[PodRef, ...] = ()
+    evicted: frozenset[str] = frozenset()
 
 
 class Grow(Instruction, frozen=True):

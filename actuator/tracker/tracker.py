@@ -19,6 +19,7 @@ from actuator.tracker.states import (
     GrowthRecord,
     Memory,
     NodeAnswer,
+    PodRef,
     Reason,
     RequestRecord,
     Retention,
@@ -302,7 +303,7 @@ def _instruction(deletion: Deletion) -> i.Instruction:
                 timeout_s=deletion.drain_timeout_s,
                 deadline_ms=deletion.drain_deadline_ms,
                 planned_uids=deletion.planned_uids,
-                pods=tuple(deletion.pods[uid] for uid in sorted(deletion.pods)),
+                pods=_pods(deletion),
                 evicted=frozenset(deletion.evicted),
             )
         case State.DRAINED:
@@ -310,9 +311,16 @@ def _instruction(deletion: Deletion) -> i.Instruction:
         case State.DELETING:
             return i.DeleteInstance(deletion.node, deletion.node_group)
         case State.ROLLING_BACK:
-            return i.RollBack(deletion.node)
+            if deletion.gone_count == deletion.pods_count:
+                return i.RollBack(deletion.node)
+            return i.RollBack(deletion.node, _pods(deletion), frozenset(deletion.evicted))
         case _:
             raise AssertionError(f"{deletion.node}: nothing to do in state {deletion.state.name}")
+
+
+def _pods(deletion: Deletion) -> tuple[PodRef, ...]:
+    """The pods that were to go, by uid."""
+    return tuple(deletion.pods[uid] for uid in sorted(deletion.pods))
 
 
 def _check_deletion(deletion: Deletion) -> None:

@@ -173,3 +173,51 @@ def test_a_cancelled_drain_is_rolled_back_whenever_the_process_dies() -> None:
         assert stage.noted("evicted_twice") == []
         uids = {eviction.uid for eviction in stage.status().recent_evictions}
         assert uids == set(stage.noted("evicted")), f"moment {moment}"
+
+
+def test_an_eviction_granted_unseen_is_remembered_though_the_drain_is_cancelled_at_once() -> None:
+    def life(die_at: int | None) -> Stage:
+        stage = Stage(small_cluster())
+        request = stage.request("r", "n0", "n1")
+        try:
+            stage.boot(die_at)
+            stage.start(request)
+            stage.run_for(1.5)
+            stage.breaker.die_at = None
+        except Crash:
+            stage.boot()
+        stage.actuator.deletions.begin_cancel(["n0", "n1"], "changed my mind")
+        # Nothing has looked at the node since: the roll-back is the first to do so.
+        stage.boot()
+        stage.run()
+        return stage
+
+    most = 0
+    for moment in range(1, 60):
+        stage = life(moment)
+        most = max(most, len(stage.noted("evicted")))
+        assert stage.tainted() == set(), f"moment {moment}"
+        uids = {eviction.uid for eviction in stage.status().recent_evictions}
+        assert uids == set(stage.noted("evicted")), f"moment {moment}"
+    assert most >= 4, "evictions are under way at the later moments"
+
+
+def test_an_eviction_granted_unseen_is_remembered_though_the_node_is_gone() -> None:
+    stage = Stage(small_cluster())
+    moment = 0
+    while not stage.noted("evicted") or {one.uid for one in stage.status().recent_evictions}:
+        moment += 1
+        stage = Stage(small_cluster())
+        try:
+            stage.boot(die_at=moment)
+            stage.start(stage.request("r", "n0"))
+            stage.run_for(1.5)
+        except Crash:
+            stage.boot()
+    # Died between the eviction and its record.
+    with stage.looking():
+        stage.cluster.delete_node("n0")
+    stage.run()
+    assert stage.finished() == {"n0": ("FAILED", "NODE_GONE")}
+    # Which of the pods went with the node cannot be told: all that may have been evicted are remembered.
+    assert {one.uid for one in stage.status().recent_evictions} > set(stage.noted("evicted"))

@@ -107,7 +107,17 @@ class ScaleDownSettings:
     reserve_for_pending: bool = True
     """Keep room for pending pods that fit now, as upstream does."""
     balance: bool = False
-    """Among nodes about alike, those of the largest similar group and zone go first. Off, as upstream."""
+    """Of similar node groups the largest gives first, and in them the fullest zone. Off, as upstream."""
+    max_balance_difference: int = 0
+    """Nodes by which similar groups and their zones may come to differ; 0 = no limit, as upstream. Implies balance."""
+    delay_after_add_ns: int = 600 * SECOND_NS
+    """Time without deletions after a group has grown. `--scale-down-delay-after-add`."""
+    delay_after_delete_ns: int = 0
+    """The same after a deletion was started. `--scale-down-delay-after-delete`."""
+    delay_after_failure_ns: int = 180 * SECOND_NS
+    """The same after a deletion has failed. `--scale-down-delay-after-failure`."""
+    delay_type_local: bool = False
+    """Delays hold for each node group apart, not for the cluster. `--scale-down-delay-type-local`."""
 
     def of_group(self, group: str) -> GroupScaleDownSettings:
         """Return the settings of a node group; "" and groups without overrides have the general ones."""
@@ -146,7 +156,11 @@ def resolve_scale_down(message: pb.PlanSettings) -> ScaleDownSettings:
         stability_margin=_number(given, "stability_margin", defaults.stability_margin, path),
         min_saving_per_eviction=_number(given, "min_saving_per_eviction", defaults.min_saving_per_eviction, path),
         max_new_unneeded=_count(given, "max_new_unneeded_nodes", defaults.max_new_unneeded, path),
-        **_switches(given, defaults),
+        max_balance_difference=_count(given, "max_balance_difference", defaults.max_balance_difference, path),
+        delay_after_add_ns=_duration(given, "delay_after_add", defaults.delay_after_add_ns, path),
+        delay_after_delete_ns=_duration(given, "delay_after_delete", defaults.delay_after_delete_ns, path),
+        delay_after_failure_ns=_duration(given, "delay_after_failure", defaults.delay_after_failure_ns, path),
+        **_switches(given, defaults) | {"balance": given.balance or given.max_balance_difference > 0},
     )
 
 
@@ -161,6 +175,7 @@ _SWITCHES: Final = {
     "expendable_pods_priority_cutoff": "expendable_priority",
     "reserve_for_pending_pods": "reserve_for_pending",
     "balance": "balance",
+    "delay_type_local": "delay_type_local",
 }
 """Fields taken as they are: name on the wire to name here."""
 

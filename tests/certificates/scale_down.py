@@ -11,6 +11,7 @@ from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
 from tests.certificates.cluster import Cluster, Pod
 from tests.certificates.disruption import blocks, goes_with_its_node, overdrawn, waits_for_completion
+from tests.certificates.evenness import too_uneven
 from tests.certificates.scheduling import PREDICATES, Placement
 
 Reason = reason_pb2.UnremovableReason
@@ -68,7 +69,9 @@ def offences(
 ) -> list[str]:
     """Everything that is wrong with a decision."""
     plan = Plan(snapshot, settings, decision, now_s)
-    checks = (lists, eligible, moves, places, budgets, minimums, resource_minimums, limits, timers)
+    checks = (
+        lists, eligible, moves, places, budgets, minimums, resource_minimums, limits, timers, cooldowns, evenness
+    )  # fmt: skip
     return [f"{check.__name__}: {problem}" for check in checks for problem in check(plan)]
 
 
@@ -204,6 +207,45 @@ def timers(plan: Plan) -> Iterator[str]:
             yield f"{node} is unneeded since the future"
         if entry.not_now_reason == Reason.UNSPECIFIED and plan.now_s - since_s < _time_s(plan, node):
             yield f"{node} goes after {plan.now_s - since_s} s"
+
+
+DELAYS = {
+    "last_scale_up_time": ("delay_after_add", 600),
+    "last_deletion_time": ("delay_after_delete", 0),
+    "last_failure_time": ("delay_after_failure", 180),
+}
+
+
+def cooldowns(plan: Plan) -> Iterator[str]:
+    """Nothing goes in a cool-down; while a group waits alone, its nodes are not even unneeded."""
+    waiting = {name for name, group in plan.cluster.groups.items() if _waits(plan, group)}
+    local = plan.settings.delay_type_local
+    going = {*plan.decision.delete_empty, *plan.decision.drain}
+    for node in sorted(plan.unneeded if local else going):
+        if waiting and (not local or plan.cluster.nodes[node].node_group in waiting):
+            yield f"{node} goes in a cool-down of {sorted(waiting)}"
+    if waiting and not local and plan.decision.result not in {
+        reason_pb2.ScaleDownResult.SCALE_DOWN_IN_COOLDOWN, reason_pb2.ScaleDownResult.SCALE_DOWN_ERROR,
+        reason_pb2.ScaleDownResult.SCALE_DOWN_NOT_TRIED,
+    }:  # fmt: skip
+        yield f"result {plan.decision.result} in a cool-down of {sorted(waiting)}"
+
+
+def _waits(plan: Plan, group: snapshot_pb2.NodeGroup) -> bool:
+    for field, (setting, default_s) in DELAYS.items():
+        delay_s = getattr(plan.settings, setting).seconds if plan.settings.HasField(setting) else default_s
+        if group.HasField(field) and getattr(group, field).seconds + delay_s > plan.now_s:
+            return True
+    return False
+
+
+def evenness(plan: Plan) -> Iterator[str]:
+    """Similar node groups and their zones keep the difference asked for, in the whole plan and in what goes now."""
+    most = plan.settings.max_balance_difference
+    if most:
+        now = [*plan.decision.delete_empty, *plan.decision.drain]
+        for going in (list(plan.unneeded), now):
+            yield from too_uneven(plan.cluster, plan.leaving, going, most)
 
 
 def _time_s(plan: Plan, node: str) -> int:

@@ -1,0 +1,22 @@
+"""What the choice among orders of candidates rests on, nodes and pods aside, as one number.
+
+Decides nothing. As long as it stays the same, a plan that can go on does so without being compared with others; when
+prices or settings change, the orders are compared anew.
+"""
+
+from hashlib import blake2b
+
+from planner.model.settings import ScaleDownSettings
+from planner.snapshot.columns import Snapshot
+
+
+def basis(snapshot: Snapshot, settings: ScaleDownSettings) -> int:
+    """Return a digest of prices, minimums of groups and settings, 1 to 2^64 - 1. O(G + settings)."""
+    sink = blake2b(digest_size=8)
+    for group in snapshot.groups:
+        sink.update(repr((group.id, group.min_size, group.price_per_hour, group.zero_or_max)).encode())
+    groups = sorted(settings.groups.items())
+    sink.update(repr((settings.orders, settings.stability_margin, settings.general, groups)).encode())
+    sink.update(repr((settings.min_saving_per_eviction, settings.balance, settings.max_balance_difference)).encode())
+    sink.update(repr((settings.minimums, settings.max_evaluated, settings.max_new_unneeded)).encode())
+    return int.from_bytes(sink.digest(), "little") or 1

@@ -683,6 +683,14 @@ class CandidateOrder(_message.Message):
         """Oldest node first."""
         NAME: CandidateOrder._Code.ValueType  # 6
         """By name: what upstream does when its node list is sorted."""
+        BUDGETS: CandidateOrder._Code.ValueType  # 7
+        """Least use of PodDisruptionBudgets first, each disruption rated by how
+        many its budget has left.
+        """
+        SHUFFLED: CandidateOrder._Code.ValueType  # 8
+        """An order without meaning, always the same. In a small cluster a few of
+        them are tried besides the others.
+        """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -703,6 +711,14 @@ class CandidateOrder(_message.Message):
     """Oldest node first."""
     NAME: CandidateOrder.Code.ValueType  # 6
     """By name: what upstream does when its node list is sorted."""
+    BUDGETS: CandidateOrder.Code.ValueType  # 7
+    """Least use of PodDisruptionBudgets first, each disruption rated by how
+    many its budget has left.
+    """
+    SHUFFLED: CandidateOrder.Code.ValueType  # 8
+    """An order without meaning, always the same. In a small cluster a few of
+    them are tried besides the others.
+    """
 
     def __init__(
         self,
@@ -1324,6 +1340,8 @@ class ScaleDownSettings(_message.Message):
     DELAY_AFTER_DELETE_FIELD_NUMBER: _builtins.int
     DELAY_AFTER_FAILURE_FIELD_NUMBER: _builtins.int
     DELAY_TYPE_LOCAL_FIELD_NUMBER: _builtins.int
+    EVICT_IN_TURN_FIELD_NUMBER: _builtins.int
+    SAVING_BEFORE_COUNT_FIELD_NUMBER: _builtins.int
     enabled: _builtins.bool
     """Take the decision at all. Default true. `--scale-down-enabled`."""
     utilization_threshold: _builtins.float
@@ -1434,6 +1452,18 @@ class ScaleDownSettings(_message.Message):
     of other groups go. Default false: a cool-down stops all deletions.
     `--scale-down-delay-type-local`.
     """
+    evict_in_turn: _builtins.bool
+    """Nodes whose pods are more than a PodDisruptionBudget allows at the same
+    time may go all the same, as upstream has it, if one disruption is left:
+    their pods are evicted in turn. Used only where otherwise fewer nodes
+    would go than in upstream's order under upstream's rule; of each budget
+    at most one node owes anything. Default true; false keeps every plan
+    within all budgets at once.
+    """
+    saving_before_count: _builtins.bool
+    """Take the plan that saves most per hour even if it frees fewer nodes than
+    upstream's order would. Default false.
+    """
     @_builtins.property
     def unneeded_time(self) -> _duration_pb2.Duration:
         """How long a node is unneeded before it goes. Default 600 s.
@@ -1532,10 +1562,12 @@ class ScaleDownSettings(_message.Message):
         delay_after_delete: _duration_pb2.Duration | None = ...,
         delay_after_failure: _duration_pb2.Duration | None = ...,
         delay_type_local: _builtins.bool | None = ...,
+        evict_in_turn: _builtins.bool | None = ...,
+        saving_before_count: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_enabled", b"_enabled", "_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_balance_difference", b"_max_balance_difference", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "enabled", b"enabled", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_balance_difference", b"max_balance_difference", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_balance_difference", b"_max_balance_difference", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_saving_before_count", b"_saving_before_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_balance_difference", b"max_balance_difference", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "saving_before_count", b"saving_before_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_enabled", b"_enabled", "_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_balance_difference", b"_max_balance_difference", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "candidate_orders", b"candidate_orders", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "enabled", b"enabled", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_balance_difference", b"max_balance_difference", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "resource_minimums", b"resource_minimums", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_balance_difference", b"_max_balance_difference", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_saving_before_count", b"_saving_before_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "candidate_orders", b"candidate_orders", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_balance_difference", b"max_balance_difference", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "resource_minimums", b"resource_minimums", "saving_before_count", b"saving_before_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__balance: _TypeAlias = _typing.Literal["balance"]  # noqa: Y015
     _WhichOneofArgType__balance: _TypeAlias = _typing.Literal["_balance", b"_balance"]  # noqa: Y015
@@ -1543,6 +1575,8 @@ class ScaleDownSettings(_message.Message):
     _WhichOneofArgType__delay_type_local: _TypeAlias = _typing.Literal["_delay_type_local", b"_delay_type_local"]  # noqa: Y015
     _WhichOneofReturnType__enabled: _TypeAlias = _typing.Literal["enabled"]  # noqa: Y015
     _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
+    _WhichOneofReturnType__evict_in_turn: _TypeAlias = _typing.Literal["evict_in_turn"]  # noqa: Y015
+    _WhichOneofArgType__evict_in_turn: _TypeAlias = _typing.Literal["_evict_in_turn", b"_evict_in_turn"]  # noqa: Y015
     _WhichOneofReturnType__expendable_pods_priority_cutoff: _TypeAlias = _typing.Literal["expendable_pods_priority_cutoff"]  # noqa: Y015
     _WhichOneofArgType__expendable_pods_priority_cutoff: _TypeAlias = _typing.Literal["_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff"]  # noqa: Y015
     _WhichOneofReturnType__gpu_label: _TypeAlias = _typing.Literal["gpu_label"]  # noqa: Y015
@@ -1575,6 +1609,8 @@ class ScaleDownSettings(_message.Message):
     _WhichOneofArgType__min_saving_per_eviction: _TypeAlias = _typing.Literal["_min_saving_per_eviction", b"_min_saving_per_eviction"]  # noqa: Y015
     _WhichOneofReturnType__reserve_for_pending_pods: _TypeAlias = _typing.Literal["reserve_for_pending_pods"]  # noqa: Y015
     _WhichOneofArgType__reserve_for_pending_pods: _TypeAlias = _typing.Literal["_reserve_for_pending_pods", b"_reserve_for_pending_pods"]  # noqa: Y015
+    _WhichOneofReturnType__saving_before_count: _TypeAlias = _typing.Literal["saving_before_count"]  # noqa: Y015
+    _WhichOneofArgType__saving_before_count: _TypeAlias = _typing.Literal["_saving_before_count", b"_saving_before_count"]  # noqa: Y015
     _WhichOneofReturnType__skip_nodes_with_custom_controller_pods: _TypeAlias = _typing.Literal["skip_nodes_with_custom_controller_pods"]  # noqa: Y015
     _WhichOneofArgType__skip_nodes_with_custom_controller_pods: _TypeAlias = _typing.Literal["_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods"]  # noqa: Y015
     _WhichOneofReturnType__skip_nodes_with_local_storage: _TypeAlias = _typing.Literal["skip_nodes_with_local_storage"]  # noqa: Y015
@@ -1593,6 +1629,8 @@ class ScaleDownSettings(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__delay_type_local) -> _WhichOneofReturnType__delay_type_local | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__enabled) -> _WhichOneofReturnType__enabled | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__evict_in_turn) -> _WhichOneofReturnType__evict_in_turn | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__expendable_pods_priority_cutoff) -> _WhichOneofReturnType__expendable_pods_priority_cutoff | None: ...
     @_typing.overload
@@ -1625,6 +1663,8 @@ class ScaleDownSettings(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__min_saving_per_eviction) -> _WhichOneofReturnType__min_saving_per_eviction | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__reserve_for_pending_pods) -> _WhichOneofReturnType__reserve_for_pending_pods | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__saving_before_count) -> _WhichOneofReturnType__saving_before_count | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__skip_nodes_with_custom_controller_pods) -> _WhichOneofReturnType__skip_nodes_with_custom_controller_pods | None: ...
     @_typing.overload

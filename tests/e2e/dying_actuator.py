@@ -1,58 +1,74 @@
-"""The actuator, except that it kills itself at its n-th write or external call: n comes by environment.
+"""The actuator, except that it kills itself at given writes and external calls: which ones comes by environment.
 
-Counted are the moments before and after each write to the store and each call to the API server that changes
-something or may: what was begun then is known to one side only.
+Moments are before and after each write to the store and each call to the API server: what was begun then is known to
+one side only. The log is compacted after a few events, so that this has its moments too.
 """
 
+import json
 import os
-import signal
-import sys
-import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import kubernetes.config
+import msgspec
 
 import actuator.service.kwok_world
 from actuator.__main__ import main
-from actuator.kube.api import Api
+from actuator.store.journal import Journal
+from actuator.store.records import Record
 from actuator.store.sql import SqlStore
+from clients.kubernetes_api.api import Api
+from clients.kubernetes_api.connection import Request
+from tests.e2e.crash_points import Moments, parse
 from tests.e2e.nursery import tend
 
 # Everything that a life needs is imported before it is born.
 PRELOADED = (actuator.service.kwok_world, kubernetes.config)
 
-VARIABLE = "TRIMTAB_TEST_DIE_AT"
-
-_lock = threading.Lock()
-_count = 0
-
-
-def moment() -> None:
-    """Die, if it is time."""
-    global _count  # noqa: PLW0603
-    with _lock:
-        _count += 1
-        if _count == int(os.environ.get(VARIABLE, "0")):
-            os.kill(os.getpid(), signal.SIGKILL)
+# A file, and the names of points as a JSON list.
+MOMENTS, POINTS = "TRIMTAB_TEST_MOMENTS", "TRIMTAB_TEST_DIE_AT"
+COMPACT_AFTER = 15
 
 
-def dying(owner: type, name: str) -> None:
+def watched(owner: type, name: str, kind: Callable[..., str], moments: Moments) -> None:
     """Make a method have a moment before and one after it."""
     method = getattr(owner, name)
 
     def wrapped(self: Any, *arguments: Any) -> Any:
-        moment()
+        what = kind(*arguments)
+        moments.note(f"before {what}")
         try:
             return method(self, *arguments)
         finally:
-            moment()
+            moments.note(f"after {what}")
 
     setattr(owner, name, wrapped)
 
 
-if __name__ == "__main__":
-    for one in ("append", "compact", "take_over"):
-        dying(SqlStore, one)
-    dying(Api, "_send")
-    if sys.argv[1:] != ["--nursery"] or tend() is not None:
-        main()
+def append_kind(_first: int, records: Sequence[Record]) -> str:
+    """What is written: the first of the events that are written together."""
+    return f"append {msgspec.json.decode(records[0].payload)['event']}"
+
+
+def call_kind(call: Request) -> str:
+    """Verb and resource: "GET nodes" of one, "GET all nodes" of many."""
+    words = call.path.split("/")[3 if call.path.startswith("/api/") else 4 :]
+    if len(words) > 2 and words[0] == "namespaces":
+        words = words[2:]
+    many = "all " if call.method == "GET" and len(words) == 1 else ""
+    return f"{call.method} {many}{'/'.join([words[0], *words[2:]])}"
+
+
+def expose(moments: Moments) -> None:
+    """Give every write and every call its moments."""
+    watched(SqlStore, "append", append_kind, moments)
+    watched(SqlStore, "compact", lambda *_: "compact", moments)
+    watched(SqlStore, "take_over", lambda *_: "take_over", moments)
+    watched(Api, "read", call_kind, moments)
+    Journal.__init__.__defaults__ = (None, COMPACT_AFTER)
+
+
+if __name__ == "__main__" and tend() is not None:
+    expose(Moments(Path(os.environ[MOMENTS]), map(parse, json.loads(os.environ[POINTS]))))
+    main()

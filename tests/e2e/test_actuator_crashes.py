@@ -1,157 +1,138 @@
-"""The actuator is killed again and again at its writes and calls, on a real control plane, and ends right all the same.
+"""The actuator is killed at each of its writes and calls, on a real control plane, and ends right all the same.
 
-The number of deaths is TRIMTAB_CRASH_POINTS (40 without it), the first seed TRIMTAB_CRASH_SEED. A scenario dies five
-times at moments drawn from its seed; all scenarios run in one cluster, each on nodes of its own.
-
-A caller that dies within an eviction may leave the API server with a budget that counts a pod as disrupted which stays;
-Kubernetes forgets that after two minutes. The budget is wide enough that a scenario seldom has to wait for it.
+A run without deaths tells which moments there are; then each of them is died at, several in each scenario, and
+scenarios run side by side. Every fourth one shares a PostgreSQL store and elects a leader. By environment:
+TRIMTAB_CRASH_POINTS deaths (60 without it; from the beginning again when all moments are through),
+TRIMTAB_CRASH_SEED what goes together, TRIMTAB_CRASH_WORKERS scenarios at a time, TRIMTAB_CRASH_AT one scenario alone
+with these points, as a failure prints them.
 """
 
 import os
-import random
 import time
-from collections.abc import Iterator
-from functools import partial
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from trimtab.v1 import actuator_pb2, plan_pb2
+import sqlalchemy as sa
 
-from clients.actuator_client import ActuatorClient
-from clients.transport.errors import TrimtabError
-from tests.e2e import watch_log, workloads
-from tests.e2e.actuator_process import (
-    EndedError,
-    Json,
-    all_ready,
-    apply,
-    command,
-    listed,
-    living,
-    serving,
-    until,
-    wishes,
-)
+from actuator.kube.api import connect
+from tests.builders.postgresql import missing, running_postgresql
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
-from tests.e2e.dying_actuator import VARIABLE
-from tests.e2e.nursery import Life, Nursery
+from tests.e2e.crash_points import Point, hands, parse, points_of, reached
+from tests.e2e.crash_scenario import LEASE, Scenario, Theatre
+from tests.e2e.nursery import Nursery
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(7200)]
 
-DEATHS = 5
-POINTS = int(os.environ.get("TRIMTAB_CRASH_POINTS", "40"))
-FIRST_SEED = int(os.environ.get("TRIMTAB_CRASH_SEED", "1"))
-# Moments of a life that dies: from none of the work to most of it.
-LATEST = 90
+POINTS = int(os.environ.get("TRIMTAB_CRASH_POINTS", "60"))
+SEED = int(os.environ.get("TRIMTAB_CRASH_SEED", "1"))
+WORKERS = int(os.environ.get("TRIMTAB_CRASH_WORKERS", "6"))
+ONLY = os.environ.get("TRIMTAB_CRASH_AT", "")
+# Deaths of one scenario; one of so many scenarios elects.
+HAND, ELECTING = 8, 4
+# Points that are not reached (a moment that came once need not come again) are dealt again so often.
+ROUNDS = 3
 
 
-@pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
-    with ControlPlane(cached_binaries(), tmp_path_factory.mktemp("plane") / "state") as started:
-        yield started
+class Company:
+    """All scenarios of a run."""
 
+    def __init__(self, theatre: Theatre, server: str) -> None:
+        """`server` is PostgreSQL's URL, "" = there is none, and all stores are SQLite."""
+        self._theatre = theatre
+        self._server = server
+        self.died: Counter[Point] = Counter()
+        self.failures: list[str] = []
 
-@pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
-    with Nursery("tests.e2e.dying_actuator") as started:
-        yield started
-
-
-@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + (POINTS + DEATHS - 1) // DEATHS))
-def test_killed_at_any_moment_nothing_is_lost_and_nothing_done_twice(
-    plane: ControlPlane, nursery: Nursery, tmp_path: Path, seed: int
-) -> None:
-    chance = random.Random(seed)
-    moments = [chance.randint(1, LATEST) for _ in range(DEATHS)]
-    pool = f"s{seed}"
-    print(f"\nseed {seed}: dies at moments {moments}")
-    apply(plane, *workloads.nodes(pool, 6, pool=pool))
-    apply(
-        plane,
-        workloads.deployment(f"web-{pool}", 10, pool=pool),
-        workloads.stateful_set(f"db-{pool}", 4, pool=pool),
-        workloads.budget(f"web-{pool}", f"web-{pool}", maxUnavailable=4),
-    )
-    until(lambda: all_ready(plane), 60, "workloads ready")
-    with watch_log.WatchLog(plane, tmp_path) as log:
-        deaths = live_and_die(plane, nursery, tmp_path / "actuator", pool, moments)
-        until(lambda: all_ready(plane), 60, "workloads ready again")
-    print(f"seed {seed}: died {deaths} times")
-    assert deaths, "no life was short enough"
-    check(log.changes(), pool)
-    left = [one for one in listed(plane, "nodes") if one["metadata"]["labels"].get("pool") == pool]
-    assert len(left) == 6 - 3 + 2
-    assert [one["metadata"]["name"] for one in left if one["spec"].get("taints")] == []
-
-
-def live_and_die(plane: ControlPlane, nursery: Nursery, directory: Path, pool: str, moments: list[int]) -> int:
-    """Ask for the same in each life, as a caller does; the last life goes on until all has ended. Returns the deaths.
-
-    A life that comes late may have too little left to do to reach its moment.
-    """
-    options = command(plane, directory, [workloads.group(pool, 20, pool=pool)])
-    deaths = 0
-    for moment in [*moments, 0]:
-        birth = partial(nursery.give_birth, options, {VARIABLE: str(moment)}, directory / "log")
+    def play(self, name: str, points: Sequence[Point], *, elects: bool) -> Scenario:
+        """One scenario; what fails is written down."""
+        scenario = Scenario(self._theatre, name, points, self._options(name) if elects else ())
+        begun = time.monotonic()
         try:
-            with living(directory, birth, 1) as (process, client):
-                deaths += live(process, client, pool, mortal=moment > 0)
-        except (TrimtabError, EndedError):
-            if moment == 0:
-                raise
-            deaths += 1
-    return deaths
+            died = scenario.run()
+        except Exception as error:
+            self.failures.append(f"{name}, seed {SEED}, elects {elects}, at {shown(points)}: {error!r}")
+            print(self.failures[-1], flush=True)
+            return scenario
+        self.died.update(died)
+        print(f"{name}: died {len(died)} times in {time.monotonic() - begun:.0f} s at {shown(died)}", flush=True)
+        return scenario
+
+    def _options(self, name: str) -> tuple[str, ...]:
+        if not self._server:
+            return LEASE
+        engine = sa.create_engine(
+            self._server.replace("postgresql://", "postgresql+psycopg://"), isolation_level="AUTOCOMMIT"
+        )
+        with engine.connect() as connection:
+            connection.exec_driver_sql(f'CREATE DATABASE "{name}"')
+        engine.dispose()
+        return (*LEASE, f"--store={self._server.removesuffix('postgres')}{name}")
 
 
-def live(process: Life, client: ActuatorClient, pool: str, *, mortal: bool) -> bool:
-    """One life, until there is nothing left to do, or it has ended; whether it has."""
-    serving(process, client)
-    status = ask(client, pool)
-    if mortal:
-        until(lambda: process.poll() is not None or idle(client), 60, "the end of a life")
-        return process.poll() is not None
-    while status.deletions or status.node_groups[0].instance_count != 5:
-        time.sleep(0.05)
-        status = client.get_status()
-    check_status(status, pool)
-    return False
+def shown(points: Sequence[Point]) -> str:
+    return "; ".join(map(str, points))
 
 
-def ask(client: ActuatorClient, pool: str) -> actuator_pb2.ActuatorStatus:
-    answer = client.start_deletion(wishes(f"drain-{pool}", [f"{pool}-{number}" for number in (1, 2, 3)]))
-    assert [one.detail for one in answer.nodes if not one.accepted] == []
-    client.scale_up(f"grow-{pool}", [plan_pb2.ScaleUpSplit(node_group=pool, current_size=6, new_size=8)])
-    return client.get_status()
+@pytest.fixture
+def company(tmp_path: Path) -> Iterator[Company]:
+    with ExitStack() as stack:
+        plane = stack.enter_context(ControlPlane(cached_binaries(), tmp_path / "plane"))
+        nursery = stack.enter_context(Nursery("tests.e2e.dying_actuator"))
+        server = "" if missing() else stack.enter_context(running_postgresql())
+        api = connect(plane.kubeconfig("admin"))
+        stack.callback(api.close)
+        yield Company(Theatre(plane, api, nursery, tmp_path), server)
 
 
-def idle(client: ActuatorClient) -> bool:
-    try:
-        return not client.get_status().deletions
-    except TrimtabError:
-        return True
+def test_killed_at_each_write_and_each_call_nothing_is_lost_and_nothing_done_twice(
+    company: Company, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begun = time.monotonic()
+    with capsys.disabled():
+        print(f"\nseed {SEED}, {WORKERS} scenarios at a time")
+        if ONLY:
+            company.play("only", [parse(text) for text in ONLY.split("; ")], elects="leases" in ONLY)
+        else:
+            kinds = play_all(company)
+        died = company.died
+        print(f"died {died.total()} times at {len(died)} points in {time.monotonic() - begun:.0f} s")
+    assert company.failures == []
+    if ONLY:
+        return
+    assert died.total() >= POINTS
+    missed = sorted(kind for kind in kinds if not any(point.kind == kind for point in died))
+    assert missed == [] or len(kinds) > POINTS, "kinds of moments that nobody died at"
 
 
-def check_status(status: actuator_pb2.ActuatorStatus, pool: str) -> None:
-    ended = {one.node: actuator_pb2.DeletionState.Code.Name(one.state) for one in status.finished}
-    assert ended == dict.fromkeys((f"{pool}-1", f"{pool}-2", f"{pool}-3"), "DELETED")
-    assert len(status.finished) == 3
-    assert status.node_groups[0].target_size == 5
-    uids = [one.uid for one in status.recent_evictions]
-    assert len(uids) == len(set(uids))
+def play_all(company: Company) -> set[str]:
+    """First what happens without deaths, then the deaths; returns the kinds of moments."""
+    with ThreadPoolExecutor(WORKERS) as pool:
+        plain = pool.submit(company.play, "plain", (), elects=False)
+        electing = pool.submit(company.play, "electing", (), elects=True)
+        counts = reached(plain.result().moments), reached(electing.result().moments)
+    if company.failures:
+        return set()
+    print(f"{counts[0].total()} moments without deaths, {counts[1].total()} with a leader to elect")
+    for number in range(ROUNDS):
+        wanted = POINTS - company.died.total()
+        if wanted > 0 and not company.failures:
+            deal(company, counts, wanted, SEED + 1_000_000 * number)
+    return set(counts[0]) | set(counts[1])
 
 
-def check(changes: list[watch_log.Change], pool: str) -> None:
-    mine = [change for change in changes if of_pool(change.item, pool)]
-    gone = {f"{pool}-1", f"{pool}-2", f"{pool}-3"}
-    assert watch_log.gone_nodes(mine) == gone
-    flips = watch_log.taint_flips(mine)
-    assert {name: count for name, count in flips.items() if count} == dict.fromkeys(gone, 1), "each is tainted once"
-    assert watch_log.unprotected_evictions(mine) == []
-    moved = watch_log.ended_pods(mine).values()
-    assert {pod["spec"].get("nodeName") for pod in moved} <= gone
-    assert watch_log.lowest_health(mine, "default", {"app": f"web-{pool}"}) >= 6
-
-
-def of_pool(item: Json, pool: str) -> bool:
-    selector = item["spec"].get("nodeSelector") or item["metadata"].get("labels") or {}
-    return bool(selector.get("pool") == pool)
+def deal(company: Company, counts: tuple[Counter[str], Counter[str]], wanted: int, seed: int) -> None:
+    """Let the actuator die `wanted` times, at points nobody has died at first."""
+    shares = wanted - wanted // ELECTING, wanted // ELECTING
+    plays = []
+    for elects, (count, share) in enumerate(zip(counts, shares, strict=True)):
+        points = sorted(points_of(count), key=lambda point: company.died[point])
+        dealt = list(hands(points, share, HAND, seed))
+        plays += [(number / len(dealt), bool(elects), number, hand) for number, hand in enumerate(dealt)]
+    with ThreadPoolExecutor(WORKERS) as pool:
+        # Those that elect mostly wait: they go side by side with those that do not.
+        for _, elects, number, hand in sorted(plays):
+            pool.submit(company.play, f"{'e' if elects else 's'}{seed}-{number}", hand, elects=elects)

@@ -3,21 +3,29 @@
 import json
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from trimtab.v1 import actuator_pb2, plan_pb2
+from google.protobuf import json_format
+from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 from clients.actuator_client import ActuatorClient
+from clients.reference_loop.orders import deletion_order
 from tests.e2e import watch_log, workloads
 from tests.e2e.actuator_process import Json, all_ready, apply, command, listed, running, until
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
 from tests.e2e.stages import write_stages
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(900)]
 
 NODES, TO_DRAIN, GROWTH = 60, 30, 4
+REPLICAS = {"web": 60, "api": 30, "careful": 6, "db": 12, "queue": 5, "late": 20}
+# A pod of "careful" or "queue" takes so long to be ready again, and each budget lets go of one at a time.
+SLOW_MS = 20_000
+# Of those pods so many are on nodes that are drained: each costs as long.
+SLOW_DRAINED = 3
 GROUP = workloads.group("pool", 200)
 KINDS = "nodes,pods,replicasets,deployments,statefulsets,jobs,daemonsets,poddisruptionbudgets,namespaces"
 SETTINGS = {
@@ -28,12 +36,14 @@ SETTINGS = {
         "utilizationThreshold": 0.7,
     }
 }
+# The fewest healthy pods that each budget asks for.
+FLOORS = {"web": 48, "careful": 5, "db": 10, "queue": 4}
 
 
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     directory = tmp_path_factory.mktemp("plane")
-    stages = write_stages(cached_binaries(), directory / "stages.yaml", slow_ms=3_000, job_ms=18_000)
+    stages = write_stages(cached_binaries(), directory / "stages.yaml", slow_ms=SLOW_MS, job_ms=45_000)
     with ControlPlane(cached_binaries(), directory / "state", stages=[stages]) as started:
         yield started
 
@@ -44,29 +54,36 @@ def fill(plane: ControlPlane) -> None:
     until(lambda: plane.kubectl("get", "nodes").count(" Ready ") == NODES, 60, "nodes ready")
     apply(
         plane,
-        workloads.deployment("web", 60),
-        workloads.deployment("api", 30, cpu="400m"),
-        workloads.deployment("careful", 8, slow="yes"),
-        workloads.stateful_set("db", 12),
-        workloads.stateful_set("queue", 5, slow="yes"),
+        workloads.deployment("web", REPLICAS["web"]),
+        workloads.deployment("api", REPLICAS["api"], cpu="400m"),
+        workloads.deployment("careful", REPLICAS["careful"], slow="yes"),
+        workloads.stateful_set("db", REPLICAS["db"]),
+        workloads.stateful_set("queue", REPLICAS["queue"], slow="yes"),
         workloads.daemon_set("agent"),
-        workloads.job("batch", 6),
         workloads.bare_pod("lonely"),
         workloads.budget("web", "web", minAvailable="80%"),
         workloads.budget("careful", "careful", maxUnavailable=1),
         workloads.budget("db", "db", maxUnavailable=2),
         workloads.budget("queue", "queue", maxUnavailable=1),
     )
-    until(lambda: all_ready(plane), 90, "workloads ready")
+    until(lambda: all_ready(plane), 120, "workloads ready")
+    # Last, because its pods are to be running when they are evicted.
+    apply(plane, workloads.job("batch", 6))
+    until(lambda: phases(plane, "batch") == {"Running": 6}, 60, "the job's pods running")
 
 
-# The fewest healthy pods that each budget asks for.
-FLOORS = {"web": 48, "careful": 7, "db": 10, "queue": 4}
+def phases(plane: ControlPlane, app: str) -> Counter[str]:
+    """How many pods of a workload are in each phase."""
+    pods = (one for one in listed(plane, "pods") if one["metadata"].get("labels", {}).get("app") == app)
+    return Counter(pod["status"]["phase"] for pod in pods)
 
 
-def planned_nodes(plane: ControlPlane, directory: Path) -> list[str]:
-    """The nodes that the planner would drain, asked as a user asks."""
+def order_of_plan(plane: ControlPlane, directory: Path) -> actuator_pb2.StartDeletionRequest:
+    """What the planner would have deleted, asked as a user asks, with all that it assumed."""
     files = {"objects.json": plane.kubectl("get", KINDS, "-A", "-o", "json"), "group.json": json.dumps(GROUP)}
+    request = plan_pb2.PlanRequest(request_id="planned")
+    request.now.GetCurrentTime()
+    json_format.ParseDict(SETTINGS, request.settings)
     files["settings.json"] = json.dumps(SETTINGS)
     for name, text in files.items():
         (directory / name).write_text(text)
@@ -76,33 +93,57 @@ def planned_nodes(plane: ControlPlane, directory: Path) -> list[str]:
         "group.json",
         "--settings=settings.json",
         "--decision=SCALE_DOWN",
+        f"--now={request.now.ToJsonString()}",
         "--output=json",
     ]
     done = subprocess.run(
         [sys.executable, "-m", "clients.cli", *arguments], cwd=directory, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    decision = json.loads(done.stdout)["scaleDown"]
-    return sorted([*decision["drain"], *decision["deleteEmpty"]])
+    return deletion_order(request, json_format.Parse(done.stdout, plan_pb2.PlanResponse()))
 
 
 def filled_up(plane: ControlPlane, planned: list[str]) -> list[str]:
-    """Thirty nodes: the planner's, which all budgets allow at once, and more, so that evictions have to wait."""
-    (lonely,) = (pod["spec"]["nodeName"] for pod in listed(plane, "pods") if pod["metadata"]["name"] == "lonely")
-    assert lonely not in planned, "the planner leaves a node with a pod of nobody alone"
-    others = (f"n-{number}" for number in range(1, NODES + 1))
-    more = [name for name in others if name != lonely and name not in planned]
-    return sorted([*planned, *more[: TO_DRAIN - len(planned)]])
+    """More nodes, thirty with the planner's, which all budgets allow at once, so that evictions have to wait."""
+    pods = [one for one in listed(plane, "pods") if "nodeName" in one["spec"]]
+    kept = {pod["spec"]["nodeName"] for pod in pods if not watch_log.owner_kind(pod)}
+    assert not kept & set(planned), "the planner leaves a node with a pod of nobody alone"
+    slow: dict[str, Counter[str]] = {f"n-{number}": Counter() for number in range(1, NODES + 1)}
+    for pod in pods:
+        if "slow" in pod["metadata"]["labels"]:
+            slow[pod["spec"]["nodeName"]][pod["metadata"]["labels"]["app"]] += 1
+    chosen: list[str] = []
+    total = sum((slow[name] for name in planned), Counter[str]())
+    # Nodes with slow pods first, until there are as many of those as the time allows.
+    for name in sorted(slow, key=lambda name: (-slow[name].total(), name)):
+        fits = max((total + slow[name]).values(), default=0) <= SLOW_DRAINED
+        if fits and name not in (*kept, *planned) and len(chosen) + len(planned) < TO_DRAIN:
+            chosen.append(name)
+            total += slow[name]
+    assert len(chosen) + len(planned) == TO_DRAIN
+    assert max(total.values()) == SLOW_DRAINED
+    return chosen
 
 
-def drain_and_grow(client: ActuatorClient, names: list[str]) -> actuator_pb2.ActuatorStatus:
-    """Start both, and wait until all has ended."""
+def start_plan(plane: ControlPlane, client: ActuatorClient, order: actuator_pb2.StartDeletionRequest) -> list[str]:
+    """Carry the plan out after a pod came to one of its nodes: that one is refused. Returns the others."""
+    stale = order.nodes[-1].node
+    newcomer = workloads.bare_pod("newcomer")
+    newcomer["spec"]["nodeName"] = stale
+    apply(plane, newcomer)
+    answer = client.start_deletion(order)
+    refused = {one.node: reason_pb2.DeletionReason.Code.Name(one.reason) for one in answer.nodes if not one.accepted}
+    assert refused == {stale: "NODE_CHANGED"}
+    return [one.node for one in answer.nodes if one.accepted]
+
+
+def drain_and_grow(client: ActuatorClient, names: list[str]) -> None:
+    """Drain further nodes, and grow at the same time."""
     entries = [actuator_pb2.NodeToDelete(node=name, drain=True) for name in names]
-    answer = client.start_deletion(actuator_pb2.StartDeletionRequest(request_id="drain", nodes=entries))
+    answer = client.start_deletion(actuator_pb2.StartDeletionRequest(request_id="more", nodes=entries))
     assert [one.node for one in answer.nodes if not one.accepted] == []
     split = plan_pb2.ScaleUpSplit(node_group="pool", current_size=NODES, new_size=NODES + GROWTH)
     assert [one.accepted for one in client.scale_up("grow", [split]).splits] == [True]
-    return client.get_status()
 
 
 def test_half_of_the_nodes_are_drained_at_once_and_nothing_is_lost(plane: ControlPlane, tmp_path: Path) -> None:
@@ -112,15 +153,20 @@ def test_half_of_the_nodes_are_drained_at_once_and_nothing_is_lost(plane: Contro
         running(tmp_path / "actuator", command(plane, tmp_path / "actuator", [GROUP])) as (process, client),
     ):
         client.wait_until_serving()
-        planned = planned_nodes(plane, tmp_path)
-        assert planned, "the planner finds nodes to drain"
-        names = filled_up(plane, planned)
+        until(log.has_begun, 60, "the watches")
+        order = order_of_plan(plane, tmp_path)
+        assert len(order.nodes) > 1, "the planner finds nodes to drain"
         begin = version_now(plane)
-        drain_and_grow(client, names)
-        apply(plane, workloads.deployment("late", 20))
-        until(lambda: not client.get_status().deletions, 150, "all drains over")
+        names = start_plan(plane, client, order)
+        more = filled_up(plane, [one.node for one in order.nodes][:-1])
+        drain_and_grow(client, more)
+        names += more
+        apply(plane, workloads.deployment("late", REPLICAS["late"]))
+        until(lambda: not client.get_status().deletions, 300, "all drains over")
         status = client.get_status()
-        until(lambda: all_ready(plane) and jobs_done(plane), 60, "workloads ready again")
+        until(lambda: all_ready(plane) and jobs_done(plane), 120, "workloads ready again")
+        log.wait_for("Pod", mark(plane, "pod/lonely"))
+        log.wait_for("Node", mark(plane, f"node/{order.nodes[-1].node}"))
         rss_mib = resident_mib(process.pid)
     changes = log.changes()
     check_status(status, names)
@@ -150,6 +196,13 @@ def check_log(changes: list[watch_log.Change], names: list[str], begin: int) -> 
     assert {name: count for name, count in flips.items() if count} == dict.fromkeys(names, 1), "each is tainted once"
     moved = watch_log.ended_pods(changes).values()
     assert "Job" in {watch_log.owner_kind(pod) for pod in moved}, "pods of a Job are evicted while they run"
+    back = watch_log.healthy_at_the_end(changes)
+    assert {app: back[app] for app in REPLICAS} == REPLICAS, "every evicted replica came back"
+    for app in ("careful", "queue"):
+        gaps_s = watch_log.eviction_gaps_s(changes, {"app": app})
+        assert len(gaps_s) == SLOW_DRAINED - 1
+        assert min(gaps_s) >= SLOW_MS / 1000 - 1, "the next one goes when the last one is ready again"
+    assert len(watch_log.ever_on(changes, {"app": "late"}) & set(names)) == 0, "new pods come to nodes that stay"
     strangers = {pod["metadata"]["name"] for pod in moved if pod["spec"].get("nodeName") not in names}
     assert strangers == set(), "no pod of another node is touched"
 
@@ -165,11 +218,17 @@ def check_remains(plane: ControlPlane, names: list[str]) -> None:
     running = [one for one in pods if one["status"]["phase"] == "Running" and watch_log.owner_kind(one) != "DaemonSet"]
     left = [one for one in running if one["spec"]["nodeName"] in names]
     assert [one["metadata"]["name"] for one in left] == []
-    assert "lonely" in {one["metadata"]["name"] for one in pods}, "a pod of nobody is not evicted"
+    assert {"lonely", "newcomer"} <= {one["metadata"]["name"] for one in pods}, "pods of nobody are not evicted"
 
 
 def jobs_done(plane: ControlPlane) -> bool:
     return all(one.get("status", {}).get("succeeded", 0) == one["spec"]["completions"] for one in listed(plane, "jobs"))
+
+
+def mark(plane: ControlPlane, what: str) -> str:
+    """Change an object a little; returns its version from then on."""
+    document: Json = json.loads(plane.kubectl("annotate", what, "seen=yes", "-o", "json"))
+    return str(document["metadata"]["resourceVersion"])
 
 
 def version_now(plane: ControlPlane) -> int:

@@ -5,10 +5,14 @@
 
 import json
 import subprocess
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
 from tests.e2e.control_plane.control_plane import ControlPlane
 
@@ -29,18 +33,41 @@ class Change(NamedTuple):
 class WatchLog:
     """Watches from now on; use as a context manager, ask when it is over."""
 
-    def __init__(self, plane: ControlPlane, directory: Path) -> None:
+    def __init__(
+        self,
+        plane: ControlPlane,
+        directory: Path,
+        paths: Mapping[str, str] = PATHS,
+        selectors: Mapping[str, str] | None = None,
+    ) -> None:
+        """`paths` and `selectors` (of labels) by kind."""
         self._plane = plane
-        self._files = {kind: directory / f"{kind}.jsonl" for kind in PATHS}
+        self._paths = paths
+        self._selectors = selectors or {}
+        self._files = {kind: directory / f"{kind}.jsonl" for kind in paths}
         self._processes: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> "WatchLog":
-        for kind, path in PATHS.items():
-            query = "watch=1&timeoutSeconds=3600"
+        for kind, path in self._paths.items():
+            query = {"watch": "1", "timeoutSeconds": "3600"}
+            if kind in self._selectors:
+                query["labelSelector"] = self._selectors[kind]
             command = [self._plane.binaries / "kubectl", f"--kubeconfig={self._plane.kubeconfig('admin')}"]
+            url = f"{path}?{urlencode(query)}"
             with self._files[kind].open("wb") as out:
-                self._processes.append(subprocess.Popen([*command, "get", "--raw", f"{path}?{query}"], stdout=out))
+                self._processes.append(subprocess.Popen([*command, "get", "--raw", url], stdout=out))
         return self
+
+    def has_begun(self) -> bool:
+        """Whether every watch has told of something: nothing that comes is missed."""
+        return all(path.stat().st_size for path in self._files.values())
+
+    def wait_for(self, kind: str, version: str, limit_s: float = 60) -> None:
+        """Wait until a change is in the log; all that were written before it are there then."""
+        end, sought = time.monotonic() + limit_s, f'"resourceVersion":"{version}"'.encode()
+        while sought not in self._files[kind].read_bytes():
+            assert time.monotonic() < end, f"the watch of {kind} does not tell of version {version}"
+            time.sleep(0.05)
 
     def __exit__(self, *_: object) -> None:
         for process in self._processes:
@@ -159,29 +186,64 @@ def taint_flips(changes: list[Change]) -> Counter[str]:
 
 
 def overfull_nodes(changes: list[Change]) -> list[str]:
-    """Nodes that at some time had more CPU asked for than they have."""
-    room: dict[str, int] = {}
-    asked: dict[str, dict[str, int]] = {}
+    """Nodes that at some time had more CPU, memory or pods asked of them than they have."""
+    room: dict[str, tuple[int, ...]] = {}
+    asked: dict[str, dict[str, tuple[int, ...]]] = {}
     wrong = set()
     for change in changes:
         if change.kind == "Node":
-            room[change.item["metadata"]["name"]] = _milli(change.item["status"]["allocatable"]["cpu"])
+            amounts = change.item["status"]["allocatable"]
+            room[change.item["metadata"]["name"]] = tuple(read(amounts[name]) for name, read in _AMOUNTS.items())
             continue
         node = change.item["spec"].get("nodeName", "")
         pods = asked.setdefault(node, {})
         ended = change.gone or change.item["status"].get("phase") in ("Succeeded", "Failed")
-        pods[change.item["metadata"]["uid"]] = 0 if ended else _cpu(change.item)
-        if node in room and sum(pods.values()) > room[node]:
+        pods[change.item["metadata"]["uid"]] = (0, 0, 0) if ended else _requests(change.item)
+        sums = map(sum, zip(*pods.values(), strict=True))
+        if node in room and any(used > most for used, most in zip(sums, room[node], strict=True)):
             wrong.add(node)
     return sorted(wrong)
 
 
-def _cpu(pod: Json) -> int:
-    return sum(
-        _milli(container.get("resources", {}).get("requests", {}).get("cpu", "0"))
-        for container in pod["spec"]["containers"]
-    )
+def healthy_at_the_end(changes: list[Change]) -> Counter[str]:
+    """Pods that are ready when the log ends, by their label "app"."""
+    last = {change.item["metadata"]["uid"]: change for change in changes if change.kind == "Pod"}
+    ready = [one.item for one in last.values() if not one.gone and is_healthy(one.item)]
+    return Counter(pod["metadata"].get("labels", {}).get("app", "") for pod in ready)
+
+
+def ever_on(changes: list[Change], labels: Mapping[str, str]) -> set[str]:
+    """Nodes on which a pod with these labels ever was."""
+    return {
+        change.item["spec"].get("nodeName", "")
+        for change in changes
+        if change.kind == "Pod" and labels.items() <= change.item["metadata"].get("labels", {}).items()
+    } - {""}
+
+
+def eviction_gaps_s(changes: list[Change], labels: Mapping[str, str]) -> list[float]:
+    """Seconds between the evictions of pods with these labels, all of one grace period; whole seconds are known."""
+    told = [pod for pod in ended_pods(changes).values() if labels.items() <= pod["metadata"]["labels"].items()]
+    times = sorted(datetime.fromisoformat(pod["metadata"]["deletionTimestamp"]).timestamp() for pod in told)
+    return [later - earlier for earlier, later in pairwise(times)]
+
+
+def _requests(pod: Json) -> tuple[int, int, int]:
+    """CPU in milli, memory in bytes, and itself."""
+    requests = [container.get("resources", {}).get("requests", {}) for container in pod["spec"]["containers"]]
+    cpu_milli = sum(_milli(one.get("cpu", "0")) for one in requests)
+    return cpu_milli, sum(_bytes(one.get("memory", "0")) for one in requests), 1
 
 
 def _milli(quantity: str) -> int:
     return int(quantity.removesuffix("m")) if quantity.endswith("m") else int(quantity) * 1000
+
+
+def _bytes(quantity: str) -> int:
+    for suffix, factor in (("Ki", 1 << 10), ("Mi", 1 << 20), ("Gi", 1 << 30)):
+        if quantity.endswith(suffix):
+            return int(quantity.removesuffix(suffix)) * factor
+    return int(quantity)
+
+
+_AMOUNTS: dict[str, Callable[[str], int]] = {"cpu": _milli, "memory": _bytes, "pods": int}

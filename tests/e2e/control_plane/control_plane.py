@@ -22,6 +22,8 @@ TOKENS = {
     "kwok": ("kwok", '"system:masters"'),
     "trimtab": ("trimtab", '"trimtab"'),
     "nobody": ("nobody", '""'),
+    "first": ("first", '"system:masters"'),
+    "second": ("second", '"system:masters"'),
 }
 
 
@@ -41,12 +43,21 @@ class ControlPlane:
     """The processes and their addresses; use as a context manager."""
 
     def __init__(
-        self, binaries: Path, state: Path, *, stages: Sequence[Path] = (), kcm_flags: Sequence[str] = ()
+        self,
+        binaries: Path,
+        state: Path,
+        *,
+        stages: Sequence[Path] = (),
+        kcm_flags: Sequence[str] = (),
+        audited: Sequence[str] = (),
     ) -> None:
+        """What users named in `audited` change is written to `audit_log`, a JSON object a line."""
         self.binaries = binaries
         self.state = state
         self.stages = list(stages)
         self.kcm_flags = list(kcm_flags)
+        self.audited = list(audited)
+        self.audit_log = state / "audit.jsonl"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.etcd_port, self.peer_port, self.api_port, self.kcm_port, self.sched_port, self.kwok_port = free_ports(6)
 
@@ -166,8 +177,19 @@ class ControlPlane:
             *("--token-auth-file=tokens.csv", "--authorization-mode=Node,RBAC"),
             *("--service-account-issuer=https://kubernetes.default.svc", "--service-account-key-file=sa.key"),
             *("--service-account-signing-key-file=sa.key", "--profiling=false"),
+            *self._audit_flags(),
         )
         self._until(f"{self.server}/readyz", "kube-apiserver")
+
+    def _audit_flags(self) -> list[str]:
+        if not self.audited:
+            return []
+        verbs = "[create, update, patch, delete, deletecollection]"
+        (self.state / "audit.yaml").write_text(
+            "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\n"
+            f"rules:\n- {{level: Metadata, users: [{', '.join(self.audited)}], verbs: {verbs}}}\n- {{level: None}}\n"
+        )
+        return [f"--audit-policy-file={self.state / 'audit.yaml'}", f"--audit-log-path={self.audit_log}"]
 
     def _controllers(self) -> None:
         self._spawn(

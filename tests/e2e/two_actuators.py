@@ -1,0 +1,88 @@
+"""Two actuators over one store that elect a leader, and what must be so whoever led."""
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from actuator.store.sql import sqlite_url
+from clients.actuator_client import ActuatorClient
+from tests.builders.postgresql import missing, running_postgresql
+from tests.e2e import watch_log, workloads
+from tests.e2e.actuator_process import all_ready, apply, command, listed, running, serving, until
+from tests.e2e.control_plane.control_plane import ControlPlane
+
+LEASE = ("--leader-elect", "--lease-duration=3", "--renew-deadline=2", "--lease-retry=0.3")
+NODES, TO_DRAIN, WEB = 8, 5, 16
+DELETED = 6
+
+
+@contextmanager
+def shared_store(directory: Path) -> Iterator[str]:
+    """URL of a store that two processes share: PostgreSQL where it is installed, else one SQLite file."""
+    if missing():
+        yield sqlite_url(directory / "shared.sqlite")
+        return
+    with running_postgresql() as url:
+        yield url
+
+
+def fill(plane: ControlPlane, pool: str) -> None:
+    """Nodes with pods whose budget lets go of one at a time."""
+    apply(plane, *workloads.nodes(pool, NODES, pool=pool))
+    apply(
+        plane,
+        workloads.deployment(f"web-{pool}", WEB, pool=pool, slow="yes"),
+        workloads.budget(f"web-{pool}", f"web-{pool}", maxUnavailable=1),
+    )
+    until(lambda: all_ready(plane), 60, "workloads ready")
+
+
+def to_drain(pool: str) -> list[str]:
+    """The nodes that are to go."""
+    return [f"{pool}-{number}" for number in range(1, TO_DRAIN + 1)]
+
+
+def start(
+    stack: ExitStack, plane: ControlPlane, directory: Path, pool: str, options: Sequence[str]
+) -> tuple["subprocess.Popen[bytes]", ActuatorClient]:
+    """One of the two, serving."""
+    groups = [workloads.group(pool, 20, pool=pool)]
+    more = (*LEASE, f"--lease-name=lease-{pool}", *options)
+    process, client = stack.enter_context(running(directory, command(plane, directory, groups, *more)))
+    serving(process, client)
+    return process, client
+
+
+def leads(client: ActuatorClient) -> bool:
+    """Whether it is the one that acts."""
+    return client.get_info().leader
+
+
+def wait_for_the_end(plane: ControlPlane, client: ActuatorClient) -> None:
+    """Wait until all nodes are gone, each once, as the leader tells, and all pods are back."""
+    until(lambda: not client.get_status().deletions, 90, "all drains over")
+    finished = client.get_status().finished
+    assert (len(finished), {one.state for one in finished}) == (TO_DRAIN, {DELETED})
+    until(lambda: all_ready(plane), 60, "workloads ready again")
+
+
+def check(plane: ControlPlane, changes: list[watch_log.Change], pool: str) -> None:
+    """All nodes are gone, tainted once and emptied by eviction alone, and the budget was kept."""
+    drained, mine = set(to_drain(pool)), [change for change in changes if of_pool(change.item, pool)]
+    assert watch_log.gone_nodes(mine) == drained
+    flips = watch_log.taint_flips(mine)
+    assert {name: count for name, count in flips.items() if count} == dict.fromkeys(drained, 1)
+    assert watch_log.unprotected_evictions(mine) == []
+    assert {pod["spec"].get("nodeName") for pod in watch_log.ended_pods(mine).values()} <= drained
+    assert watch_log.lowest_health(mine, "default", {"app": f"web-{pool}"}) >= WEB - 1
+    left = [one for one in listed(plane, "nodes") if one["metadata"]["labels"].get("pool") == pool]
+    assert [one["metadata"]["name"] for one in left if one["spec"].get("taints")] == []
+    assert len(left) == NODES - TO_DRAIN
+
+
+def of_pool(item: dict[str, Any], pool: str) -> bool:
+    """Whether an object is of a pool."""
+    selector = item["spec"].get("nodeSelector") or item["metadata"].get("labels") or {}
+    return bool(selector.get("pool") == pool)

@@ -1,8 +1,7 @@
 """The actuator's status as a snapshot tells it.
 
-The actuator knows who was evicted, not what the pod asked for; that is looked up here: in the pod as it was last seen,
-else in a sibling of the same owner, which asks for the same. An eviction of which nothing is known is left out and
-noted: the planner then keeps no room for that pod.
+The actuator knows who was evicted, not what the pod asked for; that is looked up in what was seen of the cluster. An
+eviction of which nothing is known is left out and noted: the planner then keeps no room for that pod.
 """
 
 from typing import NamedTuple
@@ -13,8 +12,7 @@ from trimtab.v1 import snapshot_pb2 as pb
 from clients.kubernetes_objects.build import Actuation, Eviction
 from clients.kubernetes_objects.kinds import NodeGroup, ObjectMeta
 from clients.kubernetes_objects.kinds.nodes import NodeGroupSpec
-from clients.kubernetes_objects.pod_rows import PodRow
-from clients.live_cluster.store import Store
+from clients.live_cluster.pod_memory import PodMemory
 
 
 class Read(NamedTuple):
@@ -24,7 +22,7 @@ class Read(NamedTuple):
     notes: list[str]
 
 
-def read_status(status: actuator_pb2.ActuatorStatus, store: Store) -> Read:
+def read_status(status: actuator_pb2.ActuatorStatus, memory: PodMemory) -> Read:
     """Return deletions and recent evictions with the rows of their pods."""
     deletions = [
         pb.DeletionInProgress(node=one.node, node_group=one.node_group, drain=one.drain, start_time=one.start_time)
@@ -32,7 +30,7 @@ def read_status(status: actuator_pb2.ActuatorStatus, store: Store) -> Read:
     ]
     evictions, unknown = [], []
     for one in status.recent_evictions:
-        row = _row(one, store)
+        row = memory.describe(one)
         if row is None:
             unknown.append(f"{one.namespace}/{one.name}")
         else:
@@ -42,22 +40,6 @@ def read_status(status: actuator_pb2.ActuatorStatus, store: Store) -> Read:
         shown = ", ".join(unknown[:3]) + (", …" if len(unknown) > 3 else "")
         notes.append(f"no room is kept for {len(unknown)} evicted pods that were never seen: {shown}")
     return Read(Actuation(deletions, evictions), notes)
-
-
-def _row(eviction: actuator_pb2.Eviction, store: Store) -> PodRow | None:
-    """Return the row of an evicted pod, or of a sibling under its name."""
-    present = store.pods.get((eviction.namespace, eviction.name))
-    if present is not None and present.uid == eviction.uid:
-        return present
-    known = store.departed.get(eviction.uid)
-    if known is not None:
-        return known
-    sibling = store.sibling(eviction.owner_uid)
-    if sibling is None:
-        return None
-    return sibling._replace(
-        namespace=eviction.namespace, name=eviction.name, uid=eviction.uid, owner=eviction.owner_uid
-    )
 
 
 def sized_groups(groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None) -> list[NodeGroup]:

@@ -114,7 +114,7 @@ class LiveCluster:
             self._refuse_failure()
             if self.missing:
                 raise ClusterError(f"the cluster is not known yet: {', '.join(self.missing)} still to be listed")
-            read = read_status(status, self.store) if status is not None else Read(None, [])
+            read = read_status(status, self.store.memory) if status is not None else Read(None, [])
             return Seen(self._maker.take(sized_groups(groups, status), read.actuation), read.notes)
 
     def forget(self) -> None:

@@ -9,7 +9,7 @@ Not for several threads at a time: `LiveCluster` holds the lock. Costs: a pod 10
 over all objects, but the end of a list.
 """
 
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -22,13 +22,12 @@ from clients.kubernetes_objects.objects import CLUSTER_SCOPED, STRUCTS
 from clients.kubernetes_objects.owners import API_VERSIONS
 from clients.kubernetes_objects.pod_rows import PodRow
 from clients.live_cluster.objects import to_struct
+from clients.live_cluster.pod_memory import PodMemory
 from clients.live_cluster.pod_reader import PodReader
 from clients.live_cluster.resources import BY_KIND
 
 Key = tuple[str, str]
 """(namespace, name); the namespace is "" for kinds without."""
-MOST_DEPARTED = 50_000
-"""Pods that are gone, kept for what they were: evictions name them for some minutes."""
 OWNERS = tuple(API_VERSIONS)
 _CONTENT = PodRow._fields.index("pod")
 """Fields of a row before this one are what a snapshot says of it."""
@@ -49,11 +48,8 @@ class Store:
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[Key, Any]] = {kind: {} for kind in BY_KIND}
-        self.pods: dict[Key, PodRow] = {}
-        self.pods_of: dict[str, set[Key]] = defaultdict(set)
-        # Pods that are gone, by uid, and the last one gone of each owner, by the owner's uid.
-        self.departed: OrderedDict[str, PodRow] = OrderedDict()
-        self._last_of: OrderedDict[str, PodRow] = OrderedDict()
+        self.memory = PodMemory()
+        self.pods, self.pods_of = self.memory.pods, self.memory.pods_of
         # Objects that cannot be used, with what is wrong.
         self.problems: dict[tuple[str, Key], str] = {}
         # Grows with every change that touches a row.
@@ -90,11 +86,6 @@ class Store:
         for key in self._unconfirmed.pop(kind, ()):
             self._forget(kind, key)
 
-    def sibling(self, owner: str) -> PodRow | None:
-        """Return a pod of an owner (a uid), present or gone; None if none was ever seen."""
-        keys = self.pods_of.get(owner) if owner else None
-        return self.pods[min(keys)] if keys else self._last_of.get(owner) if owner else None
-
     def take_changes(self) -> Changes:
         """Return what has changed since the last call."""
         taken, self.changes = self.changes, _no_changes()
@@ -117,7 +108,7 @@ class Store:
                 return key
             self._unlink(key, old)
             if old.uid != row.uid:
-                self._remember(old)
+                self.memory.remember(old)
         self.pods[key] = row
         if row.owner:
             keys = self.pods_of[row.owner]
@@ -150,17 +141,9 @@ class Store:
             self._touch(kind, key, old, None)
             return
         self._unlink(key, old)
-        self._remember(old)
+        self.memory.remember(old)
         self.changes.pods.add(key)
         self.revision += 1
-
-    def _remember(self, row: PodRow) -> None:
-        """Keep what a pod was that is gone."""
-        for kept, uid in ((self.departed, row.uid), (self._last_of, row.owner)):
-            kept[uid] = row
-            kept.move_to_end(uid)
-            while len(kept) > MOST_DEPARTED:
-                kept.popitem(last=False)
 
     def _unlink(self, key: Key, old: PodRow) -> None:
         """Take a pod out of the indices."""

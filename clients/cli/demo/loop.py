@@ -14,7 +14,6 @@ from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2, snapshot_pb2
 
 from clients.actuator_client import ActuatorClient
 from clients.cli.amounts import counted, some
-from clients.cli.demo.actuation import add_actuation
 from clients.cli.demo.evidence import Picture, Witness, picture, unsettled
 from clients.cli.demo.screen import Screen
 from clients.cli.explain.cluster_view import ClusterView
@@ -22,7 +21,11 @@ from clients.cli.failures import FailedError
 from clients.cli.moment import read_moment
 from clients.cli.planners import PlannerAccess
 from clients.kubernetes_objects import Objects, build_snapshot
+from clients.kubernetes_objects.build import Known
 from clients.kubernetes_objects.decode import add_text
+from clients.kubernetes_objects.pod_rows import pod_row
+from clients.live_cluster.actuation import read_status
+from clients.live_cluster.pod_memory import PodMemory
 from clients.reference_loop.orders import deletion_order
 from clients.transport.errors import TrimtabError
 
@@ -53,6 +56,8 @@ class Story:
     planned: set[str] = field(default_factory=set)
     ended: dict[str, actuator_pb2.NodeDeletion] = field(default_factory=dict)
     loops: int = 0
+    # What pods were that are gone: the planner keeps room for those that were evicted lately.
+    pods: PodMemory = field(default_factory=PodMemory)
     first_usage: dict[str, float] = field(default_factory=dict)
     last_usage: dict[str, float] = field(default_factory=dict)
 
@@ -101,7 +106,7 @@ def _plan(
     """List the cluster, plan, show; returns the answer and how many deletions are in progress."""
     status = actuator.get_status()
     _note_ended(status, story)
-    snapshot = _snapshot(actuator, status)
+    snapshot = _snapshot(actuator, status, story.pods)
     started = time.monotonic()
     answer = planner.plan(snapshot, request)
     took_s = time.monotonic() - started
@@ -111,13 +116,15 @@ def _plan(
     return answer, len(status.deletions)
 
 
-def _snapshot(actuator: ActuatorClient, status: actuator_pb2.ActuatorStatus) -> snapshot_pb2.ClusterSnapshot:
+def _snapshot(
+    actuator: ActuatorClient, status: actuator_pb2.ActuatorStatus, pods: PodMemory
+) -> snapshot_pb2.ClusterSnapshot:
     """Build the snapshot of the cluster as it is, with what the actuator is doing."""
     objects = Objects()
     add_text(actuator.list_objects(), "", objects)
-    snapshot = build_snapshot(objects).snapshot
-    add_actuation(snapshot, status)
-    return snapshot
+    rows = sorted((pod_row(pod) for pod in objects.of("Pod")), key=lambda row: (row.namespace, row.name))
+    pods.see(rows)
+    return build_snapshot(objects, known=Known(pods=rows, actuation=read_status(status, pods).actuation)).snapshot
 
 
 def _start(

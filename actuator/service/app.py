@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import structlog
 from opentelemetry.metrics import Meter
-from trimtab.v1 import actuator_pb2
 
 from actuator.cloud.provider import CloudProvider
 from actuator.kube.cluster import HARD_TAINT_KEY, Cluster, ClusterError, hard_taint
@@ -21,7 +20,7 @@ from actuator.service.deletions import Deletions
 from actuator.service.growth import Growths
 from actuator.service.metrics import Metrics
 from actuator.service.settings import ActuatorSettings
-from actuator.service.status import StatusWriter, group_messages
+from actuator.service.status import Status, StatusWriter
 from actuator.store.journal import Journal
 from actuator.store.records import Store
 from actuator.tracker.states import State
@@ -108,12 +107,10 @@ class Actuator:
     def _broken(self) -> None:
         self.on_broken()
 
-    def status(self, with_finished: bool) -> actuator_pb2.ActuatorStatus:
+    def status(self, with_finished: bool) -> Status:
         """All that the actuator knows. Raises `CloudError`, `StoreError`."""
         groups = self.cloud.node_groups()
-        status = self.engine.read(lambda tracker, now_ms: self._status.write(tracker, now_ms, with_finished))
-        status.node_groups.extend(group_messages(groups, status.deletions))
-        return status
+        return self.engine.read(lambda tracker, now_ms: self._status.write(tracker, now_ms, with_finished, groups))
 
 
 def _progress(tracker: Tracker, _now_ms: int) -> tuple[set[str], set[str]]:

@@ -12,12 +12,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from trimtab.v1 import actuator_pb2_grpc
-
 from actuator.cloud.memory.objects import ObjectError
 from actuator.cloud.provider import CloudError
 from actuator.kube.cluster import ClusterError
 from actuator.service.app import Actuator, Machinery
+from actuator.service.encoded import SERVICE, add_actuator
 from actuator.service.options import KubeOptions, KwokOptions, MemoryOptions, StateOptions, WorkOptions
 from actuator.service.servicer import ActuatorServicer
 from actuator.service.world import SettingError, WorldOptions
@@ -63,7 +62,7 @@ def _run(stack: ExitStack, server: ServerOptions, state: StateOptions, work: Wor
     actuator = Actuator(store, world.cluster, world.cloud, telemetry.meter, work.settings(), machinery)
     actuator.on_broken = end_process
     servicer = ActuatorServicer(actuator)
-    registration = Registration(actuator_pb2_grpc.add_ActuatorServicer_to_server, servicer, "trimtab.v1.Actuator")
+    registration = Registration(add_actuator, servicer, SERVICE)
     shell = Shell("trimtab-actuator", [registration, *world.registrations], server.settings(), telemetry)
 
     def begin() -> None:

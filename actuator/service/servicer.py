@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
+from typing import Any
 
 import grpc
 import structlog
@@ -18,6 +19,7 @@ from actuator.cloud.provider import CloudError
 from actuator.kube.cluster import ClusterError, ForbiddenError
 from actuator.leadership import NotLeaderError
 from actuator.service.app import Actuator
+from actuator.service.encoded import EncodedResponse
 from actuator.service.pod_costs import apply_pod_costs
 from actuator.service.soft_taints import apply_soft_taints
 from actuator.service.validation import check_names, cost_wishes
@@ -42,7 +44,7 @@ IDLE_S = 1.0
 
 
 class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
-    """See `protos/trimtab/v1/actuator.proto`."""
+    """See `protos/trimtab/v1/actuator.proto`. To be added to a server by `add_actuator`."""
 
     def __init__(self, actuator: Actuator) -> None:
         self._actuator = actuator
@@ -140,17 +142,17 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
 
     def GetStatus(  # noqa: N802
         self, request: actuator_pb2.GetStatusRequest, context: grpc.ServicerContext
-    ) -> actuator_pb2.GetStatusResponse:
-        """All that goes on."""
+    ) -> Any:
+        """All that goes on: a `GetStatusResponse`."""
         del context
         with _backend_errors():
             status = self._actuator.status(not request.without_finished)
-        return actuator_pb2.GetStatusResponse(status=status)
+        return EncodedResponse(status.response())
 
     def WatchStatus(  # noqa: N802
         self, request: actuator_pb2.WatchStatusRequest, context: grpc.ServicerContext
-    ) -> Iterator[actuator_pb2.WatchStatusResponse]:
-        """The status now and after each change."""
+    ) -> Iterator[Any]:
+        """The status now and after each change: `WatchStatusResponse`s."""
         if not self._watchers.acquire(blocking=False):
             most = self._actuator.settings.max_watchers
             raise ServiceError(
@@ -167,7 +169,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         if not engine.leading:
             raise NotLeaderError(engine.leader_name())
 
-    def _watch(self, with_finished: bool, context: grpc.ServicerContext) -> Iterator[actuator_pb2.WatchStatusResponse]:
+    def _watch(self, with_finished: bool, context: grpc.ServicerContext) -> Iterator[Any]:
         engine = self._actuator.engine
         context.add_callback(engine.wake_all)
         sent = -1
@@ -181,7 +183,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
             with _backend_errors():
                 status = self._actuator.status(with_finished)
             sent = status.revision
-            yield actuator_pb2.WatchStatusResponse(status=status)
+            yield EncodedResponse(status.response())
 
 
 @contextmanager

@@ -1,29 +1,51 @@
 """The status as it travels: deletions, recent evictions, results, node groups.
 
-Decides order and form only.
+Decides order and form only. A status is put together from bytes that are kept: what has not changed since the last one
+is not written anew.
 """
 
 import bisect
 import itertools
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import actuator_pb2
 
 from actuator.cloud.provider import NodeGroupView
+from actuator.service.group_times import GroupTimes, group_times
 from actuator.tracker.states import Deletion, TrackedEviction
 from actuator.tracker.tracker import Tracker
 
 T = TypeVar("T")
+Buffer = bytes | bytearray
+
+# `GetStatusResponse.status` and `WatchStatusResponse.status` have the same number.
+STATUS_FIELD = actuator_pb2.GetStatusResponse.DESCRIPTOR.fields_by_name["status"].number
+
+
+class Status(NamedTuple):
+    """An `ActuatorStatus` as bytes, and its revision."""
+
+    revision: int
+    data: bytes
+
+    def message(self) -> actuator_pb2.ActuatorStatus:
+        """The status as message."""
+        return actuator_pb2.ActuatorStatus.FromString(self.data)
+
+    def response(self) -> bytes:
+        """A response that holds it."""
+        return b"".join((_tag(STATUS_FIELD), varint(len(self.data)), self.data))
 
 
 class StatusWriter:
-    """Builds `ActuatorStatus`. Call under the engine's lock."""
+    """Builds the status. Call under the engine's lock."""
 
     def __init__(self) -> None:
         fields = actuator_pb2.ActuatorStatus.DESCRIPTOR.fields_by_name
+        self._deletions = DeletionFields(fields["deletions"].number)
         self._evictions: MessageLog[TrackedEviction] = MessageLog(
             fields["recent_evictions"].number, lambda eviction: eviction.pod.uid, _eviction_entry
         )
@@ -31,20 +53,70 @@ class StatusWriter:
             fields["finished"].number, lambda deletion: f"{deletion.request_id}/{deletion.node}", _finished_entry
         )
 
-    def write(self, tracker: Tracker, now_ms: int, with_finished: bool) -> actuator_pb2.ActuatorStatus:
-        """All but the node groups."""
+    def write(self, tracker: Tracker, now_ms: int, with_finished: bool, groups: Sequence[NodeGroupView] = ()) -> Status:
+        """The whole status; `groups` are the cloud's."""
         memory, retention = tracker.memory, tracker.retention
-        status = actuator_pb2.ActuatorStatus(
+        head = actuator_pb2.ActuatorStatus(
             revision=memory.revision,
             time=timestamp(now_ms),
-            deletions=[deletion_message(deletion) for _, deletion in sorted(memory.deletions.items())],
+            node_groups=group_messages(groups, memory.deletions.values(), group_times(memory)),
         )
-        since_ms = now_ms - int(retention.evictions_s * 1000)
-        status.MergeFromString(self._evictions.encoded(reversed(memory.evictions.values()), since_ms))
+        evicted_since_ms = now_ms - int(retention.evictions_s * 1000)
+        parts: list[Buffer] = [
+            head.SerializeToString(),
+            *self._deletions.encoded(memory.deletions),
+            self._evictions.encoded(reversed(memory.evictions.values()), evicted_since_ms),
+        ]
         if with_finished:
-            since_ms = now_ms - int(retention.finished_s * 1000)
-            status.MergeFromString(self._finished.encoded(reversed(memory.finished), since_ms))
-        return status
+            finished_since_ms = now_ms - int(retention.finished_s * 1000)
+            parts.append(self._finished.encoded(reversed(memory.finished), finished_since_ms))
+        return Status(memory.revision, b"".join(parts))
+
+
+class DeletionFields:
+    """Deletions in progress, each written anew only when it has changed."""
+
+    def __init__(self, field_number: int) -> None:
+        self._field_number = field_number
+        # By node: what the bytes depend on, and the bytes.
+        self._kept: dict[str, tuple[tuple[object, ...], bytes]] = {}
+
+    def encoded(self, deletions: dict[str, Deletion]) -> list[bytes]:
+        """All of them as fields, sorted by node."""
+        kept: dict[str, tuple[tuple[object, ...], bytes]] = {}
+        for node in sorted(deletions):
+            deletion = deletions[node]
+            version = _version(deletion)
+            known = self._kept.get(node)
+            if known is None or known[0] != version:
+                known = version, field(self._field_number, deletion_message(deletion))
+            kept[node] = known
+        self._kept = kept
+        return [data for _, data in kept.values()]
+
+
+def _version(deletion: Deletion) -> tuple[object, ...]:
+    """What changes in the message of a deletion as it goes on, and what tells it from another one of the node."""
+    return (
+        deletion.request_id,
+        deletion.start_ms,
+        deletion.state,
+        deletion.state_ms,
+        deletion.reason,
+        deletion.detail,
+        deletion.pods_count,
+        deletion.gone_count,
+        deletion.pods_left,
+    )
+
+
+class Row(NamedTuple):
+    """An entry of a `MessageLog`: what it is sorted by, and the size of its bytes."""
+
+    time_ms: int
+    name: str
+    identity: str
+    size: int
 
 
 class MessageLog(Generic[T]):
@@ -57,37 +129,62 @@ class MessageLog(Generic[T]):
     def __init__(
         self, field_number: int, identity: Callable[[T], str], entry: Callable[[T], tuple[int, str, Message]]
     ) -> None:
-        self._tag = _varint(field_number << 3 | 2)
+        self._field_number = field_number
         self._identity = identity
         self._entry = entry
-        # (time in milliseconds, name, identity, encoded field)
-        self._rows: list[tuple[int, str, str, bytes]] = []
+        self._rows: list[Row] = []
         self._known: set[str] = set()
-        self._encoded = b""
+        # The fields of all rows, in their order.
+        self._encoded = bytearray()
 
-    def encoded(self, newest_first: Iterable[T], since_ms: int) -> bytes:
-        """All entries not older than `since_ms`, as bytes of the field."""
-        new = [self._row(item) for item in itertools.takewhile(self._is_new, newest_first)]
+    def encoded(self, newest_first: Iterable[T], since_ms: int) -> Buffer:
+        """All entries not older than `since_ms`, as bytes of the field. To be copied before the next call."""
+        new = [self._new_row(item) for item in itertools.takewhile(self._is_new, newest_first)]
         if new:
-            self._rows += reversed(new)
-            self._rows.sort()
-        old_count = bisect.bisect_left(self._rows, (since_ms, "", "", b""))
-        if new or old_count:
+            self._add(sorted(new))
+        old_count = bisect.bisect_left(self._rows, (since_ms,))
+        if old_count:
+            old = self._rows[:old_count]
             del self._rows[:old_count]
-            self._known = {row[2] for row in self._rows}
-            self._encoded = b"".join(row[3] for row in self._rows)
+            del self._encoded[: sum(row.size for row in old)]
+            self._known.difference_update(row.identity for row in old)
         return self._encoded
+
+    def _add(self, new: list[tuple[Row, bytes]]) -> None:
+        """Put rows behind the others, or in between where they belong there."""
+        rows = [row for row, _ in new]
+        self._known.update(row.identity for row in rows)
+        if not self._rows or self._rows[-1] <= rows[0]:
+            self._encoded += b"".join(data for _, data in new)
+            self._rows += rows
+            return
+        ends = itertools.accumulate(row.size for row in self._rows)
+        pieces = [(row, bytes(self._encoded[end - row.size : end])) for row, end in zip(self._rows, ends, strict=True)]
+        pieces = sorted([*pieces, *new])
+        self._rows = [row for row, _ in pieces]
+        self._encoded = bytearray().join(data for _, data in pieces)
 
     def _is_new(self, item: T) -> bool:
         return self._identity(item) not in self._known
 
-    def _row(self, item: T) -> tuple[int, str, str, bytes]:
+    def _new_row(self, item: T) -> tuple[Row, bytes]:
         time_ms, name, message = self._entry(item)
-        data = message.SerializeToString()
-        return time_ms, name, self._identity(item), self._tag + _varint(len(data)) + data
+        data = field(self._field_number, message)
+        return Row(time_ms, name, self._identity(item), len(data)), data
 
 
-def _varint(value: int) -> bytes:
+def field(number: int, message: Message) -> bytes:
+    """A message as one element of a repeated field."""
+    data = message.SerializeToString()
+    return _tag(number) + varint(len(data)) + data
+
+
+def _tag(number: int) -> bytes:
+    """The tag of a field that holds a message."""
+    return varint(number << 3 | 2)
+
+
+def varint(value: int) -> bytes:
     """Protobuf's encoding of a number."""
     groups = []
     while value > 0x7F:
@@ -105,14 +202,15 @@ def _finished_entry(deletion: Deletion) -> tuple[int, str, Message]:
 
 
 def group_messages(
-    groups: Sequence[NodeGroupView], deletions: Iterable[actuator_pb2.NodeDeletion]
+    groups: Sequence[NodeGroupView], deletions: Iterable[Deletion], times: dict[str, GroupTimes]
 ) -> list[actuator_pb2.NodeGroupStatus]:
-    """Node groups with their deletions in progress."""
+    """Node groups with their deletions in progress, and when they last grew, shrank and failed."""
     counts: dict[str, int] = {}
     for deletion in deletions:
         counts[deletion.node_group] = counts.get(deletion.node_group, 0) + 1
-    return [
-        actuator_pb2.NodeGroupStatus(
+    found = []
+    for group in groups:
+        message = actuator_pb2.NodeGroupStatus(
             id=group.id,
             min_size=group.min_size,
             max_size=group.max_size,
@@ -120,8 +218,16 @@ def group_messages(
             instance_count=group.instance_count,
             deletion_count=counts.get(group.id, 0),
         )
-        for group in groups
-    ]
+        last = times.get(group.id, GroupTimes())
+        for at_ms, moment in (
+            (last.scale_up_ms, message.last_scale_up_time),
+            (last.deletion_ms, message.last_deletion_time),
+            (last.failure_ms, message.last_failure_time),
+        ):
+            if at_ms:
+                moment.FromMilliseconds(at_ms)
+        found.append(message)
+    return found
 
 
 def deletion_message(deletion: Deletion) -> actuator_pb2.NodeDeletion:

@@ -252,7 +252,7 @@ class Stage:
 
     def status(self) -> actuator_pb2.ActuatorStatus:
         with self.looking():
-            return self.actuator.status(with_finished=True)
+            return self.actuator.status(with_finished=True).message()
 
     def finished(self) -> dict[str, tuple[str, str]]:
         """State and reason of the last finished deletion of each node."""

@@ -18,6 +18,7 @@ from actuator.cloud.memory.faults import Fault
 from actuator.kube.cluster import ClusterError, ForbiddenError, RefusedError, TooManyRequestsError
 from actuator.service.app import Actuator
 from actuator.service.embedded import EmbeddedClusterServicer
+from actuator.service.encoded import SERVICE, add_actuator
 from actuator.service.servicer import ActuatorServicer
 from actuator.service.settings import ActuatorSettings
 from actuator.settings import DeleteSettings, DrainSettings, WorkSettings
@@ -55,12 +56,11 @@ class Service:
         self.store = ListStore()
         self.actuator = Actuator(self.store, self.cluster, MemoryCloud(self.cluster), NoOpMeter("test"), settings)
         self.servicer = ActuatorServicer(self.actuator)
-        add = actuator_pb2_grpc.add_ActuatorServicer_to_server
         add_embedded = actuator_pb2_grpc.add_EmbeddedClusterServicer_to_server
         self.shell = Shell(
             "test",
             [
-                Registration(add, self.servicer, "trimtab.v1.Actuator"),
+                Registration(add_actuator, self.servicer, SERVICE),
                 Registration(add_embedded, EmbeddedClusterServicer(self.cluster), "trimtab.v1.EmbeddedCluster"),
             ],
         )

@@ -4,14 +4,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from trimtab.v1 import actuator_pb2
+from trimtab.v1 import actuator_pb2, plan_pb2
 
+from actuator.cloud.memory.faults import Fault
+from actuator.cloud.provider import CloudRefusedError
 from actuator.service.metrics import Metrics
-from actuator.service.status import StatusWriter, eviction_message
+from actuator.service.status import StatusWriter, eviction_message, timestamp
 from actuator.tracker.events import PodsEvicted
 from actuator.tracker.states import PodRef, Retention
 from actuator.tracker.tracker import Tracker
-from tests.builders.actuator import Stage, small_cluster
+from tests.builders.actuator import START_S, Stage, small_cluster
 
 
 def pod(number: int) -> PodRef:
@@ -25,10 +27,10 @@ def test_recent_evictions_are_those_not_forgotten_sorted_by_time_then_pod(steps:
         now_ms += seconds * 1000
         tracker.handle(PodsEvicted("n1", (pod(number), pod(number + 1000))), now_ms)
         if look:
-            now_ms += 500
+            now_ms += 500 * (seconds % 2)
             expected = [kept for kept in tracker.memory.evictions.values() if kept.time_ms >= now_ms - 5000]
             expected.sort(key=lambda kept: (kept.time_ms, kept.pod.key, kept.pod.uid))
-            status = writer.write(tracker, now_ms, True)
+            status = writer.write(tracker, now_ms, True).message()
             assert list(status.recent_evictions) == [eviction_message(kept) for kept in expected]
 
 
@@ -36,8 +38,8 @@ def test_finished_deletions_can_be_left_out() -> None:
     stage = Stage(small_cluster())
     stage.start(stage.request("r", "n6", "n7", drain=False))
     stage.run()
-    assert [d.node for d in stage.actuator.status(with_finished=True).finished] == ["n6", "n7"]
-    assert not stage.actuator.status(with_finished=False).finished
+    assert [d.node for d in stage.actuator.status(with_finished=True).message().finished] == ["n6", "n7"]
+    assert not stage.actuator.status(with_finished=False).message().finished
 
 
 def test_a_large_status_is_the_same_as_a_small_one_built_afresh() -> None:
@@ -49,12 +51,57 @@ def test_a_large_status_is_the_same_as_a_small_one_built_afresh() -> None:
     assert kept.write(tracker, 500, True) == StatusWriter().write(tracker, 500, True)
 
 
+def test_deletions_in_the_kept_bytes_are_as_they_are_now() -> None:
+    stage, kept = Stage(small_cluster()), StatusWriter()
+    stage.start(stage.request("r", "n0", "n1", "n6"))
+    now_ms = int(stage.time.now_s * 1000)
+    seen = set()
+    while stage.time.step():
+        status = stage.actuator.engine.read(lambda tracker, _: kept.write(tracker, now_ms, True).message())
+        assert status == stage.actuator.engine.read(lambda t, _: StatusWriter().write(t, now_ms, True).message())
+        seen |= {(one.node, one.state, one.pods_gone_count) for one in status.deletions}
+    assert len(seen) > 10
+
+
+def test_a_response_in_bytes_is_the_message() -> None:
+    stage = Stage(small_cluster())
+    stage.start(stage.request("r", "n0", "n6"))
+    stage.run_for(3)
+    with stage.looking():
+        status = stage.actuator.status(with_finished=True)
+    for kind in (actuator_pb2.GetStatusResponse, actuator_pb2.WatchStatusResponse):
+        assert kind.FromString(status.response()) == kind(status=status.message())
+    assert status.revision == status.message().revision > 0
+
+
+def test_a_group_tells_when_it_last_grew_shrank_and_failed() -> None:
+    stage = Stage(small_cluster())
+    split = plan_pb2.ScaleUpSplit(node_group="g", current_size=8, new_size=9)
+    stage.actuator.growths.begin(actuator_pb2.ScaleUpRequest(request_id="grow", splits=[split]))
+    stage.run_for(10)
+    (group,) = stage.status().node_groups
+    assert group.last_scale_up_time.seconds == START_S
+    assert not group.HasField("last_deletion_time")
+    stage.cluster.faults.add(Fault("delete_instances", error=CloudRefusedError("protected")))
+    stage.start(stage.request("r", "n6", drain=False))
+    stage.run()
+    (group,) = stage.status().node_groups
+    assert group.last_deletion_time.seconds == START_S + 10
+    assert group.last_failure_time.seconds > START_S + 10
+
+
 def test_a_status_tells_node_groups_with_their_deletions() -> None:
     stage = Stage(small_cluster())
     stage.start(stage.request("r", "n0", "n6"))
     (group,) = stage.status().node_groups
     assert group == actuator_pb2.NodeGroupStatus(
-        id="g", min_size=0, max_size=18, target_size=8, instance_count=8, deletion_count=2
+        id="g",
+        min_size=0,
+        max_size=18,
+        target_size=8,
+        instance_count=8,
+        deletion_count=2,
+        last_deletion_time=timestamp(int(START_S * 1000)),
     )
 
 

@@ -4,6 +4,8 @@ The actuator knows who was evicted, not what the pod asked for; that is looked u
 eviction of which nothing is known is left out and noted: the planner then keeps no room for that pod.
 """
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 from trimtab.v1 import actuator_pb2
@@ -11,7 +13,7 @@ from trimtab.v1 import snapshot_pb2 as pb
 
 from clients.kubernetes_objects.build import Actuation, Eviction
 from clients.kubernetes_objects.kinds import NodeGroup, ObjectMeta
-from clients.kubernetes_objects.kinds.nodes import NodeGroupSpec
+from clients.kubernetes_objects.kinds.nodes import NodeGroupSpec, NodeGroupStatus
 from clients.live_cluster.pod_memory import PodMemory
 
 
@@ -42,8 +44,8 @@ def read_status(status: actuator_pb2.ActuatorStatus, memory: PodMemory) -> Read:
     return Read(Actuation(deletions, evictions), notes)
 
 
-def sized_groups(groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None) -> list[NodeGroup]:
-    """Return node groups with the sizes that the cloud says, groups that only the cloud knows included, by name.
+def sized_groups(groups: Sequence[NodeGroup], status: actuator_pb2.ActuatorStatus | None) -> list[NodeGroup]:
+    """Return node groups with the sizes and times that the actuator says, its other groups included, by name.
 
     A group that only the cloud knows has no nodes here: nothing says which are its own.
     """
@@ -63,5 +65,15 @@ def sized_groups(groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | 
                 template=spec.template,
                 zero_or_max=spec.zero_or_max,
             ),
+            NodeGroupStatus(
+                last_scale_up_time=_time(one, "last_scale_up_time"),
+                last_deletion_time=_time(one, "last_deletion_time"),
+                last_failure_time=_time(one, "last_failure_time"),
+            ),
         )
     return [found[name] for name in sorted(found)]
+
+
+def _time(group: actuator_pb2.NodeGroupStatus, field: str) -> datetime | None:
+    """Return a moment in a group's life; None when it is not known."""
+    return getattr(group, field).ToDatetime(UTC) if group.HasField(field) else None  # type: ignore[arg-type]

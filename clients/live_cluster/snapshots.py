@@ -116,7 +116,7 @@ class SnapshotMaker:
     def _regroup(self, groups: dict[str, NodeGroup], nodes: set[str]) -> list[NodeGroup]:
         """Bring the membership of nodes up to date; return the groups whose rows change. May add to `nodes`."""
         present = self._store.objects["Node"]
-        if groups != self._groups:
+        if _membership(groups) != _membership(self._groups):
             nodes.update(key[1] for key in present)
         if not nodes:
             return []
@@ -218,6 +218,11 @@ def _gone(told: set[K], touched: set[K], present: Container[K]) -> list[K]:
     told |= now
     told -= set(gone)
     return gone
+
+
+def _membership(groups: Mapping[str, NodeGroup]) -> dict[str, Any]:
+    """Return what decides which nodes belong to which group."""
+    return {name: group.spec and (group.spec.node_selector, group.spec.nodes) for name, group in groups.items()}
 
 
 def _present(objects: Mapping[Key, Any], keys: Iterable[Key]) -> list[Any]:

@@ -5,12 +5,14 @@ Decides how records lie in tables and that each append is one transaction. SQLit
 database of another application or layout is refused, not changed.
 """
 
+import base64
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
+import zstandard
 from sqlalchemy import event as sa_event
 
 from actuator.store.records import History, Record, StoreConflictError, StoreError
@@ -38,6 +40,8 @@ _snapshots = sa.Table(
     sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("payload", sa.Text, nullable=False),
 )
+# What packed text begins with: base64 of zstandard.
+PACKED = "zstd:"
 EPOCH = "epoch"
 # Any number, as long as it stays the same.
 OPEN_LOCK = 7_487_645
@@ -82,7 +86,7 @@ class SqlStore:
                     " and look at every tainted node by hand"
                 )
         records = tuple(Record(row.time_ms, row.payload.encode()) for row in rows)
-        return History(snapshot.payload.encode() if snapshot else None, seq, records)
+        return History(unpack(snapshot.payload) if snapshot else None, seq, records)
 
     def append(self, first_seq: int, records: Sequence[Record]) -> None:
         """Write records in one transaction."""
@@ -98,7 +102,7 @@ class SqlStore:
         """Replace all records up to `seq` by a snapshot."""
         with self._errors("compact"), self._engine.begin() as connection:
             self._hold(connection)
-            connection.execute(sa.insert(_snapshots), [{"seq": seq, "payload": snapshot.decode()}])
+            connection.execute(sa.insert(_snapshots), [{"seq": seq, "payload": pack(snapshot)}])
             connection.execute(sa.delete(_snapshots).where(_snapshots.c.seq < seq))
             connection.execute(sa.delete(_events).where(_events.c.seq <= seq))
 
@@ -181,6 +185,21 @@ class SqlStore:
             ) from error
         except sa.exc.SQLAlchemyError as error:
             raise StoreError(f"cannot {verb} {self._shown}: {error}") from error
+
+
+def pack(snapshot: bytes) -> str:
+    """A snapshot as text, at about a tenth of its size: it may have tens of megabytes."""
+    return PACKED + base64.b64encode(zstandard.compress(snapshot)).decode()
+
+
+def unpack(text: str) -> bytes:
+    """What was packed; text that was not is taken as it is. Raises `StoreError`."""
+    if not text.startswith(PACKED):
+        return text.encode()
+    try:
+        return zstandard.decompress(base64.b64decode(text.removeprefix(PACKED), validate=True))
+    except (ValueError, zstandard.ZstdError) as error:
+        raise StoreError(f"the snapshot in the store is damaged: {error}; restore the database from a copy") from error
 
 
 def _with_driver(url: str) -> str:

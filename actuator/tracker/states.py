@@ -5,6 +5,7 @@ The numbers of `State` are those of `DeletionState.Code` in `protos/trimtab/v1/a
 """
 
 from enum import IntEnum
+from sys import intern
 
 import msgspec
 from trimtab.v1 import reason_pb2
@@ -44,6 +45,17 @@ class PodRef(msgspec.Struct, frozen=True):
     def key(self) -> str:
         """ "namespace/name"."""
         return f"{self.namespace}/{self.name}"
+
+    def compact(self) -> "PodRef":
+        """The same with texts that many pods have in common kept once: tens of thousands are remembered."""
+        return PodRef(
+            namespace=intern(self.namespace),
+            name=self.name,
+            uid=self.uid,
+            owner_kind=intern(self.owner_kind),
+            owner_name=intern(self.owner_name),
+            owner_uid=intern(self.owner_uid),
+        )
 
 
 class Deletion(msgspec.Struct):

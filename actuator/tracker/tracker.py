@@ -6,6 +6,7 @@ Order of instructions: as in the event, then by node.
 """
 
 from collections.abc import Callable
+from sys import intern
 from typing import Any
 
 import msgspec
@@ -101,7 +102,15 @@ class Tracker:
     @classmethod
     def load(cls, dump: bytes, retention: Retention | None = None) -> "Tracker":
         """A tracker with the memory of `dump`. Raises `msgspec.DecodeError` when it is broken."""
-        return cls(retention, _memory_decoder.decode(dump))
+        memory = _memory_decoder.decode(dump)
+        for deletion in memory.deletions.values():
+            deletion.pods = {pod.uid: pod.compact() for pod in deletion.pods.values()}
+            deletion.evicted = {deletion.pods[uid].uid if uid in deletion.pods else uid for uid in deletion.evicted}
+        evictions, memory.evictions = memory.evictions, {}
+        for eviction in evictions.values():
+            pod, node = _kept_once(memory, eviction.pod, eviction.node)
+            memory.evictions[pod.uid] = TrackedEviction(pod, node, eviction.time_ms)
+        return cls(retention, memory)
 
     def check_invariants(self) -> None:
         """Raise AssertionError if the memory contradicts itself."""
@@ -216,8 +225,9 @@ class Tracker:
 
     def _record_evictions(self, event: e.Event, now_ms: int) -> None:
         if isinstance(event, e.PodsEvicted):
-            for pod in event.pods:
-                self.memory.evictions.setdefault(pod.uid, TrackedEviction(pod, event.node, now_ms))
+            for told in event.pods:
+                pod, node = _kept_once(self.memory, told, event.node)
+                self.memory.evictions.setdefault(pod.uid, TrackedEviction(pod, node, now_ms))
 
     def _growth_requested(self, event: e.GrowthRequested, now_ms: int) -> list[i.Instruction]:
         known = self.memory.growths.pop(event.request_id, None)
@@ -255,6 +265,15 @@ class Tracker:
                 del memory.growths[request_id]
 
 
+def _kept_once(memory: Memory, pod: PodRef, node: str) -> tuple[PodRef, str]:
+    """A pod and its node as its deletion knows them: the same values, but not once more in memory."""
+    deletion = memory.deletions.get(node)
+    if deletion is None:
+        return pod.compact(), intern(node)
+    known = deletion.pods.get(pod.uid)
+    return known if known == pod else pod.compact(), deletion.node
+
+
 def _old(records: dict[str, Any], before_ms: int) -> list[str]:
     """Ids of records made before `before_ms`. Records are in order of time, so the search stops early."""
     found = []
@@ -269,11 +288,11 @@ def _apply(deletion: Deletion, event: e.NodeEvent, now_ms: int) -> None:
     """Write the event's content into the deletion."""
     match event:
         case e.DrainStarted(pods=pods):
-            deletion.pods = {**deletion.pods, **{pod.uid: pod for pod in pods}}
+            deletion.pods = {**deletion.pods, **{pod.uid: pod.compact() for pod in pods}}
             deletion.pods_count = len(deletion.pods)
             deletion.drain_deadline_ms = deletion.drain_deadline_ms or now_ms + int(deletion.drain_timeout_s * 1000)
         case e.PodsEvicted(pods=pods):
-            deletion.evicted = deletion.evicted | {pod.uid for pod in pods}
+            deletion.evicted = deletion.evicted | {deletion.pods.get(pod.uid, pod).uid for pod in pods}
         case e.DrainProgressed(gone_count=count):
             deletion.gone_count = max(deletion.gone_count, min(count, deletion.pods_count))
         case e.Drained():

@@ -11,9 +11,9 @@ import sqlalchemy as sa
 
 from actuator.store.journal import Journal
 from actuator.store.records import Record, Store, StoreConflictError, StoreError
-from actuator.store.sql import SqlStore, sqlite_url
+from actuator.store.sql import SqlStore, sqlite_url, unpack
 from actuator.tracker.events import PodsEvicted, SetAccepted
-from actuator.tracker.states import PodRef
+from actuator.tracker.states import PodRef, Retention
 from actuator.tracker.transitions import ImpossibleEventError
 from tests.builders.actuator import ListStore
 from tests.builders.postgresql import missing, running_postgresql
@@ -225,6 +225,51 @@ def test_a_journal_goes_on_from_its_snapshot(reopen: Opener) -> None:
     assert store.load().snapshot_seq == 4
     assert Journal(store).tracker.dump() == dumped
     store.close()
+
+
+def test_a_snapshot_is_packed_and_one_of_an_older_build_is_read(tmp_path: Path) -> None:
+    big = b'{"name":"deployment-7"}' * 10_000
+    store = SqlStore(sqlite_url(tmp_path / "store.sqlite"))
+    store.append(1, records("a"))
+    store.compact(1, big)
+    assert store.load().snapshot == big
+    store.close()
+    with sqlite3.connect(tmp_path / "store.sqlite") as database:
+        ((size,),) = database.execute("SELECT length(payload) FROM trimtab_snapshot")
+        assert size < len(big) / 10
+        database.execute("UPDATE trimtab_snapshot SET payload = ?", (big.decode(),))
+    database.close()
+    store = SqlStore(sqlite_url(tmp_path / "store.sqlite"))
+    assert store.load().snapshot == big
+    store.close()
+
+
+@pytest.mark.parametrize("payload", ["zstd:AAAA", "zstd:?", "zstd:"], ids=["no frame", "no base64", "nothing"])
+def test_a_damaged_snapshot_is_told_with_advice(payload: str) -> None:
+    with pytest.raises(StoreError, match="restore the database from a copy"):
+        unpack(payload)
+
+
+def test_a_store_forgets_what_is_over_and_stays_small(tmp_path: Path) -> None:
+    """Growth is bounded by what is remembered, not by what has happened."""
+    retention = Retention(finished_s=10, evictions_s=10)
+    journal = Journal(SqlStore(sqlite_url(tmp_path / "store.sqlite")), retention, compact_after=100)
+    rows = []
+    for number in range(3000):
+        journal.handle(PodsEvicted("n1", (PodRef("default", f"web-{number}", f"uid-{number}"),)), number * 100)
+        journal.commit()
+        if number % 500 == 499:
+            with sqlite3.connect(tmp_path / "store.sqlite") as database:
+                ((count,),) = database.execute("SELECT count(*) FROM trimtab_event")
+                ((size,),) = database.execute("SELECT sum(length(payload)) FROM trimtab_snapshot")
+            database.close()
+            rows.append((count, size))
+    journal.close()
+    assert all(count <= 100 for count, _ in rows)
+    assert max(size for _, size in rows) <= 1.1 * rows[0][1], "snapshots grow"
+    again = Journal(SqlStore(sqlite_url(tmp_path / "store.sqlite")), retention)
+    assert len(again.tracker.memory.evictions) == 101
+    again.close()
 
 
 def test_events_are_not_in_the_store_before_the_commit(reopen: Opener) -> None:

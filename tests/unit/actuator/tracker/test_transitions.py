@@ -150,6 +150,24 @@ def test_an_eviction_is_remembered_whatever_becomes_of_the_deletion() -> None:
     assert [(uid, kept.time_ms) for uid, kept in tracker.memory.evictions.items()] == [("uid-1", 5), ("uid-2", 7)]
 
 
+def test_a_pod_is_kept_in_memory_once_though_many_events_tell_of_it() -> None:
+    tracker = Tracker()
+    pods = (POD, msgspec.structs.replace(POD, name="web-2", uid="uid-2"))
+    evictions = [e.PodsEvicted("n1", (pod,)) for pod in pods]
+    for event in (accepted("n1"), e.SetTainted("r1"), e.DrainStarted("n1", pods), *evictions):
+        # As it comes from the store: every text in it is a new one.
+        tracker.handle(e.decode(e.encode(event)), 1)
+    for one in (tracker, Tracker.load(tracker.dump())):
+        (deletion,) = one.memory.deletions.values()
+        for uid, eviction in one.memory.evictions.items():
+            assert eviction.pod is deletion.pods[eviction.pod.uid]
+            assert uid is eviction.pod.uid
+            assert eviction.node is deletion.node
+        first, second = deletion.pods.values()
+        assert first.owner_uid is second.owner_uid
+    assert Tracker.load(tracker.dump()).dump() == tracker.dump()
+
+
 @pytest.mark.parametrize(
     ("after_s", "evictions", "finished", "requests"),
     [

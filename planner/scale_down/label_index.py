@@ -1,18 +1,21 @@
 """Which label sets a selector matches, answered from an index of the label sets by key.
 
-Decides nothing about namespaces. Cost: building O(entries of the keys asked for), each question O(sets that have the
-key). Operators are those of label selectors; GT and LT belong to nodes only and match nothing here.
+Decides nothing about namespaces. Cost: building O(entries of the keys asked for), each question O(sets that have its
+keys), or O(L) where every requirement is negative. Operators are those of label selectors; GT and LT belong to nodes
+only and match nothing here.
 Source: apimachinery, labels.Requirement.Matches.
 """
 
 from bisect import bisect_left
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from trimtab.v1 import snapshot_pb2 as pb
 
 from planner.model.values import LabelRequirement, Selector
 from planner.snapshot.columns import Bool, Int32, LabelSets
+
+_NEGATIVE: Final = frozenset({pb.LabelOperator.NOT_IN, pb.LabelOperator.DOES_NOT_EXIST})
 
 
 class _KeyEntries(NamedTuple):
@@ -28,6 +31,14 @@ def string_index(strings: tuple[str, ...], text: str) -> int:
     return at if at < len(strings) and strings[at] == text else -1
 
 
+def _is_among(some: Int32, others: Int32) -> Bool:
+    """Say for each of `some` whether it is one of `others`; both ascending. O(some · log others)."""
+    if len(others) == 0:
+        return np.zeros(len(some), bool)
+    found: Bool = others[np.minimum(others.searchsorted(some), len(others) - 1)] == some
+    return found
+
+
 class LabelIndex:
     """Answers which label sets match. Keeps the entries of each key it was asked for, nothing else."""
 
@@ -40,26 +51,42 @@ class LabelIndex:
 
     def matching(self, selector: Selector | None) -> Bool:
         """Return bool[L]: the sets that meet every requirement; None matches no set, () matches all."""
-        if selector is None:
-            return np.zeros(self._count, bool)
-        matches = np.ones(self._count, bool)
-        for requirement in selector:
-            matches &= self._meeting(requirement)
+        matches = np.zeros(self._count, bool)
+        matches[self.sets_matching(selector)] = True
         return matches
 
-    def _meeting(self, requirement: LabelRequirement) -> Bool:
+    def sets_matching(self, selector: Selector | None) -> Int32:
+        """Return the sets that meet every requirement, ascending. int32."""
+        if selector is None:
+            return np.zeros(0, np.int32)
+        # A requirement that few sets meet first, so that the others have few to look at.
+        requirements = sorted(selector, key=lambda requirement: requirement.operator in _NEGATIVE)
+        found = np.arange(self._count, dtype=np.int32)
+        for at, requirement in enumerate(requirements):
+            having = self._having(requirement)
+            if requirement.operator in _NEGATIVE:
+                found = found[~_is_among(found, having)]
+            elif at == 0:
+                found = having
+            else:
+                fewer, more = (having, found) if len(having) < len(found) else (found, having)
+                found = fewer[_is_among(fewer, more)]
+        return found
+
+    def _having(self, requirement: LabelRequirement) -> Int32:
+        """Return the sets that have the key, with one of the values if the operator asks for values. Ascending."""
         entries = self._entries(requirement.key)
         operator = requirement.operator
-        meeting = np.zeros(self._count, bool)
         if operator in {pb.LabelOperator.EXISTS, pb.LabelOperator.DOES_NOT_EXIST}:
-            meeting[entries.sets] = True
-        elif operator in {pb.LabelOperator.IN, pb.LabelOperator.NOT_IN}:
-            for value in requirement.values:
-                wanted = string_index(self._strings, value)
-                first, last = np.searchsorted(entries.values, np.array([wanted, wanted + 1], np.int32))
-                meeting[entries.sets[first:last]] = True
-        negative = operator in {pb.LabelOperator.NOT_IN, pb.LabelOperator.DOES_NOT_EXIST}
-        return ~meeting if negative else meeting
+            return np.sort(entries.sets)
+        if operator not in {pb.LabelOperator.IN, pb.LabelOperator.NOT_IN}:
+            return np.zeros(0, np.int32)
+        runs = []
+        for value in set(requirement.values):
+            wanted = string_index(self._strings, value)
+            first, last = np.searchsorted(entries.values, np.array([wanted, wanted + 1], np.int32))
+            runs.append(entries.sets[first:last])
+        return runs[0] if len(runs) == 1 else np.sort(np.concatenate([np.zeros(0, np.int32), *runs]))
 
     def _entries(self, key: str) -> _KeyEntries:
         known = self._by_key.get(key)

@@ -14,6 +14,7 @@ import numpy as np
 from trimtab.v1 import snapshot_pb2 as pb
 
 from planner.model.values import PodDisruptionBudget
+from planner.scale_down.kernels.membership import write_membership
 from planner.scale_down.label_index import LabelIndex, string_index
 from planner.snapshot.columns import FLAG_READY, Bool, Int32, Int64, PodColumns, Snapshot, UInt8
 
@@ -38,34 +39,38 @@ def remaining_disruptions(budgets: tuple[PodDisruptionBudget, ...]) -> Int64:
 def membership(snapshot: Snapshot) -> BudgetMembership:
     """Return which pods are under which budgets and what moving them uses up. O(P in namespaces with budgets + M)."""
     pods = snapshot.pods
+    spaces, entries, bounds = _selected(snapshot)
+    offsets = np.zeros(len(pods.spec) + 1, np.int64)
+    head = np.full(max(len(snapshot.label_sets.offsets) - 1, 1), -1, np.int32)
+    following = np.zeros(len(entries), np.int32)
+    count = write_membership(
+        pods.label_set, spaces, entries, bounds, head, following, offsets, np.zeros(0, np.int32)
+    )  # fmt: skip
+    budget = np.empty(count, np.int32)
+    if count:
+        write_membership(pods.label_set, spaces, entries, bounds, head, following, offsets, budget)
+    pod = np.repeat(np.arange(len(pods.spec)), np.diff(offsets))
+    return BudgetMembership(offsets, budget, _needs(snapshot, pod, budget))
+
+
+def _selected(snapshot: Snapshot) -> tuple[Int64, Int32, Int64]:
+    """Return what `write_membership` starts from: pods of the namespaces with budgets, and the label sets selected."""
     by_namespace: dict[str, list[int]] = {}
     for row, budget in enumerate(snapshot.budgets):
         by_namespace.setdefault(budget.namespace, []).append(row)
     index = LabelIndex(snapshot.strings, snapshot.label_sets)
-    members: list[Int64] = []
-    rows: list[Int32] = []
-    for namespace in sorted(by_namespace):
+    spaces = np.zeros((len(by_namespace), 2), np.int64)
+    bounds = np.zeros(len(by_namespace) + 1, np.int64)
+    entries = []
+    for at, namespace in enumerate(sorted(by_namespace)):
         code = string_index(snapshot.strings, namespace)
-        first, last = np.searchsorted(pods.namespace, np.array([code, code + 1], np.int32))
-        for row in by_namespace[namespace]:
-            matches = index.matching(snapshot.budgets[row].selector)
-            of_budget = first + np.flatnonzero(matches[pods.label_set[first:last]])
-            members.append(of_budget)
-            rows.append(np.full(len(of_budget), row, np.int32))
-    return _compress(snapshot, members, rows)
-
-
-def _compress(snapshot: Snapshot, members: list[Int64], rows: list[Int32]) -> BudgetMembership:
-    count = len(snapshot.pods.spec)
-    offsets = np.zeros(count + 1, np.int64)
-    if not members:
-        return BudgetMembership(offsets, np.zeros(0, np.int32), np.zeros(0, np.uint8))
-    pod = np.concatenate(members)
-    budget = np.concatenate(rows)
-    order = np.lexsort((budget, pod))
-    pod, budget = pod[order], budget[order]
-    np.cumsum(np.bincount(pod, minlength=count), out=offsets[1:])
-    return BudgetMembership(offsets, budget, _needs(snapshot, pod, budget))
+        spaces[at] = np.searchsorted(snapshot.pods.namespace, np.array([code, code + 1], np.int32))
+        bounds[at + 1] = bounds[at]
+        for row in reversed(by_namespace[namespace]):
+            sets = index.sets_matching(snapshot.budgets[row].selector)
+            entries.append(np.stack([sets, np.full(len(sets), row, np.int32)], axis=1))
+            bounds[at + 1] += len(sets)
+    return spaces, np.concatenate([np.zeros((0, 2), np.int32), *entries]), bounds
 
 
 def _needs(snapshot: Snapshot, pod: Int64, budget: Int32) -> UInt8:

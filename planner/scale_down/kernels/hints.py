@@ -11,22 +11,31 @@ from planner.snapshot.columns import Int32, Int64, UInt8
 
 
 @kernel
+def word_at(data: UInt8, at: int, last: int) -> np.uint64:
+    """Return the 8 bytes at a position, the first lowest, as if zeros followed the byte before `last`."""
+    word = np.uint64(0)
+    if at + 8 <= last:
+        # A loop of known length, so that the compiler makes one load of it.
+        for place in range(8):
+            word |= np.uint64(data[at + place]) << np.uint64(8 * place)
+        return word
+    for place in range(last - at):
+        word |= np.uint64(data[at + place]) << np.uint64(8 * place)
+    return word
+
+
+@kernel
 def digest_texts(data: UInt8, offsets: Int64, digests: Int32) -> None:
     """Fill digests : int32[P] from the texts data[offsets[i] : offsets[i+1]]. O(bytes)."""
     for row in range(len(digests)):
         state = np.uint64(0x9E3779B97F4A7C15)
-        word = np.uint64(0)
-        filled = 0
-        for at in range(offsets[row], offsets[row + 1]):
-            word |= np.uint64(data[at]) << np.uint64(8 * filled)
-            filled += 1
-            if filled == 8:
-                state = (state ^ word) * np.uint64(0xBF58476D1CE4E5B9)
+        at, last = offsets[row], offsets[row + 1]
+        while at <= last:
+            state = (state ^ word_at(data, at, last)) * np.uint64(0xBF58476D1CE4E5B9)
+            if at + 8 <= last:
                 state = (state << np.uint64(29)) | (state >> np.uint64(35))
-                word = np.uint64(0)
-                filled = 0
-        state = (state ^ word) * np.uint64(0xBF58476D1CE4E5B9)
-        state ^= np.uint64(offsets[row + 1] - offsets[row])
+            at += 8
+        state ^= np.uint64(last - offsets[row])
         state = (state ^ (state >> np.uint64(31))) * np.uint64(0x94D049BB133111EB)
         digests[row] = np.int32(np.int64(state >> np.uint64(32)) - np.int64(0x80000000))
 

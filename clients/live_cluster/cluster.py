@@ -20,6 +20,7 @@ from clients.kubernetes_api.api import Api
 from clients.kubernetes_api.errors import ApiError, ClusterError, MissingPermissionError
 from clients.kubernetes_api.permissions import Rule, require, rules_yaml
 from clients.kubernetes_objects.build import collection_paused
+from clients.kubernetes_objects.errors import InputError
 from clients.kubernetes_objects.kinds import NodeGroup
 from clients.live_cluster.actuation import Read, read_status, sized_groups
 from clients.live_cluster.reflector import Reflector, ReflectorSettings
@@ -67,13 +68,14 @@ class LiveCluster:
         for thread in self._threads:
             thread.start()
 
-    def stop(self) -> None:
-        """End all watches and wait for their threads."""
+    def stop(self, timeout_s: float = 5.0) -> None:
+        """End all watches and wait for their threads; one whose server is silent is left behind, it can do no harm."""
         for one in self._reflectors:
             one.stop()
+        end_s = time.monotonic() + timeout_s
         for thread in self._threads:
             if thread.is_alive():
-                thread.join(10)
+                thread.join(max(0.0, end_s - time.monotonic()))
 
     def __enter__(self) -> Self:
         self.start()
@@ -115,7 +117,11 @@ class LiveCluster:
             if self.missing:
                 raise ClusterError(f"the cluster is not known yet: {', '.join(self.missing)} still to be listed")
             read = read_status(status, self.store.memory) if status is not None else Read(None, [])
-            return Seen(self._maker.take(sized_groups(groups, status), read.actuation), read.notes)
+            try:
+                taken = self._maker.take(sized_groups(groups, status), read.actuation)
+            except InputError as error:
+                raise ClusterError(f"no snapshot can be made: {error}") from error
+            return Seen(taken, read.notes)
 
     def forget(self) -> None:
         """Make the next snapshot a whole one."""

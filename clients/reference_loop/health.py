@@ -1,4 +1,6 @@
-"""Health over HTTP: `/healthz` is 200 while the loop moves, `/readyz` while the cluster is known, each else 503.
+"""Health over HTTP: `/healthz` is 200 while the loop moves, `/readyz` while rounds go well or another one leads.
+
+Else each is 503 and says why.
 
 Decides nothing: the loop says what is wrong. A loop that has not finished a round for `max_inactivity_s` is stuck.
 """

@@ -26,6 +26,7 @@ from clients.kubernetes_api.errors import ClusterError, MissingPermissionError
 from clients.kubernetes_api.lease import Lease
 from clients.reference_loop.events import EventWriter, StatusEvents
 from clients.reference_loop.health import Health
+from clients.reference_loop.kept_state import StateKeeper
 from clients.reference_loop.rounds import Round, Rounds
 from clients.reference_loop.status_map import StatusMap
 from clients.transport.backoff import Backoff
@@ -54,6 +55,7 @@ class Surroundings(NamedTuple):
     status_map: StatusMap | None = None
     events: EventWriter | None = None
     status_events: StatusEvents | None = None
+    states: StateKeeper | None = None
 
 
 class Loop:
@@ -67,6 +69,8 @@ class Loop:
         self._wall_clock = wall_clock
         self._stopped = threading.Event()
         self._count = 0
+        # Whether the state to go on with has been looked for in this leadership.
+        self._has_state = False
         self.last: Round | None = None
         # What is wrong just now, "" = nothing.
         self.trouble = ""
@@ -77,6 +81,12 @@ class Loop:
 
     def run(self) -> None:
         """Make rounds until `stop`. Errors: MissingPermissionError, which no patience mends."""
+        try:
+            self._run()
+        finally:
+            self._keep_state(is_last=True)
+
+    def _run(self) -> None:
         while not self._stopped.is_set():
             begun_s = time.monotonic()
             if self._leads():
@@ -87,9 +97,15 @@ class Loop:
                 if self._settings.rounds and self._count >= self._settings.rounds:
                     return
             else:
-                self._around.health.active()
+                self._follow()
             left_s = self._settings.interval_s - (time.monotonic() - begun_s)
             self._stopped.wait(max(left_s, 0.0) if self._leads() else min(max(left_s, 0.0), 1.0))
+
+    def _follow(self) -> None:
+        """Wait for leadership; what was known as leader is another one's business now."""
+        self._has_state, self.trouble = False, ""
+        self._around.health.not_ready = ""
+        self._around.health.active()
 
     def _leads(self) -> bool:
         return self._around.lease is None or self._around.lease.is_held
@@ -111,16 +127,32 @@ class Loop:
         """Make one round and tell about it."""
         if not self._leads():
             return
+        self._resume()
         done = self._rounds.run(self._request_id(), self._now(), self._may_act)
         self._count += 1
         self.last, self.trouble = done, ""
         self._around.health.not_ready = ""
         self._around.health.active()
         self._tell(done)
+        self._keep_state()
+
+    def _resume(self) -> None:
+        """Begin as leader where the last one ended. Errors: ClusterError; the round is then tried again."""
+        keeper = self._around.states
+        if self._has_state or keeper is None:
+            return
+        self._rounds.resume(keeper.load(self._wall_clock()))
+        self.last, self._has_state = None, True
+
+    def _keep_state(self, is_last: bool = False) -> None:
+        """Keep the planner's memory, as leader only, once there is one of this leadership."""
+        keeper = self._around.states
+        if keeper is not None and self.last is not None and self._has_state and self._leads():
+            keeper.save(self.last.answer.state, self._wall_clock(), is_last)
 
     def _note_failure(self, state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
-        self.trouble = str(error)
+        self.trouble = self._around.health.not_ready = str(error)
         pause_s = state.next_action.sleep if state.next_action else 0.0
         log.warning("round_failed", attempt=state.attempt_number, pause_s=round(pause_s, 1), error=self.trouble)
         self._around.health.active()  # it moves, though in vain: restarting it would not help

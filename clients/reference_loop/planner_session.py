@@ -43,6 +43,10 @@ class GrpcLink:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection; calls under way fail."""
         self._channel.close()
 
     def info(self) -> planner_pb2.GetPlannerInfoResponse:
@@ -70,6 +74,10 @@ class PlannerSession:
     def state(self) -> plan_pb2.PlanState | None:
         """The planner's memory after the last answer."""
         return self._state
+
+    def resume(self, state: plan_pb2.PlanState | None) -> None:
+        """Go on from a state that was kept elsewhere; None = from none."""
+        self._state, self._state_version = state, ""
 
     def decisions(self) -> list[plan_pb2.Decision.Code.ValueType]:
         """The decisions that the planner takes."""

@@ -129,6 +129,10 @@ class Rounds:
             self._act(self._actuator, done, may_act)
         return done
 
+    def resume(self, state: plan_pb2.PlanState | None) -> None:
+        """Go on from the memory of another loop, or of an earlier life; None = from none."""
+        self._planner.resume(state)
+
     def _take(self, status: actuator_pb2.ActuatorStatus | None) -> Seen:
         return self._cluster.take(list(self._settings.groups), status)
 

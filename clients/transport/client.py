@@ -56,6 +56,11 @@ def invoke(call: Callable[[], T], policy: RetryPolicy | None = None) -> T:
             return call()
         except grpc.RpcError as error:
             raise from_rpc_error(error) from error
+        except ValueError as error:
+            # What gRPC says when another thread has closed the connection.
+            if "closed" not in str(error):
+                raise
+            raise TrimtabError(grpc.StatusCode.CANCELLED, Reason.UNSPECIFIED, "the connection was closed") from error
 
     retrying = Retrying(
         retry=retry_if_exception(is_unavailable),

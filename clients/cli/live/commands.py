@@ -49,6 +49,16 @@ def run(
     health_address: Annotated[str, typer.Option(help='host:port of /healthz and /readyz; "" = none')] = "127.0.0.1:0",
     record: Annotated[Path | None, typer.Option(metavar="FILE", help="record every round")] = None,
     log_level: LogLevelOption = "info",
+    state_config_map: Annotated[
+        str,
+        typer.Option(help='ConfigMap that keeps timers of nodes over restarts and changes of leader; "" = none'),
+    ] = "trimtab-state",
+    state_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="keep them in this file instead of the ConfigMap")
+    ] = None,
+    state_max_age: Annotated[
+        float, typer.Option(min=0, help="seconds without a loop after which all timers start afresh")
+    ] = 300.0,
 ) -> None:
     """Autoscale a live cluster: snapshot, plan, act, again and again. Logs go to stderr, one JSON object a line."""
     from clients.cli.live.run import Asked
@@ -60,6 +70,7 @@ def run(
         Asked(
             source, planner, actuator, tuple(read_decisions(decision)) if decision else (), interval, dry_run, rounds,
             namespace, leader_elect, lease_name, status_config_map, events, health_address, record, log_level,
+            state_config_map, state_file, state_max_age,
         )
     )  # fmt: skip
 

@@ -1,13 +1,10 @@
 """`trimtab run`: put the reference loop together, run it until SIGTERM or SIGINT, take it apart in order."""
 
 import os
-import signal
 import socket
-import threading
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 
 import structlog
 from trimtab.v1 import plan_pb2
@@ -15,21 +12,26 @@ from trimtab.v1 import plan_pb2
 from clients.actuator_client import ActuatorClient
 from clients.cli.failures import FailedError, InputError
 from clients.cli.live.rounds_recorder import RoundsRecorder
-from clients.cli.live.sources import ClusterSource, cluster_failures
+from clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
+from clients.cli.live.stopping import Stopping
 from clients.kubernetes_api.api import Api
 from clients.kubernetes_api.lease import Lease, LeaseSettings
 from clients.kubernetes_api.permissions import Rule, lease_rule
 from clients.live_cluster.cluster import LiveCluster
 from clients.reference_loop.events import EventWriter, StatusEvents, Subject
 from clients.reference_loop.health import Health, HealthServer
+from clients.reference_loop.kept_state import StateConfigMap, StateFile, StateKeeper
 from clients.reference_loop.loop import Loop, LoopSettings, Surroundings
 from clients.reference_loop.planner_session import GrpcLink, PlannerSession
 from clients.reference_loop.rounds import Rounds, RoundSettings
 from clients.reference_loop.status_map import StatusMap
+from clients.transport.client import RetryPolicy
 from clients.transport.telemetry import configure_logging
 
 log = structlog.get_logger("loop")
 
+ONCE = RetryPolicy(attempts=1)
+"""Calls are not repeated one by one: the loop makes a new round after a pause, and can be stopped meanwhile."""
 LIST_TIMEOUT_S = 600.0
 """Longest time for the first list of a cluster; the largest take a minute."""
 
@@ -53,6 +55,9 @@ class Asked:
     health_address: str
     record: Path | None
     log_level: str
+    state_config_map: str
+    state_file: Path | None
+    state_max_age_s: float
 
 
 def run(asked: Asked) -> None:
@@ -68,29 +73,44 @@ def run(asked: Asked) -> None:
         groups=asked.source.groups(),
         dry_run=asked.dry_run,
     )
-    with cluster_failures(), ExitStack() as stack:
-        api = asked.source.api()
-        stopping = _stop_on_signals()
-        health = Health(max_inactivity_s=max(10 * asked.interval_s, 600.0))
-        if asked.health_address:
-            server = stack.enter_context(HealthServer(asked.health_address, health))
-            log.info("health", address=server.address)
-        cluster = stack.enter_context(LiveCluster(api, needs=_needs(asked)))
-        _wait_until_listed(cluster, health, stopping)
-        if stopping.is_set():
-            return
-        around = _surroundings(asked, api, health, stack)
-        rounds = Rounds(
-            cluster,
-            PlannerSession(stack.enter_context(GrpcLink(asked.planner))),
-            stack.enter_context(ActuatorClient(asked.actuator)) if asked.actuator else None,
-            settings,
-            stack.enter_context(RoundsRecorder(asked.record, asked.source.name)) if asked.record else None,
-        )
-        loop = Loop(rounds, LoopSettings(interval_s=asked.interval_s, rounds=asked.rounds), around)
-        threading.Thread(target=_stop_later, args=(stopping, loop), name="stopper", daemon=True).start()
+    check_writable("--state-file", asked.state_file)
+    check_writable("--record", asked.record)
+    stopping = Stopping()
+    with cluster_failures(), stopping.on_signals(), ExitStack() as stack:
+        _run(asked, settings, stopping, stack)
+    log.info("stopped")
+
+
+def _run(asked: Asked, settings: RoundSettings, stopping: Stopping, stack: ExitStack) -> None:
+    """Put everything together, run, and have the stack take it apart."""
+    api = asked.source.api()
+    health = Health(max_inactivity_s=max(10 * asked.interval_s, 600.0))
+    if asked.health_address:
+        log.info("health", address=_open_health(asked.health_address, health, stack))
+    cluster = stack.enter_context(LiveCluster(api, needs=_needs(asked)))
+    _wait_until_listed(cluster, health)
+    around = _surroundings(asked, api, health, stack)
+    planner = stack.enter_context(GrpcLink(asked.planner, policy=ONCE))
+    actuator = stack.enter_context(ActuatorClient(asked.actuator, ONCE)) if asked.actuator else None
+    recorder = stack.enter_context(RoundsRecorder(asked.record, asked.source.name)) if asked.record else None
+    rounds = Rounds(cluster, PlannerSession(planner), actuator, settings, recorder)
+    loop = Loop(rounds, LoopSettings(interval_s=asked.interval_s, rounds=asked.rounds), around)
+
+    def cut() -> None:
+        planner.close()
+        if actuator is not None:
+            actuator.close()
+
+    with stopping.loop(loop.stop, cut):
         loop.run()
-        log.info("stopped")
+
+
+def _open_health(address: str, health: Health, stack: ExitStack) -> str:
+    """Serve health; return the address with the port that was found."""
+    try:
+        return stack.enter_context(HealthServer(address, health)).address
+    except (ValueError, OSError) as error:
+        raise InputError(f"--health-address {address}: {error}") from None
 
 
 def _needs(asked: Asked) -> list[Rule]:
@@ -98,17 +118,13 @@ def _needs(asked: Asked) -> list[Rule]:
     needs = []
     if asked.leader_elect:
         needs.append(lease_rule(asked.namespace))
-    if asked.status_config_map:
+    if asked.state_config_map and asked.state_file is None:
+        needs.append(Rule("", "configmaps", ("get", "create", "patch"), asked.namespace))
+    elif asked.status_config_map:
         needs.append(Rule("", "configmaps", ("create", "patch"), asked.namespace))
     if asked.events and asked.actuator is not None and not asked.dry_run:
         needs.append(Rule("", "events", ("create",)))
     return needs
-
-
-def _stop_later(stopping: threading.Event, loop: Loop) -> None:
-    """Stop the loop once that is asked for; a signal handler itself may not take locks."""
-    stopping.wait()
-    loop.stop()
 
 
 def _surroundings(asked: Asked, api: Api, health: Health, stack: ExitStack) -> Surroundings:
@@ -131,13 +147,25 @@ def _surroundings(asked: Asked, api: Api, health: Health, stack: ExitStack) -> S
         status_map=StatusMap(api, asked.namespace, asked.status_config_map) if asked.status_config_map else None,
         events=writer,
         status_events=StatusEvents(subject) if writer is not None else None,
+        states=_states(asked, api),
     )
 
 
-def _wait_until_listed(cluster: LiveCluster, health: Health, stopping: threading.Event) -> None:
+def _states(asked: Asked, api: Api) -> StateKeeper | None:
+    """Where the planner's memory is kept, if anywhere: a file, else the ConfigMap."""
+    max_age_s = max(asked.state_max_age_s, 3 * asked.interval_s)
+    if asked.state_file is not None:
+        return StateKeeper(StateFile(asked.state_file), asked.source.name, max_age_s)
+    if asked.state_config_map:
+        place = StateConfigMap(api, asked.namespace, asked.state_config_map)
+        return StateKeeper(place, asked.source.name, max_age_s)
+    return None
+
+
+def _wait_until_listed(cluster: LiveCluster, health: Health) -> None:
     """Wait for the first list, saying what it waits for."""
     for _ in range(int(LIST_TIMEOUT_S)):
-        if stopping.is_set() or cluster.wait_until_listed(1.0):
+        if cluster.wait_until_listed(1.0):
             health.not_ready = "no round has ended well yet"
             return
         health.active()
@@ -145,15 +173,3 @@ def _wait_until_listed(cluster: LiveCluster, health: Health, stopping: threading
             health.not_ready = str(cluster.troubles)
             log.warning("listing", missing=cluster.missing, troubles=cluster.troubles)
     raise FailedError(f"the cluster could not be listed in {LIST_TIMEOUT_S:.0f} s: {cluster.troubles}")
-
-
-def _stop_on_signals() -> threading.Event:
-    """Return what SIGTERM and SIGINT set."""
-    stopping = threading.Event()
-
-    def on_signal(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        stopping.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, on_signal)
-    return stopping

@@ -1,5 +1,6 @@
 """What the commands on live clusters read before they begin: connection, node groups, settings."""
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -58,3 +59,13 @@ def cluster_failures() -> Iterator[None]:
         raise InputError(str(error)) from error
     except ClusterError as error:
         raise FailedError(str(error)) from error
+
+
+def check_writable(option: str, path: Path | None) -> None:
+    """Refuse a path that no file can be written to, before anything is begun. Errors: InputError."""
+    if path is None:
+        return
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise InputError(f"{option} {path}: there is no folder to write this file into")
+    if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        raise InputError(f"{option} {path}: this may not be written")

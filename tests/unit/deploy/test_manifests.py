@@ -55,7 +55,7 @@ def test_the_cloud_kwok_is_granted_exactly_what_it_asks_for() -> None:
 def test_the_loop_may_watch_all_that_a_snapshot_is_made_of_and_write_what_it_reports() -> None:
     watched = {(one.group, one.plural, verb, "") for one in RESOURCES for verb in ("list", "watch")}
     leases = asked([lease_rule(NAMESPACE)])
-    own = {("", "configmaps", verb, NAMESPACE) for verb in ("create", "patch")} | {("", "events", "create", "")}
+    own = {("", "configmaps", verb, NAMESPACE) for verb in ("get", "create", "patch")} | {("", "events", "create", "")}
     assert granted(("ClusterRole", "trimtab-loop"), ("Role", "trimtab-loop")) == watched | leases | own
 
 

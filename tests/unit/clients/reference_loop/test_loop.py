@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import urllib3
 import yaml
+from trimtab.v1 import plan_pb2
 
 from clients.kubernetes_api.api import Api
 from clients.kubernetes_api.connection import Connection
@@ -32,6 +33,10 @@ class Scripted:
     def __init__(self, *failures: Exception) -> None:
         self.failures, self.count, self.on_round = list(failures), 0, lambda: None
         self.setup = Setup()
+        self.resumed: list[plan_pb2.PlanState | None] = []
+
+    def resume(self, state: plan_pb2.PlanState | None) -> None:
+        self.resumed.append(state)
 
     def run(self, request_id: str, now: Any, may_act: Callable[[], bool]) -> Round:
         self.count += 1

@@ -1,0 +1,63 @@
+"""How `trimtab run` ends when it is told to: at once before the loop runs, then in order, within seconds.
+
+Decides that calls under way get `GRACE_S` to end by themselves before their connections are closed: a planner or an
+actuator that does not answer must not keep us. Unit: seconds.
+"""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+GRACE_S = 3.0
+
+
+class StoppedEarlyError(Exception):
+    """Told to stop while nothing runs yet."""
+
+
+class Stopping:
+    """SIGTERM and SIGINT. Use `on_signals` in the main thread."""
+
+    def __init__(self) -> None:
+        self._told = threading.Event()
+        self._ended = threading.Event()
+        self._runs = False
+
+    @contextmanager
+    def on_signals(self) -> Iterator[None]:
+        """Listen to signals. Told to stop before `loop`, end the block quietly."""
+        before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        except StoppedEarlyError:
+            return
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    @contextmanager
+    def loop(self, stop: Callable[[], None], cut: Callable[[], None]) -> Iterator[None]:
+        """While the block runs, answer a signal with `stop`, and `GRACE_S` later with `cut`, in another thread."""
+        self._runs = True
+        if self._told.is_set():
+            raise StoppedEarlyError
+        threading.Thread(target=self._watch, args=(stop, cut), name="stopper", daemon=True).start()
+        try:
+            yield
+        finally:
+            self._ended.set()
+
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
+        # A handler may not take locks that the main thread may hold: it sets this, and the thread does the rest.
+        self._told.set()
+        if not self._runs:
+            self._runs = True  # a second signal must not interrupt the end
+            raise StoppedEarlyError
+
+    def _watch(self, stop: Callable[[], None], cut: Callable[[], None]) -> None:
+        self._told.wait()
+        stop()
+        if not self._ended.wait(GRACE_S):
+            cut()

@@ -1,0 +1,176 @@
+"""The planner's memory across restarts and changes of the leader, so that timers of nodes go on.
+
+Decides what is kept (since when nodes are unneeded, and why others are not; where pods went only in a file, since it is
+large and saves nothing but time), how often it is written, and that a state is too old to be gone on with: nobody has
+watched the nodes in between. What is kept is a `PlanRequest` with `now`, `cluster` and `state`, compressed.
+
+A state that cannot be read or belongs to another cluster is told and not used. Units: seconds; times are Unix seconds.
+"""
+
+import base64
+import binascii
+import contextlib
+import os
+from pathlib import Path
+from typing import Protocol
+
+import structlog
+import zstandard
+from google.protobuf.message import DecodeError
+from trimtab.v1 import plan_pb2
+
+from clients.kubernetes_api.api import MERGE_PATCH, Api, Json
+from clients.kubernetes_api.errors import ApiError, ClusterError
+
+log = structlog.get_logger("loop")
+
+KEY = "state"
+MOST_CONFIG_MAP_BYTES = 900 << 10
+"""Kubernetes allows 1 MiB for all of a ConfigMap."""
+MOST_FILE_BYTES = 256 << 20
+PAUSE_S = 20.0
+"""Between two writes, at least."""
+REFRESH_S = 60.0
+"""Between two writes of the same, at most: what is kept also says that somebody still watches."""
+
+
+class Place(Protocol):
+    """Where bytes are kept. `limit_bytes` is how many, `is_cheap` whether large ones may be written often."""
+
+    limit_bytes: int
+    is_cheap: bool
+
+    def read(self) -> bytes | None:
+        """Return what is kept; None for nothing. Errors: ClusterError, OSError, ValueError."""
+
+    def write(self, data: bytes) -> None:
+        """Keep `data` in place of what is kept. Errors: ClusterError, OSError."""
+
+
+class StateFile:
+    """A file, replaced as a whole."""
+
+    limit_bytes, is_cheap = MOST_FILE_BYTES, True
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def read(self) -> bytes | None:
+        """Return the file; None when there is none."""
+        with contextlib.suppress(FileNotFoundError):
+            return self._path.read_bytes()
+        return None
+
+    def write(self, data: bytes) -> None:
+        """Write beside it, then put it in its place."""
+        new = self._path.with_name(f".{self._path.name}.new")
+        new.write_bytes(data)
+        os.replace(new, self._path)
+
+
+class StateConfigMap:
+    """The ConfigMap NAMESPACE/NAME; `read` and `write` raise ClusterError."""
+
+    limit_bytes, is_cheap = MOST_CONFIG_MAP_BYTES, False
+
+    def __init__(self, api: Api, namespace: str, name: str) -> None:
+        self._api, self._namespace, self._name = api, namespace, name
+        self._collection = f"/api/v1/namespaces/{namespace}/configmaps"
+
+    def read(self) -> bytes | None:
+        """Return the bytes; None when there is no such ConfigMap."""
+        try:
+            found = self._api.json("GET", f"{self._collection}/{self._name}")
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise
+        try:
+            text = (found.get("binaryData") or {}).get(KEY)
+            return base64.b64decode(text, validate=True) if text else None
+        except (AttributeError, TypeError, binascii.Error) as error:
+            raise ValueError(f"binaryData.{KEY} is not base64: {error}") from error
+
+    def write(self, data: bytes) -> None:
+        """Replace the bytes, in a new ConfigMap if there is none."""
+        body: Json = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": self._name},
+            "binaryData": {KEY: base64.b64encode(data).decode()},
+        }
+        try:
+            self._api.json("PATCH", f"{self._collection}/{self._name}", body, MERGE_PATCH)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            body["metadata"]["namespace"] = self._namespace
+            self._api.json("POST", self._collection, body)
+
+
+class StateKeeper:
+    """Keeps the state of one cluster in a place. One leader writes at a time."""
+
+    def __init__(self, place: Place, cluster: str, max_age_s: float) -> None:
+        self._place, self._cluster, self._max_age_s = place, cluster, max_age_s
+        self._last = b""
+        self._written_s = float("-inf")
+
+    def load(self, now_s: float) -> plan_pb2.PlanState | None:
+        """Return the state to go on with. Errors: ClusterError, when it is not known whether there is one."""
+        try:
+            data = self._place.read()
+            kept = _unpacked(data, self._place.limit_bytes) if data else None
+        except (OSError, ValueError) as error:
+            log.warning("state_unusable", error=str(error))
+            return None
+        if kept is None:
+            return None
+        age_s = now_s - kept.now.ToNanoseconds() / 1e9
+        if kept.cluster != self._cluster:
+            log.warning("state_unusable", error=f"it belongs to the cluster {kept.cluster!r}")
+        elif age_s > self._max_age_s:
+            log.warning("state_too_old", age_s=round(age_s), max_age_s=self._max_age_s)
+        else:
+            log.info("state_resumed", age_s=round(age_s, 1), unneeded=len(kept.state.unneeded.node) // 4)
+            return kept.state
+        return None
+
+    def save(self, state: plan_pb2.PlanState, now_s: float, is_last: bool = False) -> None:
+        """Keep a state, now and then; `is_last` = at once. That it cannot be written is told and borne."""
+        since_s = now_s - self._written_s
+        if 0 <= since_s < PAUSE_S and not is_last:
+            return
+        kept = plan_pb2.PlanRequest(cluster=self._cluster, state=state)
+        if not self._place.is_cheap:
+            kept.state.ClearField("hints")
+        content = kept.SerializeToString(deterministic=True)
+        if content == self._last and 0 <= since_s < REFRESH_S:
+            return
+        kept.now.FromNanoseconds(int(now_s * 1e9))
+        try:
+            self._place.write(_packed(kept, self._place.limit_bytes))
+        except (ClusterError, OSError, ValueError) as error:
+            log.warning("state_not_kept", error=str(error))
+            return
+        self._last, self._written_s = content, now_s
+
+
+def _packed(kept: plan_pb2.PlanRequest, limit_bytes: int) -> bytes:
+    """Compress, leaving out what may be left out until it fits. Errors: ValueError when it never does."""
+    for field in ("", "hints", "unremovable"):
+        if field:
+            kept.state.ClearField(field)  # type: ignore[arg-type]
+        data = zstandard.ZstdCompressor(level=3).compress(kept.SerializeToString(deterministic=True))
+        if len(data) <= limit_bytes:
+            return data
+    raise ValueError(f"the state takes {len(data)} bytes, its place holds {limit_bytes}; use --state-file")
+
+
+def _unpacked(data: bytes, limit_bytes: int) -> plan_pb2.PlanRequest:
+    """Undo `_packed`. Errors: ValueError."""
+    try:
+        plain = zstandard.ZstdDecompressor().decompress(data, max_output_size=max(limit_bytes, MOST_FILE_BYTES))
+        return plan_pb2.PlanRequest.FromString(plain)
+    except (zstandard.ZstdError, DecodeError) as error:
+        raise ValueError(f"what is kept is damaged: {error}") from error

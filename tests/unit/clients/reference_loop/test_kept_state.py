@@ -1,0 +1,211 @@
+"""Timers of nodes go on after a restart, and start afresh where nobody watched in between."""
+
+import base64
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import urllib3
+from trimtab.v1 import plan_pb2
+
+from clients.kubernetes_api.api import Api
+from clients.kubernetes_api.connection import Connection
+from clients.kubernetes_api.errors import ClusterError
+from clients.reference_loop.health import Health
+from clients.reference_loop.kept_state import PAUSE_S, REFRESH_S, Place, StateConfigMap, StateFile, StateKeeper
+from clients.reference_loop.loop import Loop, LoopSettings, Surroundings
+from clients.transport.backoff import Backoff
+from tests.builders.api_server import FakeApiServer, Fault
+from tests.unit.clients.reference_loop.test_loop import Scripted, run
+
+MAP = "/api/v1/namespaces/here/configmaps/kept"
+NOW_S = 1_790_000_000.0
+
+
+@pytest.fixture
+def server() -> Iterator[FakeApiServer]:
+    with FakeApiServer() as started:
+        yield started
+
+
+@pytest.fixture
+def config_map(server: FakeApiServer) -> StateConfigMap:
+    return StateConfigMap(Api(Connection(server.url, urllib3.PoolManager(), lambda: "")), "here", "kept")
+
+
+@pytest.fixture(params=["file", "ConfigMap"])
+def place(request: pytest.FixtureRequest, tmp_path: Path, config_map: StateConfigMap) -> Place:
+    return StateFile(tmp_path / "state") if request.param == "file" else config_map
+
+
+class InMemory:
+    """A place of any size that counts."""
+
+    is_cheap = False
+
+    def __init__(self, limit_bytes: int = 1 << 20) -> None:
+        self.limit_bytes, self.data, self.writes = limit_bytes, b"", 0
+
+    def read(self) -> bytes | None:
+        return self.data or None
+
+    def write(self, data: bytes) -> None:
+        self.data, self.writes = data, self.writes + 1
+
+
+def state(nodes: int = 3, hints: int = 0) -> plan_pb2.PlanState:
+    made = plan_pb2.PlanState(layout_version=2, strings=["", *(f"n{i}" for i in range(nodes))])
+    made.unneeded.node = b"".join((i + 1).to_bytes(4, "little") for i in range(nodes))
+    made.unneeded.time_ns = b"\1" * 8 * nodes
+    made.unremovable.blocking_pod.extend(f"default/p{random.Random(i).random()}" for i in range(nodes))
+    made.hints.pod = random.Random(1).randbytes(hints)
+    return made
+
+
+def test_what_is_kept_is_gone_on_with(place: Place) -> None:
+    StateKeeper(place, "c", 300).save(state(hints=40), NOW_S)
+    found = StateKeeper(place, "c", 300).load(NOW_S + 200)
+    assert found is not None
+    assert found.unneeded == state().unneeded
+    assert len(found.hints.pod) == (40 if place.is_cheap else 0), "what only saves time is not worth etcd's"
+    StateKeeper(place, "c", 300).save(state(5), NOW_S + 300)
+    found = StateKeeper(place, "c", 300).load(NOW_S + 300)
+    assert found is not None
+    assert found.unneeded == state(5).unneeded
+
+
+def test_where_nothing_is_kept_there_is_none(place: Place) -> None:
+    assert StateKeeper(place, "c", 300).load(NOW_S) is None
+
+
+@pytest.mark.parametrize(
+    ("cluster", "later_s"),
+    [pytest.param("c", 301, id="nobody has watched since"), pytest.param("d", 1, id="of another cluster")],
+)
+def test_what_must_not_be_gone_on_with_is_not(place: Place, cluster: str, later_s: float) -> None:
+    StateKeeper(place, "c", 300).save(state(), NOW_S)
+    assert StateKeeper(place, cluster, 300).load(NOW_S + later_s) is None
+
+
+def put_raw(server: FakeApiServer, value: Any) -> None:
+    metadata = {"name": "kept", "resourceVersion": "1"}
+    server.documents[MAP] = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "binaryData": value}
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(None, id="no data"),
+        pytest.param({}, id="no key"),
+        pytest.param({"state": "%"}, id="no base64"),
+        pytest.param({"state": 7}, id="no text"),
+        pytest.param({"state": base64.b64encode(b"damaged").decode()}, id="not compressed"),
+        pytest.param({"state": base64.b64encode(b"\x28\xb5\x2f\xfd\x00\x00\x01\x00\x00").decode()}, id="of no size"),
+    ],
+)
+def test_a_config_map_that_says_nothing_useful_is_not_used(
+    server: FakeApiServer, config_map: StateConfigMap, value: Any
+) -> None:
+    put_raw(server, value)
+    assert StateKeeper(config_map, "c", 300).load(NOW_S) is None
+
+
+def test_a_damaged_file_and_a_directory_are_not_used(tmp_path: Path) -> None:
+    keeper = StateKeeper(StateFile(tmp_path / "state"), "c", 300)
+    keeper.save(state(1000), NOW_S)
+    (tmp_path / "state").write_bytes((tmp_path / "state").read_bytes()[:-5])
+    assert keeper.load(NOW_S) is None
+    (tmp_path / "folder").mkdir()
+    assert StateKeeper(StateFile(tmp_path / "folder"), "c", 300).load(NOW_S) is None
+    StateKeeper(StateFile(tmp_path / "folder"), "c", 300).save(state(), NOW_S)
+
+
+def test_what_is_too_large_is_kept_without_what_can_be_done_without() -> None:
+    place = InMemory(limit_bytes=3000)
+    place.is_cheap = True
+    keeper = StateKeeper(place, "c", 300)
+    keeper.save(state(100, hints=5000), NOW_S)
+    first = keeper.load(NOW_S)
+    assert first is not None
+    assert (first.HasField("hints"), first.HasField("unremovable")) == (False, True)
+    keeper.save(state(300), NOW_S + PAUSE_S)
+    second = keeper.load(NOW_S + PAUSE_S)
+    assert second is not None
+    assert (len(second.unneeded.node), second.HasField("unremovable")) == (1200, False)
+    writes = place.writes
+    place.limit_bytes = 10
+    keeper.save(state(300), NOW_S + 500)
+    assert place.writes == writes, "one that does not fit at all is not kept in part"
+
+
+def test_it_is_written_neither_too_often_nor_too_seldom() -> None:
+    place = InMemory()
+    keeper = StateKeeper(place, "c", 300)
+    written = []
+    for second in range(int(2 * REFRESH_S) + 1):
+        keeper.save(state(3 if second < 30 else 4), NOW_S + second)
+        written.append(place.writes)
+    assert written[int(PAUSE_S) - 1] == 1
+    assert [second for second in range(1, len(written)) if written[second] > written[second - 1]] == [30, 90]
+    keeper.save(state(9), NOW_S + len(written), is_last=True)
+    assert place.writes == 4
+
+
+def test_a_server_that_is_away_is_waited_for_before_timers_start_afresh(
+    server: FakeApiServer, config_map: StateConfigMap
+) -> None:
+    server.fail(MAP, Fault(status=500), Fault(status=500))
+    keeper = StateKeeper(config_map, "c", 300)
+    with pytest.raises(ClusterError):
+        keeper.load(NOW_S)
+    keeper.save(state(), NOW_S)
+    assert MAP not in server.documents
+    keeper.save(state(), NOW_S)
+    assert MAP in server.documents
+
+
+def loop_of(rounds: Scripted, keeper: StateKeeper, now: Callable[[], float], lease: Any = None) -> Loop:
+    settings = LoopSettings(0.01, 2, Backoff(0.01, 0.02))
+    return Loop(rounds, settings, Surroundings(Health(60), lease, states=keeper), now)
+
+
+def test_a_loop_goes_on_from_the_state_of_the_one_before_it(config_map: StateConfigMap, server: FakeApiServer) -> None:
+    first, second = Scripted(), Scripted()
+    run(loop_of(first, StateKeeper(config_map, "c", 300), lambda: NOW_S))
+    assert first.resumed == [None]
+    last = first.setup.planner.requests[-1]
+    server.fail(MAP, Fault(status=503))
+    run(loop_of(second, StateKeeper(config_map, "c", 300), lambda: NOW_S + 60))
+    assert [one and one.layout_version for one in second.resumed] == [2], "its second answer was the last"
+    assert last.state_version == "t1"
+
+
+class Changing:
+    """A Lease that is lost, and gained again, as a test says."""
+
+    identity = "me"
+    is_held = True
+
+
+def test_only_a_leader_keeps_its_state_and_each_leadership_begins_with_what_was_kept() -> None:
+    place, lease, rounds = InMemory(), Changing(), Scripted()
+    loop = loop_of(rounds, StateKeeper(place, "c", 300), lambda: NOW_S, lease)
+
+    def lose() -> None:
+        lease.is_held = rounds.count > 1
+
+    rounds.on_round = lose
+    thread = threading.Thread(target=loop.run, daemon=True)
+    thread.start()
+    while rounds.count < 1 or loop._has_state:
+        time.sleep(0.001)
+    assert place.writes == 0, "by the end of the round another one led"
+    StateKeeper(place, "c", 300).save(state(7), NOW_S)
+    lease.is_held = True
+    thread.join(20)
+    assert not thread.is_alive()
+    assert [one and len(one.unneeded.node) for one in rounds.resumed] == [None, 28]

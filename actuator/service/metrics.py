@@ -16,6 +16,9 @@ from actuator.tracker import events as e
 from actuator.tracker.states import FINAL_STATES, Deletion, State
 from actuator.tracker.tracker import Tracker
 
+# Ages that deletions are counted by: younger than, seconds. A drain has an hour by default.
+AGES = {"1m": 60.0, "10m": 600.0, "1h": 3600.0, "more": float("inf")}
+
 
 class Metrics:
     """The actuator's instruments."""
@@ -36,8 +39,8 @@ class Metrics:
         engine.listeners.append(self.on_event)
 
         def in_progress(_options: CallbackOptions) -> Iterable[Observation]:
-            counts = engine.read(lambda tracker, _: _count_states(tracker))
-            return [Observation(count, {"state": state.name}) for state, count in counts.items()]
+            counts = engine.read(_counts)
+            return [Observation(count, {"state": state.name, "age": age}) for (state, age), count in counts.items()]
 
         def oldest(_options: CallbackOptions) -> Iterable[Observation]:
             ages = engine.read(_oldest_ages_s)
@@ -46,7 +49,7 @@ class Metrics:
         def leads(_options: CallbackOptions) -> Iterable[Observation]:
             return [Observation(int(engine.leading))]
 
-        self._meter.create_observable_gauge("deletions_in_progress", [in_progress], description="By state")
+        self._meter.create_observable_gauge("deletions_in_progress", [in_progress], description="By state and age")
         self._meter.create_observable_gauge(
             "oldest_deletion_age", [oldest], unit="s", description="Age of the oldest deletion in each state"
         )
@@ -87,12 +90,17 @@ class Metrics:
         self._scale_down.record((now_ms - (deletion.tainted_ms or deletion.start_ms)) / 1000, {"kind": kind})
 
 
-def _count_states(tracker: Tracker) -> dict[State, int]:
-    """Deletions in progress in each state, those without any included."""
-    counts = {state: 0 for state in State if state not in FINAL_STATES}
+def _counts(tracker: Tracker, now_ms: int) -> dict[tuple[State, str], int]:
+    """Deletions in progress by state and age, those without any included."""
+    counts = {(state, age): 0 for state in State if state not in FINAL_STATES for age in AGES}
     for deletion in tracker.memory.deletions.values():
-        counts[deletion.state] += 1
+        counts[deletion.state, _age(now_ms - deletion.start_ms)] += 1
     return counts
+
+
+def _age(age_ms: int) -> str:
+    """Name of the first age that is not passed yet."""
+    return next(name for name, most_s in AGES.items() if age_ms <= most_s * 1000)
 
 
 def _oldest_ages_s(tracker: Tracker, now_ms: int) -> dict[State, float]:

@@ -3,10 +3,13 @@
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
+import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -107,6 +110,57 @@ def check_the_end(client: ActuatorClient) -> None:
     live = [o for o in pods if not o["metadata"].get("deletionTimestamp")]
     owners = [o["metadata"]["ownerReferences"][0]["name"] for o in live]
     assert (owners.count("web"), owners.count("db")) == (12, 6)
+
+
+# Metrics of the issue that brought them, with the labels each must have.
+METRICS = {
+    "scaled_down_nodes_total": {"reason": {"underutilized", "empty"}},
+    "scaled_down_gpu_nodes_total": {"reason": {"empty"}},
+    "function_duration_seconds_count": {"function": {"start_deletion", "apply_taints"}, "work": {"empty", "non_empty"}},
+    "evictions_total": {"result": {"granted"}, "kind": {"moved", "daemon"}},
+    "scale_down_duration_seconds_count": {"kind": {"drain", "empty"}},
+    "deletions_in_progress": {"state": {"TAINTED", "DRAINING", "DELETING"}, "age": {"1m", "10m", "1h", "more"}},
+    "oldest_deletion_age_seconds": {"state": {"TAINTED", "DRAINING"}},
+    "failed_scale_downs_total": {"reason": {"CANCELLED"}, "kind": {"drain"}},
+    "leading": {},
+}
+
+
+def test_what_happens_is_measured_under_the_names_that_were_promised(directory: Path) -> None:
+    document = json.loads((directory / "cluster.json").read_text())
+    gpu_node = next(item for item in document["items"] if item["metadata"]["name"] == "n6")
+    gpu_node["status"]["allocatable"]["nvidia.com/gpu"] = "1"
+    (directory / "cluster.json").write_text(json.dumps(document))
+    more = ("--metrics-address=127.0.0.1:0", "--log-level=info", "--delay-after-taint=0.5")
+    with running(directory, *more) as (process, client):
+        assert process.stderr is not None
+        address = next(line for line in map(json.loads, process.stderr) if line["event"] == "listening")
+        reading = threading.Thread(target=process.stderr.read)
+        reading.start()
+        client.apply_taints([])
+        client.apply_taints(["n5"])
+        client.start_deletion(request("drain", "n0", drain=True))
+        client.start_deletion(request("empty", "n6", drain=False))
+        wait_until_deleted(client, {"n0", "n6"})
+        client.start_deletion(request("cancel", "n1", drain=True))
+        client.cancel_deletion(["n1"])
+        with urllib.request.urlopen(f"http://{address['metrics_address']}/metrics") as response:
+            page = response.read().decode()
+        process.kill()
+        reading.join()
+    for name, labels in METRICS.items():
+        lines = [line for line in page.splitlines() if line.startswith((f"{name}{{", f"{name} "))]
+        assert lines, f"{name} is not there"
+        for label, values in labels.items():
+            found = {value for line in lines for value in re.findall(f'{label}="([^"]*)"', line)}
+            assert found >= values, f"{name}: {label}"
+
+
+def wait_until_deleted(client: ActuatorClient, nodes: set[str]) -> None:
+    """Watch until these nodes are gone."""
+    for status in client.watch_status():
+        if nodes <= {deletion.node for deletion in status.finished}:
+            return
 
 
 def test_told_to_stop_it_ends_with_code_0_and_goes_on_at_the_next_start(directory: Path) -> None:

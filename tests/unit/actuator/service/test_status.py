@@ -113,7 +113,10 @@ def test_deletions_are_measured_by_kind_result_and_state() -> None:
     metrics.watch(stage.actuator.engine)
     stage.start(stage.request("r", "n0"))
     stage.start(stage.request("e", "n6", drain=False))
-    assert points(reader, "deletions_in_progress")["TAINTED",] == 2
+    assert points(reader, "deletions_in_progress")["1m", "TAINTED"] == 2
+    stage.time.now_s += 120
+    assert points(reader, "deletions_in_progress")["1m", "TAINTED"] == 0
+    assert points(reader, "deletions_in_progress")["10m", "TAINTED"] == 2
     stage.actuator.deletions.begin_cancel(["n0"], "")
     stage.run()
     assert points(reader, "scaled_down_nodes") == {("empty",): 1}

@@ -21,6 +21,10 @@ def write_stages(binaries: Path, path: Path, *, slow_ms: int, job_ms: int) -> Pa
     slow["spec"]["delay"] = {"durationMilliseconds": slow_ms}
     _require(slow, "Exists")
     _require(named["pod-ready"], "DoesNotExist")
+    # kwok ends pods by name, and would do so again when it sees the end begun: then the next pod of a StatefulSet goes.
+    named["pod-delete"]["spec"]["selector"]["matchExpressions"].append(
+        {"key": ".metadata.deletionGracePeriodSeconds == 0", "operator": "NotIn", "values": ["true"]}
+    )
     named["pod-complete"]["spec"]["delay"] = {"durationMilliseconds": job_ms}
     path.write_text(yaml.safe_dump_all([*stages, slow]))
     return path

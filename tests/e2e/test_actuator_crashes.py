@@ -24,6 +24,7 @@ from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
 from tests.e2e.crash_points import Point, hands, parse, points_of, reached
 from tests.e2e.crash_scenario import LEASE, Scenario, Theatre
 from tests.e2e.nursery import Nursery
+from tests.e2e.stages import write_stages
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(7200)]
 
@@ -80,7 +81,8 @@ def shown(points: Sequence[Point]) -> str:
 @pytest.fixture
 def company(tmp_path: Path) -> Iterator[Company]:
     with ExitStack() as stack:
-        plane = stack.enter_context(ControlPlane(cached_binaries(), tmp_path / "plane"))
+        stages = write_stages(cached_binaries(), tmp_path / "stages.yaml", slow_ms=0, job_ms=0)
+        plane = stack.enter_context(ControlPlane(cached_binaries(), tmp_path / "plane", stages=[stages]))
         nursery = stack.enter_context(Nursery("tests.e2e.dying_actuator"))
         server = "" if missing() else stack.enter_context(running_postgresql())
         api = connect(plane.kubeconfig("admin"))

@@ -93,9 +93,12 @@ def _read(kind: str, path: Path) -> Iterator[Change]:
 
 def is_healthy(pod: Json) -> bool:
     """Whether a PodDisruptionBudget counts a pod."""
+    return _is_ready(pod) and "deletionTimestamp" not in pod["metadata"]
+
+
+def _is_ready(pod: Json) -> bool:
     conditions = pod["status"].get("conditions") or ()
-    ready = any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
-    return ready and "deletionTimestamp" not in pod["metadata"]
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
 def owner_kind(pod: Json) -> str:
@@ -222,8 +225,12 @@ def ever_on(changes: list[Change], labels: Mapping[str, str]) -> set[str]:
 
 
 def eviction_gaps_s(changes: list[Change], labels: Mapping[str, str]) -> list[float]:
-    """Seconds between the evictions of pods with these labels, all of one grace period; whole seconds are known."""
-    told = [pod for pod in ended_pods(changes).values() if labels.items() <= pod["metadata"]["labels"].items()]
+    """Seconds between the evictions of pods with these labels that were ready; whole seconds are known.
+
+    All must have the same grace period. A pod that is not ready goes without asking a budget whose others are.
+    """
+    ended = (pod for pod in ended_pods(changes).values() if labels.items() <= pod["metadata"]["labels"].items())
+    told = [pod for pod in ended if _is_ready(pod)]
     times = sorted(datetime.fromisoformat(pod["metadata"]["deletionTimestamp"]).timestamp() for pod in told)
     return [later - earlier for earlier, later in pairwise(times)]
 

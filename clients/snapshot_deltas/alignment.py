@@ -36,7 +36,7 @@ class Alignment(NamedTuple):
 def align(before: PodColumns, after: PodColumns, names: list[str], most: int) -> Alignment | None:
     """Return which rows are the same pods.
 
-    None when more than `most` came, went or were replaced, or when one that came is not in its place by (namespace,
+    None when more than `most` came or went, or when one that came is not in its place by (namespace,
     name): then it may be there twice. names : string of each interned number.
     """
     if _same_keys(before, after) and np.array_equal(before.uids.lengths, after.uids.lengths):
@@ -44,13 +44,15 @@ def align(before: PodColumns, after: PodColumns, names: list[str], most: int) ->
         return Alignment(rows, rows, _rows_that_differ(before.uids, after.uids), none, none, in_place=True)
     first, second = _checked(before, after, *_partners(before.fingerprints, after.fingerprints))
     left, over = (_without(np.arange(len(side.namespace)), rows) for side, rows in ((before, first), (after, second)))
-    if max(len(left), len(over)) > most or len(left) + len(first) > len(before.namespace):
+    # A pod beside one that went may be among them, where names are short: its fingerprint has a part of the other's.
+    if max(len(left), len(over)) > 2 * most or len(left) + len(first) > len(before.namespace):
         return None
     rows_of = dict(zip(before.keys(left), left.tolist(), strict=True))
     pairs = [(i, j) for j, key in zip(over.tolist(), after.keys(over), strict=True) if (i := rows_of.pop(key, -1)) >= 0]
     replaced = np.array(pairs, np.int64).reshape(-1, 2)
     new = np.setdiff1d(over, replaced[:, 1])
-    if not _are_in_place(after, new, names):
+    gone = np.array(sorted(rows_of.values()), np.int64)
+    if max(len(gone), len(new)) > most or not _are_in_place(after, new, names):
         return None
     uids = before.uids.take(replaced[:, 0]), after.uids.take(replaced[:, 1])
     other_uid = [one != other for one, other in zip(*uids, strict=True)]
@@ -58,7 +60,7 @@ def align(before: PodColumns, after: PodColumns, names: list[str], most: int) ->
         np.concatenate((first, replaced[:, 0])),
         np.concatenate((second, replaced[:, 1])),
         replaced[np.array(other_uid, np.bool_), 1],
-        np.array(sorted(rows_of.values()), np.int64),
+        gone,
         new,
         in_place=False,
     )

@@ -96,8 +96,8 @@ class Engine:
         with watch.stage("decode"):
             delta = parse_delta(payload)
         with watch.stage("columns"):
-            snapshot = apply_delta(base.snapshot, delta)
-        return self._memory.snapshot(owner, snapshot.version) or KeptSnapshot(snapshot)
+            snapshot = apply_delta(base.snapshot, delta, base.derive)
+        return self._memory.snapshot(owner, snapshot.version) or KeptSnapshot(snapshot, base)
 
     def _state(self, request: plan_pb2.PlanRequest, owner: Owner) -> plan_pb2.PlanState | None:
         if request.HasField("state"):

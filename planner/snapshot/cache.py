@@ -5,7 +5,8 @@ service holds a lock around each call. Sizes in bytes, as the caller estimates t
 """
 
 from collections import OrderedDict
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from dataclasses import fields, is_dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -13,6 +14,8 @@ import numpy as np
 V = TypeVar("V")
 _ROW_BYTES = 200
 """What a row of Python objects takes, about: a name with its string object, or a tuple of a few values."""
+_SMALL = 64
+"""Containers of at most so many items are no tables of rows: they may hold anything."""
 
 
 class LeastRecentlyUsed(Generic[V]):
@@ -51,11 +54,20 @@ class LeastRecentlyUsed(Generic[V]):
 
 
 def size_of(value: object) -> int:
-    """Return about how many bytes an object takes: arrays exactly, rows of tables at a flat rate. O(arrays)."""
+    """Return about how many bytes an object takes: arrays exactly, rows of tables at a flat rate.
+
+    Fields of named tuples and dataclasses are counted one by one, and so are the items of small containers. O(arrays).
+    """
     if isinstance(value, np.ndarray):
         return int(value.nbytes)
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return sum(size_of(item) for item in value)
-    if isinstance(value, tuple | list | dict | set):
+    if isinstance(value, bytes):
+        return _ROW_BYTES + len(value)
+    if is_dataclass(value):
+        return _ROW_BYTES + sum(size_of(getattr(value, one.name)) for one in fields(value))
+    if isinstance(value, Mapping):
+        value = tuple(value.values())
+    if isinstance(value, tuple | list | set | frozenset):
+        if hasattr(value, "_fields") or len(value) <= _SMALL:
+            return sum(size_of(item) for item in value)
         return _ROW_BYTES * len(value)
     return _ROW_BYTES

@@ -1,7 +1,7 @@
 """The dictionaries of two canonical snapshots as one, with the new number of each entry of either.
 
-Canonical order is kept: a column that ascends by old numbers ascends by new ones. Cost: O(entries), no sort but of two
-sorted runs.
+Canonical order is kept: a column that ascends by old numbers ascends by new ones. Cost: O(entries of the delta) where
+it brings no new ones and the base's numbers have been derived before, else O(entries), no sort but of sorted runs.
 """
 
 from collections.abc import Sequence
@@ -11,9 +11,11 @@ from typing import Any, NamedTuple
 import msgspec
 import numpy as np
 
+from planner.model.derive import Derive, build_always
 from planner.model.values import PodSpec, Volume
 from planner.snapshot.columns import Int32, LabelSets, Snapshot
 from planner.snapshot.dictionaries import canonical_resources, offsets_of
+from planner.snapshot.references import is_identity
 
 
 class Numbers(NamedTuple):
@@ -38,13 +40,20 @@ class JoinedDictionaries(NamedTuple):
     changed: Numbers
 
 
-def join_dictionaries(base: Snapshot, changed: Snapshot) -> JoinedDictionaries:
-    """Join the dictionaries of two snapshots."""
-    strings, string_numbers = _join(base.strings, changed.strings, base.strings, changed.strings)
-    label_sets, set_numbers = _join_label_sets((base.label_sets, changed.label_sets), string_numbers)
+def join_dictionaries(base: Snapshot, changed: Snapshot, derive: Derive = build_always) -> JoinedDictionaries:
+    """Join the dictionaries of two snapshots. derive : that of the base."""
+    ranks = derive("ranks of strings", lambda: _ranks(base.strings), of=("strings",))
+    strings, string_numbers = _join(base.strings, changed.strings, ranks, changed.strings)
+    label_sets, set_numbers = _join_label_sets((base, changed), string_numbers, derive)
     encode = msgspec.msgpack.Encoder().encode
-    specs, spec_numbers = _join(base.specs, changed.specs, *_codes(base.specs, changed.specs, encode))
-    volumes, volume_numbers = _join(base.volumes, changed.volumes, *_codes(base.volumes, changed.volumes, encode))
+    ranks_of_specs = derive("ranks of specs", lambda: _ranks([encode(one) for one in base.specs]), of=("specs",))
+    specs, spec_numbers = _join(base.specs, changed.specs, ranks_of_specs, [encode(one) for one in changed.specs])
+    ranks_of_volumes = derive(
+        "ranks of volumes", lambda: _ranks([encode(one) for one in base.volumes]), of=("volumes",)
+    )
+    volumes, volume_numbers = _join(
+        base.volumes, changed.volumes, ranks_of_volumes, [encode(one) for one in changed.volumes]
+    )
     resources = canonical_resources((*base.resources, *changed.resources))
     place = {name: i for i, name in enumerate(resources)}
     resource_numbers = [np.array([place[name] for name in one.resources], np.int32) for one in (base, changed)]
@@ -53,33 +62,44 @@ def join_dictionaries(base: Snapshot, changed: Snapshot) -> JoinedDictionaries:
     return JoinedDictionaries(tuple(strings), label_sets, tuple(specs), tuple(volumes), resources, first, second)
 
 
-def _codes(first: Sequence[Any], second: Sequence[Any], encode: Any) -> tuple[list[bytes], list[bytes]]:
-    return [encode(one) for one in first], [encode(one) for one in second]
+def renumbered(numbers: Int32, column: Int32) -> Int32:
+    """Return a column in new numbers: the column itself where they are the old ones."""
+    return column if is_identity(numbers) else numbers[column]
+
+
+def _ranks(ascending: Sequence[Any]) -> dict[Any, int]:
+    return {key: i for i, key in enumerate(ascending)}
 
 
 def _join(
-    first: Sequence[Any], second: Sequence[Any], first_keys: Sequence[Any], second_keys: Sequence[Any]
-) -> tuple[list[Any], tuple[Int32, Int32]]:
-    """Join two lists that ascend by their keys, equal keys once."""
-    known = set(first_keys)
-    if known.issuperset(second_keys):
-        rank = {key: i for i, key in enumerate(first_keys)}
+    first: Sequence[Any], second: Sequence[Any], first_ranks: dict[Any, int], second_keys: Sequence[Any]
+) -> tuple[Sequence[Any], tuple[Int32, Int32]]:
+    """Join two lists that ascend by their keys, equal keys once. first_ranks : the first one's keys, numbered."""
+    if all(key in first_ranks for key in second_keys):
         same = np.arange(len(first), dtype=np.int32)
-        return list(first), (same, np.array([rank[key] for key in second_keys], np.int32))
-    value = dict(zip(second_keys, second, strict=True)) | dict(zip(first_keys, first, strict=True))
-    ordered = sorted([*first_keys, *(key for key in second_keys if key not in known)])
-    rank = {key: i for i, key in enumerate(ordered)}
-    first_numbers = np.fromiter((rank[key] for key in first_keys), np.int32, len(first_keys))
-    second_numbers = np.fromiter((rank[key] for key in second_keys), np.int32, len(second_keys))
+        return first, (same, np.array([first_ranks[key] for key in second_keys], np.int32))
+    value = dict(zip(second_keys, second, strict=True)) | dict(zip(first_ranks, first, strict=True))
+    ordered = sorted(value)
+    rank = _ranks(ordered)
+    first_numbers = np.fromiter((rank[key] for key in first_ranks), np.int32, len(first))
+    second_numbers = np.fromiter((rank[key] for key in second_keys), np.int32, len(second))
     return [value[key] for key in ordered], (first_numbers, second_numbers)
 
 
 def _join_label_sets(
-    sides: tuple[LabelSets, LabelSets], strings: tuple[Int32, Int32]
+    sides: tuple[Snapshot, Snapshot], strings: tuple[Int32, Int32], derive: Derive
 ) -> tuple[LabelSets, tuple[Int32, Int32]]:
     """Join label sets; the sides' strings have new numbers in the same order, so each side stays sorted."""
-    rows = [_rows(sets, numbers) for sets, numbers in zip(sides, strings, strict=True)]
-    joined, numbers = _join(rows[0], rows[1], rows[0], rows[1])
+    base, changed = sides
+    if is_identity(strings[0]):
+        of = ("label_sets.offsets", "label_sets.keys", "label_sets.values")
+        ranks = derive("ranks of label sets", lambda: _ranks(_rows(base.label_sets, strings[0])), of=of)
+    else:
+        ranks = _ranks(_rows(base.label_sets, strings[0]))
+    rows = _rows(changed.label_sets, strings[1])
+    joined, numbers = _join(tuple(ranks), rows, ranks, rows)
+    if len(joined) == len(ranks) and is_identity(strings[0]):
+        return base.label_sets, numbers
     entries = np.frombuffer(b"".join(joined), ">i4").reshape(-1, 2)
     sizes = np.fromiter((len(row) // 8 for row in joined), np.int32, len(joined))
     keys, values = (np.ascontiguousarray(entries[:, i], dtype=np.int32) for i in (0, 1))

@@ -1,18 +1,19 @@
 """The pods of a base and a delta joined. Vectorised: every column is copied once; keys are looked up in a kernel."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from planner.snapshot.columns import Bool, DanglingReferences, Int32, Int64, PodColumns, Snapshot
+from planner.snapshot.columns import Bool, Dangling, DanglingReferences, Int32, Int64, PodColumns, Snapshot
 from planner.snapshot.errors import SnapshotError
-from planner.snapshot.joined_dictionaries import JoinedDictionaries
-from planner.snapshot.joined_rows import JoinedTables, stack_references
+from planner.snapshot.joined_dictionaries import JoinedDictionaries, renumbered
+from planner.snapshot.joined_rows import JoinedTables
 from planner.snapshot.pod_keys import find_pods, keys_of, locate
 from planner.snapshot.pods import gather_text, sort_mounts
-from planner.snapshot.references import resolve
+from planner.snapshot.references import Followed, dangling, follow
 
+_Names = tuple[Sequence[str], Sequence[str]]
+"""The names of a table, before and in the delta."""
 _PLAIN = ("created_s", "deletion_s", "phase", "flags", "deletion_cost")
 
 
@@ -23,28 +24,26 @@ def join_pods(
     dictionaries, tables = joined
     first, second = dictionaries.base, dictionaries.changed
     source = _source(base, changed, deleted, dictionaries)
+    rank = np.full(len(base.pods.spec) + len(changed.pods.spec), -1, np.int32)
+    rank[source] = np.arange(len(source), dtype=np.int32)
     a, b = base.pods, changed.pods
 
     def stacked(name: str, numbers: str) -> Int32:
-        one, other = getattr(a, name), getattr(b, name)
-        return np.concatenate((getattr(first, numbers)[one], getattr(second, numbers)[other]))[source]
+        one = renumbered(getattr(first, numbers), getattr(a, name))
+        return np.concatenate((one, renumbered(getattr(second, numbers), getattr(b, name))))[source]
 
-    def referring(name: str, base_names: Sequence[str], changed_names: Sequence[str], known: Any) -> Any:
-        target, names = stack_references(
-            (getattr(a, name), base_names, getattr(base.dangling, name)),
-            (getattr(b, name), changed_names, getattr(changed.dangling, name)),
-        )
-        # Most often the table has the rows it had; then the base's numbers hold and no name is looked up.
-        settled = len(known) if len(base_names) == len(known) and tuple(known) == tuple(base_names) else 0
-        return resolve(target[source], names, known, settled)
+    def referring(name: str, names: _Names, known: Mapping[str, int]) -> tuple[Int32, Dangling]:
+        one = follow(getattr(a, name), names[0], getattr(base.dangling, name), known)
+        other = follow(getattr(b, name), names[1], getattr(changed.dangling, name), known)
+        return np.concatenate((one.column, other.column))[source], _lacks(one, other, rank)
 
     nodes = {name: i for i, name in enumerate(tables.nodes.name)}
-    node, no_node = referring("node", base.nodes.name, changed.nodes.name, nodes)
-    pinned, not_pinned = referring("pinned", base.nodes.name, changed.nodes.name, nodes)
+    node, no_node = referring("node", (base.nodes.name, changed.nodes.name), nodes)
+    pinned, not_pinned = referring("pinned", (base.nodes.name, changed.nodes.name), nodes)
     owners = {owner.uid: i for i, owner in enumerate(tables.owners)}
-    owner_uids = ([one.uid for one in base.owners], [one.uid for one in changed.owners])
-    owner, no_owner = referring("owner", *owner_uids, owners)
-    mounts = _mounts(base, changed, source, dictionaries)
+    uids = [one.uid for one in base.owners], [one.uid for one in changed.owners]
+    owner, no_owner = referring("owner", uids, owners)
+    mounts = _mounts(base, changed, rank, dictionaries)
     pods = PodColumns(
         namespace=stacked("namespace", "strings"),
         name=gather_text(a.name, b.name, source),
@@ -61,23 +60,27 @@ def join_pods(
     return pods, DanglingReferences(no_node, no_owner, not_pinned, tables.no_group)
 
 
+def _lacks(one: Followed, other: Followed, rank: Int32) -> Dangling:
+    """Return what the pods of both sides refer to in vain. rank : int32, the new row of each, -1 = gone."""
+    count = len(rank) - len(other.column)
+    rows = rank[np.concatenate((one.rows, other.rows + np.int32(count)))]
+    target = np.concatenate((one.target, other.target + np.int32(len(one.names))))
+    order = np.argsort(rows, kind="stable")
+    order = order[rows[order] >= 0]
+    return dangling(rows[order], target[order], [*one.names, *other.names] if len(order) else ())
+
+
 def _source(base: Snapshot, changed: Snapshot, deleted: Sequence[str], dictionaries: JoinedDictionaries) -> Int64:
     """Return the row of each pod of the result : int64; rows of `changed` are counted after those of `base`."""
-    keys = keys_of(base, dictionaries.base.strings[base.pods.namespace])
+    keys = keys_of(base, renumbered(dictionaries.base.strings, base.pods.namespace))
     wanted = keys_of(changed, dictionaries.changed.strings[changed.pods.namespace])
     position, found = locate(keys, wanted)
     kept = np.ones(len(base.pods.spec), np.bool_)
     kept[position[found]] = False
     _delete(base, changed, deleted, kept)
-    before = np.zeros(len(kept) + 1, np.int64)
-    np.cumsum(kept, out=before[1:])
-    inserted = np.cumsum(np.bincount(position, minlength=len(kept) + 1))[: len(kept)]
-    rows = np.flatnonzero(kept)
-    source = np.empty(len(rows) + len(position), np.int64)
-    source[before[rows] + inserted[rows]] = rows
-    added = np.arange(len(position), dtype=np.int64)
-    source[before[position] + added] = len(kept) + added
-    return source
+    before = position - np.searchsorted(np.flatnonzero(~kept), position)
+    added = len(kept) + np.arange(len(position), dtype=np.int64)
+    return np.insert(np.flatnonzero(kept), before, added)
 
 
 def _delete(base: Snapshot, changed: Snapshot, deleted: Sequence[str], kept: Bool) -> None:
@@ -96,12 +99,10 @@ def _delete(base: Snapshot, changed: Snapshot, deleted: Sequence[str], kept: Boo
     kept[rows] = False
 
 
-def _mounts(base: Snapshot, changed: Snapshot, source: Int64, dictionaries: JoinedDictionaries) -> tuple[Int32, Int32]:
+def _mounts(base: Snapshot, changed: Snapshot, rank: Int32, dictionaries: JoinedDictionaries) -> tuple[Int32, Int32]:
     """Return (pod, volume) of the pods that stay."""
-    count = len(base.pods.spec)
-    rank = np.full(count + len(changed.pods.spec), -1, np.int32)
-    rank[source] = np.arange(len(source), dtype=np.int32)
-    pod = rank[np.concatenate((base.pods.volume_pod, changed.pods.volume_pod + np.int32(count)))]
+    count = np.int32(len(base.pods.spec))
+    pod = rank[np.concatenate((base.pods.volume_pod, changed.pods.volume_pod + count))]
     volume = np.concatenate(
         (dictionaries.base.volumes[base.pods.volume], dictionaries.changed.volumes[changed.pods.volume])
     )

@@ -4,7 +4,7 @@ Decides the canonical form of a spec: what is a set is sorted and has no duplica
 order. Cost: some 10 us a distinct spec. Raises SnapshotError. Source: `protos/trimtab/v1/snapshot.proto`.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any, Final, TypeVar
 
@@ -27,7 +27,6 @@ _TOLERATION_OPERATORS: Final = frozenset(pb.TolerationOperator.Code.values())
 _RESTART_POLICIES: Final = frozenset(pb.RestartPolicy.Code.values())
 _SAFE_TO_EVICT: Final = frozenset(pb.SafeToEvict.Code.values())
 _VOLUME_STATES: Final = frozenset(pb.VolumeState.Code.values())
-_DEFAULT_GRACE_S: Final = 30
 
 
 def read_pod_specs(messages: Iterable[pb.PodSpec], strings: Sequence[str], resources: Sequence[str]) -> list[PodSpec]:
@@ -58,32 +57,12 @@ def read_pairs(row: Row, messages: Iterable[pb.LabelPair], field: str) -> tuple[
 
 
 def _pod_spec(row: Row, m: pb.PodSpec, resources: Sequence[str]) -> PodSpec:
-    has = m.HasField
-    grace_s = m.termination_grace_period_s if has("termination_grace_period_s") else _DEFAULT_GRACE_S
-    timeout_s = m.topology_spread_timeout_s if has("topology_spread_timeout_s") else 0
-    return PodSpec(
-        requests=_requests(row, m.requests, resources),
-        node_selector=read_pairs(row, m.node_selector, "node_selector") if m.node_selector else (),
-        node_affinity=read_terms(row, m.node_affinity, "node_affinity") if has("node_affinity") else None,
-        tolerations=_sorted([_toleration(row, one) for one in m.tolerations]),
-        host_ports=_sorted([_host_port(row, one) for one in m.host_ports]),
-        pod_affinity=tuple([_affinity_term(row, term, "pod_affinity") for term in m.pod_affinity]),
-        pod_anti_affinity=tuple([_affinity_term(row, term, "pod_anti_affinity") for term in m.pod_anti_affinity]),
-        topology_spread=tuple([_spread(row, one) for one in m.topology_spread]),
-        priority=m.priority,
-        scheduler_name=row.text(m.scheduler_name, "scheduler_name"),
-        restart_policy=row.code(m.restart_policy, _RESTART_POLICIES, "restart_policy"),
-        termination_grace_period_s=row.at_least(grace_s, 0, "termination_grace_period_s"),
-        safe_to_evict=row.code(m.safe_to_evict, _SAFE_TO_EVICT, "safe_to_evict"),
-        local_storage=m.local_storage,
-        unsupported=_sorted(m.unsupported),
-        topology_spread_timeout_s=(
-            row.at_least(timeout_s, 0, "topology_spread_timeout_s") if has("topology_spread_timeout_s") else -1
-        ),
-        enable_ds_eviction=int(m.enable_ds_eviction) if has("enable_ds_eviction") else -1,
-        exclusive_disks=_sorted([row.needed_text(i, "exclusive_disks") for i in m.exclusive_disks]),
-        read_only_disks=_sorted([row.needed_text(i, "read_only_disks") for i in m.read_only_disks]),
-    )
+    """Read the fields that are there; of the others, `PodSpec` knows what absence means."""
+    found: dict[str, Any] = {}
+    for field, value in m.ListFields():
+        name = field.name
+        found[name] = _requests(row, value, resources) if name == "requests" else _READ[name](row, value)
+    return PodSpec(**found)
 
 
 def _sorted(found: Sequence[_Item]) -> tuple[_Item, ...]:
@@ -144,6 +123,33 @@ def _spread(row: Row, m: pb.TopologySpreadConstraint) -> SpreadConstraint:
         m.honor_node_taints,
         tuple(sorted({row.needed_text(i, f"{field}.match_label_keys") for i in m.match_label_keys})),
     )
+
+
+def _texts(row: Row, indices: Iterable[int], field: str) -> tuple[str, ...]:
+    return _sorted([row.needed_text(index, field) for index in indices])
+
+
+_READ: Final[dict[str, Callable[[Row, Any], Any]]] = {
+    "node_selector": lambda row, pairs: read_pairs(row, pairs, "node_selector"),
+    "node_affinity": lambda row, terms: read_terms(row, terms, "node_affinity"),
+    "tolerations": lambda row, found: _sorted([_toleration(row, one) for one in found]),
+    "host_ports": lambda row, found: _sorted([_host_port(row, one) for one in found]),
+    "pod_affinity": lambda row, terms: tuple([_affinity_term(row, term, "pod_affinity") for term in terms]),
+    "pod_anti_affinity": lambda row, terms: tuple([_affinity_term(row, term, "pod_anti_affinity") for term in terms]),
+    "topology_spread": lambda row, found: tuple([_spread(row, one) for one in found]),
+    "priority": lambda _, priority: priority,
+    "scheduler_name": lambda row, index: row.text(index, "scheduler_name"),
+    "restart_policy": lambda row, code: row.code(code, _RESTART_POLICIES, "restart_policy"),
+    "termination_grace_period_s": lambda row, grace_s: row.at_least(grace_s, 0, "termination_grace_period_s"),
+    "safe_to_evict": lambda row, code: row.code(code, _SAFE_TO_EVICT, "safe_to_evict"),
+    "local_storage": lambda _, has: has,
+    "unsupported": lambda _, names: _sorted(names),
+    "topology_spread_timeout_s": lambda row, timeout_s: row.at_least(timeout_s, 0, "topology_spread_timeout_s"),
+    "enable_ds_eviction": lambda _, enabled: int(enabled),
+    "exclusive_disks": lambda row, disks: _texts(row, disks, "exclusive_disks"),
+    "read_only_disks": lambda row, disks: _texts(row, disks, "read_only_disks"),
+}
+"""What each field of the message but `requests` becomes: the field of `PodSpec` of the same name."""
 
 
 def _volume(row: Row, m: pb.Volume) -> Volume:

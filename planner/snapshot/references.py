@@ -5,6 +5,7 @@ is missing. Cost: O(rows) vectorised, and a dictionary look-up for each distinct
 """
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,26 +15,25 @@ NONE = -1
 MISSING = -2
 
 
-def resolve(target: Int32, names: Sequence[str], known: Mapping[str, int], settled: int = 0) -> tuple[Int32, Dangling]:
+def resolve(target: Int32, names: Sequence[str], known: Mapping[str, int]) -> tuple[Int32, Dangling]:
     """Return (index into the table, NONE for the name "" and MISSING for one it lacks; what is missing).
 
-    target : int32[P] into `names`, which may repeat; known : name to index; the first `settled` of the names are known
-    to be the first ones of the table.
+    target : int32[P] into `names`, which may repeat; known : name to index.
     """
     lookup = np.full(len(names), NONE, np.int32)
-    lookup[:settled] = np.arange(settled, dtype=np.int32)
     used = np.zeros(len(names), np.bool_)
     used[target] = True
-    rows = np.flatnonzero(used[settled:]) + settled
+    rows = np.flatnonzero(used)
     texts = [names[i] for i in rows.tolist()]
     lookup[rows] = np.fromiter((known.get(text, MISSING) if text else NONE for text in texts), np.int32, len(texts))
     column = lookup[target]
-    return column, _dangling(np.flatnonzero(column == MISSING).astype(np.int32), target, names)
+    missing = np.flatnonzero(column == MISSING).astype(np.int32)
+    return column, dangling(missing, target[missing], names)
 
 
-def _dangling(rows: Int32, target: Int32, names: Sequence[str]) -> Dangling:
-    missing = target[rows]
-    distinct, inverse = np.unique(missing, return_inverse=True)
+def dangling(rows: Int32, target: Int32, names: Sequence[str]) -> Dangling:
+    """Return rows : int32[U] ascending, with the names that they refer to. target : int32[U] into `names`."""
+    distinct, inverse = np.unique(target, return_inverse=True)
     texts = [names[i] for i in distinct.tolist()]
     order = sorted(set(texts))
     rank = dict(zip(order, range(len(order)), strict=True))
@@ -47,3 +47,39 @@ def unresolve(column: Int32, known: Sequence[str], dangling: Dangling) -> tuple[
     target = np.where(column == NONE, np.int32(len(names) - 1), column)
     target[dangling.row] = dangling.name + np.int32(len(known))
     return target, names
+
+
+class Followed(NamedTuple):
+    """A column whose table has become another one, and what of it the new table lacks.
+
+    column : int32[P] into the new table; rows : int32[U] ascending, target : int32[U] into `names`: what is missing.
+    """
+
+    column: Int32
+    rows: Int32
+    target: Int32
+    names: list[str]
+
+
+def follow(column: Int32, before: Sequence[str], lacks: Dangling, known: Mapping[str, int]) -> Followed:
+    """Bring a column into the numbers of a table that has taken the place of another. Cost: vectorised over rows.
+
+    before : the names of the old table; lacks : what the old one lacked; known : the new table's numbers by name.
+    """
+    lookup = np.fromiter((known.get(name, MISSING) for name in before), np.int32, len(before))
+    found = np.fromiter((known.get(name, MISSING) for name in lacks.names), np.int32, len(lacks.names))
+    # The column holds NONE and MISSING too, which count from the end.
+    moved = column if is_identity(lookup) else np.append(lookup, np.array((MISSING, NONE), np.int32))[column]
+    if (found != MISSING).any():
+        moved = moved.copy()
+        moved[lacks.row] = found[lacks.name]
+    rows = np.flatnonzero(moved == MISSING).astype(np.int32)
+    target = column[rows]
+    lacked = target == MISSING
+    target[lacked] = lacks.name[np.searchsorted(lacks.row, rows[lacked])] + np.int32(len(before))
+    return Followed(moved, rows, target, [*before, *lacks.names])
+
+
+def is_identity(numbers: Int32) -> bool:
+    """Whether each number stands for itself."""
+    return bool((numbers == np.arange(len(numbers), dtype=np.int32)).all())

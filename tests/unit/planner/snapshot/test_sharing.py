@@ -1,0 +1,59 @@
+"""A snapshot made by a delta shares with its base whatever is equal, and nothing else."""
+
+from typing import Any
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from planner.snapshot.decode import canonicalize
+from planner.snapshot.delta import apply_delta
+from planner.snapshot.sharing import share
+from tests.builders.random_clusters import changes, clusters
+from tests.builders.snapshots import Cluster, Node, Pod, write, write_delta
+
+
+def parts(value: Any, place: str = "") -> dict[str, Any]:
+    """Every column, text and table of rows by its path."""
+    if not hasattr(value, "_fields"):
+        return {place: value}
+    found: dict[str, Any] = {}
+    for name, item in zip(value._fields, value, strict=True):
+        found |= parts(item, f"{place}.{name}")
+    return found
+
+
+def equal(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray):
+        return (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
+    return bool(one == other)
+
+
+@given(clusters().flatmap(lambda before: st.tuples(st.just(before), changes(before))), st.integers(0, 99))
+def test_what_is_equal_is_the_very_same_object(pair: tuple[Cluster, Cluster], seed: int) -> None:
+    before, after = pair
+    base = canonicalize(write(before, seed))
+    applied = apply_delta(base, write_delta(before, after, seed))
+    old, new = parts(base), parts(applied)
+    for place in old:
+        assert (new[place] is old[place]) == equal(new[place], old[place]), place
+
+
+@given(clusters(), st.integers(0, 99))
+def test_a_delta_that_changes_nothing_gives_the_base_itself(cluster: Cluster, seed: int) -> None:
+    base = canonicalize(write(cluster, seed))
+    assert share(base, canonicalize(write(cluster, seed + 1))) is base
+
+
+def test_a_moved_pod_leaves_all_tables_but_its_column() -> None:
+    nodes = {name: Node(labels=(("zone", name),)) for name in ("n1", "n2")}
+    before = Cluster(pods={("default", name): Pod(node="n1") for name in "abc"}, nodes=nodes)
+    after = Cluster(pods=before.pods | {("default", "b"): Pod(node="n2")}, nodes=nodes)
+    base = canonicalize(write(before))
+    applied = apply_delta(base, write_delta(before, after))
+    assert applied.nodes is base.nodes
+    assert applied.specs is base.specs
+    assert applied.pods.name is base.pods.name
+    assert [
+        name for name, old, new in zip(base.pods._fields, base.pods, applied.pods, strict=True) if old is not new
+    ] == ["node"]

@@ -118,6 +118,10 @@ class ScaleDownSettings:
     """The same after a deletion has failed. `--scale-down-delay-after-failure`."""
     delay_type_local: bool = False
     """Delays hold for each node group apart, not for the cluster. `--scale-down-delay-type-local`."""
+    evict_in_turn: bool = True
+    """Where else fewer nodes went than upstream's, pods of a node may be more than a budget allows at once."""
+    saving_before_count: bool = False
+    """Take what saves most even if upstream's order frees more nodes. Off: who compares counts nodes first."""
 
     def of_group(self, group: str) -> GroupScaleDownSettings:
         """Return the settings of a node group; "" and groups without overrides have the general ones."""
@@ -176,6 +180,8 @@ _SWITCHES: Final = {
     "reserve_for_pending_pods": "reserve_for_pending",
     "balance": "balance",
     "delay_type_local": "delay_type_local",
+    "evict_in_turn": "evict_in_turn",
+    "saving_before_count": "saving_before_count",
 }
 """Fields taken as they are: name on the wire to name here."""
 

@@ -11,12 +11,12 @@ from planner.snapshot.columns import Snapshot
 
 
 def basis(snapshot: Snapshot, settings: ScaleDownSettings) -> int:
-    """Return a digest of prices, minimums of groups and settings, 1 to 2^64 - 1. O(G + settings)."""
+    """Return a digest of prices, minimums of groups and settings, 1 to 2^64 - 1. O(G + settings).
+
+    Settings by group are in order of name, so that equal settings have one representation.
+    """
     sink = blake2b(digest_size=8)
     for group in snapshot.groups:
         sink.update(repr((group.id, group.min_size, group.price_per_hour, group.zero_or_max)).encode())
-    groups = sorted(settings.groups.items())
-    sink.update(repr((settings.orders, settings.stability_margin, settings.general, groups)).encode())
-    sink.update(repr((settings.min_saving_per_eviction, settings.balance, settings.max_balance_difference)).encode())
-    sink.update(repr((settings.minimums, settings.max_evaluated, settings.max_new_unneeded)).encode())
+    sink.update(repr(settings).encode())
     return int.from_bytes(sink.digest(), "little") or 1

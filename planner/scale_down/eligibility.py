@@ -23,12 +23,13 @@ class NodeFindings(NamedTuple):
     """What is known of the nodes before eligibility; every array has length N.
 
     recent : bool, failed a simulation that is still believed; leaving : bool, being deleted; blocked : bool, some pod
-    of it blocks the drain.
+    of it blocks the drain; cooling : bool, its group is in cool-down.
     """
 
     recent: Bool
     leaving: Bool
     blocked: Bool
+    cooling: Bool
     utilization: Utilization
     spare: Spare
 
@@ -48,6 +49,7 @@ def _checks(snapshot: Snapshot, settings: ScaleDownSettings, findings: NodeFindi
     yield findings.leaving, Reason.CURRENTLY_BEING_DELETED
     yield nodes.scale_down_disabled | nodes.deletion_delayed, Reason.SCALE_DOWN_DISABLED_ANNOTATION
     yield nodes.group < 0, Reason.NOT_AUTOSCALED
+    yield findings.cooling, Reason.IN_COOLDOWN
     yield np.isnan(share), Reason.UNEXPECTED_ERROR
     if not settings.unready_enabled:
         yield ~nodes.ready, Reason.SCALE_DOWN_UNREADY_DISABLED

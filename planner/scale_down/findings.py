@@ -14,11 +14,11 @@ from trimtab.v1 import reason_pb2
 from planner.scale_down.answer import Staying, Unneeded, add_staying, add_unneeded, texts_of
 from planner.scale_down.codes import blocking_code, order_code, unremovable_name
 from planner.scale_down.displaced import name_of, pods_of_leaving_nodes
-from planner.scale_down.drain_sets import Choice
 from planner.scale_down.drainability import outcome
 from planner.scale_down.explain import Explanation, explain
 from planner.scale_down.kernels.drain_sets import HINT_HITS, SEARCHES, Problem
 from planner.scale_down.orders import prices
+from planner.scale_down.portfolio import Choice
 from planner.scale_down.removal import (
     ATOMIC_DETAIL,
     BALANCE_DETAIL,
@@ -263,6 +263,7 @@ def _state(
         else memory.search_start,
         stopped_at,
         order_code(order),
+        situation.basis if choice else memory.basis,
     )  # fmt: skip
     return remember(kept, moves, request.snapshot.nodes.name, situation.groups.digests)
 
@@ -294,14 +295,13 @@ def _failed(
     request, old = situation.request, situation.memory.failed
     time_ns = np.zeros(len(reasons), np.int64)
     why = np.zeros(len(reasons), np.uint8)
-    still = (request.now_ns - old.time_ns < request.settings.recheck_timeout_ns) & (
-        reasons[old.node] == Reason.RECENTLY_UNREMOVABLE
-    )
+    # What a bound kept from being looked at again keeps its time: it stands behind what was never looked at.
+    still = (reasons[old.node] == Reason.RECENTLY_UNREMOVABLE) | (reasons[old.node] == Reason.NOT_EVALUATED)
     time_ns[old.node[still]] = old.time_ns[still]
     why[old.node[still]] = old.reason[still]
     # Of blocked nodes only those that the loop tried: what rules alone decide costs nothing to look at again.
     blocked = (reasons == Reason.BLOCKED_BY_POD) & (finding.reasons == 0)
-    now_failed = (reasons == Reason.NO_PLACE_TO_MOVE_PODS) | blocked
+    now_failed = (reasons == Reason.NO_PLACE_TO_MOVE_PODS) | (reasons == Reason.BALANCE) | blocked
     time_ns[now_failed] = request.now_ns
     why[now_failed] = reasons[now_failed]
     node = np.flatnonzero(why).astype(np.int32)

@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 import numpy as np
 from trimtab.v1 import reason_pb2
-from trimtab.v1.plan_pb2 import CandidateOrder
 
 from planner.scale_down import drainability, eligibility, pdb
 from planner.scale_down.displaced import name_of, settle_evicted, settle_leaving, settle_pending
-from planner.scale_down.drain_sets import Choice, Task, choose
+from planner.scale_down.drain_sets import Task
 from planner.scale_down.drainability import outcome
 from planner.scale_down.eligibility import NodeFindings
 from planner.scale_down.findings import Finding, conclude, not_tried
 from planner.scale_down.kernels.drain_sets import COUNTS, Budgets, Limits, Problem, Search
-from planner.scale_down.orders import NodeMeasures, crowding, prices
+from planner.scale_down.orders import NodeMeasures, prices
+from planner.scale_down.portfolio import Choice, choose
 from planner.scale_down.result import ScaleDownRequest, ScaleDownResult
 from planner.scale_down.situation import Situation, survey
 from planner.scale_down.utilization import Float64
@@ -90,7 +90,9 @@ def _problem(situation: Situation, simulation: Simulation, candidates: Int32) ->
             allowed=~situation.leaving,
             cursor=np.zeros(len(simulation.state.local_class), np.int64),
         ),
-        budgets=Budgets(under.offsets, under.budgets, under.needs, situation.remaining.copy()),
+        budgets=Budgets(
+            under.offsets, under.budgets, under.needs, situation.remaining.copy(), np.zeros(node_count, bool)
+        ),
         limits=Limits(spare.group, spare.group_left.copy(), spare.amount, spare.amount_left.copy()),
         received=np.zeros(node_count, np.int32),
         first_held=np.full(node_count, -1, np.int32),
@@ -132,10 +134,15 @@ def _judge(situation: Situation, problem: Problem) -> UInt8:
 
 def _blocked(situation: Situation, codes: UInt8) -> Bool:
     """Say for each node whether a pod blocks its drain. bool[N]."""
+    return _nodes_with(situation, outcome.blocks(codes))
+
+
+def _nodes_with(situation: Situation, mask: Bool) -> Bool:
+    """Say for each node whether it has a pod for which the mask : bool[P] holds. bool[N]."""
     node = situation.request.snapshot.pods.node
-    blocked = np.zeros(len(situation.leaving), bool)
-    blocked[node[outcome.blocks(codes) & (node >= 0)]] = True
-    return blocked
+    found = np.zeros(len(situation.leaving), bool)
+    found[node[mask & (node >= 0)]] = True
+    return found
 
 
 def _ineligible(situation: Situation, blocked: Bool) -> UInt8:
@@ -144,7 +151,8 @@ def _ineligible(situation: Situation, blocked: Bool) -> UInt8:
     failed = situation.memory.failed
     recent = np.zeros(len(situation.leaving), bool)
     recent[failed.node[request.now_ns - failed.time_ns < request.settings.recheck_timeout_ns]] = True
-    findings = NodeFindings(recent, situation.leaving, blocked, situation.utilization, situation.spare)
+    cooling = situation.cooldown.of_nodes(request.snapshot.nodes.group)
+    findings = NodeFindings(recent, situation.leaving, blocked, cooling, situation.utilization, situation.spare)
     reasons = eligibility.reasons(request.snapshot, request.settings, findings)
     return _without_pennies(situation, reasons)
 
@@ -160,11 +168,26 @@ def _without_pennies(situation: Situation, reasons: UInt8) -> UInt8:
     return reasons
 
 
-def _crowding(request: ScaleDownRequest) -> Float64:
-    """Return the crowding of each node where some order asks for it. float64[N]."""
-    if request.settings.balance or CandidateOrder.BALANCE in request.settings.orders:
-        return crowding(request.snapshot)
-    return np.zeros(len(request.snapshot.nodes.name))
+def _budget_use(problem: Problem) -> Float64:
+    """Return by node what its pods to move use up of budgets, each disruption as a share of those left. float64[N].
+
+    O(pods under budgets).
+    """
+    under = problem.budgets
+    share = under.needs / np.maximum(under.left, 1)[under.budgets]
+    by_pod = np.bincount(
+        np.repeat(np.arange(len(under.offsets) - 1), np.diff(under.offsets)), share, len(under.offsets)
+    )
+    upto = np.concatenate([np.zeros(1), np.cumsum(by_pod[problem.pods])])
+    use: Float64 = upto[problem.offsets[1:]] - upto[problem.offsets[:-1]]
+    return use
+
+
+def _loose(situation: Situation) -> Int32:
+    """Return the pods that room is kept for but that are on no node yet: pending, and just evicted. int32."""
+    known = len(situation.request.snapshot.pods.spec)
+    evicted = np.arange(known, len(situation.groups.digests), dtype=np.int32)
+    return np.concatenate([situation.pending, evicted])
 
 
 def _simulate(situation: Situation, simulation: Simulation, problem: Problem, reasons: UInt8) -> Choice:
@@ -178,7 +201,7 @@ def _simulate(situation: Situation, simulation: Simulation, problem: Problem, re
         eviction_cost=situation.eviction_cost,
         price=prices(request.snapshot),
         created_ns=request.snapshot.nodes.created_ns,
-        crowding=_crowding(request),
+        budget_use=_budget_use(problem),
     )
     task = Task(
         state=simulation.state,
@@ -190,6 +213,10 @@ def _simulate(situation: Situation, simulation: Simulation, problem: Problem, re
         eligible=eligible,
         known=known,
         residents=situation.groups,
+        loose=_loose(situation),
+        waits=_nodes_with(situation, situation.codes == outcome.WAIT),
+        balance=situation.balance,
+        anew=situation.basis != situation.memory.basis,
         time_left=request.time_left,
     )
     return choose(task)

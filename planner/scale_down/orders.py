@@ -8,27 +8,27 @@ from typing import Final, NamedTuple
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 
-from planner.scale_down.label_index import string_index
 from planner.scale_down.utilization import Float64
 from planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 
-ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 _EXPECTED_COST_SHIFT: Final = (2.0**27, 2.0**25)
+_SCATTER: Final = (2_654_435_761, 2_246_822_519)
+"""Odd multipliers that send neighbours far apart, modulo 2^32."""
 
 
 class NodeMeasures(NamedTuple):
     """What orders compare; every array has length N.
 
     utilization : float64, NaN = unknown; eviction_cost : float64 of all pods to move;
-    price : float64 per hour, NaN = unknown; created_ns : int64; crowding : float64, share of the nodes of its kind
-    (similar group, zone) beyond the average, 0 where there is nothing to balance.
+    price : float64 per hour, NaN = unknown; created_ns : int64; budget_use : float64, disruptions of budgets that the
+    pods to move use up, each as a share of what its budget has left.
     """
 
     utilization: Float64
     eviction_cost: Float64
     price: Float64
     created_ns: Int64
-    crowding: Float64
+    budget_use: Float64
 
 
 def eviction_ratings(snapshot: Snapshot, priority: Int64) -> Float64:
@@ -61,48 +61,21 @@ def savings(price: Float64) -> Float64:
     return np.where(known, price, price[known].mean() if known.any() else 1.0)
 
 
-def crowding(snapshot: Snapshot) -> Float64:
-    """Return by node how much more than the average its node group and its zone hold of their kind. float64[N].
-
-    Groups are similar when their nodes offer the same; 0 = as many as the average.
-    """
-    nodes = snapshot.nodes
-    if len(nodes.name) == 0:
-        return np.zeros(0)
-    _, kind = np.unique(nodes.capacity, axis=0, return_inverse=True)
-    kind = kind.reshape(-1)
-    return _excess(kind, nodes.group) + _excess(kind, _zones(snapshot))
-
-
-def _excess(kind: Int64, part: Int32) -> Float64:
-    """Return how full the (kind, part) of each node is compared with the mean over the parts of its kind, less 1."""
-    pairs, of, count = np.unique(np.stack([kind, part]), axis=1, return_inverse=True, return_counts=True)
-    parts_of_kind = np.bincount(pairs[0])
-    mean = np.bincount(pairs[0], weights=count) / np.maximum(parts_of_kind, 1)
-    excess: Float64 = (count / mean[pairs[0]] - 1.0)[of.reshape(-1)]
-    return excess
-
-
-def _zones(snapshot: Snapshot) -> Int32:
-    """Return the string index of each node's zone, -1 without one. int32[N]."""
-    sets = snapshot.label_sets
-    zone = np.full(max(len(sets.offsets) - 1, 1), -1, np.int32)
-    key = string_index(snapshot.strings, ZONE_LABEL)
-    at = np.flatnonzero(sets.keys == key)
-    zone[np.searchsorted(sets.offsets, at, side="right") - 1] = sets.values[at]
-    return zone[snapshot.nodes.label_set]
-
-
-def arrange(measures: NodeMeasures, candidates: Int32, order: int, balance: bool) -> Int32:
-    """Return the candidates in the order asked for. int32[C]; O(C log C)."""
+def arrange(measures: NodeMeasures, candidates: Int32, order: int) -> Int32:
+    """Return the candidates in the order asked for; BALANCE as UTILIZATION. int32[C]; O(C log C)."""
     key = _keys(measures, order)[candidates]
-    if balance and order != pb.CandidateOrder.BALANCE:
-        spread = key.max(initial=0.0) - key.min(initial=0.0)
-        key = np.floor(10.0 * key / spread) if spread > 0 else np.zeros(len(key))
-        return candidates[np.lexsort((candidates, -measures.crowding[candidates], key))]
     if order == pb.CandidateOrder.NAME:
         return np.sort(candidates)
+    if order == pb.CandidateOrder.SHUFFLED:
+        return shuffled(np.sort(candidates), 0)
     return candidates[np.lexsort((candidates, measures.utilization[candidates], key))]
+
+
+def shuffled(candidates: Int32, number: int) -> Int32:
+    """Return the candidates in the order of that number, which means nothing and is always the same. int32[C]."""
+    position = np.arange(1, len(candidates) + 1, dtype=np.uint64)
+    scattered = (position * np.uint64(_SCATTER[0] + 2 * number)) % np.uint64(1 << 32)
+    return candidates[np.argsort((scattered * np.uint64(_SCATTER[1])) % np.uint64(1 << 32), kind="stable")]
 
 
 def _keys(measures: NodeMeasures, order: int) -> Float64:
@@ -112,8 +85,8 @@ def _keys(measures: NodeMeasures, order: int) -> Float64:
     if order == pb.CandidateOrder.PRICE:
         used = np.nan_to_num(measures.utilization, posinf=1e6)
         return -savings(measures.price) / (0.01 + used)
-    if order == pb.CandidateOrder.BALANCE:
-        return -measures.crowding
+    if order == pb.CandidateOrder.BUDGETS:
+        return measures.budget_use
     if order == pb.CandidateOrder.AGE:
         return measures.created_ns.astype(np.float64)
     return measures.utilization

@@ -15,6 +15,7 @@ from planner.model.settings import ScaleDownSettings
 from planner.model.values import RecentEviction
 from planner.scale_down import drainability, pdb
 from planner.scale_down.balance import Balance
+from planner.scale_down.basis import basis
 from planner.scale_down.cooldown import Cooldown, cooldown
 from planner.scale_down.deletions import being_deleted
 from planner.scale_down.drainability import long_terminating, outcome, pod_columns
@@ -39,7 +40,7 @@ class Situation(NamedTuple):
     evictions : pods to inject; groups : pods by node; leaving : bool[N], being deleted; columns, codes : what rules
     see and, budgets aside, say of the pods, uint8[P]; needs_place : bool[P], has to go somewhere when its node goes;
     under : budgets of the pods, of P' pods; remaining : int64[B]; eviction_cost : float64[N]; pending : int32 pods to
-    keep room for; balance : None where nothing asks for it.
+    keep room for; balance : None where nothing asks for it; basis : what the choice among orders rests on.
     """
 
     request: ScaleDownRequest
@@ -59,6 +60,7 @@ class Situation(NamedTuple):
     pending: Int32
     cooldown: Cooldown
     balance: Balance | None
+    basis: int
 
 
 def survey(request: ScaleDownRequest) -> Situation:
@@ -66,7 +68,7 @@ def survey(request: ScaleDownRequest) -> Situation:
     snapshot, settings, now_ns = request.snapshot, request.settings, request.now_ns
     evictions = awaited(snapshot, now_ns, settings.recent_eviction_ttl_ns)
     groups = _with_injected(request.derive("pods by node", partial(_groups, snapshot)), evictions)
-    memory, notes = recall(request.state, snapshot.nodes.name, groups)
+    memory, notes = recall(request.state, snapshot.nodes.name, groups, now_ns)
     leaving = being_deleted(snapshot, now_ns)
     facts = facts_of(snapshot, request.derive)
     columns = pod_columns.columns(snapshot, settings, now_ns, facts.pods, pdb.budgeted(facts.under))
@@ -95,6 +97,7 @@ def survey(request: ScaleDownRequest) -> Situation:
         pending=_pending(snapshot, settings, ended),
         cooldown=cooldown(snapshot.groups, settings, now_ns),
         balance=_balance(snapshot, settings, leaving),
+        basis=basis(snapshot, settings),
     )
 
 

@@ -50,7 +50,8 @@ class Memory(NamedTuple):
     """The state in terms of one snapshot.
 
     unneeded : int32[U] nodes in the order of acceptance; since_ns : int64[U]; hint : int32[P'] node, -1 = none;
-    search_start, resume_at : node, -1 = none; order : `CandidateOrder.Code` of the last plan, 0 = no plan.
+    search_start, resume_at : node, -1 = none; order : `CandidateOrder.Code` of the last plan, 0 = no plan; basis : what
+    the choice of that order rested on, 0 = unknown.
     """
 
     unneeded: Int32
@@ -60,6 +61,7 @@ class Memory(NamedTuple):
     search_start: int
     resume_at: int
     order: "pb.CandidateOrder.Code.ValueType"
+    basis: int
 
 
 class Moves(NamedTuple):
@@ -71,17 +73,28 @@ class Moves(NamedTuple):
     destination: Int32
 
 
-def recall(state: pb.PlanState | None, names: Sequence[str], pods: PodGroups) -> tuple[Memory, tuple[str, ...]]:
-    """Return what the state says about this snapshot's nodes (`names`, sorted) and notes on what could not be used."""
+def recall(
+    state: pb.PlanState | None, names: Sequence[str], pods: PodGroups, now_ns: int
+) -> tuple[Memory, tuple[str, ...]]:
+    """Return what the state says about this snapshot's nodes (`names`, sorted) and notes on what could not be used.
+
+    A time in the future (clocks differ) or none counts as now.
+    """
     nothing = _blank(len(pods.digests))
     if state is None or state.layout_version == 0:
         return nothing, ()
     if state.layout_version != LAYOUT_VERSION:
         return nothing, (f"state has layout {state.layout_version}, not {LAYOUT_VERSION}: started afresh",)
     try:
-        return _read(state, names, pods), ()
+        memory = _read(state, names, pods)
     except UnreadableStateError as error:
         return nothing, (f"state could not be read ({error}): started afresh",)
+    failed = memory.failed._replace(time_ns=_possible(memory.failed.time_ns, now_ns))
+    return memory._replace(since_ns=_possible(memory.since_ns, now_ns), failed=failed), ()
+
+
+def _possible(time_ns: Int64, now_ns: int) -> Int64:
+    return np.where((time_ns > 0) & (time_ns <= now_ns), time_ns, now_ns)
 
 
 def remember(memory: Memory, moves: Moves, names: Sequence[str], digests: Int32) -> pb.PlanState:
@@ -112,13 +125,14 @@ def remember(memory: Memory, moves: Moves, names: Sequence[str], digests: Int32)
     state.search_start = int(code[memory.search_start])
     state.resume_at = int(code[memory.resume_at])
     state.candidate_order = memory.order
+    state.basis = memory.basis
     return state
 
 
 def _blank(pod_count: int) -> Memory:
     none32, none64, none8 = np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.uint8)
     failed = FailedNodes(none32, none64, none8, none8, ())
-    return Memory(none32, none64, failed, np.full(pod_count, -1, np.int32), -1, -1, pb.CandidateOrder.UNSPECIFIED)
+    return Memory(none32, none64, failed, np.full(pod_count, -1, np.int32), -1, -1, pb.CandidateOrder.UNSPECIFIED, 0)
 
 
 def _read(state: pb.PlanState, names: Sequence[str], pods: PodGroups) -> Memory:
@@ -137,6 +151,7 @@ def _read(state: pb.PlanState, names: Sequence[str], pods: PodGroups) -> Memory:
         state.candidate_order
         if state.candidate_order in pb.CandidateOrder.Code.values()
         else pb.CandidateOrder.UNSPECIFIED,
+        state.basis,
     )
 
 

@@ -141,9 +141,11 @@ def places(plan: Plan) -> Iterator[str]:
 
 
 def budgets(plan: Plan) -> Iterator[str]:
-    """The disruptions of all moves together are within every budget."""
+    """The disruptions of all moves together are within every budget, but for one node each whose pods go in turn."""
     first = [pod for node in plan.leaving for pod in plan.to_move(node)]
-    yield from overdrawn(plan.cluster, first, [pod for node in plan.unneeded for pod in plan.to_move(node)])
+    then = [pod for node in plan.unneeded for pod in plan.to_move(node)]
+    in_turn = plan.settings.evict_in_turn or not plan.settings.HasField("evict_in_turn")
+    yield from overdrawn(plan.cluster, first, then, in_turn)
 
 
 def minimums(plan: Plan) -> Iterator[str]:

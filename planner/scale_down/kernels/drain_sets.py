@@ -30,12 +30,17 @@ COUNTS = 5
 
 
 class Budgets(NamedTuple):
-    """Disruption budgets. offsets : int64[P'+1] into budgets : int32 and needs : uint8; left : int64[B], in place."""
+    """Disruption budgets. offsets : int64[P'+1] into budgets : int32 and needs : uint8; left : int64[B], in place.
+
+    in_turn : bool[N], nodes whose pods may be evicted one after the other: one disruption left is enough for them,
+    and what they use up beyond it is owed.
+    """
 
     offsets: Int64
     budgets: Int32
     needs: UInt8
     left: Int64
+    in_turn: Bool
 
 
 class Limits(NamedTuple):
@@ -133,31 +138,39 @@ def destination_of(sim: SimulationState, problem: Problem, pod: int) -> int:
 
 @kernel
 def over_budget(problem: Problem, node: int) -> int:
-    """Use up the budgets of the pods of a node; return -1, or the first pod for which a budget lacks, all undone."""
-    under = problem.budgets
-    for row in range(problem.offsets[node], problem.offsets[node + 1]):
-        pod = widened(problem.pods[row])
-        for pair in range(under.offsets[pod], under.offsets[pod + 1]):
-            under.left[under.budgets[pair]] -= under.needs[pair]
-    culprit = -1
-    for row in range(problem.offsets[node], problem.offsets[node + 1]):
-        pod = widened(problem.pods[row])
-        for pair in range(under.offsets[pod], under.offsets[pod + 1]):
-            if culprit < 0 and under.needs[pair] > 0 and under.left[under.budgets[pair]] < 0:
-                culprit = int(pod)
+    """Use up the budgets of the pods of a node; return -1, or the first pod for which a budget lacks, nothing used."""
+    if problem.budgets.in_turn[node]:
+        culprit = first_lacking(problem, node, 1)
+        if culprit < 0:
+            use_up(problem, node, 1)
+        return culprit
+    use_up(problem, node, 1)
+    culprit = first_lacking(problem, node, 0)
     if culprit >= 0:
-        give_back(problem, node)
+        use_up(problem, node, -1)
     return culprit
 
 
 @kernel
-def give_back(problem: Problem, node: int) -> None:
-    """Undo what `over_budget` used up."""
+def use_up(problem: Problem, node: int, times: int) -> None:
+    """Take what moving the pods of a node uses up from their budgets; -1 times gives it back."""
     under = problem.budgets
     for row in range(problem.offsets[node], problem.offsets[node + 1]):
         pod = widened(problem.pods[row])
         for pair in range(under.offsets[pod], under.offsets[pod + 1]):
-            under.left[under.budgets[pair]] += under.needs[pair]
+            under.left[under.budgets[pair]] -= times * under.needs[pair]
+
+
+@kernel
+def first_lacking(problem: Problem, node: int, least: int) -> int:
+    """Return the first pod of a node that uses up a budget of which less than `least` is left, -1 if none."""
+    under = problem.budgets
+    for row in range(problem.offsets[node], problem.offsets[node + 1]):
+        pod = widened(problem.pods[row])
+        for pair in range(under.offsets[pod], under.offsets[pod + 1]):
+            if under.needs[pair] > 0 and under.left[under.budgets[pair]] < least:
+                return int(pod)
+    return -1
 
 
 @kernel
@@ -281,7 +294,7 @@ def consider(sim: SimulationState, problem: Problem, node: int) -> int:
         return BLOCKED
     outcome = try_candidate(sim, problem, node)
     if outcome != ACCEPTED:
-        give_back(problem, node)
+        use_up(problem, node, -1)
         return outcome
     limits.group_left[limits.group[node]] -= 1
     for q in range(len(limits.amount_left)):
@@ -343,14 +356,19 @@ def empty_destinations(sim: SimulationState, problem: Problem, candidates: Int32
 
 
 @kernel
-def mark_misplaced(sim: SimulationState, problem: Problem, offsets: Int64, members: Int32, misplaced: Bool) -> int:
+def mark_misplaced(
+    sim: SimulationState, problem: Problem, offsets: Int64, members: Int32, loose: Int32, misplaced: Bool
+) -> int:
     """Mark in misplaced : bool[N] the accepted nodes with a pod that would not fit where it went, were all nodes gone.
 
     While nodes go one after the other, a later one can upset the balance that an earlier one's pods relied on. So each
     moved pod is asked once more with everything in its final place; pods that only their node matters to need not be.
-    offsets, members : all pods by node. Returns how many nodes were marked; the simulation is left as it was.
+    offsets, members : all pods by node; loose : pods to take away first, which are not there yet and may come late.
+    Returns how many nodes were marked; the simulation is left as it was.
     """
     before = mark(sim)
+    for row in range(len(loose)):
+        remove(sim, widened(loose[row]))
     count = 0
     for row in range(problem.counts[TAKEN]):
         node = widened(problem.accepted[row])

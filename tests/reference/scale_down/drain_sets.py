@@ -13,7 +13,8 @@ class Loop:
     """Inputs by index of pod and node, and what the loop found.
 
     moving : pods to move by node; order : nodes in search order; hint : node by pod; needs : budgets by pod, with
-    what moving it uses up; left : disruptions by budget; group, group_left, amount, amount_left : minimums.
+    what moving it uses up; left : disruptions by budget; in_turn : by node, whether one left is enough; group,
+    group_left, amount, amount_left : minimums.
     """
 
     cluster: Cluster
@@ -23,6 +24,7 @@ class Loop:
     hint: dict[int, int]
     needs: dict[int, list[tuple[int, int]]]
     left: list[int]
+    in_turn: list[bool]
     group: list[int]
     group_left: list[int]
     amount: list[list[int]]
@@ -72,8 +74,9 @@ class Loop:
         for pod in self.moving.get(node, []):
             for budget, need in self.needs.get(pod, []):
                 spent[budget] -= need
+        lacks = [one < 1 for one in self.left] if self.in_turn[node] else [one < 0 for one in spent]
         for pod in self.moving.get(node, []):
-            if any(need and spent[budget] < 0 for budget, need in self.needs.get(pod, [])):
+            if any(need and lacks[budget] for budget, need in self.needs.get(pod, [])):
                 self.culprit[node] = pod
                 return BLOCKED
         return self._empty(node, spent)

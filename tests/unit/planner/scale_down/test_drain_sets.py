@@ -45,7 +45,7 @@ def random_loop(seed: int) -> Loop:
     cluster = Cluster(nodes, pods, namespaces)
     names = list(cluster.nodes)
     on = {i: [p for p, at in enumerate(cluster.at) if at == name] for i, name in enumerate(names)}
-    budgets = random.randint(0, 2)
+    budgets, chance = random.randint(0, 2), Random(seed + 3)
     return Loop(
         cluster=cluster,
         moving={node: [pod for pod in there if random.random() < 0.8] for node, there in on.items()},
@@ -57,6 +57,7 @@ def random_loop(seed: int) -> Loop:
             for pod in range(len(cluster.pods))
         },
         left=[random.randint(0, 3) for _ in range(budgets)],
+        in_turn=[chance.random() < 0.3 for _ in names],
         group=[random.randrange(2) for _ in names],
         group_left=[random.randint(0, 3), random.randint(0, 9)],
         amount=[[random.randint(0, 3)] for _ in names],
@@ -79,7 +80,7 @@ def problem_of(loop: Loop, classes: int) -> Problem:
         pods,
         np.array([loop.hint.get(pod, -1) for pod in range(pod_count)], np.int32),
         Search(np.array(loop.order, np.int32), np.array(loop.allowed), np.zeros(classes, np.int64)),
-        Budgets(pairs, budgets, needs, np.array(loop.left, np.int64)),
+        Budgets(pairs, budgets, needs, np.array(loop.left, np.int64), np.array(loop.in_turn)),
         Limits(
             np.array(loop.group, np.int32),
             np.array(loop.group_left, np.int64),

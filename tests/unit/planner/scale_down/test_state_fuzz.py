@@ -1,0 +1,128 @@
+"""A state that was damaged on its way: the plan is proven all the same, and nothing ever raises."""
+
+from collections.abc import Callable
+from random import Random
+
+import pytest
+from google.protobuf.json_format import MessageToDict
+from google.protobuf.message import DecodeError
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trimtab.v1 import plan_pb2, snapshot_pb2
+
+from tests.builders.scale_down import NOW_S, Outcome, plan_message
+from tests.stateful.test_scale_down_loops import SETTINGS, STEP_S, World
+
+COLUMNS = (
+    ("hints", "source"), ("hints", "offsets"), ("hints", "pod"), ("hints", "destination"),
+    ("unneeded", "node"), ("unneeded", "time_ns"),
+    ("unremovable", "node"), ("unremovable", "time_ns"), ("unremovable", "reason"), ("unremovable", "blocking_reason"),
+)  # fmt: skip
+
+
+def lived(seed: int) -> tuple[snapshot_pb2.ClusterSnapshot, plan_pb2.PlanState]:
+    """A cluster after three loops, and the state of the last."""
+    world, state = World(Random(seed)), None
+    for loop in range(3):
+        world.loop = loop
+        found = plan_message(world.message(), SETTINGS, state, NOW_S + STEP_S * loop)
+        world.live(found)
+        state = found.state
+    assert state is not None
+    return world.message(), state
+
+
+LIVED = [lived(seed) for seed in range(4)]
+
+
+def answered(which: int, state: plan_pb2.PlanState) -> Outcome:
+    """The next loop, proven by the certificate; its answer and state can be written, and another loop read them."""
+    message, _ = LIVED[which]
+    found = plan_message(message, SETTINGS, state, NOW_S + 3 * STEP_S)
+    MessageToDict(found.decision)
+    plan_message(message, SETTINGS, found.state, NOW_S + 4 * STEP_S)
+    return found
+
+
+@given(st.integers(0, len(LIVED) - 1), st.lists(st.integers(0, 2**20), min_size=1, max_size=8))
+@settings(max_examples=150, deadline=None)
+def test_flipped_bits_of_the_bytes_are_read_or_refused(which: int, flips: list[int]) -> None:
+    data = bytearray(LIVED[which][1].SerializeToString())
+    for flip in flips:
+        data[flip // 8 % len(data)] ^= 1 << flip % 8
+    state = plan_pb2.PlanState()
+    try:
+        state.ParseFromString(bytes(data))
+    except DecodeError:
+        return
+    answered(which, state)
+
+
+@given(st.integers(0, len(LIVED) - 1), st.sampled_from(COLUMNS), st.data())
+@settings(max_examples=150, deadline=None)
+def test_columns_of_any_content_are_read_or_counted_as_absent(
+    which: int, column: tuple[str, str], data: st.DataObject
+) -> None:
+    state = plan_pb2.PlanState()
+    state.CopyFrom(LIVED[which][1])
+    table = getattr(state, column[0])
+    length = len(getattr(table, column[1]))
+    # The true length most often: what differs in length is refused at once.
+    content = data.draw(st.binary(min_size=length, max_size=length) | st.binary(max_size=64))
+    setattr(table, column[1], content)
+    answered(which, state)
+
+
+@given(st.integers(0, len(LIVED) - 1), st.integers(-(2**31), 2**31 - 1), st.integers(-(2**31), 2**31 - 1))
+@settings(max_examples=60, deadline=None)
+def test_pointers_of_any_value_are_read_or_counted_as_absent(which: int, start: int, resume: int) -> None:
+    state = plan_pb2.PlanState()
+    state.CopyFrom(LIVED[which][1])
+    state.search_start, state.resume_at = start, resume
+    answered(which, state)
+
+
+def in_times(state: plan_pb2.PlanState, value: int) -> None:
+    for table in (state.unneeded, state.unremovable):
+        table.time_ns = value.to_bytes(8, "little", signed=True) * (len(table.time_ns) // 8)
+
+
+@pytest.mark.parametrize("value", [-(2**63), -1, 0, 1, 2**63 - 1])
+def test_times_that_cannot_be_count_as_now(value: int) -> None:
+    message, state = LIVED[0]
+    damaged = plan_pb2.PlanState()
+    damaged.CopyFrom(state)
+    in_times(damaged, value)
+    found = plan_message(message, SETTINGS, damaged, NOW_S + 3 * STEP_S)
+    assert found.unneeded
+    wanted = {0} if value == 1 else {NOW_S + 3 * STEP_S}
+    assert {entry.since.seconds for entry in found.decision.unneeded} == wanted
+
+
+def newer(state: plan_pb2.PlanState) -> None:
+    state.layout_version = 3
+
+
+def older(state: plan_pb2.PlanState) -> None:
+    state.layout_version = 1
+
+
+@pytest.mark.parametrize("spoil", [newer, older])
+def test_a_state_of_another_version_counts_as_absent_and_is_said_to(
+    spoil: Callable[[plan_pb2.PlanState], None],
+) -> None:
+    message, state = LIVED[0]
+    other = plan_pb2.PlanState()
+    other.CopyFrom(state)
+    spoil(other)
+    found = plan_message(message, SETTINGS, other, NOW_S + 3 * STEP_S)
+    assert found.notes == (f"state has layout {other.layout_version}, not 2: started afresh",)
+    assert found.state.layout_version == 2
+
+
+def test_a_state_with_fields_of_a_later_day_is_read() -> None:
+    _, state = LIVED[0]
+    # Field 900, a number, which nobody knows yet.
+    extended = plan_pb2.PlanState.FromString(state.SerializeToString() + b"\xa0\x38\x01")
+    assert extended != state
+    assert answered(0, extended).unneeded == answered(0, state).unneeded

@@ -1,0 +1,94 @@
+"""What a compiled kernel is made of: its own code, that of every kernel and function it calls, every constant it reads.
+
+Decides when compiled code from an earlier run still says what the sources say. numba looks at the file of the outermost
+kernel alone, so it would go on with what an inner one said before it was changed, or a constant of another module. By
+content, not by file or time: a comment costs no compilation. Never reads files.
+"""
+
+from collections.abc import Iterator
+from enum import Enum
+from hashlib import sha256
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class _Local(NamedTuple):
+    """What one function says itself, and the functions that it refers to."""
+
+    content: str
+    refers: tuple[FunctionType, ...]
+
+
+_known: dict[FunctionType, _Local] = {}
+
+
+def content_of(function: FunctionType) -> str:
+    """Return a digest of a function and of all that it reaches. Call it once the modules are loaded. O(functions)."""
+    reached: dict[FunctionType, None] = {function: None}
+    sink = sha256(np.__version__.encode())
+    queue = [function]
+    for one in queue:
+        local = _known.get(one)
+        if local is None:
+            local = _known[one] = _local(one)
+        sink.update(local.content.encode())
+        for other in local.refers:
+            if other not in reached:
+                reached[other] = None
+                queue.append(other)
+    return sink.hexdigest()
+
+
+def _local(function: FunctionType) -> _Local:
+    refers: dict[FunctionType, None] = {}
+    said: list[object] = [function.__module__, function.__qualname__, _code(function.__code__)]
+    said.append([_value(one, refers) for one in function.__defaults__ or ()])
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    said.append([(name, _value(cell.cell_contents, refers)) for name, cell in cells])
+    names = tuple(dict.fromkeys(_names(function.__code__)))
+    for name in names:
+        if name in function.__globals__:
+            said.append((name, _value(function.__globals__[name], refers, names)))
+    return _Local(repr(said), tuple(refers))
+
+
+def _code(code: CodeType) -> tuple[object, ...]:
+    """What a code object says, without line numbers and the function's docstring."""
+    constants = [_code(one) if isinstance(one, CodeType) else (type(one).__name__, one) for one in code.co_consts]
+    signature = code.co_argcount, code.co_kwonlyargcount, code.co_flags, code.co_varnames, code.co_freevars
+    return signature, code.co_code, code.co_names, repr(constants[1:] if _has_docstring(code) else constants)
+
+
+def _has_docstring(code: CodeType) -> bool:
+    return bool(code.co_consts) and isinstance(code.co_consts[0], str)
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    yield from code.co_names
+    for one in code.co_consts:
+        if isinstance(one, CodeType):
+            yield from _names(one)
+
+
+def _value(value: Any, refers: dict[FunctionType, None], names: tuple[str, ...] = ()) -> object:
+    """Say what a global is; functions are only named here, and put into `refers`. names : attributes looked at."""
+    function = getattr(value, "py_func", value)
+    if isinstance(function, FunctionType):
+        refers[function] = None
+        return function.__module__, function.__qualname__, repr(sorted(getattr(value, "targetoptions", {}).items()))
+    match value:
+        case ModuleType():
+            used = [(name, _value(getattr(value, name), refers)) for name in names if hasattr(value, name)]
+            return value.__name__, used
+        case type():
+            members = [(one.name, one.value) for one in value] if issubclass(value, Enum) else []
+            return value.__module__, value.__qualname__, getattr(value, "_fields", ()), members
+        case np.ndarray() | np.generic():
+            return value.dtype.str, value.shape, value.tobytes()
+        case tuple() | list():
+            return type(value).__qualname__, [_value(one, refers) for one in value]
+        case bool() | int() | float() | complex() | str() | bytes() | None:
+            return type(value).__qualname__, value
+    return type(value).__module__, type(value).__qualname__

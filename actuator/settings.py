@@ -43,8 +43,10 @@ class DrainSettings:
     # Pods of lower priority are not drained: they go with their node, as the plan assumed.
     # Upstream: --expendable-pods-priority-cutoff.
     expendable_priority: int = -10
-    # Nodes looked after at the same time; a drain that waits takes none.
-    thread_count: int = 16
+    # Nodes looked after at the same time; a drain that waits takes none. Half of them usually wait for the disk (each
+    # eviction is written down before the next one), so that the other half keeps the API server busy: with 16 a fifth
+    # fewer pods go.
+    thread_count: int = 32
 
 
 @dataclass(frozen=True)

@@ -123,7 +123,9 @@ class DrainTask:
         if pods and self._deadline_ms < now_ms:
             self._give_up(pods)
             return None
-        self._note_new(pods)
+        if self._note_new(pods):
+            # How could they come? Without the taint, those evicted now would come back too.
+            self._keep_taint(now_ms)
         self._evict_daemons(found, pods, now_ms)
         if not pods:
             self._recorder.submit(e.Drained(self.node))
@@ -141,12 +143,16 @@ class DrainTask:
             pods = list(self._cluster.list_pods(self.node, recent=True))
             if self._to_move(pods, now_ms):
                 return pods
+        self._keep_taint(now_ms)
+        return list(self._cluster.list_pods(self.node))
+
+    def _keep_taint(self, now_ms: int) -> None:
+        """Look at the node and put its taint back if need be. Raises `NotFoundError` when the node is gone."""
         node = self._cluster.get_node(self.node)
         self._node_due_ms = now_ms + NODE_LOOK_MS
         if node.taint(HARD_TAINT_KEY) is None:
             log.warning("somebody took the taint away; it is put back", node=self.node)
             self._cluster.add_taint(self.node, hard_taint(now_ms))
-        return list(self._cluster.list_pods(self.node))
 
     def _to_move(self, pods: list[PodView], now_ms: int) -> list[PodView]:
         return pods_to_move(pods, now_ms, self._settings.expendable_priority)
@@ -170,10 +176,12 @@ class DrainTask:
         self._known.update((ref.uid, ref) for ref in refs)
         self._moved = True
 
-    def _note_new(self, pods: list[PodView]) -> None:
+    def _note_new(self, pods: list[PodView]) -> bool:
+        """Write down pods that have come since; whether there are any."""
         new = [pod for pod in pods if pod.uid not in self._known]
         if new:
             self._know(new)
+        return bool(new)
 
     def _settle_doubts(self, pods: list[PodView]) -> None:
         """Record as evicted what is leaving or gone, where an eviction may have been granted unseen."""

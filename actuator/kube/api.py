@@ -14,6 +14,7 @@ from actuator.kube.cluster import (
     ClusterError,
     ConflictError,
     ForbiddenError,
+    InvalidError,
     NotFoundError,
     RefusedError,
     TooManyRequestsError,
@@ -109,7 +110,9 @@ def _error(call: Call, error: errors.ApiError) -> ClusterError:
             return TooManyRequestsError(text, error.retry_after_s)
         case 403:
             return ForbiddenError(text)
-        case 400 | 405 | 406 | 413 | 415 | 422:
+        case 422:
+            return InvalidError(text)
+        case 400 | 405 | 406 | 413 | 415:
             return RefusedError(text)
         case _:
             return ClusterError(text)

@@ -126,6 +126,10 @@ class RefusedError(ClusterError):
     """The cluster will not do it, however often it is asked (no permission, no valid request)."""
 
 
+class InvalidError(RefusedError):
+    """The request cannot be carried out on the object as it is (422)."""
+
+
 class ForbiddenError(RefusedError):
     """A permission is missing; the text is the server's and names user, verb and resource."""
 

@@ -13,7 +13,9 @@ from actuator.kube.api import Api, Call
 from actuator.kube.cluster import (
     HARD_TAINT_KEY,
     POD_COST_ANNOTATION,
+    ClusterError,
     ConflictError,
+    InvalidError,
     NodeView,
     NotFoundError,
     PodCost,
@@ -132,7 +134,7 @@ class KubeCluster:
             self._api.call(Call("POST", path, body=eviction, repeat=False))
         except ConflictError as error:
             # Another pod has the name by now, or another writer was quicker: then it is asked for again.
-            if "uid" in str(error).lower():
+            if _is_another(error):
                 raise NotFoundError(str(error)) from error
             raise
 
@@ -161,8 +163,8 @@ class KubeCluster:
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
         try:
             self._api.call(Call("PATCH", path, body=body, content_type=MERGE_PATCH, accept=METADATA))
-        except ConflictError as error:
-            if "uid" in str(error).lower():
+        except (ConflictError, RefusedError) as error:
+            if _is_another(error):
                 raise NotFoundError(str(error)) from error
             raise
 
@@ -191,20 +193,25 @@ class KubeCluster:
         found: Node = read(Node, self._api.call(Call("GET", f"/api/v1/nodes/{name}", query)))
         return found
 
+    def _holds(self, found: Node) -> bool:
+        """Whether the precondition of a patch made on `found` holds now."""
+        return _precondition(self._get(found.metadata.name)) == _precondition(found)
+
     def _change(self, name: str, change: Callable[[Node], list[Json] | None]) -> bool:
         """Read, decide, patch; from the beginning when the node has changed in between. False = nothing to do."""
 
         def attempt() -> bool:
-            patch = change(self._get(name))
+            found = self._get(name)
+            patch = change(found)
             if patch is None:
                 return False
             try:
                 self._api.call(Call("PATCH", f"/api/v1/nodes/{name}", body=patch, content_type=JSON_PATCH))
-            except RefusedError as error:
-                # What a precondition that does not hold is answered with.
-                if "test" in str(error) and "422" in str(error):
-                    raise ConflictError(str(error)) from error
-                raise
+            except InvalidError as error:
+                # The answer to a precondition that does not hold does not say so: only the node can tell.
+                if self._holds(found):
+                    raise
+                raise ConflictError(str(error)) from error
             return True
 
         retrying = Retrying(
@@ -216,18 +223,26 @@ class KubeCluster:
         return retrying(attempt)
 
 
+def _precondition(found: Node) -> list[Json]:
+    """The tests of a patch: this very node, its taints still those that were read."""
+    same_node = {"op": "test", "path": "/metadata/uid", "value": found.metadata.uid}
+    if found.spec.taints:
+        return [same_node, {"op": "test", "path": "/spec/taints", "value": found.spec.taints}]
+    # What is absent cannot be tested.
+    return [
+        same_node,
+        {"op": "test", "path": "/metadata/resourceVersion", "value": found.metadata.resource_version},
+    ]
+
+
+def _is_another(error: ClusterError) -> bool:
+    """Whether a call was refused because the object is another one of the same name."""
+    return any(words in str(error) for words in ("UID in precondition", "metadata.uid: Invalid value"))
+
+
 def _patch(found: Node, taints: list[NodeTaint]) -> list[Json]:
     """A JSON patch that holds only for this very node while its taints are those that were read."""
-    before = found.spec.taints
-    if before:
-        precondition = {"op": "test", "path": "/spec/taints", "value": before}
-    else:
-        precondition = {"op": "test", "path": "/metadata/resourceVersion", "value": found.metadata.resource_version}
-    return [
-        {"op": "test", "path": "/metadata/uid", "value": found.metadata.uid},
-        precondition,
-        {"op": "add", "path": "/spec/taints", "value": taints},
-    ]
+    return [*_precondition(found), {"op": "add", "path": "/spec/taints", "value": taints}]
 
 
 def _cordon(found: Node) -> list[Json]:

@@ -156,7 +156,7 @@ class JsonApiServer:
             for key in parents:
                 place = place.setdefault(key, {})
             if step["op"] == "test" and place.get(last) != step["value"]:
-                return 422, {"message": f"testing value {step['path']} failed: test failed"}
+                return 422, {"message": "the server rejected our request due to an error in our request"}
             if step["op"] == "add":
                 place[last] = step["value"]
             if step["op"] == "remove":
@@ -166,7 +166,7 @@ class JsonApiServer:
     def _merge(self, path: str, item: Json, body: Json) -> tuple[int, Json]:
         """A merge patch of annotations, with the uid as precondition."""
         if body["metadata"]["uid"] != item["metadata"]["uid"]:
-            return 409, {"message": "Precondition failed: UID in precondition is another"}
+            return 422, {"message": "Pod is invalid: metadata.uid: Invalid value: field is immutable"}
         annotations = item["metadata"].setdefault("annotations", {})
         for key, value in body["metadata"]["annotations"].items():
             annotations.pop(key, None)

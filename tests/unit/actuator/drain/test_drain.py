@@ -6,6 +6,7 @@ from itertools import pairwise
 import pytest
 
 from actuator.cloud.memory.faults import Fault
+from actuator.cloud.memory.pods import Pod
 from actuator.drain.daemons import DaemonEvictor
 from actuator.drain.pods import EvictionOrder, daemons_to_evict, pods_to_move, stays
 from actuator.kube.cluster import HARD_TAINT_KEY, ClusterError, PodView, RefusedError, TooManyRequestsError
@@ -181,8 +182,6 @@ def test_an_unplanned_pod_that_came_before_the_taint_stops_the_drain() -> None:
     request = stage.request("r", "n0", assume=True)
     stage.actuator.deletions.begin(request)
     with stage.looking(), stage.cluster.transaction() as world:
-        from actuator.cloud.memory.pods import Pod
-
         world.put_pod(Pod(pod("stranger", node="n0")))
     stage.run()
     assert stage.finished() == {"n0": ("FAILED", "NODE_CHANGED")}
@@ -195,8 +194,6 @@ def test_a_pod_that_comes_during_the_drain_goes_too() -> None:
     stage.start(stage.request("r", "n0"))
     stage.run_for(3)
     with stage.looking(), stage.cluster.transaction() as world:
-        from actuator.cloud.memory.pods import Pod
-
         world.put_pod(Pod(pod("late", node="n0", tolerations=[{"operator": "Exists"}])))
     stage.run()
     assert stage.finished() == {"n0": ("DELETED", "UNSPECIFIED")}
@@ -346,6 +343,24 @@ def test_a_taint_that_was_taken_away_during_the_drain_is_put_back() -> None:
         stage.cluster.remove_taint("n0", HARD_TAINT_KEY)
     stage.run_for(15)
     assert stage.tainted() == {"n0"}
+
+
+def test_a_taint_without_which_pods_come_is_put_back_before_the_next_eviction() -> None:
+    stage = tight()
+    stage.start(stage.request("r", "n0"))
+    stage.run_for(3)
+    with stage.looking(), stage.cluster.transaction() as world:
+        stage.cluster.remove_taint("n0", HARD_TAINT_KEY)
+        world.put_pod(Pod(pod("late", node="n0")))
+    tainted_at_eviction = []
+    stage.cluster.faults.before = lambda operation, subject: (
+        tainted_at_eviction.append(stage.cluster.world.rooms["n0"].node["spec"]["taints"])
+        if operation == "evict"
+        else None
+    )
+    stage.run_for(2)
+    assert tainted_at_eviction
+    assert all(tainted_at_eviction)
 
 
 def test_taints_that_were_taken_away_while_nobody_looked_are_put_back_at_the_start() -> None:

@@ -114,7 +114,6 @@ def test_pod_costs_are_read_written_and_taken_away(
         pytest.param([Fault(0)], id="cut before"),
         pytest.param([Fault(0, after=True)], id="cut after it was done"),
         pytest.param([Fault(409)], id="conflict"),
-        pytest.param([Fault(422, "testing value /spec/taints failed: test failed")], id="precondition"),
     ],
 )
 def test_a_taint_is_written_in_spite_of(server: JsonApiServer, faults: list[Fault]) -> None:
@@ -136,6 +135,30 @@ def test_a_taint_that_comes_between_reading_and_writing_is_kept(server: JsonApiS
     api.call = call  # type: ignore[method-assign]
     KubeCluster(api).add_taint("n1", HARD)
     assert server.taints("n1") == ["a", HARD_TAINT_KEY]
+
+
+def test_a_node_that_changes_again_and_again_is_tainted_in_the_end_and_keeps_what_others_wrote(
+    server: JsonApiServer,
+) -> None:
+    api = server.api()
+    real, left = api.call, [1, 2, 3]
+
+    def call(request: object) -> bytes:
+        if request.method == "PATCH" and left:  # type: ignore[attr-defined]
+            taints = [{"key": f"other-{number}", "effect": "NoSchedule"} for number in range(left.pop(0))]
+            server.put("/api/v1/nodes", {"metadata": {"name": "n1"}, "spec": {"taints": taints}})
+        return real(request)  # type: ignore[arg-type]
+
+    api.call = call  # type: ignore[method-assign]
+    KubeCluster(api).add_taint("n1", HARD)
+    assert server.taints("n1") == ["other-0", "other-1", "other-2", HARD_TAINT_KEY]
+
+
+def test_a_patch_that_is_refused_though_nothing_has_changed_is_not_tried_again(server: JsonApiServer) -> None:
+    server.fail("PATCH", *[Fault(422, "a webhook says no")] * 3)
+    with pytest.raises(RefusedError, match="a webhook says no"):
+        KubeCluster(server.api()).add_taint("n1", HARD)
+    assert server.requests.count("PATCH /api/v1/nodes/n1") == 1
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,10 @@
 """A recording without its names: every decision over it stays what it was.
 
-Names, uids, label keys and values, addresses: every string but well-known ones is replaced, the same one by the same
-token everywhere, and names in the same order as before, since ties are broken by name. Kept are strings that mean
-something to the planner: well-known label and taint keys, integers (label selectors compare them), `kube-system` and
-the like. Texts for people and the planner's hints (digests of uids) are left out. Decides nothing about a cluster.
+Names, uids, label keys and values, resources, addresses: every string but well-known ones is replaced, the same one by
+the same token everywhere, and names in the same order as before, since ties are broken by name. Kept are strings that
+mean something to the planner: Kubernetes' own label and taint keys and domains, `kube-system` and the like, and
+integers if some selector compares them. Texts for people and the planner's own digests are left out. Decides nothing
+about a cluster.
 
 The file is read twice: first for all strings, then to write it anew.
 """
@@ -29,25 +30,52 @@ Replace = Callable[[str], str]
 KEPT = frozenset((
     "", "default", "kube-system", "kube-public", "kube-node-lease", "default-scheduler", "metadata.name",
     "TCP", "UDP", "SCTP", "0.0.0.0", "::", "true", "false", "amd64", "arm64", "linux", "windows",
-    "cpu", "memory", "pods", "ephemeral-storage", "cloud.google.com/gke-accelerator",
+    "cpu", "memory", "pods", "ephemeral-storage", "gpu", "cloud.google.com", "gke-accelerator",
     "ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler",
+    "ReplicaSet", "StatefulSet", "Deployment", "DaemonSet", "ReplicationController", "Job",
+    # Domains of keys; what follows a domain is replaced, but in the keys below.
+    "kubernetes.io", "k8s.io", "topology.kubernetes.io", "failure-domain.beta.kubernetes.io", "beta.kubernetes.io",
+    "node.kubernetes.io", "node-role.kubernetes.io", "node-restriction.kubernetes.io", "app.kubernetes.io",
+    "node.cloudprovider.kubernetes.io", "cluster-autoscaler.kubernetes.io",
+    "startup-taint.cluster-autoscaler.kubernetes.io", "status-taint.cluster-autoscaler.kubernetes.io",
+    "ignore-taint.cluster-autoscaler.kubernetes.io",
+    "apps.kubernetes.io", "statefulset.kubernetes.io", "batch.kubernetes.io",
 ))
 # fmt: on
-"""Strings that mean something to the planner, besides the well-known ones below."""
-_WELL_KNOWN = re.compile(r"(?:[a-z0-9.-]+\.)?(?:kubernetes|k8s)\.io/.*|-?[0-9]+", re.DOTALL)
+"""Strings without meaning to anybody but Kubernetes and the planner."""
+_KEYS = {
+    "kubernetes.io": "hostname os arch metadata.name",
+    "topology.kubernetes.io": "zone region",
+    "failure-domain.beta.kubernetes.io": "zone region",
+    "beta.kubernetes.io": "os arch instance-type",
+    "node.kubernetes.io": "instance-type not-ready unreachable unschedulable memory-pressure disk-pressure pid-pressure"
+    " network-unavailable out-of-service",
+    "node-role.kubernetes.io": "control-plane master worker",
+    "node.cloudprovider.kubernetes.io": "uninitialized shutdown",
+    "app.kubernetes.io": "name instance version component part-of managed-by",
+    "apps.kubernetes.io": "pod-index",
+    "statefulset.kubernetes.io": "pod-name",
+    "batch.kubernetes.io": "job-name controller-uid job-completion-index",
+    "cloud.google.com": "gke-accelerator",
+}
+KEPT_KEYS = frozenset(f"{domain}/{word}" for domain, words in _KEYS.items() for word in words.split())
+"""Keys that Kubernetes gives its meaning."""
+INTEGER = re.compile(r"-?[0-9]+")
+_OWN_DOMAIN = ".kubernetes.io"
+"""Resources of domains below it count as Kubernetes' own: the token of such a domain ends so too."""
+_COMPARING = (pb.LabelOperator.GT, pb.LabelOperator.LT)
 # fmt: off
 _UNTOUCHED = frozenset((
     "PodSpec.unsupported", "Owner.kind", "Owner.api_version", "PodDisruptionBudget.min_available",
-    "PodDisruptionBudget.max_unavailable", "ClusterSnapshot.resources", "ScaleUpSettings.expanders",
-    "ScaleDownSettings.gpu_label", "ResourceMinimum.resource", "PodCostTarget.owner_kinds", "PodCostStrategy.strategy",
-    "PodCostStrategy.topology_key", "SlackSettings.granularity", "SlackSettings.strategy", "StageTime.stage",
+    "PodDisruptionBudget.max_unavailable", "ScaleUpSettings.expanders", "PodCostTarget.owner_kinds",
+    "PodCostStrategy.strategy", "SlackSettings.granularity", "SlackSettings.strategy", "StageTime.stage",
     "PlanRequest.base_version", "PlanRequest.state_version", "PlanResponse.snapshot_version",
-    "PlanResponse.state_version", "SlackDecision.desired", "UnremovableNode.failed_predicates", "Placeholder.kind",
+    "PlanResponse.state_version", "UnremovableNode.failed_predicates", "Placeholder.kind",
     "NodeAssumption.pods_to_move_digest",
 ))
 # fmt: on
 """Fields whose strings are no names of this cluster."""
-_CLEARED = ("detail", "notes", "comment", "hints")
+_CLEARED = ("detail", "notes", "comment", "hints", "basis")
 _PARTED = re.compile(r"[^/]+")
 _WORDS = re.compile(r"[A-Za-z0-9][A-Za-z0-9./_-]*")
 
@@ -55,6 +83,7 @@ _WORDS = re.compile(r"[A-Za-z0-9][A-Za-z0-9./_-]*")
 def redact_file(source: Path, target: Path) -> None:
     """Write `source`, a recording, to `target` without its names. Errors: RecordingError."""
     strings: set[str] = set()
+    compares = False
 
     def collect(text: str) -> str:
         strings.update(_atoms(text))
@@ -63,8 +92,9 @@ def redact_file(source: Path, target: Path) -> None:
     with source.open("rb") as opened:
         reader = RecordingReader(str(source), opened)
         for message in _contents(reader):
+            compares = compares or _compares_integers(message)
             _walk(message, collect)
-    tokens = tokens_of(strings)
+    tokens = tokens_of(strings, compares)
     uids: dict[str, str] = {}
     with source.open("rb") as opened:
         reader = RecordingReader(str(source), opened)
@@ -94,7 +124,7 @@ def redact(message: Any, tokens: dict[str, str], uids: dict[str, str]) -> None:
         message.state_version = message.state_version or "redacted"
 
 
-def tokens_of(strings: Iterable[str]) -> dict[str, str]:
+def tokens_of(strings: Iterable[str], keep_integers: bool = False) -> dict[str, str]:
     """Return the token of each string that has one: kept strings themselves, and all without a slash.
 
     The order of tokens without a slash, bytewise, is that of their strings: a token is the greatest kept string below,
@@ -102,7 +132,11 @@ def tokens_of(strings: Iterable[str]) -> dict[str, str]:
     tokens of their parts.
     """
     ordered = sorted(set(strings), key=str.encode)
-    tokens = {text: text for text in ordered if text in KEPT or _WELL_KNOWN.fullmatch(text)}
+    tokens = {
+        text: text
+        for text in ordered
+        if text in KEPT or text in KEPT_KEYS or (keep_integers and INTEGER.fullmatch(text))
+    }
     plain = [text for text in ordered if "/" not in text]
     kept = [text for text in plain if text in tokens]
     kept_bytes = [text.encode() for text in kept]
@@ -110,8 +144,21 @@ def tokens_of(strings: Iterable[str]) -> dict[str, str]:
     for rank, text in enumerate(plain):
         if text not in tokens:
             at = bisect_right(kept_bytes, text.encode())
-            tokens[text] = f"{kept[at - 1] if at else ''}!{rank:0{width}}"
+            end = _OWN_DOMAIN if text.endswith(_OWN_DOMAIN) else ""
+            tokens[text] = f"{kept[at - 1] if at else ''}!{rank:0{width}}{end}"
     return tokens
+
+
+def _compares_integers(message: Message) -> bool:
+    """Say whether a selector somewhere in a message compares integers."""
+    if isinstance(message, pb.LabelRequirement):
+        return message.operator in _COMPARING
+    return any(
+        _compares_integers(one)
+        for field, value in message.ListFields()
+        if field.message_type is not None and not field.message_type.GetOptions().map_entry
+        for one in (value if field.is_repeated else (value,))
+    )
 
 
 def _contents(reader: RecordingReader) -> Iterator[Any]:

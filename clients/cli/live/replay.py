@@ -134,7 +134,7 @@ def _comparable(answer: plan_pb2.PlanResponse, redacted: bool) -> dict[str, Any]
 def strip(value: Any) -> None:
     """Take out, in place, what a redacted recording lacks: texts for people, hints."""
     if isinstance(value, dict):
-        for name in ("detail", "notes", "hints"):
+        for name in ("detail", "notes", "hints", "basis"):
             value.pop(name, None)
         for item in value.values():
             strip(item)

@@ -19,7 +19,7 @@ from clients.kubernetes_objects.dictionary import Dictionary
 from clients.kubernetes_objects.errors import FieldError, ObjectError
 from clients.kubernetes_objects.kinds import CSINode, Node, Pod
 from clients.kubernetes_objects.migration import Migration
-from clients.kubernetes_objects.node_groups import assign, group_row, members
+from clients.kubernetes_objects.node_groups import Membership, assign, group_row
 from clients.kubernetes_objects.nodes import node_notes, node_row, resource_names
 from clients.kubernetes_objects.objects import CLUSTER_SCOPED, Objects, name_of
 from clients.kubernetes_objects.owners import API_VERSIONS, owner_row
@@ -211,25 +211,23 @@ class _Builder:
         nodes: dict[str, Node] = {node.metadata.name: node for node in self._of("Node")}
         limits = self._csi_nodes()
         groups = self._of("NodeGroup")
-        member_names = self._members(groups, nodes)
-        group_of: Mapping[str, str] = self._known.group_of or {}
-        for i, group in enumerate(groups):
+        group_of: dict[str, str] = {}
+        for group, names in zip(groups, self._members(groups, nodes), strict=True):
             with self._naming("NodeGroup", group):
-                names = ((g.metadata.name, m) for g, m in zip(groups[: i + 1], member_names, strict=False))
-                group_of = assign(names) if self._known.group_of is None else group_of
-                self._snapshot.node_groups.append(group_row(group, len(member_names[i]), self._dictionary))
+                assign(group_of, group.metadata.name, names)
+                self._snapshot.node_groups.append(group_row(group, len(names), self._dictionary))
                 self._note_absent(group, nodes)
         for name, node in nodes.items():
             with self._naming("Node", node):
                 row = node_row(node, limits.get(name), self._dictionary)
-                row.node_group = group_of.get(name, "")
+                row.node_group = (self._known.group_of or group_of).get(name, "")
                 self._snapshot.nodes.append(row)
         self._notes.extend(node_notes(nodes.values(), self._snapshot.nodes))
 
     def _members(self, groups: list[Any], nodes: dict[str, Node]) -> list[list[str]]:
         """Names of the nodes of each group."""
         if self._known.group_of is None:
-            return [members(group, nodes) for group in groups]
+            return Membership(groups).members(nodes)
         names: dict[str, list[str]] = {group.metadata.name: [] for group in groups}
         for node, group in sorted(self._known.group_of.items()) if groups else ():
             if group in names:

@@ -5,6 +5,7 @@ that names both. An empty selector selects nothing, so that a group may have no 
 """
 
 import math
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 
 from trimtab.v1 import snapshot_pb2 as pb
@@ -19,31 +20,53 @@ from clients.kubernetes_objects.times import timestamp
 _MOST = 2**31 - 1
 
 
-def members(group: NodeGroup, nodes: Mapping[str, Node]) -> list[str]:
-    """Return the names of the nodes of a group, sorted; names of nodes that do not exist are left out."""
-    spec = group.spec or NodeGroupSpec()
-    found = {name for name in spec.nodes or () if name in nodes}
-    wanted = spec.node_selector
-    if wanted:
-        found |= {name for name, node in nodes.items() if _has_labels(node, wanted)}
-    return sorted(found)
+class Membership:
+    """Which groups a node belongs to.
+
+    Each group stands under one pair of its `nodeSelector`, the one that the fewest groups ask for, so that a node looks
+    at few groups, however many there are.
+    """
+
+    def __init__(self, groups: Iterable[NodeGroup]) -> None:
+        self._groups = list(groups)
+        self._by_name: dict[str, list[int]] = defaultdict(list)
+        self._by_label: dict[tuple[str, str], list[int]] = defaultdict(list)
+        specs = [group.spec or NodeGroupSpec() for group in self._groups]
+        self._selectors = [spec.node_selector or {} for spec in specs]
+        askers = Counter(pair for wanted in self._selectors for pair in wanted.items())
+        for i, (spec, wanted) in enumerate(zip(specs, self._selectors, strict=True)):
+            for name in spec.nodes or ():
+                self._by_name[name].append(i)
+            if wanted:
+                self._by_label[min(wanted.items(), key=lambda pair: (askers[pair], pair))].append(i)
+
+    def groups_of(self, name: str, node: Node) -> list[NodeGroup]:
+        """Return the groups that name or select a node, in their order."""
+        return [self._groups[i] for i in self._places_of(name, node)]
+
+    def members(self, nodes: Mapping[str, Node]) -> list[list[str]]:
+        """Return the names of the nodes of each group, sorted."""
+        found: list[list[str]] = [[] for _ in self._groups]
+        for name in sorted(nodes):
+            for i in self._places_of(name, nodes[name]):
+                found[i].append(name)
+        return found
+
+    def _places_of(self, name: str, node: Node) -> list[int]:
+        labels = (node.metadata and node.metadata.labels) or {}
+        found = set(self._by_name.get(name, ()))
+        for pair in labels.items():
+            found.update(i for i in self._by_label.get(pair, ()) if self._selectors[i].items() <= labels.items())
+        return sorted(found)
 
 
-def _has_labels(node: Node, wanted: Mapping[str, str]) -> bool:
-    labels = (node.metadata and node.metadata.labels) or {}
-    return all(labels.get(key) == value for key, value in wanted.items())
-
-
-def assign(groups: Iterable[tuple[str, list[str]]]) -> dict[str, str]:
-    """Return the group of each node, from (group, members). Errors: FieldError for a node in two groups."""
-    group_of: dict[str, str] = {}
-    for group, names in groups:
-        for name in names:
-            other = group_of.setdefault(name, group)
-            if other != group:
-                problem = f"node {name} belongs to this group and to {other}"
-                raise FieldError("spec", problem, "let nodeSelector or nodes of one of them leave it out")
-    return group_of
+def assign(group_of: dict[str, str], group: str, names: Iterable[str]) -> None:
+    """Add the members of a group to the group of each node. Errors: FieldError for a node that has another."""
+    for name in names:
+        other = group_of.setdefault(name, group)
+        if other != group:
+            problem = f"node {name} belongs to this group and to {other}"
+            raise FieldError("spec", problem, "let nodeSelector or nodes of one of them leave it out")
 
 
 def group_row(group: NodeGroup, size: int, dictionary: Dictionary) -> pb.NodeGroup:

@@ -17,7 +17,7 @@ from clients.kubernetes_api.errors import ClusterError
 from clients.kubernetes_objects.build import Actuation, Known, build_snapshot
 from clients.kubernetes_objects.kinds import NodeGroup
 from clients.kubernetes_objects.migration import Migration
-from clients.kubernetes_objects.node_groups import members
+from clients.kubernetes_objects.node_groups import Membership
 from clients.kubernetes_objects.objects import Objects
 from clients.kubernetes_objects.volumes import Storage
 from clients.live_cluster.resources import BY_KIND
@@ -121,11 +121,12 @@ class SnapshotMaker:
         if not nodes:
             return []
         before = {name: 0 for name in groups} | _sizes(self._group_of)
+        membership = Membership(groups.values())
         for name in nodes:
             self._group_of.pop(name, None)
             node = present.get(("", name))
             if node is not None:
-                found = [group for group in groups.values() if members(group, {name: node})]
+                found = membership.groups_of(name, node)
                 if len(found) > 1:
                     names = ", ".join(sorted(group.metadata.name or "" for group in found if group.metadata))
                     raise ClusterError(f"node {name} belongs to several node groups: {names}; their selectors overlap")

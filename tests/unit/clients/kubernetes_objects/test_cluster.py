@@ -1,11 +1,14 @@
 """Nodes, node groups, owners, budgets and namespaces as rows."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from clients.kubernetes_objects import ObjectError
-from clients.kubernetes_objects.kinds import OwnerReference
+from clients.kubernetes_objects.kinds import Node, NodeGroup, ObjectMeta, OwnerReference
+from clients.kubernetes_objects.kinds.nodes import NodeGroupSpec
+from clients.kubernetes_objects.node_groups import Membership
 from clients.kubernetes_objects.owners import controller_of
 from tests.builders import (
     csi_node,
@@ -107,6 +110,65 @@ def test_nodes_belong_to_the_group_that_selects_or_names_them() -> None:
     assert groups["by-name"].target_size == 3
     assert not groups["by-name"].HasField("price_per_hour")
     assert groups["empty"].target_size == 0
+
+
+def in_turn(count: int, selector: Callable[[int], dict[str, str]]) -> list[dict[str, Any]]:
+    return [node_group(f"g{i:04}", selector=selector(i)) for i in range(count)]
+
+
+@pytest.mark.parametrize(
+    "selector",
+    [
+        pytest.param(lambda i: {"pool": f"p{i}"}, id="a label of its own"),
+        pytest.param(lambda i: {"os": "linux", "pool": f"p{i}"}, id="one shared, one of its own"),
+        pytest.param(lambda i: {"zone": f"z{i % 40}", "type": f"t{i // 40}"}, id="only together its own"),
+    ],
+)
+def test_a_thousand_groups_find_their_nodes(selector: Callable[[int], dict[str, str]]) -> None:
+    labels = [selector(i) | {"os": "linux", "other": "x"} for i in range(1000)]
+    nodes = [node(f"n{i:04}", labels=labels[i]) for i in range(0, 1000, 2)]
+    extra = node("named"), node("nobody", labels={"zone": "z1"}), node_group("by-name", nodes=["named", "gone"])
+    snapshot = build(*nodes, *extra, *in_turn(1000, selector))
+    expected = {f"n{i:04}": f"g{i:04}" for i in range(0, 1000, 2)}
+    assert {row.name: row.node_group for row in snapshot.nodes} == expected | {"named": "by-name", "nobody": ""}
+    sizes = {row.id: row.target_size for row in snapshot.node_groups}
+    assert sizes == {f"g{i:04}": 1 - i % 2 for i in range(1000)} | {"by-name": 1}
+
+
+class Counted(dict[str, str]):
+    """Labels that count how often somebody goes through them or looks something up."""
+
+    uses = 0
+
+    def items(self) -> Any:
+        Counted.uses += 1
+        return super().items()
+
+    def get(self, *key: Any) -> Any:
+        Counted.uses += 1
+        return super().get(*key)
+
+
+@pytest.mark.parametrize("count", [10, 1000])
+def test_a_node_is_looked_at_as_often_however_many_groups_there_are(count: int) -> None:
+    groups = [
+        NodeGroup(metadata=ObjectMeta(name=f"g{i}"), spec=NodeGroupSpec(node_selector={"os": "linux", "pool": f"p{i}"}))
+        for i in range(count)
+    ]
+    labels = Counted({"os": "linux", "pool": "p3"})
+    Counted.uses = 0
+    found = Membership(groups).groups_of("n", Node(metadata=ObjectMeta(name="n", labels=labels)))
+    assert [group.metadata.name for group in found if group.metadata] == ["g3"]
+    assert Counted.uses <= 4
+
+
+def test_a_node_of_two_groups_is_refused_with_both_names() -> None:
+    with pytest.raises(ObjectError) as caught:
+        build(
+            node("n1", labels={"a": "1", "b": "2"}), node_group("x", selector={"a": "1"}), node_group("y", nodes=["n1"])
+        )
+    assert "y" in str(caught.value)
+    assert caught.value.problem == "node n1 belongs to this group and to x"
 
 
 def test_a_group_that_names_an_absent_node_is_noted() -> None:

@@ -216,7 +216,8 @@ class _Builder:
             with self._naming("NodeGroup", group):
                 assign(group_of, group.metadata.name, names)
                 self._snapshot.node_groups.append(group_row(group, len(names), self._dictionary))
-                self._note_absent(group, nodes)
+                if self._known.group_of is None:  # else the nodes given are but a part
+                    self._note_absent(group, nodes)
         for name, node in nodes.items():
             with self._naming("Node", node):
                 row = node_row(node, limits.get(name), self._dictionary)

@@ -30,6 +30,9 @@ from clients.live_cluster.store import Store
 
 log = structlog.get_logger("live_cluster")
 
+MOST_NOTES = 20
+"""Notes of one snapshot that are passed on; a thousand odd nodes need not be told one by one."""
+
 
 class Seen(NamedTuple):
     """A snapshot or delta, and what a person should know about it."""
@@ -121,7 +124,7 @@ class LiveCluster:
                 taken = self._maker.take(sized_groups(groups, status), read.actuation)
             except InputError as error:
                 raise ClusterError(f"no snapshot can be made: {error}") from error
-            return Seen(taken, read.notes)
+            return Seen(taken, _few([*taken.notes, *read.notes]))
 
     def forget(self) -> None:
         """Make the next snapshot a whole one."""
@@ -174,3 +177,9 @@ class LiveCluster:
         with self._changed:
             self._failure = self._failure or failure
             self._changed.notify_all()
+
+
+def _few(notes: list[str]) -> list[str]:
+    """Return the first notes, and how many more there are."""
+    more = len(notes) - MOST_NOTES
+    return notes if more <= 0 else [*notes[:MOST_NOTES], f"and {more} more notes of this kind"]

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from trimtab.v1 import snapshot_pb2 as pb
 
 from clients.kubernetes_api.errors import ClusterError
-from clients.kubernetes_objects.build import Actuation, Known, build_snapshot
+from clients.kubernetes_objects.build import Actuation, BuiltSnapshot, Known, build_snapshot
 from clients.kubernetes_objects.kinds import NodeGroup
 from clients.kubernetes_objects.migration import Migration
 from clients.kubernetes_objects.node_groups import Membership
@@ -27,11 +27,15 @@ K = TypeVar("K", str, Key)
 
 
 class Taken(NamedTuple):
-    """What `take` returns: exactly one of `snapshot` (whole) and `delta`; `is_empty` = nothing has changed."""
+    """What `take` returns: exactly one of `snapshot` (whole) and `delta`; `is_empty` = nothing has changed.
+
+    notes : what a person should know about the objects told, as of files
+    """
 
     snapshot: pb.ClusterSnapshot | None
     delta: pb.SnapshotDelta | None
     is_empty: bool = False
+    notes: tuple[str, ...] = ()
 
 
 class _Told(NamedTuple):
@@ -66,16 +70,18 @@ class SnapshotMaker:
         changes = self._store.take_changes()
         by_name = {(group.metadata.name if group.metadata else None) or "": group for group in groups}
         if told is None:
-            return Taken(self._whole(by_name, actuation), None)
+            whole = self._whole(by_name, actuation)
+            return Taken(whole.snapshot, None, notes=tuple(whole.notes))
         if not any(changes) and by_name == self._groups and actuation == self._actuation:
             self._told = told
             return Taken(None, pb.SnapshotDelta(changed=pb.ClusterSnapshot()), is_empty=True)
         changed_groups = self._regroup(by_name, changes.nodes)
-        delta = pb.SnapshotDelta(changed=self._changed(changes, changed_groups, actuation))
+        built = self._changed(changes, changed_groups, actuation)
+        delta = pb.SnapshotDelta(changed=built.snapshot)
         _tell_deleted(delta, told, changes, self._store)
         delta.deleted_node_groups.extend(sorted(told.groups.keys() - by_name.keys()))
         self._actuation, self._told = actuation, told._replace(groups=by_name)
-        return Taken(None, delta)
+        return Taken(None, delta, notes=tuple(built.notes))
 
     def _refuse_problems(self) -> None:
         problems = sorted(self._store.problems.values())
@@ -87,13 +93,14 @@ class SnapshotMaker:
                 + more
             )
 
-    def _whole(self, groups: dict[str, NodeGroup], actuation: Actuation | None) -> pb.ClusterSnapshot:
+    def _whole(self, groups: dict[str, NodeGroup], actuation: Actuation | None) -> BuiltSnapshot:
         """Make the whole snapshot, and remember what it told."""
         store = self._store
         rows = [store.pods[key] for key in sorted(store.pods)]
         objects = _objects({kind: list(store.objects[kind].values()) for kind in store.objects}, groups.values())
         nodes = {key[1]: node for key, node in store.objects["Node"].items()}
-        snapshot = build_snapshot(objects, known=Known(pods=rows, actuation=actuation)).snapshot
+        built = build_snapshot(objects, known=Known(pods=rows, actuation=actuation))
+        snapshot = built.snapshot
         listed = {owner.uid for owner in snapshot.owners}
         owners = {
             (kind, key): uid
@@ -111,7 +118,7 @@ class SnapshotMaker:
         )
         self._groups, self._actuation = groups, actuation
         self._group_of = {node.name: node.node_group for node in snapshot.nodes if node.node_group}
-        return snapshot
+        return built
 
     def _regroup(self, groups: dict[str, NodeGroup], nodes: set[str]) -> list[NodeGroup]:
         """Bring the membership of nodes up to date; return the groups whose rows change. May add to `nodes`."""
@@ -143,7 +150,7 @@ class SnapshotMaker:
 
     def _changed(
         self, changes: Changes, groups: Iterable[NodeGroup], actuation: Actuation | None
-    ) -> pb.ClusterSnapshot:
+    ) -> BuiltSnapshot:
         """Make the rows that have changed."""
         store = self._store
         every = store.objects
@@ -169,7 +176,7 @@ class SnapshotMaker:
             group_of=self._group_of,
             actuation=actuation if actuation != self._actuation else None,
         )
-        return build_snapshot(_objects(chosen, groups), known=known).snapshot
+        return build_snapshot(_objects(chosen, groups), known=known)
 
 
 class _ByName(Mapping[str, Any]):

@@ -148,3 +148,41 @@ def test_sizes_of_node_groups_are_those_of_the_cloud() -> None:
     assert first.spec.node_selector == {"pool": "a"}
     assert second.metadata is not None
     assert second.metadata.name == "b"
+
+
+def test_odd_objects_are_told_as_of_files_when_they_come_and_not_again(
+    cluster: LiveCluster, server: FakeApiServer
+) -> None:
+    silent = k8s.node("silent")
+    del silent["status"]["allocatable"], silent["status"]["capacity"]
+    put(server, silent, k8s.pod("huge", cpu="99999999999999999"))
+    until(lambda: ("default", "huge") in cluster.store.pods and ("", "silent") in cluster.store.objects["Node"])
+    absent = decode_objects([k8s.node_group("a", 0, 5, nodes=["n1", "gone"])]).of("NodeGroup")
+    notes = cluster.take(absent).notes
+    assert [note.split(";")[0] for note in notes] == [
+        "Pod default/huge and those like it: spec.containers request 9223372036854775807 of cpu",
+        "NodeGroup a names 1 nodes not in the input: gone",
+        "1 nodes have no status.allocatable, so nothing fits them: silent",
+    ]
+    assert cluster.take(absent).notes == []
+    other = silent | {"metadata": silent["metadata"] | {"name": "other"}}
+    put(server, other)
+    until(lambda: ("", "other") in cluster.store.objects["Node"])
+    assert cluster.take(absent).notes == ["1 nodes have no status.allocatable, so nothing fits them: other"]
+
+
+def test_of_very_many_notes_some_are_told(cluster: LiveCluster, server: FakeApiServer) -> None:
+    put(server, *(k8s.pod(f"huge-{i}", cpu=f"{99999999999999999 + i}") for i in range(30)))
+    until(lambda: len(cluster.store.pods) == 32)
+    notes = cluster.take([]).notes
+    assert (len(notes), notes[-1]) == (21, "and 10 more notes of this kind")
+
+
+def test_objects_that_no_snapshot_can_be_made_of_are_a_failure_to_be_waited_out(
+    cluster: LiveCluster, server: FakeApiServer
+) -> None:
+    groups = decode_objects([k8s.node_group(name, 0, 5, nodes=["n1"]) for name in "ab"]).of("NodeGroup")
+    for _ in range(2):
+        with pytest.raises(ClusterError, match="node n1 belongs to this group and to a"):
+            cluster.take(groups)
+    assert cluster.take(groups[:1]).taken.snapshot is not None

@@ -93,3 +93,9 @@ def _notes(snapshot: Snapshot, request: pb.PlanRequest) -> Iterable[str]:
     missing = sorted(snapshot.dangling.group.names)
     if missing:
         yield f"nodes name node groups that the snapshot lacks, and are not autoscaled: {', '.join(missing[:5])}"
+    controlled = len(snapshot.dangling.owner.row)
+    if controlled and not snapshot.owners:
+        yield (
+            f"{controlled} pods name a controller, and the snapshot lists none: all count as not found and hold their "
+            "nodes; list the controllers as owners"
+        )

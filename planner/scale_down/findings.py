@@ -12,22 +12,15 @@ from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
 from planner.scale_down.answer import Staying, Unneeded, add_staying, add_unneeded, texts_of
-from planner.scale_down.codes import blocking_code, order_code, unremovable_name
+from planner.scale_down.codes import blocking_code, order_code
+from planner.scale_down.details import why_staying, why_waiting
 from planner.scale_down.displaced import name_of, pods_of_leaving_nodes
 from planner.scale_down.drainability import outcome
 from planner.scale_down.explain import Explanation, explain
 from planner.scale_down.kernels.drain_sets import HINT_HITS, SEARCHES, Problem
 from planner.scale_down.orders import prices
 from planner.scale_down.portfolio import Choice
-from planner.scale_down.removal import (
-    ATOMIC_DETAIL,
-    BALANCE_DETAIL,
-    NO_ROOM_DETAIL,
-    Removal,
-    UnneededSet,
-    room_left,
-    select,
-)
+from planner.scale_down.removal import Removal, UnneededSet, room_left, select
 from planner.scale_down.result import ScaleDownRequest, ScaleDownResult
 from planner.scale_down.situation import Situation
 from planner.scale_down.state import FailedNodes, Memory, Moves, remember
@@ -75,10 +68,9 @@ def conclude(finding: Finding) -> ScaleDownResult:
     staying = np.flatnonzero(reasons).astype(np.int32)
     told = explain(finding.simulation, finding.problem, choice.attempt if choice else None)
     blocking = _blocking(finding, reasons, told)
+    details = {**told.details, **why_staying(situation, reasons)}
     names = snapshot.nodes.name
-    add_staying(
-        decision, texts, Staying(staying, reasons[staying], blocking, told.failed, _details(finding, told)), share
-    )
+    add_staying(decision, texts, Staying(staying, reasons[staying], blocking, told.failed, details), share)
     decision.delete_empty.extend(names[node] for node in removal.delete_empty)
     decision.drain.extend(names[node] for node in removal.drain)
     decision.result = _result(finding, removal, len(accepted))
@@ -104,21 +96,10 @@ def _unneeded(finding: Finding, nodes: Int32) -> tuple[Unneeded, Removal]:
     return (
         Unneeded(
             nodes, since_ns, removal.not_now, bounds, pods, where[pods], price[nodes], cost[nodes],
-            _waiting_details(situation, nodes, removal),
+            why_waiting(situation, finding.codes, nodes, removal),
         ),
         removal,
     )  # fmt: skip
-
-
-def _waiting_details(situation: Situation, nodes: Int32, removal: Removal) -> Mapping[int, str]:
-    texts = {
-        Reason.NOT_UNNEEDED_OTHER_REASON: NO_ROOM_DETAIL,
-        Reason.ATOMIC_SCALE_DOWN_FAILED: ATOMIC_DETAIL,
-        Reason.BALANCE: BALANCE_DETAIL,
-        Reason.IN_COOLDOWN: situation.cooldown.cluster,
-    }
-    rows = zip(nodes.tolist(), removal.not_now.tolist(), strict=True)
-    return {node: texts[reason] for node, reason in rows if reason in texts}
 
 
 def _moves_of(problem: Problem, nodes: Int32) -> tuple[Int64, Int32]:
@@ -187,28 +168,6 @@ def _blocking(
     for node, pod in told.over_budget.items():
         blocking[node] = (name_of(situation, pod), Blocking.NOT_ENOUGH_PDB)
     return blocking
-
-
-def _details(finding: Finding, told: Explanation) -> Mapping[int, str]:
-    details = dict(told.details)
-    snapshot = finding.situation.request.snapshot
-    failed = finding.situation.memory.failed
-    ages_s = ((finding.situation.request.now_ns - failed.time_ns) // 1_000_000_000).tolist()
-    why, recent = failed.reason.tolist(), (finding.reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE).tolist()
-    for row, node in enumerate(failed.node.tolist()):
-        if recent[row]:
-            details[node] = f"{unremovable_name(why[row])} {ages_s[row]} s ago"
-    mask = (finding.reasons == Reason.SCALE_DOWN_DISABLED_ANNOTATION) & ~snapshot.nodes.scale_down_disabled
-    for node in np.flatnonzero(mask).tolist():
-        details[node] = "a delay-deletion annotation is present"
-    for node in np.flatnonzero(finding.reasons == Reason.UNEXPECTED_ERROR).tolist():
-        details[node] = "the node has no allocatable cpu or memory"
-    for node in np.flatnonzero(finding.reasons == Reason.NOT_UNNEEDED_OTHER_REASON).tolist():
-        details[node] = "its removal saves too little for each pod that would have to move"
-    waits = finding.situation.cooldown.groups
-    for node in np.flatnonzero(finding.reasons == Reason.IN_COOLDOWN).tolist():
-        details[node] = waits[int(snapshot.nodes.group[node])]
-    return details
 
 
 def _result(finding: Finding, removal: Removal, unneeded_count: int) -> "reason_pb2.ScaleDownResult.Code.ValueType":

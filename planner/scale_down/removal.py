@@ -20,9 +20,6 @@ from planner.scale_down.timers import too_early
 from planner.snapshot.columns import Bool, Int32, Int64, UInt8
 
 Reason = reason_pb2.UnremovableReason
-NO_ROOM_DETAIL = "waits until fewer deletions are in progress"
-ATOMIC_DETAIL = "its node group goes as a whole or not at all"
-BALANCE_DETAIL = "waits until larger node groups and zones like its own have given"
 
 
 class UnneededSet(NamedTuple):

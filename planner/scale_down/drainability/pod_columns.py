@@ -16,12 +16,13 @@ REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET, JOB, DAEMON_SET = 3, 4, 5, 6,
 
 SYSTEM_NAMESPACE: Final = "kube-system"
 _KINDS: Final = {
-    ("ReplicationController", "v1"): REPLICATION_CONTROLLER,
-    ("ReplicaSet", "apps/v1"): REPLICA_SET,
-    ("StatefulSet", "apps/v1"): STATEFUL_SET,
-    ("Job", "batch/v1"): JOB,
-    ("DaemonSet", "apps/v1"): DAEMON_SET,
+    "ReplicationController": REPLICATION_CONTROLLER,
+    "ReplicaSet": REPLICA_SET,
+    "StatefulSet": STATEFUL_SET,
+    "Job": JOB,
+    "DaemonSet": DAEMON_SET,
 }
+"""Kinds known by name, whatever their group and version, as upstream's rules have it."""
 
 
 class PodDrainColumns(NamedTuple):
@@ -139,17 +140,12 @@ def _spec_columns(snapshot: Snapshot) -> SpecColumns:
 
 def _owner_columns(owners: tuple[Owner, ...]) -> tuple[UInt8, Int64]:
     """Return kind and desired replicas by owner, then for UNKNOWN_OWNER (-2) and NO_OWNER (-1)."""
-    kinds = [_KINDS.get((owner.kind, owner.api_version or _version_of(owner.kind)), OTHER_KIND) for owner in owners]
+    kinds = [_KINDS.get(owner.kind, OTHER_KIND) for owner in owners]
     desired = [owner.desired_replicas for owner in owners]
     return (
         np.array([*kinds, UNKNOWN_CONTROLLER, NO_CONTROLLER], np.uint8),
         np.array([*desired, -1, -1], np.int64),
     )
-
-
-def _version_of(kind: str) -> str:
-    """Return the API version that goes without saying, where a snapshot does not give it."""
-    return next((version for known, version in _KINDS if known == kind), "")
 
 
 def _in_namespace(snapshot: Snapshot, namespace: str) -> Bool:

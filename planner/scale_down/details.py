@@ -1,0 +1,75 @@
+"""More about a reason, for people: since when, which pod, which limit. Decides nothing.
+
+One short clause a node, where there is anything to say beyond the reason itself.
+"""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from trimtab.v1 import reason_pb2
+
+from planner.model.settings import SECOND_NS
+from planner.scale_down.codes import unremovable_name
+from planner.scale_down.displaced import name_of
+from planner.scale_down.drainability import outcome
+from planner.scale_down.removal import Removal
+from planner.scale_down.situation import Situation
+from planner.snapshot.columns import Int32, UInt8
+
+Reason = reason_pb2.UnremovableReason
+
+
+def why_waiting(situation: Situation, codes: UInt8, nodes: Int32, removal: Removal) -> Mapping[int, str]:
+    """Return by node why an unneeded node does not go now. codes : uint8[P] of pods; nodes : int32[U]."""
+    texts = {
+        int(Reason.NOT_UNNEEDED_OTHER_REASON): "waits until fewer deletions are in progress",
+        int(Reason.ATOMIC_SCALE_DOWN_FAILED): "its node group goes as a whole or not at all",
+        int(Reason.BALANCE): "waits until larger node groups and zones like its own have given",
+        int(Reason.IN_COOLDOWN): situation.cooldown.cluster,
+    }
+    rows = list(zip(nodes.tolist(), removal.not_now.tolist(), strict=True))
+    found = {node: texts[reason] for node, reason in rows if reason in texts}
+    waiting = {node for node, reason in rows if reason == Reason.BLOCKED_BY_ON_COMPLETION_POD}
+    if waiting:
+        found |= _awaited(situation, codes, waiting)
+    return found
+
+
+def _awaited(situation: Situation, codes: UInt8, waiting: set[int]) -> dict[int, str]:
+    """Return by node the pods that have to complete first."""
+    node_of = situation.request.snapshot.pods.node
+    pods: dict[int, list[int]] = {}
+    for pod in np.flatnonzero((codes == outcome.WAIT) & (node_of >= 0)).tolist():
+        pods.setdefault(int(node_of[pod]), []).append(pod)
+    return {node: _pods_text(situation, pods[node]) for node in sorted(waiting)}
+
+
+def _pods_text(situation: Situation, pods: list[int]) -> str:
+    more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
+    return f"waits for pod {name_of(situation, pods[0])}{more} to complete"
+
+
+def why_staying(situation: Situation, reasons: UInt8) -> Mapping[int, str]:
+    """Return by node what there is to say about why it stays. reasons : uint8[N], 0 = it does not."""
+    return {node: text for node, text in _staying(situation, reasons) if text}
+
+
+def _staying(situation: Situation, reasons: UInt8) -> Iterator[tuple[int, str]]:
+    request = situation.request
+    nodes, settings = request.snapshot.nodes, request.settings
+    failed = situation.memory.failed
+    ages_s = ((request.now_ns - failed.time_ns) // SECOND_NS).tolist()
+    for node, why, age_s in zip(failed.node.tolist(), failed.reason.tolist(), ages_s, strict=True):
+        if reasons[node] == Reason.RECENTLY_UNREMOVABLE:
+            yield node, f"{unremovable_name(why)} {age_s} s ago"
+    texts = {
+        Reason.UNEXPECTED_ERROR: "the node has no allocatable cpu or memory",
+        Reason.NOT_UNNEEDED_OTHER_REASON: "its removal saves too little for each pod that would have to move",
+        Reason.BALANCE: f"similar node groups and their zones may differ by {settings.max_balance_difference} at most",
+    }
+    for reason, text in texts.items():
+        yield from ((node, text) for node in np.flatnonzero(reasons == reason).tolist())
+    for node in np.flatnonzero(reasons == Reason.SCALE_DOWN_DISABLED_ANNOTATION).tolist():
+        yield node, "" if nodes.scale_down_disabled[node] else "a delay-deletion annotation is present"
+    for node in np.flatnonzero(reasons == Reason.IN_COOLDOWN).tolist():
+        yield node, situation.cooldown.groups[int(nodes.group[node])]

@@ -1,7 +1,7 @@
 """The runner: gives every instruction of the tracker to the pool that carries it out.
 
 Decides which pool: drains, instance deletions and short tasks have threads of their own, so that no kind waits for
-another. Knows which drain works on a node, because a roll-back has to stop it first.
+another. Knows what works on a node, because a roll-back has to stop it first.
 """
 
 import threading
@@ -26,7 +26,8 @@ class Runner:
         self._drains = make_pool("drain", around.settings.drain.thread_count)
         self._deletes = make_pool("delete", around.settings.delete.thread_count)
         self._lock = threading.Lock()
-        self._drain_of: dict[str, DrainTask] = {}
+        # What empties a node, or makes sure that it is empty.
+        self._work_of: dict[str, DrainTask | CheckEmptyTask] = {}
         self._deleter_of: dict[str, GroupDeleter] = {}
 
     def dispatch(self, instruction: i.Instruction) -> None:
@@ -36,16 +37,20 @@ class Runner:
             case i.WriteTaints():
                 self._short.add(TaintTask(instruction, around))
             case i.CheckEmpty():
-                self._short.add(CheckEmptyTask(instruction, around), delay_s)
+                check = CheckEmptyTask(instruction, around)
+                self._begin(instruction.node, check)
+                self._short.add(check, delay_s)
             case i.Drain():
                 # One that goes on after a restart was tainted long ago.
-                self._drains.add(self._drain(instruction), 0.0 if instruction.deadline_ms else delay_s)
+                drain = self._new_drain(instruction)
+                self._begin(instruction.node, drain)
+                self._drains.add(drain, 0.0 if instruction.deadline_ms else delay_s)
             case i.BeginDelete():
                 self._short.add(BeginDeleteTask(instruction, around))
             case i.DeleteInstance():
                 self._delete(instruction)
             case i.RollBack():
-                self._short.add(RollBackTask(instruction, self._drain_to_end(instruction), around))
+                self._short.add(RollBackTask(instruction, self._work_to_end(instruction), around))
             case i.Grow():
                 self._short.add(GrowTask(instruction, around))
             case _:
@@ -56,29 +61,27 @@ class Runner:
         for pool in (self._drains, self._short, self._deletes):
             pool.stop()
 
-    def _drain(self, instruction: i.Drain) -> DrainTask:
-        task = self._new_drain(instruction)
+    def _begin(self, node: str, work: DrainTask | CheckEmptyTask) -> None:
         with self._lock:
-            self._drain_of[instruction.node] = task
-        return task
+            self._work_of[node] = work
 
     def _new_drain(self, instruction: i.Drain) -> DrainTask:
         around = self._around
         return DrainTask(instruction, around.cluster, around.recorder, around.settings.drain, around.on_eviction)
 
-    def _drain_to_end(self, instruction: i.RollBack) -> DrainTask | None:
-        """The drain that works on the node, or the one that an earlier run has left unsettled."""
+    def _work_to_end(self, instruction: i.RollBack) -> DrainTask | CheckEmptyTask | None:
+        """What works on the node, or the drain that an earlier run has left unsettled."""
         with self._lock:
-            drain = self._drain_of.pop(instruction.node, None)
-        if drain is None and instruction.pods:
+            work = self._work_of.pop(instruction.node, None)
+        if work is None and instruction.pods:
             left = i.Drain(instruction.node, 0.0, pods=instruction.pods, evicted=instruction.evicted)
             return self._new_drain(left)
-        return drain
+        return work
 
     def _delete(self, instruction: i.DeleteInstance) -> None:
         around, group = self._around, instruction.node_group
         with self._lock:
-            self._drain_of.pop(instruction.node, None)
+            self._work_of.pop(instruction.node, None)
             deleter = self._deleter_of.get(group)
             if deleter is None:
                 deleter = GroupDeleter(group, around.cluster, around.cloud, around.recorder, around.settings)

@@ -3,6 +3,7 @@
 Decides nothing but whether a step worked. Each may run twice. Durations in seconds.
 """
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -75,9 +76,21 @@ class CheckEmptyTask:
         self.name = f"check {instruction.node}"
         self._node = instruction.node
         self._around = around
+        # Held during a step.
+        self._lock = threading.Lock()
+        self._ended = False
+
+    def end(self) -> None:
+        """Stop, and wait for the step under way: from then on the node is not touched any more."""
+        with self._lock:
+            self._ended = True
 
     def step(self) -> float | None:
         """Look at the pods; where there is none to move, tell DaemonSet pods to end if that is wanted."""
+        with self._lock:
+            return None if self._ended else self._step()
+
+    def _step(self) -> float | None:
         cluster, recorder, settings = self._around.cluster, self._around.recorder, self._around.settings.drain
         now_ms = recorder.now_ms()
         try:
@@ -122,20 +135,20 @@ class BeginDeleteTask:
 
 
 class RollBackTask:
-    """Takes a node's taint back once its drain has stopped, and does not give up."""
+    """Takes a node's taint back once the work on it has stopped, and does not give up."""
 
-    def __init__(self, instruction: i.RollBack, drain: DrainTask | None, around: Surroundings) -> None:
+    def __init__(self, instruction: i.RollBack, work: DrainTask | CheckEmptyTask | None, around: Surroundings) -> None:
         self.name = f"roll back {instruction.node}"
         self._node = instruction.node
-        self._drain = drain
+        self._work = work
         self._around = around
 
     def step(self) -> float | None:
         """Try it."""
         try:
-            if self._drain is not None:
-                self._drain.end()
-                self._drain = None
+            if self._work is not None:
+                self._work.end()
+                self._work = None
             self._around.cluster.remove_taint(self._node, HARD_TAINT_KEY)
         except NotFoundError:
             log.info("nothing to roll back, the node is gone", node=self._node)

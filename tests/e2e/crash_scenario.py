@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from trimtab.v1 import actuator_pb2, plan_pb2
 
-from actuator.kube.api import Api, Call, ConflictError
-from actuator.kube.cluster import NotFoundError
+from actuator.kube.api import Api, Call
+from actuator.kube.cluster import ConflictError, NotFoundError
 from clients.actuator_client import ActuatorClient
 from clients.transport.errors import TrimtabError
 from tests.e2e import watch_log, workloads
@@ -138,7 +138,11 @@ class Scenario:
         while True:
             try:
                 with living(directory, birth, 1) as (process, client):
-                    return self._live(process, client)
+                    try:
+                        return self._live(process, client)
+                    except TrimtabError:
+                        process.wait(LIMIT_S)
+                        raise
             except (TrimtabError, EndedError) as error:
                 seen = self._later_end(seen, error)
 

@@ -9,6 +9,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -42,6 +43,7 @@ class Nursery:
 
     def __init__(self, module: str) -> None:
         self._command = [sys.executable, "-m", module, "--nursery"]
+        self._lock = threading.Lock()
 
     def __enter__(self) -> "Nursery":
         self._process = subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -55,10 +57,14 @@ class Nursery:
         self._process.wait(30)
 
     def give_birth(self, options: Sequence[str], environment: Mapping[str, str], log: Path) -> Life:
-        """Start an actuator with these options."""
+        """Start an actuator with these options. May be called by several threads."""
+        # One at a time, so that nobody takes another's child for his own.
+        with self._lock:
+            return self._give_birth({"options": list(options), "environment": dict(environment), "log": str(log)})
+
+    def _give_birth(self, order: Mapping[str, object]) -> Life:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        order = {"options": list(options), "environment": dict(environment), "log": str(log)}
         self._process.stdin.write(json.dumps(order) + "\n")
         self._process.stdin.flush()
         return Life(int(self._process.stdout.readline()))

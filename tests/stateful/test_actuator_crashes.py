@@ -221,3 +221,12 @@ def test_an_eviction_granted_unseen_is_remembered_though_the_node_is_gone() -> N
     assert stage.finished() == {"n0": ("FAILED", "NODE_GONE")}
     # Which of the pods went with the node cannot be told: all that may have been evicted are remembered.
     assert {one.uid for one in stage.status().recent_evictions} > set(stage.noted("evicted"))
+
+
+def test_an_empty_node_that_is_cancelled_before_it_was_looked_at_keeps_no_taint() -> None:
+    stage = Stage(small_cluster())
+    stage.start(stage.request("r", "n6", drain=False))
+    stage.actuator.deletions.begin_cancel(["n6"], "changed my mind")
+    stage.run()
+    assert stage.finished() == {"n6": ("CANCELLED", "CANCELLED")}
+    assert stage.tainted() == set()

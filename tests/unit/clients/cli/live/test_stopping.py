@@ -1,0 +1,81 @@
+"""Told to stop, the loop ends in order, and does not wait for whoever is silent."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from clients.cli.live import stopping
+from clients.cli.live.stopping import Stopping
+from tests.builders.api_server import FakeApiServer
+from tests.unit.clients.cli.live.test_run import kubeconfig
+
+
+def tell() -> None:
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def test_told_before_the_loop_runs_all_ends_at_once_and_quietly() -> None:
+    reached, before = [], signal.getsignal(signal.SIGTERM)
+    with Stopping().on_signals():
+        tell()
+        reached.append("after")
+    assert reached == []
+    assert signal.getsignal(signal.SIGTERM) is before
+
+
+def test_told_twice_the_end_is_not_interrupted() -> None:
+    ended = []
+    with Stopping().on_signals():
+        try:
+            tell()
+        finally:
+            tell()
+            ended.append(True)
+    assert ended == [True]
+
+
+def test_told_while_the_loop_runs_it_is_stopped_and_connections_are_kept() -> None:
+    stopped, cut = threading.Event(), threading.Event()
+    found = Stopping()
+    with found.on_signals(), found.loop(stopped.set, cut.set):
+        tell()
+        assert stopped.wait(10)
+    assert not cut.is_set()
+
+
+def test_when_it_does_not_end_connections_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stopping, "GRACE_S", 0.01)
+    cut = threading.Event()
+    found = Stopping()
+    with found.on_signals(), found.loop(lambda: None, cut.set):
+        tell()
+        assert cut.wait(10)
+
+
+def test_a_planner_that_never_answers_does_not_keep_the_process(tmp_path: Path) -> None:
+    with FakeApiServer() as server, socket.create_server(("127.0.0.1", 0)) as silent:
+        planner = f"127.0.0.1:{silent.getsockname()[1]}"
+        command = [
+            sys.executable, "-m", "clients.cli", "run", "--planner", planner,
+            "--kubeconfig", str(kubeconfig(tmp_path, server.url)), "--no-leader-elect",
+        ]  # fmt: skip
+        environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+        process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
+        try:
+            silent.settimeout(60)
+            connection, _ = silent.accept()
+            with connection:
+                process.send_signal(signal.SIGTERM)
+                _, said = process.communicate(timeout=30)
+        finally:
+            process.kill()
+            process.wait()
+    assert process.returncode == 0, said
+    assert '"stopped"' in said
+    assert "Traceback" not in said

@@ -29,6 +29,8 @@ _SURELY_LARGE_PODS: Final = 10_000
 """From here on nobody needs to ask how large a snapshot is, which takes as long as encoding it."""
 _GROWTH: Final = 4
 """An interner that has this many times the entries that one snapshot needs is thrown away."""
+_WHOLE_MAY_HELP: Final = (Reason.SNAPSHOT_BASE_UNKNOWN, Reason.SNAPSHOT_INVALID, Reason.SNAPSHOT_MALFORMED)
+"""On a delta: the planner lacks its base, or has another one; and if a row is wrong, the error shall count as we do."""
 
 
 class _Cancellable(Protocol):
@@ -131,7 +133,7 @@ class PlannerClient:
             try:
                 return call(header, payload), payload
             except TrimtabError as error:
-                if error.reason == Reason.SNAPSHOT_BASE_UNKNOWN and payload.base_version:
+                if error.reason in _WHOLE_MAY_HELP and payload.base_version:
                     self._base = None
                     payload = _Payload("", snapshot.SerializeToString(), payload.snapshot)
                 elif error.reason == Reason.STATE_UNKNOWN and not request.state_version and header.state_version:
@@ -147,10 +149,10 @@ class PlannerClient:
             return _Payload("", snapshot.SerializeToString(), None)
         try:
             interned = self._intern(snapshot)
+            delta = difference(self._base.snapshot, interned, self._interner) if self._base else None
         except (ValueError, IndexError):
             # It breaks the contract somewhere; the planner says where.
             return _Payload("", snapshot.SerializeToString(), None)
-        delta = difference(self._base.snapshot, interned, self._interner) if self._base else None
         if self._base is None or delta is None:
             return _Payload("", snapshot.SerializeToString(), interned)
         return _Payload(self._base.version, delta.SerializeToString(), interned)

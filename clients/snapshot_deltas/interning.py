@@ -66,6 +66,7 @@ class _Numbering(NamedTuple):
     specs: Int32
 
 
+_Encode = Callable[[Any, Numbers, Callable[[Any], str] | None], _Encoded]
 _EMPTY: Final = np.zeros(0, np.int32)
 _NONE: Final = _Numbering([], (b"", b"", b""), _EMPTY, _EMPTY, _EMPTY)
 
@@ -108,15 +109,19 @@ class Interner:
         strings = np.concatenate((last.strings, _lookup(self.strings, texts[len(last.texts) :])))
         label_sets = np.concatenate((last.label_sets, self._label_sets(sets, strings, len(last.label_sets))))
         numbers = Numbers(strings.tolist().__getitem__, label_sets.tolist().__getitem__, int)
+        as_it_is = _stands_for_itself(strings) and _stands_for_itself(label_sets)
         encoded_specs = self._table("pod_specs", message.pod_specs, numbers).encoded
         specs = _lookup(self.specs, [one.data for one in encoded_specs])
         if not _goes_on(last.specs.tolist(), specs.tolist()):
             # Evictions name specs by their index.
             self._remembered.pop(_ACTUATION, None)
-        encoded_volumes = self._table("volumes", message.volumes, numbers).encoded
+        encode = _as_it_is if as_it_is else _encode
+        encoded_volumes = self._table("volumes", message.volumes, numbers, encode=encode).encoded
         volumes = _lookup(self.volumes, [one.data for one in encoded_volumes])
         numbers = numbers._replace(spec=specs.tolist().__getitem__)
-        rows = {table: self._table(table, getattr(message, table), numbers, key).rows for table, key in KEYS.items()}
+        rows = {
+            table: self._table(table, getattr(message, table), numbers, key, encode).rows for table, key in KEYS.items()
+        }
         acting = None
         if message.HasField(_ACTUATION):
             acting = self._table(_ACTUATION, [message.actuation_status], numbers).encoded[0].data
@@ -140,8 +145,13 @@ class Interner:
         return _lookup(self.label_sets, [entries[a:b] for a, b in pairwise(bounds)])
 
     def _table(
-        self, table: str, rows: Sequence[Any], numbers: Numbers, key: Callable[[Any], str] | None = None
-    ) -> "_Table":
+        self,
+        table: str,
+        rows: Sequence[Any],
+        numbers: Numbers,
+        key: Callable[[Any], str] | None = None,
+        encode: _Encode | None = None,
+    ) -> _Table:
         """Encode rows in interned numbers; keep what was needed for the next message."""
         # Rows have no maps, so their bytes are a function of their content.
         raws = [row.SerializeToString() for row in rows]
@@ -149,7 +159,8 @@ class Interner:
         if known is None or known.raws != raws:
             by_raw = known.by_raw if known else {}
             found = [by_raw.get(raw) for raw in raws]
-            encoded = [one or _encode(rows[i], numbers, key) for i, one in enumerate(found)]
+            encode = encode or _encode
+            encoded = [one or encode(rows[i], numbers, key) for i, one in enumerate(found)]
             known = _Table(raws, dict(zip(raws, encoded, strict=True)), encoded, _by_key(encoded) if key else {})
         self._remembered[table] = known
         return known
@@ -159,11 +170,20 @@ def _goes_on(before: list[Any], after: list[Any]) -> bool:
     return after[: len(before)] == before
 
 
+def _stands_for_itself(numbers: Int32) -> bool:
+    return np.array_equal(numbers, np.arange(len(numbers)))
+
+
 def _by_key(rows: list[_Encoded]) -> dict[str, bytes]:
     found = {one.key: one.data for one in rows}
     if len(found) < len(rows):
         raise ValueError("a key is there twice")
     return found
+
+
+def _as_it_is(row: Any, numbers: Numbers, key: Callable[[Any], str] | None) -> _Encoded:  # noqa: ARG001
+    """Encode a row of a message whose numbers are the interned ones; nobody asks which strings it uses."""
+    return _Encoded(key(row) if key else "", row.SerializeToString(), ())
 
 
 def _encode(row: Any, numbers: Numbers, key: Callable[[Any], str] | None) -> _Encoded:

@@ -18,7 +18,7 @@ def print_page(results: Sequence[Result], console: Console) -> None:
     console.print(
         f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}; times are medians in ms, "
         "[green]green[/green] meets its aim, [red]red[/red] misses it. The clusters are synthetic "
-        "(clients/cluster_generator); the loop over gRPC is on loopback.\n"
+        "(clients/cluster_generator) unless called recorded; the loop over gRPC is on loopback.\n"
     )
     table = Table(show_lines=True)
     table.add_column("scenario")

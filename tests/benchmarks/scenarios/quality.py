@@ -1,0 +1,111 @@
+"""How good plans are: nodes freed and money saved, beside a bound and beside plain upstream order.
+
+"bound" is the most nodes that could go if pods were liquid: as many eligible nodes as leave enough cpu and memory for
+all pods; no plan can do better, and constraints, budgets and whole pods keep most clusters far from it. "in list order"
+is one greedy pass over the nodes by name, as an autoscaler makes it that takes its candidates as they are listed, with
+our search for destinations. Every node is a candidate whatever its utilization, unless said otherwise.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib import resources
+
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1 import snapshot_pb2
+
+from clients.cluster_generator import ClusterShape
+from clients.kubernetes_objects import read_files
+from planner.model.settings import ScaleDownSettings, resolve_scale_down
+from planner.scale_down import ScaleDownRequest, ScaleDownResult, decide
+from planner.simulation.build import build_simulation
+from planner.snapshot.columns import Snapshot
+from planner.snapshot.decode import canonicalize
+from tests.benchmarks.clusters import CONSTRAINED, LARGE, snapshot
+from tests.benchmarks.registry import Stages, scenario
+from tests.benchmarks.scenarios.scale_down import verify as verify_room
+from tests.benchmarks.scenarios.scale_down import volume_bound
+from tests.certificates.scale_down import offences
+
+NOW_S = 1_800_000_000
+THOUSAND = {"nodes": 1_000, "pods": 30_000}
+CLUSTERS: dict[str, tuple[str, ClusterShape]] = {
+    "free": ("nothing but room counts", replace(LARGE, budget_share=0.0, unmovable_share=0.0, **THOUSAND)),
+    "budgets": ("with disruption budgets and pods that stay", replace(LARGE, **THOUSAND)),
+    "constrained": ("with taints, affinity, spread, anti-affinity and budgets", replace(CONSTRAINED, **THOUSAND)),
+}
+RECORDED = ("openshift-aws", "openshift-azure", "openshift-vsphere")
+EVERY_NODE = pb.PlanSettings(scale_down=pb.ScaleDownSettings(utilization_threshold=1.0, gpu_utilization_threshold=1.0))
+
+
+@dataclass
+class Compared:
+    """A cluster, and what plain upstream order frees of it."""
+
+    message: snapshot_pb2.ClusterSnapshot
+    cluster: Snapshot
+    settings: ScaleDownSettings
+    plain: ScaleDownResult
+
+
+def prepare(message: snapshot_pb2.ClusterSnapshot) -> Compared:
+    cluster, settings = canonicalize(message), resolve_scale_down(EVERY_NODE)
+    in_list_order = replace(settings, orders=(pb.CandidateOrder.NAME,), saving_before_count=True, evict_in_turn=False)
+    return Compared(message, cluster, settings, _decide(cluster, in_list_order))
+
+
+def recorded(name: str) -> Compared:
+    with resources.as_file(resources.files("clients.data.recordings") / f"{name}.json.gz") as path:
+        return prepare(read_files([path]).snapshot)
+
+
+def generated(shape: ClusterShape) -> Compared:
+    return prepare(snapshot(shape))
+
+
+def _decide(cluster: Snapshot, settings: ScaleDownSettings) -> ScaleDownResult:
+    return decide(ScaleDownRequest(cluster, partial(build_simulation, cluster), settings, None, NOW_S * 10**9))
+
+
+def run(made: Compared, stages: Stages) -> ScaleDownResult:
+    with stages.stage("total"):
+        result = _decide(made.cluster, made.settings)
+    ours, plain = result.decision.unneeded, made.plain.decision.unneeded
+    bound = volume_bound(made.cluster, max(len(ours), len(plain)))
+    stages.fact("nodes freed", len(ours))
+    stages.fact("in list order", len(plain))
+    stages.fact("bound", bound)
+    stages.fact("share of bound", len(ours) / bound if bound else 1.0)
+    stages.fact("saving per hour", sum(node.saving_per_hour for node in ours))
+    stages.fact("saving in list order", sum(node.saving_per_hour for node in plain))
+    return result
+
+
+def verify(made: Compared, result: ScaleDownResult) -> None:
+    """No fewer nodes than in list order, and all of it holds."""
+    assert len(result.decision.unneeded) >= len(made.plain.decision.unneeded)
+    if made.message.pods.count < 1_000:
+        assert offences(made.message, EVERY_NODE, result.decision, NOW_S) == []
+    else:
+        verify_room(made, result)
+
+
+for name, (what, shape) in CLUSTERS.items():
+    scenario(
+        name=f"scale-down quality, {name}",
+        what=f"generated, 1,000 nodes, 30,000 pods, {what}",
+        setup=partial(generated, shape),
+        run=run,
+        verify=verify,
+        repeats=1,
+        reference="one pass in list order; bound by volume",
+    )
+for name in RECORDED:
+    scenario(
+        name=f"scale-down quality, {name}",
+        what="recorded real cluster of 6 nodes",
+        setup=partial(recorded, name),
+        run=run,
+        verify=verify,
+        repeats=1,
+        reference="one pass in list order; bound by volume",
+    )

@@ -70,6 +70,8 @@ class Actuator:
         self.deletions = Deletions(self.engine, around, self.settings)
         self.growths = Growths(self.engine, self.settings.answer_s)
         self._status = StatusWriter()
+        # Tens of thousands of remembered evictions take a while to write for the first time: not while callers wait.
+        self.engine.read(lambda tracker, now_ms: self._status.write(tracker, now_ms, True))
 
     def start(self) -> None:
         """Go on with what was in progress. Raises `ClusterError` when the cluster cannot be seen."""

@@ -112,7 +112,9 @@ class RecordingReader:
         self._count = 0
         self.complete = False
         first = self._next()
-        if first is None or first.header.magic != MAGIC:
+        if first is None:
+            raise self._broken("it is cut off before its first frame")
+        if first.header.magic != MAGIC:
             raise RecordingError(f"{path}: not a recording: its first frame is no header; give a *.trimtab file")
         if first.header.format_version != FORMAT_VERSION:
             version = first.header.format_version

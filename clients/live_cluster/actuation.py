@@ -74,6 +74,17 @@ def sized_groups(groups: Sequence[NodeGroup], status: actuator_pb2.ActuatorStatu
     return [found[name] for name in sorted(found)]
 
 
+def undeclared_groups(groups: Sequence[NodeGroup], status: actuator_pb2.ActuatorStatus | None) -> list[str]:
+    """Return notes on groups with instances of which nobody has said which nodes they are."""
+    declared = {(group.metadata.name if group.metadata else None) or "" for group in groups}
+    return [
+        f"node group {one.id} is the actuator's, but no NodeGroup of that name was given, so none of its "
+        f"{one.instance_count} nodes goes; give it with --node-groups"
+        for one in (status.node_groups if status is not None else ())
+        if one.instance_count and one.id not in declared
+    ]
+
+
 def _time(group: actuator_pb2.NodeGroupStatus, field: str) -> datetime | None:
     """Return a moment in a group's life; None when it is not known."""
     return getattr(group, field).ToDatetime(UTC) if group.HasField(field) else None  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ from clients.kubernetes_api.permissions import Rule, require, rules_yaml
 from clients.kubernetes_objects.build import collection_paused
 from clients.kubernetes_objects.errors import InputError
 from clients.kubernetes_objects.kinds import NodeGroup
-from clients.live_cluster.actuation import Read, read_status, sized_groups
+from clients.live_cluster.actuation import Read, read_status, sized_groups, undeclared_groups
 from clients.live_cluster.reflector import Reflector, ReflectorSettings
 from clients.live_cluster.resources import RESOURCES, Resource
 from clients.live_cluster.snapshots import SnapshotMaker, Taken
@@ -124,7 +124,10 @@ class LiveCluster:
                 taken = self._maker.take(sized_groups(groups, status), read.actuation)
             except InputError as error:
                 raise ClusterError(f"no snapshot can be made: {error}") from error
-            return Seen(taken, _few([*taken.notes, *read.notes]))
+            notes = [*taken.notes, *read.notes]
+            if taken.snapshot is not None:
+                notes.extend(undeclared_groups(groups, status))
+            return Seen(taken, _few(notes))
 
     def forget(self) -> None:
         """Make the next snapshot a whole one."""

@@ -148,9 +148,7 @@ class SnapshotMaker:
         self._groups = groups
         return changed
 
-    def _changed(
-        self, changes: Changes, groups: Iterable[NodeGroup], actuation: Actuation | None
-    ) -> BuiltSnapshot:
+    def _changed(self, changes: Changes, groups: Iterable[NodeGroup], actuation: Actuation | None) -> BuiltSnapshot:
         """Make the rows that have changed."""
         store = self._store
         every = store.objects

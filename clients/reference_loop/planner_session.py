@@ -28,6 +28,9 @@ class PlannerLink(Protocol):
     def send(self, request: plan_pb2.PlanRequest, payload: bytes) -> plan_pb2.PlanResponse:
         """Answer `Plan`; `payload` is the snapshot or delta, encoded."""
 
+    def close(self) -> None:
+        """End the connection, if there is one; calls under way fail."""
+
 
 class GrpcLink:
     """A planner service at "host:port". Close it, or use it as a context."""

@@ -42,6 +42,9 @@ class _InProcess:
         """What the planner can do."""
         return planner_pb2.GetPlannerInfoResponse(decisions=self._decisions)
 
+    def close(self) -> None:
+        """There is no connection."""
+
     def send(self, request: plan_pb2.PlanRequest, payload: bytes) -> plan_pb2.PlanResponse:
         """Answer `Plan`."""
         try:

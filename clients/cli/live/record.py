@@ -1,5 +1,6 @@
 """`trimtab record`: rounds of snapshot and plan on a live cluster, into a file; nothing is carried out."""
 
+import threading
 import time
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -10,15 +11,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from trimtab.v1 import plan_pb2
 
 from clients.actuator_client import ActuatorClient
-from clients.cli.failures import FailedError, InputError
+from clients.cli.amounts import counted
+from clients.cli.failures import FailedError
 from clients.cli.live.links import open_link
 from clients.cli.live.redaction import redact_file
 from clients.cli.live.rounds_recorder import RoundsRecorder
-from clients.cli.live.sources import ClusterSource, cluster_failures
+from clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
+from clients.cli.live.stopping import Stopping
 from clients.cli.output import note, stderr_console
 from clients.live_cluster.cluster import LiveCluster
 from clients.reference_loop.planner_session import PlannerSession
 from clients.reference_loop.rounds import Rounds, RoundSettings
+from clients.transport.errors import TrimtabError
 from clients.transport.telemetry import configure_logging
 
 LIST_TIMEOUT_S = 600.0
@@ -39,24 +43,33 @@ class Asked:
 
 
 def record(asked: Asked) -> None:
-    """Record; with redaction, what is not redacted never reaches the file that was asked for."""
+    """Record; with redaction, what is not redacted never reaches the file that was asked for.
+
+    Told to stop, it keeps the rounds that it has.
+    """
     configure_logging("warning")
-    if asked.file.is_dir() or not asked.file.absolute().parent.is_dir():
-        raise InputError(f"{asked.file}: there is no folder to write this file into")
+    check_writable("FILE", asked.file)
     target = asked.file.with_name(f".{asked.file.name}.not-redacted") if asked.redact else asked.file
-    try:
-        with cluster_failures():
-            _record(asked, target)
-        if asked.redact:
-            redact_file(target, asked.file)
-    finally:
-        if asked.redact:
-            target.unlink(missing_ok=True)
+    stopping, count = Stopping(), 0
+    with stopping.on_signals():
+        try:
+            if asked.redact:
+                target.touch(mode=0o600)
+            with cluster_failures():
+                count = _record(asked, target, stopping)
+            if asked.redact and count:
+                redact_file(target, asked.file)
+        finally:
+            if asked.redact:
+                target.unlink(missing_ok=True)
+    if not count:
+        raise FailedError("stopped before the first round was recorded")
     size_mib = asked.file.stat().st_size / (1 << 20)
-    note(f"{asked.file}: {asked.rounds} rounds, {size_mib:.2f} MiB")
+    note(f"{asked.file}: {counted(count, 'round')}, {size_mib:.2f} MiB")
 
 
-def _record(asked: Asked, target: Path) -> None:
+def _record(asked: Asked, target: Path, stopping: Stopping) -> int:
+    """Record into `target`; return how many rounds."""
     settings = RoundSettings(
         asked.source.name, asked.decisions, asked.source.plan_settings(), asked.source.groups(), dry_run=True
     )
@@ -76,17 +89,30 @@ def _record(asked: Asked, target: Path) -> None:
         _list(cluster, bar)
         recorder = stack.enter_context(RoundsRecorder(target, asked.source.name))
         rounds = Rounds(cluster, PlannerSession(link), actuator, settings, recorder)
-        task = bar.add_task("recording", total=asked.rounds)
-        for number in range(asked.rounds):
-            begun_s = time.monotonic()
-            now = Timestamp()
-            now.GetCurrentTime()
+        told = threading.Event()
+        with stopping.loop(told.set, link.close):
+            return _rounds(asked, rounds, bar, told)
+
+
+def _rounds(asked: Asked, rounds: Rounds, bar: Progress, told: threading.Event) -> int:
+    """Make the rounds until there are enough or we are told to stop; return how many."""
+    task = bar.add_task("recording", total=asked.rounds)
+    for number in range(asked.rounds):
+        begun_s = time.monotonic()
+        now = Timestamp()
+        now.GetCurrentTime()
+        try:
             done = rounds.run(f"record-{number + 1}", now, lambda: False)
-            bar.advance(task)
-            for text in done.notes:
-                note(text)
-            if number + 1 < asked.rounds:
-                time.sleep(max(0.0, asked.interval_s - (time.monotonic() - begun_s)))
+        except TrimtabError:
+            if told.is_set():  # the planner did not answer in time
+                return number
+            raise
+        bar.advance(task)
+        for text in done.notes:
+            note(text)
+        if number + 1 < asked.rounds and told.wait(max(0.0, asked.interval_s - (time.monotonic() - begun_s))):
+            return number + 1
+    return asked.rounds
 
 
 def _list(cluster: LiveCluster, bar: Progress) -> None:

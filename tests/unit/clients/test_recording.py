@@ -98,7 +98,7 @@ def test_frames_of_a_kind_not_known_are_skipped() -> None:
     ("data", "message"),
     [
         pytest.param(packed(pb.RecordingFrame(state=PlanState())), "its first frame is no header", id="no header"),
-        pytest.param(packed(), "its first frame is no header", id="nothing"),
+        pytest.param(packed(), "cut off before its first frame", id="nothing"),
         pytest.param(
             packed(pb.RecordingFrame(header=pb.RecordingHeader(magic=MAGIC, format_version=9))),
             "format version 9 is unknown",

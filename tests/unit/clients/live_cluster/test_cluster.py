@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 
 import pytest
 import urllib3
@@ -140,12 +141,14 @@ def test_when_all_pods_of_an_owner_are_gone_the_last_of_them_stands_for_the_othe
 def test_sizes_of_node_groups_are_those_of_the_cloud() -> None:
     declared = decode_objects([k8s.node_group("a", 0, 5, selector={"pool": "a"}, price=1.5)]).of("NodeGroup")
     status = actuator_pb2.ActuatorStatus()
-    status.node_groups.add(id="a", min_size=1, max_size=9, target_size=4)
+    status.node_groups.add(id="a", min_size=1, max_size=9, target_size=4, last_deletion_time=Timestamp(seconds=60))
     status.node_groups.add(id="b", max_size=3)
     first, second = sized_groups(declared, status)
     assert first.spec is not None
     assert (first.spec.min_size, first.spec.max_size, first.spec.target_size, first.spec.price) == (1, 9, 4, 1.5)
     assert first.spec.node_selector == {"pool": "a"}
+    assert first.status is not None
+    assert (first.status.last_deletion_time, first.status.last_failure_time) == (datetime.fromtimestamp(60, UTC), None)
     assert second.metadata is not None
     assert second.metadata.name == "b"
 
@@ -186,3 +189,13 @@ def test_objects_that_no_snapshot_can_be_made_of_are_a_failure_to_be_waited_out(
         with pytest.raises(ClusterError, match="node n1 belongs to this group and to a"):
             cluster.take(groups)
     assert cluster.take(groups[:1]).taken.snapshot is not None
+
+
+def test_a_group_of_the_actuator_that_nobody_declared_is_told_once(cluster: LiveCluster) -> None:
+    declared = decode_objects([k8s.node_group("a", 0, 5, selector={"pool": "a"})]).of("NodeGroup")
+    status = actuator_pb2.ActuatorStatus()
+    for name, count in (("a", 3), ("b", 2), ("empty", 0)):
+        status.node_groups.add(id=name, max_size=9, instance_count=count)
+    (note,) = cluster.take(declared, status).notes
+    assert note.startswith("node group b is the actuator's, but no NodeGroup of that name was given")
+    assert cluster.take(declared, status).notes == []

@@ -32,6 +32,9 @@ class FakePlanner:
     def info(self) -> planner_pb2.GetPlannerInfoResponse:
         return planner_pb2.GetPlannerInfoResponse(decisions=self.offered)
 
+    def close(self) -> None:
+        raise AssertionError("nobody was told to stop")
+
     def send(self, request: plan_pb2.PlanRequest, payload: bytes) -> plan_pb2.PlanResponse:
         copied = plan_pb2.PlanRequest()
         copied.CopyFrom(request)

@@ -1,6 +1,10 @@
 """`trimtab record` and `trimtab replay` on a small cluster behind a fake API server."""
 
 import json
+import os
+import signal
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -111,3 +115,46 @@ def test_objects_that_are_no_node_groups_are_refused(tmp_path: Path) -> None:
 )
 def test_documents_are_compared_value_by_value(recorded: object, replayed: object, expected: list[object]) -> None:
     assert list(compare(recorded, replayed)) == expected
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        pytest.param(0.0, "no recording", id="empty"),
+        pytest.param(0.02, "cut off before its first frame", id="within the header"),
+        pytest.param(0.6, "cut off", id="within a frame"),
+    ],
+)
+def test_a_recording_that_is_cut_off_says_so(source: ClusterSource, tmp_path: Path, end: float, words: str) -> None:
+    file = tmp_path / "cluster.trimtab"
+    record(Asked(file, source, None, None, (), 0.01, 2, False))
+    data = file.read_bytes()
+    file.write_bytes(data[: int(len(data) * end)])
+    with pytest.raises(InputError, match=words):
+        replay(file, None, Format.TABLE)
+
+
+@pytest.mark.parametrize("redact", [False, True], ids=["plain", "redacted"])
+def test_told_to_stop_it_keeps_the_rounds_that_it_has_and_nothing_else(
+    source: ClusterSource, tmp_path: Path, capsys: pytest.CaptureFixture[str], redact: bool
+) -> None:
+    file = tmp_path / "cluster.trimtab"
+    under_way = tmp_path / ".cluster.trimtab.not-redacted" if redact else file
+
+    def stop() -> None:
+        while not (under_way.exists() and under_way.stat().st_size > 2000):
+            time.sleep(0.01)
+        mode.append(under_way.stat().st_mode & 0o777)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    mode: list[int] = []
+    teller = threading.Thread(target=stop, daemon=True)
+    teller.start()
+    record(Asked(file, source, None, None, (), 0.02, 100_000, redact))
+    teller.join()
+    assert [path.name for path in tmp_path.glob(".*")] == []
+    if redact:
+        assert mode == [0o600]
+    capsys.readouterr()
+    replay(file, None, Format.JSON)
+    assert 0 < json.loads(capsys.readouterr().out)["rounds"] < 100_000

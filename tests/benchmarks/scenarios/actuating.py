@@ -1,130 +1,37 @@
 """The actuator's memory: a start on a large journal, then its whole status over the wire, again and again."""
 
-import tempfile
-import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-from opentelemetry.metrics import NoOpMeter
-from trimtab.v1 import actuator_pb2
-
-from actuator.cloud.memory.cloud import MemoryCloud
-from actuator.cloud.memory.cluster import MemoryCluster
-from actuator.service.app import Actuator, Machinery
-from actuator.service.encoded import SERVICE, add_actuator
-from actuator.service.servicer import ActuatorServicer
-from actuator.service.settings import ActuatorSettings
-from actuator.store.journal import Journal
-from actuator.store.sql import SqlStore, sqlite_url
-from actuator.tracker import events as e
-from actuator.tracker.states import NodeAnswer, PodRef, Retention
-from clients.actuator_client import ActuatorClient
-from clients.transport.server import Registration, Shell
 from tests.benchmarks.registry import Stages, scenario
-from tests.builders.actuator import VirtualTime, small_cluster
 
-NODES, PODS_PER_NODE, SET = 1_000, 30, 100
-CALLS = 10
-SETTINGS = ActuatorSettings(retention=Retention(finished_s=86_400, evictions_s=86_400))
+# What works on it is imported late: other scenarios do without, and their memory is measured.
 
 
-class Journalled:
-    """A store on disk that was never compacted, and the actuator of the moment."""
+def setup() -> Any:
+    """A journal on disk."""
+    from tests.benchmarks.journal import Journalled
 
-    def __init__(self) -> None:
-        self.directory = tempfile.TemporaryDirectory()
-        self.store = sqlite_url(Path(self.directory.name) / "store.sqlite")
-        self.event_count = 0
-        journal = Journal(SqlStore(self.store), SETTINGS.retention, compact_after=1 << 30)
-        now_ms = int(time.time() * 1000)
-        for event in events():
-            journal.handle(event, now_ms)
-            self.event_count += 1
-            if self.event_count % 1000 == 0:
-                journal.commit()
-        journal.commit()
-        journal.close()
-        self.running: tuple[Shell, ActuatorServicer, ActuatorClient] | None = None
-
-    def start(self) -> None:
-        """An actuator that has read the journal, but does not act on it."""
-        cluster = MemoryCluster(small_cluster())
-        machinery = Machinery(make_pool=VirtualTime().make_pool)
-        store = SqlStore(self.store)
-        actuator = Actuator(store, cluster, MemoryCloud(cluster), NoOpMeter("benchmark"), SETTINGS, machinery)
-        servicer = ActuatorServicer(actuator)
-        shell = Shell("benchmark", [Registration(add_actuator, servicer, SERVICE)])
-        shell.start()
-        shell.ready()
-        self.running = shell, servicer, ActuatorClient(shell.address)
-
-    def stop(self) -> None:
-        """End it."""
-        if self.running is not None:
-            shell, servicer, client = self.running
-            client.close()
-            shell.stop(servicer.end_streams)
-            self.running = None
-
-    def close(self) -> None:
-        """Clean up."""
-        self.stop()
-        self.directory.cleanup()
+    return Journalled()
 
 
-def events() -> Iterator[e.Event]:
-    """The life of `NODES` drains up to their last eviction."""
-    for first in range(0, NODES, SET):
-        nodes = [f"ip-10-0-{number:05}.region-1.compute.internal" for number in range(first, first + SET)]
-        planned = tuple(e.PlannedNode(node, "pool-a", True) for node in nodes)
-        yield e.SetAccepted(f"set-{first}", "0" * 64, planned, tuple(NodeAnswer(n, True) for n in nodes), 3600.0)
-        yield e.SetTainted(f"set-{first}")
-        for node in nodes:
-            pods = tuple(pod(node, number) for number in range(PODS_PER_NODE))
-            yield e.DrainStarted(node, pods)
-            for number, one in enumerate(pods, start=1):
-                yield e.PodsEvicted(node, (one,))
-                yield e.DrainProgressed(node, number)
+def run(made: Any, stages: Stages) -> Any:
+    """Start, and ask."""
+    from tests.benchmarks import journal
+
+    return journal.run(made, stages)
 
 
-def pod(node: str, number: int) -> PodRef:
-    """A pod with names as long as usual."""
-    workload = f"workload-{number:03}-6c9d54f7b8"
-    uid = f"8ba8e69e-7575-4901-{number:04}-{node[8:13]:0>12}"
-    return PodRef("team-7", f"{workload}-{node[8:13]}", uid, "ReplicaSet", workload, f"1c2d3e4f-0000-{number:012}")
+def verify(made: Any, status: Any) -> None:
+    """Everything is there."""
+    from tests.benchmarks import journal
 
-
-def run(made: Journalled, stages: Stages) -> actuator_pb2.ActuatorStatus:
-    """Start, ask once, then again and again, each time when one thing has changed."""
-    made.stop()
-    with stages.stage("start on the journal"):
-        made.start()
-    assert made.running is not None
-    _, servicer, client = made.running
-    with stages.stage("first status"):
-        client.get_status()
-    for number in range(CALLS):
-        servicer._actuator.engine.submit(e.PodsEvicted("elsewhere", (PodRef("a", "b", f"c{number}"),)))
-        started = time.perf_counter()
-        status = client.get_status()
-        stages.add("status", (time.perf_counter() - started) / CALLS)
-    stages.fact("events", made.event_count)
-    stages.fact("status_bytes", status.ByteSize())
-    return status
-
-
-def verify(made: Journalled, status: Any) -> None:
-    """Everything is in the status, and the deletions stand where they stood."""
-    assert len(status.deletions) == NODES
-    assert len(status.recent_evictions) == NODES * PODS_PER_NODE + CALLS
-    assert {one.pods_gone_count for one in status.deletions} == {PODS_PER_NODE}
+    journal.verify(made, status)
 
 
 scenario(
     name="actuator_journal",
-    what=f"start on a journal of {NODES:,} drains of {PODS_PER_NODE} pods, whole status over loopback gRPC",
-    setup=Journalled,
+    what="start on a journal of 1,000 drains of 30 pods, then the whole status over loopback gRPC",
+    setup=setup,
     run=run,
     verify=verify,
     aims={"start on the journal": 2.0, "status": 0.020, "peak": 400 << 20},

@@ -1,0 +1,121 @@
+"""Our scale-down plans beside the recorded answers of the real Cluster Autoscaler, node by node.
+
+Both have no unneeded time and no limits, so that one loop tells everything. What upstream leaves to chance, the order
+of its node list, was recorded in several ways; we count ours against each.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from google.protobuf.json_format import ParseDict
+from trimtab.v1 import plan_pb2, reason_pb2
+
+from clients.kubernetes_objects import build_snapshot, decode_objects
+from planner.model.settings import resolve_scale_down
+from planner.scale_down import ScaleDownRequest, decide
+from planner.simulation.build import build_simulation
+from planner.snapshot.decode import canonicalize
+from tests.certificates.scale_down import offences
+
+DATA = Path(__file__).parent / "data" / "cluster_autoscaler"
+UNLIMITED = {
+    "unneededTime": "0s",
+    "unreadyTime": "0s",
+    "maxScaleDownParallelism": 1_000_000,
+    "maxDrainParallelism": 1_000_000,
+}
+ANOTHER_PLAN = {
+    "UNNEEDED",
+    "NODE_GROUP_MIN_SIZE_REACHED",
+    "NO_PLACE_TO_MOVE_PODS",
+    "DESTINATION_OF_MOVED_PODS",
+    "BLOCKED_BY_POD NOT_ENOUGH_PDB",
+}
+"""What follows from which other nodes go. Two plans that are equally good differ in it."""
+
+_reason = reason_pb2.UnremovableReason.Code.Name
+_blocking = reason_pb2.BlockingPodReason.Code.Name
+
+
+class Verdict(NamedTuple):
+    """Why a node stays, with the kind of block where a pod blocks, or UNNEEDED; and the pod."""
+
+    what: str
+    pod: str = ""
+
+
+class Difference(NamedTuple):
+    """A node of which the two say different things, neither for another plan's sake."""
+
+    document: str
+    node: str
+    ours: Verdict
+    theirs: Verdict
+
+
+class Ours(NamedTuple):
+    """drained : how many nodes may go at once; verdicts by node; offences : what the certificate finds wrong."""
+
+    drained: int
+    verdicts: dict[str, Verdict]
+    offences: list[str]
+
+
+def recorded(name: str) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
+    """The documents of a recording, each with the answers to it."""
+    with gzip.open(DATA / f"{name}.jsonl.gz", "rt") as lines:
+        for line in lines:
+            row = json.loads(line)
+            yield row["document"], row["runs"]
+
+
+def ours(document: dict[str, Any], more: dict[str, Any] | None = None) -> Ours:
+    """Plan, and have the plan proven."""
+    message = build_snapshot(decode_objects(document["items"])).snapshot
+    scale_down = {**document["settings"]["scaleDown"], **UNLIMITED, **(more or {})}
+    settings = ParseDict({"scaleDown": scale_down}, plan_pb2.PlanSettings())
+    now_s = int(datetime.fromisoformat(document["now"]).timestamp())
+    snapshot = canonicalize(message)
+    simulation = partial(build_simulation, snapshot)
+    request = ScaleDownRequest(snapshot, simulation, resolve_scale_down(settings), None, now_s * 10**9)
+    decision = decide(request).decision
+    verdicts = {entry.node: Verdict("UNNEEDED") for entry in decision.unneeded}
+    for entry in decision.unremovable:
+        verdicts[entry.node] = _verdict(entry.reason, entry.blocking_reason, entry.blocking_pod)
+    drained = len(decision.delete_empty) + len(decision.drain)
+    return Ours(drained, verdicts, offences(message, settings, decision, now_s))
+
+
+def _verdict(reason: int, blocking: int, pod: str) -> Verdict:
+    what = _reason(reason)
+    return Verdict(f"{what} {_blocking(blocking)}", pod) if what == "BLOCKED_BY_POD" else Verdict(what)
+
+
+def drained(run: dict[str, Any]) -> int:
+    """How many nodes upstream would let go at once."""
+    return len(run["empty"]) + len(run["drain"])
+
+
+def theirs(run: dict[str, Any]) -> dict[str, Verdict]:
+    """What upstream says of each node that it looks at."""
+    passed = set(run.get("passed", ()))
+    verdicts = {node: Verdict("UNNEEDED") for node in run["unneeded"] or ()}
+    for node, why in run["unremovable"].items():
+        if node not in passed:
+            verdicts[node] = _verdict(why["reason"], why.get("blocking", 0), why.get("pod", ""))
+    return verdicts
+
+
+def differences(document: dict[str, Any], mine: Ours, run: dict[str, Any]) -> Iterator[Difference]:
+    """The nodes on which the two disagree, but for those that another plan explains."""
+    for node, their in theirs(run).items():
+        our = mine.verdicts[node]
+        if our != their and not {our.what, their.what} <= ANOTHER_PLAN:
+            yield Difference(document["name"], node, our, their)

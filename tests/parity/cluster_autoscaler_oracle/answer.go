@@ -1,0 +1,30 @@
+package main
+
+// Answers is what the Cluster Autoscaler said of one document.
+type Answers struct {
+	Name string `json:"name"`
+	// Runs: the first with the candidates in the document's order, the others shuffled.
+	Runs []Answer `json:"runs"`
+}
+
+// Answer is that of one loop. Reasons are simulator.UnremovableReason by number, blocking reasons drain.BlockingPodReason.
+type Answer struct {
+	// Unneeded nodes; Empty and Drain are those of them that may go at once (NodesToDelete), limits of parallelism aside.
+	Unneeded []string `json:"unneeded"`
+	Empty    []string `json:"empty"`
+	Drain    []string `json:"drain"`
+	// Unremovable: why a node is not unneeded.
+	Unremovable map[string]Reason `json:"unremovable"`
+	// Passed: nodes that are not looked at, so without a reason: of no group, of a group at its minimum, being deleted.
+	Passed []string `json:"passed,omitempty"`
+	// Waiting: why an unneeded node does not go at once.
+	Waiting map[string]int `json:"waiting,omitempty"`
+	Ms      float64        `json:"-"`
+}
+
+// Reason says why a node stays, and which pod ("namespace/name") is in the way.
+type Reason struct {
+	Reason   int    `json:"reason"`
+	Pod      string `json:"pod,omitempty"`
+	Blocking int    `json:"blocking,omitempty"`
+}

@@ -1,0 +1,111 @@
+"""At least as many nodes drained as by the real Cluster Autoscaler, every plan proven, and the same reasons."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.parity.cluster_autoscaler_answers import Difference, Ours, differences, drained, ours, recorded
+
+RECORDINGS = ["mixed", "generated"]
+
+
+class Case(NamedTuple):
+    document: dict[str, Any]
+    runs: list[dict[str, Any]]
+    mine: Ours
+
+
+@cache
+def cases(name: str) -> tuple[Case, ...]:
+    return tuple(Case(document, runs, ours(document)) for document, runs in recorded(name))
+
+
+@cache
+def all_differences() -> tuple[Difference, ...]:
+    return tuple(
+        one
+        for name in RECORDINGS
+        for case in cases(name)
+        for one in differences(case.document, case.mine, case.runs[0])
+    )
+
+
+LUCK = {
+    "mixed-95": "26 nodes go in one of four orders of upstream's list, 25 or fewer in the others; we find 25",
+    "generated-37": "pending pods fill the cluster; upstream frees a node in one of four runs, none in the others",
+}
+"""Documents on which upstream, left to chance, frees more than we do in some run."""
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_as_many_nodes_go_as_the_real_autoscaler_drains(name: str) -> None:
+    fewer = {
+        case.document["name"]: f"{case.mine.drained} of {[drained(run) for run in case.runs]}"
+        for case in cases(name)
+        if case.mine.drained < max(map(drained, case.runs))
+    }
+    assert fewer.keys() == {one for one in LUCK if one.startswith(name)}, fewer
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_altogether_more_nodes_go(name: str) -> None:
+    theirs = [sum(map(drained, case.runs)) / len(case.runs) for case in cases(name)]
+    assert sum(case.mine.drained for case in cases(name)) > 1.05 * sum(theirs)
+
+
+@pytest.mark.parametrize("name", RECORDINGS)
+def test_every_plan_is_proven(name: str) -> None:
+    assert {case.document["name"]: case.mine.offences for case in cases(name) if case.mine.offences} == {}
+
+
+def _pending(document: dict[str, Any]) -> set[str]:
+    pods = [item for item in document["items"] if item["kind"] == "Pod" and not item["spec"].get("nodeName")]
+    return {f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in pods}
+
+
+def _pending_pods_count(document: dict[str, Any], one: Difference) -> bool:
+    pending = _pending(document)
+    return one.theirs.pod in pending or (bool(pending) and one.theirs.what == "NOT_UNDERUTILIZED")
+
+
+def _controller_of_no_known_kind(document: dict[str, Any], one: Difference) -> bool:
+    says = ("BLOCKED_BY_POD CONTROLLER_NOT_FOUND", "BLOCKED_BY_POD NOT_REPLICATED")
+    return (one.ours.what, one.theirs.what) == says and one.ours.pod == one.theirs.pod
+
+
+def _several_pods_block(document: dict[str, Any], one: Difference) -> bool:
+    return one.ours.pod != one.theirs.pod and all(
+        said.what.startswith("BLOCKED_BY_POD") for said in (one.ours, one.theirs)
+    )
+
+
+KNOWN = {
+    _pending_pods_count: (
+        "upstream puts pending pods on nodes before it looks for unneeded ones, where they count as used and may "
+        "block; we keep room for them, but a node that they are not on yet is as used as it is"
+    ),
+    _controller_of_no_known_kind: (
+        "of a controller that the snapshot lacks we do not know the kind: we say that it is not found where upstream "
+        "says that its kind is none that creates pods anew"
+    ),
+    _several_pods_block: (
+        "where several pods block, upstream names the first in its list, budgets counted as nodes before have left "
+        "them; we name the first by name of those that block whatever other nodes do"
+    ),
+}
+"""Where we say something else than upstream, knowingly, and why."""
+
+
+def test_reasons_are_those_of_the_real_autoscaler() -> None:
+    documents = {case.document["name"]: case.document for name in RECORDINGS for case in cases(name)}
+    unknown = [one for one in all_differences() if not any(known(documents[one.document], one) for known in KNOWN)]
+    assert unknown == []
+
+
+@pytest.mark.parametrize("known", KNOWN, ids=lambda known: known.__name__.strip("_"))
+def test_each_known_difference_is_still_there(known: Any) -> None:
+    documents = {case.document["name"]: case.document for name in RECORDINGS for case in cases(name)}
+    assert any(known(documents[one.document], one) for one in all_differences())

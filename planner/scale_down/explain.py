@@ -1,10 +1,11 @@
 """Why a candidate stays: the pod in the way and, where it finds no place, how many nodes each predicate rules out.
 
 Asked of the simulation as the plan leaves it, all pods of unneeded nodes moved. Pods of one class and without volumes
-of their own get the same answer, so each class is counted once.
+of their own get the same answer, so each class is counted once. Where a pod would find a place alone, its node is
+emptied once more, and the pod counted that then finds none beside its companions.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,11 +14,14 @@ from trimtab.v1 import reason_pb2
 from planner.scale_down.codes import predicate_name
 from planner.scale_down.drain_sets import Attempt
 from planner.scale_down.kernels.drain_sets import BLOCKED, NO_PLACE, Problem, count_failures, discount_failures
+from planner.scale_down.kernels.joint_failures import count_joint_failures
 from planner.simulation.build import Simulation
 from planner.snapshot.columns import Bool, Int64
 
 Predicate = reason_pb2.PredicateReason
 REASONS = max(Predicate.Code.values()) + 1
+JOINT_WORK = 1_000_000
+"""Checks of a pod against a node that explanations may take for nodes whose pods fit alone: a few milliseconds."""
 TOGETHER_DETAIL = "there is a place for each pod alone, but not for all at the same time"
 
 
@@ -39,8 +43,22 @@ def explain(simulation: Simulation, problem: Problem, attempt: Attempt | None) -
     allowed[attempt.accepted] = False
     counts = _counts(simulation, allowed, stuck)
     failed = {node: _named(row) for node, row in zip(stuck, counts, strict=True)}
-    together = (node for node, row in zip(stuck, counts, strict=True) if row[0] > 0)
-    return Explanation(stuck, over, failed, dict.fromkeys(together, TOGETHER_DETAIL))
+    together = [node for node, row in zip(stuck, counts, strict=True) if row[0] > 0]
+    pods, jointly = _joint(simulation, attempt, together)
+    return Explanation({**stuck, **pods}, over, {**failed, **jointly}, dict.fromkeys(together, TOGETHER_DETAIL))
+
+
+def _joint(
+    simulation: Simulation, attempt: Attempt, together: Sequence[int]
+) -> tuple[dict[int, int], dict[int, Mapping[str, int]]]:
+    """Return by node the first pod without a place beside its companions, and why; of so many as work allows."""
+    problem = attempt.problem
+    work = np.cumsum((np.diff(problem.offsets)[list(together)] + 1) * len(problem.outcome))
+    nodes = np.array(together, np.int32)[work <= JOINT_WORK]
+    pods, counts = np.full(len(nodes), -1, np.int32), np.zeros((len(nodes), REASONS), np.int64)
+    count_joint_failures(simulation.state, problem, nodes, pods, counts)
+    rows = [(node, pod, row) for node, pod, row in zip(nodes.tolist(), pods.tolist(), counts, strict=True) if pod >= 0]
+    return {node: pod for node, pod, _ in rows}, {node: _named(row) for node, _, row in rows}
 
 
 def _culprits(problem: Problem, outcome: int) -> dict[int, int]:

@@ -26,6 +26,7 @@ def warm_up() -> None:
     request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_DOWN])
     request.now.seconds = NOW_S
     request.settings.scale_down.unneeded_time.seconds = 0
+    request.settings.scale_down.balance = True
     first = engine.plan(request, small_cluster().SerializeToString(), Caller())
     request.state.CopyFrom(first.state)
     request.base_version = first.snapshot_version

@@ -40,6 +40,7 @@ cluster.nodes[0].unschedulable = True
 delta = difference(old, interner.intern(cluster), interner)
 request.state.CopyFrom(answer.state)
 request.base_version = answer.snapshot_version
+request.settings.scale_down.max_balance_difference = 3
 engine.plan(request, delta.SerializeToString(), Caller())
 list(engine.check_fit(request, b"", Caller()))
 after = compiled()

@@ -1,0 +1,54 @@
+"""Why the pods of a node have no place all at the same time, though each alone has one.
+
+Each node is emptied once more on a fork of the simulation, its pods placed one by one as in the greedy loop; for the
+first without a place, the nodes that each predicate rules out are counted, its companions being where they went.
+Source: own.
+"""
+
+from planner.model.jit import kernel, widened
+from planner.scale_down.kernels.drain_sets import Problem, count_failure, seek
+from planner.simulation.kernels import fits, mark, place, remove, retire, revert
+from planner.simulation.state import SimulationState
+from planner.snapshot.columns import Int32, Int64
+
+
+@kernel
+def count_joint_failures(sim: SimulationState, problem: Problem, nodes: Int32, culprits: Int32, counts: Int64) -> int:
+    """Fill culprits : int32[K] with the first pod without a place of each of nodes : int32[K], -1 = all have one.
+
+    counts : int64[K, 32], zeroed, in place: by `PredicateReason.Code`, how many allowed nodes it rules out for that
+    pod. The simulation is left as it was. Returns how many nodes have a culprit. O(K · pods of a node · N).
+    """
+    found = 0
+    for row in range(len(nodes)):
+        node = widened(nodes[row])
+        before = mark(sim)
+        allowed = problem.search.allowed[node]
+        problem.search.allowed[node] = False
+        retire(sim, node)
+        for at in range(problem.offsets[node], problem.offsets[node + 1]):
+            remove(sim, widened(problem.pods[at]))
+        culprit = first_without_place(sim, problem, node)
+        culprits[row] = culprit
+        if culprit >= 0:
+            found += 1
+            for other in range(len(problem.search.allowed)):
+                if problem.search.allowed[other]:
+                    count_failure(sim, culprit, widened(other), 1, counts[row])
+        revert(sim, before)
+        problem.search.allowed[node] = allowed
+    return found
+
+
+@kernel
+def first_without_place(sim: SimulationState, problem: Problem, node: int) -> int:
+    """Place the pods of a node one after the other; return the first that finds no place, -1 if all do."""
+    for at in range(problem.offsets[node], problem.offsets[node + 1]):
+        pod = widened(problem.pods[at])
+        target = widened(problem.hint[pod])
+        if target < 0 or not problem.search.allowed[target] or not fits(sim, pod, target):
+            target = widened(seek(sim, problem.search, pod))
+        if target < 0:
+            return int(pod)
+        place(sim, pod, target)
+    return -1

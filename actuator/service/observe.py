@@ -1,6 +1,7 @@
 """What is looked up before a deletion is decided on.
 
-Decides nothing. The order matters: which nodes are in progress is read before the target sizes, so that a size that
+Decides nothing. Pods are read as the server has them in memory: whoever acts on a node looks again, closely, once its
+taint is written. The order matters: which nodes are in progress is read before the target sizes, so that a size that
 counts a leaving node out already is never counted out twice the wrong way.
 """
 
@@ -28,7 +29,9 @@ def observe(around: Surroundings, wishes: Sequence[NodeWish], pending: frozenset
     group_of = cloud.groups_of(names)
 
     def look(node: NodeView) -> NodeFacts:
-        pods = pods_to_move(cluster.list_pods(node.name), now_ms, around.settings.drain.expendable_priority)
+        pods = pods_to_move(
+            cluster.list_pods(node.name, recent=True), now_ms, around.settings.drain.expendable_priority
+        )
         return NodeFacts(
             node_group=group_of.get(node.name),
             uids=tuple(pod.uid for pod in pods),

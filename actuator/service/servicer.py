@@ -37,8 +37,11 @@ RPCS = (
     "WatchStatus",
 )
 
-# Changes within this time reach a watcher as one.
+# Changes within this time reach a watcher as one; where a status is large, within so many times what sending it takes.
 GATHER_S = 0.05
+GATHER_FACTOR = 20
+# A watcher that takes longer is itself the cause.
+LONGEST_SEND_S = 0.1
 # How often a watcher that sees no change looks whether its caller is still there.
 IDLE_S = 1.0
 
@@ -172,18 +175,20 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
     def _watch(self, with_finished: bool, context: grpc.ServicerContext) -> Iterator[Any]:
         engine = self._actuator.engine
         context.add_callback(engine.wake_all)
-        sent = -1
+        sent, took_s = -1, 0.0
         while context.is_active():
             if self._stopping.is_set():
                 raise not_ready("the actuator is stopping; watch again in a moment")
             if engine.wait_for_change(sent, IDLE_S) == sent:
                 continue
             if sent >= 0:
-                time.sleep(GATHER_S)
+                self._stopping.wait(max(GATHER_S, GATHER_FACTOR * took_s))
+            started_s = time.perf_counter()
             with _backend_errors():
                 status = self._actuator.status(with_finished)
             sent = status.revision
             yield EncodedResponse(status.response())
+            took_s = min(time.perf_counter() - started_s, LONGEST_SEND_S)
 
 
 @contextmanager

@@ -4,6 +4,7 @@ Decides headers and timeouts of a single HTTP request. Never repeats one and nev
 exec plugins and the renewal of tokens are the `kubernetes` package's. Units: seconds.
 """
 
+import socket
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,11 +14,19 @@ from typing import Any, NamedTuple
 from urllib.parse import urlencode, urlsplit
 
 import urllib3
+from urllib3.connection import HTTPConnection
 
 from clients.kubernetes_api.errors import ConfigurationError, UnreachableError
 
 POOL_SIZE = 64
 """Connections kept open: one for each watch, and some for calls at the same time."""
+
+_PROBES = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
+_KEEP_ALIVE = [
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *((socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in _PROBES.items() if hasattr(socket, name)),
+]
+"""A peer that vanishes without a word is noticed within a minute, on a watch too, where silence may last long."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +117,7 @@ def connect_cluster(settings: ConnectionSettings | None = None) -> Connection:
         configuration.keep_alive = True
         configuration.connection_pool_maxsize = POOL_SIZE
         pool = RESTClientObject(configuration).pool_manager
+        pool.connection_pool_kw["socket_options"] = [*HTTPConnection.default_socket_options, *_KEEP_ALIVE]
         server = _server(configuration.host)
     except Exception as error:  # whatever the loader stumbles over, the configuration is at fault
         where = str(settings.kubeconfig or "the usual places ($KUBECONFIG, ~/.kube/config, a service account)")

@@ -107,14 +107,16 @@ class LiveCluster:
     @property
     def troubles(self) -> dict[str, str]:
         """What goes wrong just now, by kind."""
-        return {one.resource.kind: one.trouble for one in self._reflectors if one.trouble}
+        return {one.resource.kind: one.trouble for one in self._reflectors if one.trouble and one.stale_s}
 
     def take(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Seen:
         """Return what has changed since the last call, or all.
 
         groups : node groups as files declare them; status : of the actuator, whose sizes of groups count.
-        Errors: ClusterError while a kind is not listed, an object cannot be used, or watching is hopeless.
+        Errors: ClusterError while a kind is not listed or not followed, an object cannot be used, or watching is
+        hopeless.
         """
+        self._refuse_stale()
         with self._lock:
             self._refuse_failure()
             if self.missing:
@@ -159,6 +161,15 @@ class LiveCluster:
     def _refuse_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
+
+    def _refuse_stale(self) -> None:
+        """What is decided over a cluster as it was may remove nodes that are needed by now."""
+        oldest = max(self._reflectors, key=lambda one: one.stale_s)
+        limit_s = oldest.settings.max_stale_s
+        if oldest.stale_s > limit_s:
+            raise ClusterError(
+                f"{oldest.resource.plural} could not be followed for {oldest.stale_s:.0f} s: {oldest.trouble}"
+            )
 
     def _follow(self, reflector: Reflector) -> None:
         """Run a reflector; what ends it for good ends the cluster, but a kind that the server does not know."""

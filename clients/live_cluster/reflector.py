@@ -39,6 +39,8 @@ class ReflectorSettings:
     watch_timeout_s: float = 300.0
     # Longest silence of the server in a page of a list, seconds.
     list_timeout_s: float = 60.0
+    # Seconds without success after which the cluster counts as not known.
+    max_stale_s: float = 60.0
     # Pauses after failures. client-go: 0.8 to 30 s.
     backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 30.0))
 
@@ -69,11 +71,20 @@ class Reflector:
         self.trouble = ""
         # Counts for metrics and tests.
         self.lists, self.watches, self.failures = 0, 0, 0
+        # Since when nothing has succeeded, monotonic seconds; None = all is well. A watch that is open is well.
+        self._failing_since_s: float | None = None
+        self._is_open = False
         self._api, self._sink = api, sink
         self._version = ""
         self._stopped = threading.Event()
         self._stream: WatchStream | None = None
         self._guard = threading.Lock()
+
+    @property
+    def stale_s(self) -> float:
+        """For how long changes have been missed, as far as is known; 0 = they come."""
+        since_s = self._failing_since_s
+        return 0.0 if since_s is None or self._is_open else time.monotonic() - since_s
 
     def run(self) -> None:
         """List and watch until `stop`. Errors: what no repetition can mend (a forbidden verb)."""
@@ -104,13 +115,18 @@ class Reflector:
         def note(state: RetryCallState) -> None:
             self.failures += 1
             self.trouble = str(state.outcome.exception()) if state.outcome else ""
+            if self._failing_since_s is None:
+                self._failing_since_s = time.monotonic()
             log.warning("cluster_retry", kind=self.resource.kind, attempt=state.attempt_number, error=self.trouble)
 
         retrying = Retrying(
             retry=retry_if_exception(_may_pass), wait=wait, before_sleep=note, sleep=self._sleep, reraise=True
         )
         retrying(self._unless_stopped, step)
-        self.trouble = ""
+        self._succeed()
+
+    def _succeed(self) -> None:
+        self.trouble, self._failing_since_s = "", None
 
     def _sleep(self, seconds: float) -> None:
         sleep_using_event(self._stopped)(seconds)
@@ -153,8 +169,10 @@ class Reflector:
             if self._stopped.is_set():
                 stream.close()
             self.watches += 1
+            self._is_open = True
             for frame in stream:
                 self._take(frame)
+                self._succeed()
                 seen += 1
         except UnreachableError:
             if not seen:
@@ -164,6 +182,7 @@ class Reflector:
                 raise _StartAgainError from error
             raise
         finally:
+            self._is_open = False
             with self._guard:
                 self._stream = None
         if not seen and time.monotonic() - begun < 1 and not self._stopped.is_set():

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -199,3 +200,18 @@ def test_a_group_of_the_actuator_that_nobody_declared_is_told_once(cluster: Live
     (note,) = cluster.take(declared, status).notes
     assert note.startswith("node group b is the actuator's, but no NodeGroup of that name was given")
     assert cluster.take(declared, status).notes == []
+
+
+def test_over_a_cluster_that_can_no_longer_be_followed_nothing_is_decided(server: FakeApiServer) -> None:
+    api = Api(Connection(server.url, urllib3.PoolManager(maxsize=32), lambda: ""))
+    with LiveCluster(api, replace(QUICK, max_stale_s=0.05)) as cluster:
+        assert cluster.wait_until_listed(20)
+        assert cluster.take([]).taken.snapshot is not None
+        server.fail("/api/v1/nodes", *[Fault(status=500)] * 100_000)
+        server.cut_watches()
+        until(lambda: any(one.stale_s > 0.05 for one in cluster._reflectors))
+        with pytest.raises(ClusterError, match=r"nodes could not be followed for .* 500"):
+            cluster.take([])
+        server.faults.clear()
+        until(lambda: not cluster.troubles)
+        assert cluster.take([]).taken.is_empty

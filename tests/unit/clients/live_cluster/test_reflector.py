@@ -3,9 +3,12 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 import urllib3
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from trimtab.k8s.v1 import core_pb2
 
 from clients.kubernetes_api.api import Api
@@ -231,3 +234,83 @@ def test_stopping_wakes_a_watch_that_waits(server: FakeApiServer, start: Start) 
     running.until(lambda: server.count(PODS, watch=True) == 1)
     running.stop()
     assert running.error is None
+
+
+def test_how_long_changes_have_been_missed_is_known_until_they_come_again(server: FakeApiServer, start: Start) -> None:
+    running = start()
+    running.until_pods("a", "b", "c", "d", "e")
+    running.until(lambda: server.count(PODS, watch=True) == 1)
+    assert running.reflector.stale_s == 0
+    server.fail(PODS, *[Fault(status=500)] * 10)
+    server.cut_watches()
+    running.until(lambda: running.reflector.stale_s > 0.02)
+    assert "500" in running.reflector.trouble
+    running.until(lambda: running.reflector.stale_s == 0)
+    server.put(PODS, pod("f"))
+    running.until(lambda: running.reflector.trouble == "")
+
+
+FAULTS = st.sampled_from(
+    [
+        Fault(status=429, reason="TooManyRequests"),
+        Fault(status=410, reason="Expired"),
+        Fault(status=500),
+        Fault(),
+        Fault(cut_after=0),
+        Fault(cut_after=3),
+        Fault(cut_after=90),
+        Fault(cut_after=200),
+        Fault(body=b"<html>gateway</html>", watch=False),
+        Fault(body=b"k8s\0\xff\xff", watch=False),
+    ]
+)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.sampled_from("abcdefgh")),
+        st.tuples(st.just("remove"), st.sampled_from("abcdefgh")),
+        st.tuples(st.just("fail"), st.lists(FAULTS, min_size=1, max_size=3)),
+        st.tuples(st.sampled_from(["bookmark", "compact", "cut", "expire page", "pause"]), st.none()),
+    ),
+    max_size=25,
+)
+
+
+def take_step(server: FakeApiServer, step: str, argument: Any) -> None:
+    """Let something happen to the server."""
+    match step:
+        case "put":
+            server.put(PODS, pod(argument))
+        case "remove" if f"default/{argument}" in server.objects[PODS]:
+            server.remove(PODS, f"default/{argument}")
+        case "fail":
+            server.fail(PODS, *argument)
+        case "bookmark":
+            server.bookmark(PODS)
+        case "compact":
+            server.compact()
+        case "cut":
+            server.cut_watches()
+        case "expire page":
+            server.expired_pages = 1
+        case "pause":
+            time.sleep(0.01)
+
+
+@settings(max_examples=40, deadline=None)
+@given(STEPS)
+def test_whatever_happens_to_the_server_what_is_known_is_in_the_end_what_there_is(
+    steps: list[tuple[str, Any]],
+) -> None:
+    with FakeApiServer() as server:
+        for name in ("a", "b", "c"):
+            server.put(PODS, pod(name))
+        running = Running(server.url)
+        for step in steps:
+            take_step(server, *step)
+
+        def expected() -> dict[str, str]:
+            return {key.partition("/")[2]: str(version) for key, (version, _) in server.objects[PODS].items()}
+
+        running.until(lambda: running.sink.complete > 0 and running.sink.pods == expected())
+        running.stop()
+        assert running.error is None

@@ -168,6 +168,8 @@ class Loop:
             nodes=done.answer.diagnostics.node_count,
             pods=done.answer.diagnostics.pod_count,
             unneeded=len(decision.unneeded),
+            delete_empty=list(decision.delete_empty),
+            drain=list(decision.drain),
             result=reason_pb2.ScaleDownResult.Code.Name(decision.result),
             accepted=done.accepted,
             refused=done.refused,

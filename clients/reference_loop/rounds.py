@@ -122,12 +122,22 @@ class Rounds:
         except Exception:
             self._cluster.forget()  # what was taken never arrived, or nobody knows
             raise
-        if self._recorder is not None:
-            self._recorder.add(told, request, answer)
         done = Round(request, answer, status, was_delta=told.delta is not None, notes=[*seen.notes])
+        self._record(told, done)
         if self._actuator is not None and not self._settings.dry_run:
             self._act(self._actuator, done, may_act)
         return done
+
+    def _record(self, told: Taken, done: Round) -> None:
+        """Keep the round; a disk that is full ends the recording, not the loop."""
+        if self._recorder is None:
+            return
+        try:
+            self._recorder.add(told, done.request, done.answer)
+        except OSError as error:
+            self._recorder = None
+            done.notes.append(f"the recording ends here, it cannot be written any more: {error}")
+            log.error("recording_ended", error=str(error))
 
     def resume(self, state: plan_pb2.PlanState | None) -> None:
         """Go on from the memory of another loop, or of an earlier life; None = from none."""

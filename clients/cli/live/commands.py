@@ -38,7 +38,9 @@ def run(
     settings: SettingsOption = None,
     decision: DecisionOption = None,
     interval: IntervalOption = 10.0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="decide, but carry nothing out")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="decide and log, but order nothing and write nothing")
+    ] = False,
     rounds: Annotated[int, typer.Option(min=0, help="end after so many rounds; 0 = never")] = 0,
     cluster_name: ClusterOption = "",
     namespace: Annotated[str, typer.Option(help="where Lease and status ConfigMap live")] = "kube-system",

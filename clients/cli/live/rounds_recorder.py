@@ -8,6 +8,7 @@ from typing import Self
 
 from trimtab.v1 import plan_pb2, recording_pb2
 
+from clients.cli.failures import FailedError
 from clients.live_cluster.snapshots import Taken
 from clients.recording import RecordingWriter
 
@@ -20,6 +21,7 @@ class RoundsRecorder:
             cluster=cluster, producer=f"trimtab {version('trimtab')}", comment=comment
         )
         header.create_time.FromDatetime(datetime.now(UTC))
+        self._path = path
         self._writer = RecordingWriter(path, header)
         self._state: plan_pb2.PlanState | None = None
 
@@ -46,4 +48,7 @@ class RoundsRecorder:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._writer.__exit__(kind, error, trace)
+        try:
+            self._writer.__exit__(kind, error, trace)
+        except OSError as failure:
+            raise FailedError(f"{self._path}: the recording is not complete: {failure}") from failure

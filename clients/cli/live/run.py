@@ -3,7 +3,7 @@
 import os
 import socket
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import structlog
@@ -61,7 +61,9 @@ class Asked:
 
 
 def run(asked: Asked) -> None:
-    """Run the loop."""
+    """Run the loop. A dry run writes nothing to the cluster, so that it may run beside one that acts."""
+    if asked.dry_run:
+        asked = replace(asked, leader_elect=False, status_config_map="", state_config_map="", events=False)
     try:
         configure_logging(asked.log_level)
     except ValueError as error:

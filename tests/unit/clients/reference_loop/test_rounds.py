@@ -110,3 +110,25 @@ def test_after_a_failed_round_the_whole_cluster_is_sent() -> None:
         setup.run()
     assert not setup.run().was_delta
     assert setup.run().was_delta
+
+
+class FullDisk:
+    """A recorder that can write once."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def add(self, taken: Taken, request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse) -> None:
+        self.count += 1
+        if self.count > 1:
+            raise OSError(28, "No space left on device")
+
+
+def test_a_disk_that_is_full_ends_the_recording_and_not_the_loop() -> None:
+    recorder = FullDisk()
+    setup = Setup(plan_of(empty=["n1"]))
+    setup.rounds = Rounds(setup.cluster, PlannerSession(setup.planner), setup.actuator, RoundSettings(), recorder)
+    assert not any("recording" in note for note in setup.run().notes)
+    assert any("No space left" in note for note in setup.run().notes)
+    assert not any("recording" in note for note in setup.run().notes)
+    assert (len(setup.actuator.orders), recorder.count) == (3, 2)

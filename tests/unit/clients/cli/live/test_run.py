@@ -1,5 +1,7 @@
 """`trimtab run` as a command: what is wrong is said in one message, before anything is begun."""
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -61,3 +63,25 @@ def test_a_server_that_is_away_is_said_at_the_start(trimtab: Any, tmp_path: Path
     done = trimtab("run", "--planner", "127.0.0.1:1", "--kubeconfig", kubeconfig(tmp_path, "http://127.0.0.1:1"))
     assert done.code == 1
     assert "127.0.0.1:1" in done.err
+
+
+def test_a_dry_run_writes_nothing_to_the_cluster(trimtab: Any, tmp_path: Path) -> None:
+    with FakeApiServer() as server:
+        server.forbidden = {(kind, "create") for kind in ("leases", "configmaps", "events")}
+        config = kubeconfig(tmp_path, server.url)
+        planner = ("--planner", "127.0.0.1:1", "--dry-run", "--rounds", "1", "--interval", "0.1")
+        process = subprocess.Popen(
+            [sys.executable, "-m", "clients.cli", "run", *planner, "--kubeconfig", str(config)], stderr=subprocess.PIPE
+        )
+        try:
+            said = b""
+            while b"round_failed" not in said:
+                line = process.stderr.readline() if process.stderr is not None else b""
+                assert line, said
+                said += line
+        finally:
+            process.terminate()
+            process.communicate(timeout=30)
+        written = {(method, path) for method, path, _ in server.requests if method != "GET"}
+    assert process.returncode == 0
+    assert {path.rpartition("/")[2] for _, path in written} == {"selfsubjectaccessreviews"}

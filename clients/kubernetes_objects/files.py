@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from trimtab.v1.snapshot_pb2 import ClusterSnapshot
+from trimtab.v1.snapshot_pb2 import ClusterSnapshot, SnapshotDelta
 
 from clients.kubernetes_objects.build import BuiltSnapshot, Progress, build_snapshot, collection_paused
 from clients.kubernetes_objects.decode import add_text, add_value
 from clients.kubernetes_objects.errors import InputError
 from clients.kubernetes_objects.objects import Objects
 from clients.recording import RecordingError, RecordingReader, is_recording
+from clients.snapshot_deltas import Application
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _READ_SHARE = 0.7
@@ -72,16 +73,20 @@ def read_objects(paths: Iterable[str | PathLike[str]], advance: Callable[[float]
 
 
 def read_recording(path: Path) -> BuiltSnapshot:
-    """Return the last whole cluster in a recording. Errors: InputError."""
+    """Return the last cluster in a recording: its last whole one, with all changes after it. Errors: InputError."""
     snapshot: ClusterSnapshot | None = None
-    count = deltas = 0
+    deltas: list[SnapshotDelta] = []
+    moments = 0
     try:
         with path.open("rb") as file:
             reader = RecordingReader(str(path), file)
             for frame in reader:
-                if frame.WhichOneof("frame") == "snapshot":
-                    snapshot, count, deltas = frame.snapshot, count + 1, 0
-                deltas += frame.WhichOneof("frame") == "delta"
+                which = frame.WhichOneof("frame")
+                if which == "snapshot":
+                    snapshot, deltas = frame.snapshot, []
+                elif which == "delta":
+                    deltas.append(frame.delta)
+                moments += which in ("snapshot", "delta")
     except RecordingError as error:
         raise InputError(str(error)) from None
     except OSError as error:
@@ -89,9 +94,21 @@ def read_recording(path: Path) -> BuiltSnapshot:
     if snapshot is None:
         raise InputError(f"{path}: the recording holds no whole cluster; record anew")
     notes = [] if reader.complete else [f"{path} was not closed: its last loops may be missing"]
-    if count > 1 or deltas:
-        notes.append(f"{path} holds {count} whole clusters; this is the last, without {deltas} changes after it")
-    return BuiltSnapshot(snapshot, notes)
+    if moments > 1:
+        notes.append(f"{path} holds a cluster at {moments} moments; this is the last")
+    return BuiltSnapshot(_brought_forward(path, snapshot, deltas), notes)
+
+
+def _brought_forward(path: Path, snapshot: ClusterSnapshot, deltas: list[SnapshotDelta]) -> ClusterSnapshot:
+    if not deltas:
+        return snapshot
+    try:
+        cluster = Application(snapshot)
+        for delta in deltas:
+            cluster.add(delta)
+    except (ValueError, IndexError) as error:
+        raise InputError(f"{path}: its changes do not fit the cluster before them ({error}); record anew") from None
+    return cluster.result()
 
 
 def _only_recording(paths: Sequence[str | PathLike[str]]) -> Path | None:

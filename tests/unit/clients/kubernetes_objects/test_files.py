@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 import yaml
+from trimtab.v1.snapshot_pb2 import SnapshotDelta
 
 from clients.kubernetes_objects import InputError, ObjectError, read_files, read_objects
 from clients.recording import RecordingWriter, write_snapshot
 from tests.builders import listed, namespace, node, pod, snapshot_of
-from tests.unit.clients.kubernetes_objects.reading import names
+from tests.unit.clients.kubernetes_objects.reading import names, text_column
 
 OBJECTS = [node("n1"), pod("a", node="n1"), pod("b"), namespace("default")]
 
@@ -188,7 +189,7 @@ def test_a_recording_is_a_file_like_others(tmp_path: Path) -> None:
     assert (built.snapshot, built.notes) == (expected, [])
 
 
-def test_of_a_recording_the_last_whole_cluster_counts(tmp_path: Path) -> None:
+def test_of_a_recording_the_last_cluster_counts(tmp_path: Path) -> None:
     file = tmp_path / "x.trimtab"
     writer = RecordingWriter(file)
     writer.write(snapshot_of(pod("old")))
@@ -198,8 +199,31 @@ def test_of_a_recording_the_last_whole_cluster_counts(tmp_path: Path) -> None:
     assert names(built.snapshot) == ["new"]
     assert [note.removeprefix(f"{file} ") for note in built.notes] == [
         "was not closed: its last loops may be missing",
-        "holds 2 whole clusters; this is the last, without 0 changes after it",
+        "holds a cluster at 2 moments; this is the last",
     ]
+
+
+def test_changes_after_the_last_whole_cluster_are_told_too(tmp_path: Path) -> None:
+    file = tmp_path / "x.trimtab"
+    with RecordingWriter(file) as writer:
+        writer.write(snapshot_of([pod("a", node="n1"), pod("b"), node("n1")]))
+        writer.write(SnapshotDelta(changed=snapshot_of([pod("c", node="n2"), node("n2")]), deleted_pods=["default/a"]))
+        writer.write(SnapshotDelta())
+        writer.write(SnapshotDelta(changed=snapshot_of(pod("b", node="n2")), deleted_nodes=["n1"]))
+    built = read_files([file])
+    assert names(built.snapshot) == ["b", "c"]
+    assert text_column(built.snapshot, "node") == ["n2", "n2"]
+    assert [row.name for row in built.snapshot.nodes] == ["n2"]
+    assert built.notes == [f"{file} holds a cluster at 4 moments; this is the last"]
+
+
+def test_changes_of_another_cluster_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "x.trimtab"
+    with RecordingWriter(file) as writer:
+        writer.write(snapshot_of(pod("a")))
+        writer.write(SnapshotDelta(deleted_pods=["default/b"]))
+    with pytest.raises(InputError, match=r"do not fit the cluster before them .*'default/b'.*; record anew"):
+        read_files([file])
 
 
 def test_a_recording_beside_other_files_is_refused(tmp_path: Path) -> None:

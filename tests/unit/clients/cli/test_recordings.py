@@ -1,0 +1,65 @@
+"""A recording is a FILE like the objects it was made from: plan, fit and explain say the same of both."""
+
+from pathlib import Path
+
+import pytest
+from trimtab.v1 import snapshot_pb2
+
+from clients.kubernetes_objects import read_files
+from clients.recording import RecordingWriter
+from clients.snapshot_deltas import Interner, difference
+from tests.builders import kubernetes as k8s
+from tests.unit.clients.cli.conftest import Run, listed
+
+NOW = ("--now", "2026-01-31T12:00:00Z")
+COMMANDS = [
+    pytest.param(("plan", "{}", *NOW, "-o", "json"), id="plan"),
+    pytest.param(("fit", "{}", "-o", "json"), id="fit"),
+    pytest.param(("explain", "{}", "node/n1", *NOW), id="explain a node"),
+    pytest.param(("explain", "{}", "pod/default/waiting", *NOW), id="explain a pod"),
+]
+
+
+def recorded(directory: Path, *snapshots: snapshot_pb2.ClusterSnapshot) -> Path:
+    """Write a recording: the first cluster whole, the others as changes."""
+    file, interner = directory / "cluster.trimtab", Interner()
+    last = interner.intern(snapshots[0])
+    with RecordingWriter(file) as writer:
+        writer.write(snapshots[0])
+        for snapshot in snapshots[1:]:
+            interned = interner.intern(snapshot)
+            delta = difference(last, interned, interner)
+            assert delta is not None
+            writer.write(delta)
+            last = interned
+    return file
+
+
+def answer(trimtab: Run, command: tuple[str, ...], file: Path) -> str:
+    """Run a command over a file; durations are left out."""
+    outcome = trimtab(*(part.replace("{}", str(file)) for part in command))
+    assert outcome.code == 0, outcome.err
+    return "\n".join(line for line in outcome.out.splitlines() if '"duration"' not in line)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_recording_of_one_cluster_is_answered_as_its_objects(
+    trimtab: Run, cluster: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    recording = recorded(tmp_path, read_files([cluster]).snapshot)
+    assert answer(trimtab, command, recording) == answer(trimtab, command, cluster)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_recording_of_several_loops_is_answered_as_its_last_cluster(
+    trimtab: Run, cluster: Path, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    before = listed(
+        tmp_path,
+        *(k8s.node(name, cpu="8", labels={"pool": "b"}) for name in ("n1", "n2", "gone")),
+        k8s.pod("left", cpu="1", node="n1"),
+        k8s.pod("bare", cpu="100m", node="gone"),
+        name="before.json",
+    )
+    recording = recorded(tmp_path, read_files([before]).snapshot, read_files([cluster]).snapshot)
+    assert answer(trimtab, command, recording) == answer(trimtab, command, cluster)

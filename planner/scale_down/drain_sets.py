@@ -23,7 +23,6 @@ from planner.scale_down.kernels.drain_sets import (
     TAKEN,
     Problem,
     drain_candidates,
-    empty_destinations,
     mark_misplaced,
 )
 from planner.scale_down.orders import NodeMeasures
@@ -167,17 +166,17 @@ def _pass(task: Task, every: Int32, left_out: Bool, way: _Way) -> Attempt:
         last = _batch_end(task, candidates, position, end, limits[0] - int(bounds[0])) if at_most < 0 else end
         if last == position:
             break
-        reached = int(drain_candidates(task.state, problem, candidates, position, last, task.known, bounds))
+        reached = int(drain_candidates(task.state, problem, candidates, position, last, task.known, bounds, 0))
         position = reached
         if reached < last:
             break
     if _is_more_than_a_repetition(task, problem, limits[0] - int(bounds[0])):
-        empty_destinations(task.state, problem, candidates[:position], PATIENCE, int(bounds[1]))
+        drain_candidates(task.state, problem, candidates, 0, position, task.known, bounds, PATIENCE)
     if rule == Rule.IN_TURN_LAST:
         blocked = candidates[:position][problem.outcome[candidates[:position]] == BLOCKED]
         problem.budgets.in_turn[:] = True
         problem.culprit[blocked] = -1
-        drain_candidates(task.state, problem, blocked, 0, len(blocked), task.known, bounds)
+        drain_candidates(task.state, problem, blocked, 0, len(blocked), task.known, bounds, 0)
     stopped_at = int(candidates[position]) if position < len(candidates) else -1
     return Attempt(
         order=order,

@@ -306,53 +306,43 @@ def consider(sim: SimulationState, problem: Problem, node: int) -> int:
 
 @kernel
 def drain_candidates(
-    sim: SimulationState, problem: Problem, candidates: Int32, first: int, last: int, known: Bool, bounds: Int64
-) -> int:
+    sim: SimulationState, problem: Problem, candidates: Int32, first: int, last: int, known: Bool, bounds: Int64,
+    patience: int,
+) -> int:  # fmt: skip
     """Try candidates[first:last] in order; return the position of the first that was not looked at.
 
     bounds : int64[2], in place: of nodes that are not known : bool[N], how many more may be simulated and how many
     accepted; at 0 the loop stops. Outcomes, culprits, destinations, counts and accepted nodes are written to
     `problem`. O(moved pods · terms + classes · N) for classes that only room decides on.
+
+    With patience > 0 those are tried once more, and no others, that were kept because they had received pods. One that
+    fails stays what it was, a destination; after `patience` failures on end the loop stops. They count as simulated
+    already. One kernel for both, because everything below is compiled into each that calls it.
     """
+    failures = 0
+    again = patience > 0
     for position in range(first, last):
-        if bounds[0] <= 0 or bounds[1] <= 0:
+        if bounds[1] <= 0 or (bounds[0] <= 0 and not again) or (again and failures >= patience):
             return position
         node = widened(candidates[position])
-        if problem.received[node] > 0:
+        received = problem.received[node] > 0
+        if again and not (received and problem.outcome[node] == DESTINATION):
+            continue
+        if received and not again:
             problem.outcome[node] = DESTINATION
             continue
         before = problem.counts[EVALUATED]
         outcome = consider(sim, problem, node)
-        problem.outcome[node] = outcome
-        if not known[node]:
-            bounds[0] -= problem.counts[EVALUATED] - before
-            bounds[1] -= outcome == ACCEPTED
-    return last
-
-
-@kernel
-def empty_destinations(sim: SimulationState, problem: Problem, candidates: Int32, patience: int, most: int) -> int:
-    """Try once more the candidates that were kept because they had received pods; return how many could go.
-
-    In order; stops after `patience` failures on end, or when `most` have been accepted. One that fails stays what it
-    was, a destination.
-    """
-    failures = 0
-    freed = 0
-    for row in range(len(candidates)):
-        node = widened(candidates[row])
-        if failures >= patience or freed >= most:
-            break
-        if problem.outcome[node] != DESTINATION or problem.received[node] == 0:
-            continue
-        if consider(sim, problem, node) == ACCEPTED:
-            problem.outcome[node] = ACCEPTED
+        if outcome == ACCEPTED or not again:
+            problem.outcome[node] = outcome
             failures = 0
-            freed += 1
         else:
             problem.culprit[node] = -1
             failures += 1
-    return freed
+        if not known[node]:
+            bounds[0] -= 0 if again else problem.counts[EVALUATED] - before
+            bounds[1] -= outcome == ACCEPTED
+    return last
 
 
 @kernel
@@ -429,14 +419,14 @@ def count_failures(sim: SimulationState, pods: Int32, allowed: Bool, counts: Int
     for row in range(len(pods)):
         for node in range(len(allowed)):
             if allowed[node]:
-                count_failure(sim, widened(pods[row]), widened(node), 1, counts[row])
+                count_failure(sim, widened(pods[row]), widened(node), widened(1), counts[row])
 
 
 @kernel
 def discount_failures(sim: SimulationState, pods: Int32, nodes: Int32, counts: Int64) -> None:
     """Take one node for each pod out of its counts : int64[K, 32] again. O(K)."""
     for row in range(len(pods)):
-        count_failure(sim, widened(pods[row]), widened(nodes[row]), -1, counts[row])
+        count_failure(sim, widened(pods[row]), widened(nodes[row]), widened(-1), counts[row])
 
 
 @kernel

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from planner.model.values import PodSpec
 from planner.scale_down.kernels.drain_sets import (
     COUNTS,
+    TAKEN,
     Budgets,
     Limits,
     Problem,
     Search,
     drain_candidates,
-    empty_destinations,
 )
 from planner.simulation.build import build_simulation
 from planner.simulation.kernels import mark, revert
@@ -106,15 +106,15 @@ def run_both(seed: int) -> tuple[Loop, Problem, list[int]]:
     count = len(nodes)
     candidates = Random(seed).sample(range(count), Random(seed + 1).randint(0, count))
     start = mark(simulation.state)
-    bounds = np.array([99, 99], np.int64)
-    reached = drain_candidates(
-        simulation.state, problem, np.array(candidates, np.int32), 0, len(candidates), np.zeros(count, bool), bounds
-    )
-    assert reached == len(candidates)
+    rows, known, bounds = np.array(candidates, np.int32), np.zeros(count, bool), np.array([99, 99], np.int64)
+    assert drain_candidates(simulation.state, problem, rows, 0, len(rows), known, bounds, 0) == len(rows)
     loop.run(candidates)
+    taken = problem.counts[TAKEN]
     patience = Random(seed + 2).randint(0, 3)
-    freed = empty_destinations(simulation.state, problem, np.array(candidates, np.int32), patience, 99)
-    assert freed == loop.empty_destinations(candidates, patience)
+    if patience:
+        drain_candidates(simulation.state, problem, rows, 0, len(rows), known, bounds, patience)
+    assert problem.counts[TAKEN] - taken == loop.empty_destinations(candidates, patience)
+    assert bounds[1] == 99 - problem.counts[TAKEN]
     at = [int(node) for node in simulation.state.pod_node]
     names = list(loop.cluster.nodes)
     assert at == [names.index(one) if one else -1 for one in loop.cluster.at]

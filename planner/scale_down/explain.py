@@ -20,7 +20,7 @@ from planner.snapshot.columns import Bool, Int64
 
 Predicate = reason_pb2.PredicateReason
 REASONS = max(Predicate.Code.values()) + 1
-JOINT_WORK = 1_000_000
+JOINT_WORK = 300_000
 """Checks of a pod against a node that explanations may take for nodes whose pods fit alone: a few milliseconds."""
 TOGETHER_DETAIL = "there is a place for each pod alone, but not for all at the same time"
 

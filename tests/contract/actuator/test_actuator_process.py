@@ -190,6 +190,7 @@ def test_two_processes_cannot_work_in_one_directory(directory: Path) -> None:
         pytest.param(["--log-level=loud"], "log level 'loud' is unknown", id="unknown log level"),
         pytest.param(["--cluster=missing.json"], "missing.json: cannot be read", id="missing file"),
         pytest.param(["--max-parallelism=0"], "--max-parallelism", id="limit of nothing"),
+        pytest.param(["--drain-priority-config=0:10,high:5"], "'high:5' is not PRIORITY:SECONDS", id="no priority"),
         pytest.param(["--store=sqlite:///missing/dir/x.sqlite"], "cannot open sqlite:///missing", id="store nowhere"),
     ],
 )

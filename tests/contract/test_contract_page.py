@@ -12,7 +12,7 @@ from clients import planner_client
 from clients.transport.error_table import ERRORS
 from clients.transport.errors import Reason
 from planner.decisions import requests
-from planner.service import streams
+from planner.service import process, streams
 from planner.snapshot import checks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -62,6 +62,7 @@ def test_every_error_is_raised_with_the_code_of_the_table(root: str) -> None:
     ("limit", "value"),
     [
         ("bytes of one piece of a snapshot", streams.MAX_PIECE_BYTES),
+        ("bytes of the request's header, the state in it", process.MAX_MESSAGE_BYTES),
         ("pods", checks.MAX_PODS),
         ("nodes, templates", checks.MAX_NODES),
         ("nodes times resources", checks.MAX_NODE_CELLS),

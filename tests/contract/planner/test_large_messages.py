@@ -1,0 +1,96 @@
+"""Messages beyond gRPC's own limit of 4 MiB: an answer, and a state that comes back inline."""
+
+import dataclasses
+from collections.abc import Iterator
+
+import grpc
+import pytest
+from trimtab.v1 import plan_pb2, planner_pb2_grpc, snapshot_pb2
+
+from clients.live_cluster.snapshots import Taken
+from clients.planner_client import PlannerClient
+from clients.reference_loop.planner_session import GrpcLink, PlannerSession
+from clients.transport.client import RetryPolicy, invoke
+from clients.transport.errors import Reason, TrimtabError
+from clients.transport.server import Registration, ServerSettings, Shell
+from clients.transport.telemetry import start_telemetry
+from planner.service.engine import Engine
+from planner.service.process import MAX_MESSAGE_BYTES, SERVICE
+from planner.service.servicer import PlannerServicer
+from planner.service.settings import PlannerOptions
+from planner.service.warm_up import NOW_S
+
+GRPC_LIMIT = 4 << 20
+NODES = 24_000
+ONCE = RetryPolicy(attempts=1)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> snapshot_pb2.ClusterSnapshot:
+    """Empty nodes with names as long as Kubernetes allows, so that fewer of them do."""
+    made = snapshot_pb2.ClusterSnapshot(resources=["cpu", "memory", "pods"])
+    for i in range(NODES):
+        made.nodes.add(name=f"{i:05}.{'x' * 240}", allocatable=[1000, 1 << 30, 110], ready=True, node_group="g")
+    made.node_groups.add(id="g", min_size=1, max_size=NODES, target_size=NODES)
+    return made
+
+
+@pytest.fixture(params=[1 << 30, 0], ids=["a planner that remembers", "a planner that forgets"])
+def address(request: pytest.FixtureRequest) -> Iterator[str]:
+    """A planner with the limits of the process."""
+    options = PlannerOptions(cache_bytes=request.param)
+    telemetry = start_telemetry("planner")
+    servicer = PlannerServicer(Engine(telemetry.meter, options.cache_bytes, tell=False), options)
+    registration = Registration(planner_pb2_grpc.add_PlannerServicer_to_server, servicer, SERVICE)
+    settings = dataclasses.replace(ServerSettings(), max_message_bytes=MAX_MESSAGE_BYTES)
+    with Shell("planner", [registration], settings, telemetry) as shell:
+        yield shell.address
+
+
+def asking() -> plan_pb2.PlanRequest:
+    request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_DOWN])
+    request.now.seconds = NOW_S
+    return request
+
+
+def test_the_client_takes_large_answers_and_sends_large_states(
+    address: str, cluster: snapshot_pb2.ClusterSnapshot
+) -> None:
+    with PlannerClient(address, ONCE) as client:
+        first = client.plan(cluster, asking())
+        following = asking()
+        following.state.CopyFrom(first.state)
+        second = client.plan(cluster, following)
+    with PlannerClient(address, ONCE) as fresh:
+        third = fresh.plan(cluster, following)
+    assert min(first.ByteSize(), first.state.ByteSize()) > GRPC_LIMIT
+    assert second.state == third.state
+    assert len(second.scale_down.unneeded) + len(second.scale_down.unremovable) == NODES
+
+
+def test_the_loop_sends_a_large_state_when_it_is_asked_for(address: str, cluster: snapshot_pb2.ClusterSnapshot) -> None:
+    def whole() -> Taken:
+        return Taken(cluster, None)
+
+    with GrpcLink(address, policy=ONCE) as link:
+        session = PlannerSession(link)
+        session.plan(asking(), whole(), whole)
+        answer, _ = session.plan(asking(), Taken(None, snapshot_pb2.SnapshotDelta(), is_empty=True), whole)
+    assert answer.state.ByteSize() > GRPC_LIMIT
+
+
+def test_a_caller_that_did_not_raise_its_limit_is_told_by_its_own_library(
+    address: str, cluster: snapshot_pb2.ClusterSnapshot
+) -> None:
+    def parts() -> Iterator[plan_pb2.PlanRequestPart]:
+        data, request = cluster.SerializeToString(), asking()
+        request.snapshot_size_bytes = len(data)
+        yield plan_pb2.PlanRequestPart(request=request)
+        for index, start in enumerate(range(0, len(data), 1 << 20)):
+            yield plan_pb2.PlanRequestPart(
+                snapshot=plan_pb2.SnapshotPart(index=index, data=data[start : start + (1 << 20)])
+            )
+
+    with grpc.insecure_channel(address) as channel, pytest.raises(TrimtabError, match="larger than max") as caught:
+        invoke(lambda: planner_pb2_grpc.PlannerStub(channel).Plan(parts(), timeout=60), ONCE)
+    assert (caught.value.code, caught.value.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.UNSPECIFIED)

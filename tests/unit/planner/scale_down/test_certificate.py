@@ -181,3 +181,49 @@ def test_more_deletions_than_allowed_are_found() -> None:
     assert "2 + 0 deletions" not in faults(base(), decision, {"unneededTime": "0s"})
     assert "0 + 2 + 0 deletions, 1 allowed" in faults(base(), decision, settings)
     assert "2 + 0 drains, 1 allowed" in faults(base(), decision, {"unneededTime": "0s", "maxDrainParallelism": 1})
+
+
+def grown(ago_s: int) -> list[Json]:
+    """The base cluster, its group made larger so long before `NOW_S`, which is 08:00 on 2027-01-15."""
+    minutes, seconds = divmod(8 * 3600 - ago_s, 60)
+    status = {"lastScaleUpTime": f"2027-01-15T{minutes // 60:02}:{minutes % 60:02}:{seconds:02}Z"}
+    return [*base()[:4], node_group("g", nodes=["n1", "n2"], target=2, status=status), *base()[5:]]
+
+
+def test_a_node_that_goes_in_a_cool_down_is_found() -> None:
+    decision = plan(*base(), settings={"unneededTime": "0s"}).decision
+    assert "n1 goes in a cool-down of ['g']" in faults(grown(599), decision, {"unneededTime": "0s"})
+    assert faults(grown(600), decision, {"unneededTime": "0s"}) == ""
+    assert "result 3 in a cool-down" in faults(grown(1), decision, {"unneededTime": "0s"})
+    assert faults(grown(1), decision, {"unneededTime": "0s", "delayAfterAdd": "0s"}) == ""
+
+
+def test_a_candidate_of_a_group_in_cool_down_is_found() -> None:
+    decision = plan_by_hand()
+    assert "n1 goes in a cool-down of ['g']" in faults(grown(10), decision, {"delayTypeLocal": True})
+
+
+def test_groups_and_zones_that_become_too_uneven_are_found() -> None:
+    zones = {"a1": "u", "a2": "v", "a3": "u", "b1": "u", "b2": "v", "b3": "u"}
+    objects = [
+        *(node(name, zone=zone) for name, zone in zones.items()),
+        node_group("a", nodes=["a1", "a2", "a3"]), node_group("b", nodes=["b1", "b2", "b3"]),
+        replica_set("web", 9), *(pod(f"p-{name}", "3", node=name, owner=replica_set("web", 9))
+                                 for name in ("b1", "b2", "b3")),
+    ]  # fmt: skip
+    settings: Json = {"unneededTime": "0s"}
+    decision = plan(*objects, settings=settings).decision
+    assert list(decision.delete_empty) == ["a1", "a2", "a3"]
+    assert (
+        faults(objects, decision, settings) == faults(objects, decision, settings | {"maxBalanceDifference": 3}) == ""
+    )
+    assert "group a falls to 0, one like it keeps 3" in faults(
+        objects, decision, settings | {"maxBalanceDifference": 2}
+    )
+    found = faults(objects, decision, settings | {"maxBalanceDifference": 1})
+    assert "zone v falls to 1" not in found, "zones are within one of each other"
+    other = [node(f"c{i}", zone="u") for i in range(3)]
+    found = faults(
+        [*objects, *other, node_group("c", nodes=["c0", "c1", "c2"])], decision, settings | {"maxBalanceDifference": 1}
+    )
+    assert "zone v falls to 1, one like it keeps 5" in found

@@ -17,6 +17,7 @@ from actuator.runner.runner import Runner
 from actuator.runner.scheduler import Pool, Scheduler
 from actuator.runner.tasks import Surroundings
 from actuator.service.deletions import Deletions
+from actuator.service.group_views import GroupViews
 from actuator.service.growth import Growths
 from actuator.service.metrics import Metrics
 from actuator.service.settings import ActuatorSettings
@@ -38,6 +39,8 @@ class Machinery(NamedTuple):
     make_pool: Callable[[str, int], Pool] = Scheduler
     # False = follow until `lead` is called.
     leading: bool = True
+    # How old the cloud's answers in the status may be, seconds; 0 = it is asked each time.
+    groups_max_age_s: float = 0.0
 
 
 class Actuator:
@@ -69,6 +72,8 @@ class Actuator:
         self.metrics.watch(self.engine)
         self.deletions = Deletions(self.engine, around, self.settings)
         self.growths = Growths(self.engine, self.settings.answer_s)
+        self._groups = GroupViews(cloud, machinery.groups_max_age_s)
+        self.engine.listeners.append(self._groups.on_event)
         self._status = StatusWriter()
         # Tens of thousands of remembered evictions take a while to write for the first time: not while callers wait.
         self.engine.read(lambda tracker, now_ms: self._status.write(tracker, now_ms, True))
@@ -111,7 +116,7 @@ class Actuator:
 
     def status(self, with_finished: bool) -> Status:
         """All that the actuator knows. Raises `CloudError`, `StoreError`."""
-        groups = self.cloud.node_groups()
+        groups = self._groups.get()
         return self.engine.read(lambda tracker, now_ms: self._status.write(tracker, now_ms, with_finished, groups))
 
 

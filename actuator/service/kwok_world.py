@@ -19,6 +19,9 @@ from actuator.store.records import Store
 from clients.kubernetes_api.lease import Lease
 from clients.kubernetes_api.permissions import lease_rule, require
 
+# Asking lists all nodes, a tenth of a second for some thousands of them.
+GROUPS_MAX_AGE_S = 2.0
+
 
 def open_kwok(stack: ExitStack, options: WorldOptions, store: Store, end_process: Callable[[], None]) -> World:
     """Open it. Raises `SettingError`, `ClusterError`, `ValueError`."""
@@ -46,7 +49,8 @@ def open_kwok(stack: ExitStack, options: WorldOptions, store: Store, end_process
         caretaker.start()
 
     stack.callback(caretaker.stop)
-    return World(KubeCluster(api, kube.settings()), cloud, (), leadership, prepare)
+    cluster = KubeCluster(api, kube.settings())
+    return World(cluster, cloud, (), leadership, GROUPS_MAX_AGE_S, prepare)
 
 
 def _identity() -> str:

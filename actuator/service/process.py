@@ -58,7 +58,7 @@ def _run(stack: ExitStack, server: ServerOptions, state: StateOptions, work: Wor
     world = open_world(stack, state, worlds, store, end_process)
     leadership = world.leadership
     telemetry = start_telemetry("trimtab-actuator", server.metrics_address)
-    machinery = Machinery(leading=leadership is None)
+    machinery = Machinery(leading=leadership is None, groups_max_age_s=world.groups_max_age_s)
     actuator = Actuator(store, world.cluster, world.cloud, telemetry.meter, work.settings(), machinery)
     actuator.on_broken = end_process
     servicer = ActuatorServicer(actuator)

@@ -21,6 +21,8 @@ class World(NamedTuple):
     cloud: CloudProvider
     registrations: tuple[Registration, ...] = ()
     leadership: Leadership | None = None
+    # How old what the cloud says of its groups may be in a status, seconds; 0 = it costs nothing to ask.
+    groups_max_age_s: float = 0.0
     # Runs before the first action of this process.
     prepare: Callable[[], None] = lambda: None
 

@@ -31,8 +31,7 @@ def read_status(status: actuator_pb2.ActuatorStatus, memory: PodMemory) -> Read:
         for one in status.deletions
     ]
     evictions, unknown = [], []
-    for one in status.recent_evictions:
-        row = memory.describe(one)
+    for one, row in zip(status.recent_evictions, memory.describe(status.recent_evictions), strict=True):
         if row is None:
             unknown.append(f"{one.namespace}/{one.name}")
         else:

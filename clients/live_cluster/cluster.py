@@ -59,6 +59,8 @@ class LiveCluster:
         self._changed = threading.Condition(self._lock)
         self._listed: set[str] = set()
         self._failure: ClusterError | None = None
+        # The status read last, with the store's revision, and what it says.
+        self._last_read: tuple[int, actuator_pb2.ActuatorStatus, Read] | None = None
         self._reflectors = [Reflector(api, resource, self, settings) for resource in resources]
         self._threads = [
             threading.Thread(target=self._follow, args=(one,), name=f"watch {one.resource.plural}", daemon=True)
@@ -121,7 +123,7 @@ class LiveCluster:
             self._refuse_failure()
             if self.missing:
                 raise ClusterError(f"the cluster is not known yet: {', '.join(self.missing)} still to be listed")
-            read = read_status(status, self.store.memory) if status is not None else Read(None, [])
+            read = self._read(status)
             try:
                 taken = self._maker.take(sized_groups(groups, status), read.actuation)
             except InputError as error:
@@ -130,6 +132,14 @@ class LiveCluster:
             if taken.snapshot is not None:
                 notes.extend(undeclared_groups(groups, status))
             return Seen(taken, _few(notes))
+
+    def _read(self, status: actuator_pb2.ActuatorStatus | None) -> Read:
+        """Read the actuator's status; one that is as before, over pods as before, is not read again."""
+        if status is None:
+            return Read(None, [])
+        if self._last_read is None or self._last_read[:2] != (self.store.revision, status):
+            self._last_read = (self.store.revision, status, read_status(status, self.store.memory))
+        return self._last_read[2]
 
     def forget(self) -> None:
         """Make the next snapshot a whole one."""

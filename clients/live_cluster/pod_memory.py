@@ -49,15 +49,22 @@ class PodMemory:
             while len(kept) > MOST_DEPARTED:
                 kept.popitem(last=False)
 
-    def describe(self, eviction: actuator_pb2.Eviction) -> PodRow | None:
-        """Return the row of an evicted pod, or of a sibling under its name; None if neither was ever seen."""
+    def describe(self, evictions: Iterable[actuator_pb2.Eviction]) -> list[PodRow | None]:
+        """Return the row of each evicted pod, or of a sibling under its name; None if neither was ever seen."""
+        siblings: dict[str, PodRow | None] = {}
+        return [self._describe(one, siblings) for one in evictions]
+
+    def _describe(self, eviction: actuator_pb2.Eviction, siblings: dict[str, PodRow | None]) -> PodRow | None:
+        """Describe one; `siblings` keeps what was found for owners."""
         present = self.pods.get((eviction.namespace, eviction.name))
         if present is not None and present.uid == eviction.uid:
             return present
         known = self._departed.get(eviction.uid)
         if known is not None:
             return known
-        sibling = self._sibling(eviction.owner_uid)
+        if eviction.owner_uid not in siblings:
+            siblings[eviction.owner_uid] = self._sibling(eviction.owner_uid)
+        sibling = siblings[eviction.owner_uid]
         if sibling is None:
             return None
         return sibling._replace(

@@ -215,3 +215,18 @@ def test_over_a_cluster_that_can_no_longer_be_followed_nothing_is_decided(server
         server.faults.clear()
         until(lambda: not cluster.troubles)
         assert cluster.take([]).taken.is_empty
+
+
+def test_a_status_that_is_as_before_is_not_read_again(cluster: LiveCluster, server: FakeApiServer) -> None:
+    def status(name: str) -> actuator_pb2.ActuatorStatus:
+        return actuator_pb2.ActuatorStatus(recent_evictions=[evicted(name, "u", owner)])
+
+    owner = cluster.store.pods["default", "web-0"].owner
+    first = cluster.take([], status("gone")).taken.snapshot
+    read = cluster._last_read
+    assert first is not None
+    assert cluster.take([], status("gone")).taken.is_empty
+    assert cluster._last_read is read
+    other = cluster.take([], status("other")).taken.delta
+    assert other is not None
+    assert [one.name for one in other.changed.actuation_status.recent_evictions] == ["other"]

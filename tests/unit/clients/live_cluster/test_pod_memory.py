@@ -25,7 +25,7 @@ def test_a_lone_pod_that_is_gone_is_told_as_it_was() -> None:
     (lone,) = rows(k8s.pod("lone"))
     memory.see([lone])
     memory.see([])
-    assert memory.describe(eviction(lone)) == lone
+    assert memory.describe([eviction(lone)]) == [lone]
 
 
 def test_a_pod_of_another_identity_under_the_same_name_is_not_taken_for_it() -> None:
@@ -34,8 +34,7 @@ def test_a_pod_of_another_identity_under_the_same_name_is_not_taken_for_it() -> 
     second = second._replace(uid="another")
     memory.see([first])
     memory.see([second])
-    assert memory.describe(eviction(first)) == first
-    assert memory.describe(eviction(second)) == second
+    assert memory.describe([eviction(first), eviction(second)]) == [first, second]
 
 
 def test_a_pod_that_was_never_seen_is_told_as_a_sibling_present_or_gone() -> None:
@@ -44,9 +43,10 @@ def test_a_pod_that_was_never_seen_is_told_as_a_sibling_present_or_gone() -> Non
     memory.see(web)
     unseen = actuator_pb2.Eviction(namespace="default", name="unseen", uid="u9", owner_uid=web[0].owner)
     expected = web[0]._replace(name="unseen", uid="u9")
-    assert memory.describe(unseen) == expected
+    assert memory.describe([unseen, unseen]) == [expected, expected]
     memory.see([])
-    told = memory.describe(unseen)
+    (told,) = memory.describe([unseen])
     assert told is not None
     assert (told.spec_key, told.uid) == (expected.spec_key, "u9")
-    assert memory.describe(actuator_pb2.Eviction(namespace="default", name="x", uid="u", owner_uid="stranger")) is None
+    stranger = actuator_pb2.Eviction(namespace="default", name="x", uid="u", owner_uid="stranger")
+    assert memory.describe([stranger]) == [None]

@@ -29,9 +29,19 @@ _SAFE_TO_EVICT: Final = frozenset(pb.SafeToEvict.Code.values())
 _VOLUME_STATES: Final = frozenset(pb.VolumeState.Code.values())
 
 
+class _Row(Row):
+    """The row being read; workloads tolerate much the same, so a toleration is read once."""
+
+    __slots__ = ("tolerations",)
+
+    def __init__(self, table: str, strings: Sequence[str]) -> None:
+        super().__init__(table, strings)
+        self.tolerations: dict[tuple[int, int, int, int], Toleration] = {}
+
+
 def read_pod_specs(messages: Iterable[pb.PodSpec], strings: Sequence[str], resources: Sequence[str]) -> list[PodSpec]:
     """Return one value for each row, in the order of the rows."""
-    row = Row("pod_specs", strings)
+    row = _Row("pod_specs", strings)
     specs = []
     for row.index, message in enumerate(messages):
         specs.append(_pod_spec(row, message, resources))
@@ -56,7 +66,7 @@ def read_pairs(row: Row, messages: Iterable[pb.LabelPair], field: str) -> tuple[
     return tuple(pairs)
 
 
-def _pod_spec(row: Row, m: pb.PodSpec, resources: Sequence[str]) -> PodSpec:
+def _pod_spec(row: _Row, m: pb.PodSpec, resources: Sequence[str]) -> PodSpec:
     """Read the fields that are there; of the others, `PodSpec` knows what absence means."""
     found: dict[str, Any] = {}
     for field, value in m.ListFields():
@@ -83,14 +93,18 @@ def _requests(row: Row, messages: Sequence[pb.ResourceAmount], resources: Sequen
     return tuple(sorted([item for item in found.items() if item[1]]))
 
 
-def _toleration(row: Row, m: pb.Toleration) -> Toleration:
-    operator = row.code(m.operator, _TOLERATION_OPERATORS, "tolerations.operator")
-    return Toleration(
-        row.text(m.key, "tolerations.key"),
-        operator or int(pb.TolerationOperator.EQUAL),
-        row.text(m.value, "tolerations.value"),
-        row.code(m.effect, _EFFECTS, "tolerations.effect"),
-    )
+def _toleration(row: _Row, m: pb.Toleration) -> Toleration:
+    said = m.key, m.operator, m.value, m.effect
+    known = row.tolerations.get(said)
+    if known is None:
+        operator = row.code(m.operator, _TOLERATION_OPERATORS, "tolerations.operator")
+        known = row.tolerations[said] = Toleration(
+            row.text(m.key, "tolerations.key"),
+            operator or int(pb.TolerationOperator.EQUAL),
+            row.text(m.value, "tolerations.value"),
+            row.code(m.effect, _EFFECTS, "tolerations.effect"),
+        )
+    return known
 
 
 def _host_port(row: Row, m: pb.HostPort) -> HostPort:
@@ -129,7 +143,7 @@ def _texts(row: Row, indices: Iterable[int], field: str) -> tuple[str, ...]:
     return _sorted([row.needed_text(index, field) for index in indices])
 
 
-_READ: Final[dict[str, Callable[[Row, Any], Any]]] = {
+_READ: Final[dict[str, Callable[[_Row, Any], Any]]] = {
     "node_selector": lambda row, pairs: read_pairs(row, pairs, "node_selector"),
     "node_affinity": lambda row, terms: read_terms(row, terms, "node_affinity"),
     "tolerations": lambda row, found: _sorted([_toleration(row, one) for one in found]),

@@ -101,11 +101,14 @@ def _drop_strings(s: Snapshot) -> Snapshot:
 
 
 def _drop_resources(s: Snapshot) -> Snapshot:
-    wanted = {name for spec in s.specs for name, _ in spec.requests}
-    used = np.array([name in wanted for name in s.resources])
+    used = np.zeros(len(s.resources), np.bool_)
+    used[: len(FIRST_RESOURCES)] = True
     for nodes in (s.nodes, s.templates):
         used |= nodes.allocatable.any(axis=0) | nodes.capacity.any(axis=0)
-    used[: len(FIRST_RESOURCES)] = True
+    if used.all():
+        return s
+    wanted = {name for spec in s.specs for name, _ in spec.requests}
+    used |= np.array([name in wanted for name in s.resources])
     if used.all():
         return s
     kept = np.flatnonzero(used)

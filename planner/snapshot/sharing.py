@@ -18,6 +18,8 @@ import numpy as np
 
 from planner.snapshot.columns import Snapshot
 
+_EARLY = 4096
+
 
 def share(base: Snapshot, snapshot: Snapshot) -> Snapshot:
     """Return `snapshot` with the base's objects wherever they are equal."""
@@ -39,5 +41,7 @@ def _share(old: Any, new: Any) -> Any:
 
 
 def _equal(old: Any, new: Any) -> bool:
-    """Bit by bit, type and shape too."""
-    return old.dtype == new.dtype and old.shape == new.shape and bool((old == new).all())
+    """Bit by bit, type and shape too. Columns that differ most often differ early."""
+    if old.dtype != new.dtype or old.shape != new.shape:
+        return False
+    return bool((old[:_EARLY] == new[:_EARLY]).all()) and bool((old == new).all())

@@ -76,11 +76,19 @@ def sort(keys: Keys, order: Int64, scratch: Int64) -> int:
 def locate(keys: Keys, wanted: Keys, position: Int64, found: Bool) -> int:
     """For each of C wanted keys, the first row of the ascending `keys` that is not smaller, and whether it is equal.
 
-    position : int64[C], found : bool[C] are filled. Returns how many were found. O(C log P) comparisons.
+    position : int64[C], found : bool[C] are filled. Returns how many were found. Each search begins where the last one
+    ended if it may, with growing steps, so that ascending keys are found on a walk through memory:
+    O(C log(P / C)) comparisons, O(C log P) for keys in any order.
     """
-    count = 0
+    count, total = 0, len(keys.namespace)
     for c in range(len(wanted.namespace)):
-        low, high = 0, len(keys.namespace)
+        low = position[c - 1] if c > 0 and compare(wanted, c - 1, wanted, c) <= 0 else 0
+        high, step = low, 1
+        while high < total and compare(keys, high, wanted, c) < 0:
+            low = high + 1
+            high += step
+            step *= 2
+        high = min(high, total)
         while low < high:
             middle = (low + high) // 2
             if compare(keys, middle, wanted, c) < 0:
@@ -88,7 +96,7 @@ def locate(keys: Keys, wanted: Keys, position: Int64, found: Bool) -> int:
             else:
                 high = middle
         position[c] = low
-        found[c] = low < len(keys.namespace) and compare(keys, low, wanted, c) == 0
+        found[c] = low < total and compare(keys, low, wanted, c) == 0
         count += found[c]
     return count
 

@@ -150,7 +150,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         del context
         with _backend_errors():
             status = self._actuator.status(not request.without_finished)
-        return EncodedResponse(status.response())
+        return EncodedResponse(status.response)
 
     def WatchStatus(  # noqa: N802
         self, request: actuator_pb2.WatchStatusRequest, context: grpc.ServicerContext
@@ -187,7 +187,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
             with _backend_errors():
                 status = self._actuator.status(with_finished)
             sent = status.revision
-            yield EncodedResponse(status.response())
+            yield EncodedResponse(status.response)
             took_s = min(time.perf_counter() - started_s, LONGEST_SEND_S)
 
 

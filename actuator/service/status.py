@@ -26,18 +26,14 @@ STATUS_FIELD = actuator_pb2.GetStatusResponse.DESCRIPTOR.fields_by_name["status"
 
 
 class Status(NamedTuple):
-    """An `ActuatorStatus` as bytes, and its revision."""
+    """A status: its revision, and the bytes of a response that holds it."""
 
     revision: int
-    data: bytes
+    response: bytes
 
     def message(self) -> actuator_pb2.ActuatorStatus:
         """The status as message."""
-        return actuator_pb2.ActuatorStatus.FromString(self.data)
-
-    def response(self) -> bytes:
-        """A response that holds it."""
-        return b"".join((_tag(STATUS_FIELD), varint(len(self.data)), self.data))
+        return actuator_pb2.GetStatusResponse.FromString(self.response).status
 
 
 class StatusWriter:
@@ -70,7 +66,9 @@ class StatusWriter:
         if with_finished:
             finished_since_ms = now_ms - int(retention.finished_s * 1000)
             parts.append(self._finished.encoded(reversed(memory.finished), finished_since_ms))
-        return Status(memory.revision, b"".join(parts))
+        # Joined once: a large status is copied no more often than it must be.
+        size = sum(len(part) for part in parts)
+        return Status(memory.revision, b"".join((_tag(STATUS_FIELD), varint(size), *parts)))
 
 
 class DeletionFields:

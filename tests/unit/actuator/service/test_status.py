@@ -70,7 +70,7 @@ def test_a_response_in_bytes_is_the_message() -> None:
     with stage.looking():
         status = stage.actuator.status(with_finished=True)
     for kind in (actuator_pb2.GetStatusResponse, actuator_pb2.WatchStatusResponse):
-        assert kind.FromString(status.response()) == kind(status=status.message())
+        assert kind.FromString(status.response) == kind(status=status.message())
     assert status.revision == status.message().revision > 0
 
 

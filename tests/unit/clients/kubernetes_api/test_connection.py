@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from clients.kubernetes_api.api import Api
 from clients.kubernetes_api.connection import ConnectionSettings, Request, connect_cluster
-from clients.kubernetes_api.errors import ConfigurationError
+from clients.kubernetes_api.errors import ConfigurationError, UnreachableError
 from tests.builders.api_server import FakeApiServer
 
 
@@ -59,21 +60,56 @@ def test_an_exec_plugin_is_asked_again_when_its_token_has_expired(tmp_path: Path
     assert first != second
 
 
+CONFIG = (
+    "{{current-context: c, contexts: [{{name: c, context: {{cluster: c, user: u}}}}], "
+    "clusters: [{{name: c, cluster: {cluster}}}], users: [{{name: u, user: {user}}}]}}"
+)
+
+
 @pytest.mark.parametrize(
-    "text",
+    "content",
     [
         pytest.param("", id="empty"),
         pytest.param("kind: Config\n", id="without clusters"),
         pytest.param("{", id="no YAML"),
+        pytest.param("just a sentence", id="a text"),
+        pytest.param("- a\n- b\n", id="a list"),
+        pytest.param("42", id="a number"),
+        pytest.param(b"\xff\xfe\x00binary", id="binary"),
+        pytest.param("{clusters: 3, users: x, contexts: [1]}", id="other types"),
+        pytest.param("{current-context: c, clusters: [{cluster: {}}], users: [{}], contexts: [{}]}", id="no names"),
+        pytest.param("{current-context: c, contexts: [{name: c}], clusters: [], users: []}", id="an empty context"),
+        pytest.param(CONFIG.format(cluster="{}", user="{}"), id="no server"),
+        pytest.param(CONFIG.format(cluster="{server: 10.0.0.1}", user="{}"), id="a server that is no URL"),
+        pytest.param(CONFIG.format(cluster="{server: [1]}", user="{}"), id="a server that is no text"),
+        pytest.param(
+            CONFIG.format(cluster="{server: 'https://a', certificate-authority: /does/not/exist}", user="{}"),
+            id="no certificate",
+        ),
         pytest.param(None, id="no file"),
+        pytest.param(Path(), id="a directory"),
     ],
 )
-def test_an_unusable_kubeconfig_is_named(tmp_path: Path, text: str | None) -> None:
+def test_an_unusable_kubeconfig_is_named(tmp_path: Path, content: str | bytes | Path | None) -> None:
     path = tmp_path / "broken"
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(ConfigurationError, match="broken"):
+    if isinstance(content, Path):
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(ConfigurationError, match="broken") as caught:
         connect_cluster(ConnectionSettings(path))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_plugin_that_fails_later_is_waited_for(tmp_path: Path) -> None:
+    connection = connect_cluster(ConnectionSettings(kubeconfig(tmp_path, "http://127.0.0.1:1", "{token: x}")))
+
+    def fail() -> str:
+        raise UnreachableError("the credentials could not be renewed")
+
+    connection._authorization = fail
+    with pytest.raises(UnreachableError, match="credentials"):
+        Api(connection).json("GET", "/version")
 
 
 def test_an_unknown_context_is_an_error(tmp_path: Path) -> None:

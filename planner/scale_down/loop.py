@@ -9,7 +9,13 @@ import numpy as np
 from trimtab.v1 import reason_pb2
 
 from planner.scale_down import drainability, eligibility, pdb
-from planner.scale_down.displaced import name_of, settle_evicted, settle_leaving, settle_pending
+from planner.scale_down.displaced import (
+    name_of,
+    pods_of_leaving_nodes,
+    settle_evicted,
+    settle_leaving,
+    settle_pending,
+)
 from planner.scale_down.drain_sets import Task
 from planner.scale_down.drainability import outcome
 from planner.scale_down.eligibility import NodeFindings
@@ -184,10 +190,13 @@ def _budget_use(problem: Problem) -> Float64:
 
 
 def _loose(situation: Situation) -> Int32:
-    """Return the pods that room is kept for but that are on no node yet: pending, and just evicted. int32."""
+    """Return the pods that are not yet where room is kept for them. int32.
+
+    Pending ones, those just evicted, and those that nodes being deleted have still to give up.
+    """
     known = len(situation.request.snapshot.pods.spec)
     evicted = np.arange(known, len(situation.groups.digests), dtype=np.int32)
-    return np.concatenate([situation.pending, evicted])
+    return np.concatenate([situation.pending, evicted, pods_of_leaving_nodes(situation)])
 
 
 def _simulate(situation: Situation, simulation: Simulation, problem: Problem, reasons: UInt8) -> Choice:

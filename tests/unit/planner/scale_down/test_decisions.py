@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from trimtab.v1 import plan_pb2
 
-from tests.builders.kubernetes import Json, node, node_group, pdb, pod, replica_set, snapshot_of
+from tests.builders.kubernetes import Json, labelled, node, node_group, pdb, pod, replica_set, snapshot_of, spread
 from tests.builders.scale_down import NOW_S, Outcome, plan, plan_message
 
 WEB = replica_set("web", 9)
@@ -246,3 +246,16 @@ def test_what_is_remembered_stays_small() -> None:
     assert moved > 2000
     # 150,000 pods on 5,000 nodes are allowed 2 MiB: 8 bytes a pod, some 60 a node.
     assert found.state.ByteSize() < 9 * moved + 100 * len(pods)
+
+
+def test_no_move_relies_on_a_pod_that_has_yet_to_leave_a_node_being_deleted() -> None:
+    """With late on n2 the zones would be within three of each other; until it is there, they would not."""
+    apart: Json = {"labels": {"app": "x"}, "spread": [spread(labelled(app="x"), max_skew=3)]}
+    gone = ["ToBeDeletedByClusterAutoscaler=1799999990:NoSchedule"]
+    objects = [
+        WEB, node("n0", zone="v", taints=gone), node("n1", zone="u"), node("n2", "1", zone="v"), node("n3", zone="u"),
+        node_group("g", nodes=["n0", "n3"]), *(pod(f"here-{i}", node="n1", owner=WEB, **apart) for i in range(3)),
+        pod("late", "900m", node="n0", owner=WEB, **apart), pod("mover", "900m", node="n3", owner=WEB, **apart),
+    ]  # fmt: skip
+    found = plan(objects)
+    assert found.reasons["n3"] == "NO_PLACE_TO_MOVE_PODS"

@@ -4,9 +4,11 @@ Decides headers and timeouts of a single HTTP request. Never repeats one and nev
 exec plugins and the renewal of tokens are the `kubernetes` package's. Units: seconds.
 """
 
+import logging
 import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -113,7 +115,10 @@ def connect_cluster(settings: ConnectionSettings | None = None) -> Connection:
         raise ConfigurationError("live clusters need the extra: pip install 'trimtab[kubernetes]'") from error
     configuration = Configuration()
     try:
-        _load(settings, configuration)
+        with _heard() as complaints:
+            _load(settings, configuration)
+        if complaints and not _has_credentials(configuration):
+            raise ValueError(f"the credentials cannot be had: {complaints[0]}")
         configuration.keep_alive = True
         configuration.connection_pool_maxsize = POOL_SIZE
         pool = RESTClientObject(configuration).pool_manager
@@ -142,6 +147,27 @@ def _load(settings: ConnectionSettings, configuration: Any) -> None:
         context=settings.context or None,
         client_configuration=configuration,
     )
+
+
+@contextmanager
+def _heard() -> Iterator[list[str]]:
+    """Collect what is logged: of a plugin that fails the package only logs that it does, and goes on without."""
+    complaints: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            complaints.append(record.getMessage())
+
+    listener, root = Listener(logging.ERROR), logging.getLogger()
+    root.addHandler(listener)
+    try:
+        yield complaints
+    finally:
+        root.removeHandler(listener)
+
+
+def _has_credentials(configuration: Any) -> bool:
+    return bool(configuration.api_key or configuration.cert_file or configuration.username)
 
 
 def _server(host: str) -> str:

@@ -86,6 +86,14 @@ CONFIG = (
             CONFIG.format(cluster="{server: 'https://a', certificate-authority: /does/not/exist}", user="{}"),
             id="no certificate",
         ),
+        pytest.param(CONFIG.format(cluster="{server: 'https://a'}", user="{exec: 3}"), id="a plugin that is none"),
+        pytest.param(
+            CONFIG.format(
+                cluster="{server: 'https://a'}",
+                user="{exec: {apiVersion: client.authentication.k8s.io/v1, command: /does/not/exist}}",
+            ),
+            id="a plugin that is not there",
+        ),
         pytest.param(None, id="no file"),
         pytest.param(Path(), id="a directory"),
     ],

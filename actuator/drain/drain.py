@@ -81,6 +81,7 @@ class DrainTask:
         self._retry_ms: dict[str, int] = {}
         self._gone_count = 0
         self._node_due_ms = 0
+        self._latest_ms = 0
         self._pause_s = settings.poll_s
         # Whether the present step has found or done anything.
         self._moved = False
@@ -108,6 +109,7 @@ class DrainTask:
 
     def _step(self) -> float | None:
         now_ms = self._recorder.now_ms()
+        self._follow_clock(now_ms)
         self._moved = False
         try:
             found = self._look(now_ms)
@@ -132,6 +134,15 @@ class DrainTask:
             return None
         self._evict_some(pods)
         return self._next_pause_s(pods)
+
+    def _follow_clock(self, now_ms: int) -> None:
+        """Let a clock that was put back make no pause longer."""
+        back_ms, self._latest_ms = max(0, self._latest_ms - now_ms), now_ms
+        if back_ms:
+            self._node_due_ms -= back_ms
+            self._retry_ms = {uid: due_ms - back_ms for uid, due_ms in self._retry_ms.items()}
+            if self._deadline_ms:
+                self._deadline_ms -= back_ms
 
     def _look(self, now_ms: int) -> list[PodView]:
         """The node's pods. Raises `NotFoundError` when the node is gone.

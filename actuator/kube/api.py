@@ -24,6 +24,10 @@ from clients.kubernetes_api.api import Api as HttpApi
 from clients.kubernetes_api.api import Json, json_object
 from clients.kubernetes_api.connection import ConnectionSettings, Request, connect_cluster
 
+# Asks for the metadata of objects alone.
+METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
 
 class Call(NamedTuple):
     """One call. `path` begins with "/"; `repeat` = may be sent again when it may not have worked."""
@@ -102,7 +106,7 @@ def _error(call: Call, error: errors.ApiError) -> ClusterError:
     """The error that an answer is. Source: the Kubernetes API conventions, "HTTP status codes"."""
     text = f"{call.method} {call.path}: {error}"
     match error.status:
-        case 404 | 410:
+        case 404:  # 410 is no word on the object: a version or a page of a list has expired
             return NotFoundError(text)
         case 409:
             return ConflictError(text)

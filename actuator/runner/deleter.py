@@ -21,6 +21,10 @@ from actuator.tracker.transitions import ImpossibleEventError
 log = structlog.get_logger("deleter")
 
 
+# Steps follow each other within seconds: of a longer time between two, only so much counts.
+LONGEST_STEP_MS = 10_000
+
+
 class GroupDeleter:
     """A `Task` for one node group; it rests when nothing is left."""
 
@@ -35,21 +39,25 @@ class GroupDeleter:
         self._settings = settings
         self._lock = threading.Lock()
         self._running = False
-        # Nodes to ask for, and nodes asked for, each with the time at which it is given up.
+        # When it was looked at the clock last, and how much time it has seen pass.
+        self._clock_ms = 0
+        self._passed_ms = 0
+        # Nodes to ask for, and nodes asked for, each with the time, of that seen pass, at which it is given up.
         self._wanted: dict[str, int] = {}
         self._asked: dict[str, int] = {}
 
     def want(self, node: str) -> bool:
         """Add a node. True = the task rests, and has to be scheduled."""
-        deadline_ms = self._recorder.now_ms() + int(self._settings.delete.timeout_s * 1000)
         with self._lock:
-            self._wanted[node] = deadline_ms
+            self._wanted[node] = self._time_ms() + int(self._settings.delete.timeout_s * 1000)
             started, self._running = not self._running, True
             return started
 
     def step(self) -> float | None:
         """Ask for what is wanted, look after what was asked for."""
         try:
+            with self._lock:
+                self._time_ms()
             self._ask()
             self._look()
         except (CloudError, ClusterError) as error:
@@ -104,9 +112,17 @@ class GroupDeleter:
         persistent(lambda: self._cluster.delete_node(node), self._settings.call_backoff)
 
     def _expire(self, deadlines: dict[str, int], detail: str) -> None:
-        now_ms = self._recorder.now_ms()
+        with self._lock:
+            now_ms = self._time_ms()
         for node in sorted(node for node, deadline_ms in deadlines.items() if deadline_ms < now_ms):
             self._fail(node, f"not deleted within {self._settings.delete.timeout_s:g} s: {detail}")
+
+    def _time_ms(self) -> int:
+        """Time seen to pass. A clock that is put forward makes nothing late, nor does a process that stood still."""
+        clock_ms = self._recorder.now_ms()
+        self._passed_ms += min(max(0, clock_ms - self._clock_ms), LONGEST_STEP_MS)
+        self._clock_ms = clock_ms
+        return self._passed_ms
 
     def _fail(self, node: str, detail: str) -> None:
         self._report(e.DeletionFailed(node, Reason.FAILED_TO_DELETE, detail))

@@ -19,7 +19,7 @@ from actuator.cloud.memory.cloud import MemoryCloud
 from actuator.cloud.memory.cluster import MemoryCluster
 from actuator.cloud.memory.controllers import Delays
 from actuator.cloud.memory.faults import Faults
-from actuator.kube.cluster import HARD_TAINT_KEY
+from actuator.kube.cluster import HARD_TAINT_KEY, Cluster
 from actuator.runner.scheduler import Task
 from actuator.service.app import Actuator, Machinery
 from actuator.service.settings import ActuatorSettings
@@ -183,6 +183,9 @@ class Stage:
         self.settings = settings
         self.cluster = MemoryCluster(objects, None, delays, self.time.clock, self.time.sleep)
         self.cloud = MemoryCloud(self.cluster)
+        # The cluster as the actuator sees it, and how far the actuator's clock is from the others'.
+        self.face: Cluster = self.cluster
+        self.skew_s = 0.0
         self.store = ListStore()
         self._open_store = open_store or (lambda: self.store)
         self.breaker = Breaker()
@@ -196,8 +199,8 @@ class Stage:
         self.time.stop()
         self.breaker = Breaker(die_at)
         store = BreakingStore(self._open_store(), self.breaker)
-        machinery = Machinery(self.time.clock, self.time.make_pool)
-        self.actuator = Actuator(store, self.cluster, self.cloud, NoOpMeter("test"), self.settings, machinery)
+        machinery = Machinery(lambda: self.time.clock() + self.skew_s, self.time.make_pool)
+        self.actuator = Actuator(store, self.face, self.cloud, NoOpMeter("test"), self.settings, machinery)
         self.actuator.start()
         return self.actuator
 

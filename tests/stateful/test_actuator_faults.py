@@ -1,0 +1,169 @@
+"""The actuator over an API server and a cloud that fail in every way, with a clock that jumps: all that holds without
+faults holds with them.
+
+The client of a real cluster takes part: what fails are HTTP messages. Faults strike requests by number, so that each
+call of each task meets each of them in some run.
+"""
+
+import types
+from dataclasses import replace
+from unittest import mock
+
+import tenacity.nap
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import initialize, rule
+
+from actuator.cloud.memory.faults import Fault
+from actuator.cloud.provider import CloudError, CloudRefusedError
+from actuator.kube.cluster import ClusterError
+from actuator.tracker.states import FINAL_STATES, State
+from tests.builders.actuator import DELAYS, Crash, Stage, small_cluster
+from tests.builders.wired_cluster import FAULTS, WireFault, wired
+from tests.stateful.test_actuator_machine import ActuatorMachine as Machine
+from tests.stateful.test_actuator_machine import nodes
+
+# Far below what results are kept for, all together.
+JUMPS_S = (-3600, -40, 40, 700, 3600)
+MOST_JUMPS = 4
+DRAINED = ("n0", "n1", "n2", "n3", "n4")
+# From the last fault to the end of all work: a drain's deadline and the roll-back after it.
+CALM_S = 1500
+faults = st.dictionaries(st.integers(1, 20), st.sampled_from(FAULTS), min_size=1, max_size=12)
+
+
+class FaultyMachine(Machine):
+    @initialize()
+    def begin(self) -> None:
+        super().begin()
+        self.stage.face, self.wire = wired(self.stage.cluster, self.stage.time.sleep)
+        self.jump_count = 0
+        # Nodes whose instance somebody else has ended.
+        self.taken: set[str] = set()
+        # Pauses between attempts take virtual time.
+        self.naps = mock.patch.object(tenacity.nap, "time", types.SimpleNamespace(sleep=self.stage.time.sleep))
+        self.naps.start()
+        self._boot()
+
+    @rule(later=faults)
+    def requests_fail(self, later: dict[int, WireFault]) -> None:
+        self.wire.faults = later
+
+    @rule(seconds=st.sampled_from(JUMPS_S))
+    def the_clock_jumps(self, seconds: int) -> None:
+        if self.jump_count < MOST_JUMPS:
+            self.jump_count += 1
+            self.stage.skew_s += seconds
+
+    @rule(name=nodes, refuses=st.booleans(), times=st.integers(1, 4))
+    def the_cloud_fails_for_one(self, name: str, refuses: bool, times: int) -> None:
+        error = CloudRefusedError("protected") if refuses else CloudError("throttled")
+        self.stage.cluster.faults.add(Fault("delete_instances", name, error, times=times))
+
+    @rule(operation=st.sampled_from(("instance_states", "groups_of", "node_groups")), times=st.integers(1, 4))
+    def the_cloud_does_not_answer(self, operation: str, times: int) -> None:
+        self.stage.cluster.faults.add(Fault(operation, error=CloudError("timeout"), times=times))
+
+    @rule(name=nodes)
+    def an_instance_ends_by_itself(self, name: str) -> None:
+        if self.vanished or name not in self.stage.cluster.world.rooms:
+            return
+        before = self.stage.noted("deleted")
+        with self.stage.looking():
+            self.stage.cloud.delete_instances("g", [name])
+        if self.stage.noted("deleted") != before:
+            self.vanished.add(name)
+            self.taken.add(name)
+
+    @rule(moment=st.integers(1, 40))
+    def die(self, moment: int) -> None:
+        self.stage.breaker.count, self.stage.breaker.die_at = 0, moment
+        try:
+            self.stage.run_for(20)
+            self.stage.breaker.die_at = None
+        except Crash:
+            self._boot()
+
+    def teardown(self) -> None:
+        if not hasattr(self, "naps"):
+            return
+        try:
+            self._check_the_end()
+        finally:
+            self.naps.stop()
+
+    def _check_the_end(self) -> None:
+        self.stage.cluster.faults.clear()
+        self.wire.faults.clear()
+        self.stage.run(CALM_S)
+        status = self.stage.status()
+        assert not status.deletions
+        assert self.stage.tainted() == set()
+        assert self.stage.noted("evicted_twice") == []
+        deleted = self.stage.noted("deleted")
+        assert len(deleted) == len(set(deleted))
+        finished = {one.node for one in status.finished if State(one.state) is State.DELETED}
+        assert set(deleted) - self.taken <= finished <= set(deleted)
+        assert finished <= self.ever_accepted
+        assert {eviction.uid for eviction in status.recent_evictions} >= set(self.stage.noted("evicted"))
+        assert self.stage.target("g") == 8 + self._grown() - len(deleted)
+        assert all(State(deletion.state) in FINAL_STATES for deletion in status.finished)
+
+    def _boot(self) -> None:
+        """Start until it succeeds, as whoever runs the process does."""
+        while True:
+            try:
+                self.stage.boot()
+            except (ClusterError, CloudError):
+                continue
+            return
+
+    def _start(self, request: object) -> None:
+        try:
+            super()._start(request)
+        except CloudError:
+            return  # answered UNAVAILABLE; nothing was decided
+
+
+FaultyMachine.TestCase.settings = settings(
+    max_examples=60,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
+TestFaultyMachine = FaultyMachine.TestCase
+
+
+def test_a_clock_that_is_put_back_makes_no_drain_wait() -> None:
+    stage = Stage(small_cluster())
+    stage.start(stage.request("r", *DRAINED))
+    stage.run_for(1.5)
+    assert State.DRAINING in states(stage)
+    stage.skew_s -= 3600
+    stage.run(60)
+    assert {state for state, _ in stage.finished().values()} == {"DELETED"}
+
+
+def test_a_clock_that_is_put_forward_gives_no_deletion_up_that_goes_on() -> None:
+    stage = Stage(small_cluster(), delays=replace(DELAYS, instance_delete_s=20))
+    stage.start(stage.request("r", "n6", drain=False))
+    stage.run_for(5)
+    assert states(stage) == {State.DELETING}
+    stage.skew_s += 3600
+    stage.run()
+    assert stage.finished() == {"n6": ("DELETED", "UNSPECIFIED")}
+
+
+def test_an_answer_that_something_has_expired_is_not_taken_for_a_node_that_is_gone() -> None:
+    stage = Stage(small_cluster())
+    stage.face, wire = wired(stage.cluster, stage.time.sleep)
+    stage.boot()
+    stage.start(stage.request("r", "n0"))
+    wire.faults = {number: WireFault("expired", status=410) for number in range(1, 4)}
+    stage.run()
+    assert wire.struck == ["expired"] * 3
+    assert stage.finished() == {"n0": ("DELETED", "UNSPECIFIED")}
+
+
+def states(stage: Stage) -> set[State]:
+    return {State(deletion.state) for deletion in stage.status().deletions}

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
-from actuator.kube.api import Api, Call
+from actuator.kube.api import METADATA, METADATA_LIST, Api, Call
 from actuator.kube.cluster import (
     HARD_TAINT_KEY,
     POD_COST_ANNOTATION,
@@ -44,9 +44,6 @@ PAGE = 500
 IN_MEMORY = {"resourceVersion": "0"}
 # From so many pods of a namespace on, one list is cheaper than single gets.
 LIST_FROM = 20
-# Asks for metadata alone.
-METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
-METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 # On a node that the actuator has cordoned. One that was cordoned before stays so when its taint is taken back.
 CORDON_ANNOTATION = "trimtab.dev/cordoned"
 CORDON_PATH = "/metadata/annotations/trimtab.dev~1cordoned"

@@ -20,7 +20,7 @@ from clients.kubernetes_api.lease import Lease
 from clients.kubernetes_api.permissions import lease_rule, require
 
 # Asking lists all nodes, a tenth of a second for some thousands of them.
-GROUPS_MAX_AGE_S = 2.0
+GROUPS_MAX_AGE_S = 5.0
 
 
 def open_kwok(stack: ExitStack, options: WorldOptions, store: Store, end_process: Callable[[], None]) -> World:

@@ -17,7 +17,7 @@ from actuator.cloud.kwok.books import MAX_TOKENS, Books, ConfigMapBooks, GroupBo
 from actuator.cloud.kwok.groups import KWOK_LABEL, Group, group_of
 from actuator.cloud.kwok.settings import KwokSettings
 from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, NodeGroupView
-from actuator.kube.api import Api, Call
+from actuator.kube.api import METADATA_LIST, Api, Call
 from actuator.kube.cluster import ClusterError, ConflictError, NotFoundError, RefusedError
 from actuator.kube.objects import Node, NodeList, read
 from actuator.leadership import NotLeaderError
@@ -217,7 +217,8 @@ class KwokCloud:
         page = ""
         while True:
             query = {"labelSelector": "=".join(KWOK_LABEL), "limit": str(PAGE)} | ({"continue": page} if page else {})
-            nodes: NodeList = read(NodeList, self._api.call(Call("GET", "/api/v1/nodes", query)))
+            call = Call("GET", "/api/v1/nodes", query, accept=METADATA_LIST)
+            nodes: NodeList = read(NodeList, self._api.call(call))
             for node in nodes.items or ():
                 self._assign(node, found)
             page = nodes.metadata.next_page

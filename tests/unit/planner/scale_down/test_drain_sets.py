@@ -148,6 +148,6 @@ def test_the_pod_in_the_way_is_one_that_has_no_place(seed: int) -> None:
 
 
 def test_random_loops_reach_every_kind_of_outcome() -> None:
-    loops = [run_both(seed)[0] for seed in range(300)]
+    loops = [run_both(seed)[0] for seed in range(500)]
     assert {outcome for loop in loops for outcome in loop.outcome.values()} == {0, 6, 9, 14, 15, 19}
     assert sum(loop.freed for loop in loops) > 5

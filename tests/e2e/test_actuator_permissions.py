@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from trimtab.v1 import plan_pb2
 
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, command, listed, running, serving, until, wishes
@@ -54,6 +55,9 @@ def test_the_rights_of_the_manifests_are_enough_for_a_whole_drain(plane: Control
         answer = client.start_deletion(wishes("r", ["n-1"]))
         assert [one.accepted for one in answer.nodes] == [True]
         assert client.apply_taints(["n-2"]).tainted_count == 1
+        names = [pod["metadata"]["name"] for pod in listed(plane, "pods") if pod["spec"].get("nodeName") == "n-3"]
+        costs = plan_pb2.PodCostGroup(owner="ReplicaSet/default/web", costs={f"default/{name}": 3 for name in names})
+        assert [client.apply_pod_costs([costs]).written_count for _ in range(2)] == [len(names), 0]
         until(lambda: len(client.get_status().finished) == 1, 60, "the deletion is over")
         assert client.get_status().finished[0].detail == ""
     taints = {one["metadata"]["name"]: one["spec"].get("taints") for one in listed(plane, "nodes")}

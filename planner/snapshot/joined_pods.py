@@ -1,15 +1,16 @@
 """The pods of a base and a delta joined. Vectorised: every column is copied once; keys are looked up in a kernel."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from planner.snapshot.columns import Bool, Dangling, DanglingReferences, Int32, Int64, PodColumns, Snapshot
+from planner.snapshot.columns import Bool, Dangling, DanglingReferences, Int32, Int64, PodColumns, Snapshot, Text
 from planner.snapshot.errors import SnapshotError
 from planner.snapshot.joined_dictionaries import JoinedDictionaries, renumbered
 from planner.snapshot.joined_rows import JoinedTables
 from planner.snapshot.pod_keys import find_pods, keys_of, locate
-from planner.snapshot.pods import gather_text, sort_mounts
+from planner.snapshot.pods import gather_text, sort_mounts, take_text
 from planner.snapshot.references import Followed, dangling, follow
 
 _Names = tuple[Sequence[str], Sequence[str]]
@@ -23,19 +24,20 @@ def join_pods(
     """Return the pods in canonical order, and all that the new snapshot lacks."""
     dictionaries, tables = joined
     first, second = dictionaries.base, dictionaries.changed
-    source = _source(base, changed, deleted, dictionaries)
+    merge = _merge(base, changed, deleted, dictionaries)
     rank = np.full(len(base.pods.spec) + len(changed.pods.spec), -1, np.int32)
-    rank[source] = np.arange(len(source), dtype=np.int32)
+    rank[merge.source] = np.arange(len(merge.source), dtype=np.int32)
     a, b = base.pods, changed.pods
 
     def stacked(name: str, numbers: str) -> Int32:
-        one = renumbered(getattr(first, numbers), getattr(a, name))
-        return np.concatenate((one, renumbered(getattr(second, numbers), getattr(b, name))))[source]
+        sides = (renumbered(getattr(first, numbers), getattr(a, name)), getattr(second, numbers)[getattr(b, name)])
+        column: Int32 = merge.column(*sides)
+        return column
 
     def referring(name: str, names: _Names, known: Mapping[str, int]) -> tuple[Int32, Dangling]:
         one = follow(getattr(a, name), names[0], getattr(base.dangling, name), known)
         other = follow(getattr(b, name), names[1], getattr(changed.dangling, name), known)
-        return np.concatenate((one.column, other.column))[source], _lacks(one, other, rank)
+        return merge.column(one.column, other.column), _lacks(one, other, rank)
 
     nodes = {name: i for i, name in enumerate(tables.nodes.name)}
     node, no_node = referring("node", (base.nodes.name, changed.nodes.name), nodes)
@@ -46,8 +48,8 @@ def join_pods(
     mounts = _mounts(base, changed, rank, dictionaries)
     pods = PodColumns(
         namespace=stacked("namespace", "strings"),
-        name=gather_text(a.name, b.name, source),
-        uid=gather_text(a.uid, b.uid, source),
+        name=merge.text(a.name, b.name),
+        uid=merge.text(a.uid, b.uid),
         spec=stacked("spec", "specs"),
         label_set=stacked("label_set", "label_sets"),
         node=node,
@@ -55,9 +57,39 @@ def join_pods(
         pinned=pinned,
         volume_pod=mounts[0],
         volume=mounts[1],
-        **{name: np.concatenate((getattr(a, name), getattr(b, name)))[source] for name in _PLAIN},
+        **{name: merge.column(getattr(a, name), getattr(b, name)) for name in _PLAIN},
     )
     return pods, DanglingReferences(no_node, no_owner, not_pinned, tables.no_group)
+
+
+class _Merge(NamedTuple):
+    """How the pods of both sides lie in the result.
+
+    source : int64[Q], the row of each, rows of `changed` counted after those of `base`; position : int64[C], where
+    those of `changed` are; in_place : they are where they were in `base`, and no pod comes or goes.
+    """
+
+    source: Int64
+    position: Int64
+    in_place: bool
+
+    def column(self, base: Any, changed: Any) -> Any:
+        """Return a column of the result; the base's own where nothing in it has changed."""
+        if not self.in_place:
+            return np.concatenate((base, changed))[self.source]
+        if np.array_equal(base[self.position], changed):
+            return base
+        column = base.copy()
+        column[self.position] = changed
+        return column
+
+    def text(self, base: Text, changed: Text) -> Text:
+        """Return texts of the result, likewise."""
+        if self.in_place:
+            replaced = take_text(base, self.position)
+            if np.array_equal(replaced.offsets, changed.offsets) and np.array_equal(replaced.data, changed.data):
+                return base
+        return gather_text(base, changed, self.source)
 
 
 def _lacks(one: Followed, other: Followed, rank: Int32) -> Dangling:
@@ -70,17 +102,19 @@ def _lacks(one: Followed, other: Followed, rank: Int32) -> Dangling:
     return dangling(rows[order], target[order], [*one.names, *other.names] if len(order) else ())
 
 
-def _source(base: Snapshot, changed: Snapshot, deleted: Sequence[str], dictionaries: JoinedDictionaries) -> Int64:
-    """Return the row of each pod of the result : int64; rows of `changed` are counted after those of `base`."""
+def _merge(base: Snapshot, changed: Snapshot, deleted: Sequence[str], dictionaries: JoinedDictionaries) -> _Merge:
+    """Find the place of each pod of either side."""
     keys = keys_of(base, renumbered(dictionaries.base.strings, base.pods.namespace))
     wanted = keys_of(changed, dictionaries.changed.strings[changed.pods.namespace])
     position, found = locate(keys, wanted)
     kept = np.ones(len(base.pods.spec), np.bool_)
     kept[position[found]] = False
     _delete(base, changed, deleted, kept)
+    rows = np.flatnonzero(kept)
     before = position - np.searchsorted(np.flatnonzero(~kept), position)
-    added = len(kept) + np.arange(len(position), dtype=np.int64)
-    return np.insert(np.flatnonzero(kept), before, added)
+    added = np.arange(len(position), dtype=np.int64)
+    in_place = bool(found.all()) and not deleted
+    return _Merge(np.insert(rows, before, len(kept) + added), before + added, in_place)
 
 
 def _delete(base: Snapshot, changed: Snapshot, deleted: Sequence[str], kept: Bool) -> None:

@@ -75,7 +75,7 @@ class WorkSettings:
     # From the taint to the first eviction or deletion: the scheduler may not have seen the taint yet.
     # Upstream: --node-delete-delay-after-taint.
     delay_after_taint_s: float = 5.0
-    # Nodes tainted at the same time. Upstream: 5.
+    # Nodes of a request looked at, and tainted, at the same time. Upstream: 5.
     taint_thread_count: int = 8
     # Pause before a taint that could not be taken back is tried again.
     rollback_retry_s: float = 2.0

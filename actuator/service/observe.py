@@ -15,7 +15,6 @@ from actuator.tracker.admission import Facts, GroupFacts, NodeFacts, NodeWish
 
 # From so many nodes on, one list is cheaper than single gets.
 LIST_FROM = 20
-THREADS = 8
 
 
 def observe(around: Surroundings, wishes: Sequence[NodeWish], pending: frozenset[str]) -> Facts:
@@ -39,7 +38,7 @@ def observe(around: Surroundings, wishes: Sequence[NodeWish], pending: frozenset
             gpu=node.gpu,
         )
 
-    with ThreadPoolExecutor(THREADS, thread_name_prefix="observe") as pool:
+    with ThreadPoolExecutor(around.settings.taint_thread_count, thread_name_prefix="observe") as pool:
         seen = dict(zip((node.name for node in nodes), pool.map(look, nodes), strict=True))
     return Facts(nodes=seen, groups=groups, pending=pending)
 

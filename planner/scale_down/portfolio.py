@@ -47,14 +47,15 @@ def choose(task: Task) -> Choice:
             attempts.append(_afresh(task, start, candidates, order))
     made = [] if task.settings.saving_before_count else list(_measures(task, start))
     measures = [one for one in made if one.stopped_at < 0]
-    least = max((len(one.accepted) for one in measures), default=0)
+    least = max((_freed(task, one) for one in measures), default=0)
     best = _best_of(task, attempts, least)
     in_place: Attempt | None = made[-1] if made else attempts[-1]
-    if len(best.accepted) * _margin(task, best, attempts[0]) < least:
-        best = _with_more(task, start, best, [one for one in measures if len(one.accepted) == least])
+    if _freed(task, best) * _margin(task, best, attempts[0]) < least:
+        best = _with_more(task, start, best, [one for one in measures if _freed(task, one) == least])
         in_place = best if best.rule == Rule.IN_TURN_LAST else None
     if best is not in_place:
         revert(task.state, start)
+        task = task._replace(staying=best.staying)
         best = run(task, best.candidates, best.order, best.rule, best.reached)
     return Choice(best, len(attempts) + len(made))
 
@@ -63,6 +64,7 @@ def _measures(task: Task, start: int) -> Iterator[Attempt]:
     """Make the attempts that a plan is measured by: those of an autoscaler that takes candidates as they are listed.
 
     By name; in a small cluster, where much is chance, in some orders more. And one that is sparing with budgets.
+    Pods look for places in other orders, too: fullest node first, from the other end, or as always.
     """
     rule = Rule.IN_TURN if task.settings.evict_in_turn else Rule.AT_ONCE
     ways = [(pb.CandidateOrder.NAME, task.eligible, rule)]
@@ -72,9 +74,12 @@ def _measures(task: Task, start: int) -> Iterator[Attempt]:
     if task.measures.budget_use[task.eligible].any():
         sparing = arrange(task.measures, task.eligible, pb.CandidateOrder.BUDGETS)
         ways.append((pb.CandidateOrder.BUDGETS, sparing, Rule.AT_ONCE))
-    for order, candidates, its_rule in ways:
+    fullest_first = task.staying[np.argsort(-task.measures.utilization[task.staying], kind="stable")]
+    searches = (fullest_first, task.staying, task.staying[::-1].copy())
+    for number, (order, candidates, its_rule) in enumerate(ways):
         if _in_time(task):
-            yield _afresh(task, start, _level(task, candidates, order, task.eligible[:0]), order, its_rule)
+            its = task._replace(staying=searches[number % len(searches)])
+            yield _afresh(its, start, _level(task, candidates, order, task.eligible[:0]), order, its_rule)
 
 
 def _with_more(task: Task, start: int, best: Attempt, largest: Sequence[Attempt]) -> Attempt:
@@ -85,8 +90,8 @@ def _with_more(task: Task, start: int, best: Attempt, largest: Sequence[Attempt]
     within = [one for one in largest if not (one.problem.budgets.left < 0).any()]
     if within:
         return max(within, key=lambda one: _saving(task, one))
-    more = _afresh(task, start, best.candidates, best.order, Rule.IN_TURN_LAST)
-    return more if len(more.accepted) >= len(largest[0].accepted) else largest[0]
+    more = _afresh(task._replace(staying=best.staying), start, best.candidates, best.order, Rule.IN_TURN_LAST)
+    return more if _freed(task, more) >= _freed(task, largest[0]) else largest[0]
 
 
 def _in_time(task: Task) -> bool:
@@ -106,9 +111,9 @@ def _best_of(task: Task, attempts: Sequence[Attempt], least: int) -> Attempt:
     """
     first = attempts[0]
     whole = [one for one in attempts if one.stopped_at < 0]
-    enough = [one for one in whole if len(one.accepted) * _margin(task, one, first) >= least]
+    enough = [one for one in whole if _freed(task, one) * _margin(task, one, first) >= least]
     if not enough:
-        return max(whole, key=lambda one: (len(one.accepted) * _margin(task, one, first), one is first))
+        return max(whole, key=lambda one: (_freed(task, one) * _margin(task, one, first), one is first))
     best = enough[0]
     for one in enough[1:]:
         if _is_better(task, one, best, _margin(task, best, first)):
@@ -167,6 +172,11 @@ def _is_better(task: Task, one: Attempt, other: Attempt, margin: float) -> bool:
         return False
     cost = task.measures.eviction_cost
     return float(cost[one.accepted].sum()) < float(cost[other.accepted].sum()) - 1e-9
+
+
+def _freed(task: Task, attempt: Attempt) -> int:
+    """Return how many nodes an attempt frees, without those that wait for a pod to complete."""
+    return int(np.count_nonzero(~task.waits[attempt.accepted]))
 
 
 def _saving(task: Task, attempt: Attempt) -> float:

@@ -1,7 +1,8 @@
 """Why the pods of a node have no place all at the same time, though each alone has one.
 
-Each node is emptied once more on a fork of the simulation, its pods placed one by one as in the greedy loop; for the
-first without a place, the nodes that each predicate rules out are counted, its companions being where they went.
+Each node is emptied once more on a fork of the simulation, its pods and those it has received placed one by one as in
+the greedy loop; for the first without a place, the nodes that each predicate rules out are counted, the others being
+where they went.
 Source: own.
 """
 
@@ -28,6 +29,10 @@ def count_joint_failures(sim: SimulationState, problem: Problem, nodes: Int32, c
         retire(sim, node)
         for at in range(problem.offsets[node], problem.offsets[node + 1]):
             remove(sim, widened(problem.pods[at]))
+        pod = widened(problem.first_held[node])
+        while pod >= 0:
+            remove(sim, pod)
+            pod = widened(problem.next_held[pod])
         culprit = first_without_place(sim, problem, node)
         culprits[row] = culprit
         if culprit >= 0:
@@ -42,13 +47,24 @@ def count_joint_failures(sim: SimulationState, problem: Problem, nodes: Int32, c
 
 @kernel
 def first_without_place(sim: SimulationState, problem: Problem, node: int) -> int:
-    """Place the pods of a node one after the other; return the first that finds no place, -1 if all do."""
+    """Place the pods of a node, then those it has received; return the first that finds no place, -1 if all do."""
     for at in range(problem.offsets[node], problem.offsets[node + 1]):
-        pod = widened(problem.pods[at])
-        target = widened(problem.hint[pod])
-        if target < 0 or not problem.search.allowed[target] or not fits(sim, pod, target):
-            target = widened(seek(sim, problem.search, pod))
-        if target < 0:
+        if not finds_place(sim, problem, widened(problem.pods[at])):
+            return int(problem.pods[at])
+    pod = widened(problem.first_held[node])
+    while pod >= 0:
+        if not finds_place(sim, problem, pod):
             return int(pod)
-        place(sim, pod, target)
+        pod = widened(problem.next_held[pod])
     return -1
+
+
+@kernel
+def finds_place(sim: SimulationState, problem: Problem, pod: int) -> bool:
+    """Place a pod at its hint if that fits, else at the first node in search order that does; say whether one did."""
+    target = widened(problem.hint[pod])
+    if target < 0 or not problem.search.allowed[target] or not fits(sim, pod, target):
+        target = widened(seek(sim, problem.search, pod))
+    if target >= 0:
+        place(sim, pod, target)
+    return bool(target >= 0)

@@ -12,10 +12,12 @@ def joint_failures(loop: Loop, node: int) -> tuple[int, dict[int, int]]:
     others = [other for other in range(len(names)) if loop.allowed[other] and other != node]
     fork = cluster.mark()
     cluster.retire(names[node])
-    for pod in loop.moving[node]:
+    # What was received last is placed first.
+    pods = loop.moving[node] + loop.held.get(node, [])[::-1]
+    for pod in pods:
         cluster.remove(pod)
     try:
-        for pod in loop.moving[node]:
+        for pod in pods:
             wanted = [loop.hint[pod]] if loop.hint.get(pod, -1) >= 0 else []
             places = [one for one in [*wanted, *loop.order] if one in others]
             target = next((one for one in places if fits(cluster, cluster.pods[pod], names[one])), -1)

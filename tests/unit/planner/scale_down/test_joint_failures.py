@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.scale_down.kernels.drain_sets import drain_candidates
 from planner.scale_down.kernels.joint_failures import count_joint_failures
 from planner.simulation.build import build_simulation
 from tests.builders.columns import snapshot
@@ -16,11 +17,15 @@ REASONS = 32
 
 
 def run_both(seed: int) -> list[int]:
-    """Compare all nodes of a random cluster; returns the pods in the way."""
+    """Compare all nodes that stay after a random loop; returns the pods in the way."""
     loop = random_loop(seed)
     simulation = build_simulation(snapshot(*some_rows(seed)))
     problem = problem_of(loop, len(simulation.state.local_class))
-    nodes = np.arange(len(loop.cluster.nodes), dtype=np.int32)
+    candidates = [one for one in range(len(loop.cluster.nodes)) if loop.allowed[one]][: seed % 4]
+    bounds, known = np.array([99, 99], np.int64), np.zeros(len(loop.cluster.nodes), bool)
+    drain_candidates(simulation.state, problem, np.array(candidates, np.int32), 0, len(candidates), known, bounds, 0)
+    loop.run(candidates)
+    nodes = np.array([one for one in range(len(known)) if one not in loop.accepted], np.int32)
     culprits, counts = np.full(len(nodes), -1, np.int32), np.zeros((len(nodes), REASONS), np.int64)
     before = simulation.state.pod_node.copy(), problem.search.allowed.copy()
     found = count_joint_failures(simulation.state, problem, nodes, culprits, counts)

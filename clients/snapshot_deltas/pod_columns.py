@@ -95,6 +95,12 @@ def pod_columns(table: pb.PodTable, strings: Int32, label_sets: Int32, specs: In
             raise ValueError(f"a column has {len(found)} values for {count} pods")
         return found
 
+    def indices(data: bytes) -> NDArray[Any]:
+        found = column(data, "<i4")
+        if data and found.min() < 0:
+            raise IndexError(f"{found.min()} is no index")
+        return found
+
     def texts(data: bytes, lengths: bytes) -> Texts:
         found = Texts(data, column(lengths, "<i4"))
         if found.offsets[-1] != len(data) or (count and found.lengths.min() < 0):
@@ -104,15 +110,15 @@ def pod_columns(table: pb.PodTable, strings: Int32, label_sets: Int32, specs: In
     mounted = np.frombuffer(table.volume_pod, "<i4").astype(np.int64)
     mounts = (mounted << 32) | volumes[np.frombuffer(table.volume, "<i4")]
     return PodColumns(
-        namespace=strings[column(table.namespace, "<i4")],
+        namespace=strings[indices(table.namespace)],
         names=texts(table.names, table.name_lengths),
         uids=texts(table.uids, table.uid_lengths),
         columns=(
-            specs[column(table.spec, "<i4")],
-            label_sets[column(table.label_set, "<i4")],
-            strings[column(table.node, "<i4")],
-            strings[column(table.owner, "<i4")],
-            strings[column(table.pinned_node, "<i4")],
+            specs[indices(table.spec)],
+            label_sets[indices(table.label_set)],
+            strings[indices(table.node)],
+            strings[indices(table.owner)],
+            strings[indices(table.pinned_node)],
             column(table.created, "<i8"),
             column(table.deletion, "<i8"),
             column(table.phase, "u1"),

@@ -74,6 +74,8 @@ class DeltaWriter:
     def finish(self) -> None:
         """Write the dictionaries."""
         whole, target = self._whole, self._target
+        if any(index < 0 for index in (*self._specs, *self._label_sets, *self._volumes)):
+            raise IndexError("an index is negative")
         target.pod_specs.extend([whole.pod_specs[index] for index in self._specs])
         self._strings.update(chain.from_iterable([self._spec_strings[index] for index in self._specs]))
         for index in self._volumes:

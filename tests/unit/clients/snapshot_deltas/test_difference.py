@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from trimtab.v1 import snapshot_pb2 as pb
@@ -229,3 +230,26 @@ def test_a_spec_of_equal_bytes_but_another_string_is_another_spec() -> None:
     with_it = int((np.frombuffer(before.pods.spec, INT32) == 1).sum())
     assert 0 < with_it < 100
     assert told(before, rename).changed.pods.count == with_it
+
+
+@pytest.mark.parametrize("index", [-1, 10**6], ids=["negative", "too large"])
+@pytest.mark.parametrize("field", ["namespace", "spec", "label_set", "node"])
+def test_an_index_of_a_pod_into_nowhere_is_no_difference(field: str, index: int) -> None:
+    message = many_pods()
+    put(message.pods, field, 3, index)
+    with pytest.raises(IndexError):
+        Interner().intern(message)
+
+
+@pytest.mark.parametrize("index", [-1, 10**6], ids=["negative", "too large"])
+def test_an_index_of_a_row_into_nowhere_makes_no_delta_that_a_planner_would_take(index: int) -> None:
+    before = many_pods()
+    whole = canonicalize(before)
+
+    def refused(edit: Callable[[pb.ClusterSnapshot], Any]) -> None:
+        with pytest.raises((IndexError, ValueError)):
+            apply_delta(whole, told(before, edit))
+
+    refused(lambda after: after.nodes.add(name="n", label_set=index))
+    refused(lambda after: after.actuation_status.recent_evictions.add(namespace="n", name="p", uid="u", spec=index))
+    refused(lambda after: after.nodes.add(name="n").taints.add(key=index, effect=pb.TaintEffect.NO_SCHEDULE))

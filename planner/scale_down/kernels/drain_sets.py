@@ -158,7 +158,7 @@ def use_up(problem: Problem, node: int, times: int) -> None:
     for row in range(problem.offsets[node], problem.offsets[node + 1]):
         pod = widened(problem.pods[row])
         for pair in range(under.offsets[pod], under.offsets[pod + 1]):
-            under.left[under.budgets[pair]] -= times * under.needs[pair]
+            under.left[under.budgets[pair]] -= times * widened(under.needs[pair])
 
 
 @kernel

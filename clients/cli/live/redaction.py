@@ -100,9 +100,16 @@ def redact_file(source: Path, target: Path) -> None:
         reader = RecordingReader(str(source), opened)
         header = recording_pb2.RecordingHeader(create_time=reader.header.create_time, redacted=True)
         header.producer = reader.header.producer
+        last = plan_pb2.PlanState()
         with RecordingWriter(target, header) as writer:
             for message in _contents(reader):
+                goes_on = isinstance(message, plan_pb2.PlanRequest) and message.state == last
+                if isinstance(message, plan_pb2.PlanResponse):
+                    last = plan_pb2.PlanState()
+                    last.CopyFrom(message.state)
                 redact(message, tokens, uids)
+                if goes_on:
+                    _name_state(message)
                 writer.write(message)
 
 
@@ -119,9 +126,13 @@ def redact(message: Any, tokens: dict[str, str], uids: dict[str, str]) -> None:
     elif isinstance(message, plan_pb2.PlanResponse):
         for node in message.scale_down.unneeded:
             _redo_digest(node, uids)
-    elif isinstance(message, plan_pb2.PlanRequest) and message.HasField("state"):
-        message.ClearField("state")
-        message.state_version = message.state_version or "redacted"
+
+
+def _name_state(request: plan_pb2.PlanRequest) -> None:
+    """Name the state of the last answer instead of giving it: who replays has it, with hints that are its own."""
+    if request.HasField("state"):
+        request.ClearField("state")
+        request.state_version = request.state_version or "redacted"
 
 
 def tokens_of(strings: Iterable[str], keep_integers: bool = False) -> dict[str, str]:

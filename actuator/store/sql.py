@@ -46,6 +46,8 @@ EPOCH = "epoch"
 # Any number, as long as it stays the same.
 OPEN_LOCK = 7_487_645
 _IS_EPOCH = _about.c.key == EPOCH
+# Made once: it is run for every eviction.
+_INSERT_EVENTS = sa.insert(_events)
 
 
 class SqlStore:
@@ -96,7 +98,7 @@ class SqlStore:
         ]
         with self._errors("write"), self._engine.begin() as connection:
             self._hold(connection)
-            connection.execute(sa.insert(_events), rows)
+            connection.execute(_INSERT_EVENTS, rows)
 
     def compact(self, seq: int, snapshot: bytes) -> None:
         """Replace all records up to `seq` by a snapshot."""

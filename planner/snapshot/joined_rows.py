@@ -20,7 +20,7 @@ from planner.snapshot.columns import Dangling, Int32, Int64, NodeColumns, Snapsh
 from planner.snapshot.errors import SnapshotError
 from planner.snapshot.joined_dictionaries import JoinedDictionaries, Numbers
 from planner.snapshot.nodes import check_size, take_nodes
-from planner.snapshot.references import NONE, resolve, unresolve
+from planner.snapshot.references import NONE, is_identity, resolve, unresolve
 
 _Row = TypeVar("_Row")
 
@@ -133,6 +133,8 @@ def _join_groups(
 ) -> tuple[tuple[NodeGroup, ...], NodeColumns]:
     """Join node groups and, with them, their templates."""
     deleted = Deleted("deleted_node_groups", delta.deleted_node_groups)
+    if not changed.groups and not deleted.keys and _is_as_before(base, dictionaries):
+        return base.groups, base.templates
     _, source = _order([g.id for g in base.groups], [g.id for g in changed.groups], deleted)
     groups, templates = [], []
     both = stack_nodes(base, changed, dictionaries, "templates")
@@ -155,6 +157,8 @@ def _join_nodes(
 ) -> tuple[NodeColumns, Dangling]:
     dictionaries, groups = joined
     deleted = Deleted("deleted_nodes", delta.deleted_nodes)
+    if groups is base.groups and not changed.nodes.name and not deleted.keys and _is_as_before(base, dictionaries):
+        return base.nodes, base.dangling.group
     _, source = _order(base.nodes.name, changed.nodes.name, deleted)
     nodes = _tidy(take_nodes(stack_nodes(base, changed, dictionaries, "nodes"), source))
     target, names = stack_references(
@@ -163,6 +167,11 @@ def _join_nodes(
     )
     group, missing = resolve(target[source], names, {group.id: i for i, group in enumerate(groups)})
     return nodes._replace(group=np.maximum(group, np.int32(NONE))), missing
+
+
+def _is_as_before(base: Snapshot, dictionaries: JoinedDictionaries) -> bool:
+    """Whether what nodes refer to has the base's numbers, and there are no more resources."""
+    return is_identity(dictionaries.base.label_sets) and dictionaries.resources == base.resources
 
 
 Reference = tuple[Int32, Sequence[str], Dangling]

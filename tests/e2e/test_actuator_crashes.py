@@ -34,8 +34,8 @@ WORKERS = int(os.environ.get("TRIMTAB_CRASH_WORKERS", "6"))
 ONLY = os.environ.get("TRIMTAB_CRASH_AT", "")
 # Deaths of one scenario; one of so many scenarios elects.
 HAND, ELECTING = 8, 4
-# Points that are not reached (a moment that came once need not come again) are dealt again so often.
-ROUNDS = 3
+# For points that are not reached (a moment that came once need not come again) others are dealt, so often.
+ROUNDS = 5
 
 
 class Company:
@@ -127,11 +127,11 @@ def play_all(company: Company) -> set[str]:
 
 
 def deal(company: Company, counts: tuple[Counter[str], Counter[str]], wanted: int, seed: int) -> None:
-    """Let the actuator die `wanted` times, at points nobody has died at first."""
+    """Let the actuator die `wanted` times: at all points, or, once some were not reached, at those that were."""
     shares = wanted - wanted // ELECTING, wanted // ELECTING
     plays = []
     for elects, (count, share) in enumerate(zip(counts, shares, strict=True)):
-        points = sorted(points_of(count), key=lambda point: company.died[point])
+        points = [point for point in points_of(count) if not company.died or company.died[point]]
         dealt = list(hands(points, share, HAND, seed))
         plays += [(number / len(dealt), bool(elects), number, hand) for number, hand in enumerate(dealt)]
     with ThreadPoolExecutor(WORKERS) as pool:

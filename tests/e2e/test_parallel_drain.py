@@ -126,22 +126,31 @@ def filled_up(plane: ControlPlane, planned: list[str]) -> list[str]:
 
 
 def start_plan(plane: ControlPlane, client: ActuatorClient, order: actuator_pb2.StartDeletionRequest) -> list[str]:
-    """Carry the plan out after a pod came to one of its nodes: that one is refused. Returns the others."""
+    """Carry the plan out after a pod came to one of its nodes: that one is refused. Returns the others.
+
+    The same plan of yesterday is refused altogether.
+    """
+    old = actuator_pb2.StartDeletionRequest(request_id="old", nodes=order.nodes, plan_time=order.plan_time)
+    old.plan_time.seconds -= 86_400
+    assert refusals(client, old) == {one.node: "PLAN_TOO_OLD" for one in order.nodes}
     stale = order.nodes[-1].node
     newcomer = workloads.bare_pod("newcomer")
     newcomer["spec"]["nodeName"] = stale
     apply(plane, newcomer)
-    answer = client.start_deletion(order)
-    refused = {one.node: reason_pb2.DeletionReason.Code.Name(one.reason) for one in answer.nodes if not one.accepted}
-    assert refused == {stale: "NODE_CHANGED"}
-    return [one.node for one in answer.nodes if one.accepted]
+    assert refusals(client, order) == {stale: "NODE_CHANGED"}
+    return [one.node for one in order.nodes if one.node != stale]
+
+
+def refusals(client: ActuatorClient, order: actuator_pb2.StartDeletionRequest) -> dict[str, str]:
+    """Give an order; which nodes are refused, and why."""
+    answers = client.start_deletion(order).nodes
+    return {one.node: reason_pb2.DeletionReason.Code.Name(one.reason) for one in answers if not one.accepted}
 
 
 def drain_and_grow(client: ActuatorClient, names: list[str]) -> None:
     """Drain further nodes, and grow at the same time."""
     entries = [actuator_pb2.NodeToDelete(node=name, drain=True) for name in names]
-    answer = client.start_deletion(actuator_pb2.StartDeletionRequest(request_id="more", nodes=entries))
-    assert [one.node for one in answer.nodes if not one.accepted] == []
+    assert refusals(client, actuator_pb2.StartDeletionRequest(request_id="more", nodes=entries)) == {}
     split = plan_pb2.ScaleUpSplit(node_group="pool", current_size=NODES, new_size=NODES + GROWTH)
     assert [one.accepted for one in client.scale_up("grow", [split]).splits] == [True]
 

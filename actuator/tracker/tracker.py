@@ -107,7 +107,9 @@ class Tracker:
             deletion.pods = {pod.uid: pod.compact() for pod in deletion.pods.values()}
             deletion.evicted = {deletion.pods[uid].uid if uid in deletion.pods else uid for uid in deletion.evicted}
         evictions, memory.evictions = memory.evictions, {}
-        for eviction in evictions.values():
+        for uid in list(evictions):
+            # Taken out one by one, so that the room of each is there for the next.
+            eviction = evictions.pop(uid)
             pod, node = _kept_once(memory, eviction.pod, eviction.node)
             memory.evictions[pod.uid] = TrackedEviction(pod, node, eviction.time_ms)
         return cls(retention, memory)

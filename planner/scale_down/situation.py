@@ -74,8 +74,9 @@ def survey(request: ScaleDownRequest) -> Situation:
     columns = pod_columns.columns(snapshot, settings, now_ns, facts.pods, pdb.budgeted(facts.under))
     expendable = (facts.priority < settings.expendable_priority)[snapshot.pods.spec]
     codes = drainability.judge(columns)
-    codes[expendable] = outcome.SKIP
     ended = _ended(snapshot)
+    # Upstream does not even list the pods that have ended; its rule for them only looks at how they may restart.
+    codes[expendable | ended] = outcome.SKIP
     needs_place = _needs_place(snapshot, columns, codes) & ~ended
     return Situation(
         request=request,

@@ -279,6 +279,9 @@ class MixedCluster:
             node.gpus -= work.gpus
             node.apps.add(work.name)
             node.ports |= {p["hostPort"] for p in spec["containers"][0].get("ports", ())}
+            if self._odd(0.02):
+                status["phase"] = self.r.choice(["Succeeded", "Failed"])
+                spec["restartPolicy"] = self.r.choice(["Always", "OnFailure", "Never"])
             if self._odd(0.01):
                 meta["deletionTimestamp"] = self.r.choice([YOUNG, "2026-06-01T12:00:20Z"])
                 meta["deletionGracePeriodSeconds"] = 30

@@ -28,7 +28,7 @@ Replace = Callable[[str], str]
 
 # fmt: off
 KEPT = frozenset((
-    "", "default", "kube-system", "kube-public", "kube-node-lease", "default-scheduler", "metadata.name",
+    "", "0", "A", "a", "default", "kube-system", "kube-public", "kube-node-lease", "default-scheduler", "metadata.name",
     "TCP", "UDP", "SCTP", "0.0.0.0", "::", "true", "false", "amd64", "arm64", "linux", "windows",
     "cpu", "memory", "pods", "ephemeral-storage", "gpu", "cloud.google.com", "gke-accelerator",
     "ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler",
@@ -76,6 +76,11 @@ _UNTOUCHED = frozenset((
 # fmt: on
 """Fields whose strings are no names of this cluster."""
 _CLEARED = ("detail", "notes", "comment", "hints", "basis")
+_STARTS = ("", "0", "A", "a")
+"""Anchors that there are always: below each kind of first character that a valid string may have."""
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+"""What Kubernetes takes for a label's value or the name in its key, and for what stands before the key's slash."""
 _PARTED = re.compile(r"[^/]+")
 _WORDS = re.compile(r"[A-Za-z0-9][A-Za-z0-9./_-]*")
 
@@ -138,9 +143,10 @@ def _name_state(request: plan_pb2.PlanRequest) -> None:
 def tokens_of(strings: Iterable[str], keep_integers: bool = False) -> dict[str, str]:
     """Return the token of each string that has one: kept strings themselves, and all without a slash.
 
-    The order of tokens without a slash, bytewise, is that of their strings: a token is the greatest kept string below,
-    "!" (which sorts before all that names are made of), and a number. Strings with a slash are put together from the
-    tokens of their parts.
+    The order of tokens without a slash, bytewise, is that of their strings: a token is the greatest anchor below (a
+    kept string), "-" (which sorts before all else that names are made of), and a number. What may stand in a label, or
+    before the slash of its key, may do so afterwards, and what may not, may not. Strings with a slash are put together
+    from the tokens of their parts.
     """
     ordered = sorted(set(strings), key=str.encode)
     tokens = {
@@ -149,15 +155,23 @@ def tokens_of(strings: Iterable[str], keep_integers: bool = False) -> dict[str, 
         if text in KEPT or text in KEPT_KEYS or (keep_integers and INTEGER.fullmatch(text))
     }
     plain = [text for text in ordered if "/" not in text]
-    kept = [text for text in plain if text in tokens]
-    kept_bytes = [text.encode() for text in kept]
+    anchors = sorted({*_STARTS, *(text for text in plain if text in tokens and text[:1] != "-")}, key=str.encode)
+    anchor_bytes = [text.encode() for text in anchors]
     width = len(str(len(plain)))
     for rank, text in enumerate(plain):
         if text not in tokens:
-            at = bisect_right(kept_bytes, text.encode())
-            end = _OWN_DOMAIN if text.endswith(_OWN_DOMAIN) else ""
-            tokens[text] = f"{kept[at - 1] if at else ''}!{rank:0{width}}{end}"
+            anchor = anchors[bisect_right(anchor_bytes, text.encode()) - 1]
+            tokens[text] = f"{anchor}{'-' if anchor else '!'}{rank:0{width}}{_ending(text)}"
     return tokens
+
+
+def _ending(text: str) -> str:
+    """Return what keeps a token as valid as its string, and a domain below Kubernetes' own there."""
+    if text.endswith(_OWN_DOMAIN) and _DOMAIN.fullmatch(text):
+        return _OWN_DOMAIN
+    if _DOMAIN.fullmatch(text):
+        return ""
+    return "_0" if _NAME.fullmatch(text) else "!"
 
 
 def _compares_integers(message: Message) -> bool:

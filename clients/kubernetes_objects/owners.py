@@ -68,6 +68,11 @@ def is_mirror_pod(pod: Pod, controller: OwnerReference | None) -> bool:
     )
 
 
+def is_of_other_kind(controller: OwnerReference) -> bool:
+    """Say whether a controller is of a kind that snapshots do not list; a node, of its mirror pods, is none."""
+    return controller.kind not in API_VERSIONS and controller.kind != "Node"
+
+
 def owner_row(kind: str, controller: Controller) -> pb.Owner:
     """Return the row of a controller. Errors: FieldError for negative replicas."""
     meta = controller.metadata or ObjectMeta()

@@ -11,11 +11,18 @@ from trimtab.v1 import snapshot_pb2 as pb
 
 from clients.kubernetes_objects.kinds.pods import Pod, PodMeta, PodStatus
 from clients.kubernetes_objects.mounts import Mounts, mounts_of
-from clients.kubernetes_objects.owners import controller_of, is_daemon_pod, is_mirror_pod, made_uid, owner_uid
+from clients.kubernetes_objects.owners import (
+    controller_of,
+    is_daemon_pod,
+    is_mirror_pod,
+    is_of_other_kind,
+    made_uid,
+    owner_uid,
+)
 from clients.kubernetes_objects.pod_specs import spec_key
 from clients.kubernetes_objects.times import unix_s
 
-FLAG_READY, FLAG_MIRROR, FLAG_DAEMON, FLAG_GATED = 1, 2, 4, 8
+FLAG_READY, FLAG_MIRROR, FLAG_DAEMON, FLAG_GATED, FLAG_OTHER_KIND = 1, 2, 4, 8, 16
 _PHASES = {
     "Pending": pb.PodPhase.PENDING,
     "Running": pb.PodPhase.RUNNING,
@@ -62,6 +69,7 @@ def pod_row(pod: Pod) -> PodRow:
     flags = FLAG_READY if _is_ready(status) else 0
     flags |= FLAG_MIRROR if is_mirror_pod(pod, controller) else 0
     flags |= FLAG_DAEMON if is_daemon_pod(pod, controller) else 0
+    flags |= FLAG_OTHER_KIND if controller and is_of_other_kind(controller) else 0
     return PodRow(
         namespace=namespace,
         name=name,

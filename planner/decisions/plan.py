@@ -19,7 +19,7 @@ from planner.scale_down.loop import decide
 from planner.scale_down.result import ScaleDownRequest
 from planner.simulation.build import Simulation
 from planner.simulation.injected_pods import InjectedPod
-from planner.snapshot.columns import Snapshot
+from planner.snapshot.columns import FLAG_OTHER_KIND, Snapshot
 
 _TERMINAL: Final = (snapshot_pb2.PodPhase.SUCCEEDED, snapshot_pb2.PodPhase.FAILED)
 
@@ -93,7 +93,8 @@ def _notes(snapshot: Snapshot, request: pb.PlanRequest) -> Iterable[str]:
     missing = sorted(snapshot.dangling.group.names)
     if missing:
         yield f"nodes name node groups that the snapshot lacks, and are not autoscaled: {', '.join(missing[:5])}"
-    controlled = len(snapshot.dangling.owner.row)
+    flags = snapshot.pods.flags[snapshot.dangling.owner.row]
+    controlled = int(np.count_nonzero((flags & FLAG_OTHER_KIND) == 0))
     if controlled and not snapshot.owners:
         yield (
             f"{controlled} pods name a controller, and the snapshot lists none: all count as not found and hold their "

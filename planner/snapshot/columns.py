@@ -41,7 +41,7 @@ NO_OWNER = -1
 UNKNOWN_OWNER = -2
 """Pod column `owner`: an owner that the snapshot lacks."""
 
-FLAG_READY, FLAG_MIRROR, FLAG_DAEMON, FLAG_GATED = 1, 2, 4, 8
+FLAG_READY, FLAG_MIRROR, FLAG_DAEMON, FLAG_GATED, FLAG_OTHER_KIND = 1, 2, 4, 8, 16
 """Bits of the pod column `flags`, as on the wire."""
 
 

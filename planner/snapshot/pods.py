@@ -19,7 +19,7 @@ from planner.snapshot.references import resolve
 
 TABLE: Final = "pods"
 _MAX_NAME, _MAX_UID = 253, 255
-_KNOWN_FLAGS: Final = 15
+_KNOWN_FLAGS: Final = 31
 _LAST_PHASE: Final = max(pb.PodPhase.Code.values())
 
 

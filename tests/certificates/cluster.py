@@ -8,7 +8,7 @@ from typing import Any
 
 from trimtab.v1 import snapshot_pb2 as pb
 
-READY, MIRROR, DAEMON, GATED = 1, 2, 4, 8
+READY, MIRROR, DAEMON, GATED, OTHER_KIND = 1, 2, 4, 8, 16
 TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
 Labels = dict[str, str]
 COLUMNS = {

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
-from tests.certificates.cluster import DAEMON, MIRROR, READY, Cluster, Pod
+from tests.certificates.cluster import DAEMON, MIRROR, OTHER_KIND, READY, Cluster, Pod
 from tests.certificates.scheduling import selects
 
 KNOWN_KINDS = {"ReplicationController", "ReplicaSet", "StatefulSet", "Job"}
@@ -32,9 +32,9 @@ def blocks(cluster: Cluster, pod: Pod, settings: plan_pb2.ScaleDownSettings, now
     owner = cluster.owners.get(pod.owner)
     if pod.spec.safe_to_evict == pb.SafeToEvict.TRUE:
         return ""
-    if custom and pod.owner and owner is None:
+    if custom and pod.owner and owner is None and not pod.flags & OTHER_KIND:
         return "its controller is not there"
-    if not pod.owner or (custom and owner is not None and owner.kind not in KNOWN_KINDS):
+    if not pod.owner or (custom and (owner is None or owner.kind not in KNOWN_KINDS)):
         return "nothing creates it again"
     if _on(settings, "skip_nodes_with_system_pods") and pod.namespace == "kube-system" and not budgets_of(cluster, pod):
         timeout = settings.blocking_system_pod_disruption_timeout.seconds or 3600

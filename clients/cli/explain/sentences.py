@@ -35,7 +35,7 @@ POD_SENTENCES = {
     _Pod.UNSPECIFIED: "",
     _Pod.CONTROLLER_NOT_FOUND: "its controller is not in the snapshot, so nothing is known to create it again",
     _Pod.MIN_REPLICAS_REACHED: "its controller has fewer replicas than the settings ask for",
-    _Pod.NOT_REPLICATED: "no controller would create it again",
+    _Pod.NOT_REPLICATED: "no controller would create it again, or none of a known kind",
     _Pod.LOCAL_STORAGE_REQUESTED: "it keeps data on the node (hostPath or emptyDir)",
     _Pod.NOT_SAFE_TO_EVICT_ANNOTATION: "its annotation safe-to-evict is false",
     _Pod.UNMOVABLE_KUBE_SYSTEM_POD: "it is a kube-system pod without PodDisruptionBudget",

@@ -8,11 +8,11 @@ from trimtab.v1 import snapshot_pb2 as pb
 from planner.model.settings import SECOND_NS, ScaleDownSettings
 from planner.model.values import Owner
 from planner.scale_down.label_index import string_index
-from planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int64, Snapshot, UInt8
+from planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, FLAG_OTHER_KIND, Bool, Int64, Snapshot, UInt8
 
 NO_CONTROLLER, UNKNOWN_CONTROLLER, OTHER_KIND = 0, 1, 2
 REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET, JOB, DAEMON_SET = 3, 4, 5, 6, 7
-"""Codes of the column `owner_kind`. Unknown: the pod names a controller that the snapshot lacks."""
+"""Codes of the column `owner_kind`. Unknown: the pod names a controller of a known kind that the snapshot lacks."""
 
 SYSTEM_NAMESPACE: Final = "kube-system"
 _KINDS: Final = {
@@ -86,12 +86,13 @@ def pod_facts(snapshot: Snapshot) -> PodFacts:
     pods = snapshot.pods
     specs = _spec_columns(snapshot)
     kinds, desired = _owner_columns(snapshot.owners)
+    other = (pods.flags & FLAG_OTHER_KIND) != 0
     # The two negative owner indices pick the two entries that _owner_columns puts at the end.
     return PodFacts(
         phase=pods.phase,
         restart_policy=specs.restart_policy[pods.spec],
         safe_to_evict=specs.safe_to_evict[pods.spec],
-        owner_kind=kinds[pods.owner],
+        owner_kind=np.where(other & (kinds[pods.owner] == UNKNOWN_CONTROLLER), OTHER_KIND, kinds[pods.owner]),
         mirror=(pods.flags & FLAG_MIRROR) != 0,
         daemon=(pods.flags & FLAG_DAEMON) != 0,
         local_storage=specs.local_storage[pods.spec],

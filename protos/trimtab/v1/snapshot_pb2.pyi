@@ -305,7 +305,9 @@ class PodTable(_message.Message):
     """uint8 column of `PodPhase.Code`. REQUIRED."""
     flags: _builtins.bytes
     """uint8 column of flags: 1 = Ready condition is true; 2 = mirror pod;
-    4 = controlled by a DaemonSet; 8 = scheduling gated. OPTIONAL.
+    4 = controlled by a DaemonSet; 8 = scheduling gated; 16 = controlled by an
+    object of another kind than ReplicationController, ReplicaSet,
+    StatefulSet, Job, DaemonSet, which `owners` need not list. OPTIONAL.
     """
     deletion_cost: _builtins.bytes
     """int32 column: annotation `controller.kubernetes.io/pod-deletion-cost`.

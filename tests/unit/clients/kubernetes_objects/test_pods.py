@@ -73,7 +73,7 @@ def test_phases_become_their_codes(phase: str, code: int) -> None:
     assert list(build(pod(phase=phase)).pods.phase) == [code]
 
 
-READY, MIRROR, DAEMON, GATED = 1, 2, 4, 8
+READY, MIRROR, DAEMON, GATED, OTHER_KIND = 1, 2, 4, 8, 16
 
 
 @pytest.mark.parametrize(
@@ -87,6 +87,12 @@ READY, MIRROR, DAEMON, GATED = 1, 2, 4, 8
         pytest.param(
             pod(annotations={"cluster-autoscaler.kubernetes.io/daemonset-pod": "true"}), DAEMON, id="daemon, annotated"
         ),
+        pytest.param(
+            pod(owner={"kind": "CloneSet", "name": "c", "uid": "u", "controller": True}),
+            OTHER_KIND,
+            id="of another kind",
+        ),
+        pytest.param(pod(owner=replica_set()), 0, id="of a known kind"),
         pytest.param(pod(spec={"schedulingGates": [{"name": "example.org/wait"}]}), GATED, id="gated"),
     ],
 )

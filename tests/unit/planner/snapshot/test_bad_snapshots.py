@@ -153,7 +153,7 @@ CASES: list[tuple[str, Damage, tuple[str, int, str]]] = [
     ("owner out of range", put("owner", 4, 1000), ("pods", 4, "owner")),
     ("pinned node out of range", fill("pinned_node", 99, "<i4"), ("pods", 0, "pinned_node")),
     ("phase unknown", put("phase", 1, 5, "u1"), ("pods", 1, "phase")),
-    ("flags unknown", put("flags", 1, 16, "u1"), ("pods", 1, "flags")),
+    ("flags unknown", put("flags", 1, 32, "u1"), ("pods", 1, "flags")),
     ("created negative", fill("created", -1, "<i8"), ("pods", 0, "created")),
     ("deletion absurd", fill("deletion", 2**62, "<i8"), ("pods", 0, "deletion")),
     ("name empty", put("name_lengths", 1, 0), ("pods", 1, "name_lengths")),

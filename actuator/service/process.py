@@ -4,12 +4,13 @@ Decides where databases lie and that only one process works in a state directory
 in one line.
 """
 
+import ctypes
 import fcntl
 import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from actuator.cloud.memory.objects import ObjectError
@@ -31,6 +32,10 @@ from clients.transport.telemetry import configure_logging, start_telemetry
 _TOLD = (SettingError, ObjectError, StoreError, ClusterError, LiveClusterError, CloudError, ValueError, OSError)
 
 
+# Source: glibc, malloc.h.
+M_ARENA_MAX = -8
+
+
 def run(
     server: ServerOptions,
     state: StateOptions,
@@ -40,6 +45,7 @@ def run(
     kwok: KwokOptions,
 ) -> None:
     """Carry out deletions and growth that a planner has decided on."""
+    share_memory_between_threads()
     try:
         configure_logging(server.log_level)
         with ExitStack() as stack:
@@ -83,6 +89,15 @@ def _run(stack: ExitStack, server: ServerOptions, state: StateOptions, work: Wor
         raise SettingError(f"ended, to follow at the next start: {leadership.lost}")
     if actuator.engine.broken is not None:
         raise actuator.engine.broken
+
+
+def share_memory_between_threads() -> None:
+    """Let threads take large blocks from two arenas, not from one each, of which each keeps what it once had.
+
+    With 60 threads and a status of megabytes that is a tenth of the memory. Only glibc has such arenas.
+    """
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL("libc.so.6").mallopt(M_ARENA_MAX, 2)
 
 
 def lock_directory(directory: Path, on_end: Callable[[Callable[[], None]], object]) -> None:

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.snapshot_deltas import Interner, difference
+from clients.snapshot_deltas import Interner, application, difference, writing
+from clients.snapshot_deltas.interning import KEYS
 from planner.model.values import PodSpec
 from planner.service.memory import KeptSnapshot
 from planner.snapshot.decode import canonicalize
@@ -253,3 +254,16 @@ def test_an_index_of_a_row_into_nowhere_makes_no_delta_that_a_planner_would_take
     refused(lambda after: after.nodes.add(name="n", label_set=index))
     refused(lambda after: after.actuation_status.recent_evictions.add(namespace="n", name="p", uid="u", spec=index))
     refused(lambda after: after.nodes.add(name="n").taints.add(key=index, effect=pb.TaintEffect.NO_SCHEDULE))
+
+
+def test_no_field_of_a_snapshot_is_left_out() -> None:
+    """A field that is added to the contract has to be added to differences and their application too."""
+    texts = {"names", "name_lengths", "uids", "uid_lengths"}
+    for strings, plain in ((writing._STRINGS, writing._PLAIN), (application._STRINGS, application._PLAIN)):
+        columns = {*strings, *plain, *texts, "count", "spec", "label_set", "volume_pod", "volume"}
+        assert columns == {field.name for field in pb.PodTable.DESCRIPTOR.fields}
+    dictionaries = {"strings", "resources", "label_sets", "pod_specs", "volumes"}
+    tables = {*KEYS, *dictionaries, "pods", "actuation_status"}
+    assert tables == {field.name for field in pb.ClusterSnapshot.DESCRIPTOR.fields}
+    deleted = {field.name for field in pb.SnapshotDelta.DESCRIPTOR.fields} - {"changed", "deleted_pods"}
+    assert deleted == {f"deleted_{table}" for table in KEYS}

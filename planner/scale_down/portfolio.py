@@ -63,8 +63,9 @@ def choose(task: Task) -> Choice:
 def _measures(task: Task, start: int) -> Iterator[Attempt]:
     """Make the attempts that a plan is measured by: those of an autoscaler that takes candidates as they are listed.
 
-    By name; in a small cluster, where much is chance, in some orders more. And one that is sparing with budgets.
-    Pods look for places in other orders, too: fullest node first, from the other end, or as always.
+    By name; in a small cluster, where much is chance, in some orders more. And one that is sparing with budgets, which
+    frees some per cent more where there are many. Pods look for places in other orders, too: fullest node first, from
+    the other end, or as always.
     """
     rule = Rule.IN_TURN if task.settings.evict_in_turn else Rule.AT_ONCE
     ways = [(pb.CandidateOrder.NAME, task.eligible, rule)]

@@ -74,21 +74,6 @@ def _pending_pods_count(document: dict[str, Any], one: Difference) -> bool:
     return one.theirs.pod in pending or (bool(pending) and one.theirs.what == "NOT_UNDERUTILIZED")
 
 
-def _controller_of_no_known_kind(document: dict[str, Any], one: Difference) -> bool:
-    says = ("BLOCKED_BY_POD CONTROLLER_NOT_FOUND", "BLOCKED_BY_POD NOT_REPLICATED")
-    return (one.ours.what, one.theirs.what) == says and one.ours.pod == one.theirs.pod
-
-
-def _annotated_pod_of_a_missing_controller(document: dict[str, Any], one: Difference) -> bool:
-    key = "cluster-autoscaler.kubernetes.io/safe-to-evict"
-    annotated = {
-        f"{item['metadata']['namespace']}/{item['metadata']['name']}"
-        for item in document["items"]
-        if item["kind"] == "Pod" and item["metadata"].get("annotations", {}).get(key) in ("true", "on-completion")
-    }
-    return one.theirs.what == "BLOCKED_BY_POD CONTROLLER_NOT_FOUND" and one.theirs.pod in annotated
-
-
 def _several_pods_block(document: dict[str, Any], one: Difference) -> bool:
     return one.ours.pod != one.theirs.pod and all(
         said.what.startswith("BLOCKED_BY_POD") for said in (one.ours, one.theirs)
@@ -99,14 +84,6 @@ KNOWN = {
     _pending_pods_count: (
         "upstream puts pending pods on nodes before it looks for unneeded ones, where they count as used and may "
         "block; we keep room for them, but a node that they are not on yet is as used as it is"
-    ),
-    _controller_of_no_known_kind: (
-        "of a controller that the snapshot lacks we do not know the kind: we say that it is not found where upstream "
-        "says that its kind is none that creates pods anew"
-    ),
-    _annotated_pod_of_a_missing_controller: (
-        "a pod annotated as safe to evict, or as one that completes, may go although the snapshot lacks its "
-        "controller, which may be one that nobody lists; upstream trusts it only under a kind that it does not list"
     ),
     _several_pods_block: (
         "where several pods block, upstream names the first in its list, budgets counted as nodes before have left "

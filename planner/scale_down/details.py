@@ -11,10 +11,11 @@ from trimtab.v1 import reason_pb2
 from planner.model.settings import SECOND_NS
 from planner.scale_down.codes import unremovable_name
 from planner.scale_down.displaced import name_of
+from planner.scale_down.drain_sets import Attempt
 from planner.scale_down.drainability import outcome
 from planner.scale_down.removal import Removal
 from planner.scale_down.situation import Situation
-from planner.snapshot.columns import Int32, UInt8
+from planner.snapshot.columns import Int32, Int64, UInt8
 
 Reason = reason_pb2.UnremovableReason
 
@@ -32,6 +33,26 @@ def why_waiting(situation: Situation, codes: UInt8, nodes: Int32, removal: Remov
     waiting = {node for node, reason in rows if reason == Reason.BLOCKED_BY_ON_COMPLETION_POD}
     if waiting:
         found |= _awaited(situation, codes, waiting)
+    return found
+
+
+def why_in_turn(situation: Situation, left: Int64, attempt: Attempt) -> Mapping[int, str]:
+    """Return by node which budget its pods are too many for at once, so that they are evicted in turn.
+
+    left : int64[B] of budgets before the plan. O(moved pods) where there is any such node, else O(B).
+    """
+    problem, under = attempt.problem, attempt.problem.budgets
+    if not (under.left < 0).any():
+        return {}
+    left, found = left.copy(), {}
+    for node in attempt.accepted.tolist():
+        pods = problem.pods[problem.offsets[node] : problem.offsets[node + 1]]
+        pairs = [pair for pod in pods.tolist() for pair in range(under.offsets[pod], under.offsets[pod + 1])]
+        np.subtract.at(left, under.budgets[pairs], under.needs[pairs])
+        short = [row for row in np.unique(under.budgets[pairs]).tolist() if left[row] < 0]
+        if short:
+            budget = situation.request.snapshot.budgets[short[0]]
+            found[node] = f"more pods than budget {budget.namespace}/{budget.name} allows at once: evicted in turn"
     return found
 
 

@@ -13,7 +13,7 @@ from trimtab.v1 import reason_pb2
 
 from planner.scale_down.answer import Staying, Unneeded, add_staying, add_unneeded, texts_of
 from planner.scale_down.codes import blocking_code, order_code
-from planner.scale_down.details import why_staying, why_waiting
+from planner.scale_down.details import why_in_turn, why_staying, why_waiting
 from planner.scale_down.displaced import name_of, pods_of_leaving_nodes
 from planner.scale_down.drainability import outcome
 from planner.scale_down.explain import Explanation, explain
@@ -93,10 +93,12 @@ def _unneeded(finding: Finding, nodes: Int32) -> tuple[Unneeded, Removal]:
     cost = situation.eviction_cost
     price = np.nan_to_num(prices(snapshot))
     where = finding.choice.attempt.problem.destination if finding.choice else finding.problem.destination
+    left = finding.problem.budgets.left
+    in_turn = why_in_turn(situation, left, finding.choice.attempt) if finding.choice else {}
     return (
         Unneeded(
             nodes, since_ns, removal.not_now, bounds, pods, where[pods], price[nodes], cost[nodes],
-            why_waiting(situation, finding.codes, nodes, removal),
+            {**in_turn, **why_waiting(situation, finding.codes, nodes, removal)},
         ),
         removal,
     )  # fmt: skip

@@ -54,8 +54,10 @@ def in_turn(allowed: int, pods: dict[str, int]) -> list[Json]:
 
 
 def test_pods_of_a_node_go_in_turn_where_the_budget_never_allows_all_at_once() -> None:
-    found = plan(in_turn(1, {"n1": 3}))
+    found = plan(in_turn(1, {"n1": 3}), settings={"unneededTime": "0s"})
     assert found.unneeded == ["n1"]
+    text = "more pods than budget default/budget allows at once: evicted in turn"
+    assert [entry.detail for entry in found.decision.unneeded] == [text]
 
 
 def test_a_node_whose_pods_go_in_turn_stays_unneeded_from_memory() -> None:

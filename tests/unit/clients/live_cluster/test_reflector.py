@@ -241,10 +241,9 @@ def test_how_long_changes_have_been_missed_is_known_until_they_come_again(server
     running.until_pods("a", "b", "c", "d", "e")
     running.until(lambda: server.count(PODS, watch=True) == 1)
     assert running.reflector.stale_s == 0
-    server.fail(PODS, *[Fault(status=500)] * 10)
+    server.fail(PODS, *[Fault(status=500)] * 30)
     server.cut_watches()
-    running.until(lambda: running.reflector.stale_s > 0.02)
-    assert "500" in running.reflector.trouble
+    running.until(lambda: running.reflector.stale_s > 0.02 and "500" in running.reflector.trouble)
     running.until(lambda: running.reflector.stale_s == 0)
     server.put(PODS, pod("f"))
     running.until(lambda: running.reflector.trouble == "")

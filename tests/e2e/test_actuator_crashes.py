@@ -107,7 +107,7 @@ def test_killed_at_each_write_and_each_call_nothing_is_lost_and_nothing_done_twi
         return
     assert died.total() >= POINTS
     missed = sorted(kind for kind in kinds if not any(point.kind == kind for point in died))
-    assert missed == [] or len(kinds) > POINTS, "kinds of moments that nobody died at"
+    assert missed == [] or 4 * len(kinds) > POINTS, "kinds of moments that nobody died at"
 
 
 def play_all(company: Company) -> set[str]:

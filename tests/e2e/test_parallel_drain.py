@@ -24,6 +24,8 @@ NODES, TO_DRAIN, GROWTH = 60, 30, 4
 REPLICAS = {"web": 60, "api": 30, "careful": 6, "db": 12, "queue": 5, "late": 20}
 # A pod of "careful" or "queue" takes so long to be ready again, and each budget lets go of one at a time.
 SLOW_MS = 20_000
+# A pod of a Job takes so long: much longer than planning does.
+JOB_MS = 200_000
 # Of those pods so many are on nodes that are drained: each costs as long.
 SLOW_DRAINED = 3
 GROUP = workloads.group("pool", 200)
@@ -43,7 +45,7 @@ FLOORS = {"web": 48, "careful": 5, "db": 10, "queue": 4}
 @pytest.fixture(scope="module")
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     directory = tmp_path_factory.mktemp("plane")
-    stages = write_stages(cached_binaries(), directory / "stages.yaml", slow_ms=SLOW_MS, job_ms=45_000)
+    stages = write_stages(cached_binaries(), directory / "stages.yaml", slow_ms=SLOW_MS, job_ms=JOB_MS)
     with ControlPlane(cached_binaries(), directory / "state", stages=[stages]) as started:
         yield started
 
@@ -67,7 +69,6 @@ def fill(plane: ControlPlane) -> None:
         workloads.budget("queue", "queue", maxUnavailable=1),
     )
     until(lambda: all_ready(plane), 120, "workloads ready")
-    # Last, because its pods are to be running when they are evicted.
     apply(plane, workloads.job("batch", 6))
     until(lambda: phases(plane, "batch") == {"Running": 6}, 60, "the job's pods running")
 
@@ -173,7 +174,7 @@ def test_half_of_the_nodes_are_drained_at_once_and_nothing_is_lost(plane: Contro
         apply(plane, workloads.deployment("late", REPLICAS["late"]))
         until(lambda: not client.get_status().deletions, 300, "all drains over")
         status = client.get_status()
-        until(lambda: all_ready(plane) and jobs_done(plane), 120, "workloads ready again")
+        until(lambda: all_ready(plane) and jobs_go_on(plane), 120, "workloads ready again")
         log.wait_for("Pod", mark(plane, "pod/lonely"))
         log.wait_for("Node", mark(plane, f"node/{order.nodes[-1].node}"))
         rss_mib = resident_mib(process.pid)
@@ -230,8 +231,10 @@ def check_remains(plane: ControlPlane, names: list[str]) -> None:
     assert {"lonely", "newcomer"} <= {one["metadata"]["name"] for one in pods}, "pods of nobody are not evicted"
 
 
-def jobs_done(plane: ControlPlane) -> bool:
-    return all(one.get("status", {}).get("succeeded", 0) == one["spec"]["completions"] for one in listed(plane, "jobs"))
+def jobs_go_on(plane: ControlPlane) -> bool:
+    """Whether every pod of each Job runs or is done."""
+    jobs = [(one["spec"]["completions"], one.get("status", {})) for one in listed(plane, "jobs")]
+    return all(status.get("ready", 0) + status.get("succeeded", 0) == wanted for wanted, status in jobs)
 
 
 def mark(plane: ControlPlane, what: str) -> str:

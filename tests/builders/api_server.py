@@ -111,10 +111,9 @@ class FakeApiServer:
             self._note(path, "BOOKMARK", message.SerializeToString())
 
     def compact(self) -> None:
-        """Forget the past: watches from an older version get 410."""
+        """Forget the past: new watches from an older version get 410; open ones miss nothing."""
         with self.changed:
             self.oldest = self.version
-            self.log = [entry for entry in self.log if entry[0] > self.oldest]
 
     def cut_watches(self) -> None:
         """End every watch that is open."""
@@ -236,6 +235,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _watch(self, path: str, query: Mapping[str, str], fault: Fault | None) -> None:
         state, kind = self.server_state, self.server_state._kinds[path]
+        cuts = state.cuts  # before the answer begins: a client that knows its watch is open may be cut off
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
@@ -245,7 +245,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._chunk(frame_bytes("ERROR", "Status", "v1", gone.SerializeToString()))
             self._chunk(b"")
             return
-        end, cuts = time.monotonic() + int(query["timeoutSeconds"]), state.cuts
+        end = time.monotonic() + int(query["timeoutSeconds"])
         while True:
             with state.changed:
                 events = [entry for entry in state.log if entry[0] > after and entry[1] == path]

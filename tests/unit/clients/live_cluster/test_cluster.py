@@ -207,9 +207,11 @@ def test_over_a_cluster_that_can_no_longer_be_followed_nothing_is_decided(server
     with LiveCluster(api, replace(QUICK, max_stale_s=0.05)) as cluster:
         assert cluster.wait_until_listed(20)
         assert cluster.take([]).taken.snapshot is not None
+        (nodes,) = (one for one in cluster._reflectors if one.resource.kind == "Node")
+        until(lambda: nodes._is_open)
         server.fail("/api/v1/nodes", *[Fault(status=500)] * 100_000)
         server.cut_watches()
-        until(lambda: any(one.stale_s > 0.05 for one in cluster._reflectors))
+        until(lambda: nodes.stale_s > 0.05 and "500" in nodes.trouble and list(cluster.troubles) == ["Node"])
         with pytest.raises(ClusterError, match=r"nodes could not be followed for .* 500"):
             cluster.take([])
         server.faults.clear()

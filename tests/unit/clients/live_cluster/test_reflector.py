@@ -239,7 +239,7 @@ def test_stopping_wakes_a_watch_that_waits(server: FakeApiServer, start: Start) 
 def test_how_long_changes_have_been_missed_is_known_until_they_come_again(server: FakeApiServer, start: Start) -> None:
     running = start()
     running.until_pods("a", "b", "c", "d", "e")
-    running.until(lambda: server.count(PODS, watch=True) == 1)
+    running.until(lambda: running.reflector._is_open)
     assert running.reflector.stale_s == 0
     server.fail(PODS, *[Fault(status=500)] * 30)
     server.cut_watches()

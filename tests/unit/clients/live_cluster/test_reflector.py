@@ -295,7 +295,7 @@ def take_step(server: FakeApiServer, step: str, argument: Any) -> None:
             time.sleep(0.01)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(STEPS)
 def test_whatever_happens_to_the_server_what_is_known_is_in_the_end_what_there_is(
     steps: list[tuple[str, Any]],

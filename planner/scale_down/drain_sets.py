@@ -24,6 +24,7 @@ from planner.scale_down.kernels.drain_sets import (
     Problem,
     drain_candidates,
     mark_misplaced,
+    repeat,
 )
 from planner.scale_down.orders import NodeMeasures
 from planner.scale_down.state import Memory, PodGroups
@@ -82,7 +83,8 @@ class Attempt(NamedTuple):
     order : `CandidateOrder.Code`; rule : for budgets; staying : int32 nodes that are no candidates, as searched;
     candidates : int32[E] as tried; reached : how many were looked at; accepted : int32[U] in order; stopped_at : node
     where a bound stopped the loop, -1 = complete; fresh : simulated nodes that were not unneeded in the last loop;
-    problem : outcomes, culprits and destinations.
+    problem : outcomes, culprits and destinations; again : how many of the first candidates the last plan let go;
+    proven : how many of the accepted went all together as before, and fit so.
     """
 
     order: int
@@ -97,18 +99,24 @@ class Attempt(NamedTuple):
     stopped_at: int
     fresh: int
     problem: Problem
+    again: int
+    proven: int
 
 
-class _Way(NamedTuple):
-    """How an attempt is made; at_most : candidates to look at, -1 = all."""
+class Way(NamedTuple):
+    """How an attempt is made.
+
+    at_most : candidates to look at, -1 = all; again : how many of the first candidates the last plan let go.
+    """
 
     order: int
-    rule: Rule
-    at_most: int
+    rule: Rule = Rule.AT_ONCE
+    at_most: int = -1
+    again: int = 0
 
 
-def run(task: Task, candidates: Int32, order: int, rule: Rule = Rule.AT_ONCE, at_most: int = -1) -> Attempt:
-    """Run the greedy loop over candidates : int32[E] from the situation as it is; at_most : candidates, -1 = all.
+def run(task: Task, candidates: Int32, way: Way) -> Attempt:
+    """Run the greedy loop over candidates : int32[E] from the situation as it is.
 
     Nodes whose pods would be misplaced once all are gone are left out and the loop run again, until none is; so are
     nodes that have to stay for balance.
@@ -117,8 +125,8 @@ def run(task: Task, candidates: Int32, order: int, rule: Rule = Rule.AT_ONCE, at
     left_out = np.zeros(len(task.known), np.uint8)
     culprit = np.full(len(task.known), -1, np.int32)
     while True:
-        attempt = _pass(task, candidates, left_out > 0, _Way(order, rule, at_most))
-        misplaced, stays = _misplaced(task, attempt.problem), _to_stay_even(task, attempt.accepted)
+        attempt = _pass(task, candidates, left_out > 0, way)
+        misplaced, stays = _misplaced(task, attempt), _to_stay_even(task, attempt.accepted)
         if misplaced.any():
             culprit[misplaced] = attempt.problem.culprit[misplaced]
             left_out[misplaced] = NO_PLACE
@@ -138,8 +146,15 @@ def _to_stay_even(task: Task, accepted: Int32) -> Int32:
     return accepted[uneven(task.balance, accepted)] if task.balance else accepted[:0]
 
 
-def _misplaced(task: Task, problem: Problem) -> Bool:
-    """Mark accepted nodes of which a pod would be misplaced once all are gone, pending pods placed or not. bool[N]."""
+def _misplaced(task: Task, attempt: Attempt) -> Bool:
+    """Mark accepted nodes of which a pod would be misplaced once all are gone. bool[N]."""
+    if attempt.proven == len(attempt.accepted):
+        return np.zeros(len(task.known), bool)
+    return _ask_again(task, attempt.problem)
+
+
+def _ask_again(task: Task, problem: Problem) -> Bool:
+    """Ask of all moved pods once more whether they fit where they are, pending pods placed or not. bool[N]."""
     misplaced = np.zeros(len(task.known), bool)
     if not task.state.local_class.all():
         groups = task.residents
@@ -149,21 +164,21 @@ def _misplaced(task: Task, problem: Problem) -> Bool:
     return misplaced
 
 
-def _pass(task: Task, every: Int32, left_out: Bool, way: _Way) -> Attempt:
+def _pass(task: Task, every: Int32, left_out: Bool, way: Way) -> Attempt:
     """Go over the candidates once, in batches as far as time and bounds allow.
 
     every : int32[E] candidates; left_out : bool[N], those that stay all the same. Destinations are searched among the
     nodes that stay anyway, then among the candidates, last first.
     """
     candidates = every[~left_out[every]]
-    order, rule, at_most = way
-    problem = _fresh(task.problem, np.concatenate([task.staying, every[left_out[every]], candidates[::-1]]))
-    # A node that was unneeded last time may have been so because its pods go in turn.
-    np.logical_or(task.known, rule == Rule.IN_TURN, out=problem.budgets.in_turn)
+    order, rule, at_most, again = way
+    search_order = np.concatenate([task.staying, every[left_out[every]], candidates[::-1]])
+    before = candidates[: int((~left_out[every[:again]]).sum())]
+    problem, position = _begin(task, search_order, before, rule)
+    proven = position
     limits = (task.settings.max_evaluated or UNBOUNDED, task.settings.max_new_unneeded or UNBOUNDED)
     bounds = np.array(limits, np.int64)
     end = len(candidates) if at_most < 0 else int((~left_out[every[:at_most]]).sum())
-    position = 0
     while position < end:
         last = _batch_end(task, candidates, position, end, limits[0] - int(bounds[0])) if at_most < 0 else end
         if last == position:
@@ -193,7 +208,32 @@ def _pass(task: Task, every: Int32, left_out: Bool, way: _Way) -> Attempt:
         stopped_at=stopped_at,
         fresh=limits[0] - int(bounds[0]),
         problem=problem,
+        again=again,
+        proven=proven,
     )
+
+
+def _begin(task: Task, search_order: Int32, before: Int32, rule: Rule) -> tuple[Problem, int]:
+    """Return the problem to go on with, and how many nodes of the last plan are gone in it already: all, or none.
+
+    before : int32 nodes of the last plan. They go all together: one after the other, pods that nodes passed on could be
+    in each other's way, though in the end they are not.
+    """
+    problem = _prepared(task, search_order, rule)
+    if len(before) == 0:
+        return problem, 0
+    start = mark(task.state)
+    if repeat(task.state, problem, before) and not _ask_again(task, problem).any():
+        return problem, len(before)
+    revert(task.state, start)
+    return _prepared(task, search_order, rule), 0
+
+
+def _prepared(task: Task, search_order: Int32, rule: Rule) -> Problem:
+    problem = _fresh(task.problem, search_order)
+    # A node that was unneeded last time may have been so because its pods go in turn.
+    np.logical_or(task.known, rule == Rule.IN_TURN, out=problem.budgets.in_turn)
+    return problem
 
 
 def _is_more_than_a_repetition(task: Task, problem: Problem, fresh: int) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 
 from planner.scale_down.balance import level
-from planner.scale_down.drain_sets import Attempt, Rule, Task, run
+from planner.scale_down.drain_sets import Attempt, Rule, Task, Way, run
 from planner.scale_down.orders import arrange, savings, shuffled
 from planner.simulation.kernels import mark, revert
 from planner.snapshot.columns import Int32
@@ -38,7 +38,8 @@ def choose(task: Task) -> Choice:
     """
     start = int(mark(task.state))
     first_order = task.memory.order or task.settings.orders[0]
-    attempts = [run(task, _continued(task, first_order), first_order)]
+    candidates, again = _continued(task, first_order)
+    attempts = [run(task, candidates, Way(first_order, again=again))]
     if not _worth_more(task, attempts[0]):
         return Choice(attempts[0], 1)
     for order in task.settings.orders:
@@ -56,7 +57,7 @@ def choose(task: Task) -> Choice:
     if best is not in_place:
         revert(task.state, start)
         task = task._replace(staying=best.staying)
-        best = run(task, best.candidates, best.order, best.rule, best.reached)
+        best = run(task, best.candidates, Way(best.order, best.rule, best.reached, best.again))
     return Choice(best, len(attempts) + len(made))
 
 
@@ -102,7 +103,7 @@ def _in_time(task: Task) -> bool:
 def _afresh(task: Task, start: int, candidates: Int32, order: int, rule: Rule = Rule.AT_ONCE) -> Attempt:
     """Undo the last attempt and make another."""
     revert(task.state, start)
-    return run(task, candidates, order, rule)
+    return run(task, candidates, Way(order, rule))
 
 
 def _best_of(task: Task, attempts: Sequence[Attempt], least: int) -> Attempt:
@@ -127,8 +128,11 @@ def _margin(task: Task, attempt: Attempt, first: Attempt) -> float:
     return 1.0 + task.settings.stability_margin if attempt is first and len(task.memory.unneeded) else 1.0
 
 
-def _continued(task: Task, order: int) -> Int32:
-    """Return the candidates: those of the last plan in its order, then the others from where a bound stopped it."""
+def _continued(task: Task, order: int) -> tuple[Int32, int]:
+    """Return the candidates, and how many of them are of the last plan: those first, in its order, then the others.
+
+    The others begin where a bound stopped the last loop.
+    """
     is_eligible = np.zeros(len(task.known), bool)
     is_eligible[task.eligible] = True
     again = task.memory.unneeded[is_eligible[task.memory.unneeded]]
@@ -140,7 +144,7 @@ def _continued(task: Task, order: int) -> Int32:
     looked_at = np.zeros(len(task.known), np.int64)
     looked_at[task.memory.failed.node] = task.memory.failed.time_ns
     fresh = fresh[np.argsort(looked_at[fresh], kind="stable")]
-    return np.concatenate([again, fresh]).astype(np.int32)
+    return np.concatenate([again, fresh]).astype(np.int32), len(again)
 
 
 def _arranged(task: Task, candidates: Int32, order: int, gone: Int32) -> Int32:

@@ -296,12 +296,64 @@ def consider(sim: SimulationState, problem: Problem, node: int) -> int:
     if outcome != ACCEPTED:
         use_up(problem, node, -1)
         return outcome
+    accept(problem, node)
+    return ACCEPTED
+
+
+@kernel
+def accept(problem: Problem, node: int) -> None:
+    """Note that a node goes, and what that takes from the minimums."""
+    limits = problem.limits
     limits.group_left[limits.group[node]] -= 1
     for q in range(len(limits.amount_left)):
         limits.amount_left[q] -= limits.amount[node, q]
     problem.accepted[problem.counts[TAKEN]] = node
     problem.counts[TAKEN] += 1
-    return ACCEPTED
+    problem.outcome[node] = ACCEPTED
+
+
+@kernel
+def repeat(sim: SimulationState, problem: Problem, nodes: Int32) -> bool:
+    """Let nodes go again, all together, each pod to its hint; False = one cannot, and nothing was moved.
+
+    Asks of a pod whose class affinity or spread matter to only whether its node alone admits it: in what order nodes
+    once went does not matter, only how pods fit in the end, which `mark_misplaced` says. `problem` is spoiled where
+    this fails. O(moved pods · terms).
+    """
+    fork = mark(sim)
+    for row in range(len(nodes)):
+        node = widened(nodes[row])
+        if over_limit(problem.limits, node) != 0 or over_budget(problem, node) >= 0:
+            revert(sim, fork)
+            return False
+        accept(problem, node)
+        problem.search.allowed[node] = False
+        retire(sim, node)
+        for at in range(problem.offsets[node], problem.offsets[node + 1]):
+            remove(sim, widened(problem.pods[at]))
+    for row in range(len(nodes)):
+        node = widened(nodes[row])
+        problem.counts[EVALUATED] += 1
+        for at in range(problem.offsets[node], problem.offsets[node + 1]):
+            pod = widened(problem.pods[at])
+            target = widened(problem.hint[pod])
+            if target < 0 or not problem.search.allowed[target] or not fits_in_the_end(sim, pod, target):
+                revert(sim, fork)
+                return False
+            place(sim, pod, target)
+            hold(problem, pod, target)
+            problem.counts[HINT_HITS] += 1
+            problem.counts[MOVED] += 1
+    return True
+
+
+@kernel
+def fits_in_the_end(sim: SimulationState, pod: int, node: int) -> bool:
+    """Whether a node admits a pod, as far as that cannot change any more when all other pods are in their places."""
+    of_class = sim.pod_class[pod]
+    if sim.local_class[of_class] != 0:
+        return fits(sim, pod, node)
+    return (sim.pinned[pod] == -1 or sim.pinned[pod] == node) and fits_locally(sim, of_class, node)
 
 
 @kernel

@@ -60,16 +60,63 @@ class Loop:
     def _consider(self, node: int) -> int:
         outcome = self._try(node)
         if outcome == ACCEPTED:
-            self.accepted.append(node)
-            self.group_left[self.group[node]] -= 1
-            self.amount_left = [a - b for a, b in zip(self.amount_left, self.amount[node], strict=True)]
+            self._accept(node)
         return outcome
 
     def _try(self, node: int) -> int:
+        outcome, spent = self._kept(node)
+        return self._empty(node, spent) if outcome == ACCEPTED else outcome
+
+    def repeat(self, nodes: list[int], residents: dict[int, list[int]]) -> bool:
+        """Let nodes go all together, pods to their hints; whether all fit is asked when all are in their places."""
+        names, fork = list(self.cluster.nodes), self.cluster.mark()
+        for node in nodes:
+            kept, spent = self._kept(node)
+            if kept != ACCEPTED:
+                self.cluster.revert(fork)
+                return False
+            self.left = spent
+            self._accept(node)
+            self.allowed[node] = False
+            self.cluster.retire(names[node])
+        moved = [pod for node in nodes for pod in self.moving.get(node, [])]
+        for pod in moved:
+            target = self.hint.get(pod, -1)
+            self.cluster.remove(pod)
+            if target >= 0:
+                self.cluster.place(pod, names[target])
+        in_place = self.cluster.mark()
+        for node in nodes:
+            for pod in residents[node]:
+                if self.cluster.at[pod] == names[node]:
+                    self.cluster.remove(pod)
+            self.cluster.drop(names[node])
+        fit = all(self._stays(pod) for pod in moved)
+        self.cluster.revert(in_place if fit else fork)
+        return fit
+
+    def _stays(self, pod: int) -> bool:
+        """Whether a pod fits where it is."""
+        target = self.hint.get(pod, -1)
+        if target < 0 or not self.allowed[target]:
+            return False
+        name = list(self.cluster.nodes)[target]
+        self.cluster.remove(pod)
+        fit = fits(self.cluster, self.cluster.pods[pod], name)
+        self.cluster.place(pod, name)
+        return fit
+
+    def _accept(self, node: int) -> None:
+        self.accepted.append(node)
+        self.group_left[self.group[node]] -= 1
+        self.amount_left = [a - b for a, b in zip(self.amount_left, self.amount[node], strict=True)]
+
+    def _kept(self, node: int) -> tuple[int, list[int]]:
+        """What limits and budgets say, and what is left of the budgets without the pods of the node."""
         if self.group_left[self.group[node]] <= 0:
-            return MIN_SIZE
+            return MIN_SIZE, self.left
         if any(0 < a > left for a, left in zip(self.amount[node], self.amount_left, strict=True)):
-            return MINIMUM
+            return MINIMUM, self.left
         spent = list(self.left)
         for pod in self.moving.get(node, []):
             for budget, need in self.needs.get(pod, []):
@@ -78,8 +125,8 @@ class Loop:
         for pod in self.moving.get(node, []):
             if any(need and lacks[budget] for budget, need in self.needs.get(pod, [])):
                 self.culprit[node] = pod
-                return BLOCKED
-        return self._empty(node, spent)
+                return BLOCKED, self.left
+        return ACCEPTED, spent
 
     def _empty(self, node: int, spent: list[int]) -> int:
         names = list(self.cluster.nodes)

@@ -9,12 +9,15 @@ from hypothesis import strategies as st
 from planner.model.values import PodSpec
 from planner.scale_down.kernels.drain_sets import (
     COUNTS,
+    SEARCHES,
     TAKEN,
     Budgets,
     Limits,
     Problem,
     Search,
     drain_candidates,
+    mark_misplaced,
+    repeat,
 )
 from planner.simulation.build import build_simulation
 from planner.simulation.kernels import mark, revert
@@ -145,6 +148,53 @@ def test_the_pod_in_the_way_is_one_that_has_no_place(seed: int) -> None:
     for node in candidates:
         if loop.outcome[node] in {14, 15}:
             assert problem.culprit[node] in loop.moving[node]
+
+
+def repeat_both(seed: int) -> tuple[bool, Loop, Problem]:
+    """A plan of the twin, and now and then what is not one, repeated by both."""
+    plan = random_loop(seed)
+    count, random = len(plan.cluster.nodes), Random(seed + 4)
+    plan.run(random.sample(range(count), count))
+    plan.empty_destinations(list(range(count)), 3)
+    loop = random_loop(seed)
+    loop.hint = {pod: plan.destination[pod] for node in plan.accepted for pod in plan.moving[node]}
+    if loop.hint and random.random() < 0.3:
+        loop.hint[random.choice(sorted(loop.hint))] = random.randrange(-1, count)
+    rows, pods, namespaces = some_rows(seed)
+    simulation = build_simulation(snapshot(rows, pods, namespaces))
+    state, problem = simulation.state, problem_of(loop, len(simulation.state.local_class))
+    names = list(loop.cluster.nodes)
+    residents = {node: [p for p, at in enumerate(loop.cluster.at) if at == names[node]] for node in range(count)}
+    offsets, members = compressed([residents[node] for node in range(count)])
+    nodes = random.sample(plan.accepted, len(plan.accepted))
+    start, misplaced = mark(state), np.zeros(count, bool)
+    repeated = repeat(state, problem, np.array(nodes, np.int32))
+    repeated = repeated and mark_misplaced(state, problem, offsets, members, np.zeros(0, np.int32), misplaced) == 0
+    assert repeated == loop.repeat(nodes, residents)
+    if repeated:
+        assert [int(node) for node in state.pod_node] == [names.index(one) if one else -1 for one in loop.cluster.at]
+    revert(state, start)
+    assert state.log.length[0] == start
+    return repeated, loop, problem
+
+
+@given(st.integers(0, 2**48))
+@settings(max_examples=150, deadline=None)
+def test_a_plan_is_repeated_as_a_whole_or_not_at_all(seed: int) -> None:
+    repeated, loop, problem = repeat_both(seed)
+    if repeated:
+        assert problem.accepted[: problem.counts[TAKEN]].tolist() == loop.accepted
+        assert problem.budgets.left.tolist() == loop.left
+        assert problem.limits.group_left.tolist() == loop.group_left
+        assert problem.limits.amount_left.tolist() == loop.amount_left
+        assert {pod: int(problem.destination[pod]) for pod in loop.hint} == loop.hint
+        assert problem.counts[SEARCHES] == 0
+
+
+def test_random_plans_are_repeated_and_refused() -> None:
+    found = [repeat_both(seed) for seed in range(200)]
+    assert sum(repeated and len(loop.hint) > 0 for repeated, loop, _ in found) > 30
+    assert sum(not repeated for repeated, _, _ in found) > 5
 
 
 def test_random_loops_reach_every_kind_of_outcome() -> None:

@@ -5,12 +5,14 @@ Large parts (destinations) are written as protobuf bytes by a kernel and merged,
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
+from planner.model.derive import Derive
 from planner.model.settings import SECOND_NS
 from planner.scale_down.kernels.wire import Names, NodeRows, write_sorted_uids, write_staying, write_unneeded
 from planner.scale_down.utilization import Float64
@@ -49,9 +51,12 @@ class Staying(NamedTuple):
 
 
 def add_unneeded(
-    decision: pb.ScaleDownDecision, snapshot: Snapshot, names: Names, unneeded: Unneeded, share: Float64
+    decision: pb.ScaleDownDecision, snapshot: Snapshot, derive: Derive, unneeded: Unneeded, share: Float64
 ) -> None:
-    """Append the unneeded nodes. share : float64[N] utilization. O(bytes of the answer)."""
+    """Append the unneeded nodes. share : float64[N] utilization. O(bytes of the answer).
+
+    Derived by its content: of an unchanged snapshot an unchanged plan is written once.
+    """
     rows = NodeRows(
         node=unneeded.nodes,
         seconds=unneeded.since_ns // SECOND_NS,
@@ -60,19 +65,32 @@ def add_unneeded(
         utilization=_as_bytes(np.nan_to_num(share[unneeded.nodes], posinf=np.inf)),
         saving=_as_bytes(unneeded.saving),
         cost=_as_bytes(unneeded.eviction_cost),
-        digests=np.frombuffer("".join(_digests(snapshot, unneeded)).encode(), np.uint8).copy(),
+        digests=np.zeros(0, np.uint8),
         pods=unneeded.pods,
         destination=unneeded.destination,
         bounds=unneeded.bounds,
     )
-    sizes = np.zeros(len(unneeded.nodes), np.int64)
-    out = np.empty(write_unneeded(names, rows, sizes, np.zeros(0, np.uint8)), np.uint8)
-    if len(out):
-        write_unneeded(names, rows, sizes, out)
-        decision.MergeFromString(out.tobytes())
+    content = hashlib.sha256()
+    for column in rows:
+        content.update(len(column).to_bytes(8, "little"))
+        content.update(np.ascontiguousarray(column).data)
+    written = derive(f"unneeded nodes {content.hexdigest()}", partial(_write_unneeded, snapshot, derive, rows))
+    decision.MergeFromString(written)
     for row, node in enumerate(unneeded.nodes.tolist()) if unneeded.details else ():
         if node in unneeded.details:
             decision.unneeded[row].detail = unneeded.details[node]
+
+
+def _write_unneeded(snapshot: Snapshot, derive: Derive, content: NodeRows) -> bytes:
+    """Return the entries as they go out, with the digests that `content` lacks."""
+    names = derive("texts", partial(texts_of, snapshot))
+    digests = "".join(_digests(snapshot, content)).encode()
+    rows = content._replace(digests=np.frombuffer(digests, np.uint8).copy())
+    sizes = np.zeros(len(rows.node), np.int64)
+    out = np.empty(write_unneeded(names, rows, sizes, np.zeros(0, np.uint8)), np.uint8)
+    if len(out):
+        write_unneeded(names, rows, sizes, out)
+    return out.tobytes()
 
 
 def _as_bytes(values: Float64) -> UInt8:
@@ -80,8 +98,11 @@ def _as_bytes(values: Float64) -> UInt8:
     return values.astype("<f8").view(np.uint8)
 
 
-def add_staying(decision: pb.ScaleDownDecision, names: Names, staying: Staying, share: Float64) -> None:
+def add_staying(
+    decision: pb.ScaleDownDecision, snapshot: Snapshot, derive: Derive, staying: Staying, share: Float64
+) -> None:
     """Append the nodes that stay. share : float64[N] utilization, shown as 0 where it could not be computed."""
+    names = derive("texts", partial(texts_of, snapshot))
     shown = share[staying.nodes]
     utilization = _as_bytes(np.where(np.isnan(shown), 0.0, shown))
     reasons = staying.reason.astype(np.uint8)
@@ -103,14 +124,14 @@ def _add_told(entry: pb.UnremovableNode, node: int, staying: Staying) -> None:
         entry.detail = staying.details[node]
 
 
-def _digests(snapshot: Snapshot, unneeded: Unneeded) -> list[str]:
+def _digests(snapshot: Snapshot, unneeded: NodeRows) -> list[str]:
     """Return the digest over the sorted uids of the pods to move of each node."""
     uids = snapshot.pods.uid
     most = int(np.diff(unneeded.bounds).max(initial=0))
     moved = unneeded.pods
     size = int((uids.offsets[moved + 1] - uids.offsets[moved]).sum()) + len(moved)
     out = np.empty(size, np.uint8)
-    ends = np.zeros(len(unneeded.nodes), np.int64)
+    ends = np.zeros(len(unneeded.node), np.int64)
     write_sorted_uids(uids.data, uids.offsets, moved, unneeded.bounds, np.zeros((most, 2), np.int64), out, ends)
     written = out.tobytes()
     bounds = [0, *ends.tolist()]

@@ -4,14 +4,13 @@ Decides nothing but the outcome's name. Nodes in order of name.
 """
 
 from collections.abc import Mapping
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
-from planner.scale_down.answer import Staying, Unneeded, add_staying, add_unneeded, texts_of
+from planner.scale_down.answer import Staying, Unneeded, add_staying, add_unneeded
 from planner.scale_down.codes import blocking_code, order_code
 from planner.scale_down.details import why_in_turn, why_staying, why_waiting
 from planner.scale_down.displaced import name_of, pods_of_leaving_nodes
@@ -63,14 +62,15 @@ def conclude(finding: Finding) -> ScaleDownResult:
     decision = pb.ScaleDownDecision(detail=finding.trouble or situation.cooldown.cluster)
     share = situation.utilization.share
     snapshot = situation.request.snapshot
-    texts = situation.request.derive("texts", partial(texts_of, snapshot))
-    add_unneeded(decision, snapshot, texts, unneeded, share)
+    derive = situation.request.derive
+    add_unneeded(decision, snapshot, derive, unneeded, share)
     staying = np.flatnonzero(reasons).astype(np.int32)
     told = explain(finding.simulation, finding.problem, choice.attempt if choice else None)
     blocking = _blocking(finding, reasons, told)
     details = {**told.details, **why_staying(situation, reasons)}
     names = snapshot.nodes.name
-    add_staying(decision, texts, Staying(staying, reasons[staying], blocking, told.failed, details), share)
+    stays = Staying(staying, reasons[staying], blocking, told.failed, details)
+    add_staying(decision, snapshot, derive, stays, share)
     decision.delete_empty.extend(names[node] for node in removal.delete_empty)
     decision.drain.extend(names[node] for node in removal.drain)
     decision.result = _result(finding, removal, len(accepted))

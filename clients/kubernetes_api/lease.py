@@ -9,17 +9,21 @@ The `kubernetes` package has an election too, but it can be neither stopped nor 
 Source: client-go, tools/leaderelection (the rules), coordination.k8s.io/v1.
 """
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import structlog
 
-from clients.kubernetes_api.api import Api, Json
 from clients.kubernetes_api.errors import ApiError, ClusterError
+
+if TYPE_CHECKING:  # settings are read where the packages that a connection needs may be absent
+    from clients.kubernetes_api.api import Api, Json
 
 log = structlog.get_logger("lease")
 

@@ -25,8 +25,9 @@ START_TIMEOUT_S = 300.0
 STOP_TIMEOUT_S = 5.0
 _LOG_LINES = 20
 _QUICK = [
-    *("--delay-after-taint", "0.5", "--eviction-retry", "0.5", "--drain-poll", "0.25", "--delete-poll", "0.25"),
-    *("--pod-start", "1", "--pod-stop", "0.5", "--instance-delete", "0.5", "--drain-timeout", "120"),
+    *("--delay-after-taint", "0.5", "--eviction-retry", "0.5", "--delete-poll", "0.25"),
+    *("--drain-poll", "0.25", "--drain-poll-max", "0.5", "--drain-timeout", "120"),
+    *("--pod-start", "1", "--pod-stop", "0.5", "--instance-delete", "0.5"),
     *("--max-parallelism", "1000", "--max-drain-parallelism", "1000"),
 ]
 """An in-memory cloud in which pods start and instances go within a second; the actuator looks that often, too. How many

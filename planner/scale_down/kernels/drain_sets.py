@@ -140,14 +140,14 @@ def destination_of(sim: SimulationState, problem: Problem, pod: int) -> int:
 def over_budget(problem: Problem, node: int) -> int:
     """Use up the budgets of the pods of a node; return -1, or the first pod for which a budget lacks, nothing used."""
     if problem.budgets.in_turn[node]:
-        culprit = first_lacking(problem, node, 1)
+        culprit = first_lacking(problem, node, widened(1))
         if culprit < 0:
-            use_up(problem, node, 1)
+            use_up(problem, node, widened(1))
         return culprit
-    use_up(problem, node, 1)
-    culprit = first_lacking(problem, node, 0)
+    use_up(problem, node, widened(1))
+    culprit = first_lacking(problem, node, widened(0))
     if culprit >= 0:
-        use_up(problem, node, -1)
+        use_up(problem, node, widened(-1))
     return culprit
 
 
@@ -294,7 +294,7 @@ def consider(sim: SimulationState, problem: Problem, node: int) -> int:
         return BLOCKED
     outcome = try_candidate(sim, problem, node)
     if outcome != ACCEPTED:
-        use_up(problem, node, -1)
+        use_up(problem, node, widened(-1))
         return outcome
     accept(problem, node)
     return ACCEPTED

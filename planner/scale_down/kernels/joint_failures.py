@@ -39,7 +39,7 @@ def count_joint_failures(sim: SimulationState, problem: Problem, nodes: Int32, c
             found += 1
             for other in range(len(problem.search.allowed)):
                 if problem.search.allowed[other]:
-                    count_failure(sim, culprit, widened(other), 1, counts[row])
+                    count_failure(sim, culprit, widened(other), widened(1), counts[row])
         revert(sim, before)
         problem.search.allowed[node] = allowed
     return found

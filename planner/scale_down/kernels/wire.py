@@ -176,10 +176,10 @@ def write_content(names: Names, rows: NodeRows, row: int, out: UInt8, at: int) -
             out[at] = REASON_FIELD
             out[at + 1] = rows.reason[row]
         at += 2
-    at = write_double(UTILIZATION_FIELD, rows.utilization, row, out, at)
+    at = write_double(widened(UTILIZATION_FIELD), rows.utilization, row, out, at)
     at = write_assumption(rows.bounds[row + 1] - rows.bounds[row], rows.digests, row, out, at)
-    at = write_double(SAVING_FIELD, rows.saving, row, out, at)
-    return write_double(COST_FIELD, rows.cost, row, out, at)
+    at = write_double(widened(SAVING_FIELD), rows.saving, row, out, at)
+    return write_double(widened(COST_FIELD), rows.cost, row, out, at)
 
 
 @kernel
@@ -191,7 +191,7 @@ def write_unneeded(names: Names, rows: NodeRows, sizes: Int64, out: UInt8) -> in
     at = 0
     for row in range(len(rows.node)):
         if len(out) == 0:
-            sizes[row] = write_content(names, rows, row, out, 0)
+            sizes[row] = write_content(names, rows, row, out, widened(0))
             at += 1 + varint_length(sizes[row]) + sizes[row]
         else:
             out[at] = ENTRY_FIELD
@@ -211,7 +211,7 @@ def write_staying(names: Names, nodes: Int32, reasons: UInt8, utilization: UInt8
     for row in range(len(nodes)):
         first, last = names.node_offsets[nodes[row]], names.node_offsets[nodes[row] + 1]
         size = 1 + varint_length(last - first) + last - first + (2 if reasons[row] != 0 else 0)
-        size = write_double(STAYING_UTILIZATION_FIELD, utilization, row, nothing, size)
+        size = write_double(widened(STAYING_UTILIZATION_FIELD), utilization, row, nothing, size)
         if len(out) == 0:
             at += 1 + varint_length(size) + size
             continue
@@ -224,7 +224,7 @@ def write_staying(names: Names, nodes: Int32, reasons: UInt8, utilization: UInt8
             out[at] = STAYING_REASON_FIELD
             out[at + 1] = reasons[row]
             at += 2
-        at = write_double(STAYING_UTILIZATION_FIELD, utilization, row, out, at)
+        at = write_double(widened(STAYING_UTILIZATION_FIELD), utilization, row, out, at)
     return at
 
 
@@ -258,7 +258,7 @@ def write_sorted_uids(
     scratch : int64[most pods of a node, 2] (first bytes, pod), so that few whole texts are compared; out : uint8[bytes
     of the uids + M]; ends : int64[U]. O(bytes + pods² of a node), because a node has few pods.
     """
-    at = 0
+    at = widened(0)
     for row in range(len(bounds) - 1):
         count = 0
         for index in range(bounds[row], bounds[row + 1]):

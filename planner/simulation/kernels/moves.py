@@ -18,6 +18,8 @@ from planner.simulation.state import (
     REMOVE,
     RETIRE,
     RETIRED,
+    MoveLog,
+    SearchMemory,
     SimulationState,
 )
 from planner.snapshot.columns import Int64
@@ -29,9 +31,8 @@ _PLACE, _REMOVE, _RETIRE, _DROP, _NO_POD = (cast(int, np.int64(n)) for n in (PLA
 
 
 @inlined_kernel
-def _gain(sim: SimulationState, node: int) -> None:
+def _gain(memory: SearchMemory, node: int) -> None:
     """Remember that a node got more room."""
-    memory = sim.memory
     count = memory.gain_count[0]
     memory.gains[count % len(memory.gains)] = node
     memory.gain_count[0] = count + 1
@@ -52,7 +53,7 @@ def _enter(sim: SimulationState, pod: int, node: int, sign: int) -> None:
     else:
         sim.pod_node[pod] = NOWHERE
         if sim.node_state[node] == OPEN:
-            _gain(sim, node)
+            _gain(sim.memory, node)
 
 
 @inlined_kernel
@@ -62,7 +63,7 @@ def _retire(sim: SimulationState, node: int, sign: int) -> None:
         sim.node_state[node] = RETIRED
     else:
         sim.node_state[node] = OPEN
-        _gain(sim, node)
+        _gain(sim.memory, node)
 
 
 @inlined_kernel
@@ -72,8 +73,7 @@ def _drop(sim: SimulationState, node: int, sign: int) -> None:
 
 
 @inlined_kernel
-def _write(sim: SimulationState, move: int, pod: int, node: int) -> None:
-    log = sim.log
+def _write(log: MoveLog, move: int, pod: int, node: int) -> None:
     length = log.length[0]
     log.moves[length, 0] = move
     log.moves[length, 1] = pod
@@ -82,8 +82,8 @@ def _write(sim: SimulationState, move: int, pod: int, node: int) -> None:
 
 
 @inlined_kernel
-def _is_full(sim: SimulationState) -> bool:
-    return bool(sim.log.length[0] >= len(sim.log.moves))
+def _is_full(log: MoveLog) -> bool:
+    return bool(log.length[0] >= len(log.moves))
 
 
 @inlined_kernel
@@ -91,10 +91,10 @@ def place(sim: SimulationState, pod: int, node: int) -> int:
     """Put a pod that is on no node on one, fitting or not. Returns DONE, NOT_POSSIBLE (it is on one) or LOG_FULL."""
     if sim.pod_node[pod] != NOWHERE or sim.node_state[node] == DROPPED:
         return NOT_POSSIBLE
-    if _is_full(sim):
+    if _is_full(sim.log):
         return LOG_FULL
     _enter(sim, pod, node, _JOIN)
-    _write(sim, _PLACE, pod, node)
+    _write(sim.log, _PLACE, pod, node)
     return DONE
 
 
@@ -104,10 +104,10 @@ def remove(sim: SimulationState, pod: int) -> int:
     node = sim.pod_node[pod]
     if node == NOWHERE:
         return NOT_POSSIBLE
-    if _is_full(sim):
+    if _is_full(sim.log):
         return LOG_FULL
     _enter(sim, pod, node, _LEAVE)
-    _write(sim, _REMOVE, pod, node)
+    _write(sim.log, _REMOVE, pod, node)
     return DONE
 
 
@@ -120,10 +120,10 @@ def retire(sim: SimulationState, node: int) -> int:
     """
     if sim.node_state[node] != OPEN:
         return NOT_POSSIBLE
-    if _is_full(sim):
+    if _is_full(sim.log):
         return LOG_FULL
     _retire(sim, node, _LEAVE)
-    _write(sim, _RETIRE, _NO_POD, node)
+    _write(sim.log, _RETIRE, _NO_POD, node)
     return DONE
 
 
@@ -135,10 +135,10 @@ def drop(sim: SimulationState, node: int) -> int:
     """
     if sim.node_state[node] != RETIRED:
         return NOT_POSSIBLE
-    if _is_full(sim):
+    if _is_full(sim.log):
         return LOG_FULL
     _drop(sim, node, _LEAVE)
-    _write(sim, _DROP, _NO_POD, node)
+    _write(sim.log, _DROP, _NO_POD, node)
     return DONE
 
 

@@ -82,15 +82,12 @@ def test_the_demo_takes_a_cluster_of_ones_own(demo: Demo, tmp_path: Path) -> Non
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "kill"])
 def test_an_interrupted_demo_leaves_nothing_behind(demo: Demo, number: signal.Signals) -> None:
+    # In the background of a shell Ctrl-C is ignored, also by what is started there; not where it has a handler.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     process = subprocess.Popen(
-        demo.command(),
-        env=demo.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # Where tests run in the background of a shell, Ctrl-C is ignored by whatever they start.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        demo.command(), env=demo.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
+    signal.signal(signal.SIGINT, before)
     try:
         assert process.stdout is not None
         for line in process.stdout:

@@ -57,7 +57,8 @@ def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
 def is_kernel(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether the function carries the one decorator of compiled loops."""
     return any(
-        isinstance(mark, ast.Name) and mark.id in {"kernel", "inlined_kernel"} for mark in function.decorator_list
+        isinstance(mark, ast.Name) and mark.id in {"kernel", "inlined_kernel", "copied_kernel"}
+        for mark in function.decorator_list
     )
 
 

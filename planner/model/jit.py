@@ -85,3 +85,12 @@ def inlined_kernel(function: _F) -> _F:
     points.
     """
     return _compiled(function, _FLAGS | {"forceinline": True})
+
+
+def copied_kernel(function: _F) -> _F:
+    """Copy a kernel into those that call it before they are compiled; it is not compiled by itself.
+
+    Every function that is handed a whole state costs half a second of compiling, however short it is. For kernels that
+    one or two others call.
+    """
+    return _compiled(function, {**_FLAGS, "inline": "always"})

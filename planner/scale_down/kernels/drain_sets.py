@@ -14,7 +14,7 @@ Source: Cluster Autoscaler, simulator.RemovalSimulator and scheduling.HintingSim
 
 from typing import NamedTuple
 
-from planner.model.jit import kernel, widened
+from planner.model.jit import copied_kernel, kernel, widened
 from planner.simulation.kernels import drop, failing, fits, mark, place, remove, retire, revert
 from planner.simulation.kernels.checks import fits_locally
 from planner.simulation.state import SimulationState
@@ -184,7 +184,7 @@ def over_limit(limits: Limits, node: int) -> int:
     return 0
 
 
-@kernel
+@copied_kernel
 def hopeless(sim: SimulationState, problem: Problem, node: int) -> int:
     """Return the first pod of a node for which no node has room even alone, -1 if none; hinted pods are not asked."""
     search = problem.search
@@ -197,7 +197,7 @@ def hopeless(sim: SimulationState, problem: Problem, node: int) -> int:
     return -1
 
 
-@kernel
+@copied_kernel
 def settle(sim: SimulationState, problem: Problem, node: int) -> int:
     """Place every pod of a node, in pod order, and return -1; or return the first pod that finds no place."""
     for row in range(problem.offsets[node], problem.offsets[node + 1]):
@@ -219,7 +219,7 @@ def hold(problem: Problem, pod: int, node: int) -> None:
     problem.received[node] += 1
 
 
-@kernel
+@copied_kernel
 def resettle(sim: SimulationState, problem: Problem, node: int) -> int:
     """Place every pod that a node has received elsewhere and return -1; or return the first that finds no place."""
     pod = widened(problem.first_held[node])
@@ -233,7 +233,7 @@ def resettle(sim: SimulationState, problem: Problem, node: int) -> int:
     return -1
 
 
-@kernel
+@copied_kernel
 def pass_on(problem: Problem, node: int) -> None:
     """Note where the pods went: those that the node had, and those that it had received."""
     pod = widened(problem.first_held[node])
@@ -249,7 +249,7 @@ def pass_on(problem: Problem, node: int) -> None:
         problem.counts[MOVED] += 1
 
 
-@kernel
+@copied_kernel
 def try_candidate(sim: SimulationState, problem: Problem, node: int) -> int:
     """Try to empty a node; return its outcome. On success the simulation keeps the moves, else nothing has changed."""
     problem.search.allowed[node] = False
@@ -280,7 +280,7 @@ def try_candidate(sim: SimulationState, problem: Problem, node: int) -> int:
     return NO_PLACE
 
 
-@kernel
+@copied_kernel
 def consider(sim: SimulationState, problem: Problem, node: int) -> int:
     """Return the outcome of a candidate: kept by a limit, by a budget, for want of places, or accepted and noted."""
     limits = problem.limits
@@ -347,7 +347,7 @@ def repeat(sim: SimulationState, problem: Problem, nodes: Int32) -> bool:
     return True
 
 
-@kernel
+@copied_kernel
 def fits_in_the_end(sim: SimulationState, pod: int, node: int) -> bool:
     """Whether a node admits a pod, as far as that cannot change any more when all other pods are in their places."""
     of_class = sim.pod_class[pod]

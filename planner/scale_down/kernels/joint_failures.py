@@ -6,7 +6,7 @@ where they went.
 Source: own.
 """
 
-from planner.model.jit import kernel, widened
+from planner.model.jit import copied_kernel, kernel, widened
 from planner.scale_down.kernels.drain_sets import Problem, count_failure, seek
 from planner.simulation.kernels import fits, mark, place, remove, retire, revert
 from planner.simulation.state import SimulationState
@@ -45,7 +45,7 @@ def count_joint_failures(sim: SimulationState, problem: Problem, nodes: Int32, c
     return found
 
 
-@kernel
+@copied_kernel
 def first_without_place(sim: SimulationState, problem: Problem, node: int) -> int:
     """Place the pods of a node, then those it has received; return the first that finds no place, -1 if all do."""
     for at in range(problem.offsets[node], problem.offsets[node + 1]):
@@ -59,7 +59,7 @@ def first_without_place(sim: SimulationState, problem: Problem, node: int) -> in
     return -1
 
 
-@kernel
+@copied_kernel
 def finds_place(sim: SimulationState, problem: Problem, pod: int) -> bool:
     """Place a pod at its hint if that fits, else at the first node in search order that does; say whether one did."""
     target = widened(problem.hint[pod])

@@ -4,7 +4,7 @@ from typing import cast
 
 import numpy as np
 
-from planner.model.jit import inlined_kernel, kernel
+from planner.model.jit import copied_kernel, inlined_kernel, kernel
 from planner.predicates.kernels import presence, resources, spread, volumes
 from planner.simulation.state import (
     DONE,
@@ -30,7 +30,7 @@ _GHOSTS_LEAVE, _GHOSTS_STAY = cast(int, np.int64(0)), cast(int, np.int64(1))
 _PLACE, _REMOVE, _RETIRE, _DROP, _NO_POD = (cast(int, np.int64(n)) for n in (PLACE, REMOVE, RETIRE, DROP, NOWHERE))
 
 
-@inlined_kernel
+@copied_kernel
 def _gain(memory: SearchMemory, node: int) -> None:
     """Remember that a node got more room."""
     count = memory.gain_count[0]
@@ -38,7 +38,7 @@ def _gain(memory: SearchMemory, node: int) -> None:
     memory.gain_count[0] = count + 1
 
 
-@inlined_kernel
+@copied_kernel
 def _enter(sim: SimulationState, pod: int, node: int, sign: int) -> None:
     """Put a pod on a node (sign 1) or take it off (sign -1), without a log entry."""
     pod_class = sim.pod_class[pod]
@@ -56,7 +56,7 @@ def _enter(sim: SimulationState, pod: int, node: int, sign: int) -> None:
             _gain(sim.memory, node)
 
 
-@inlined_kernel
+@copied_kernel
 def _retire(sim: SimulationState, node: int, sign: int) -> None:
     spread.move_node(sim.spread, node, sign, _GHOSTS_LEAVE)
     if sign < 0:
@@ -66,13 +66,13 @@ def _retire(sim: SimulationState, node: int, sign: int) -> None:
         _gain(sim.memory, node)
 
 
-@inlined_kernel
+@copied_kernel
 def _drop(sim: SimulationState, node: int, sign: int) -> None:
     spread.move_node(sim.spread, node, sign, _GHOSTS_STAY)
     sim.node_state[node] = DROPPED if sign < 0 else RETIRED
 
 
-@inlined_kernel
+@copied_kernel
 def _write(log: MoveLog, move: int, pod: int, node: int) -> None:
     length = log.length[0]
     log.moves[length, 0] = move
@@ -81,7 +81,7 @@ def _write(log: MoveLog, move: int, pod: int, node: int) -> None:
     log.length[0] = length + 1
 
 
-@inlined_kernel
+@copied_kernel
 def _is_full(log: MoveLog) -> bool:
     return bool(log.length[0] >= len(log.moves))
 

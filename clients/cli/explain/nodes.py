@@ -137,7 +137,8 @@ def _unneeded_lines(explanation: NodeExplanation, node: plan_pb2.UnneededNode) -
     yield f"[green]It is not needed[/green] ({used}), since {duration(since_s)}."
     if explanation.goes_now:
         kind = "empty" if explanation.name in explanation.decision.delete_empty else "after a drain"
-        yield f"[green bold]It goes now[/green bold], {kind}."
+        detail = f": {escape(node.detail)}" if node.detail else ""
+        yield f"[green bold]It goes now[/green bold], {kind}{detail}."
     else:
         reason = _NodeReason.Code.Name(node.not_now_reason)
         detail = f" ({escape(node.detail)})" if node.detail else ""
@@ -147,7 +148,7 @@ def _unneeded_lines(explanation: NodeExplanation, node: plan_pb2.UnneededNode) -
             yield f"It has to stay unneeded for {duration(remaining)} more (of {duration(wait_s(explanation))})."
     if node.destinations:
         yield ""
-        yield f"Its {counted(len(node.destinations), 'pod')} would go, all at the same time, to:"
+        yield f"Its {counted(len(node.destinations), 'pod')} would go, with room for all at the same time, to:"
         for pod, destination in sorted(node.destinations.items()):
             yield f"  {escape(pod)} → [cyan]{escape(destination)}[/cyan]"
 

@@ -139,6 +139,22 @@ def test_explanations_are_told_in_words(
         assert part in outcome.out
 
 
+def test_a_node_whose_pods_go_in_turn_is_told_why(trimtab: Run, tmp_path: Path, quick: Path) -> None:
+    web = k8s.replica_set("web", replicas=2)
+    nodes = [k8s.node(name, labels={"pool": "a"}) for name in ("n1", "n2")]
+    file = listed(
+        tmp_path,
+        *nodes,
+        web,
+        *k8s.pods_of(web, 2, cpu="100m", node="n1"),
+        k8s.pdb("web", 1, labels=web["spec"]["selector"]["matchLabels"]),
+        k8s.pod("large", cpu="3", node="n2", owner=web),
+        k8s.node_group("a", min_size=0, max_size=5, selector={"pool": "a"}),
+    )
+    out = trimtab("explain", file, "node/n1", "--settings", quick).out
+    assert "It goes now, after a drain: more pods than budget default/web allows at once" in out
+
+
 def test_an_explained_timer_says_how_long_is_left(trimtab: Run, cluster: Path) -> None:
     out = trimtab("explain", cluster, "node/n1", "--now", NOW).out
     assert "NOT_UNNEEDED_LONG_ENOUGH" in out

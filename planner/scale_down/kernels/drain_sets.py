@@ -316,6 +316,8 @@ def accept(problem: Problem, node: int) -> None:
 def repeat(sim: SimulationState, problem: Problem, nodes: Int32) -> bool:
     """Let nodes go again, all together, each pod to its hint; False = one cannot, and nothing was moved.
 
+    A node that has received a pod by now (one displaced or pending) is a destination and cannot.
+
     Asks of a pod whose class affinity or spread matter to only whether its node alone admits it: in what order nodes
     once went does not matter, only how pods fit in the end, which `mark_misplaced` says. `problem` is spoiled where
     this fails. O(moved pods · terms).
@@ -323,7 +325,8 @@ def repeat(sim: SimulationState, problem: Problem, nodes: Int32) -> bool:
     fork = mark(sim)
     for row in range(len(nodes)):
         node = widened(nodes[row])
-        if over_limit(problem.limits, node) != 0 or over_budget(problem, node) >= 0:
+        kept = problem.received[node] > 0 or over_limit(problem.limits, node) != 0
+        if kept or over_budget(problem, node) >= 0:
             revert(sim, fork)
             return False
         accept(problem, node)

@@ -72,7 +72,7 @@ class Loop:
         names, fork = list(self.cluster.nodes), self.cluster.mark()
         for node in nodes:
             kept, spent = self._kept(node)
-            if kept != ACCEPTED:
+            if self.held.get(node) or kept != ACCEPTED:
                 self.cluster.revert(fork)
                 return False
             self.left = spent

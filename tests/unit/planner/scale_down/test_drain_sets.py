@@ -167,6 +167,9 @@ def repeat_both(seed: int) -> tuple[bool, Loop, Problem]:
     residents = {node: [p for p, at in enumerate(loop.cluster.at) if at == names[node]] for node in range(count)}
     offsets, members = compressed([residents[node] for node in range(count)])
     nodes = random.sample(plan.accepted, len(plan.accepted))
+    if nodes and random.random() < 0.1:
+        loop.held[nodes[0]] = [0]
+        problem.received[nodes[0]] = 1
     start, misplaced = mark(state), np.zeros(count, bool)
     repeated = repeat(state, problem, np.array(nodes, np.int32))
     repeated = repeated and mark_misplaced(state, problem, offsets, members, np.zeros(0, np.int32), misplaced) == 0
@@ -182,6 +185,7 @@ def repeat_both(seed: int) -> tuple[bool, Loop, Problem]:
 @settings(max_examples=150, deadline=None)
 def test_a_plan_is_repeated_as_a_whole_or_not_at_all(seed: int) -> None:
     repeated, loop, problem = repeat_both(seed)
+    assert not (repeated and loop.held), "a destination stays"
     if repeated:
         assert problem.accepted[: problem.counts[TAKEN]].tolist() == loop.accepted
         assert problem.budgets.left.tolist() == loop.left

@@ -2,7 +2,7 @@
 
 
 class NotLeaderError(Exception):
-    """This process does not lead, or no longer; `leader` is the identity of who does, as last seen."""
+    """This process does not lead, or no longer; `leader` is the identity of the leader, as last read."""
 
     def __init__(self, leader: str = "") -> None:
         super().__init__(f"this actuator does not lead; ask {leader or 'again in a moment, nobody leads'}")

@@ -7,7 +7,7 @@ from clients.transport.backoff import Backoff
 
 @dataclass(frozen=True)
 class PriorityGroup:
-    """Pods with at least this priority are evicted together, groups of low priority first."""
+    """A priority group: pods with at least this priority are evicted together, low priorities first."""
 
     # Lowest priority of the group.
     priority: int
@@ -17,67 +17,80 @@ class PriorityGroup:
 
 @dataclass(frozen=True)
 class DrainSettings:
-    """How nodes are drained."""
+    """Settings of drains."""
 
-    # The whole drain may take this long. One hour, not upstream's two minutes (--max-pod-eviction-time): pods that
-    # become ready slowly behind a tight budget make progress, if only slowly.
+    # Longest time of the whole drain. One hour, not upstream's two minutes (--max-pod-eviction-time): pods that
+    # become ready slowly behind a tight budget still make progress.
     timeout_s: float = 3600.0
-    # Pause before an eviction that was refused is asked for again, if the server gives no hint.
+    # Pause before a refused eviction is repeated, if the server gives no hint.
     # Upstream: EvictionRetryTime, 10 s.
     eviction_retry_s: float = 10.0
-    # How often a node is looked at while pods are leaving it; a drain in which nothing happens is looked at less and
-    # less often, down to the second one: with many drains waiting for budgets the server is spared most of the reading.
+    # Pause between reads of a draining node; it grows up to the second one while nothing happens: with many drains that
+    # wait for budgets, this avoids most of the reads.
     poll_s: float = 1.0
     poll_max_s: float = 5.0
-    # Longest grace period given to a pod; with priority groups theirs count instead. Upstream:
+    # Longest grace period of a pod; priority groups have their own. Upstream:
     # --max-graceful-termination-sec.
     max_graceful_termination_s: int = 600
-    # Groups by priority; none = all pods together. Upstream: --drain-priority-config.
+    # Priority groups; none = all pods together. Upstream: --drain-priority-config.
     priority_groups: tuple[PriorityGroup, ...] = ()
-    # Whether DaemonSet pods are told to end before their node goes, where their annotation
-    # `cluster-autoscaler.kubernetes.io/enable-ds-eviction` does not say: nodes that are drained, nodes that are not.
-    # Nothing waits for them, with priority groups neither (upstream waits there).
+    # Whether DaemonSet pods without the annotation `cluster-autoscaler.kubernetes.io/enable-ds-eviction` are evicted
+    # before their node is deleted: on nodes with drain, on nodes without. Nothing waits for them, also with priority
+    # groups (upstream waits there).
     # Upstream: --daemonset-eviction-for-occupied-nodes, --daemonset-eviction-for-empty-nodes.
     evict_daemons_occupied: bool = True
     evict_daemons_empty: bool = False
-    # Pods of lower priority are not drained: they go with their node, as the plan assumed.
+    # Pods of lower priority are not drained: they are deleted with their node, as the plan assumed.
     # Upstream: --expendable-pods-priority-cutoff.
     expendable_priority: int = -10
-    # Nodes looked after at the same time; a drain that waits takes none. Half of them usually wait for the disk (each
-    # eviction is written down before the next one), so that the other half keeps the API server busy: with 16 a fifth
-    # fewer pods go.
+    # Threads for drains; a drain that waits uses none. Half of them usually wait for the disk (each eviction is
+    # recorded before the next one), and the other half keeps the API server busy: with 16, a fifth fewer are evicted.
     thread_count: int = 32
 
 
 @dataclass(frozen=True)
 class DeleteSettings:
-    """How instances are deleted."""
+    """Settings of deletions of instances."""
 
-    # An instance that is not gone after this is given back. Upstream: MaxCloudProviderNodeDeletionTime, 5 min.
+    # Longest deletion of an instance; then it is rolled back. Upstream: MaxCloudProviderNodeDeletionTime, 5 min.
     timeout_s: float = 300.0
-    # How often the cloud is asked whether instances are gone.
+    # Longest delay of a deletion by an annotation on the node.
+    # Upstream: --node-deletion-delay-timeout.
+    delay_s: float = 120.0
+    # Pause between reads of instance states.
     poll_s: float = 1.0
-    # Pause before the cloud is asked again after an error.
+    # Pause before a call to the cloud is repeated after an error.
     retry_s: float = 5.0
-    # Requests of one node group that come within this time are made together. Upstream:
+    # Deletions of one node group within this time are requested together. Upstream:
     # --node-deletion-batcher-interval.
     batch_s: float = 0.0
-    # Node groups looked after at the same time.
+    # Threads for deletions, one node group each.
     thread_count: int = 4
 
 
 @dataclass(frozen=True)
+class GrowSettings:
+    """Settings of scale-ups."""
+
+    # Longest time in which a scale-up is requested; after that only its result is read: an old plan is not begun.
+    timeout_s: float = 60.0
+    # Pause before a call to the cloud is repeated that got no answer.
+    retry_s: float = 5.0
+
+
+@dataclass(frozen=True)
 class WorkSettings:
-    """How the actuator works."""
+    """Settings of the actuator's work."""
 
     drain: DrainSettings = field(default_factory=DrainSettings)
     delete: DeleteSettings = field(default_factory=DeleteSettings)
-    # From the taint to the first eviction or deletion: the scheduler may not have seen the taint yet.
+    grow: GrowSettings = field(default_factory=GrowSettings)
+    # Pause between taint and first eviction or deletion: the scheduler may not have read the taint yet.
     # Upstream: --node-delete-delay-after-taint.
     delay_after_taint_s: float = 5.0
-    # Nodes of a request looked at, and tainted, at the same time. Upstream: 5.
+    # Threads that read and taint the nodes of a request. Upstream: 5.
     taint_thread_count: int = 8
-    # Pause before a taint that could not be taken back is tried again.
+    # Pause before a failed removal of a taint is repeated.
     rollback_retry_s: float = 2.0
     # Pauses of the short retries of a call.
     call_backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 1.0))

@@ -1,7 +1,7 @@
 """A client of the actuator: its RPCs as methods, with retries and readable errors.
 
-Decides nothing about what is deleted. Every call may be repeated (requests carry their identity), so a service that is
-away for a moment is asked again. All methods raise `TrimtabError`. Timeouts in seconds.
+Decides nothing about deletions. Every call may be repeated (requests carry an id), so calls are retried while the
+service is unavailable. All methods raise `TrimtabError`. Timeouts in seconds.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,6 +25,8 @@ class ActuatorClient:
         self._channel = connect(address)
         self._policy = policy or RetryPolicy()
         self._timeout_s = timeout_s
+        # The term of our leadership, which orders carry; 0 = none. Set by whoever elects a leader.
+        self.epoch: Callable[[], int] = int
         self._stub = actuator_pb2_grpc.ActuatorStub(self._channel)
         self._embedded = actuator_pb2_grpc.EmbeddedClusterStub(self._channel)
 
@@ -33,11 +35,12 @@ class ActuatorClient:
         wait_until_serving(self._channel, SERVICE, timeout_s)
 
     def get_info(self) -> actuator_pb2.GetActuatorInfoResponse:
-        """What the build can do."""
+        """Return the actuator's capabilities."""
         return self._invoke(lambda: self._stub.GetInfo(actuator_pb2.GetActuatorInfoRequest(), timeout=self._timeout_s))
 
     def start_deletion(self, request: actuator_pb2.StartDeletionRequest) -> actuator_pb2.StartDeletionResponse:
         """Start deletions; repeat with the same `request_id` if the answer is lost."""
+        request.epoch = request.epoch or self.epoch()
         return self._invoke(lambda: self._stub.StartDeletion(request, timeout=self._timeout_s))
 
     def cancel_deletion(self, nodes: Iterable[str], reason: str = "") -> actuator_pb2.CancelDeletionResponse:
@@ -47,11 +50,11 @@ class ActuatorClient:
 
     def scale_up(self, request_id: str, splits: Sequence[plan_pb2.ScaleUpSplit]) -> actuator_pb2.ScaleUpResponse:
         """Grow node groups."""
-        request = actuator_pb2.ScaleUpRequest(request_id=request_id, splits=splits)
+        request = actuator_pb2.ScaleUpRequest(request_id=request_id, splits=splits, epoch=self.epoch())
         return self._invoke(lambda: self._stub.ScaleUp(request, timeout=self._timeout_s))
 
     def apply_taints(self, unneeded_nodes: Iterable[str]) -> actuator_pb2.ApplyTaintsResponse:
-        """Make soft taints agree with the unneeded set."""
+        """Make soft taints match the set of unneeded nodes."""
         request = actuator_pb2.ApplyTaintsRequest(unneeded_nodes=unneeded_nodes)
         return self._invoke(lambda: self._stub.ApplyTaints(request, timeout=self._timeout_s))
 
@@ -61,18 +64,18 @@ class ActuatorClient:
         return self._invoke(lambda: self._stub.ApplyPodCosts(request, timeout=self._timeout_s))
 
     def get_status(self, without_finished: bool = False) -> actuator_pb2.ActuatorStatus:
-        """All that goes on."""
+        """Return the whole status."""
         request = actuator_pb2.GetStatusRequest(without_finished=without_finished)
         return self._invoke(lambda: self._stub.GetStatus(request, timeout=self._timeout_s)).status
 
     def watch_status(self, without_finished: bool = False) -> Iterator[actuator_pb2.ActuatorStatus]:
-        """The status now and after each change, until the caller stops or the connection ends (`TrimtabError`)."""
+        """Yield the status now and after each change, until the caller stops or the connection fails."""
         request = actuator_pb2.WatchStatusRequest(without_finished=without_finished)
         for response in stream(lambda: self._stub.WatchStatus(request)):
             yield response.status
 
     def list_objects(self) -> bytes:
-        """All objects of an embedded cluster, as the JSON of one Kubernetes `List`."""
+        """Return all objects of an embedded cluster, as the JSON of one Kubernetes `List`."""
         request = actuator_pb2.ListObjectsRequest()
         return self._invoke(
             lambda: b"".join(piece.json for piece in self._embedded.ListObjects(request, timeout=self._timeout_s))

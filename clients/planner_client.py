@@ -1,8 +1,8 @@
-"""A client of the planner: whole snapshots in, answers out; deltas, chunks and resending are its own business.
+"""A client of the planner: takes whole snapshots, and handles deltas, chunks and resending itself.
 
-Decides what travels: the difference to the last snapshot that the planner has confirmed, where it has one, and the
-state by its version where it is the one of the last answer. What the planner does not remember is sent again, so an
-answer never depends on what was sent before. One cluster for each client; safe between threads, one call at a time.
+Decides what is sent: the difference to the last snapshot that the planner has confirmed, if there is one, and the state
+by its version where it is that of the last answer. Data that the planner no longer has are sent again, so an answer
+never depends on earlier calls. One cluster for each client; thread-safe, one call at a time.
 
 Raises `TrimtabError`. Units: seconds.
 """
@@ -22,33 +22,34 @@ from clients.transport.errors import Reason, TrimtabError
 T = TypeVar("T")
 CHUNK_BYTES: Final = 1 << 20
 CALL_TIMEOUT_S: Final = 60.0
-"""Deadline of a call whose request names none; it bounds the simulation, so it is no small number by accident."""
+"""Default deadline of a call. It bounds the simulation, so it is not small."""
 _WORTH_A_DELTA_BYTES: Final = 256 << 10
-"""Smaller snapshots are sent whole: finding the difference would take longer."""
+"""Smaller snapshots are sent whole: computing the difference would take longer."""
 _SURELY_LARGE_PODS: Final = 10_000
-"""From here on nobody needs to ask how large a snapshot is, which takes as long as encoding it."""
+"""A snapshot with so many pods is large: its size, which takes as long to compute as to encode it, is not computed."""
 _GROWTH: Final = 4
-"""An interner that has this many times the entries that one snapshot needs is thrown away."""
+"""An interner with this many times the entries of its first snapshot is replaced."""
 _WHOLE_MAY_HELP: Final = (Reason.SNAPSHOT_BASE_UNKNOWN, Reason.SNAPSHOT_INVALID, Reason.SNAPSHOT_MALFORMED)
-"""On a delta: the planner lacks its base, or has another one; and if a row is wrong, the error shall count as we do."""
+"""Errors of a delta after which the whole snapshot is sent: the base is unknown or another one, or a row is invalid,
+which is reported with the row numbers of the whole snapshot."""
 
 
 class _Cancellable(Protocol):
-    """A call under way."""
+    """A call in progress."""
 
     def cancel(self) -> bool:
         """End it."""
 
 
 class _Base(NamedTuple):
-    """What the planner has confirmed."""
+    """The snapshot that the planner has confirmed."""
 
     version: str
     snapshot: InternedSnapshot
 
 
 class _Payload(NamedTuple):
-    """What travels after the header."""
+    """The data after the header."""
 
     base_version: str
     data: bytes
@@ -88,7 +89,7 @@ class PlannerClient:
         wait_until_serving(self._channel, timeout_s=timeout_s)
 
     def info(self) -> planner_pb2.GetPlannerInfoResponse:
-        """Return what this planner can do."""
+        """Return the planner's capabilities."""
         request = planner_pb2.GetPlannerInfoRequest()
         return invoke(lambda: self._planner.GetInfo(request, timeout=self._timeout_s), self._policy)
 
@@ -104,7 +105,7 @@ class PlannerClient:
     def plan_delta(
         self, delta: snapshot_pb2.SnapshotDelta, base_version: str, request: plan_pb2.PlanRequest
     ) -> plan_pb2.PlanResponse:
-        """Ask for a plan over a delta that the caller has made. SNAPSHOT_BASE_UNKNOWN is the caller's to answer."""
+        """Ask for a plan over a delta that the caller has made. The caller handles SNAPSHOT_BASE_UNKNOWN."""
         with self._lock:
             header = plan_pb2.PlanRequest()
             header.CopyFrom(request)
@@ -113,7 +114,7 @@ class PlannerClient:
     def check_fit(
         self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest
     ) -> Iterable[planner_pb2.CheckFitResponse]:
-        """Ask which nodes each pod fits; answers come as the planner finds them."""
+        """Ask which nodes each pod fits; return answers as the planner sends them."""
         with self._lock:
             first, _ = self._exchange(snapshot, request, self._check_fit)
         return first
@@ -124,7 +125,7 @@ class PlannerClient:
         request: plan_pb2.PlanRequest,
         call: Callable[[plan_pb2.PlanRequest, _Payload], T],
     ) -> tuple[T, _Payload]:
-        """Make a call with as little as the planner needs; with everything, once it says that it lacks something."""
+        """Make a call with as little data as possible; repeat it with all when the planner lacks some."""
         header = plan_pb2.PlanRequest()
         header.CopyFrom(request)
         payload = self._payload(snapshot)
@@ -144,14 +145,14 @@ class PlannerClient:
                     raise
 
     def _payload(self, snapshot: snapshot_pb2.ClusterSnapshot) -> _Payload:
-        """Return the difference to what the planner has confirmed, or the whole snapshot."""
+        """Return the difference to the confirmed snapshot, or the whole snapshot."""
         if snapshot.pods.count < _SURELY_LARGE_PODS and snapshot.ByteSize() < _WORTH_A_DELTA_BYTES:
             return _Payload("", snapshot.SerializeToString(), None)
         try:
             interned = self._intern(snapshot)
             delta = difference(self._base.snapshot, interned, self._interner) if self._base else None
         except (ValueError, IndexError):
-            # It breaks the contract somewhere; the planner says where.
+            # It breaks the contract; the planner's error names the row.
             return _Payload("", snapshot.SerializeToString(), None)
         if self._base is None or delta is None:
             return _Payload("", snapshot.SerializeToString(), interned)
@@ -177,7 +178,7 @@ class PlannerClient:
         return invoke(lambda: self._planner.Plan(parts(header, payload), timeout=self._timeout_s), self._policy)
 
     def _check_fit(self, header: plan_pb2.PlanRequest, payload: _Payload) -> Iterator[planner_pb2.CheckFitResponse]:
-        """Return the answers; what goes wrong with the request is raised here, before the first of them."""
+        """Return the answers; an error of the request is raised here, before the first answer."""
 
         def begin() -> tuple[list[planner_pb2.CheckFitResponse], Iterator[planner_pb2.CheckFitResponse]]:
             answers = iter(self._planner.CheckFit(parts(header, payload), timeout=self._timeout_s))

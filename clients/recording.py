@@ -1,7 +1,7 @@
 """The recording format `*.trimtab`: written and read frame by frame, in constant memory per frame.
 
-Format: `protos/trimtab/v1/recording.proto`. The writer makes each flushed frame readable even if the process dies; the
-reader says clearly where a file is cut off or damaged. Neither interprets what is recorded.
+Format: `protos/trimtab/v1/recording.proto`. A flushed frame stays readable even if the process dies. The reader reports
+where a file is cut off or damaged. Neither interprets the content.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ MAX_FRAME_BYTES = 1 << 30
 """As large as a snapshot may be."""
 _LEVEL = 6
 _CHUNK_BYTES = 1 << 14
-"""Compressed bytes taken at a time: few, since hostile ones grow ten-thousandfold."""
+"""Compressed bytes read at a time; few, because hostile data can expand ten-thousandfold."""
 
 Recorded = ClusterSnapshot | SnapshotDelta | PlanRequest | PlanResponse | PlanSettings | PlanState
 _FIELDS: dict[type[Recorded], str] = {
@@ -36,11 +36,11 @@ _FIELDS: dict[type[Recorded], str] = {
 
 
 class RecordingError(ValueError):
-    """A file that is no recording, or is cut off or damaged; the message is complete and for people."""
+    """A file is no recording, is cut off or damaged. The message is for people."""
 
 
 class RecordingWriter:
-    """Writes a recording; use it in a `with` statement, whose regular end writes the end frame.
+    """Writes a recording. Use it as a context manager; a regular exit writes the end frame.
 
     header : cluster, create_time, producer and comment are taken from it; magic and version are filled in
     """
@@ -56,15 +56,15 @@ class RecordingWriter:
         self._write(pb.RecordingFrame(header=filled))
 
     def write(self, item: Recorded) -> None:
-        """Append one frame; it may stay in memory until `flush`."""
+        """Append one frame; it may be buffered until `flush`."""
         frame = pb.RecordingFrame()
         getattr(frame, _FIELDS[type(item)]).CopyFrom(item)
-        # An empty message is still there once its presence is set.
+        # An empty message needs its presence set.
         getattr(frame, _FIELDS[type(item)]).SetInParent()
         self._write(frame)
 
     def flush(self) -> None:
-        """Hand all frames so far to the operating system, readable as they are."""
+        """Pass all frames to the operating system; they are readable afterwards."""
         self._stream.flush(zstandard.FLUSH_BLOCK)
         self._file.flush()
 
@@ -74,7 +74,7 @@ class RecordingWriter:
         self.abandon()
 
     def abandon(self) -> None:
-        """Close the file without an end frame: readers will know that it is not complete."""
+        """Close the file without an end frame: readers report it as incomplete."""
         self._stream.flush(zstandard.FLUSH_FRAME)
         self._file.close()
 
@@ -98,15 +98,18 @@ class RecordingWriter:
 class RecordingReader:
     """Iterates over the frames of a recording after its header, without the end frame.
 
-    path : for messages; file : the compressed bytes.
-    header : the header; complete : whether the end frame has been read, known after the iteration.
+    path : for messages; file : the compressed bytes; max_frame_bytes : largest frame that is read.
+    header : the header; complete : whether the end frame has been read, known after the iteration;
+    frame_bytes : size of the last frame, unpacked.
     Errors: RecordingError on creation for what is no recording of a known version, and during iteration for a file cut
     off inside a frame or damaged, with the number of good frames before.
     """
 
-    def __init__(self, path: str, file: IO[bytes]) -> None:
+    def __init__(self, path: str, file: IO[bytes], max_frame_bytes: int = MAX_FRAME_BYTES) -> None:
         self._path = path
         self._file = file
+        self._max_frame_bytes = max_frame_bytes
+        self.frame_bytes = 0
         self._unpacker = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
         self._buffer, self._position = b"", 0
         self._count = 0
@@ -143,8 +146,9 @@ class RecordingReader:
         length = self._read_length()
         if length is None:
             return None
-        if length > MAX_FRAME_BYTES:
-            raise self._broken(f"a frame of {length} bytes is larger than allowed")
+        if length > self._max_frame_bytes:
+            raise self._broken(f"a frame of {length} bytes is larger than the limit of {self._max_frame_bytes} bytes")
+        self.frame_bytes = length
         data = self._read(length)
         if len(data) < length:
             raise self._broken("it is cut off inside a frame")
@@ -198,12 +202,12 @@ class RecordingReader:
 
     def _broken(self, problem: str) -> RecordingError:
         return RecordingError(
-            f"{self._path}: {problem}, after {self._count} good frames; copy the file again, or record anew"
+            f"{self._path}: {problem}, after {self._count} good frames; copy the file again, or record again"
         )
 
 
 def is_recording(head: bytes) -> bool:
-    """Say whether a file that begins with these bytes may be a recording."""
+    """Return whether a file that begins with these bytes may be a recording."""
     return head.startswith(ZSTD_MAGIC)
 
 

@@ -1,20 +1,11 @@
-"""`trimtab-planner`, also `python -m planner`. Decides nothing: see `planner.service.process`."""
+"""`trimtab-planner`, also `python -m planner`. Decides nothing: see `planner.service.command`."""
 
-import typer
-
-from clients.transport.options import ServerOptions, add_command
-from planner.service.process import run
-from planner.service.settings import PlannerOptions
-
-app = typer.Typer(
-    add_completion=False, context_settings={"auto_envvar_prefix": "TRIMTAB_PLANNER"}, pretty_exceptions_enable=False
-)
-add_command(app, run, ServerOptions, PlannerOptions)
+from clients.transport.entry import run_command
 
 
 def main() -> None:
     """Run the command."""
-    app()
+    run_command("trimtab-planner", "planner.service.command:app")
 
 
 if __name__ == "__main__":

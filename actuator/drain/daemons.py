@@ -1,9 +1,9 @@
-"""DaemonSet pods told to end before their node goes, so that they can finish what they have begun.
+"""Evictions of DaemonSet pods before their node is deleted: they can finish their work.
 
-Decides when each is asked: once granted it is not asked again, nor is the pod its DaemonSet puts in its place; a
-refusal is asked about again later, as long as the node is worked on. Best effort: nothing waits for them, no failure
-stops anything, and nothing is written down (they do not move, so no planner needs to know; after a restart a pod
-that has come anew may be asked once more). Times are Unix milliseconds, durations seconds.
+Decides when each is requested: once granted it is not requested again, nor for the pod that replaces it; a refused one
+is repeated while the node is worked on. Best effort: nothing waits for these pods, no error stops anything, and nothing
+is recorded (they do not move, and no planner needs them; after a restart a new pod may be evicted once more). Times are
+milliseconds of the steady clock, durations seconds.
 Source: Cluster Autoscaler, actuation/drain: "bestEffortEviction".
 """
 
@@ -17,9 +17,12 @@ from actuator.kube.cluster import Cluster, ClusterError, NotFoundError, PodView,
 
 log = structlog.get_logger("drain")
 
+# Longest pause that is taken from a server's hint.
+LONGEST_HINT_S = 120.0
+
 
 class EvictionCounter(Protocol):
-    """Learns the result of each eviction request: granted, budget, gone, error."""
+    """Counts the results of eviction requests: granted, budget, gone, error."""
 
     def __call__(self, result: str, daemon: bool = False) -> None:
         """Count one."""
@@ -29,7 +32,7 @@ class DaemonEvictor:
     """The DaemonSet pods of one node."""
 
     def __init__(self, cluster: Cluster, order: EvictionOrder, retry_s: float, count: EvictionCounter) -> None:
-        """`retry_s` is the pause after a refusal without hint."""
+        """Set up; `retry_s` is the pause after a refusal without a hint."""
         self._cluster = cluster
         self._order = order
         self._retry_s = retry_s
@@ -38,9 +41,9 @@ class DaemonEvictor:
         self._retry_ms: dict[str, int] = {}
 
     def evict(self, pods: Sequence[PodView], now_ms: int) -> None:
-        """Ask once for each pod that was not granted before and whose pause is over."""
+        """Request one eviction for each pod without a granted one and whose pause is over."""
         for pod in pods:
-            # By owner: the pod that takes the place of one that has ended is left alone.
+            # By owner: the replacement of an evicted pod is not evicted.
             key = pod.owner_uid if pod.owner_kind == "DaemonSet" else pod.uid
             if key not in self._done and self._retry_ms.get(key, 0) <= now_ms:
                 self._ask(pod, key, now_ms)
@@ -55,7 +58,9 @@ class DaemonEvictor:
         except ClusterError as error:
             refused = isinstance(error, TooManyRequestsError)
             hint_s = error.retry_after_s if isinstance(error, TooManyRequestsError) else None
-            self._retry_ms[key] = now_ms + int((self._retry_s if hint_s is None else hint_s) * 1000)
+            self._retry_ms[key] = now_ms + int(
+                (self._retry_s if hint_s is None else min(hint_s, LONGEST_HINT_S)) * 1000
+            )
             self._count("budget" if refused else "error", daemon=True)
             log.info("DaemonSet pod stays for now", node=pod.node, pod=pod.key, detail=str(error))
         else:

@@ -1,9 +1,10 @@
 """The drain of one node, in steps.
 
-Decides when each pod is asked to go: evictions that a budget refuses are asked for again until the drain's one
-deadline. What is about to go is written down before the first eviction, and each eviction before the next one, so that
-a restart neither forgets nor repeats any. Never deletes a pod; of the node it touches nothing but the taint, which it
-puts back where somebody took it away. Times are Unix milliseconds, durations seconds.
+Decides when the eviction of each pod is requested: a refused eviction is repeated until the deadline of the drain. The
+pods are recorded before the first eviction, and each eviction before the next one: a restart neither forgets nor
+repeats any. Never deletes a pod; of the node it changes only the taint, which it restores if another client removed it.
+Times are milliseconds of the steady clock: a jump of the wall clock makes no drain late and no pause long. Times of
+pods are Unix milliseconds. Durations in seconds.
 """
 
 import threading
@@ -11,7 +12,7 @@ from typing import Protocol
 
 import structlog
 
-from actuator.drain.daemons import DaemonEvictor, EvictionCounter
+from actuator.drain.daemons import LONGEST_HINT_S, DaemonEvictor, EvictionCounter
 from actuator.drain.pods import EvictionOrder, daemons_to_evict, pod_ref, pods_to_move
 from actuator.kube.cluster import (
     HARD_TAINT_KEY,
@@ -23,32 +24,36 @@ from actuator.kube.cluster import (
     hard_taint,
 )
 from actuator.settings import DrainSettings
+from actuator.steady_time import SteadyTime
 from actuator.tracker import events as e
 from actuator.tracker.instructions import Drain
 from actuator.tracker.states import PodRef, Reason
 
 log = structlog.get_logger("drain")
 
-# Each pause is so much longer than the one before while nothing happens.
+# Growth of the pause between steps without progress.
 PAUSE_GROWTH = 1.5
-# How often the node itself is looked at; its pods are more often.
+# How often the node itself is read; its pods are read more often.
 NODE_LOOK_MS = 10_000
-# Of a refusal's text, so much is kept.
+# Longest text of a refusal that is kept.
 REFUSAL_LENGTH = 300
 
 
 class Recorder(Protocol):
-    """Where events go; durable when `submit` returns."""
+    """Records events; durable when `submit` returns."""
 
     def submit(self, event: e.Event) -> None:
         """Record an event."""
 
     def now_ms(self) -> int:
-        """The present time."""
+        """Return the present time."""
+
+    def steady_ms(self) -> int:
+        """Return the steady time, for durations."""
 
 
 class DrainTask:
-    """A `Task` that drains one node. `on_eviction` learns the result of each request, for the metrics."""
+    """A `Task` that drains one node. `on_eviction` counts the result of each request."""
 
     def __init__(
         self,
@@ -60,7 +65,7 @@ class DrainTask:
     ) -> None:
         self.node = instruction.node
         self.name = f"drain {instruction.node}"
-        # Held during a step: whoever cancels and then takes it knows that nothing more is evicted.
+        # Held during a step: after `cancel`, its owner knows that there are no more evictions.
         self.lock = threading.Lock()
         self._cancelled = False
         self._cluster = cluster
@@ -70,34 +75,38 @@ class DrainTask:
         self._order = EvictionOrder(settings.priority_groups, settings.max_graceful_termination_s)
         self._daemons = DaemonEvictor(cluster, self._order, settings.eviction_retry_s, on_eviction)
         self._timeout_s = instruction.timeout_s
-        self._deadline_ms = instruction.deadline_ms
+        # For times of pods: a wall clock that is put forward does not make a pod overdue.
+        self._time = SteadyTime(recorder.now_ms, recorder.steady_ms)
+        # When the drain must be over; None = it has not begun.
+        self._deadline_ms: int | None = None
+        if instruction.deadline_ms:
+            self._deadline_ms = recorder.steady_ms() + instruction.deadline_ms - self._time.now_ms()
         self._planned_uids = instruction.planned_uids
         self._known: dict[str, PodRef] = {pod.uid: pod for pod in instruction.pods}
         self._evicted: set[str] = set(instruction.evicted)
-        # Pods that an earlier run, or a call whose answer was lost, may have evicted.
+        # Pods that an earlier run, or a call without answer, may have evicted.
         self._in_doubt: set[str] = set(self._known) - self._evicted
-        # Why and until when an eviction is not asked for again.
+        # By uid: the last refusal of an eviction, and when the eviction may be repeated.
         self._refusals: dict[str, str] = {}
         self._retry_ms: dict[str, int] = {}
         self._gone_count = 0
         self._node_due_ms = 0
-        self._latest_ms = 0
         self._pause_s = settings.poll_s
-        # Whether the present step has found or done anything.
+        # Whether the present step made progress.
         self._moved = False
 
     def cancel(self) -> None:
-        """Stop after the eviction that is under way."""
+        """Stop after the running eviction."""
         self._cancelled = True
 
     def end(self) -> None:
-        """Stop, wait until nothing more is evicted, and record what was granted unseen. Raises `ClusterError`."""
+        """Stop, wait for the running step, and record granted evictions without answer. Raises `ClusterError`."""
         self.cancel()
         with self.lock:
-            self._settle_last_doubts()
+            self._resolve_last_doubts()
 
     def step(self) -> float | None:
-        """Evict what may go now. None = the drain is over, one way or the other."""
+        """Evict the pods that may be evicted now. None = the drain has ended or failed."""
         with self.lock:
             if self._cancelled:
                 return None
@@ -108,94 +117,85 @@ class DrainTask:
                 return self._settings.poll_s
 
     def _step(self) -> float | None:
-        now_ms = self._recorder.now_ms()
-        self._follow_clock(now_ms)
+        now_ms = self._recorder.steady_ms()
         self._moved = False
         try:
             found = self._look(now_ms)
         except NotFoundError:
-            self._settle_last_doubts()
+            self._resolve_last_doubts()
             self._recorder.submit(e.NodeGone(self.node))
             return None
-        pods = self._to_move(found, now_ms)
-        if self._deadline_ms == 0 and not self._begin(pods, now_ms):
-            return None
-        self._settle_doubts(pods)
+        pods = self._to_move(found)
+        if self._deadline_ms is None:
+            if not self._begin(pods):
+                return None
+            self._deadline_ms = now_ms + int(self._timeout_s * 1000)
+        self._resolve_doubts(pods)
         self._note_progress(pods)
         if pods and self._deadline_ms < now_ms:
-            self._give_up(pods)
+            self._fail(pods)
             return None
         if self._note_new(pods):
-            # How could they come? Without the taint, those evicted now would come back too.
-            self._keep_taint(now_ms)
+            # The taint may be missing; without it, pods evicted now would return too.
+            self._keep_taint()
         self._evict_daemons(found, pods, now_ms)
         if not pods:
             self._recorder.submit(e.Drained(self.node))
             return None
         self._evict_some(pods)
-        return self._next_pause_s(pods)
-
-    def _follow_clock(self, now_ms: int) -> None:
-        """Let a clock that was put back make no pause longer."""
-        back_ms, self._latest_ms = max(0, self._latest_ms - now_ms), now_ms
-        if back_ms:
-            self._node_due_ms -= back_ms
-            self._retry_ms = {uid: due_ms - back_ms for uid, due_ms in self._retry_ms.items()}
-            if self._deadline_ms:
-                self._deadline_ms -= back_ms
+        return self._next_pause_s(pods, self._deadline_ms)
 
     def _look(self, now_ms: int) -> list[PodView]:
-        """The node's pods. Raises `NotFoundError` when the node is gone.
+        """Return the node's pods. Raises `NotFoundError` when the node is gone.
 
-        What the server has in memory will do to see how things go on; never to begin, to settle a doubt or to end.
+        The server's data in memory are enough to follow the progress; not to begin, to resolve doubts or to end.
         """
-        recent = self._deadline_ms > 0 and not self._in_doubt
+        recent = self._deadline_ms is not None and not self._in_doubt
         if recent and now_ms < self._node_due_ms:
             pods = list(self._cluster.list_pods(self.node, recent=True))
-            if self._to_move(pods, now_ms):
+            if self._to_move(pods):
                 return pods
-        self._keep_taint(now_ms)
+        self._keep_taint()
         return list(self._cluster.list_pods(self.node))
 
-    def _keep_taint(self, now_ms: int) -> None:
-        """Look at the node and put its taint back if need be. Raises `NotFoundError` when the node is gone."""
+    def _keep_taint(self) -> None:
+        """Read the node and restore its taint if it is missing. Raises `NotFoundError` when the node is gone."""
         node = self._cluster.get_node(self.node)
-        self._node_due_ms = now_ms + NODE_LOOK_MS
+        self._node_due_ms = self._recorder.steady_ms() + NODE_LOOK_MS
         if node.taint(HARD_TAINT_KEY) is None:
-            log.warning("somebody took the taint away; it is put back", node=self.node)
-            self._cluster.add_taint(self.node, hard_taint(now_ms))
+            log.warning("the taint was removed by another client; it is restored", node=self.node)
+            self._cluster.add_taint(self.node, hard_taint(self._recorder.now_ms()))
 
-    def _to_move(self, pods: list[PodView], now_ms: int) -> list[PodView]:
-        return pods_to_move(pods, now_ms, self._settings.expendable_priority)
+    def _to_move(self, pods: list[PodView]) -> list[PodView]:
+        return pods_to_move(pods, self._time.earliest_ms(), self._settings.expendable_priority)
 
-    def _begin(self, pods: list[PodView], now_ms: int) -> bool:
-        """Write down what is to go; False = pods came that the plan did not know, and the deletion is given up."""
+    def _begin(self, pods: list[PodView]) -> bool:
+        """Record the pods; False = there are pods that the plan did not know, and the deletion has failed."""
         if self._planned_uids is not None:
-            strangers = [pod.key for pod in pods if pod.uid not in self._planned_uids]
-            if strangers:
-                detail = f"{len(strangers)} pods came after the plan was checked, such as {strangers[0]}"
-                self._recorder.submit(e.DeletionFailed(self.node, Reason.NODE_CHANGED, detail, tuple(strangers)))
+            unplanned = [pod.key for pod in pods if pod.uid not in self._planned_uids]
+            if unplanned:
+                detail = f"{len(unplanned)} pods came after the plan was checked, such as {unplanned[0]}"
+                self._recorder.submit(e.DeletionFailed(self.node, Reason.NODE_CHANGED, detail, tuple(unplanned)))
                 return False
-        self._know(pods)
-        self._deadline_ms = now_ms + int(self._timeout_s * 1000)
+        self._record_pods(pods)
         return True
 
-    def _know(self, pods: list[PodView]) -> None:
-        """Write pods down, before the first of them is evicted."""
+    def _record_pods(self, pods: list[PodView]) -> None:
+        """Record pods before the first of them is evicted."""
         refs = tuple(pod_ref(pod) for pod in pods)
         self._recorder.submit(e.DrainStarted(self.node, refs))
         self._known.update((ref.uid, ref) for ref in refs)
         self._moved = True
 
     def _note_new(self, pods: list[PodView]) -> bool:
-        """Write down pods that have come since; whether there are any."""
+        """Record new pods; return whether there are any."""
         new = [pod for pod in pods if pod.uid not in self._known]
         if new:
-            self._know(new)
+            self._record_pods(new)
         return bool(new)
 
-    def _settle_doubts(self, pods: list[PodView]) -> None:
-        """Record as evicted what is leaving or gone, where an eviction may have been granted unseen."""
+    def _resolve_doubts(self, pods: list[PodView]) -> None:
+        """Record as evicted the pods in doubt that are terminating or gone: the answer may have been lost."""
         staying = {pod.uid for pod in pods if not pod.deletion_ms}
         granted = sorted(self._in_doubt - staying)
         self._in_doubt.clear()
@@ -203,10 +203,10 @@ class DrainTask:
             self._recorder.submit(e.PodsEvicted(self.node, tuple(self._known[uid] for uid in granted)))
             self._evicted.update(granted)
 
-    def _settle_last_doubts(self) -> None:
-        """The same when nothing more will be evicted."""
+    def _resolve_last_doubts(self) -> None:
+        """Record evictions in doubt when nothing more will be evicted."""
         if self._in_doubt:
-            self._settle_doubts(self._to_move(list(self._cluster.list_pods(self.node)), self._recorder.now_ms()))
+            self._resolve_doubts(self._to_move(list(self._cluster.list_pods(self.node))))
 
     def _note_progress(self, pods: list[PodView]) -> None:
         gone_count = len(self._known.keys() - {pod.uid for pod in pods})
@@ -216,7 +216,7 @@ class DrainTask:
             self._moved = True
 
     def _evict_daemons(self, found: list[PodView], pods: list[PodView], now_ms: int) -> None:
-        """Tell DaemonSet pods to end: those whose turn it is, all of them when nothing else is left."""
+        """Evict DaemonSet pods: those of the current priority groups, all of them when no other pod is left."""
         daemons = daemons_to_evict(found, self._settings.evict_daemons_occupied)
         if pods and daemons:
             rank = min(self._order.rank(pod) for pod in pods)
@@ -224,11 +224,11 @@ class DrainTask:
         self._daemons.evict(daemons, now_ms)
 
     def _evict_some(self, pods: list[PodView]) -> None:
-        """Ask once for each pod of the present group that is not leaving and whose pause is over."""
+        """Request the eviction of pods of the present priority group that are not terminating and may go now."""
         for pod in self._order.next_group(pods):
             if self._cancelled:
                 return
-            now_ms = self._recorder.now_ms()
+            now_ms = self._recorder.steady_ms()
             if pod.deletion_ms or pod.uid in self._evicted or self._retry_ms.get(pod.uid, 0) > now_ms:
                 continue
             self._evict(pod, self._order.grace_s(pod), now_ms)
@@ -253,24 +253,24 @@ class DrainTask:
             self._on_eviction("granted")
 
     def _refused(self, pod: PodView, why: str, hint_s: float | None, now_ms: int) -> None:
-        pause_s = self._settings.eviction_retry_s if hint_s is None else hint_s
+        pause_s = self._settings.eviction_retry_s if hint_s is None else min(hint_s, LONGEST_HINT_S)
         self._retry_ms[pod.uid] = now_ms + int(pause_s * 1000)
         self._refusals[pod.uid] = why[:REFUSAL_LENGTH]
 
-    def _next_pause_s(self, pods: list[PodView]) -> float:
-        """Until the next step: growing while nothing happens, but no longer than to the next thing to be done."""
+    def _next_pause_s(self, pods: list[PodView], deadline_ms: int) -> float:
+        """Return the pause before the next step: growing while nothing happens, up to the next retry or deadline."""
         settings = self._settings
         longest_s = max(settings.poll_s, settings.poll_max_s)
         self._pause_s = settings.poll_s if self._moved else min(self._pause_s * PAUSE_GROWTH, longest_s)
         due_ms = [self._retry_ms[pod.uid] for pod in pods if pod.uid in self._retry_ms and pod.uid not in self._evicted]
-        until_s = (min([*due_ms, self._deadline_ms + 1]) - self._recorder.now_ms()) / 1000
+        until_s = (min([*due_ms, deadline_ms + 1]) - self._recorder.steady_ms()) / 1000
         return max(settings.poll_s, min(self._pause_s, until_s))
 
-    def _give_up(self, pods: list[PodView]) -> None:
-        """The deadline has passed: name the pods that would not go, and say why of the first."""
+    def _fail(self, pods: list[PodView]) -> None:
+        """Report the failure after the deadline: the pods that are left, and the reason for the first."""
         left = [pod.key for pod in pods]
         detail = f"{len(left)} pods did not go within {self._timeout_s:g} s"
-        told = [(pod.key, self._refusals[pod.uid]) for pod in pods if pod.uid in self._refusals]
-        if told:
-            detail += f"; {told[0][0]}: {told[0][1]}"
+        refused = [(pod.key, self._refusals[pod.uid]) for pod in pods if pod.uid in self._refusals]
+        if refused:
+            detail += f"; {refused[0][0]}: {refused[0][1]}"
         self._recorder.submit(e.DeletionFailed(self.node, Reason.FAILED_TO_EVICT_PODS, detail, tuple(left)))

@@ -1,9 +1,9 @@
-"""Which pods of a node a drain has to move, which it asks to go along, and in which order.
+"""Which pods of a node a drain has to move, which it evicts besides, and in which order.
 
-Decides by the pod alone: mirror and DaemonSet pods stay, pods that have ended and expendable pods need not go,
-pods that should long be gone are not waited for. The planner counts the same ones (`NodeAssumption`). Times are Unix
-milliseconds, durations seconds. Source: Cluster Autoscaler, simulator/drainability/rules: mirror, longterminating,
-daemonset, terminal; actuation/drain and utils/daemonset for DaemonSet pods; actuation/priority for the groups.
+Decides by the pod alone: mirror and DaemonSet pods stay, terminal and expendable pods need not move, overdue
+terminating pods are not waited for. The planner counts the same ones (`NodeAssumption`). Times are Unix milliseconds,
+durations seconds. Source: Cluster Autoscaler, simulator/drainability/rules: mirror, longterminating, daemonset,
+terminal; actuation/drain and utils/daemonset for DaemonSet pods; actuation/priority for the groups.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,18 +12,18 @@ from actuator.kube.cluster import PodView
 from actuator.settings import PriorityGroup
 from actuator.tracker.states import PodRef
 
-# Added to deletion time and grace period before a pod counts as stuck.
+# Time after deletion time and grace period from which a pod counts as stuck.
 LONG_TERMINATING_MS = 30_000
 ENDED_PHASES = ("Succeeded", "Failed")
 
 
 def pods_to_move(pods: Iterable[PodView], now_ms: int, expendable_below: int) -> list[PodView]:
-    """The pods that must be gone before the node may go, those that are leaving included. Keeps the order."""
+    """Return the pods that must be gone before the node is deleted, terminating ones included. Keeps the order."""
     return [pod for pod in pods if not stays(pod, now_ms, expendable_below)]
 
 
 def stays(pod: PodView, now_ms: int, expendable_below: int) -> bool:
-    """Whether a drain ignores a pod. Pods of lower priority than `expendable_below` are of no account."""
+    """Return whether a drain ignores a pod. Pods with a priority below `expendable_below` are ignored."""
     if _is_mirror(pod) or _is_daemon(pod):
         return True
     if pod.phase in ENDED_PHASES or pod.priority < expendable_below:
@@ -32,7 +32,7 @@ def stays(pod: PodView, now_ms: int, expendable_below: int) -> bool:
 
 
 def daemons_to_evict(pods: Iterable[PodView], by_default: bool) -> list[PodView]:
-    """The DaemonSet pods that are told to end, those that are ending left out. A pod's annotation goes before
+    """Return the DaemonSet pods to evict, without terminating ones. A pod's annotation has precedence over
     `by_default`. Keeps the order.
     """
     return [
@@ -47,35 +47,35 @@ def daemons_to_evict(pods: Iterable[PodView], by_default: bool) -> list[PodView]
 
 
 class EvictionOrder:
-    """The order by priority: pods of low priority go first, and the next ones only when they are gone.
+    """The order by priority: pods of low priority are evicted first, the next ones when these are gone.
 
-    A pod belongs to the group with the highest priority not above its own, or to the lowest group; without groups all
-    go together.
+    A pod belongs to the priority group with the highest priority not above its own, or to the lowest one; without
+    groups, all are evicted together.
     """
 
     def __init__(self, groups: Sequence[PriorityGroup], longest_grace_s: int) -> None:
-        """`longest_grace_s` bounds the grace period where there are no groups."""
+        """Set up; `longest_grace_s` bounds the grace period where there are no groups."""
         self._groups = sorted(groups, key=lambda group: group.priority)
         self._longest_grace_s = longest_grace_s
 
     def rank(self, pod: PodView) -> int:
-        """Number of a pod's group, 0 = goes first."""
+        """Return the number of a pod's priority group, 0 = evicted first."""
         ranks = (rank for rank, group in enumerate(self._groups) if group.priority <= pod.priority)
         return max(ranks, default=0)
 
     def next_group(self, pods: Sequence[PodView]) -> list[PodView]:
-        """The pods to evict now, those that are leaving included: the first group that has any. Keeps the order."""
+        """Return the pods of the first priority group that has any, terminating ones included. Keeps the order."""
         first = min((self.rank(pod) for pod in pods), default=0)
         return [pod for pod in pods if self.rank(pod) == first]
 
     def grace_s(self, pod: PodView) -> int:
-        """Grace period a pod is given: its own, as far as its group (or the longest one) allows."""
+        """Return the grace period of a pod: its own, bounded by its priority group or else by the longest one."""
         longest_s = self._groups[self.rank(pod)].grace_s if self._groups else self._longest_grace_s
         return min(pod.grace_s, longest_s)
 
 
 def pod_ref(pod: PodView) -> PodRef:
-    """What is remembered of a pod."""
+    """Return what the tracker keeps of a pod."""
     return PodRef(pod.namespace, pod.name, pod.uid, pod.owner_kind, pod.owner_name, pod.owner_uid)
 
 

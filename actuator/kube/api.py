@@ -1,7 +1,7 @@
-"""The calls of the actuator to an API server, with errors as `Cluster` knows them.
+"""Calls of the actuator to an API server, with the errors of `Cluster`.
 
 Decides which error of `actuator.kube.cluster` an answer is, and that calls are repeated where that is safe. Never
-decides what is called; connections, bytes and repetition are `clients.kubernetes_api`'s. Durations in seconds.
+decides what is called; connections, bytes and repetition are in `clients.kubernetes_api`. Durations in seconds.
 """
 
 from collections.abc import Callable, Mapping
@@ -46,7 +46,7 @@ class Api:
     """Calls to one API server. Safe to use from several threads."""
 
     def __init__(self, http: HttpApi, timeout_s: float = 10.0) -> None:
-        """`http` may have a `guard`, which forbids calls that change something; `timeout_s` bounds each silence."""
+        """Set up; `http` may have a `guard` that forbids writes; `timeout_s` bounds each silence."""
         self.http = http
         self._timeout_s = timeout_s
 
@@ -94,7 +94,7 @@ class Api:
 
 
 def connect(kubeconfig: Path | None = None, context: str = "", timeout_s: float = 10.0) -> Api:
-    """A connection as the kubeconfig, or inside a pod the service account, says; no call is made.
+    """Create a connection from the kubeconfig, or inside a pod from the service account; no call is made.
 
     Raises `clients.kubernetes_api.errors.ConfigurationError`.
     """
@@ -103,7 +103,7 @@ def connect(kubeconfig: Path | None = None, context: str = "", timeout_s: float 
 
 
 def _error(call: Call, error: errors.ApiError) -> ClusterError:
-    """The error that an answer is. Source: the Kubernetes API conventions, "HTTP status codes"."""
+    """Return the error for an answer. Source: the Kubernetes API conventions, "HTTP status codes"."""
     text = f"{call.method} {call.path}: {error}"
     match error.status:
         case 404:  # 410 is no word on the object: a version or a page of a list has expired

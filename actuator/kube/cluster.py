@@ -1,8 +1,7 @@
-"""What the actuator needs of a Kubernetes cluster.
+"""The interface to a Kubernetes cluster.
 
-Decides the interface and its errors; the in-memory cluster and the client of a real one implement it. All methods may
-be called by several threads at a time, and may run twice: each is idempotent. Times are Unix milliseconds,
-durations seconds.
+Decides the interface and its errors; the simulated cluster and the client of a live one implement it. All methods are
+thread-safe, and may run twice: each is idempotent. Times are Unix milliseconds, durations seconds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,8 +18,11 @@ MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 DAEMON_ANNOTATION = "cluster-autoscaler.kubernetes.io/daemonset-pod"
 # Source: Kubernetes, core/v1 annotation_key_constants: `PodDeletionCost`; a pod without has the cost 0.
 POD_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
-# Source: Cluster Autoscaler, utils/daemonset: `EnableDsEvictionKey`; "true" or "false", anything else is no say.
+# Source: Cluster Autoscaler, utils/daemonset: `EnableDsEvictionKey`; "true" or "false", any other value is ignored.
 DAEMON_EVICTION_ANNOTATION = "cluster-autoscaler.kubernetes.io/enable-ds-eviction"
+
+
+DELAY_DELETION_PREFIX = "delay-deletion.cluster-autoscaler.kubernetes.io/"
 
 
 class Taint(NamedTuple):
@@ -32,26 +34,35 @@ class Taint(NamedTuple):
 
 
 def hard_taint(now_ms: int) -> Taint:
-    """The taint of a node that is to go."""
+    """Return the taint of a node in deletion."""
     return Taint(HARD_TAINT_KEY, str(now_ms // 1000), NO_SCHEDULE)
 
 
 class NodeView(NamedTuple):
-    """A node, as far as the actuator looks at it."""
+    """A node, as far as the actuator reads it."""
 
     name: str
+    uid: str
+    # Provider id of its machine; "" = none (yet).
     provider_id: str
     taints: tuple[Taint, ...]
     # Whether it has GPUs, for the metric that counts those apart.
     gpu: bool
+    # Whether an annotation asks to wait with the deletion of its machine.
+    deletion_delayed: bool = False
 
     def taint(self, key: str) -> Taint | None:
-        """The taint with that key."""
+        """Return the taint with that key."""
         return next((taint for taint in self.taints if taint.key == key), None)
 
 
+def deletion_delayed(annotations: Mapping[str, str] | None) -> bool:
+    """Return `NodeView.deletion_delayed` of a node's annotations."""
+    return any(key.startswith(DELAY_DELETION_PREFIX) for key in annotations or ())
+
+
 class PodView(NamedTuple):
-    """A pod, as far as the actuator looks at it."""
+    """A pod, as far as the actuator reads it."""
 
     namespace: str
     name: str
@@ -69,19 +80,19 @@ class PodView(NamedTuple):
     deletion_ms: int
     # `spec.terminationGracePeriodSeconds`.
     grace_s: int
-    # Annotated to be treated like a DaemonSet's.
+    # Annotated to be treated like a DaemonSet's pod.
     daemon: bool = False
-    # What its annotation says about eviction, if it is a DaemonSet's; None = as the settings say.
+    # Value of the annotation for the eviction of DaemonSet pods; None = the settings decide.
     daemon_eviction: bool | None = None
 
     @property
     def key(self) -> str:
-        """ "namespace/name"."""
+        """Return "namespace/name"."""
         return f"{self.namespace}/{self.name}"
 
 
 class PodCost(NamedTuple):
-    """A pod with its deletion cost. `cost` is what its annotation says, None = it has none."""
+    """A pod with its deletion cost. `cost` is the value of its annotation, None = it has none."""
 
     namespace: str
     name: str
@@ -90,17 +101,17 @@ class PodCost(NamedTuple):
 
     @property
     def key(self) -> str:
-        """ "namespace/name"."""
+        """Return "namespace/name"."""
         return f"{self.namespace}/{self.name}"
 
 
 def daemon_eviction(annotations: Mapping[str, str] | None) -> bool | None:
-    """`PodView.daemon_eviction` of a pod's annotations."""
+    """Return `PodView.daemon_eviction` of a pod's annotations."""
     return {"true": True, "false": False}.get((annotations or {}).get(DAEMON_EVICTION_ANNOTATION, ""))
 
 
 class ClusterError(Exception):
-    """The cluster did not do what it was asked; asking again may help."""
+    """The call failed; a repetition may succeed."""
 
 
 class NotFoundError(ClusterError):
@@ -108,7 +119,7 @@ class NotFoundError(ClusterError):
 
 
 class ConflictError(ClusterError):
-    """The object is not (or no longer) what the call assumed; look again."""
+    """The object is not (or no longer) as the call assumed; read it again."""
 
 
 class TooManyRequestsError(ClusterError):
@@ -123,11 +134,11 @@ class TooManyRequestsError(ClusterError):
 
 
 class RefusedError(ClusterError):
-    """The cluster will not do it, however often it is asked (no permission, no valid request)."""
+    """The cluster refuses permanently (no permission, no valid request)."""
 
 
 class InvalidError(RefusedError):
-    """The request cannot be carried out on the object as it is (422)."""
+    """The request is not valid for the present object (422)."""
 
 
 class ForbiddenError(RefusedError):
@@ -135,13 +146,13 @@ class ForbiddenError(RefusedError):
 
 
 class Cluster(Protocol):
-    """Kubernetes' API, reduced."""
+    """The Kubernetes API, reduced to what the actuator needs."""
 
     def get_node(self, name: str, recent: bool = False) -> NodeView:
-        """One node. `recent` = as it was lately is enough, which costs the server less. Raises `NotFoundError`."""
+        """Return one node; with `recent`, as the server has it in memory, which costs less. Raises `NotFoundError`."""
 
     def list_nodes(self) -> Sequence[NodeView]:
-        """All nodes, sorted by name."""
+        """Return all nodes, sorted by name."""
 
     def add_taint(self, node: str, taint: Taint) -> bool:
         """Add a taint by patch, with the node's resource version as precondition. False = its key was there already.
@@ -150,28 +161,28 @@ class Cluster(Protocol):
         """
 
     def remove_taint(self, node: str, key: str) -> bool:
-        """Take a taint away, likewise. False = it was not there. Raises `NotFoundError`, `ClusterError`."""
+        """Remove a taint, likewise. False = it was not there. Raises `NotFoundError`, `ClusterError`."""
 
     def list_pods(self, node: str, recent: bool = False) -> Sequence[PodView]:
-        """The pods bound to a node, sorted by namespace and name; none when the node does not exist.
+        """Return the pods bound to a node, sorted by namespace and name; none when the node does not exist.
 
-        `recent` as for `get_node`: a pod may be missing that has just come, and one be there that has just gone.
+        `recent` as for `get_node`: it may lack a new pod, and contain one that is just gone.
         """
 
     def evict(self, pod: PodView, grace_s: int | None) -> None:
-        """Ask for the eviction (policy/v1) of exactly this pod (by uid). `grace_s` None = the pod's own.
+        """Request the eviction (policy/v1) of exactly this pod (by uid). `grace_s` None = the pod's own.
 
         Raises `NotFoundError` when it is gone, `TooManyRequestsError` when not now, `ClusterError`.
         """
 
-    def delete_node(self, name: str) -> None:
-        """Delete a node object whose instance is gone. No error when there is none."""
+    def delete_node(self, name: str, uid: str) -> None:
+        """Delete exactly this node object (by uid), whose instance is gone. No error when it does not exist."""
 
     def pod_costs(self, keys: Sequence[str]) -> Mapping[str, PodCost]:
-        """Those of the pods "namespace/name" that exist, by key. Raises `ClusterError`."""
+        """Return those of the pods "namespace/name" that exist, by key. Raises `ClusterError`."""
 
     def write_pod_cost(self, pod: PodCost, cost: str | None) -> None:
-        """Write the deletion cost of exactly this pod (by uid); None = take it away.
+        """Write the deletion cost of exactly this pod (by uid); None = remove it.
 
         Raises `NotFoundError` when it is gone, `ClusterError`.
         """

@@ -1,7 +1,7 @@
-"""A real Kubernetes cluster behind the interface of `actuator.kube.cluster`.
+"""A live Kubernetes cluster behind the interface of `actuator.kube.cluster`.
 
-Decides how taints are patched (only if the taints are still those that were read), how an eviction is asked for, and
-what is tried again at once. Never decides which node or pod. Durations in seconds.
+Decides how taints are patched (only if the taints are still those that were read), how an eviction is requested, and
+what is retried at once. Never decides which node or pod. Durations in seconds.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,21 +37,24 @@ from actuator.kube.objects import (
 )
 from actuator.kube.settings import KubeSettings
 from clients.kubernetes_api.api import JSON_PATCH, MERGE_PATCH, Json
+from clients.kubernetes_api.names import object_path
 
 PAGE = 500
-# Asks for what the server has in memory, where pods are kept by node; without, older servers read every pod from etcd.
+NODES = "/api/v1/nodes"
+NAMESPACES = "/api/v1/namespaces"
+# Reads from the server's memory, where pods are indexed by node; otherwise, older servers read every pod from etcd.
 # Source: Kubernetes API concepts, "Semantics for get and list".
 IN_MEMORY = {"resourceVersion": "0"}
-# From so many pods of a namespace on, one list is cheaper than single gets.
+# From this number of pods of a namespace on, one list is cheaper than single reads.
 LIST_FROM = 20
-# On a node that the actuator has cordoned. One that was cordoned before stays so when its taint is taken back.
+# On a node that the actuator has cordoned. A node that was cordoned before stays cordoned when its taint is removed.
 CORDON_ANNOTATION = "trimtab.dev/cordoned"
 CORDON_PATH = "/metadata/annotations/trimtab.dev~1cordoned"
 UNCORDON: list[Json] = [
     {"op": "add", "path": "/spec/unschedulable", "value": False},
     {"op": "remove", "path": CORDON_PATH},
 ]
-# Others write nodes too (kubelet, controllers): so often is a patch made anew.
+# Other clients write nodes too (kubelet, controllers): a patch is built this often.
 PATCH_ATTEMPTS = 8
 
 
@@ -63,16 +66,16 @@ class KubeCluster:
         self._settings = settings or KubeSettings()
 
     def get_node(self, name: str, recent: bool = False) -> NodeView:
-        """One node; `recent` = what the server has in memory is enough."""
+        """Return one node; with `recent`, as the server has it in memory."""
         return node_view(self._get(name, IN_MEMORY if recent else {}))
 
     def list_nodes(self) -> Sequence[NodeView]:
-        """All nodes, sorted by name."""
+        """Return all nodes, sorted by name."""
         found: list[NodeView] = []
         page = ""
         while True:
             query = {"limit": str(PAGE)} | ({"continue": page} if page else {})
-            call = Call("GET", "/api/v1/nodes", query, timeout_s=self._settings.list_timeout_s)
+            call = Call("GET", NODES, query, timeout_s=self._settings.list_timeout_s)
             nodes: NodeList = read(NodeList, self._api.call(call))
             found.extend(node_view(node) for node in nodes.items or ())
             page = nodes.metadata.next_page
@@ -80,7 +83,7 @@ class KubeCluster:
                 return sorted(found, key=lambda node: node.name)
 
     def add_taint(self, node: str, taint: Taint) -> bool:
-        """Add a taint, and cordon the node when it is the hard one and that is wanted."""
+        """Add a taint, and cordon the node with the hard one, if the settings require it."""
 
         def change(found: Node) -> list[Json] | None:
             taints = found.spec.taints or []
@@ -109,14 +112,14 @@ class KubeCluster:
         return self._change(node, change)
 
     def list_pods(self, node: str, recent: bool = False) -> Sequence[PodView]:
-        """The pods bound to a node, sorted by namespace and name; `recent` as for `get_node`."""
+        """Return the pods bound to a node, sorted by namespace and name; `recent` as for `get_node`."""
         query = {"fieldSelector": f"spec.nodeName={node}"} | (IN_MEMORY if recent else {})
         call = Call("GET", "/api/v1/pods", query)
         pods: PodList = read(PodList, self._api.call(call))
         return sorted((pod_view(pod) for pod in pods.items or ()), key=lambda pod: (pod.namespace, pod.name))
 
     def evict(self, pod: PodView, grace_s: int | None) -> None:
-        """Ask for the eviction of exactly this pod; asked once, since whether to ask again is the drain's business."""
+        """Request the eviction of exactly this pod, once: the drain decides about repetitions."""
         options: Json = {"preconditions": {"uid": pod.uid}}
         if grace_s is not None:
             options["gracePeriodSeconds"] = grace_s
@@ -126,24 +129,28 @@ class KubeCluster:
             "metadata": {"namespace": pod.namespace, "name": pod.name},
             "deleteOptions": options,
         }
-        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}/eviction"
+        path = object_path(NAMESPACES, pod.namespace, "pods", pod.name, "eviction")
         try:
             self._api.call(Call("POST", path, body=eviction, repeat=False))
         except ConflictError as error:
-            # Another pod has the name by now, or another writer was quicker: then it is asked for again.
+            # Another pod has the name by now, or there was a concurrent write, which the drain retries.
             if _is_another(error):
                 raise NotFoundError(str(error)) from error
             raise
 
-    def delete_node(self, name: str) -> None:
-        """Delete a node object."""
+    def delete_node(self, name: str, uid: str) -> None:
+        """Delete exactly this node object; another one of its name belongs to another machine."""
+        options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         try:
-            self._api.call(Call("DELETE", f"/api/v1/nodes/{name}"))
+            self._api.call(Call("DELETE", object_path(NODES, name), body=options))
         except NotFoundError:
             return
+        except ConflictError as error:
+            if not _is_another(error):
+                raise
 
     def pod_costs(self, keys: Sequence[str]) -> Mapping[str, PodCost]:
-        """Those of the pods that exist: one by one where they are few, else by whole namespaces."""
+        """Return those of the pods that exist: one by one where they are few, else by whole namespaces."""
         names: dict[str, set[str]] = {}
         for key in keys:
             namespace, _, name = key.partition("/")
@@ -155,9 +162,9 @@ class KubeCluster:
         return found
 
     def write_pod_cost(self, pod: PodCost, cost: str | None) -> None:
-        """Write the deletion cost of exactly this pod; None = take it away."""
+        """Write the deletion cost of exactly this pod; None = remove it."""
         body = {"metadata": {"uid": pod.uid, "annotations": {POD_COST_ANNOTATION: cost}}}
-        path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+        path = object_path(NAMESPACES, pod.namespace, "pods", pod.name)
         try:
             self._api.call(Call("PATCH", path, body=body, content_type=MERGE_PATCH, accept=METADATA))
         except (ConflictError, RefusedError) as error:
@@ -167,7 +174,7 @@ class KubeCluster:
 
     def _pods_named(self, namespace: str, names: AbstractSet[str]) -> Iterator[PodCost]:
         for name in sorted(names):
-            path = f"/api/v1/namespaces/{namespace}/pods/{name}"
+            path = object_path(NAMESPACES, namespace, "pods", name)
             try:
                 pod: PodMetadata = read(PodMetadata, self._api.call(Call("GET", path, IN_MEMORY, accept=METADATA)))
             except NotFoundError:
@@ -178,7 +185,7 @@ class KubeCluster:
         page = ""
         while True:
             query = {"limit": str(PAGE)} | ({"continue": page} if page else {})
-            path, timeout_s = f"/api/v1/namespaces/{namespace}/pods", self._settings.list_timeout_s
+            path, timeout_s = object_path(NAMESPACES, namespace, "pods"), self._settings.list_timeout_s
             call = Call("GET", path, query, timeout_s=timeout_s, accept=METADATA_LIST)
             pods: PodMetadataList = read(PodMetadataList, self._api.call(call))
             yield from (pod_cost(pod) for pod in pods.items or () if pod.metadata.name in names)
@@ -187,11 +194,11 @@ class KubeCluster:
                 return
 
     def _get(self, name: str, query: Mapping[str, str] = {}) -> Node:
-        found: Node = read(Node, self._api.call(Call("GET", f"/api/v1/nodes/{name}", query)))
+        found: Node = read(Node, self._api.call(Call("GET", object_path(NODES, name), query)))
         return found
 
     def _holds(self, found: Node) -> bool:
-        """Whether the precondition of a patch made on `found` holds now."""
+        """Return whether the precondition of a patch made on `found` holds now."""
         return _precondition(self._get(found.metadata.name)) == _precondition(found)
 
     def _change(self, name: str, change: Callable[[Node], list[Json] | None]) -> bool:
@@ -203,9 +210,9 @@ class KubeCluster:
             if patch is None:
                 return False
             try:
-                self._api.call(Call("PATCH", f"/api/v1/nodes/{name}", body=patch, content_type=JSON_PATCH))
+                self._api.call(Call("PATCH", object_path(NODES, name), body=patch, content_type=JSON_PATCH))
             except InvalidError as error:
-                # The answer to a precondition that does not hold does not say so: only the node can tell.
+                # The answer does not name a failed precondition: only the node shows it.
                 if self._holds(found):
                     raise
                 raise ConflictError(str(error)) from error
@@ -221,7 +228,7 @@ class KubeCluster:
 
 
 def _precondition(found: Node) -> list[Json]:
-    """The tests of a patch: this very node, its taints still those that were read."""
+    """Return the tests of a patch: the same node, with the taints that were read."""
     same_node = {"op": "test", "path": "/metadata/uid", "value": found.metadata.uid}
     if found.spec.taints:
         return [same_node, {"op": "test", "path": "/spec/taints", "value": found.spec.taints}]
@@ -233,17 +240,17 @@ def _precondition(found: Node) -> list[Json]:
 
 
 def _is_another(error: ClusterError) -> bool:
-    """Whether a call was refused because the object is another one of the same name."""
+    """Return whether a call was refused because the object is another one of the same name."""
     return any(words in str(error) for words in ("UID in precondition", "metadata.uid: Invalid value"))
 
 
 def _patch(found: Node, taints: list[NodeTaint]) -> list[Json]:
-    """A JSON patch that holds only for this very node while its taints are those that were read."""
+    """Return a JSON patch that applies only to the same node with the taints that were read."""
     return [*_precondition(found), {"op": "add", "path": "/spec/taints", "value": taints}]
 
 
 def _cordon(found: Node) -> list[Json]:
-    """The part of a patch that cordons a node, and marks that it was us: only then is it uncordoned again."""
+    """Return the part of a patch that cordons a node and marks it: only a marked node is uncordoned later."""
     annotate: Json = {"op": "add", "path": CORDON_PATH, "value": "true"}
     if found.metadata.annotations is None:
         annotate = {"op": "add", "path": "/metadata/annotations", "value": {CORDON_ANNOTATION: "true"}}

@@ -1,6 +1,6 @@
-"""Nodes and pods as the API server writes them, reduced to what the actuator looks at.
+"""Nodes and pods as the API server writes them, reduced to the fields that the actuator reads.
 
-Decides which fields are read; everything else is skipped while parsing. Times become Unix milliseconds.
+Decides which fields are read; all others are skipped while parsing. Times become Unix milliseconds.
 """
 
 from datetime import UTC, datetime
@@ -18,13 +18,14 @@ from actuator.kube.cluster import (
     PodView,
     Taint,
     daemon_eviction,
+    deletion_delayed,
 )
 
 DEFAULT_GRACE_S = 30
 
 
 class OwnerReference(msgspec.Struct, rename="camel"):
-    """Whose object it is."""
+    """A reference to an owner."""
 
     kind: str = ""
     name: str = ""
@@ -99,7 +100,7 @@ class Pod(msgspec.Struct):
 
 
 class ListMetadata(msgspec.Struct, rename="camel"):
-    """Where a list stands, and how it goes on."""
+    """Version of a list, and the token of its next page."""
 
     resource_version: str = ""
     next_page: str = msgspec.field(default="", name="continue")
@@ -138,7 +139,7 @@ _decoders: dict[type, msgspec.json.Decoder[Any]] = {
 
 
 def read(kind: type, answer: bytes) -> Any:
-    """An answer as one of the structs above. Raises `ClusterError` when it is not one."""
+    """Decode an answer as one of the structs above. Raises `ClusterError`."""
     try:
         return _decoders[kind].decode(answer)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -146,15 +147,16 @@ def read(kind: type, answer: bytes) -> Any:
 
 
 def node_view(node: Node) -> NodeView:
-    """A node as the actuator knows it."""
+    """Return a node as the actuator knows it."""
     taints = tuple(Taint(taint.key, taint.value, taint.effect) for taint in node.spec.taints or ())
     allocatable = node.status.allocatable or {}
     gpu = any(name.endswith("/gpu") and str(amount) not in ("", "0") for name, amount in allocatable.items())
-    return NodeView(node.metadata.name, node.spec.provider_id, taints, gpu)
+    delayed = deletion_delayed(node.metadata.annotations)
+    return NodeView(node.metadata.name, node.metadata.uid, node.spec.provider_id, taints, gpu, delayed)
 
 
 def pod_view(pod: Pod) -> PodView:
-    """A pod as the actuator knows it."""
+    """Return a pod as the actuator knows it."""
     meta, spec = pod.metadata, pod.spec
     owner = next((ref for ref in meta.owner_references or () if ref.controller), OwnerReference())
     grace_s = spec.termination_grace_period_seconds
@@ -177,7 +179,7 @@ def pod_view(pod: Pod) -> PodView:
 
 
 def pod_cost(pod: PodMetadata) -> PodCost:
-    """A pod's deletion cost."""
+    """Return a pod's deletion cost."""
     meta = pod.metadata
     return PodCost(meta.namespace, meta.name, meta.uid, (meta.annotations or {}).get(POD_COST_ANNOTATION))
 

@@ -1,18 +1,21 @@
-"""What the actuator must be allowed to do.
+"""Permissions that the actuator needs.
 
 Decides the rules: `deploy/` grants exactly these. Never acts.
 """
 
-from clients.kubernetes_api.permissions import Rule
+from clients.kubernetes_api.permissions import Rule, own_object
+
+# Additional permissions for pod deletion costs; not required at the start.
+POD_COSTS = (Rule("", "pods", ("get", "patch")),)
 
 # What every actuator needs.
 ACTUATOR = (
     Rule("", "nodes", ("get", "list", "patch", "delete")),
-    Rule("", "pods", ("get", "list", "patch")),
+    Rule("", "pods", ("list",)),
     Rule("", "pods/eviction", ("create",)),
 )
 
 
-def kwok_rules(namespace: str) -> tuple[Rule, ...]:
-    """What the cloud `kwok` needs: it makes nodes, and keeps its books in a ConfigMap."""
-    return (Rule("", "nodes", ("create",)), Rule("", "configmaps", ("get", "create", "update"), namespace))
+def kwok_rules(namespace: str, ledger: str) -> tuple[Rule, ...]:
+    """Return what the cloud `kwok` needs: it creates nodes and keeps its ledger in a ConfigMap of that name."""
+    return (Rule("", "nodes", ("create",)), *own_object("", "configmaps", ("get", "update"), namespace, ledger))

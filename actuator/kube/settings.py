@@ -1,11 +1,11 @@
-"""How a real cluster is treated. Durations in seconds."""
+"""Settings of the client of a live cluster. Durations in seconds."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class KubeSettings:
-    """How the actuator treats a cluster."""
+    """Settings of the client of a live cluster."""
 
     # Also mark a node unschedulable while it carries the hard taint. Upstream: --cordon-node-before-terminating.
     cordon: bool = False

@@ -1,32 +1,44 @@
 """Deletes the instances of one node group.
 
-Decides when the cloud is asked: requests that come together are made together. An instance that the cloud refuses to
-delete, or that is not gone in time, is given back. Durations in seconds.
+Decides when the cloud is called: requests within the batch time are made together, and an annotation on a node can
+delay its own. The deletion of an instance that the cloud refuses, does not know, or does not finish in time is rolled
+back. A Node object is deleted only when the cloud reports that its instance is gone: the machine of an unknown one may
+still run. Durations in seconds.
 """
 
 import threading
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import structlog
 
 from actuator.cloud.provider import CloudError, CloudProvider, CloudRefusedError, InstanceState
 from actuator.drain.drain import Recorder
-from actuator.kube.cluster import Cluster, ClusterError
+from actuator.kube.cluster import Cluster, ClusterError, NotFoundError
 from actuator.runner.retries import persistent
 from actuator.settings import WorkSettings
 from actuator.tracker import events as e
+from actuator.tracker.instructions import DeleteInstance
 from actuator.tracker.states import Reason
 from actuator.tracker.transitions import ImpossibleEventError
 
 log = structlog.get_logger("deleter")
 
 
-# Steps follow each other within seconds: of a longer time between two, only so much counts.
+# Steps follow each other within seconds: of a longer time between two, only this much counts.
 LONGEST_STEP_MS = 10_000
 
 
+class InstanceDeletion(NamedTuple):
+    """An instance to delete, the end of its delay, and its deadline, both in observed time."""
+
+    wanted: DeleteInstance
+    patience_ms: int
+    deadline_ms: int
+
+
 class GroupDeleter:
-    """A `Task` for one node group; it rests when nothing is left."""
+    """A `Task` for one node group; it ends when nothing is left."""
 
     def __init__(
         self, group: str, cluster: Cluster, cloud: CloudProvider, recorder: Recorder, settings: WorkSettings
@@ -37,33 +49,33 @@ class GroupDeleter:
         self._cloud = cloud
         self._recorder = recorder
         self._settings = settings
+        # Guards all that follows: `want` is called while a step runs.
         self._lock = threading.Lock()
         self._running = False
-        # When it was looked at the clock last, and how much time it has seen pass.
-        self._clock_ms = 0
+        # When the clock was last read, and the time observed so far.
+        self._clock_ms: int | None = None
         self._passed_ms = 0
-        # Nodes to ask for, and nodes asked for, each with the time, of that seen pass, at which it is given up.
-        self._wanted: dict[str, int] = {}
-        self._asked: dict[str, int] = {}
+        # By node: deletions to request, and requested ones.
+        self._wanted: dict[str, InstanceDeletion] = {}
+        self._asked: dict[str, InstanceDeletion] = {}
 
-    def want(self, node: str) -> bool:
-        """Add a node. True = the task rests, and has to be scheduled."""
+    def want(self, instruction: DeleteInstance) -> bool:
+        """Add a node. True = the task does not run and has to be scheduled."""
         with self._lock:
-            self._wanted[node] = self._time_ms() + int(self._settings.delete.timeout_s * 1000)
+            now_ms, settings = self._time_ms(), self._settings.delete
+            patience_ms, deadline_ms = now_ms + int(settings.delay_s * 1000), now_ms + int(settings.timeout_s * 1000)
+            self._wanted[instruction.node] = InstanceDeletion(instruction, patience_ms, deadline_ms)
             started, self._running = not self._running, True
             return started
 
     def step(self) -> float | None:
-        """Ask for what is wanted, look after what was asked for."""
+        """Request new deletions, and check the requested ones."""
         try:
-            with self._lock:
-                self._time_ms()
             self._ask()
             self._look()
         except (CloudError, ClusterError) as error:
             log.warning("deletion waits", group=self._group, detail=str(error))
-            self._expire(self._wanted, str(error))
-            self._expire(self._asked, str(error))
+            self._expire(self._orders(self._wanted) | self._orders(self._asked), str(error))
             return self._settings.delete.retry_s
         with self._lock:
             if not self._wanted and not self._asked:
@@ -71,66 +83,112 @@ class GroupDeleter:
                 return None
         return self._settings.delete.poll_s
 
-    def _ask(self) -> None:
+    def _orders(self, orders: dict[str, InstanceDeletion]) -> dict[str, InstanceDeletion]:
+        """Return a copy, sorted by node, that `want` does not change."""
         with self._lock:
-            batch = dict(self._wanted)
+            return dict(sorted(orders.items()))
+
+    def _ask(self) -> None:
+        batch = self._without_delayed(self._orders(self._wanted))
         if not batch:
             return
-        # What an earlier run, or a call whose answer was lost, has begun is not asked for again.
-        states = self._states(sorted(batch))
-        nodes = [node for node, state in states.items() if state is InstanceState.RUNNING]
-        failed: Mapping[str, CloudError] = {}
-        if nodes:
-            failed = persistent(lambda: self._cloud.delete_instances(self._group, nodes), self._settings.call_backoff)
-        for node in sorted(batch):
-            error = failed.get(node)
+        # A deletion that an earlier run, or a call whose answer was lost, has begun is not requested again.
+        states = self._states(batch)
+        unknown = {node: order for node, order in batch.items() if states[node] is InstanceState.UNKNOWN}
+        self._expire(unknown, "the cloud does not know its instance", Reason.INSTANCE_UNKNOWN)
+        failed = self._delete([batch[node] for node in batch if states[node] is InstanceState.RUNNING])
+        for node in sorted(batch.keys() - unknown.keys()):
+            error = failed.get(batch[node].wanted.provider_id)
             if error is None:
                 self._report(e.DeleteAccepted(node))
-                self._asked[node] = batch[node]
-                self._forget(node)
+                with self._lock:
+                    self._asked[node] = self._wanted.pop(node)
             elif isinstance(error, CloudRefusedError):
                 self._fail(node, str(error))
             else:
                 log.warning("deletion waits", node=node, detail=str(error))
                 self._expire({node: batch[node]}, str(error))
 
-    def _look(self) -> None:
-        if not self._asked:
-            return
-        for node, state in self._states(sorted(self._asked)).items():
-            if state is InstanceState.GONE:
-                self._delete_node(node)
-                self._report(e.InstanceGone(node))
-                del self._asked[node]
-        self._expire(self._asked, "the instance is still there")
-
-    def _states(self, nodes: list[str]) -> Mapping[str, InstanceState]:
-        return persistent(lambda: self._cloud.instance_states(self._group, nodes), self._settings.call_backoff)
-
-    def _delete_node(self, node: str) -> None:
-        """Remove the node object if the cloud has left it."""
-        persistent(lambda: self._cluster.delete_node(node), self._settings.call_backoff)
-
-    def _expire(self, deadlines: dict[str, int], detail: str) -> None:
+    def _without_delayed(self, orders: dict[str, InstanceDeletion]) -> dict[str, InstanceDeletion]:
+        """Return those that no annotation delays any longer. The deadline of the others is moved."""
         with self._lock:
             now_ms = self._time_ms()
-        for node in sorted(node for node, deadline_ms in deadlines.items() if deadline_ms < now_ms):
-            self._fail(node, f"not deleted within {self._settings.delete.timeout_s:g} s: {detail}")
+        ready = {}
+        for node, order in orders.items():
+            if now_ms < order.patience_ms and self._is_delayed(node):
+                with self._lock:
+                    deadline_ms = now_ms + int(self._settings.delete.timeout_s * 1000)
+                    self._wanted[node] = order._replace(deadline_ms=deadline_ms)
+            else:
+                ready[node] = order
+        return ready
+
+    def _is_delayed(self, node: str) -> bool:
+        try:
+            return self._cluster.get_node(node, recent=True).deletion_delayed
+        except NotFoundError:
+            return False
+
+    def _delete(self, orders: list[InstanceDeletion]) -> Mapping[str, CloudError]:
+        """Request deletions from the cloud; return the failed ones by provider id."""
+        if not orders:
+            return {}
+        instances = [order.wanted.provider_id for order in orders]
+        return persistent(lambda: self._cloud.delete_instances(self._group, instances), self._settings.call_backoff)
+
+    def _look(self) -> None:
+        asked = self._orders(self._asked)
+        if not asked:
+            return
+        states = self._states(asked)
+        for node, order in asked.items():
+            if states[node] is InstanceState.GONE:
+                self._delete_node(order.wanted)
+                self._report(e.InstanceGone(node))
+                self._forget(node)
+        left = self._orders(self._asked)
+        unknown = {node: order for node, order in left.items() if states.get(node) is InstanceState.UNKNOWN}
+        self._expire(unknown, "the cloud no longer knows its instance", Reason.INSTANCE_UNKNOWN)
+        self._expire({node: left[node] for node in left.keys() - unknown.keys()}, "the instance is still there")
+
+    def _states(self, orders: Mapping[str, InstanceDeletion]) -> dict[str, InstanceState]:
+        """Return the state of each instance, by node; what the cloud does not answer is UNKNOWN."""
+        instances = [order.wanted.provider_id for order in orders.values()]
+        found = persistent(lambda: self._cloud.instance_states(self._group, instances), self._settings.call_backoff)
+        return {
+            node: found.get(order.wanted.provider_id, InstanceState.UNKNOWN)
+            if order.wanted.provider_id
+            else InstanceState.UNKNOWN
+            for node, order in orders.items()
+        }
+
+    def _delete_node(self, wanted: DeleteInstance) -> None:
+        """Delete the node object if the cloud did not."""
+        persistent(lambda: self._cluster.delete_node(wanted.node, wanted.node_uid), self._settings.call_backoff)
+
+    def _expire(
+        self, orders: Mapping[str, InstanceDeletion], detail: str, reason: int = Reason.FAILED_TO_DELETE
+    ) -> None:
+        """Fail the deletions whose deadline has passed."""
+        with self._lock:
+            now_ms = self._time_ms()
+        for node in sorted(node for node, order in orders.items() if order.deadline_ms < now_ms):
+            self._fail(node, f"not deleted within {self._settings.delete.timeout_s:g} s: {detail}", reason)
 
     def _time_ms(self) -> int:
-        """Time seen to pass. A clock that is put forward makes nothing late, nor does a process that stood still."""
-        clock_ms = self._recorder.now_ms()
-        self._passed_ms += min(max(0, clock_ms - self._clock_ms), LONGEST_STEP_MS)
+        """Return the time that this process observed. A pause of the process makes nothing late."""
+        clock_ms = self._recorder.steady_ms()
+        since_ms = clock_ms if self._clock_ms is None else self._clock_ms
+        self._passed_ms += min(clock_ms - since_ms, LONGEST_STEP_MS)
         self._clock_ms = clock_ms
         return self._passed_ms
 
-    def _fail(self, node: str, detail: str) -> None:
-        self._report(e.DeletionFailed(node, Reason.FAILED_TO_DELETE, detail))
-        self._asked.pop(node, None)
+    def _fail(self, node: str, detail: str, reason: int = Reason.FAILED_TO_DELETE) -> None:
+        self._report(e.DeletionFailed(node, reason, detail))
         self._forget(node)
 
     def _report(self, event: e.Event) -> None:
-        """Record an event; one that comes for a deletion that has ended must not hold up the others."""
+        """Record an event; one for a deletion that has ended must not stop the others."""
         try:
             self._recorder.submit(event)
         except ImpossibleEventError as error:
@@ -139,3 +197,4 @@ class GroupDeleter:
     def _forget(self, node: str) -> None:
         with self._lock:
             self._wanted.pop(node, None)
+            self._asked.pop(node, None)

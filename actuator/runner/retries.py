@@ -1,7 +1,6 @@
 """Short retries of single calls to the cluster and the cloud.
 
-Decides that faults which may pass are tried three times within two seconds; longer waiting is the business of a task's
-steps.
+Decides that transient errors are retried twice within two seconds; longer waiting is left to the steps of a task.
 """
 
 from collections.abc import Callable
@@ -19,7 +18,7 @@ FINAL = (NotFoundError, RefusedError, TooManyRequestsError, CloudRefusedError)
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the same call may succeed a moment later."""
+    """Return whether the same call may succeed a moment later."""
     return isinstance(error, ClusterError | CloudError) and not isinstance(error, FINAL)
 
 

@@ -1,7 +1,7 @@
-"""The runner: gives every instruction of the tracker to the pool that carries it out.
+"""The runner: assigns every instruction of the tracker to the thread pool that carries it out.
 
-Decides which pool: drains, instance deletions and short tasks have threads of their own, so that no kind waits for
-another. Knows what works on a node, because a roll-back has to stop it first.
+Decides which pool: drains, instance deletions and short tasks have threads of their own, and do not wait for each
+other. Keeps the task of each node, because a roll-back stops it first.
 """
 
 import threading
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from actuator.drain.drain import DrainTask
 from actuator.runner.deleter import GroupDeleter
 from actuator.runner.scheduler import Pool, Scheduler
-from actuator.runner.tasks import BeginDeleteTask, CheckEmptyTask, GrowTask, RollBackTask, Surroundings, TaintTask
+from actuator.runner.tasks import BeginDeleteTask, CheckEmptyTask, GrowTask, RollBackTask, TaintTask, TaskContext
 from actuator.tracker import instructions as i
 
 SHORT_THREADS = 8
@@ -19,45 +19,45 @@ SHORT_THREADS = 8
 class Runner:
     """Carries out instructions."""
 
-    def __init__(self, around: Surroundings, make_pool: Callable[[str, int], Pool] = Scheduler) -> None:
-        """`make_pool` takes a name and a number of threads."""
-        self._around = around
+    def __init__(self, context: TaskContext, make_pool: Callable[[str, int], Pool] = Scheduler) -> None:
+        """Set up; `make_pool` takes a name and a number of threads."""
+        self._context = context
         self._short = make_pool("short", SHORT_THREADS)
-        self._drains = make_pool("drain", around.settings.drain.thread_count)
-        self._deletes = make_pool("delete", around.settings.delete.thread_count)
+        self._drains = make_pool("drain", context.settings.drain.thread_count)
+        self._deletes = make_pool("delete", context.settings.delete.thread_count)
         self._lock = threading.Lock()
-        # What empties a node, or makes sure that it is empty.
+        # The task that drains a node, or checks that it is empty.
         self._work_of: dict[str, DrainTask | CheckEmptyTask] = {}
         self._deleter_of: dict[str, GroupDeleter] = {}
 
     def dispatch(self, instruction: i.Instruction) -> None:
         """Take one instruction; returns at once."""
-        around, delay_s = self._around, self._around.settings.delay_after_taint_s
+        context, delay_s = self._context, self._context.settings.delay_after_taint_s
         match instruction:
             case i.WriteTaints():
-                self._short.add(TaintTask(instruction, around))
+                self._short.add(TaintTask(instruction, context))
             case i.CheckEmpty():
-                check = CheckEmptyTask(instruction, around)
+                check = CheckEmptyTask(instruction, context)
                 self._begin(instruction.node, check)
                 self._short.add(check, delay_s)
             case i.Drain():
-                # One that goes on after a restart was tainted long ago.
+                # The node of a drain that continues after a restart was tainted long ago.
                 drain = self._new_drain(instruction)
                 self._begin(instruction.node, drain)
                 self._drains.add(drain, 0.0 if instruction.deadline_ms else delay_s)
             case i.BeginDelete():
-                self._short.add(BeginDeleteTask(instruction, around))
+                self._short.add(BeginDeleteTask(instruction, context))
             case i.DeleteInstance():
                 self._delete(instruction)
             case i.RollBack():
-                self._short.add(RollBackTask(instruction, self._work_to_end(instruction), around))
+                self._short.add(RollBackTask(instruction, self._work_to_end(instruction), context))
             case i.Grow():
-                self._short.add(GrowTask(instruction, around))
+                self._short.add(GrowTask(instruction, context))
             case _:
-                raise AssertionError(f"nobody carries out {instruction}")
+                raise AssertionError(f"no task for {instruction}")
 
     def stop(self) -> None:
-        """Let running steps finish and begin no others."""
+        """Stop after the running steps."""
         for pool in (self._drains, self._short, self._deletes):
             pool.stop()
 
@@ -66,11 +66,11 @@ class Runner:
             self._work_of[node] = work
 
     def _new_drain(self, instruction: i.Drain) -> DrainTask:
-        around = self._around
-        return DrainTask(instruction, around.cluster, around.recorder, around.settings.drain, around.on_eviction)
+        context = self._context
+        return DrainTask(instruction, context.cluster, context.recorder, context.settings.drain, context.on_eviction)
 
     def _work_to_end(self, instruction: i.RollBack) -> DrainTask | CheckEmptyTask | None:
-        """What works on the node, or the drain that an earlier run has left unsettled."""
+        """Return the task that works on the node, or the drain that an earlier run left unsettled."""
         with self._lock:
             work = self._work_of.pop(instruction.node, None)
         if work is None and instruction.pods:
@@ -79,12 +79,12 @@ class Runner:
         return work
 
     def _delete(self, instruction: i.DeleteInstance) -> None:
-        around, group = self._around, instruction.node_group
+        context, group = self._context, instruction.node_group
         with self._lock:
             self._work_of.pop(instruction.node, None)
             deleter = self._deleter_of.get(group)
             if deleter is None:
-                deleter = GroupDeleter(group, around.cluster, around.cloud, around.recorder, around.settings)
+                deleter = GroupDeleter(group, context.cluster, context.cloud, context.recorder, context.settings)
                 self._deleter_of[group] = deleter
-        if deleter.want(instruction.node):
-            self._deletes.add(deleter, around.settings.delete.batch_s)
+        if deleter.want(instruction):
+            self._deletes.add(deleter, context.settings.delete.batch_s)

@@ -1,7 +1,7 @@
-"""Runs many long tasks on few threads: each task is a step that says when it wants the next one.
+"""Runs many long tasks on few threads: each task is a step that returns when the next one is due.
 
-Decides only when a step runs: by due time, then in order of arrival. A step that raises is logged and tried again
-later. Units: seconds.
+Decides only when a step runs: by due time, then in order of arrival. A step that raises is logged and retried. Units:
+seconds.
 """
 
 import heapq
@@ -11,11 +11,12 @@ from typing import Protocol
 
 import structlog
 
+from actuator.store.records import StoreError
 from actuator.tracker.transitions import ImpossibleEventError
 
 log = structlog.get_logger("runner")
 
-# After a step that raised something nobody foresaw.
+# After a step that raised an unexpected error.
 RETRY_S = 5.0
 
 
@@ -24,20 +25,20 @@ class Task(Protocol):
 
     @property
     def name(self) -> str:
-        """For the log."""
+        """Return the name for the log."""
 
     def step(self) -> float | None:
-        """Do a bit. Returns the seconds until the next step, None = done."""
+        """Do one step. Returns the seconds until the next one, None = done."""
 
 
 class Pool(Protocol):
     """Something that runs tasks. A task's steps never overlap."""
 
     def add(self, task: Task, delay_s: float = 0.0) -> None:
-        """Let a task's next step run after a delay."""
+        """Schedule a task's next step after a delay."""
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Let steps that run finish, begin no other, and wait. What is left is taken up at the next start."""
+        """Stop after the running steps, and wait for them. The rest continues at the next start."""
 
 
 class Scheduler:
@@ -55,14 +56,14 @@ class Scheduler:
             thread.start()
 
     def add(self, task: Task, delay_s: float = 0.0) -> None:
-        """Let a task's next step run after a delay."""
+        """Schedule a task's next step after a delay."""
         with self._condition:
             self._count += 1
             heapq.heappush(self._due, (time.monotonic() + delay_s, self._count, task))
             self._condition.notify()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Let steps that run finish, begin no other, and wait. What is left is taken up at the next start."""
+        """Stop after the running steps, and wait for them. The rest continues at the next start."""
         with self._condition:
             self._stopping = True
             self._condition.notify_all()
@@ -84,9 +85,13 @@ class Scheduler:
         try:
             return task.step()
         except ImpossibleEventError as error:
-            # The deletion the task worked for has ended meanwhile.
+            # The deletion of the task has ended in the meantime.
             log.warning("task dropped", task=task.name, detail=str(error))
             return None
+        except StoreError as error:
+            # Logged once by the event processor; the process ends.
+            log.warning("step not done", task=task.name, detail=str(error))
+            return RETRY_S
         except Exception as error:
             if self._stopping:
                 return None

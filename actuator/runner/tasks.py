@@ -1,6 +1,6 @@
-"""The short tasks: tainting a set, checking an empty node, beginning a deletion, rolling back, growing.
+"""The short tasks: taint a set of nodes, check an empty node, begin a deletion, roll back, scale up.
 
-Decides nothing but whether a step worked. Each may run twice. Durations in seconds.
+Decides only whether a step succeeded. Each may run twice. Durations in seconds.
 """
 
 import threading
@@ -9,43 +9,44 @@ from typing import NamedTuple
 
 import structlog
 
-from actuator.cloud.provider import CloudError, CloudProvider, CloudRefusedError
+from actuator.cloud.provider import CloudError, CloudProvider, CloudRefusedError, SizeChangedError
 from actuator.drain.daemons import DaemonEvictor, EvictionCounter
 from actuator.drain.drain import DrainTask, Recorder
 from actuator.drain.pods import EvictionOrder, daemons_to_evict, pods_to_move
 from actuator.kube.cluster import HARD_TAINT_KEY, Cluster, ClusterError, NotFoundError, PodView, hard_taint
 from actuator.runner.retries import persistent
 from actuator.settings import WorkSettings
+from actuator.steady_time import SteadyTime
 from actuator.tracker import events as e
 from actuator.tracker import instructions as i
-from actuator.tracker.states import GrowthAnswer, Reason
+from actuator.tracker.states import Growth, GrowthAnswer, GrowthReason, Reason
 
 log = structlog.get_logger("runner")
 
 
-class Surroundings(NamedTuple):
-    """What tasks work with."""
+class TaskContext(NamedTuple):
+    """What all tasks use."""
 
     cluster: Cluster
     cloud: CloudProvider
     recorder: Recorder
     settings: WorkSettings
-    # Tells the metrics about an eviction request.
+    # Counts an eviction request in the metrics.
     on_eviction: EvictionCounter
 
 
 class TaintTask:
-    """Taints all nodes of a request; the first node that takes no taint fails the set."""
+    """Taints all nodes of a request; the first node that cannot be tainted fails the set."""
 
-    def __init__(self, instruction: i.WriteTaints, around: Surroundings) -> None:
+    def __init__(self, instruction: i.WriteTaints, context: TaskContext) -> None:
         self.name = f"taint {instruction.request_id}"
         self._instruction = instruction
-        self._around = around
+        self._context = context
 
     def step(self) -> None:
-        """Do it at once."""
-        around, request_id = self._around, self._instruction.request_id
-        with ThreadPoolExecutor(around.settings.taint_thread_count, thread_name_prefix="taint") as pool:
+        """Write the taints."""
+        context, request_id = self._context, self._instruction.request_id
+        with ThreadPoolExecutor(context.settings.taint_thread_count, thread_name_prefix="taint") as pool:
             failures = [
                 (node, detail)
                 for node, detail in zip(
@@ -54,134 +55,153 @@ class TaintTask:
                 if detail
             ]
         if failures:
-            around.recorder.submit(e.SetFailed(request_id, *failures[0]))
+            context.recorder.submit(e.SetFailed(request_id, *failures[0]))
         else:
-            around.recorder.submit(e.SetTainted(request_id))
+            context.recorder.submit(e.SetTainted(request_id))
 
     def _taint(self, node: str) -> str:
-        """Write one taint; why not, "" = it is there."""
-        around = self._around
-        taint = hard_taint(around.recorder.now_ms())
+        """Write one taint; return the error, "" = the taint is there."""
+        context = self._context
+        taint = hard_taint(context.recorder.now_ms())
         try:
-            persistent(lambda: around.cluster.add_taint(node, taint), around.settings.call_backoff)
+            persistent(lambda: context.cluster.add_taint(node, taint), context.settings.call_backoff)
         except ClusterError as error:
             return str(error) or type(error).__name__
         return ""
 
 
 class CheckEmptyTask:
-    """Makes sure that a node to go without drain has no pod to move."""
+    """Checks that a node to delete without drain has no pod to move."""
 
-    def __init__(self, instruction: i.CheckEmpty, around: Surroundings) -> None:
+    def __init__(self, instruction: i.CheckEmpty, context: TaskContext) -> None:
         self.name = f"check {instruction.node}"
         self._node = instruction.node
-        self._around = around
+        self._context = context
+        # A wall clock that is put forward does not make a pod overdue.
+        self._time = SteadyTime(context.recorder.now_ms, context.recorder.steady_ms)
         # Held during a step.
         self._lock = threading.Lock()
         self._ended = False
 
     def end(self) -> None:
-        """Stop, and wait for the step under way: from then on the node is not touched any more."""
+        """Stop, and wait for the running step: after that the node is not changed any more."""
         with self._lock:
             self._ended = True
 
     def step(self) -> float | None:
-        """Look at the pods; where there is none to move, tell DaemonSet pods to end if that is wanted."""
+        """List the pods; where there is none to move, evict DaemonSet pods if the settings require it."""
         with self._lock:
             return None if self._ended else self._step()
 
     def _step(self) -> float | None:
-        cluster, recorder, settings = self._around.cluster, self._around.recorder, self._around.settings.drain
-        now_ms = recorder.now_ms()
+        cluster, recorder, settings = self._context.cluster, self._context.recorder, self._context.settings.drain
         try:
             if cluster.get_node(self._node).taint(HARD_TAINT_KEY) is None:
-                log.warning("somebody took the taint away; it is put back", node=self._node)
-                cluster.add_taint(self._node, hard_taint(now_ms))
+                log.warning("the taint was removed by another client; it is restored", node=self._node)
+                cluster.add_taint(self._node, hard_taint(recorder.now_ms()))
             found = cluster.list_pods(self._node)
-            pods = pods_to_move(found, now_ms, settings.expendable_priority)
+            pods = pods_to_move(found, self._time.earliest_ms(), settings.expendable_priority)
         except NotFoundError:
             recorder.submit(e.NodeGone(self._node))
             return None
         except ClusterError as error:
             log.warning("check waits", node=self._node, detail=str(error))
-            return self._around.settings.rollback_retry_s
+            return self._context.settings.rollback_retry_s
         if pods:
             keys = tuple(pod.key for pod in pods)
             detail = f"{len(pods)} pods came after the node was tainted, such as {keys[0]}"
             recorder.submit(e.DeletionFailed(self._node, Reason.NODE_CHANGED, detail, keys))
         else:
-            self._evict_daemons(daemons_to_evict(found, settings.evict_daemons_empty), now_ms)
+            self._evict_daemons(daemons_to_evict(found, settings.evict_daemons_empty))
             recorder.submit(e.NodeEmpty(self._node))
         return None
 
-    def _evict_daemons(self, daemons: list[PodView], now_ms: int) -> None:
-        cluster, settings = self._around.cluster, self._around.settings.drain
+    def _evict_daemons(self, daemons: list[PodView]) -> None:
+        cluster, settings = self._context.cluster, self._context.settings.drain
         order = EvictionOrder(settings.priority_groups, settings.max_graceful_termination_s)
-        evictor = DaemonEvictor(cluster, order, settings.eviction_retry_s, self._around.on_eviction)
-        evictor.evict(daemons, now_ms)
+        evictor = DaemonEvictor(cluster, order, settings.eviction_retry_s, self._context.on_eviction)
+        evictor.evict(daemons, self._context.recorder.steady_ms())
 
 
 class BeginDeleteTask:
-    """Writes down that the cloud is about to be asked."""
+    """Records that the deletion is about to be requested from the cloud."""
 
-    def __init__(self, instruction: i.BeginDelete, around: Surroundings) -> None:
+    def __init__(self, instruction: i.BeginDelete, context: TaskContext) -> None:
         self.name = f"begin deletion of {instruction.node}"
         self._node = instruction.node
-        self._recorder = around.recorder
+        self._recorder = context.recorder
 
     def step(self) -> None:
-        """Do it at once."""
+        """Write the taints."""
         self._recorder.submit(e.DeleteBegun(self._node))
 
 
 class RollBackTask:
-    """Takes a node's taint back once the work on it has stopped, and does not give up."""
+    """Removes a node's taint once the work on it has stopped, and retries until it succeeds."""
 
-    def __init__(self, instruction: i.RollBack, work: DrainTask | CheckEmptyTask | None, around: Surroundings) -> None:
+    def __init__(self, instruction: i.RollBack, work: DrainTask | CheckEmptyTask | None, context: TaskContext) -> None:
         self.name = f"roll back {instruction.node}"
         self._node = instruction.node
         self._work = work
-        self._around = around
+        self._context = context
 
     def step(self) -> float | None:
-        """Try it."""
+        """Try the roll-back."""
         try:
             if self._work is not None:
                 self._work.end()
                 self._work = None
-            self._around.cluster.remove_taint(self._node, HARD_TAINT_KEY)
+            self._context.cluster.remove_taint(self._node, HARD_TAINT_KEY)
         except NotFoundError:
-            log.info("nothing to roll back, the node is gone", node=self._node)
+            log.info("no roll-back needed, the node is gone", node=self._node)
         except ClusterError as error:
             log.warning("roll-back waits", node=self._node, detail=str(error))
-            return self._around.settings.rollback_retry_s
-        self._around.recorder.submit(e.RolledBack(self._node))
+            return self._context.settings.rollback_retry_s
+        self._context.recorder.submit(e.RolledBack(self._node))
         return None
 
 
 class GrowTask:
-    """Asks the cloud to grow node groups, each once."""
+    """Requests scale-ups from the cloud, each once, and repeats until the result of each is known."""
 
-    def __init__(self, instruction: i.Grow, around: Surroundings) -> None:
+    def __init__(self, instruction: i.Grow, context: TaskContext) -> None:
         self.name = f"grow {instruction.request_id}"
         self._instruction = instruction
-        self._around = around
+        self._context = context
+        self._answers: dict[int, GrowthAnswer] = {}
+        age_ms = max(0, context.recorder.now_ms() - instruction.since_ms)
+        self._until_ms = context.recorder.steady_ms() + int(context.settings.grow.timeout_s * 1000) - age_ms
 
-    def step(self) -> None:
-        """Do it at once."""
-        answers = []
-        for position, growth in enumerate(self._instruction.growths):
+    def step(self) -> float | None:
+        """Request each scale-up that is not answered yet. None = all are."""
+        growths = self._instruction.growths
+        for position, growth in enumerate(growths):
+            if position in self._answers:
+                continue
             token = f"{self._instruction.request_id}/{position}"
-            detail = self._grow(growth.node_group, growth.delta, token)
-            answers.append(GrowthAnswer(growth.node_group, not detail, detail))
-        self._around.recorder.submit(e.GrowthAnswered(self._instruction.request_id, tuple(answers)))
+            try:
+                self._answers[position] = self._grow(growth, token)
+            except CloudError as error:
+                log.warning(
+                    "growth waits", group=growth.node_group, request_id=self._instruction.request_id, detail=str(error)
+                )
+        if len(self._answers) < len(growths):
+            return self._context.settings.grow.retry_s
+        answers = tuple(self._answers[position] for position in range(len(growths)))
+        self._context.recorder.submit(e.GrowthAnswered(self._instruction.request_id, answers))
+        return None
 
-    def _grow(self, group: str, delta: int, token: str) -> str:
-        """Ask for one growth; why not, "" = accepted."""
+    def _grow(self, growth: Growth, token: str) -> GrowthAnswer:
+        """Request one scale-up, or, after the deadline, its result. Raises `CloudError` for no answer."""
+        cloud, backoff, group = self._context.cloud, self._context.settings.call_backoff, growth.node_group
         try:
-            persistent(lambda: self._around.cloud.grow(group, delta, token), self._around.settings.call_backoff)
+            if self._context.recorder.steady_ms() <= self._until_ms:
+                persistent(lambda: cloud.set_size(group, growth.expected, growth.wanted, token), backoff)
+            elif not persistent(lambda: cloud.was_set(group, token), backoff):
+                detail = f"the cloud has not done it within {self._context.settings.grow.timeout_s:g} s; plan again"
+                return GrowthAnswer(group, False, detail, GrowthReason.NOT_CARRIED_OUT)
+        except SizeChangedError as error:
+            return GrowthAnswer(group, False, str(error), GrowthReason.SIZE_CHANGED)
         except CloudRefusedError as error:
-            return str(error)
-        except CloudError as error:
-            return f"the cloud did not answer: {error}"
-        return ""
+            return GrowthAnswer(group, False, str(error), GrowthReason.REFUSED)
+        return GrowthAnswer(group, True)

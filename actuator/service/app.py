@@ -1,4 +1,4 @@
-"""The actuator, assembled: journal, engine, runner, and what the service calls.
+"""The actuator, assembled: journal, event processor, runner, and the calls of the service.
 
 Decides how it starts (replay, reconcile, resume) and stops. Times are Unix milliseconds.
 """
@@ -11,16 +11,18 @@ import structlog
 from opentelemetry.metrics import Meter
 
 from actuator.cloud.provider import CloudProvider
-from actuator.kube.cluster import HARD_TAINT_KEY, Cluster, ClusterError, hard_taint
-from actuator.runner.engine import Engine
+from actuator.kube.cluster import HARD_TAINT_KEY, Cluster, ClusterError, Taint, hard_taint
+from actuator.runner.clock import Clock
+from actuator.runner.event_processor import EventProcessor
 from actuator.runner.runner import Runner
 from actuator.runner.scheduler import Pool, Scheduler
-from actuator.runner.tasks import Surroundings
+from actuator.runner.tasks import TaskContext
 from actuator.service.deletions import Deletions
 from actuator.service.group_views import GroupViews
 from actuator.service.growth import Growths
 from actuator.service.metrics import Metrics
 from actuator.service.settings import ActuatorSettings
+from actuator.service.state_log import StateLog
 from actuator.service.status import Status, StatusWriter
 from actuator.store.journal import Journal
 from actuator.store.records import Store
@@ -30,16 +32,18 @@ from actuator.tracker.tracker import Tracker
 log = structlog.get_logger("actuator")
 
 
-class Machinery(NamedTuple):
-    """What makes an actuator go; tests put virtual time in its place."""
+class Runtime(NamedTuple):
+    """Clocks and threads of an actuator; tests replace them by virtual time."""
 
     # Unix seconds.
     clock: Callable[[], float] = time.time
+    # Seconds that never jump.
+    steady: Callable[[], float] = time.monotonic
     # From a name and a number of threads.
     make_pool: Callable[[str, int], Pool] = Scheduler
     # False = follow until `lead` is called.
     leading: bool = True
-    # How old the cloud's answers in the status may be, seconds; 0 = it is asked each time.
+    # Most age of the cloud's node groups in the status, seconds; 0 = they are read each time.
     groups_max_age_s: float = 0.0
 
 
@@ -53,61 +57,62 @@ class Actuator:
         cloud: CloudProvider,
         meter: Meter,
         settings: ActuatorSettings | None = None,
-        machinery: Machinery | None = None,
+        runtime: Runtime | None = None,
     ) -> None:
-        """Replay the store; nothing is done before `start`. Raises `StoreError`."""
-        machinery = machinery or Machinery()
+        """Replay the store; no work begins before `start`. Raises `StoreError`."""
+        runtime = runtime or Runtime()
         self.settings = settings or ActuatorSettings()
         self.cluster = cluster
         self.cloud = cloud
         self.metrics = Metrics(meter)
-        # Set by whoever runs the process: called when the store fails and the process must end.
+        # Set by the process: called when the store fails and the process must end.
         self.on_broken: Callable[[], None] = _nothing
         self._journal = Journal(store, self.settings.retention)
-        self.engine = Engine(self._journal, machinery.clock, self._broken)
-        self.engine.leading = machinery.leading
-        around = Surroundings(cluster, cloud, self.engine, self.settings.work, self.metrics.on_eviction)
-        self._runner = Runner(around, machinery.make_pool)
-        self.engine.dispatch = self._runner.dispatch
-        self.metrics.watch(self.engine)
-        self.deletions = Deletions(self.engine, around, self.settings)
-        self.growths = Growths(self.engine, self.settings.answer_s)
-        self._groups = GroupViews(cloud, machinery.groups_max_age_s)
-        self.engine.listeners.append(self._groups.on_event)
+        self.processor = EventProcessor(self._journal, Clock(runtime.clock, runtime.steady), self._broken)
+        self.processor.leading = runtime.leading
+        context = TaskContext(cluster, cloud, self.processor, self.settings.work, self.metrics.on_eviction)
+        self._runner = Runner(context, runtime.make_pool)
+        self.processor.dispatch = self._runner.dispatch
+        self.metrics.watch(self.processor)
+        self.processor.listeners.append(StateLog().on_event)
+        self.deletions = Deletions(self.processor, context, self.settings)
+        self.growths = Growths(self.processor, self.settings.answer_s)
+        self._groups = GroupViews(cloud, runtime.groups_max_age_s)
+        self.processor.listeners.append(self._groups.on_event)
         self._status = StatusWriter()
-        # Tens of thousands of remembered evictions take a while to write for the first time: not while callers wait.
-        self.engine.read(lambda tracker, now_ms: self._status.write(tracker, now_ms, True))
+        # The first encoding of tens of thousands of evictions takes a while: not while callers wait.
+        self.processor.read(lambda tracker, now_ms: self._status.write(tracker, now_ms, True))
 
     def start(self) -> None:
-        """Go on with what was in progress. Raises `ClusterError` when the cluster cannot be seen."""
-        in_progress, marked = self.engine.read(_progress)
+        """Continue what was in progress. Raises `ClusterError` when the nodes cannot be listed."""
+        in_progress, marked = self.processor.read(_progress)
         nodes = self.cluster.list_nodes()
-        tainted = [node.name for node in nodes if node.taint(HARD_TAINT_KEY)]
-        strange = sorted(set(tainted) - in_progress)
-        log.info("resuming", deletions=len(in_progress), tainted=len(tainted), strange=len(strange))
-        if strange:
-            # Another autoscaler's, or those of a store that was lost: not ours to take away.
-            log.warning("nodes carry the hard taint, but no deletion is known", nodes=strange[:20], key=HARD_TAINT_KEY)
+        tainted = {node.name: node.taint(HARD_TAINT_KEY) for node in nodes if node.taint(HARD_TAINT_KEY)}
+        unknown = sorted(tainted.keys() - in_progress)
+        log.info("resuming", deletions=len(in_progress), tainted=len(tainted), unknown_taints=len(unknown))
+        self.metrics.on_unknown_taints(len(unknown))
+        for name in unknown:
+            _report_taint(name, tainted[name])
         for name in sorted(marked & {node.name for node in nodes} - set(tainted)):
-            self._mark_again(name)
-        self.engine.resume()
+            self._restore_taint(name)
+        self.processor.resume()
 
-    def _mark_again(self, name: str) -> None:
-        """Put back the taint of a node that is still to go: while nobody looked, somebody took it away."""
-        log.warning("somebody took the taint away; it is put back", node=name)
+    def _restore_taint(self, name: str) -> None:
+        """Restore the taint of a node in deletion: another client removed it while no actuator ran."""
+        log.warning("the taint was removed by another client; it is restored", node=name)
         try:
-            self.cluster.add_taint(name, hard_taint(self.engine.now_ms()))
+            self.cluster.add_taint(name, hard_taint(self.processor.now_ms()))
         except ClusterError as error:
-            # Its drain tries again.
-            log.warning("taint not put back", node=name, detail=str(error))
+            # Its drain retries.
+            log.warning("taint not restored", node=name, detail=str(error))
 
     def lead(self) -> None:
-        """Act from now on, where the leader before has stopped. Raises as `start`, and `StoreError`."""
-        self.engine.lead()
+        """Start to act, where the previous leader stopped. Raises as `start`, and `StoreError`."""
+        self.processor.lead()
         self.start()
 
     def stop(self) -> None:
-        """Let running steps finish; what is in progress goes on at the next start."""
+        """Stop after the running steps; what is in progress continues at the next start."""
         self._runner.stop()
         self._journal.close()
 
@@ -115,14 +120,25 @@ class Actuator:
         self.on_broken()
 
     def status(self, with_finished: bool) -> Status:
-        """All that the actuator knows. Raises `CloudError`, `StoreError`."""
+        """Return the complete status. Raises `CloudError`, `StoreError`."""
         groups = self._groups.get()
-        return self.engine.read(lambda tracker, now_ms: self._status.write(tracker, now_ms, with_finished, groups))
+        return self.processor.read(lambda tracker, now_ms: self._status.write(tracker, now_ms, with_finished, groups))
+
+
+def _report_taint(node: str, taint: Taint | None) -> None:
+    """Log a taint of another autoscaler or of a lost store. It is not removed: its owner is unknown."""
+    log.warning(
+        "unknown_taint",
+        node=node,
+        since_unix_s=taint.value if taint else "",
+        detail="the node is marked for deletion, and no deletion is known here; if no other autoscaler works on it,"
+        f" remove the taint: kubectl taint node {node} {HARD_TAINT_KEY}-",
+    )
 
 
 def _progress(tracker: Tracker, _now_ms: int) -> tuple[set[str], set[str]]:
-    """Nodes in progress, and those of them that must carry the taint."""
-    deletions = tracker.memory.deletions
+    """Return the nodes in progress, and those of them that must carry the taint."""
+    deletions = tracker.data.deletions
     marked = {node for node, one in deletions.items() if one.state not in (State.PLANNED, State.ROLLING_BACK)}
     return set(deletions), marked
 

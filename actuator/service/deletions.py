@@ -12,12 +12,12 @@ import grpc
 import structlog
 from trimtab.v1 import actuator_pb2
 
-from actuator.runner.engine import Engine
-from actuator.runner.tasks import Surroundings
+from actuator.runner.event_processor import EventProcessor
+from actuator.runner.tasks import TaskContext
 from actuator.service.observe import observe
 from actuator.service.settings import ActuatorSettings
-from actuator.service.validation import check_names, digest_request, node_wishes
-from actuator.tracker.admission import Facts, Limits, NodeWish, admit, pending_nodes
+from actuator.service.validation import check_epoch, check_nodes, digest_request, node_requests
+from actuator.tracker.admission import Facts, Limits, NodeRequest, admit, pending_nodes
 from actuator.tracker.events import CancelRequested, Event, SetAccepted
 from actuator.tracker.states import NodeAnswer, State
 from actuator.tracker.tracker import Tracker
@@ -31,13 +31,13 @@ CANCEL_WAIT_S = 10.0
 class Deletions:
     """Starts and cancels deletions."""
 
-    def __init__(self, engine: Engine, around: Surroundings, settings: ActuatorSettings) -> None:
-        self._engine = engine
-        self._around = around
+    def __init__(self, processor: EventProcessor, context: TaskContext, settings: ActuatorSettings) -> None:
+        self._processor = processor
+        self._context = context
         self._settings = settings
 
     def start(self, request: actuator_pb2.StartDeletionRequest) -> Sequence[NodeAnswer]:
-        """Carry out a request, or find the answer it got before."""
+        """Carry out a request, or return its earlier answer."""
         self.begin(request)
         self._wait(lambda tracker, _: _settled(tracker, request.request_id), self._settings.answer_s)
         answers = self.answers(request)
@@ -51,67 +51,69 @@ class Deletions:
         return answers
 
     def begin(self, request: actuator_pb2.StartDeletionRequest) -> None:
-        """Decide on a request and write the decision down, unless it was decided on before."""
-        wishes = node_wishes(request)
+        """Decide on a request and record the decision, unless it was decided before."""
+        requested = node_requests(request)
         request_id, digest = request.request_id, digest_request(request)
-        if not self._engine.read(lambda tracker, _: _known(tracker, request_id, digest)):
-            self._decide(request, wishes, digest)
+        if not self._processor.read(lambda tracker, _: _known(tracker, request_id, digest)):
+            self._decide(request, requested, digest)
 
     def answers(self, request: actuator_pb2.StartDeletionRequest) -> tuple[NodeAnswer, ...] | None:
-        """The answers to a request, in its order; None = the taints are not all written yet."""
+        """Return the answers to a request, in its order; None = the taints are not all written yet."""
         request_id, digest = request.request_id, digest_request(request)
-        return self._engine.read(lambda tracker, _: _answers(tracker, request_id, digest))
+        return self._processor.read(lambda tracker, _: _answers(tracker, request_id, digest))
 
     def cancel(self, nodes: Sequence[str], detail: str) -> tuple[list[str], list[str]]:
         """Stop deletions; returns those stopped and those not, in the order of the request."""
-        check_names("nodes", nodes)
+        check_nodes("nodes", nodes)
         self._wait(lambda tracker, _: not _any_in(tracker, nodes, State.PLANNED), CANCEL_WAIT_S)
         cancelled, not_cancelled = self.begin_cancel(nodes, detail)
         self._wait(lambda tracker, _: not _any_in(tracker, cancelled, State.ROLLING_BACK), CANCEL_WAIT_S)
         return cancelled, not_cancelled
 
     def begin_cancel(self, nodes: Sequence[str], detail: str) -> tuple[list[str], list[str]]:
-        """Give up what can be given up; does not wait for the taints to be taken back.
+        """Cancel the deletions that can be cancelled; do not wait until their taints are removed.
 
         What was cancelled before counts as cancelled: the answer to the first request may have been lost.
         """
         cancelled: list[str] = []
         not_cancelled: list[str] = []
         for node in nodes:
-            event = self._engine.propose(_cancel_proposal(node, detail or "cancelled by a caller"))
-            stopped = event is not None or self._engine.read(partial(_is_cancelled, node=node))
+            event = self._processor.propose(_cancel_proposal(node, detail or "cancelled by a caller"))
+            stopped = event is not None or self._processor.read(partial(_is_cancelled, node=node))
             (cancelled if stopped else not_cancelled).append(node)
         return cancelled, not_cancelled
 
-    def _decide(self, request: actuator_pb2.StartDeletionRequest, wishes: list[NodeWish], digest: str) -> None:
-        """Look, then decide and write the decision down."""
-        pending = self._engine.read(lambda tracker, _: pending_nodes(tracker.memory))
-        facts = observe(self._around, wishes, pending)
+    def _decide(self, request: actuator_pb2.StartDeletionRequest, requested: list[NodeRequest], digest: str) -> None:
+        """Observe the cluster, decide, and record the decision."""
+        pending = self._processor.read(lambda tracker, _: pending_nodes(tracker.data))
+        facts = observe(self._context, requested, pending)
         limits = self._limits(request)
         plan_ms = request.plan_time.ToMilliseconds() if request.HasField("plan_time") else None
 
         def proposal(tracker: Tracker, now_ms: int) -> Event | None:
             if _known(tracker, request.request_id, digest):
                 return None
+            check_epoch(request.epoch, tracker.data)
             age_s = None if plan_ms is None else (now_ms - plan_ms) / 1000
-            return self._accept(tracker, request.request_id, digest, (wishes, facts, limits, age_s))
+            return self._accept(tracker, request, digest, (requested, facts, limits, age_s))
 
-        self._engine.propose(proposal)
+        self._processor.propose(proposal)
 
     def _accept(
         self,
         tracker: Tracker,
-        request_id: str,
+        request: actuator_pb2.StartDeletionRequest,
         digest: str,
-        case: tuple[list[NodeWish], Facts, Limits, float | None],
+        case: tuple[list[NodeRequest], Facts, Limits, float | None],
     ) -> SetAccepted:
-        admission = admit(tracker.memory, *case)
+        admission = admit(tracker.data, *case)
+        request_id = request.request_id
         log.info("deletion decided", request_id=request_id, accepted=len(admission.nodes), asked=len(admission.answers))
         timeout_s = self._settings.work.drain.timeout_s
-        return SetAccepted(request_id, digest, admission.nodes, admission.answers, timeout_s)
+        return SetAccepted(request_id, digest, admission.nodes, admission.answers, timeout_s, request.epoch)
 
     def _limits(self, request: actuator_pb2.StartDeletionRequest) -> Limits:
-        """The actuator's limits; a request may only lower them."""
+        """Return the actuator's limits; a request may only lower them."""
         own = self._settings.limits
         return own._replace(
             max_parallelism=min(request.max_parallelism or own.max_parallelism, own.max_parallelism),
@@ -121,19 +123,19 @@ class Deletions:
         )
 
     def _wait(self, reached: Callable[[Tracker, int], bool], timeout_s: float) -> None:
-        """Wait until the memory is as wanted, but no longer than the timeout."""
+        """Wait until the condition holds, but no longer than the timeout."""
         until = time.monotonic() + timeout_s
         revision = -1
         while True:
             left_s = until - time.monotonic()
-            revision = self._engine.wait_for_change(revision, max(0.0, left_s))
-            if self._engine.read(reached) or left_s <= 0:
+            revision = self._processor.wait_for_change(revision, max(0.0, left_s))
+            if self._processor.read(reached) or left_s <= 0:
                 return
 
 
 def _known(tracker: Tracker, request_id: str, digest: str) -> bool:
-    """Whether the request was decided on before. Raises when the id was another request's."""
-    record = tracker.memory.requests.get(request_id)
+    """Return whether the request was decided on before. Raises when the id belongs to another request."""
+    record = tracker.data.requests.get(request_id)
     if record is None:
         return False
     if record.digest != digest:
@@ -147,26 +149,26 @@ def _known(tracker: Tracker, request_id: str, digest: str) -> bool:
 
 
 def _settled(tracker: Tracker, request_id: str) -> bool:
-    """Whether the answer is final and, if the set failed, its taints are taken back."""
-    record = tracker.memory.requests.get(request_id)
+    """Return whether the answer is final and, if the set failed, its taints are removed."""
+    record = tracker.data.requests.get(request_id)
     if record is None or not record.settled:
         return record is None
     failed = {answer.node for answer in record.answers if not answer.accepted}
     return not any(
         deletion.request_id == request_id and deletion.node in failed and deletion.state is State.ROLLING_BACK
-        for deletion in tracker.memory.deletions.values()
+        for deletion in tracker.data.deletions.values()
     )
 
 
 def _answers(tracker: Tracker, request_id: str, digest: str) -> tuple[NodeAnswer, ...] | None:
     if not _known(tracker, request_id, digest):
         return None
-    record = tracker.memory.requests[request_id]
+    record = tracker.data.requests[request_id]
     return record.answers if record.settled else None
 
 
 def _any_in(tracker: Tracker, nodes: Sequence[str], state: State) -> bool:
-    deletions = tracker.memory.deletions
+    deletions = tracker.data.deletions
     return any(node in deletions and deletions[node].state is state for node in nodes)
 
 

@@ -1,4 +1,4 @@
-"""The service `trimtab.v1.EmbeddedCluster`: a window into the in-memory cluster. Decides nothing."""
+"""The service `trimtab.v1.EmbeddedCluster`: reads the simulated cluster. Decides nothing."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,7 @@ import grpc
 import msgspec
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
-from actuator.cloud.memory.cluster import MemoryCluster
+from actuator.simulated_cluster.cluster import SimulatedCluster
 
 PIECE_BYTES = 1 << 20
 
@@ -14,13 +14,13 @@ PIECE_BYTES = 1 << 20
 class EmbeddedClusterServicer(actuator_pb2_grpc.EmbeddedClusterServicer):
     """See `protos/trimtab/v1/actuator.proto`."""
 
-    def __init__(self, cluster: MemoryCluster) -> None:
+    def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
 
     def ListObjects(  # noqa: N802
         self, request: actuator_pb2.ListObjectsRequest, context: grpc.ServicerContext
     ) -> Iterator[actuator_pb2.ListObjectsResponse]:
-        """All objects, as one `List` in pieces."""
+        """Return all objects, as one `List` in pieces."""
         del request, context
         items = self._cluster.objects()
         document = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items})

@@ -34,7 +34,7 @@ class _Spy:
         self.handlers: dict[str, Any] = {}
 
     def add_generic_rpc_handlers(self, handlers: Any) -> None:
-        """Not of interest: the same handlers come by name."""
+        """Ignore these: the same handlers come by name."""
 
     def add_registered_method_handlers(self, service: str, handlers: dict[str, Any]) -> None:
         """Keep them."""
@@ -43,7 +43,7 @@ class _Spy:
 
 
 def _twin(handler: Any) -> Any:
-    """The same handler with a serializer that lets bytes through. The service has no client streams."""
+    """Return the same handler with a serializer that passes bytes through. The service has no client streams."""
     if handler.response_streaming:
         build, behaviour = grpc.unary_stream_rpc_method_handler, handler.unary_stream
     else:

@@ -1,8 +1,8 @@
 """The cloud's node groups for the status.
 
-Decides when the cloud is asked: a status that is wanted again and again must neither wait for the cloud each time nor
-burden it. What this process has done itself is always in it; what happens elsewhere is seen a little later. Whether a
-deletion is accepted is never decided on this. Durations in seconds.
+Decides when the cloud is called: a status that is read often must neither wait for the cloud each time nor load it.
+Changes by this process are always included; changes by others appear a little later. Admission never uses these views.
+Durations in seconds.
 """
 
 import threading
@@ -18,12 +18,12 @@ from actuator.tracker.tracker import Tracker
 
 log = structlog.get_logger("status")
 
-# After these the cloud answers otherwise than before.
+# Events that change the cloud's answer.
 CHANGES = (e.DeleteAccepted, e.InstanceGone, e.GrowthAnswered)
 
 
 class Kept(NamedTuple):
-    """What the cloud has answered: when it was asked, and after how many changes."""
+    """An answer of the cloud, the time of the call, and the number of changes before it."""
 
     views: Sequence[NodeGroupView]
     asked_s: float
@@ -31,7 +31,7 @@ class Kept(NamedTuple):
 
 
 class GroupViews:
-    """Node groups, at most `max_age_s` old; 0 = the cloud is asked each time. Thread-safe."""
+    """Node groups, at most `max_age_s` old; 0 = the cloud is called each time. Thread-safe."""
 
     def __init__(self, cloud: CloudProvider, max_age_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._cloud = cloud
@@ -42,20 +42,20 @@ class GroupViews:
         self._asking = threading.Lock()
 
     def on_event(self, event: e.Event, tracker: Tracker, now_ms: int) -> None:
-        """Take note of what changes the groups."""
+        """Count events that change the groups."""
         del tracker, now_ms
         if isinstance(event, CHANGES):
             self._changes += 1
 
     def get(self) -> Sequence[NodeGroupView]:
-        """The groups, sorted by id. Raises `CloudError`."""
+        """Return the groups, sorted by id. Raises `CloudError`."""
         kept = self._kept
         age_s = None if kept is None else self._clock() - kept.asked_s
         if kept is None or age_s is None or kept.changes != self._changes or age_s >= self._max_age_s:
             return self._ask()
         if age_s > self._max_age_s / 2 and self._asking.acquire(blocking=False):
-            # In time for those who ask later.
-            threading.Thread(target=self._ask_for_later, name="groups", daemon=True).start()
+            # Early enough for later callers.
+            threading.Thread(target=self._refresh, name="groups", daemon=True).start()
         return kept.views
 
     def _ask(self) -> Sequence[NodeGroupView]:
@@ -64,7 +64,7 @@ class GroupViews:
         self._kept = Kept(views, asked_s, changes)
         return views
 
-    def _ask_for_later(self) -> None:
+    def _refresh(self) -> None:
         try:
             self._ask()
         except CloudError as error:

@@ -1,4 +1,4 @@
-"""ScaleUp: node groups grow, each once for each request.
+"""ScaleUp: increase the sizes of node groups, each once for each request.
 
 Decides nothing about sizes; the cloud accepts or refuses. Durations in seconds.
 """
@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import grpc
 from trimtab.v1 import actuator_pb2
 
-from actuator.runner.engine import Engine
-from actuator.service.validation import digest_request, growths
+from actuator.runner.event_processor import EventProcessor
+from actuator.service.validation import check_epoch, digest_request, growths
 from actuator.tracker.events import Event, GrowthRequested
 from actuator.tracker.states import GrowthAnswer
 from actuator.tracker.tracker import Tracker
@@ -18,26 +18,27 @@ from clients.transport.errors import Reason, ServiceError
 
 
 class Growths:
-    """Grows node groups."""
+    """Scales node groups up."""
 
-    def __init__(self, engine: Engine, answer_s: float) -> None:
-        self._engine = engine
+    def __init__(self, processor: EventProcessor, answer_s: float) -> None:
+        self._processor = processor
         self._answer_s = answer_s
 
     def grow(self, request: actuator_pb2.ScaleUpRequest) -> Sequence[GrowthAnswer]:
-        """Carry out a request, or find the answer it got before."""
+        """Carry out a request, or return its earlier answer."""
         self.begin(request)
         return self._wait(request.request_id)
 
     def begin(self, request: actuator_pb2.ScaleUpRequest) -> None:
-        """Write a request down, unless it was before."""
+        """Record a request, unless it was recorded before."""
         wanted = growths(request)
         request_id, digest = request.request_id, digest_request(request)
 
         def proposal(tracker: Tracker, _now_ms: int) -> Event | None:
-            record = tracker.memory.growths.get(request_id)
+            record = tracker.data.growths.get(request_id)
             if record is None:
-                return GrowthRequested(request_id, digest, wanted)
+                check_epoch(request.epoch, tracker.data)
+                return GrowthRequested(request_id, digest, wanted, request.epoch)
             if record.digest != digest:
                 raise ServiceError(
                     grpc.StatusCode.ALREADY_EXISTS,
@@ -47,14 +48,14 @@ class Growths:
                 )
             return None
 
-        self._engine.propose(proposal)
+        self._processor.propose(proposal)
 
     def _wait(self, request_id: str) -> Sequence[GrowthAnswer]:
         until = time.monotonic() + self._answer_s
         revision = -1
         while (left_s := until - time.monotonic()) > 0:
-            revision = self._engine.wait_for_change(revision, left_s)
-            answers = self._engine.read(lambda tracker, _: tracker.memory.growths[request_id].answers)
+            revision = self._processor.wait_for_change(revision, left_s)
+            answers = self._processor.read(lambda tracker, _: tracker.data.growths[request_id].answers)
             if answers is not None:
                 return answers
         raise ServiceError(

@@ -1,8 +1,8 @@
-"""Leadership put together: the Lease says who leads, the store's epoch keeps everybody else from acting.
+"""Leadership: the Lease decides who leads, the epoch of the store stops all others from acting.
 
-Decides when this process begins to act and that it ends when it may no longer. Before each call that changes something
-both are asked: the Lease, which is a clock and may be wrong for a process that was stopped for a while, and the
-store, which knows who took over last. Every write to the store asks it again in its own transaction.
+Decides when this process begins to act, and that it ends when it may no longer. Before each call that changes something
+both are checked: the Lease, which is a clock and may be wrong in a process that was suspended, and the store, which
+records who took over last. Every write to the store checks the epoch again in its own transaction.
 """
 
 import threading
@@ -14,7 +14,7 @@ import structlog
 from actuator.cloud.provider import CloudError
 from actuator.kube.cluster import ClusterError
 from actuator.leadership import NotLeaderError
-from actuator.runner.engine import Engine
+from actuator.runner.event_processor import EventProcessor
 from actuator.store.records import Store, StoreConflictError, StoreError
 
 log = structlog.get_logger("leading")
@@ -24,50 +24,50 @@ FOLLOW_S = 0.5
 
 
 class Lease(Protocol):
-    """Who leads: `clients.kubernetes_api.lease`."""
+    """The Lease: `clients.kubernetes_api.lease`."""
 
     identity: str
     holder: str
 
     @property
     def is_held(self) -> bool:
-        """Whether we do."""
+        """Return whether this process leads."""
 
     def start(self, on_gain: Callable[[], None] | None = None, on_loss: Callable[[], None] | None = None) -> None:
         """Try in the background."""
 
     def stop(self) -> None:
-        """Stop trying and give it back."""
+        """Stop trying and release it."""
 
 
 class Leader(Protocol):
-    """What leads: the actuator."""
+    """The part of the actuator that leads."""
 
-    engine: Engine
+    processor: EventProcessor
 
     def lead(self) -> None:
-        """Act from now on."""
+        """Start to act."""
 
 
 class Leadership:
-    """The way of one process from follower to leader to its end."""
+    """One process as follower, as leader, and its end."""
 
     def __init__(self, lease: Lease, store: Store, end_process: Callable[[], None]) -> None:
         self._lease = lease
         self._store = store
         self._end_process = end_process
         self._stopped = threading.Event()
-        # Why the process ends; None = it was told to.
+        # Why the process ends; None = by a signal.
         self.lost: str | None = None
         self._acting = False
 
     @property
     def leader_name(self) -> str:
-        """Who leads, as last seen."""
+        """Return the identity of the leader, as last read."""
         return self._lease.holder
 
     def guard(self) -> None:
-        """Raise `NotLeaderError` unless this process may change something now. May be called by several threads."""
+        """Raise `NotLeaderError` unless this process may change something now. Thread-safe."""
         if not self._acting or not self._lease.is_held:
             raise NotLeaderError(self._lease.holder)
         try:
@@ -76,19 +76,19 @@ class Leadership:
             self._end(str(error))
             raise NotLeaderError(self._lease.holder) from error
         except StoreError as error:
-            raise ClusterError(f"whether this process leads cannot be told: {error}") from error
+            raise ClusterError(f"whether this process leads is unknown: {error}") from error
 
     def may_act(self) -> bool:
-        """Whether this process leads, by what it knows itself."""
+        """Return whether this process leads, without asking the store."""
         return self._acting and self._lease.is_held
 
     def begin(self, leader: Leader, prepare: Callable[[], None]) -> None:
         """Follow, and try to lead; `prepare` runs before the first action."""
-        threading.Thread(target=self._follow, args=(leader.engine,), name="follow", daemon=True).start()
+        threading.Thread(target=self._follow, args=(leader.processor,), name="follow", daemon=True).start()
         self._lease.start(lambda: self._gain(leader, prepare), lambda: self._end("the Lease was lost"))
 
     def stop(self) -> None:
-        """Act no more, and give the Lease back."""
+        """Stop acting and release the Lease."""
         self._acting = False
         self._stopped.set()
         self._lease.stop()
@@ -103,12 +103,12 @@ class Leadership:
         except (ClusterError, CloudError, StoreError, NotLeaderError) as error:
             self._end(f"could not take over: {error}")
 
-    def _follow(self, engine: Engine) -> None:
+    def _follow(self, processor: EventProcessor) -> None:
         while not self._stopped.wait(FOLLOW_S) and not self._acting:
             try:
-                engine.refresh()
+                processor.refresh()
             except StoreError as error:
-                # The leader may just have compacted the log; a store that is really broken stops whoever leads.
+                # The leader may just have compacted the log; a damaged store stops the leader.
                 log.warning("the store cannot be followed", detail=str(error))
 
     def _end(self, why: str) -> None:

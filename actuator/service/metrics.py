@@ -1,4 +1,4 @@
-"""What the actuator measures, from its durable events.
+"""The actuator's metrics, from its durable events.
 
 Decides names and labels: names are the Cluster Autoscaler's where it has one, labels come from enumerations only.
 Times in seconds. Source: https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/proposals/metrics.md.
@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from opentelemetry.metrics import CallbackOptions, Meter, Observation
 from trimtab.v1 import reason_pb2
 
-from actuator.runner.engine import Engine
+from actuator.runner.event_processor import EventProcessor
 from actuator.tracker import events as e
 from actuator.tracker.states import FINAL_STATES, Deletion, State
 from actuator.tracker.tracker import Tracker
@@ -21,10 +21,11 @@ AGES = {"1m": 60.0, "10m": 600.0, "1h": 3600.0, "more": float("inf")}
 
 
 class Metrics:
-    """The actuator's instruments."""
+    """The actuator's metrics."""
 
     def __init__(self, meter: Meter) -> None:
         self._meter = meter
+        self._unknown_taint_count = 0
         self._deleted = meter.create_counter("scaled_down_nodes", description="Nodes deleted")
         self._deleted_gpu = meter.create_counter("scaled_down_gpu_nodes", description="GPU nodes deleted")
         self._failed = meter.create_counter("failed_scale_downs", description="Deletions failed or cancelled")
@@ -34,36 +35,45 @@ class Metrics:
             "scale_down_duration", unit="s", description="From the taint to the node gone"
         )
 
-    def watch(self, engine: Engine) -> None:
-        """Count the engine's events, and show what is in progress."""
-        engine.listeners.append(self.on_event)
+    def watch(self, processor: EventProcessor) -> None:
+        """Count the processor's events, and show what is in progress."""
+        processor.listeners.append(self.on_event)
 
         def in_progress(_options: CallbackOptions) -> Iterable[Observation]:
-            counts = engine.read(_counts)
+            counts = processor.read(_counts)
             return [Observation(count, {"state": state.name, "age": age}) for (state, age), count in counts.items()]
 
         def oldest(_options: CallbackOptions) -> Iterable[Observation]:
-            ages = engine.read(_oldest_ages_s)
+            ages = processor.read(_oldest_ages_s)
             return [Observation(age_s, {"state": state.name}) for state, age_s in ages.items()]
 
         def leads(_options: CallbackOptions) -> Iterable[Observation]:
-            return [Observation(int(engine.leading))]
+            return [Observation(int(processor.leading))]
 
         self._meter.create_observable_gauge("deletions_in_progress", [in_progress], description="By state and age")
         self._meter.create_observable_gauge(
             "oldest_deletion_age", [oldest], unit="s", description="Age of the oldest deletion in each state"
         )
+        self._meter.create_observable_gauge(
+            "unknown_taints",
+            [lambda _options: [Observation(self._unknown_taint_count)]],
+            description="Nodes with the hard taint and without a deletion in progress, when nodes were last listed",
+        )
         self._meter.create_observable_gauge("leading", [leads], description="1 while this process may act")
 
     def on_event(self, event: e.Event, tracker: Tracker, now_ms: int) -> None:
         """Count deletions that have just ended."""
-        if not isinstance(event, e.NodeEvent) or not tracker.memory.finished:
+        if not isinstance(event, e.NodeEvent) or not tracker.data.finished:
             return
-        last = tracker.memory.finished[-1]
+        last = tracker.data.finished[-1]
         if last.node != event.node or not isinstance(event, e.InstanceGone | e.NodeGone | e.RolledBack):
             return
-        if event.node not in tracker.memory.deletions:
+        if event.node not in tracker.data.deletions:
             self._on_end(last, now_ms)
+
+    def on_unknown_taints(self, count: int) -> None:
+        """Show how many nodes carry the hard taint without a deletion known here."""
+        self._unknown_taint_count = count
 
     def on_eviction(self, result: str, daemon: bool = False) -> None:
         """Count an eviction request: granted, budget (refused for now), gone (the pod was), error."""
@@ -71,7 +81,7 @@ class Metrics:
 
     @contextmanager
     def timed(self, function: str, non_empty: bool) -> Iterator[None]:
-        """Measure a function; those without anything to do are told apart, or their zeros hide the rest."""
+        """Measure a function; empty calls have their own label: their zeros would hide the rest."""
         started = time.perf_counter()
         try:
             yield
@@ -91,26 +101,26 @@ class Metrics:
 
 
 def _counts(tracker: Tracker, now_ms: int) -> dict[tuple[State, str], int]:
-    """Deletions in progress by state and age, those without any included."""
+    """Return deletions in progress by state and age, those without any included."""
     counts = {(state, age): 0 for state in State if state not in FINAL_STATES for age in AGES}
-    for deletion in tracker.memory.deletions.values():
+    for deletion in tracker.data.deletions.values():
         counts[deletion.state, _age(now_ms - deletion.start_ms)] += 1
     return counts
 
 
 def _age(age_ms: int) -> str:
-    """Name of the first age that is not passed yet."""
+    """Return name of the first age that is not passed yet."""
     return next(name for name, most_s in AGES.items() if age_ms <= most_s * 1000)
 
 
 def _oldest_ages_s(tracker: Tracker, now_ms: int) -> dict[State, float]:
-    """Age of the oldest deletion in each state, 0 where there is none."""
+    """Return age of the oldest deletion in each state, 0 where there is none."""
     ages = {state: 0.0 for state in State if state not in FINAL_STATES}
-    for deletion in tracker.memory.deletions.values():
+    for deletion in tracker.data.deletions.values():
         ages[deletion.state] = max(ages[deletion.state], (now_ms - deletion.start_ms) / 1000)
     return ages
 
 
 def reason_name(reason: int) -> str:
-    """Name of a `DeletionReason.Code`."""
+    """Return name of a `DeletionReason.Code`."""
     return reason_pb2.DeletionReason.Code.Name(reason)  # type: ignore[arg-type]

@@ -1,8 +1,8 @@
-"""What is looked up before a deletion is decided on.
+"""What is read from cluster and cloud before a deletion is decided.
 
-Decides nothing. Pods are read as the server has them in memory: whoever acts on a node looks again, closely, once its
-taint is written. The order matters: which nodes are in progress is read before the target sizes, so that a size that
-counts a leaving node out already is never counted out twice the wrong way.
+Decides nothing. Pods are read as the server has them in memory; the tasks read them again, consistently, once the taint
+is written. The order matters: nodes in progress are read before the target sizes; a size that no longer counts a node
+then never has it subtracted again.
 """
 
 from collections.abc import Sequence
@@ -10,41 +10,43 @@ from concurrent.futures import ThreadPoolExecutor
 
 from actuator.drain.pods import pods_to_move
 from actuator.kube.cluster import HARD_TAINT_KEY, Cluster, NodeView, NotFoundError
-from actuator.runner.tasks import Surroundings
-from actuator.tracker.admission import Facts, GroupFacts, NodeFacts, NodeWish
+from actuator.runner.tasks import TaskContext
+from actuator.tracker.admission import Facts, GroupFacts, NodeFacts, NodeRequest
 
 # From so many nodes on, one list is cheaper than single gets.
 LIST_FROM = 20
 
 
-def observe(around: Surroundings, wishes: Sequence[NodeWish], pending: frozenset[str]) -> Facts:
-    """Look up nodes, their pods, and the node groups. Raises `ClusterError`, `CloudError`."""
-    cluster, cloud, now_ms = around.cluster, around.cloud, around.recorder.now_ms()
+def observe(context: TaskContext, requests: Sequence[NodeRequest], pending: frozenset[str]) -> Facts:
+    """Read nodes, their pods, and the node groups. Raises `ClusterError`, `CloudError`."""
+    cluster, cloud, now_ms = context.cluster, context.cloud, context.recorder.now_ms()
     groups = {
         group.id: GroupFacts(min_size=group.min_size, target_size=group.target_size) for group in cloud.node_groups()
     }
-    names = [wish.node for wish in wishes]
+    names = [request.node for request in requests]
     nodes = _nodes(cluster, names)
-    group_of = cloud.groups_of(names)
+    group_of = cloud.groups_of([node.provider_id for node in nodes if node.provider_id])
 
     def look(node: NodeView) -> NodeFacts:
         pods = pods_to_move(
-            cluster.list_pods(node.name, recent=True), now_ms, around.settings.drain.expendable_priority
+            cluster.list_pods(node.name, recent=True), now_ms, context.settings.drain.expendable_priority
         )
         return NodeFacts(
-            node_group=group_of.get(node.name),
+            node_group=group_of.get(node.provider_id),
             uids=tuple(pod.uid for pod in pods),
             tainted=node.taint(HARD_TAINT_KEY) is not None,
             gpu=node.gpu,
+            provider_id=node.provider_id,
+            node_uid=node.uid,
         )
 
-    with ThreadPoolExecutor(around.settings.taint_thread_count, thread_name_prefix="observe") as pool:
+    with ThreadPoolExecutor(context.settings.taint_thread_count, thread_name_prefix="observe") as pool:
         seen = dict(zip((node.name for node in nodes), pool.map(look, nodes), strict=True))
     return Facts(nodes=seen, groups=groups, pending=pending)
 
 
 def _nodes(cluster: Cluster, names: list[str]) -> list[NodeView]:
-    """Those of the nodes that exist."""
+    """Return those of the nodes that exist."""
     if len(names) >= LIST_FROM:
         wanted = set(names)
         return [node for node in cluster.list_nodes() if node.name in wanted]

@@ -1,6 +1,6 @@
-"""The actuator's command-line options, and the settings they make. Durations in seconds.
+"""The actuator's command-line options, and their conversion into settings. Durations in seconds.
 
-Each option can be set by environment too: `TRIMTAB_ACTUATOR_STATE_DIR` for `--state-dir`.
+Each option can be set by an environment variable too: `TRIMTAB_ACTUATOR_STATE_DIR` for `--state-dir`.
 """
 
 from dataclasses import dataclass, field
@@ -10,10 +10,10 @@ from typing import Annotated
 import typer
 
 from actuator.cloud.kwok.settings import KwokSettings
-from actuator.cloud.memory.controllers import Delays
 from actuator.kube.settings import KubeSettings
 from actuator.service.settings import ActuatorSettings, PodCostLimits, SoftTaintSettings
 from actuator.settings import DeleteSettings, DrainSettings, PriorityGroup, WorkSettings
+from actuator.simulated_cluster.controllers import Delays
 from actuator.tracker.admission import Limits
 from actuator.tracker.states import Retention
 from clients.kubernetes_api.lease import LeaseSettings
@@ -28,7 +28,7 @@ class StateOptions:
 
     state_dir: Annotated[Path, typer.Option(help="directory of the actuator's databases; made when missing")]
     store: Annotated[str, typer.Option(help="SQLAlchemy URL of the store; empty = SQLite in the state directory")] = ""
-    cloud: Annotated[str, typer.Option(help="cloud to act upon: memory, kwok")] = "memory"
+    cloud: Annotated[str, typer.Option(help="cloud provider: memory, kwok")] = "memory"
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class WorkOptions:
 
     drain_timeout: Annotated[float, typer.Option(min=0, help="time for the whole drain of a node")] = _D.timeout_s
     eviction_retry: Annotated[float, typer.Option(min=0, help="pause after a refused eviction")] = _D.eviction_retry_s
-    drain_poll: Annotated[float, typer.Option(min=0.01, help="how often a draining node is looked at")] = _D.poll_s
-    drain_threads: Annotated[int, typer.Option(min=1, help="nodes looked after at the same time")] = _D.thread_count
-    drain_poll_max: Annotated[
-        float, typer.Option(min=0.01, help="the same for a drain in which nothing happens any more")
-    ] = _D.poll_max_s
+    drain_poll: Annotated[float, typer.Option(min=0.01, help="pause between reads of a draining node")] = _D.poll_s
+    drain_threads: Annotated[int, typer.Option(min=1, help="threads for drains")] = _D.thread_count
+    drain_poll_max: Annotated[float, typer.Option(min=0.01, help="the same for a drain without progress")] = (
+        _D.poll_max_s
+    )
     max_graceful_termination: Annotated[int, typer.Option(min=0, help="longest grace period given to a pod")] = (
         _D.max_graceful_termination_s
     )
@@ -53,19 +53,19 @@ class WorkOptions:
         ),
     ] = ""
     daemonset_eviction_for_occupied_nodes: Annotated[
-        bool, typer.Option(help="tell DaemonSet pods of drained nodes to end; nothing waits for them")
+        bool, typer.Option(help="evict DaemonSet pods of drained nodes; nothing waits for them")
     ] = _D.evict_daemons_occupied
-    daemonset_eviction_for_empty_nodes: Annotated[
-        bool, typer.Option(help="the same for nodes that go without drain")
-    ] = _D.evict_daemons_empty
+    daemonset_eviction_for_empty_nodes: Annotated[bool, typer.Option(help="the same for nodes without drain")] = (
+        _D.evict_daemons_empty
+    )
     expendable_priority: Annotated[
         int, typer.Option(help="pods of lower priority are not drained; must be as the planner has it")
     ] = _D.expendable_priority
     delete_timeout: Annotated[float, typer.Option(min=0, help="time for an instance to be gone")] = _W.delete.timeout_s
-    delete_poll: Annotated[float, typer.Option(min=0.01, help="how often the cloud is asked about deletions")] = (
+    delete_poll: Annotated[float, typer.Option(min=0.01, help="pause between reads of instance states")] = (
         _W.delete.poll_s
     )
-    delete_batch: Annotated[float, typer.Option(min=0, help="requests of a group within this time go together")] = (
+    delete_batch: Annotated[float, typer.Option(min=0, help="deletions in a group within this time go together")] = (
         _W.delete.batch_s
     )
     delay_after_taint: Annotated[float, typer.Option(min=0, help="pause between taint and first eviction")] = (
@@ -79,6 +79,9 @@ class WorkOptions:
     )
     max_plan_age: Annotated[float, typer.Option(min=0, help="oldest plan that is carried out")] = (
         _S.limits.max_plan_age_s
+    )
+    max_clock_skew: Annotated[float, typer.Option(min=0, help="how far a plan may be ahead of this clock")] = (
+        _S.limits.max_clock_skew_s
     )
     keep_finished: Annotated[float, typer.Option(min=0, help="how long results are kept")] = _S.retention.finished_s
     keep_evictions: Annotated[float, typer.Option(min=0, help="how long evictions are kept")] = _S.retention.evictions_s
@@ -96,7 +99,7 @@ class WorkOptions:
     )
 
     def settings(self) -> ActuatorSettings:
-        """As the actuator takes them. Raises `ValueError`."""
+        """Return the actuator's settings. Raises `ValueError`."""
         drain = DrainSettings(
             timeout_s=self.drain_timeout,
             eviction_retry_s=self.eviction_retry,
@@ -112,7 +115,7 @@ class WorkOptions:
         delete = DeleteSettings(timeout_s=self.delete_timeout, poll_s=self.delete_poll, batch_s=self.delete_batch)
         return ActuatorSettings(
             work=WorkSettings(drain=drain, delete=delete, delay_after_taint_s=self.delay_after_taint),
-            limits=Limits(self.max_parallelism, self.max_drain_parallelism, self.max_plan_age),
+            limits=Limits(self.max_parallelism, self.max_drain_parallelism, self.max_plan_age, self.max_clock_skew),
             retention=Retention(finished_s=self.keep_finished, evictions_s=self.keep_evictions),
             soft_taints=SoftTaintSettings(self.max_soft_taints, self.max_soft_taint_time),
             pod_costs=PodCostLimits(self.max_pod_costs, self.max_pod_cost_time),
@@ -120,7 +123,7 @@ class WorkOptions:
 
 
 def priority_groups(text: str) -> tuple[PriorityGroup, ...]:
-    """Groups written as `PRIORITY:SECONDS,…`. Raises `ValueError` naming the part that is none."""
+    """Parse groups written as `PRIORITY:SECONDS,…`. Raises `ValueError` naming the part that is not one."""
     groups: dict[int, PriorityGroup] = {}
     for part in text.split(",") if text.strip() else ():
         priority, _, grace = part.partition(":")
@@ -139,8 +142,8 @@ def priority_groups(text: str) -> tuple[PriorityGroup, ...]:
 
 
 @dataclass(frozen=True)
-class MemoryOptions:
-    """The in-memory cluster."""
+class SimulationOptions:
+    """The simulated cluster."""
 
     cluster: Annotated[
         list[Path],
@@ -152,7 +155,7 @@ class MemoryOptions:
     instance_delete: Annotated[float, typer.Option(min=0, help="time an instance takes to go")] = _M.instance_delete_s
 
     def delays(self) -> Delays:
-        """As the in-memory cluster takes them."""
+        """Return the delays of the simulated cluster."""
         return Delays(self.pod_start, self.pod_stop, self.node_start, self.instance_delete)
 
 
@@ -165,7 +168,7 @@ class KubeOptions:
     ] = None
     context: Annotated[str, typer.Option(help="context of the kubeconfig; empty = its current one")] = ""
     cloud_config: Annotated[Path | None, typer.Option(help="NodeGroup objects of --cloud kwok (.yaml, .json)")] = None
-    namespace: Annotated[str, typer.Option(help="where the Lease and the books of --cloud kwok are")] = _L.namespace
+    namespace: Annotated[str, typer.Option(help="namespace of the Lease and the ledger of kwok")] = _L.namespace
     cordon_node_before_terminating: Annotated[
         bool, typer.Option(help="also mark nodes unschedulable while they carry the hard taint")
     ] = _C.cordon
@@ -183,11 +186,11 @@ class KubeOptions:
     lease_retry: Annotated[float, typer.Option(min=0.05, help="pause between two attempts")] = _L.retry_period_s
 
     def settings(self) -> KubeSettings:
-        """As the cluster takes them."""
+        """Return the settings of the cluster's client."""
         return KubeSettings(cordon=self.cordon_node_before_terminating)
 
     def lease(self) -> LeaseSettings:
-        """As the Lease takes them. Raises `ValueError`."""
+        """Return the settings of the Lease. Raises `ValueError`."""
         if not self.lease_retry < self.renew_deadline < self.lease_duration:
             raise ValueError(
                 f"--lease-retry {self.lease_retry:g} < --renew-deadline {self.renew_deadline:g} < --lease-duration"
@@ -198,7 +201,7 @@ class KubeOptions:
         )
 
     def call_timeout(self) -> float:
-        """A call that began while we led must be over before another process may lead."""
+        """Return the timeout of a call: one that a leader began must be over before another process may lead."""
         if not self.leader_elect:
             return self.kube_timeout
         return min(self.kube_timeout, self.lease_duration - self.renew_deadline)
@@ -216,11 +219,11 @@ class KwokOptions:
     )
     seed: Annotated[int, typer.Option(help="what failures are drawn from")] = _K.seed
 
-    def settings(self, namespace: str, memory: MemoryOptions) -> KwokSettings:
-        """As the cloud takes them."""
+    def settings(self, namespace: str, simulation: SimulationOptions) -> KwokSettings:
+        """Return the settings of the cloud."""
         return KwokSettings(
-            node_start_s=memory.node_start,
-            instance_delete_s=memory.instance_delete,
+            node_start_s=simulation.node_start,
+            instance_delete_s=simulation.instance_delete,
             call_failure_rate=self.call_failure_rate,
             start_failure_rate=self.start_failure_rate,
             seed=self.seed,

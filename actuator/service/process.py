@@ -1,7 +1,7 @@
 """The actuator as a process: its directory, its lock, its end.
 
-Decides where databases lie and that only one process works in a state directory. An error in settings or data is told
-in one line.
+Decides where databases lie and that only one process works in a state directory. An error in settings or data is
+reported in one line.
 """
 
 import ctypes
@@ -13,23 +13,28 @@ from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from actuator.cloud.memory.objects import ObjectError
 from actuator.cloud.provider import CloudError
 from actuator.kube.cluster import ClusterError
-from actuator.service.app import Actuator, Machinery
+from actuator.service.app import Actuator, Runtime
 from actuator.service.encoded import SERVICE, add_actuator
-from actuator.service.options import KubeOptions, KwokOptions, MemoryOptions, StateOptions, WorkOptions
+from actuator.service.environment import EnvironmentOptions, SettingError
+from actuator.service.environments import CLOUDS, open_environment
+from actuator.service.options import KubeOptions, KwokOptions, SimulationOptions, StateOptions, WorkOptions
 from actuator.service.servicer import ActuatorServicer
-from actuator.service.world import SettingError, WorldOptions
-from actuator.service.worlds import CLOUDS, open_world
+from actuator.simulated_cluster.objects import ObjectError
 from actuator.store.records import StoreError
-from actuator.store.sql import SqlStore, sqlite_url
+from actuator.store.sql import SqlStore, sqlite_url, store_file
 from clients.kubernetes_api.errors import ClusterError as LiveClusterError
+from clients.transport.extras import MissingExtraError
 from clients.transport.options import ServerOptions
 from clients.transport.server import Registration, Shell, serve
 from clients.transport.telemetry import configure_logging, start_telemetry
+from clients.transport.terminal import visible
 
-_TOLD = (SettingError, ObjectError, StoreError, ClusterError, LiveClusterError, CloudError, ValueError, OSError)
+_REPORTED = (
+    SettingError, MissingExtraError, ObjectError, StoreError, ClusterError, LiveClusterError, CloudError, ValueError,
+    OSError,
+)  # fmt: skip
 
 
 # Source: glibc, malloc.h.
@@ -40,7 +45,7 @@ def run(
     server: ServerOptions,
     state: StateOptions,
     work: WorkOptions,
-    memory: MemoryOptions,
+    simulation: SimulationOptions,
     kube: KubeOptions,
     kwok: KwokOptions,
 ) -> None:
@@ -49,34 +54,43 @@ def run(
     try:
         configure_logging(server.log_level)
         with ExitStack() as stack:
-            _run(stack, server, state, work, WorldOptions(memory, kube, kwok))
-    except _TOLD as error:
-        sys.stderr.write(f"trimtab-actuator: {error}\n")
+            _run(stack, server, state, work, EnvironmentOptions(simulation, kube, kwok))
+    except _REPORTED as error:
+        sys.stderr.write(f"trimtab-actuator: {visible(str(error))}\n")
         sys.exit(2)
 
 
-def _run(stack: ExitStack, server: ServerOptions, state: StateOptions, work: WorkOptions, worlds: WorldOptions) -> None:
+def _run(
+    stack: ExitStack, server: ServerOptions, state: StateOptions, work: WorkOptions, options: EnvironmentOptions
+) -> None:
     if state.cloud not in CLOUDS:
         raise SettingError(f"--cloud {state.cloud} is unknown; this build has: {', '.join(CLOUDS)}")
     lock_directory(state.state_dir, stack.callback)
-    store = SqlStore(state.store or sqlite_url(state.state_dir / "store.sqlite"))
+    url = state.store or sqlite_url(state.state_dir / "store.sqlite")
+    file = store_file(url)
+    if file is not None:
+        lock_store(file, options.kube.leader_elect, stack.callback)
+    store = SqlStore(url)
     stack.callback(store.close)
-    world = open_world(stack, state, worlds, store, end_process)
-    leadership = world.leadership
+    if file is None and not options.kube.leader_elect:
+        # An earlier user of the store is refused at its next write, and stops.
+        store.take_over()
+    environment = open_environment(stack, state, options, store, end_process)
+    leadership = environment.leadership
     telemetry = start_telemetry("trimtab-actuator", server.metrics_address)
-    machinery = Machinery(leading=leadership is None, groups_max_age_s=world.groups_max_age_s)
-    actuator = Actuator(store, world.cluster, world.cloud, telemetry.meter, work.settings(), machinery)
+    runtime = Runtime(leading=leadership is None, groups_max_age_s=environment.groups_max_age_s)
+    actuator = Actuator(store, environment.cluster, environment.cloud, telemetry.meter, work.settings(), runtime)
     actuator.on_broken = end_process
     servicer = ActuatorServicer(actuator)
     registration = Registration(add_actuator, servicer, SERVICE)
-    shell = Shell("trimtab-actuator", [registration, *world.registrations], server.settings(), telemetry)
+    shell = Shell("trimtab-actuator", [registration, *environment.registrations], server.settings(), telemetry)
 
     def begin() -> None:
         if leadership is not None:
-            actuator.engine.leader_name = lambda: leadership.leader_name
-            leadership.begin(actuator, world.prepare)
+            actuator.processor.leader_name = lambda: leadership.leader_name
+            leadership.begin(actuator, environment.prepare)
             return
-        world.prepare()
+        environment.prepare()
         actuator.start()
 
     def end() -> None:
@@ -87,12 +101,12 @@ def _run(stack: ExitStack, server: ServerOptions, state: StateOptions, work: Wor
     serve(shell, begin, servicer.end_streams, end)
     if leadership is not None and leadership.lost is not None:
         raise SettingError(f"ended, to follow at the next start: {leadership.lost}")
-    if actuator.engine.broken is not None:
-        raise actuator.engine.broken
+    if actuator.processor.broken is not None:
+        raise actuator.processor.broken
 
 
 def share_memory_between_threads() -> None:
-    """Let threads take large blocks from two arenas, not from one each, of which each keeps what it once had.
+    """Limit malloc to two arenas: with one for each thread, each keeps the memory that it once used.
 
     With 60 threads and a status of megabytes that saves 9 to 18 MiB of 190. Only glibc has such arenas.
     """
@@ -100,17 +114,35 @@ def share_memory_between_threads() -> None:
         ctypes.CDLL("libc.so.6").mallopt(M_ARENA_MAX, 2)
 
 
+def lock_store(file: Path, shared: bool, on_end: Callable[[Callable[[], None]], object]) -> None:
+    """Keep other processes out of a store, whatever their state directory; `shared` = not replicas that elect a leader.
+
+    Raises `SettingError`.
+    """
+    _lock(file.with_name(file.name + ".lock"), fcntl.LOCK_SH if shared else fcntl.LOCK_EX, on_end)
+
+
 def lock_directory(directory: Path, on_end: Callable[[Callable[[], None]], object]) -> None:
     """Make the directory, and keep other processes out until this one ends."""
     directory.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    _lock(directory / "lock", fcntl.LOCK_EX, on_end)
+
+
+def _lock(file: Path, kind: int, on_end: Callable[[Callable[[], None]], object]) -> None:
+    try:
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise SettingError(f"{file.parent} cannot be used for state: {error.strerror}") from error
     on_end(lambda: os.close(descriptor))
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise SettingError(f"another actuator works in {directory}; stop it, or name another --state-dir") from error
+        raise SettingError(
+            f"another actuator works in {file.parent} ({file.name} is locked); stop it, or name another --state-dir and"
+            " --store"
+        ) from error
 
 
 def end_process() -> None:
-    """Stop, as if told to from outside: whoever runs the process starts it anew."""
+    """End this process as by SIGTERM: its supervisor restarts it."""
     os.kill(os.getpid(), signal.SIGTERM)

@@ -22,9 +22,12 @@ from actuator.service.app import Actuator
 from actuator.service.encoded import EncodedResponse
 from actuator.service.pod_costs import apply_pod_costs
 from actuator.service.soft_taints import apply_soft_taints
-from actuator.service.validation import check_names, cost_wishes
+from actuator.service.validation import check_nodes, cost_requests
+from actuator.service.watching import SendBudget, SharedStatus
 from actuator.store.records import StoreError
 from clients.transport.errors import Reason, ServiceError, not_ready
+
+log = structlog.get_logger("actuator")
 
 RPCS = (
     "GetInfo",
@@ -40,9 +43,9 @@ RPCS = (
 # Changes within this time reach a watcher as one; where a status is large, within so many times what sending it takes.
 GATHER_S = 0.05
 GATHER_FACTOR = 20
-# A watcher that takes longer is itself the cause.
+# Longer times are caused by the watcher itself.
 LONGEST_SEND_S = 0.1
-# How often a watcher that sees no change looks whether its caller is still there.
+# How often a watcher without changes checks that its caller is still connected.
 IDLE_S = 1.0
 
 
@@ -52,26 +55,33 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
     def __init__(self, actuator: Actuator) -> None:
         self._actuator = actuator
         self._watchers = threading.BoundedSemaphore(actuator.settings.max_watchers)
+        self._watcher_count = 0
+        self._shared = SharedStatus(actuator.status)
+        self._budget = SendBudget()
+        self._counting = threading.Lock()
         self._stopping = threading.Event()
 
     def end_streams(self) -> None:
-        """Let every watching stream end."""
+        """End every watching stream."""
         self._stopping.set()
-        self._actuator.engine.wake_all()
+        self._actuator.processor.wake_all()
 
     def GetInfo(  # noqa: N802
         self, request: actuator_pb2.GetActuatorInfoRequest, context: grpc.ServicerContext
     ) -> actuator_pb2.GetActuatorInfoResponse:
-        """What this build can do."""
+        """Return what this build can do."""
         del request, context
         return actuator_pb2.GetActuatorInfoResponse(
-            version=version("trimtab"), rpcs=RPCS, cloud=self._actuator.cloud.name, leader=self._actuator.engine.leading
+            version=version("trimtab"),
+            rpcs=RPCS,
+            cloud=self._actuator.cloud.name,
+            leader=self._actuator.processor.leading,
         )
 
     def StartDeletion(  # noqa: N802
         self, request: actuator_pb2.StartDeletionRequest, context: grpc.ServicerContext
     ) -> actuator_pb2.StartDeletionResponse:
-        """Taint, then drain and delete in the background."""
+        """Start deletions: taint now, drain and delete in the background."""
         del context
         structlog.contextvars.bind_contextvars(request_id=request.request_id, nodes=len(request.nodes))
         with _backend_errors(), self._actuator.metrics.timed("start_deletion", bool(request.nodes)):
@@ -108,7 +118,12 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
             answers = self._actuator.growths.grow(request)
         return actuator_pb2.ScaleUpResponse(
             splits=[
-                actuator_pb2.ScaleUpAnswer(node_group=answer.node_group, accepted=answer.accepted, detail=answer.detail)
+                actuator_pb2.ScaleUpAnswer(
+                    node_group=answer.node_group,
+                    accepted=answer.accepted,
+                    detail=answer.detail,
+                    reason=answer.reason,  # type: ignore[arg-type]
+                )
                 for answer in answers
             ]
         )
@@ -118,35 +133,42 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
     ) -> actuator_pb2.ApplyTaintsResponse:
         """Make soft taints agree with the unneeded set."""
         del context
-        check_names("unneeded_nodes", request.unneeded_nodes, may_be_empty=True)
-        engine = self._actuator.engine
+        check_nodes("unneeded_nodes", request.unneeded_nodes, may_be_empty=True)
+        processor = self._actuator.processor
         with _backend_errors(), self._actuator.metrics.timed("apply_taints", bool(request.unneeded_nodes)):
             self._check_leading()
-            in_deletion = engine.read(lambda tracker, _: set(tracker.memory.deletions))
+            in_deletion = processor.read(lambda tracker, _: set(tracker.data.deletions))
             result = apply_soft_taints(
                 self._actuator.cluster,
                 set(request.unneeded_nodes),
                 in_deletion,
                 self._actuator.settings.soft_taints,
-                engine.now_ms() // 1000,
+                processor.now_ms() // 1000,
             )
-        return actuator_pb2.ApplyTaintsResponse(**result._asdict())
+            # Without those whose deletion began while the nodes were listed.
+            unknown = processor.read(lambda tracker, _: result.hard_tainted - tracker.data.deletions.keys())
+            self._actuator.metrics.on_unknown_taints(len(unknown))
+        return actuator_pb2.ApplyTaintsResponse(
+            tainted_count=result.tainted_count,
+            untainted_count=result.untainted_count,
+            left_count=result.left_count,
+        )
 
     def ApplyPodCosts(  # noqa: N802
         self, request: actuator_pb2.ApplyPodCostsRequest, context: grpc.ServicerContext
     ) -> actuator_pb2.ApplyPodCostsResponse:
         """Write pod deletion costs."""
         del context
-        wishes = cost_wishes(request)
-        structlog.contextvars.bind_contextvars(pods=len(wishes))
-        with _backend_errors(), self._actuator.metrics.timed("apply_pod_costs", bool(wishes)):
+        costs = cost_requests(request)
+        structlog.contextvars.bind_contextvars(pods=len(costs))
+        with _backend_errors(), self._actuator.metrics.timed("apply_pod_costs", bool(costs)):
             self._check_leading()
-            return apply_pod_costs(self._actuator.cluster, wishes, self._actuator.settings.pod_costs)
+            return apply_pod_costs(self._actuator.cluster, costs, self._actuator.settings.pod_costs)
 
     def GetStatus(  # noqa: N802
         self, request: actuator_pb2.GetStatusRequest, context: grpc.ServicerContext
     ) -> Any:
-        """All that goes on: a `GetStatusResponse`."""
+        """Return the status: a `GetStatusResponse`."""
         del context
         with _backend_errors():
             status = self._actuator.status(not request.without_finished)
@@ -155,45 +177,58 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
     def WatchStatus(  # noqa: N802
         self, request: actuator_pb2.WatchStatusRequest, context: grpc.ServicerContext
     ) -> Iterator[Any]:
-        """The status now and after each change: `WatchStatusResponse`s."""
+        """Yield the status now and after each change: `WatchStatusResponse`s."""
         if not self._watchers.acquire(blocking=False):
             most = self._actuator.settings.max_watchers
             raise ServiceError(
                 grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.OVERLOADED, f"{most} callers watch already; use GetStatus"
             )
         try:
+            self._count_watchers(1)
             yield from self._watch(not request.without_finished, context)
         finally:
+            self._count_watchers(-1)
             self._watchers.release()
+
+    def _count_watchers(self, change: int) -> None:
+        with self._counting:
+            self._watcher_count += change
+            if not self._watcher_count:
+                self._shared.forget()
 
     def _check_leading(self) -> None:
         """Raise `NotLeaderError` unless this process acts."""
-        engine = self._actuator.engine
-        if not engine.leading:
-            raise NotLeaderError(engine.leader_name())
+        processor = self._actuator.processor
+        if not processor.leading:
+            raise NotLeaderError(processor.leader_name())
 
     def _watch(self, with_finished: bool, context: grpc.ServicerContext) -> Iterator[Any]:
-        engine = self._actuator.engine
-        context.add_callback(engine.wake_all)
+        processor = self._actuator.processor
+        context.add_callback(processor.wake_all)
         sent, took_s = -1, 0.0
         while context.is_active():
             if self._stopping.is_set():
                 raise not_ready("the actuator is stopping; watch again in a moment")
-            if engine.wait_for_change(sent, IDLE_S) == sent:
+            revision = processor.wait_for_change(sent, IDLE_S)
+            if revision == sent:
                 continue
             if sent >= 0:
                 self._stopping.wait(max(GATHER_S, GATHER_FACTOR * took_s))
             started_s = time.perf_counter()
             with _backend_errors():
-                status = self._actuator.status(with_finished)
-            sent = status.revision
-            yield EncodedResponse(status.response)
+                status = self._shared.get(with_finished, revision)
+            with self._budget.reserve(len(status.response), IDLE_S) as is_reserved:
+                if is_reserved:
+                    sent = status.revision
+                    yield EncodedResponse(status.response)
+            # The sent status is not kept while nothing happens.
+            del status
             took_s = min(time.perf_counter() - started_s, LONGEST_SEND_S)
 
 
 @contextmanager
 def _backend_errors() -> Iterator[None]:
-    """Errors of what stands behind the actuator: the caller may try again, or elsewhere."""
+    """Convert errors of cluster, cloud and store into gRPC errors: the caller may retry, or ask the leader."""
     try:
         yield
     except NotLeaderError as error:
@@ -202,5 +237,10 @@ def _backend_errors() -> Iterator[None]:
         ) from error
     except ForbiddenError as error:
         raise ServiceError(grpc.StatusCode.PERMISSION_DENIED, Reason.PERMISSION_DENIED, str(error)) from error
-    except (ClusterError, CloudError, StoreError) as error:
+    except StoreError as error:
+        # Address and errors of the store are for the operator only.
+        log.error("the store failed a call", detail=str(error))
+        message = "the actuator's store does not work; its log says why"
+        raise ServiceError(grpc.StatusCode.UNAVAILABLE, Reason.BACKEND_UNAVAILABLE, message) from error
+    except (ClusterError, CloudError) as error:
         raise ServiceError(grpc.StatusCode.UNAVAILABLE, Reason.BACKEND_UNAVAILABLE, str(error)) from error

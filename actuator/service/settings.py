@@ -6,8 +6,8 @@ from actuator.settings import WorkSettings
 from actuator.tracker.admission import Limits
 from actuator.tracker.states import Retention
 
-# Upstream's defaults are 10 and 1; drains here are proven jointly by the planner, so 10 may run at a time. A plan older
-# than five minutes is a plan for another cluster.
+# Upstream's defaults are 10 and 1; the planner proves drains jointly, therefore 10 may run at a time. After five
+# minutes the cluster has changed too much for a plan.
 DEFAULT_LIMITS = Limits(max_parallelism=10, max_drain_parallelism=10, max_plan_age_s=300.0)
 
 
@@ -25,22 +25,22 @@ class SoftTaintSettings:
 class PodCostLimits:
     """How many pod deletion costs one call writes."""
 
-    # Pods written by one call. Each write is one to the API server, which Kubernetes asks to be sparing with.
+    # Pods written by one call. Kubernetes advises against frequent writes of this annotation.
     max_count: int = 200
-    # Time one call may take; a call under way is not cut off.
+    # Time one call may take; a running call is not interrupted.
     max_s: float = 5.0
 
 
 @dataclass(frozen=True)
 class ActuatorSettings:
-    """Everything the actuator is set up with."""
+    """All settings of the actuator."""
 
     work: WorkSettings = field(default_factory=WorkSettings)
     limits: Limits = DEFAULT_LIMITS
     retention: Retention = field(default_factory=Retention)
     soft_taints: SoftTaintSettings = field(default_factory=SoftTaintSettings)
     pod_costs: PodCostLimits = field(default_factory=PodCostLimits)
-    # How long StartDeletion waits for the taints, and for their roll-back; the work goes on after it.
+    # How long StartDeletion waits for the taints, and for their roll-back; the work continues after it.
     answer_s: float = 60.0
     # Watching streams at a time; each takes a thread.
     max_watchers: int = 16

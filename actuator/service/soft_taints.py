@@ -1,7 +1,7 @@
-"""ApplyTaints: the soft taints of the cluster agree with the unneeded set.
+"""ApplyTaints: make the soft taints of the cluster agree with the unneeded set.
 
-Decides which nodes to change this time: a bounded number, taints to take away first (they keep pods off), then by
-name. Nodes in deletion keep what they have. Nothing is remembered: the next call looks again. Durations in seconds.
+Decides which nodes are changed by one call: up to a limit, removals first (these taints keep pods off), then by name.
+Nodes in deletion are not changed. Nothing is stored: the next call reads the nodes again. Durations in seconds.
 """
 
 import time
@@ -11,6 +11,7 @@ from typing import NamedTuple
 import structlog
 
 from actuator.kube.cluster import (
+    HARD_TAINT_KEY,
     PREFER_NO_SCHEDULE,
     SOFT_TAINT_KEY,
     Cluster,
@@ -26,11 +27,12 @@ log = structlog.get_logger("soft_taints")
 
 
 class SoftTaintResult(NamedTuple):
-    """Nodes that got the taint, lost it, and are left for next time."""
+    """Nodes tainted, untainted, and left for the next call; nodes not in deletion that carry the hard taint."""
 
     tainted_count: int
     untainted_count: int
     left_count: int
+    hard_tainted: frozenset[str] = frozenset()
 
 
 def apply_soft_taints(
@@ -40,7 +42,7 @@ def apply_soft_taints(
     settings: SoftTaintSettings,
     now_s: int,
 ) -> SoftTaintResult:
-    """Change what differs, within the bound; a node that refuses is left. Raises `ClusterError`."""
+    """Update the nodes that differ, within the limits; a node that refuses is skipped. Raises `ClusterError`."""
     until = time.monotonic() + settings.max_s
     nodes = [node for node in cluster.list_nodes() if node.name not in in_deletion]
     to_untaint = [node.name for node in nodes if node.taint(SOFT_TAINT_KEY) and node.name not in unneeded]
@@ -59,6 +61,8 @@ def apply_soft_taints(
         except ForbiddenError:
             raise
         except (RefusedError, ConflictError) as error:
-            # This node's affair alone: the others do not wait for it.
+            # Only this node is affected: the others do not wait for it.
             log.warning("soft taint not changed", node=name, detail=str(error))
-    return SoftTaintResult(tainted, untainted, len(to_untaint) + len(to_taint) - untainted - tainted)
+    left = len(to_untaint) + len(to_taint) - untainted - tainted
+    hard_tainted = frozenset(node.name for node in nodes if node.taint(HARD_TAINT_KEY))
+    return SoftTaintResult(tainted, untainted, left, hard_tainted)

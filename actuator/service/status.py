@@ -1,7 +1,7 @@
-"""The status as it travels: deletions, recent evictions, results, node groups.
+"""The status as it is sent: deletions, recent evictions, results, node groups.
 
-Decides order and form only. A status is put together from bytes that are kept: what has not changed since the last one
-is not written anew.
+Decides order and form only. A status is assembled from bytes that are kept: what has not changed since the last one is
+not encoded again.
 """
 
 import bisect
@@ -32,14 +32,19 @@ class Status(NamedTuple):
     response: bytes
 
     def message(self) -> actuator_pb2.ActuatorStatus:
-        """The status as message."""
+        """Return the status as message."""
         return actuator_pb2.GetStatusResponse.FromString(self.response).status
 
 
 class StatusWriter:
-    """Builds the status. Call under the engine's lock."""
+    """Builds the status. Call under the processor's lock."""
 
     def __init__(self) -> None:
+        self._jump_count = 0
+        self._begin()
+
+    def _begin(self) -> None:
+        """Keep nothing yet."""
         fields = actuator_pb2.ActuatorStatus.DESCRIPTOR.fields_by_name
         self._deletions = DeletionFields(fields["deletions"].number)
         self._evictions: MessageLog[TrackedEviction] = MessageLog(
@@ -50,29 +55,33 @@ class StatusWriter:
         )
 
     def write(self, tracker: Tracker, now_ms: int, with_finished: bool, groups: Sequence[NodeGroupView] = ()) -> Status:
-        """The whole status; `groups` are the cloud's."""
-        memory, retention = tracker.memory, tracker.retention
+        """Return the whole status; `groups` are the cloud's."""
+        data, retention = tracker.data, tracker.retention
+        if data.jump_count != self._jump_count:
+            # All times were moved.
+            self._jump_count = data.jump_count
+            self._begin()
         head = actuator_pb2.ActuatorStatus(
-            revision=memory.revision,
+            revision=data.revision,
             time=timestamp(now_ms),
-            node_groups=group_messages(groups, memory.deletions.values(), group_times(memory)),
+            node_groups=group_messages(groups, data.deletions.values(), group_times(data)),
         )
         evicted_since_ms = now_ms - int(retention.evictions_s * 1000)
         parts: list[Buffer] = [
             head.SerializeToString(),
-            *self._deletions.encoded(memory.deletions),
-            self._evictions.encoded(reversed(memory.evictions.values()), evicted_since_ms),
+            *self._deletions.encoded(data.deletions),
+            self._evictions.encoded(reversed(data.evictions.values()), evicted_since_ms),
         ]
         if with_finished:
             finished_since_ms = now_ms - int(retention.finished_s * 1000)
-            parts.append(self._finished.encoded(reversed(memory.finished), finished_since_ms))
-        # Joined once: a large status is copied no more often than it must be.
+            parts.append(self._finished.encoded(reversed(data.finished), finished_since_ms))
+        # Joined once: a large status is copied only once.
         size = sum(len(part) for part in parts)
-        return Status(memory.revision, b"".join((_tag(STATUS_FIELD), varint(size), *parts)))
+        return Status(data.revision, b"".join((_tag(STATUS_FIELD), varint(size), *parts)))
 
 
 class DeletionFields:
-    """Deletions in progress, each written anew only when it has changed."""
+    """Deletions in progress, each encoded again only when it has changed."""
 
     def __init__(self, field_number: int) -> None:
         self._field_number = field_number
@@ -80,7 +89,7 @@ class DeletionFields:
         self._kept: dict[str, tuple[tuple[object, ...], bytes]] = {}
 
     def encoded(self, deletions: dict[str, Deletion]) -> list[bytes]:
-        """All of them as fields, sorted by node."""
+        """Return all of them as fields, sorted by node."""
         kept: dict[str, tuple[tuple[object, ...], bytes]] = {}
         for node in sorted(deletions):
             deletion = deletions[node]
@@ -94,7 +103,7 @@ class DeletionFields:
 
 
 def _version(deletion: Deletion) -> tuple[object, ...]:
-    """What changes in the message of a deletion as it goes on, and what tells it from another one of the node."""
+    """Return what may change in the message of a deletion, and what distinguishes it from an earlier deletion."""
     return (
         deletion.request_id,
         deletion.start_ms,
@@ -136,7 +145,7 @@ class MessageLog(Generic[T]):
         self._encoded = bytearray()
 
     def encoded(self, newest_first: Iterable[T], since_ms: int) -> Buffer:
-        """All entries not older than `since_ms`, as bytes of the field. To be copied before the next call."""
+        """Return all entries not older than `since_ms`, as bytes of the field. To be copied before the next call."""
         new = [self._new_row(item) for item in itertools.takewhile(self._is_new, newest_first)]
         if new:
             self._add(sorted(new))
@@ -172,18 +181,18 @@ class MessageLog(Generic[T]):
 
 
 def field(number: int, message: Message) -> bytes:
-    """A message as one element of a repeated field."""
+    """Return a message as one element of a repeated field."""
     data = message.SerializeToString()
     return _tag(number) + varint(len(data)) + data
 
 
 def _tag(number: int) -> bytes:
-    """The tag of a field that holds a message."""
+    """Return the tag of a field that holds a message."""
     return varint(number << 3 | 2)
 
 
 def varint(value: int) -> bytes:
-    """Protobuf's encoding of a number."""
+    """Return the protobuf encoding of a number."""
     groups = []
     while value > 0x7F:
         groups.append(value & 0x7F | 0x80)
@@ -202,7 +211,7 @@ def _finished_entry(deletion: Deletion) -> tuple[int, str, Message]:
 def group_messages(
     groups: Sequence[NodeGroupView], deletions: Iterable[Deletion], times: dict[str, GroupTimes]
 ) -> list[actuator_pb2.NodeGroupStatus]:
-    """Node groups with their deletions in progress, and when they last grew, shrank and failed."""
+    """Return node groups with their deletions in progress, and when they last grew, shrank and failed."""
     counts: dict[str, int] = {}
     for deletion in deletions:
         counts[deletion.node_group] = counts.get(deletion.node_group, 0) + 1
@@ -229,7 +238,7 @@ def group_messages(
 
 
 def deletion_message(deletion: Deletion) -> actuator_pb2.NodeDeletion:
-    """One deletion."""
+    """Return one deletion."""
     message = actuator_pb2.NodeDeletion(
         node=deletion.node,
         node_group=deletion.node_group,
@@ -250,7 +259,7 @@ def deletion_message(deletion: Deletion) -> actuator_pb2.NodeDeletion:
 
 
 def eviction_message(eviction: TrackedEviction) -> actuator_pb2.Eviction:
-    """One eviction."""
+    """Return one eviction."""
     pod = eviction.pod
     return actuator_pb2.Eviction(
         namespace=pod.namespace,
@@ -265,5 +274,5 @@ def eviction_message(eviction: TrackedEviction) -> actuator_pb2.Eviction:
 
 
 def timestamp(time_ms: int) -> Timestamp:
-    """Unix milliseconds as message."""
+    """Return Unix milliseconds as message."""
     return Timestamp(seconds=time_ms // 1000, nanos=time_ms % 1000 * 1_000_000)

@@ -1,19 +1,21 @@
-"""What a request must look like.
+"""Validation of requests.
 
-Decides from the request alone; every refusal names the field and what to do. Sizes are bytes of UTF-8.
+Decides from the request alone; every refusal names the field and the remedy. Sizes are bytes of UTF-8.
 Source: the comments in `protos/trimtab/v1/actuator.proto`.
 """
 
+import copy
 import hashlib
 from collections.abc import Sequence
 
-from google.protobuf.message import Message
+import grpc
 from trimtab.v1 import actuator_pb2
 
-from actuator.service.pod_costs import CostWish
-from actuator.tracker.admission import NodeWish
-from actuator.tracker.states import Growth
-from clients.transport.errors import invalid_request
+from actuator.service.pod_costs import CostRequest
+from actuator.tracker.admission import NodeRequest
+from actuator.tracker.states import Growth, TrackerData
+from clients.kubernetes_api.names import RULE, is_label, is_subdomain
+from clients.transport.errors import Reason, ServiceError, invalid_request
 
 MAX_REQUEST_ID_BYTES = 128
 MAX_NODES = 10_000
@@ -23,9 +25,25 @@ MAX_COSTS = 200_000
 DIGEST_LENGTH = 16
 
 
-def digest_request(request: Message) -> str:
-    """Digest of a request's content, to tell a repetition from another request with the same id."""
-    return hashlib.sha256(request.SerializeToString(deterministic=True)).hexdigest()
+def digest_request(request: actuator_pb2.StartDeletionRequest | actuator_pb2.ScaleUpRequest) -> str:
+    """Return a digest of a request's content, which distinguishes a repetition from another request with the same id.
+
+    Who repeats it does not count: a new leader may ask what became of its predecessor's order.
+    """
+    content = copy.deepcopy(request)
+    content.ClearField("epoch")
+    return hashlib.sha256(content.SerializeToString(deterministic=True)).hexdigest()
+
+
+def check_epoch(epoch: int, data: TrackerData) -> None:
+    """Raise unless an order is of the latest term of its caller's leadership that is known, or of a later one."""
+    if epoch and epoch < data.epoch:
+        raise ServiceError(
+            grpc.StatusCode.FAILED_PRECONDITION,
+            Reason.EPOCH_SUPERSEDED,
+            f"the order is of epoch {epoch}, and one of epoch {data.epoch} was taken: the caller leads no longer",
+            {"epoch": str(data.epoch)},
+        )
 
 
 def check_request_id(request_id: str) -> None:
@@ -37,20 +55,20 @@ def check_request_id(request_id: str) -> None:
         )
 
 
-def node_wishes(request: actuator_pb2.StartDeletionRequest) -> list[NodeWish]:
-    """The nodes of a `StartDeletion`, checked."""
+def node_requests(request: actuator_pb2.StartDeletionRequest) -> list[NodeRequest]:
+    """Return the nodes of a `StartDeletion`, checked."""
     check_request_id(request.request_id)
-    check_names("nodes", [entry.node for entry in request.nodes])
-    for field in ("max_parallelism", "max_drain_parallelism"):
+    check_nodes("nodes", [entry.node for entry in request.nodes])
+    for field in ("max_parallelism", "max_drain_parallelism", "epoch"):
         if getattr(request, field) < 0:
             raise invalid_request(f"{field} is {getattr(request, field)}; give 0 or more", field=field)
     if request.HasField("plan_time"):
         _check_time(request)
-    return [_wish(position, entry) for position, entry in enumerate(request.nodes)]
+    return [_node_request(position, entry) for position, entry in enumerate(request.nodes)]
 
 
 def growths(request: actuator_pb2.ScaleUpRequest) -> tuple[Growth, ...]:
-    """The splits of a `ScaleUp`, checked."""
+    """Return the splits of a `ScaleUp`, checked."""
     check_request_id(request.request_id)
     check_names("splits", [split.node_group for split in request.splits])
     found = []
@@ -63,26 +81,28 @@ def growths(request: actuator_pb2.ScaleUpRequest) -> tuple[Growth, ...]:
                 field="splits",
                 row=str(position),
             )
-        found.append(Growth(split.node_group, delta))
+        found.append(Growth(split.node_group, split.current_size, split.new_size))
     return tuple(found)
 
 
-def cost_wishes(request: actuator_pb2.ApplyPodCostsRequest) -> list[CostWish]:
-    """The costs of an `ApplyPodCosts`, checked: groups in order, the pods of each by name, then those to take away."""
-    wishes = [CostWish(pod, cost) for group in request.groups for pod, cost in sorted(group.costs.items())]
-    wishes += [CostWish(pod, None) for pod in request.remove]
-    if not 1 <= len(wishes) <= MAX_COSTS:
-        raise invalid_request(f"the request names {len(wishes)} pods; give 1 to {MAX_COSTS:,}", field="groups")
+def cost_requests(request: actuator_pb2.ApplyPodCostsRequest) -> list[CostRequest]:
+    """Return the costs of an `ApplyPodCosts`, checked: groups in order, the pods of each by name, then removals."""
+    found = [CostRequest(pod, cost) for group in request.groups for pod, cost in sorted(group.costs.items())]
+    found += [CostRequest(pod, None) for pod in request.remove]
+    if not 1 <= len(found) <= MAX_COSTS:
+        raise invalid_request(f"the request names {len(found)} pods; give 1 to {MAX_COSTS:,}", field="groups")
     seen: set[str] = set()
-    for wish in wishes:
-        field = "remove" if wish.cost is None else "groups.costs"
-        namespace, slash, name = wish.pod.partition("/")
-        if not (namespace and slash and name) or "/" in name or len(wish.pod.encode()) > 2 * MAX_NAME_BYTES:
-            raise invalid_request(f"{field}: {wish.pod[:100]!r} is no pod; write namespace/name", field=field)
-        if wish.pod in seen:
-            raise invalid_request(f"{field}: {wish.pod} was given before", field=field)
-        seen.add(wish.pod)
-    return wishes
+    for wanted in found:
+        field = "remove" if wanted.cost is None else "groups.costs"
+        namespace, slash, name = wanted.pod.partition("/")
+        if not slash or not is_label(namespace) or not is_subdomain(name):
+            raise invalid_request(
+                f"{field}: {wanted.pod[:100]!r} is no pod; write namespace/name, each of {RULE}", field=field
+            )
+        if wanted.pod in seen:
+            raise invalid_request(f"{field}: {wanted.pod} was given before", field=field)
+        seen.add(wanted.pod)
+    return found
 
 
 def check_names(field: str, names: Sequence[str], may_be_empty: bool = False) -> None:
@@ -104,9 +124,21 @@ def check_names(field: str, names: Sequence[str], may_be_empty: bool = False) ->
         seen[name] = position
 
 
-def _wish(position: int, entry: actuator_pb2.NodeToDelete) -> NodeWish:
+def check_nodes(field: str, names: Sequence[str], may_be_empty: bool = False) -> None:
+    """Raise unless there are 1 (or 0) to 10,000 names of nodes, as Kubernetes allows them, none twice."""
+    check_names(field, names, may_be_empty)
+    for position, name in enumerate(names):
+        if not is_subdomain(name):
+            raise invalid_request(
+                f"{field}[{position}]: {name[:100]!r} is no name of a node; those have {RULE}",
+                field=field,
+                row=str(position),
+            )
+
+
+def _node_request(position: int, entry: actuator_pb2.NodeToDelete) -> NodeRequest:
     if not entry.HasField("assumption"):
-        return NodeWish(entry.node, entry.drain)
+        return NodeRequest(entry.node, entry.drain)
     assumption = entry.assumption
     digest = assumption.pods_to_move_digest
     if assumption.pods_to_move_count < 0 or len(digest) != DIGEST_LENGTH or not set(digest) <= set("0123456789abcdef"):
@@ -116,7 +148,7 @@ def _wish(position: int, entry: actuator_pb2.NodeToDelete) -> NodeWish:
             field="nodes.assumption",
             row=str(position),
         )
-    return NodeWish(entry.node, entry.drain, assumption.pods_to_move_count, digest)
+    return NodeRequest(entry.node, entry.drain, assumption.pods_to_move_count, digest)
 
 
 def _check_time(request: actuator_pb2.StartDeletionRequest) -> None:

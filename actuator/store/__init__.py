@@ -1,1 +1,1 @@
-"""The durable log of events: what has been answered or begun survives a crash at any instant."""
+"""The durable log of events: what was answered or begun survives a crash at any time."""

@@ -1,7 +1,7 @@
-"""Tracker and store together: an event is in the store before anybody learns of it.
+"""Tracker and store together: an event is durable before its instructions are carried out.
 
-Decides the order (handle, write, then give the instructions out), when the log is compacted, and that the process
-stops acting when a write fails. Never acts itself. Not thread-safe; its engine is.
+Decides the order (handle, write, then dispatch the instructions), when the log is compacted, and that the process stops
+acting when a write fails. Never acts itself. Not thread-safe; the event processor is.
 """
 
 import msgspec
@@ -21,7 +21,7 @@ class Journal:
     """A tracker whose every event is durable."""
 
     def __init__(self, store: Store, retention: Retention | None = None, compact_after: int = COMPACT_AFTER) -> None:
-        """Replay the store. Raises `StoreError` saying which event is broken."""
+        """Replay the store. Raises `StoreError` naming a damaged event."""
         self._store = store
         self._compact_after = compact_after
         self._retention = retention
@@ -33,7 +33,7 @@ class Journal:
         self._pending: list[Record] = []
 
     def handle(self, event: Event, now_ms: int) -> list[Instruction]:
-        """Take one event in. What it asks for may be done once `commit` has returned.
+        """Handle one event. Its instructions may be carried out once `commit` has returned.
 
         Raises `ImpossibleEventError` (the event changes nothing), `StoreError` after a failed commit.
         """
@@ -44,10 +44,10 @@ class Journal:
         return instructions
 
     def commit(self) -> None:
-        """Write all events taken in since the last time, in one transaction.
+        """Write all events handled since the last call, in one transaction.
 
-        Raises `StoreError` when that fails: the memory is then ahead of the store, and the journal refuses all further
-        work; a restart goes on from what was written.
+        Raises `StoreError` when that fails: the data are then ahead of the store, and the journal refuses all further
+        work; a restart continues from what was written.
         """
         if self.broken is not None:
             raise self.broken
@@ -64,8 +64,18 @@ class Journal:
             self.broken = error
             raise
 
+    def check(self) -> None:
+        """Raise `StoreError` when the store has failed or was removed."""
+        if self.broken is not None:
+            raise self.broken
+        try:
+            self._store.check()
+        except StoreError as error:
+            self.broken = error
+            raise
+
     def refresh(self) -> None:
-        """Take in what another process has written. Nothing may be pending. Raises `StoreError`."""
+        """Read what another process has written. Nothing may be pending. Raises `StoreError`."""
         history = self._store.load()
         if history.last_seq != self._last_seq:
             self.tracker = _replay(history, self._retention)
@@ -73,12 +83,12 @@ class Journal:
         self._snapshot_seq = history.snapshot_seq
 
     def close(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         self._store.close()
 
 
 def _replay(history: History, retention: Retention | None) -> Tracker:
-    """The tracker that the history leads to."""
+    """Build the tracker from the history."""
     try:
         tracker = Tracker.load(history.snapshot, retention) if history.snapshot else Tracker(retention)
     except msgspec.DecodeError as error:

@@ -1,6 +1,6 @@
-"""The store's interface: an append-only log of records, and a snapshot that replaces its beginning.
+"""The interface of stores: an append-only log of records, and a snapshot that replaces its beginning.
 
-Decides nothing: records are bytes with a time. Every database that keeps the promises below can stand behind it.
+Decides nothing: records are bytes with a time. Any database that gives the guarantees below can implement it.
 """
 
 from collections.abc import Sequence
@@ -26,12 +26,12 @@ class History(NamedTuple):
 
     @property
     def last_seq(self) -> int:
-        """Number of the last record, 0 = none."""
+        """Return number of the last record, 0 = none."""
         return self.snapshot_seq + len(self.records)
 
 
 class StoreError(Exception):
-    """The store cannot be used; the text says what to do."""
+    """The store cannot be used; the text names the remedy."""
 
 
 class StoreConflictError(StoreError):
@@ -39,10 +39,10 @@ class StoreConflictError(StoreError):
 
 
 class Store(Protocol):
-    """A durable log. Not thread-safe; its engine is."""
+    """A durable log. Not thread-safe; the event processor is."""
 
     def load(self) -> History:
-        """Read everything. Raises `StoreError` when the store is broken or not ours."""
+        """Read everything. Raises `StoreError` when the store is damaged or of another application."""
 
     def append(self, first_seq: int, records: Sequence[Record]) -> None:
         """Write records, the first with number `first_seq`, all or none. Durable when it returns.
@@ -54,10 +54,13 @@ class Store(Protocol):
         """Replace all records up to `seq` by a snapshot, all or nothing."""
 
     def take_over(self) -> int:
-        """Become the only writer: whoever took over before is refused from now on. Returns the epoch, from 1."""
+        """Become the only writer: earlier writers are refused from now on. Returns the epoch, from 1."""
 
     def confirm(self) -> None:
-        """Raise `StoreConflictError` when somebody has taken over since. May be called by several threads."""
+        """Raise `StoreConflictError` when another process has taken over since. Thread-safe."""
+
+    def check(self) -> None:
+        """Raise `StoreError` when a restart would not find what was written."""
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""

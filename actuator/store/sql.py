@@ -1,8 +1,8 @@
 """The store in a SQL database: SQLite by default, PostgreSQL by URL.
 
-Decides how records lie in tables and that each append is one transaction. SQLite runs in WAL mode with
-`synchronous=FULL`: a commit is on the disk when it returns. Never looks into records. A
-database of another application or layout is refused, not changed.
+Decides the tables, and that each append is one transaction. SQLite runs in WAL mode with `synchronous=FULL`: a commit
+is on the disk when it returns. Never parses records. A database of another application or layout is refused, not
+changed.
 """
 
 import base64
@@ -16,9 +16,10 @@ import zstandard
 from sqlalchemy import event as sa_event
 
 from actuator.store.records import History, Record, StoreConflictError, StoreError
+from clients.transport.extras import MissingExtraError, require_extra
 
 APPLICATION = "trimtab-actuator"
-LAYOUT = "1"
+LAYOUT = "2"
 
 _metadata = sa.MetaData()
 _about = sa.Table(
@@ -40,13 +41,14 @@ _snapshots = sa.Table(
     sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("payload", sa.Text, nullable=False),
 )
-# What packed text begins with: base64 of zstandard.
+# Prefix of packed text: base64 of zstandard.
 PACKED = "zstd:"
+HIDDEN = "***"
 EPOCH = "epoch"
-# Any number, as long as it stays the same.
+# An arbitrary number that never changes.
 OPEN_LOCK = 7_487_645
 _IS_EPOCH = _about.c.key == EPOCH
-# Made once: it is run for every eviction.
+# Built once: it is executed for every eviction.
 _INSERT_EVENTS = sa.insert(_events)
 
 
@@ -55,12 +57,20 @@ class SqlStore:
 
     def __init__(self, url: str) -> None:
         """Open or create. `url` is SQLAlchemy's. Raises `StoreError`."""
+        found = parse_url(url)
+        self._shown, self._secrets = shown_url(found), _secrets(found)
+        self._file = store_file(url)
+        # By path: the files of a SQLite store, which must stay the ones that were opened.
+        self._identities: dict[Path, tuple[int, int]] = {}
         try:
-            self._shown = sa.make_url(url).render_as_string(hide_password=True)
+            if found.drivername.startswith("postgres"):
+                require_extra("postgresql", "a store in PostgreSQL")
             self._engine = sa.create_engine(_with_driver(url), pool_pre_ping=not url.startswith("sqlite"))
+        except MissingExtraError as error:
+            raise StoreError(str(error)) from error
         except (sa.exc.ArgumentError, ImportError) as error:
-            raise StoreError(f"the store's URL cannot be used: {error}") from error
-        # What this process has taken the store over with; None = it is the only one by other means.
+            raise StoreError(f"the store's URL {self._shown} cannot be used: {self._redact(error)}") from error
+        # Epoch with which this process has taken the store over; None = a lock keeps others out.
         self._epoch: str | None = None
         if self._engine.dialect.name == "sqlite":
             sa_event.listen(self._engine, "connect", _make_sqlite_durable)
@@ -69,6 +79,7 @@ class SqlStore:
         try:
             with self._errors("open"):
                 self._open()
+            self._identify()
         except BaseException:
             self._engine.dispose()
             raise
@@ -96,9 +107,12 @@ class SqlStore:
             {"seq": seq, "time_ms": record.time_ms, "payload": record.payload.decode()}
             for seq, record in enumerate(records, start=first_seq)
         ]
+        self.check()
         with self._errors("write"), self._engine.begin() as connection:
             self._hold(connection)
             connection.execute(_INSERT_EVENTS, rows)
+        # The events of a file that was deleted in the meantime would be lost.
+        self.check()
 
     def compact(self, seq: int, snapshot: bytes) -> None:
         """Replace all records up to `seq` by a snapshot."""
@@ -109,9 +123,9 @@ class SqlStore:
             connection.execute(sa.delete(_events).where(_events.c.seq <= seq))
 
     def take_over(self) -> int:
-        """Become the only writer: from now on everybody who took over before is refused. Returns the epoch.
+        """Become the only writer: earlier writers are refused from now on. Returns the epoch.
 
-        Call before `load`: nothing of theirs can come after it.
+        Call before `load`: no earlier writer can append after it.
         """
         with self._errors("take over"), self._engine.begin() as connection:
             # The update comes first: it takes the lock that the reading needs.
@@ -131,12 +145,36 @@ class SqlStore:
         if epoch != self._epoch:
             raise self._taken_over()
 
+    def check(self) -> None:
+        """Raise `StoreError` when the files of a SQLite store were deleted or replaced."""
+        for path, identity in self._identities.items():
+            if _identity(path) != identity:
+                raise StoreError(
+                    f"{path} was deleted or replaced while the actuator worked with it, and what it remembers would be"
+                    " lost; put the file back, or start again and look at every tainted node by hand"
+                )
+
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._engine.dispose()
 
+    def _identify(self) -> None:
+        """Store the identities of the files: the database and its write-ahead log."""
+        if self._file is not None:
+            for path in (self._file, self._file.with_name(self._file.name + "-wal")):
+                identity = _identity(path)
+                if identity is not None:
+                    self._identities[path] = identity
+
+    def _redact(self, error: object) -> str:
+        """Return the text of an error without the secrets of the URL."""
+        text = str(error)
+        for secret in self._secrets:
+            text = text.replace(secret, HIDDEN)
+        return text
+
     def _hold(self, connection: sa.Connection) -> None:
-        """Make sure, until the transaction ends, that nobody has taken over or does so now."""
+        """Check that no other process has taken over, and lock that out until the transaction ends."""
         if self._epoch is None:
             return
         mine = sa.update(_about).where(_IS_EPOCH, _about.c.value == self._epoch).values(value=self._epoch)
@@ -147,7 +185,7 @@ class SqlStore:
         return StoreConflictError(f"{self._shown}: another process has taken this store over; only one may act")
 
     def _open(self) -> None:
-        """Create the tables in an empty database; refuse one that is not ours."""
+        """Create the tables in an empty database; refuse one of another application."""
         with self._engine.begin() as connection:
             if self._engine.dialect.name == "postgresql":
                 # Replicas that start together make the tables one after the other.
@@ -173,29 +211,30 @@ class SqlStore:
 
     @contextmanager
     def _errors(self, verb: str) -> Iterator[None]:
-        """Turn the database's errors into ours."""
+        """Convert the database's errors into `StoreError`."""
         try:
             yield
         except sa.exc.IntegrityError as error:
             raise StoreConflictError(
-                f"{self._shown}: another process writes to this store; only one actuator may act ({error.orig})"
+                f"{self._shown}: another process writes to this store; only one actuator may act"
+                f" ({self._redact(error.orig)})"
             ) from error
         except sa.exc.DatabaseError as error:
             raise StoreError(
-                f"cannot {verb} {self._shown}: {error.orig}; if the file is damaged restore it from a copy, or move it"
-                " away and look at every tainted node by hand"
+                f"cannot {verb} {self._shown}: {self._redact(error.orig)}; if the file is damaged restore it from a"
+                " copy, or move it away and look at every tainted node by hand"
             ) from error
         except sa.exc.SQLAlchemyError as error:
-            raise StoreError(f"cannot {verb} {self._shown}: {error}") from error
+            raise StoreError(f"cannot {verb} {self._shown}: {self._redact(error)}") from error
 
 
 def pack(snapshot: bytes) -> str:
-    """A snapshot as text, at about a tenth of its size: it may have tens of megabytes."""
+    """Return a snapshot as text, compressed to about a tenth: it may have tens of megabytes."""
     return PACKED + base64.b64encode(zstandard.compress(snapshot)).decode()
 
 
 def unpack(text: str) -> bytes:
-    """What was packed; text that was not is taken as it is. Raises `StoreError`."""
+    """Undo `pack`; text that was not packed is returned as it is. Raises `StoreError`."""
     if not text.startswith(PACKED):
         return text.encode()
     try:
@@ -204,8 +243,57 @@ def unpack(text: str) -> bytes:
         raise StoreError(f"the snapshot in the store is damaged: {error}; restore the database from a copy") from error
 
 
+def parse_url(url: str) -> sa.URL:
+    """Parse the URL of a store. Raises `StoreError`, which does not repeat what may be a password."""
+    try:
+        return sa.make_url(url)
+    except (sa.exc.ArgumentError, ValueError) as error:
+        raise StoreError(
+            "the store's URL is none; write sqlite:////directory/file or postgresql://user:password@host/database"
+        ) from error
+
+
+def shown_url(url: sa.URL) -> str:
+    """Return a URL for messages: passwords are hidden, also among its parameters."""
+    query = {key: HIDDEN if _is_secret(key) else value for key, value in url.query.items()}
+    return url.set(query=query).render_as_string(hide_password=True)
+
+
+def store_file(url: str) -> Path | None:
+    """Return the file of a SQLite store, links followed; None = it is in another database. Raises `StoreError`."""
+    found = parse_url(url)
+    if found.get_backend_name() != "sqlite":
+        return None
+    name = (found.database or "").removeprefix("file:").partition("?")[0]
+    if name in ("", ":memory:"):
+        raise StoreError("a store in memory forgets everything; name a file, such as sqlite:////directory/store.sqlite")
+    return Path(name).resolve()
+
+
+def _is_secret(parameter: str) -> bool:
+    return any(word in parameter.lower() for word in ("pass", "secret", "token"))
+
+
+def _secrets(url: sa.URL) -> list[str]:
+    """Return the secrets of a URL, longest first."""
+    values = [str(url.password or "")]
+    for key, value in url.query.items():
+        if _is_secret(key):
+            values += [value] if isinstance(value, str) else list(value)
+    return sorted({value for value in values if value}, key=len, reverse=True)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Return the identity of a file, which differs from a later one of its name; None = there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def _with_driver(url: str) -> str:
-    """PostgreSQL URLs as people write them, with the driver that the extra installs."""
+    """Return the URL; PostgreSQL URLs with the driver that the extra installs."""
     for prefix in ("postgresql://", "postgres://"):
         if url.startswith(prefix):
             return "postgresql+psycopg://" + url.removeprefix(prefix)
@@ -213,18 +301,18 @@ def _with_driver(url: str) -> str:
 
 
 def sqlite_url(path: Path) -> str:
-    """URL of a SQLite file."""
+    """Return URL of a SQLite file."""
     return sa.URL.create("sqlite", database=str(path)).render_as_string(hide_password=False)
 
 
 def _make_sqlite_durable(connection: Any, _record: Any) -> None:
-    """Per connection: write-ahead log, and every commit on the disk before it returns."""
+    """Set up a connection: write-ahead log, and every commit on the disk before it returns."""
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=5000"):
         connection.execute(f"PRAGMA {pragma}")
 
 
 def _make_postgresql_patient(connection: Any, _record: Any) -> None:
-    """Per connection: a process that was stopped within a transaction must not lock out who takes over."""
+    """Set timeouts of a connection: a process suspended in a transaction must not block its successor."""
     with connection.cursor() as cursor:
         cursor.execute("SET idle_in_transaction_session_timeout = '5s'")
         cursor.execute("SET lock_timeout = '15s'")

@@ -1,7 +1,7 @@
 """Which nodes of a `StartDeletion` are accepted.
 
-Decides from the tracker's memory, the limits and facts observed beforehand; never observes. Nodes to go without drain
-are looked at first, so that a limit never makes them wait behind drains; otherwise the request's order counts.
+Decides from the tracker's data, the limits and facts observed before; never observes. Nodes without drain are
+considered first: a limit never makes them wait behind drains. Otherwise the order of the request counts.
 Source: the refusals follow the Cluster Autoscaler's `RemovableAt` and budgets; `DeletionReason` in `reason.proto`.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from actuator.tracker.events import PlannedNode
-from actuator.tracker.states import NO_REASON, Deletion, Memory, NodeAnswer, Reason
+from actuator.tracker.states import NO_REASON, Deletion, NodeAnswer, Reason, TrackerData
 
 
 class Limits(NamedTuple):
@@ -20,12 +20,14 @@ class Limits(NamedTuple):
     max_parallelism: int
     # Most nodes being drained at a time. Upstream: --max-drain-parallelism.
     max_drain_parallelism: int
-    # Oldest plan that is carried out, seconds; a plan says how old it is by `plan_time`.
+    # Oldest plan that is carried out, seconds, by its `plan_time`.
     max_plan_age_s: float
+    # How far the planner's clock may be ahead of the actuator's, seconds.
+    max_clock_skew_s: float = 30.0
 
 
-class NodeWish(NamedTuple):
-    """A node a caller wants to go. `pods_digest` None = the plan assumed nothing."""
+class NodeRequest(NamedTuple):
+    """A node of a request. `pods_digest` None = no assumption of the plan."""
 
     node: str
     drain: bool
@@ -34,26 +36,29 @@ class NodeWish(NamedTuple):
 
 
 class NodeFacts(NamedTuple):
-    """What was seen of a node. `node_group` None = of no group; `uids` = of the pods to be moved."""
+    """Facts about a node. `node_group` None = of no group; `uids` = of the pods to be moved."""
 
     node_group: str | None
     uids: tuple[str, ...]
     # Carries the hard taint already.
     tainted: bool = False
     gpu: bool = False
+    # Provider id of the machine, "" = none yet, and uid of the Node object.
+    provider_id: str = ""
+    node_uid: str = ""
 
 
 class GroupFacts(NamedTuple):
-    """What was seen of a node group. Sizes in nodes."""
+    """Facts about a node group. Sizes in nodes."""
 
     min_size: int
     target_size: int
 
 
 class Facts(NamedTuple):
-    """What was seen before the decision. A node that is not in `nodes` does not exist.
+    """Facts observed before the decision. A node that is not in `nodes` does not exist.
 
-    `pending` names the nodes in progress that the target sizes did not count out yet before they were read.
+    `pending` names the nodes in progress that the target sizes still counted before they were read.
     """
 
     nodes: Mapping[str, NodeFacts]
@@ -69,51 +74,55 @@ class Admission(NamedTuple):
 
 
 def digest_of(uids: Iterable[str]) -> str:
-    """`NodeAssumption.pods_to_move_digest`: 16 hex digits of SHA-256 over the sorted uids, a line feed after each."""
+    """Return `pods_to_move_digest`: 16 hex digits of SHA-256 over the sorted uids, a line feed after each."""
     return hashlib.sha256("".join(f"{uid}\n" for uid in sorted(uids)).encode()).hexdigest()[:16]
 
 
-def pending_nodes(memory: Memory) -> frozenset[str]:
-    """Nodes in progress that their group's target size still counts."""
-    return frozenset(node for node, deletion in memory.deletions.items() if not deletion.target_reduced)
+def pending_nodes(data: TrackerData) -> frozenset[str]:
+    """Return nodes in progress that their group's target size still counts."""
+    return frozenset(node for node, deletion in data.deletions.items() if not deletion.target_reduced)
 
 
 def admit(
-    memory: Memory, wishes: Sequence[NodeWish], facts: Facts, limits: Limits, plan_age_s: float | None
+    data: TrackerData, requests: Sequence[NodeRequest], facts: Facts, limits: Limits, plan_age_s: float | None
 ) -> Admission:
-    """Decide on each node. `plan_age_s` None = the request did not say. Does not change the memory."""
-    desk = _Desk(memory, facts, limits, plan_age_s)
+    """Decide on each node. `plan_age_s` None = not given. Does not change the data."""
+    counts = _Counts(data, facts, limits, plan_age_s)
     answers: dict[str, NodeAnswer] = {}
     planned: dict[str, PlannedNode] = {}
-    for wish in sorted(wishes, key=lambda w: w.drain):
-        refusal = desk.refuse(wish)
+    for request in sorted(requests, key=lambda w: w.drain):
+        refusal = counts.refuse(request)
         if refusal is not None:
-            answers[wish.node] = refusal
+            answers[request.node] = refusal
             continue
-        seen = facts.nodes[wish.node]
-        uids = seen.uids if wish.drain and wish.pods_digest is not None else None
-        planned[wish.node] = PlannedNode(wish.node, seen.node_group or "", wish.drain, uids, seen.gpu)
-        answers[wish.node] = NodeAnswer(wish.node, True)
-        desk.accept(planned[wish.node])
+        seen = facts.nodes[request.node]
+        uids = seen.uids if request.drain and request.pods_digest is not None else None
+        group = seen.node_group or ""
+        planned[request.node] = PlannedNode(
+            request.node, group, request.drain, uids, seen.gpu, provider_id=seen.provider_id, node_uid=seen.node_uid
+        )
+        answers[request.node] = NodeAnswer(request.node, True, node_group=group)
+        counts.accept(planned[request.node])
     return Admission(
-        nodes=tuple(planned[wish.node] for wish in wishes if wish.node in planned),
-        answers=tuple(answers[wish.node] for wish in wishes),
+        nodes=tuple(planned[request.node] for request in requests if request.node in planned),
+        answers=tuple(answers[request.node] for request in requests),
     )
 
 
-class _Desk:
-    """Counts what is in progress, accepted nodes included."""
+class _Counts:
+    """Counts of what is in progress, accepted nodes included."""
 
-    def __init__(self, memory: Memory, facts: Facts, limits: Limits, plan_age_s: float | None) -> None:
-        self._deletions: Mapping[str, Deletion] = memory.deletions
+    def __init__(self, data: TrackerData, facts: Facts, limits: Limits, plan_age_s: float | None) -> None:
+        self._data = data
+        self._deletions: Mapping[str, Deletion] = data.deletions
         self._facts = facts
         self._limits = limits
         self._plan_age_s = plan_age_s
-        self._count = len(memory.deletions)
-        self._drain_count = sum(deletion.drain for deletion in memory.deletions.values())
+        self._count = len(data.deletions)
+        self._drain_count = sum(deletion.drain for deletion in data.deletions.values())
         self._leaving: dict[str, int] = {}
-        for node in facts.pending | pending_nodes(memory):
-            group = _group_of(node, memory, facts)
+        for node in facts.pending | pending_nodes(data):
+            group = _group_of(node, data, facts)
             self._leaving[group] = self._leaving.get(group, 0) + 1
 
     def accept(self, planned: PlannedNode) -> None:
@@ -121,61 +130,74 @@ class _Desk:
         self._drain_count += planned.drain
         self._leaving[planned.node_group] = self._leaving.get(planned.node_group, 0) + 1
 
-    def refuse(self, wish: NodeWish) -> NodeAnswer | None:
-        """Say why not, or None. Reasons that waiting does not cure come first."""
+    def refuse(self, request: NodeRequest) -> NodeAnswer | None:
+        """Return the refusal, or None. Permanent reasons come first."""
         for check in (self._refuse_plan, self._refuse_node, self._refuse_change, self._refuse_size, self._refuse_limit):
-            reason, detail = check(wish)
+            reason, detail = check(request)
             if reason != NO_REASON:
-                return NodeAnswer(wish.node, False, reason, detail)
+                return NodeAnswer(request.node, False, reason, detail, _group_of(request.node, self._data, self._facts))
         return None
 
-    def _refuse_plan(self, _wish: NodeWish) -> tuple[int, str]:
+    def _refuse_plan(self, _request: NodeRequest) -> tuple[int, str]:
         age_s, most_s = self._plan_age_s, self._limits.max_plan_age_s
         if age_s is not None and age_s > most_s:
-            return Reason.PLAN_TOO_OLD, f"the plan is {age_s:.0f} s old, at most {most_s:.0f} s are accepted; plan anew"
+            return (
+                Reason.PLAN_TOO_OLD,
+                f"the plan is {age_s:.0f} s old, at most {most_s:.0f} s are accepted; plan again",
+            )
+        ahead_s = self._limits.max_clock_skew_s
+        if age_s is not None and age_s < -ahead_s:
+            detail = (
+                f"the plan is of {-age_s:.0f} s from now, at most {ahead_s:.0f} s are accepted; look at both clocks"
+            )
+            return Reason.PLAN_AHEAD, detail
         return NO_REASON, ""
 
-    def _refuse_node(self, wish: NodeWish) -> tuple[int, str]:
-        if wish.node in self._deletions:
-            return Reason.ALREADY_IN_PROGRESS, f"since request {self._deletions[wish.node].request_id}"
-        seen = self._facts.nodes.get(wish.node)
+    def _refuse_node(self, request: NodeRequest) -> tuple[int, str]:
+        if request.node in self._deletions:
+            return Reason.ALREADY_IN_PROGRESS, f"since request {self._deletions[request.node].request_id}"
+        seen = self._facts.nodes.get(request.node)
         if seen is None:
             return Reason.NODE_NOT_FOUND, "the cluster has no such node"
         if seen.node_group is None or seen.node_group not in self._facts.groups:
-            return Reason.NODE_GROUP_NOT_FOUND, "the node belongs to no node group of the cloud"
+            what = "the node belongs" if seen.provider_id else "the node has no provider id yet, so it belongs"
+            return Reason.NODE_GROUP_NOT_FOUND, f"{what} to no node group of the cloud"
         if seen.tainted:
             return Reason.ALREADY_IN_PROGRESS, "the node carries the taint already, though by no request known here"
         return NO_REASON, ""
 
-    def _refuse_change(self, wish: NodeWish) -> tuple[int, str]:
-        uids = self._facts.nodes[wish.node].uids
-        if not wish.drain and uids:
+    def _refuse_change(self, request: NodeRequest) -> tuple[int, str]:
+        uids = self._facts.nodes[request.node].uids
+        if not request.drain and uids:
             return Reason.NODE_CHANGED, f"{len(uids)} pods would have to move, and no drain was asked for"
-        if wish.pods_digest is not None and (len(uids), digest_of(uids)) != (wish.pods_count, wish.pods_digest):
-            return Reason.NODE_CHANGED, f"{len(uids)} pods to move; the plan assumed {wish.pods_count}, or others"
+        if request.pods_digest is not None and (len(uids), digest_of(uids)) != (
+            request.pods_count,
+            request.pods_digest,
+        ):
+            return Reason.NODE_CHANGED, f"{len(uids)} pods to move; the plan assumed {request.pods_count}, or others"
         return NO_REASON, ""
 
-    def _refuse_size(self, wish: NodeWish) -> tuple[int, str]:
-        group = self._facts.nodes[wish.node].node_group or ""
+    def _refuse_size(self, request: NodeRequest) -> tuple[int, str]:
+        group = self._facts.nodes[request.node].node_group or ""
         sizes, leaving = self._facts.groups[group], self._leaving.get(group, 0)
         if sizes.target_size - leaving <= sizes.min_size:
             detail = f"{group}: size {sizes.target_size}, {leaving} leaving, minimum {sizes.min_size}"
             return Reason.NODE_GROUP_MIN_SIZE_REACHED, detail
         return NO_REASON, ""
 
-    def _refuse_limit(self, wish: NodeWish) -> tuple[int, str]:
+    def _refuse_limit(self, request: NodeRequest) -> tuple[int, str]:
         if self._count >= self._limits.max_parallelism:
             return Reason.LIMIT_EXCEEDED, f"{self._count} deletions in progress, the limit"
-        if wish.drain and self._drain_count >= self._limits.max_drain_parallelism:
+        if request.drain and self._drain_count >= self._limits.max_drain_parallelism:
             return Reason.LIMIT_EXCEEDED, f"{self._drain_count} drains in progress, the limit"
         return NO_REASON, ""
 
 
-def _group_of(node: str, memory: Memory, facts: Facts) -> str:
-    """Group of a node that is or lately was in progress."""
-    if node in memory.deletions:
-        return memory.deletions[node].node_group
+def _group_of(node: str, data: TrackerData, facts: Facts) -> str:
+    """Return the group of a node that is, or recently was, in progress."""
+    if node in data.deletions:
+        return data.deletions[node].node_group
     seen = facts.nodes.get(node)
     if seen is not None and seen.node_group is not None:
         return seen.node_group
-    return next((deletion.node_group for deletion in reversed(memory.finished) if deletion.node == node), "")
+    return next((deletion.node_group for deletion in reversed(data.finished) if deletion.node == node), "")

@@ -1,7 +1,7 @@
-"""Events: what has happened, or has been decided. The tracker's only input, and what the store keeps.
+"""Events: what has happened, or has been decided. The tracker's only input, and the content of the store.
 
-Each is a frozen, tagged struct that msgspec writes as JSON; a tag, once used, keeps its meaning for ever, because old
-stores are replayed. New fields get defaults. `encode` and `decode` are the one codec.
+Each is a frozen, tagged struct that msgspec writes as JSON. The meaning of a tag never changes: old stores are
+replayed. New fields get defaults. `encode` and `decode` are the only codec.
 """
 
 import msgspec
@@ -21,16 +21,21 @@ class PlannedNode(msgspec.Struct, frozen=True):
     drain: bool
     planned_uids: tuple[str, ...] | None = None
     gpu: bool = False
+    # Provider id of the machine, and uid of the Node object.
+    provider_id: str = ""
+    node_uid: str = ""
 
 
 class SetAccepted(Event, frozen=True, tag="set_accepted"):
-    """A `StartDeletion` was answered: these nodes go, for the others `answers` says why not."""
+    """A `StartDeletion` was answered: `nodes` are accepted, `answers` has the reasons for the others."""
 
     request_id: str
     digest: str
     nodes: tuple[PlannedNode, ...]
     answers: tuple[NodeAnswer, ...]
     drain_timeout_s: float
+    # Epoch of the caller's leadership; 0 = none.
+    epoch: int = 0
 
 
 class SetTainted(Event, frozen=True, tag="set_tainted"):
@@ -40,7 +45,7 @@ class SetTainted(Event, frozen=True, tag="set_tainted"):
 
 
 class SetFailed(Event, frozen=True, tag="set_failed"):
-    """The taint could not be written to `node`; the whole set is given up."""
+    """The taint could not be written to `node`; the whole set fails."""
 
     request_id: str
     node: str
@@ -54,11 +59,11 @@ class NodeEvent(Event, frozen=True):
 
 
 class NodeEmpty(NodeEvent, frozen=True, tag="node_empty"):
-    """A node that was to go without drain has no pod to move."""
+    """A node without drain has no pod to move."""
 
 
 class DrainStarted(NodeEvent, frozen=True, tag="drain_started"):
-    """Pods that are to go: all of them when the drain begins, new ones when it finds more."""
+    """Pods to evict: all of them when the drain begins, new ones when it finds more."""
 
     pods: tuple[PodRef, ...]
 
@@ -70,7 +75,7 @@ class PodsEvicted(NodeEvent, frozen=True, tag="pods_evicted"):
 
 
 class DrainProgressed(NodeEvent, frozen=True, tag="drain_progressed"):
-    """So many of the pods have gone."""
+    """This number of pods is gone."""
 
     gone_count: int
 
@@ -80,11 +85,11 @@ class Drained(NodeEvent, frozen=True, tag="drained"):
 
 
 class DeleteBegun(NodeEvent, frozen=True, tag="delete_begun"):
-    """The cloud is about to be asked; from here on there is no way back by cancelling."""
+    """The cloud is about to be called; from here on the deletion cannot be cancelled."""
 
 
 class DeleteAccepted(NodeEvent, frozen=True, tag="delete_accepted"):
-    """The cloud has taken the request; its target size counts the node out."""
+    """The cloud has accepted the request; its target size no longer counts the node."""
 
 
 class InstanceGone(NodeEvent, frozen=True, tag="instance_gone"):
@@ -92,11 +97,11 @@ class InstanceGone(NodeEvent, frozen=True, tag="instance_gone"):
 
 
 class NodeGone(NodeEvent, frozen=True, tag="node_gone"):
-    """The node vanished before the cloud was asked."""
+    """The node vanished before the cloud was called."""
 
 
 class DeletionFailed(NodeEvent, frozen=True, tag="deletion_failed"):
-    """A step was given up. `reason` is a `DeletionReason.Code`."""
+    """A step failed. `reason` is a `DeletionReason.Code`."""
 
     reason: int
     detail: str
@@ -104,21 +109,22 @@ class DeletionFailed(NodeEvent, frozen=True, tag="deletion_failed"):
 
 
 class CancelRequested(NodeEvent, frozen=True, tag="cancel_requested"):
-    """A caller wants the deletion stopped."""
+    """A caller requested to stop the deletion."""
 
     detail: str
 
 
 class RolledBack(NodeEvent, frozen=True, tag="rolled_back"):
-    """The taint has been taken back."""
+    """The taint was removed."""
 
 
 class GrowthRequested(Event, frozen=True, tag="growth_requested"):
-    """A `ScaleUp` is to be carried out."""
+    """A `ScaleUp` was accepted."""
 
     request_id: str
     digest: str
     growths: tuple[Growth, ...]
+    epoch: int = 0
 
 
 class GrowthAnswered(Event, frozen=True, tag="growth_answered"):
@@ -126,6 +132,12 @@ class GrowthAnswered(Event, frozen=True, tag="growth_answered"):
 
     request_id: str
     answers: tuple[GrowthAnswer, ...]
+
+
+class ClockJumped(Event, frozen=True, tag="clock_jumped"):
+    """The wall clock jumped: all stored times are moved, and keep their age."""
+
+    by_ms: int
 
 
 AnyEvent = (
@@ -146,6 +158,7 @@ AnyEvent = (
     | RolledBack
     | GrowthRequested
     | GrowthAnswered
+    | ClockJumped
 )
 
 _encoder = msgspec.json.Encoder()
@@ -158,5 +171,5 @@ def encode(event: Event) -> bytes:
 
 
 def decode(payload: bytes) -> AnyEvent:
-    """Read an event. Raises `msgspec.DecodeError` or `msgspec.ValidationError`, saying where it is broken."""
+    """Read an event. Raises `msgspec.DecodeError` or `msgspec.ValidationError`, naming the place."""
     return _decoder.decode(payload)

@@ -1,6 +1,6 @@
-"""Instructions: what is to be done next. The tracker's only output, carried out by the runner.
+"""Instructions: the next work. The tracker's only output, carried out by the runner.
 
-Each may be carried out twice (after a crash), so each must be idempotent.
+Each may be carried out twice (after a crash), and therefore must be idempotent.
 """
 
 import msgspec
@@ -20,7 +20,7 @@ class WriteTaints(Instruction, frozen=True):
 
 
 class CheckEmpty(Instruction, frozen=True):
-    """Make sure that a node without drain has no pod to move. Report `NodeEmpty` or `DeletionFailed`."""
+    """Check that a node without drain has no pod to move. Report `NodeEmpty` or `DeletionFailed`."""
 
     node: str
 
@@ -28,7 +28,7 @@ class CheckEmpty(Instruction, frozen=True):
 class Drain(Instruction, frozen=True):
     """Drain a node until `deadline_ms` (0 = `timeout_s` from the start of the drain).
 
-    `pods` and `evicted` are what an earlier run wrote down. Report `DrainStarted` before the first eviction, then
+    `pods` and `evicted` are what an earlier run recorded. Report `DrainStarted` before the first eviction, then
     `PodsEvicted`, `DrainProgressed` and `Drained` or `DeletionFailed`.
     """
 
@@ -41,23 +41,25 @@ class Drain(Instruction, frozen=True):
 
 
 class BeginDelete(Instruction, frozen=True):
-    """Report `DeleteBegun` as soon as the delay after the taint is over."""
+    """Report `DeleteBegun`."""
 
     node: str
 
 
 class DeleteInstance(Instruction, frozen=True):
-    """Ask the cloud to delete the instance. Report `DeleteAccepted`, then `InstanceGone` or `DeletionFailed`."""
+    """Delete the instance in the cloud. Report `DeleteAccepted`, then `InstanceGone` or `DeletionFailed`."""
 
     node: str
     node_group: str
+    provider_id: str
+    node_uid: str
 
 
 class RollBack(Instruction, frozen=True):
-    """Stop all work on the node, take its taint back, report `RolledBack`.
+    """Stop all work on the node, remove its taint, report `RolledBack`.
 
-    `pods` and `evicted` are what the drain wrote down, when not all of it is settled: an eviction that was granted
-    unseen is reported by `PodsEvicted` before.
+    `pods` and `evicted` are what the drain recorded, when evictions are in doubt: a granted one without answer is
+    reported by `PodsEvicted` first.
     """
 
     node: str
@@ -66,7 +68,10 @@ class RollBack(Instruction, frozen=True):
 
 
 class Grow(Instruction, frozen=True):
-    """Ask the cloud to grow node groups; `request_id` keeps it from doing so twice. Report `GrowthAnswered`."""
+    """Request scale-ups from the cloud, once for each `request_id`. Report `GrowthAnswered` once the result of each is
+    known. `since_ms` is the time of the request.
+    """
 
     request_id: str
     growths: tuple[Growth, ...]
+    since_ms: int

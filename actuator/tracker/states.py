@@ -1,6 +1,6 @@
-"""States of a deletion, and what the tracker remembers.
+"""States of a deletion, and the tracker's data.
 
-Decides the shape of the memory, nothing else. Times are Unix milliseconds (`*_ms`), durations seconds (`*_s`).
+Decides the form of the data, nothing else. Times are Unix milliseconds (`*_ms`), durations seconds (`*_s`).
 The numbers of `State` are those of `DeletionState.Code` in `protos/trimtab/v1/actuator.proto`.
 """
 
@@ -11,11 +11,12 @@ import msgspec
 from trimtab.v1 import reason_pb2
 
 Reason = reason_pb2.DeletionReason.Code
+GrowthReason = reason_pb2.GrowthReason.Code
 NO_REASON: int = Reason.UNSPECIFIED
 
 
 class State(IntEnum):
-    """Where a deletion stands."""
+    """State of a deletion."""
 
     PLANNED = 1
     TAINTED = 2
@@ -43,11 +44,11 @@ class PodRef(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """ "namespace/name"."""
+        """Return "namespace/name"."""
         return f"{self.namespace}/{self.name}"
 
     def compact(self) -> "PodRef":
-        """The same with texts that many pods have in common kept once: tens of thousands are remembered."""
+        """Return the same with common strings interned: tens of thousands are kept."""
         return PodRef(
             namespace=intern(self.namespace),
             name=self.name,
@@ -71,31 +72,34 @@ class Deletion(msgspec.Struct):
     state: State = State.PLANNED
     # Where ROLLING_BACK leads: FAILED or CANCELLED.
     ending: State | None = None
-    # `DeletionReason.Code` of the failure, and more for people.
+    # `DeletionReason.Code` of the failure, and a text.
     reason: int = NO_REASON
     detail: str = ""
     # Whether the node has GPUs, for the metrics.
     gpu: bool = False
-    # When the taints of its set were all written; 0 = not yet.
+    # Provider id of the machine, and uid of the Node object: unlike names, these are not reused.
+    provider_id: str = ""
+    node_uid: str = ""
+    # When all taints of its set were written; 0 = not yet.
     tainted_ms: int = 0
-    # Uids the plan allowed for; None = the plan said nothing.
+    # Uids of the pods that the plan assumed; None = no assumption.
     planned_uids: tuple[str, ...] | None = None
     # When the drain must be over; 0 = it has not begun.
     drain_deadline_ms: int = 0
-    # Pods to go, by uid, written down before the first of them is evicted.
+    # Pods to evict, by uid, recorded before the first eviction.
     pods: dict[str, PodRef] = {}
     # Uids of those whose eviction was granted.
     evicted: set[str] = set()
     pods_count: int = 0
     gone_count: int = 0
-    # Pods that would not go, as "namespace/name".
+    # Pods that were not evicted in time, as "namespace/name".
     pods_left: tuple[str, ...] = ()
     # Whether the cloud's target size already counts the node out.
     target_reduced: bool = False
 
 
 class TrackedEviction(msgspec.Struct, frozen=True):
-    """A pod whose eviction was granted lately."""
+    """A pod whose eviction was granted recently."""
 
     pod: PodRef
     node: str
@@ -103,12 +107,14 @@ class TrackedEviction(msgspec.Struct, frozen=True):
 
 
 class NodeAnswer(msgspec.Struct, frozen=True):
-    """What one node of a `StartDeletion` was answered."""
+    """The answer for one node of a `StartDeletion`."""
 
     node: str
     accepted: bool
     reason: int = NO_REASON
     detail: str = ""
+    # "" = of none, or not looked up.
+    node_group: str = ""
 
 
 class RequestRecord(msgspec.Struct):
@@ -124,18 +130,21 @@ class RequestRecord(msgspec.Struct):
 
 
 class Growth(msgspec.Struct, frozen=True):
-    """Growth of one node group by `delta` nodes."""
+    """Scale-up of one node group, from the size that the plan expected to the wanted one."""
 
     node_group: str
-    delta: int
+    expected: int
+    wanted: int
 
 
 class GrowthAnswer(msgspec.Struct, frozen=True):
-    """What became of one growth."""
+    """The result of one scale-up."""
 
     node_group: str
     accepted: bool
     detail: str = ""
+    # `GrowthReason.Code` of a refusal.
+    reason: int = 0
 
 
 class GrowthRecord(msgspec.Struct):
@@ -148,22 +157,26 @@ class GrowthRecord(msgspec.Struct):
     answers: tuple[GrowthAnswer, ...] | None = None
 
 
-class Memory(msgspec.Struct):
-    """All that the tracker remembers."""
+class TrackerData(msgspec.Struct):
+    """All data of the tracker."""
 
     revision: int = 0
     # In progress, by node.
     deletions: dict[str, Deletion] = {}
-    # Ended lately, in order of their end.
+    # Ended recently, in order of their end.
     finished: list[Deletion] = []
     # By pod uid, in order of time.
     evictions: dict[str, TrackedEviction] = {}
     requests: dict[str, RequestRecord] = {}
     growths: dict[str, GrowthRecord] = {}
+    # Number of jumps of the clock: all times were moved each time.
+    jump_count: int = 0
+    # Latest epoch of a caller's leadership from which a request was accepted.
+    epoch: int = 0
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """How long the tracker remembers what is over."""
+    """How long the tracker keeps finished records."""
 
     # Finished deletions and the answers of requests. One hour: longer than any caller retries.
     finished_s: float = 3600.0

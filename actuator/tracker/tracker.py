@@ -1,7 +1,7 @@
-"""The tracker: `handle(event, now_ms)` changes the memory and says what to do next.
+"""The tracker: `handle(event, now_ms)` changes the data and returns the instructions that follow.
 
-Decides how a deletion goes on. Never reads a clock, never acts, never logs: `now_ms` (Unix milliseconds) comes with
-each event, and replaying the same events gives the same memory, byte for byte.
+Decides how a deletion continues. Never reads a clock, acts or logs: `now_ms` (Unix milliseconds) comes with each event,
+and a replay of the same events gives the same data, byte for byte.
 Order of instructions: as in the event, then by node.
 """
 
@@ -18,7 +18,6 @@ from actuator.tracker.states import (
     NO_REASON,
     Deletion,
     GrowthRecord,
-    Memory,
     NodeAnswer,
     PodRef,
     Reason,
@@ -26,123 +25,135 @@ from actuator.tracker.states import (
     Retention,
     State,
     TrackedEviction,
+    TrackerData,
 )
 from actuator.tracker.transitions import ImpossibleEventError, next_state
 
-_memory_decoder: msgspec.json.Decoder[Memory] = msgspec.json.Decoder(Memory)
+_data_decoder: msgspec.json.Decoder[TrackerData] = msgspec.json.Decoder(TrackerData)
 
 
 class Tracker:
-    """All deletions, recent evictions and answered requests. Not thread-safe; its engine is."""
+    """All deletions, recent evictions and answered requests. Not thread-safe; the event processor is."""
 
-    def __init__(self, retention: Retention | None = None, memory: Memory | None = None) -> None:
+    def __init__(self, retention: Retention | None = None, data: TrackerData | None = None) -> None:
         self.retention = retention or Retention()
-        self.memory = memory or Memory()
+        self.data = data or TrackerData()
         self._handlers: dict[type[e.Event], Callable[[Any, int], list[i.Instruction]]] = {
             e.SetAccepted: self._set_accepted,
             e.SetTainted: self._set_tainted,
             e.SetFailed: self._set_failed,
             e.GrowthRequested: self._growth_requested,
             e.GrowthAnswered: self._growth_answered,
+            e.ClockJumped: self._clock_jumped,
         }
 
     def handle(self, event: e.Event, now_ms: int) -> list[i.Instruction]:
-        """Take one event in. Raises `ImpossibleEventError` and leaves the memory alone when it cannot be."""
+        """Handle one event. Raises `ImpossibleEventError`, with the data unchanged, when it is impossible."""
         handler = self._handlers.get(type(event))
         if handler is not None:
             instructions = handler(event, now_ms)
         else:
             assert isinstance(event, e.NodeEvent)
             instructions = self._node_event(event, now_ms)
-        self.memory.revision += 1
+        self.data.revision += 1
         self._forget(now_ms)
         return instructions
 
     def resume(self) -> list[i.Instruction]:
-        """After a restart: what is to be done for everything in progress, sorted by node."""
+        """Return the instructions for everything in progress after a restart, sorted by node."""
         found: list[i.Instruction] = []
-        for record in self.memory.requests.values():
+        for record in self.data.requests.values():
             if not record.settled:
                 found.append(i.WriteTaints(record.request_id, self.planned_nodes(record.request_id)))
-        for _, deletion in sorted(self.memory.deletions.items()):
+        for _, deletion in sorted(self.data.deletions.items()):
             if deletion.state is not State.PLANNED:
                 found.append(_instruction(deletion))
-        for growth in self.memory.growths.values():
+        for growth in self.data.growths.values():
             if growth.answers is None:
-                found.append(i.Grow(growth.request_id, growth.growths))
+                found.append(i.Grow(growth.request_id, growth.growths, growth.time_ms))
         return found
 
     def planned_nodes(self, request_id: str) -> tuple[str, ...]:
-        """Nodes of a request that wait for the taint, sorted."""
+        """Return nodes of a request that wait for the taint, sorted."""
         return tuple(
             sorted(
                 deletion.node
-                for deletion in self.memory.deletions.values()
+                for deletion in self.data.deletions.values()
                 if deletion.request_id == request_id and deletion.state is State.PLANNED
             )
         )
 
     def cancellable(self, node: str) -> bool:
-        """Whether a deletion is in progress that can still be cancelled."""
-        deletion = self.memory.deletions.get(node)
+        """Return whether a deletion is in progress that can still be cancelled."""
+        deletion = self.data.deletions.get(node)
         return deletion is not None and deletion.state in (State.TAINTED, State.DRAINING, State.DRAINED)
 
     def is_cancelled(self, node: str) -> bool:
-        """Whether the last deletion of a node was cancelled, and is not forgotten."""
-        deletion = self.memory.deletions.get(node)
+        """Return whether the last deletion of a node that is still kept was cancelled."""
+        deletion = self.data.deletions.get(node)
         if deletion is not None:
             return deletion.state is State.ROLLING_BACK and deletion.ending is State.CANCELLED
-        last = next((one for one in reversed(self.memory.finished) if one.node == node), None)
+        last = next((one for one in reversed(self.data.finished) if one.node == node), None)
         return last is not None and last.state is State.CANCELLED
 
+    def latest_ms(self) -> int:
+        """Return the latest stored time; 0 = none."""
+        data = self.data
+        deletions = (one.state_ms for one in (*data.deletions.values(), *data.finished))
+        requests = (one.time_ms for one in data.requests.values())
+        growths = (one.time_ms for one in data.growths.values())
+        evictions = (one.time_ms for one in data.evictions.values())
+        return max((0, *deletions, *requests, *growths, *evictions))
+
     def dump(self) -> bytes:
-        """The whole memory as JSON; `load` reads it."""
-        return msgspec.json.encode(self.memory, order="deterministic")
+        """Return all data as JSON; `load` reads it."""
+        return msgspec.json.encode(self.data, order="deterministic")
 
     @classmethod
     def load(cls, dump: bytes, retention: Retention | None = None) -> "Tracker":
-        """A tracker with the memory of `dump`. Raises `msgspec.DecodeError` when it is broken."""
-        memory = _memory_decoder.decode(dump)
-        for deletion in memory.deletions.values():
+        """Build a tracker from the data of `dump`. Raises `msgspec.DecodeError` when it is damaged."""
+        data = _data_decoder.decode(dump)
+        for deletion in data.deletions.values():
             deletion.pods = {pod.uid: pod.compact() for pod in deletion.pods.values()}
             deletion.evicted = {deletion.pods[uid].uid if uid in deletion.pods else uid for uid in deletion.evicted}
-        evictions, memory.evictions = memory.evictions, {}
+        evictions, data.evictions = data.evictions, {}
         for uid in list(evictions):
-            # Taken out one by one, so that the room of each is there for the next.
+            # Removed one by one: the memory of each is free for the next.
             eviction = evictions.pop(uid)
-            pod, node = _kept_once(memory, eviction.pod, eviction.node)
-            memory.evictions[pod.uid] = TrackedEviction(pod, node, eviction.time_ms)
-        return cls(retention, memory)
+            pod, node = _kept_once(data, eviction.pod, eviction.node)
+            data.evictions[pod.uid] = TrackedEviction(pod, node, eviction.time_ms)
+        return cls(retention, data)
 
     def check_invariants(self) -> None:
-        """Raise AssertionError if the memory contradicts itself."""
-        memory = self.memory
-        for node, deletion in memory.deletions.items():
+        """Raise AssertionError if the data contradicts itself."""
+        data = self.data
+        for node, deletion in data.deletions.items():
             assert deletion.node == node
             assert deletion.state not in FINAL_STATES, f"{node}: {deletion.state.name} but in progress"
-            assert deletion.request_id in memory.requests, f"{node}: request {deletion.request_id} is unknown"
-            settled = memory.requests[deletion.request_id].settled
+            assert deletion.request_id in data.requests, f"{node}: request {deletion.request_id} is unknown"
+            settled = data.requests[deletion.request_id].settled
             assert settled == (deletion.state is not State.PLANNED), f"{node}: its set is torn"
-        for deletion in memory.finished:
+        for deletion in data.finished:
             assert deletion.state in FINAL_STATES, f"{deletion.node}: {deletion.state.name} but finished"
-        for deletion in (*memory.deletions.values(), *memory.finished):
+        for deletion in (*data.deletions.values(), *data.finished):
             _check_deletion(deletion)
-        for record in memory.requests.values():
+        for record in data.requests.values():
             assert record.settled or self.planned_nodes(record.request_id), f"{record.request_id}: waits for nothing"
 
     def _set_accepted(self, event: e.SetAccepted, now_ms: int) -> list[i.Instruction]:
-        memory = self.memory
-        if any(deletion.request_id == event.request_id for deletion in memory.deletions.values()):
+        data = self.data
+        if any(deletion.request_id == event.request_id for deletion in data.deletions.values()):
             raise ImpossibleEventError(f"request {event.request_id} was accepted twice")
-        busy = [planned.node for planned in event.nodes if planned.node in memory.deletions]
+        busy = [planned.node for planned in event.nodes if planned.node in data.deletions]
         if busy:
             raise ImpossibleEventError(f"{', '.join(busy)}: accepted although in progress")
-        memory.requests.pop(event.request_id, None)
-        memory.requests[event.request_id] = RequestRecord(
+        data.epoch = max(data.epoch, event.epoch)
+        data.requests.pop(event.request_id, None)
+        data.requests[event.request_id] = RequestRecord(
             event.request_id, event.digest, now_ms, event.answers, settled=not event.nodes
         )
         for planned in event.nodes:
-            memory.deletions[planned.node] = Deletion(
+            data.deletions[planned.node] = Deletion(
                 node=planned.node,
                 node_group=planned.node_group,
                 drain=planned.drain,
@@ -152,14 +163,16 @@ class Tracker:
                 drain_timeout_s=event.drain_timeout_s,
                 planned_uids=planned.planned_uids,
                 gpu=planned.gpu,
+                provider_id=planned.provider_id,
+                node_uid=planned.node_uid,
             )
         if not event.nodes:
             return []
         return [i.WriteTaints(event.request_id, self.planned_nodes(event.request_id))]
 
     def _settle(self, event: e.SetTainted | e.SetFailed) -> tuple[RequestRecord, tuple[str, ...]]:
-        """The request an event settles, and its nodes. Empty when it was settled before (a step ran twice)."""
-        record = self.memory.requests.get(event.request_id)
+        """Settle the request of an event; return it and its nodes, none if it was settled before."""
+        record = self.data.requests.get(event.request_id)
         if record is None:
             raise ImpossibleEventError(f"request {event.request_id} is unknown")
         nodes = self.planned_nodes(event.request_id)
@@ -168,11 +181,11 @@ class Tracker:
 
     def _set_tainted(self, event: e.SetTainted, now_ms: int) -> list[i.Instruction]:
         _, nodes = self._settle(event)
-        deletions = [self.memory.deletions[node] for node in nodes]
+        deletions = [self.data.deletions[node] for node in nodes]
         for deletion in deletions:
             deletion.tainted_ms = now_ms
             self._move(deletion, next_state(deletion.state, event), now_ms)
-        # Empty nodes first: they wait for nobody.
+        # Empty nodes first: they do not wait for pods.
         return [_instruction(deletion) for deletion in sorted(deletions, key=lambda d: (d.drain, d.node))]
 
     def _set_failed(self, event: e.SetFailed, now_ms: int) -> list[i.Instruction]:
@@ -180,10 +193,10 @@ class Tracker:
         answers = {answer.node: answer for answer in record.answers}
         found: list[i.Instruction] = []
         for node in nodes:
-            deletion = self.memory.deletions[node]
-            culprit = node == event.node
-            deletion.reason = Reason.FAILED_TO_MARK_TO_BE_DELETED if culprit else Reason.SET_ROLLED_BACK
-            deletion.detail = event.detail if culprit else f"{event.node} could not be tainted"
+            deletion = self.data.deletions[node]
+            failed_node = node == event.node
+            deletion.reason = Reason.FAILED_TO_MARK_TO_BE_DELETED if failed_node else Reason.SET_ROLLED_BACK
+            deletion.detail = event.detail if failed_node else f"{event.node} could not be tainted"
             deletion.ending = State.FAILED
             answers[node] = NodeAnswer(node, False, deletion.reason, deletion.detail)
             self._move(deletion, next_state(deletion.state, event), now_ms)
@@ -192,7 +205,7 @@ class Tracker:
         return found
 
     def _node_event(self, event: e.NodeEvent, now_ms: int) -> list[i.Instruction]:
-        deletion = self.memory.deletions.get(event.node)
+        deletion = self.data.deletions.get(event.node)
         if deletion is None:
             if isinstance(event, e.PodsEvicted | e.CancelRequested):
                 self._record_evictions(event, now_ms)
@@ -210,7 +223,7 @@ class Tracker:
         if target is deletion.state:
             return []
         self._move(deletion, target, now_ms)
-        # The worker that reports the start of a drain goes on with it by itself.
+        # The task that reports the start of a drain continues by itself.
         if target in FINAL_STATES or target is State.DRAINING:
             return []
         return [_instruction(deletion)]
@@ -220,56 +233,77 @@ class Tracker:
         deletion.state = target
         deletion.state_ms = now_ms
         if target in FINAL_STATES:
-            del self.memory.deletions[deletion.node]
-            # What was needed to go on is not needed to tell how it ended.
+            del self.data.deletions[deletion.node]
+            # These are not needed in the result.
             deletion.planned_uids, deletion.pods, deletion.evicted = None, {}, set()
-            self.memory.finished.append(deletion)
+            self.data.finished.append(deletion)
 
     def _record_evictions(self, event: e.Event, now_ms: int) -> None:
         if isinstance(event, e.PodsEvicted):
-            for told in event.pods:
-                pod, node = _kept_once(self.memory, told, event.node)
-                self.memory.evictions.setdefault(pod.uid, TrackedEviction(pod, node, now_ms))
+            for reported in event.pods:
+                pod, node = _kept_once(self.data, reported, event.node)
+                self.data.evictions.setdefault(pod.uid, TrackedEviction(pod, node, now_ms))
 
     def _growth_requested(self, event: e.GrowthRequested, now_ms: int) -> list[i.Instruction]:
-        known = self.memory.growths.pop(event.request_id, None)
+        known = self.data.growths.pop(event.request_id, None)
         if known is not None and known.answers is None:
-            self.memory.growths[event.request_id] = known
+            self.data.growths[event.request_id] = known
             raise ImpossibleEventError(f"growth {event.request_id} was requested twice")
+        self.data.epoch = max(self.data.epoch, event.epoch)
         record = GrowthRecord(event.request_id, event.digest, now_ms, event.growths)
-        self.memory.growths[event.request_id] = record
-        return [i.Grow(event.request_id, event.growths)]
+        self.data.growths[event.request_id] = record
+        return [i.Grow(event.request_id, event.growths, now_ms)]
 
     def _growth_answered(self, event: e.GrowthAnswered, _now_ms: int) -> list[i.Instruction]:
-        record = self.memory.growths.get(event.request_id)
+        record = self.data.growths.get(event.request_id)
         if record is None:
             raise ImpossibleEventError(f"growth {event.request_id} is unknown")
         record.answers = record.answers or event.answers
         return []
 
+    def _clock_jumped(self, event: e.ClockJumped, _now_ms: int) -> list[i.Instruction]:
+        """Move all times: everything keeps the age that it had before the jump."""
+        data, by_ms = self.data, event.by_ms
+        for deletion in (*data.deletions.values(), *data.finished):
+            deletion.start_ms += by_ms
+            deletion.state_ms += by_ms
+            if deletion.tainted_ms:
+                deletion.tainted_ms += by_ms
+            if deletion.drain_deadline_ms:
+                deletion.drain_deadline_ms += by_ms
+        for request in data.requests.values():
+            request.time_ms += by_ms
+        for growth in data.growths.values():
+            growth.time_ms += by_ms
+        data.evictions = {
+            uid: TrackedEviction(one.pod, one.node, one.time_ms + by_ms) for uid, one in data.evictions.items()
+        }
+        data.jump_count += 1
+        return []
+
     def _forget(self, now_ms: int) -> None:
-        """Drop what is over for longer than the retention says."""
-        memory = self.memory
+        """Delete records older than the retention."""
+        data = self.data
         finished_before = now_ms - int(self.retention.finished_s * 1000)
         evicted_before = now_ms - int(self.retention.evictions_s * 1000)
-        while memory.finished and memory.finished[0].state_ms < finished_before:
-            memory.finished.pop(0)
-        while memory.evictions:
-            uid, oldest = next(iter(memory.evictions.items()))
+        while data.finished and data.finished[0].state_ms < finished_before:
+            data.finished.pop(0)
+        while data.evictions:
+            uid, oldest = next(iter(data.evictions.items()))
             if oldest.time_ms >= evicted_before:
                 break
-            del memory.evictions[uid]
-        for request_id in _old(memory.requests, finished_before):
-            if not any(d.request_id == request_id for d in memory.deletions.values()):
-                del memory.requests[request_id]
-        for request_id in _old(memory.growths, finished_before):
-            if memory.growths[request_id].answers is not None:
-                del memory.growths[request_id]
+            del data.evictions[uid]
+        for request_id in _old(data.requests, finished_before):
+            if not any(d.request_id == request_id for d in data.deletions.values()):
+                del data.requests[request_id]
+        for request_id in _old(data.growths, finished_before):
+            if data.growths[request_id].answers is not None:
+                del data.growths[request_id]
 
 
-def _kept_once(memory: Memory, pod: PodRef, node: str) -> tuple[PodRef, str]:
-    """A pod and its node as its deletion knows them: the same values, but not once more in memory."""
-    deletion = memory.deletions.get(node)
+def _kept_once(data: TrackerData, pod: PodRef, node: str) -> tuple[PodRef, str]:
+    """Return a pod and its node as its deletion has them: equal values, not stored twice."""
+    deletion = data.deletions.get(node)
     if deletion is None:
         return pod.compact(), intern(node)
     known = deletion.pods.get(pod.uid)
@@ -277,7 +311,7 @@ def _kept_once(memory: Memory, pod: PodRef, node: str) -> tuple[PodRef, str]:
 
 
 def _old(records: dict[str, Any], before_ms: int) -> list[str]:
-    """Ids of records made before `before_ms`. Records are in order of time, so the search stops early."""
+    """Return ids of records made before `before_ms`. Records are in order of time, so the search stops early."""
     found = []
     for request_id, record in records.items():
         if record.time_ms >= before_ms:
@@ -314,7 +348,7 @@ def _apply(deletion: Deletion, event: e.NodeEvent, now_ms: int) -> None:
 
 
 def _instruction(deletion: Deletion) -> i.Instruction:
-    """What a deletion's state asks for."""
+    """Return the instruction that a deletion's state requires."""
     match deletion.state:
         case State.TAINTED if not deletion.drain:
             return i.CheckEmpty(deletion.node)
@@ -330,7 +364,7 @@ def _instruction(deletion: Deletion) -> i.Instruction:
         case State.DRAINED:
             return i.BeginDelete(deletion.node)
         case State.DELETING:
-            return i.DeleteInstance(deletion.node, deletion.node_group)
+            return i.DeleteInstance(deletion.node, deletion.node_group, deletion.provider_id, deletion.node_uid)
         case State.ROLLING_BACK:
             if deletion.gone_count == deletion.pods_count:
                 return i.RollBack(deletion.node)
@@ -340,7 +374,7 @@ def _instruction(deletion: Deletion) -> i.Instruction:
 
 
 def _pods(deletion: Deletion) -> tuple[PodRef, ...]:
-    """The pods that were to go, by uid."""
+    """Return the pods to evict, by uid."""
     return tuple(deletion.pods[uid] for uid in sorted(deletion.pods))
 
 

@@ -1,4 +1,4 @@
-"""Amounts, times and lists as people read them. Units: cpu in milli-cores, everything else in base units."""
+"""Amounts, times and lists as text. Units: cpu in milli-cores, everything else in base units."""
 
 from collections.abc import Sequence
 
@@ -8,10 +8,17 @@ _BYTES = {"memory", "ephemeral-storage"}
 def amount(resource: str, value: int) -> str:
     """Return an amount with its unit: "1.5 cores", "2.0 GiB", "3"."""
     if resource == "cpu":
-        return f"{value / 1000:g} cores" if value != 1000 else "1 core"
+        return f"{value / 1000:,g} cores" if value != 1000 else "1 core"
     if resource in _BYTES or resource.startswith("hugepages-"):
         return byte_count(value)
     return f"{value}"
+
+
+def named_amount(resource: str, value: int) -> str:
+    """Return an amount with the name of its resource: "1.5 cores", "2.0 GiB of memory", "3 nvidia.com/gpu"."""
+    if resource == "cpu":
+        return amount(resource, value)
+    return f"{amount(resource, value)} {'of ' if resource in _BYTES else ''}{resource}"
 
 
 def byte_count(value: int) -> str:
@@ -47,5 +54,6 @@ def some(names: Sequence[str], most: int = 3) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return "1 node", "2 nodes"."""
-    return f"{count:,} {noun}" + ("" if count == 1 else "s")
+    """Return "1 node", "2 nodes", "3 classes"."""
+    plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else plural}"

@@ -11,9 +11,10 @@ import typer
 from clients.cli.decisions import read_decisions
 from clients.cli.live.commands import app as live_commands
 from clients.cli.output import Format
+from clients.transport.bounded_input import MAX_INPUT_BYTES
+from clients.transport.options import VersionOption
 
 app = typer.Typer(
-    help="Decide which nodes a Kubernetes cluster can do without, explain why, and carry it out.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -34,7 +35,20 @@ StateOption = Annotated[
 NowOption = Annotated[
     str | None, typer.Option(metavar="TIME", help="the moment to decide for, RFC 3339 or Unix seconds")
 ]  # fmt: skip
+GroupByOption = Annotated[
+    str | None,
+    typer.Option(metavar="LABEL,…", help="make node groups by these labels; default instance type and zone; or none"),
+]
+VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="show every node, and codes")]
+MaxInputOption = Annotated[
+    int, typer.Option(metavar="BYTES", min=1, help="most bytes of one FILE, unpacked; more is refused")
+]
 OutputOption = Annotated[Format, typer.Option("-o", "--output", help="how to print the answer")]
+
+
+@app.callback()
+def options(show_version: VersionOption = False) -> None:
+    """Decide which nodes a Kubernetes cluster can do without, explain why, and carry it out."""
 
 
 @app.command()
@@ -43,11 +57,12 @@ def demo(
         list[Path] | None,
         typer.Argument(metavar="[FILE...]", help="a cluster of your own in place of the built-in ones"),
     ] = None,
+    verbose: VerboseOption = False,
 ) -> None:
-    """Show the whole thing at work: planner, actuator and an in-memory cloud on this machine, on real data."""
+    """Show the whole thing at work: planner, actuator and a simulated cluster on this machine, on real data."""
     from clients.cli.demo.command import demo as run
 
-    run(files or [])
+    run(files or [], verbose=verbose)
 
 
 @app.command()
@@ -60,13 +75,19 @@ def plan(
     settings: SettingsOption = None,
     state: StateOption = None,
     now: NowOption = None,
+    group_by: GroupByOption = None,
+    verbose: VerboseOption = False,
+    max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Decide once over files: which nodes can go, where their pods would go, and why the others stay."""
-    from clients.cli.plan import Asked
+    """Decide once over files: which nodes can go, what that saves, and what keeps the others."""
+    from clients.cli.plan import CommandOptions
     from clients.cli.plan import plan as run
 
-    run(Asked(tuple(files), planner, settings, state, now, output), read_decisions(decision or []))
+    run(
+        CommandOptions(tuple(files), planner, settings, state, now, output, group_by, verbose, max_input_bytes),
+        read_decisions(decision or []),
+    )
 
 
 @app.command()
@@ -78,13 +99,14 @@ def fit(
     planner: PlannerOption = None,
     settings: SettingsOption = None,
     now: NowOption = None,
+    max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
     output: OutputOption = Format.JSON,
 ) -> None:
-    """Say for each pod that waits and each node whether it fits; JSON is one object a line."""
+    """Show for each pod that waits and each node whether it fits; JSON is one object a line."""
     from clients.cli.fit import fit as run
-    from clients.cli.plan import Asked
+    from clients.cli.plan import CommandOptions
 
-    run(Asked(tuple(files), planner, settings, None, now, output), pod or [])
+    run(CommandOptions(tuple(files), planner, settings, None, now, output, max_input_bytes=max_input_bytes), pod or [])
 
 
 @app.command()
@@ -96,13 +118,15 @@ def explain(
     settings: SettingsOption = None,
     state: StateOption = None,
     now: NowOption = None,
+    group_by: GroupByOption = None,
+    max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Tell why a pod is not scheduled, or why a node is not removed."""
+    """Explain why a pod is not scheduled, or why a node is not removed."""
     from clients.cli.explain.command import explain as run
-    from clients.cli.plan import Asked
+    from clients.cli.plan import CommandOptions
 
-    run(Asked(tuple(files), planner, settings, state, now, output))
+    run(CommandOptions(tuple(files), planner, settings, state, now, output, group_by, max_input_bytes=max_input_bytes))
 
 
 @app.command()

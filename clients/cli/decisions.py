@@ -7,7 +7,7 @@ from trimtab.v1 import plan_pb2
 from clients.cli.failures import InputError
 
 DEFAULT = (plan_pb2.Decision.SCALE_DOWN,)
-"""What is decided when nothing is asked for: what this build can decide."""
+"""The decisions without the option: those that this build can take."""
 
 
 def read_decisions(names: Sequence[str]) -> list[plan_pb2.Decision.Code.ValueType]:

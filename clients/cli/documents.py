@@ -3,80 +3,140 @@
 Never guesses: an unknown key, a key given twice or a value of the wrong kind is an error that names file and key.
 """
 
+import difflib
 import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import yaml
 from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor
 from google.protobuf.message import Message
-from trimtab.v1 import plan_pb2
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 from clients.cli.failures import InputError
+from clients.cli.message_fields import checked
+from clients.transport.bounded_input import DamagedInputError, InputSizeError, open_input, read_bounded
+from clients.transport.strict_yaml import YamlError, check_yaml
 
 MessageType = TypeVar("MessageType", bound=Message)
-LARGEST_DOCUMENT_BYTES = 1 << 30
+LARGEST_DOCUMENT_BYTES = 1 << 28
+_STATE_REMEDY = "give what `trimtab plan -o json` printed, or leave out --state"
 
 
-class _StrictLoader(yaml.CSafeLoader):
-    """YAML without silent surprises: a key given twice is an error, and so is a key that is no string."""
+class _Loader(yaml.CSafeLoader):
+    """YAML in which each key is a text."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         """Build a mapping, checking its keys first."""
-        seen: set[Hashable] = set()
         for key_node, _ in node.value:
             key = self.construct_object(key_node, deep=True)
-            where = f"line {key_node.start_mark.line + 1}"
             if not isinstance(key, str):
-                raise InputError(f'{where}: key {key!r} is no string; write it in quotes: "{key_node.value}"')
-            if key in seen:
-                raise InputError(f"{where}: key {key!r} is given twice")
-            seen.add(key)
+                where = f"line {key_node.start_mark.line + 1}"
+                raise InputError(f'{where}: key {key!r} is no text; write it in quotes: "{key_node.value}"')
         mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
         return mapping
 
 
 def read_settings(path: Path | None) -> plan_pb2.PlanSettings:
-    """Read a settings file; no file, default settings."""
+    """Read a settings file; no file gives default settings. Errors: InputError."""
     if path is None:
         return plan_pb2.PlanSettings()
-    return _into(plan_pb2.PlanSettings(), _document(path, "settings"), path, "settings")
+    with _naming("settings", path):
+        return _into(plan_pb2.PlanSettings(), _document(path))
 
 
 def read_state(path: Path | None) -> plan_pb2.PlanState | None:
-    """Read the state of the last answer: what `trimtab plan` prints under `state`, or that whole answer."""
+    """Read the state of the last answer: what `trimtab plan` prints under `state`, or that whole answer.
+
+    Errors: InputError, also for a state without content.
+    """
     if path is None:
         return None
-    document = _document(path, "state")
-    if "state" in document and "layoutVersion" not in document:
-        document = document["state"]
-    return _into(plan_pb2.PlanState(), document, path, "state")
+    with _naming("state", path):
+        document = _document(path)
+        if "state" in document and "diagnostics" in document:
+            document = document["state"]
+        if not document:
+            raise InputError(f"it is empty; {_STATE_REMEDY}")
+        state = _into(plan_pb2.PlanState(), document)
+        for part in _parts(state):
+            if part.layout_version == 0:
+                raise InputError(f"layoutVersion is missing; {_STATE_REMEDY}")
+    return state
 
 
-def _document(path: Path, what: str) -> dict[str, Any]:
-    """Read one mapping."""
+def check_state(path: Path | None, state: plan_pb2.PlanState, snapshot: snapshot_pb2.ClusterSnapshot) -> None:
+    """Check that a state and a snapshot are of one cluster: some node of the state exists. Errors: InputError."""
+    named = {name for part in _parts(state) for name in getattr(part, "strings", ()) if name}
+    if path is not None and named and named.isdisjoint(node.name for node in snapshot.nodes):
+        example = min(named)
+        raise InputError(
+            f"state file {path}: the input has none of the {len(named)} nodes that it names, such as {example}: it is "
+            "the state of another cluster; leave out --state"
+        )
+
+
+def settings_notes(settings: plan_pb2.PlanSettings, snapshot: snapshot_pb2.ClusterSnapshot) -> list[str]:
+    """Return a note for each node group that the settings name and the snapshot lacks."""
+    known = [group.id for group in snapshot.node_groups]
+    notes = []
+    for name in sorted(set(settings.node_groups) - set(known)):
+        near = difflib.get_close_matches(name, known, 1)
+        question = f"; did you mean {near[0]}?" if near else ""
+        notes.append(f"settings: nodeGroups.{name}: the input has no such node group{question}")
+    return notes
+
+
+def _parts(state: plan_pb2.PlanState) -> Iterator[Any]:
+    """Yield the part of each decision that has one."""
+    for _, part in state.ListFields():
+        yield part
+
+
+@contextmanager
+def _naming(what: str, path: Path) -> Iterator[None]:
+    """Name the file in an error."""
     try:
-        text = path.read_bytes().decode("utf-8")
-    except FileNotFoundError:
-        raise InputError(f"{what} file {path}: there is no such file") from None
-    except IsADirectoryError:
-        raise InputError(f"{what} file {path}: this is a directory") from None
-    except UnicodeDecodeError:
-        raise InputError(f"{what} file {path}: this is no text (YAML or JSON expected)") from None
-    except OSError as error:
-        raise InputError(f"{what} file {path}: {error.strerror}") from None
-    try:
-        document = _parse(text)
+        yield
     except InputError as error:
         raise InputError(f"{what} file {path}: {error}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InputError(f"{what} file {path}: neither YAML nor JSON: {' '.join(str(error).split())}") from None
+
+
+def _document(path: Path) -> dict[str, Any]:
+    """Read one mapping; an empty file is an empty one."""
+    try:
+        document = _parse(_text(path))
+    except YamlError as error:
+        raise InputError(str(error)) from None
+    except RecursionError:
+        raise InputError("it is nested too deep") from None
+    except (yaml.YAMLError, ValueError) as error:
+        raise InputError(f"neither YAML nor JSON: {' '.join(str(error).split())}") from None
     if document is None:
         return {}
     if not isinstance(document, dict):
-        raise InputError(f"{what} file {path}: a mapping is expected, not {type(document).__name__}")
+        raise InputError(f"a mapping is expected, not {type(document).__name__}")
     return document
+
+
+def _text(path: Path) -> str:
+    """Read a whole file."""
+    try:
+        with open_input(path) as file:
+            return read_bounded(file, LARGEST_DOCUMENT_BYTES).decode("utf-8")
+    except FileNotFoundError:
+        raise InputError("there is no such file") from None
+    except IsADirectoryError:
+        raise InputError("this is a directory") from None
+    except UnicodeDecodeError:
+        raise InputError("this is no text (YAML or JSON expected)") from None
+    except (InputSizeError, DamagedInputError) as error:
+        raise InputError(str(error)) from None
+    except OSError as error:
+        raise InputError(str(error.strerror)) from None
 
 
 def _parse(text: str) -> Any:
@@ -86,7 +146,8 @@ def _parse(text: str) -> Any:
             return json.loads(text, object_pairs_hook=_unique)
         except json.JSONDecodeError:
             pass
-    return yaml.load(text, Loader=_StrictLoader)
+    check_yaml(text)
+    return yaml.load(text, Loader=_Loader)
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -99,18 +160,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return built
 
 
-def _into(message: MessageType, document: Any, path: Path, what: str) -> MessageType:
+def _into(message: MessageType, document: Any) -> MessageType:
     """Fill a message in from its JSON form."""
     try:
-        return json_format.ParseDict(document, message)
+        return json_format.ParseDict(checked(document, cast(Descriptor, message.DESCRIPTOR)), message)
     except (json_format.ParseError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{what} file {path}: {_readable(error, type(message).__name__)}") from None
-
-
-def _readable(error: Exception, root: str) -> str:
-    """Say what protobuf says in the file's own terms."""
-    text = " ".join(str(error).split()).split(" Available Fields(")[0]
-    text = text.replace(f'Message type "trimtab.v1.{root}" has', "this file has").replace(" at message ", " at ")
-    if "Duration" in text or "duration" in text:
-        text += ' (durations are written in seconds with a unit, such as "600s")'
-    return text
+        raise InputError(" ".join(str(error).split())) from None

@@ -1,7 +1,7 @@
-"""What can go wrong on the command line, and how it is told: one message on stderr, then an exit code.
+"""Expected failures of a command: one message on stderr, then an exit code.
 
-2 = the input is at fault and the message says where; 1 = anything else. Bugs are not hidden: an exception that nobody
-expected keeps its traceback.
+2 = the input is at fault, and the message names the place; 1 = anything else. Bugs are not hidden: an unexpected
+exception keeps its traceback.
 """
 
 import sys
@@ -10,12 +10,14 @@ from contextlib import contextmanager
 
 from clients.kubernetes_objects.errors import InputError as UnreadableError
 from clients.transport.errors import ServiceError, TrimtabError
+from clients.transport.extras import MissingExtraError
+from clients.transport.terminal import visible
 
 BAD_INPUT, FAILED, INTERRUPTED = 2, 1, 130
 
 
 class InputError(Exception):
-    """Something that the user gave cannot be used; the text names it and says what would do."""
+    """The user's input cannot be used; the message names the place and the remedy."""
 
 
 class FailedError(Exception):
@@ -24,7 +26,7 @@ class FailedError(Exception):
 
 @contextmanager
 def explained() -> Iterator[None]:
-    """Turn the failures that are expected into a message and an exit code."""
+    """Turn expected failures into a message and an exit code."""
     try:
         yield
     except (InputError, UnreadableError) as error:
@@ -32,7 +34,7 @@ def explained() -> Iterator[None]:
     except (TrimtabError, ServiceError) as error:
         at_fault = error.code.name in {"INVALID_ARGUMENT", "UNIMPLEMENTED", "FAILED_PRECONDITION", "NOT_FOUND"}
         _leave(f"{error.message} ({error.reason_name})", BAD_INPUT if at_fault else FAILED)
-    except FailedError as error:
+    except (FailedError, MissingExtraError) as error:
         _leave(str(error), FAILED)
     except KeyboardInterrupt:
         _leave("interrupted", INTERRUPTED)
@@ -40,5 +42,5 @@ def explained() -> Iterator[None]:
 
 def _leave(message: str, code: int) -> None:
     """Print the message and end the process."""
-    sys.stderr.write(f"trimtab: {message}\n")
+    sys.stderr.write(f"trimtab: {visible(message)}\n")
     sys.exit(code)

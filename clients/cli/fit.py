@@ -1,4 +1,4 @@
-"""`trimtab fit`: for each pending pod and each node whether it fits, and every predicate that says no.
+"""`trimtab fit`: for each pending pod and each node whether it fits, and every predicate that fails.
 
 One JSON object a line: {"pod": "ns/name", "node": "n1", "fits": false, "reasons": ["TAINT_NOT_TOLERATED"]}, and
 "insufficient" with the names of the resources that lack, where some do.
@@ -9,13 +9,12 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 import yaml
-from rich.markup import escape
-from rich.table import Table
 from trimtab.v1 import planner_pb2, reason_pb2
 
+from clients.cli.cluster_view import ClusterView
 from clients.cli.failures import InputError
 from clients.cli.output import Format, stdout_console
-from clients.cli.plan import Asked
+from clients.cli.plan import CommandOptions
 from clients.cli.planners import open_planner
 from clients.cli.sources import read_snapshot
 
@@ -23,19 +22,21 @@ _NAMES = {value: name for name, value in reason_pb2.PredicateReason.Code.items()
 _LINES_AT_ONCE = 4096
 
 
-def fit(asked: Asked, pods: Sequence[str]) -> None:
+def fit(options: CommandOptions, pods: Sequence[str]) -> None:
     """Ask which pods fit where and print it; `pods` as "namespace/name", bound ones too; none = all that wait."""
     for pod in pods:
         if pod.count("/") != 1 or pod.startswith("/") or pod.endswith("/"):
             raise InputError(f"--pod {pod}: write it as NAMESPACE/NAME")
-    request = asked.request()
+    request = options.request()
     request.fit_pods.extend(dict.fromkeys(pods))
-    snapshot = read_snapshot(asked.files)
-    with open_planner(asked.planner) as planner:
+    snapshot = read_snapshot(options.files, options.max_input_bytes)
+    with open_planner(options.planner) as planner:
         answers = planner.check_fit(snapshot, request)
-        if asked.output is Format.TABLE:
-            _print_table(answers)
-        elif asked.output is Format.YAML:
+        if options.output is Format.TABLE:
+            from clients.cli.answers.fitting import print_fits
+
+            print_fits(stdout_console(), ClusterView(snapshot), answers)
+        elif options.output is Format.YAML:
             rows = [row for answer in answers for row in _rows(answer)]
             yaml.dump(rows, sys.stdout, Dumper=yaml.CSafeDumper, sort_keys=False)
         else:
@@ -72,23 +73,3 @@ def _write(lines: list[bytes]) -> None:
     if lines:
         sys.stdout.write(b"\n".join(lines).decode() + "\n")
         lines.clear()
-
-
-def _print_table(answers: Iterable[planner_pb2.CheckFitResponse]) -> None:
-    """Print a row for each pod and outcome: which nodes, why."""
-    table = Table()
-    for column in ("pod", "fits", "nodes", "for example"):
-        table.add_column(column, overflow="fold")
-    for answer in answers:
-        found: dict[str, list[str]] = {}
-        for node in answer.nodes:
-            outcome = "yes" if node.fits else ", ".join(_NAMES[reason] for reason in node.reasons)
-            found.setdefault(outcome, []).append(node.node)
-        pod = escape(answer.pod)
-        for outcome, nodes in sorted(found.items(), key=lambda pair: (pair[0] != "yes", -len(pair[1]), pair[0])):
-            table.add_row(pod, f"[green]{outcome}[/green]" if outcome == "yes" else outcome, str(len(nodes)), nodes[0])
-            pod = ""
-    if table.row_count:
-        stdout_console().print(table)
-    else:
-        stdout_console().print("No pod waits for a node.")

@@ -1,4 +1,4 @@
-"""`--now`: a moment as people write it, as a protobuf timestamp."""
+"""`--now`: a time in text as a protobuf timestamp."""
 
 import re
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ _LARGEST = 253_402_300_799
 
 
 def read_moment(text: str | None) -> Timestamp:
-    """Read RFC 3339 ("2026-01-31T12:00:00Z") or Unix seconds ("1769860800.5"); None is the real now."""
+    """Read RFC 3339 ("2026-01-31T12:00:00Z") or Unix seconds ("1769860800.5"); None gives the current time."""
     moment = Timestamp()
     if text is None:
         moment.FromDatetime(datetime.now(UTC))

@@ -1,21 +1,30 @@
-"""How an answer is printed: table for people, JSON and YAML in the proto3 JSON mapping for programs.
+"""Output of answers: tables for users, JSON and YAML in the proto3 JSON mapping for programs.
 
-The JSON of a message prints fields with default values too, so that a reader needs no defaults of its own.
+The JSON of a message includes fields with default values: a reader needs to know no defaults.
 """
 
 import json
+import os
 import sys
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any
 
 import yaml
 from google.protobuf import json_format
 from google.protobuf.message import Message
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.padding import Padding
+from rich.segment import Segment
+from rich.text import Text
+
+from clients.transport.terminal import visible
+
+PIPED_WIDTH = 120
 
 
 class Format(StrEnum):
-    """What `-o` takes."""
+    """The values of `-o`."""
 
     TABLE = "table"
     JSON = "json"
@@ -35,16 +44,37 @@ def print_document(document: Any, form: Format) -> None:
         sys.stdout.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
 
 
+class SafeConsole(Console):
+    """A console on which no text of the input controls the terminal."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        """Render a string with its control characters made visible, before its width is measured."""
+        return super().render_str(visible(text), **options)
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Render to segments, with control characters in their texts made visible."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(visible(segment.text), segment.style)
+
+
 def stdout_console() -> Console:
-    """The console of answers; where nobody looks at it, as wide as tables need."""
-    return Console(soft_wrap=False, width=None if sys.stdout.isatty() else 140, highlight=False)
+    """Return the console of answers; without a terminal it is 120 columns wide, unless COLUMNS is set."""
+    width = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else PIPED_WIDTH
+    return SafeConsole(soft_wrap=False, width=width, highlight=False, emoji=False)
+
+
+def print_lines(console: Console, lines: Iterable[str]) -> None:
+    """Print lines of rich text; a line that is indented and too long goes on with the same indentation."""
+    for line in lines:
+        text = line.lstrip(" ")
+        console.print(Padding(text, (0, 0, 0, len(line) - len(text)), expand=False) if text != line else line)
 
 
 def stderr_console() -> Console:
-    """The console of progress and notes."""
-    return Console(stderr=True, highlight=False)
+    """Return the console of progress and notes."""
+    return SafeConsole(stderr=True, highlight=False)
 
 
 def note(text: str) -> None:
-    """Tell something that is no part of the answer."""
-    sys.stderr.write(f"note: {text}\n")
+    """Print a note, which is no part of the answer."""
+    sys.stderr.write(f"note: {visible(text)}\n")

@@ -4,18 +4,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import plan_pb2
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
-from clients.cli.documents import read_settings, read_state
+from clients.cli.cluster_view import ClusterView
+from clients.cli.documents import check_state, read_settings, read_state, settings_notes
+from clients.cli.label_groups import group_by_labels, read_labels
 from clients.cli.moment import read_moment
-from clients.cli.output import Format, as_document, print_document, stdout_console
+from clients.cli.output import Format, as_document, note, print_document, stdout_console
 from clients.cli.planners import open_planner
 from clients.cli.sources import read_snapshot
+from clients.transport.bounded_input import MAX_INPUT_BYTES
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What every command that asks the planner is given; the file names are not read yet."""
+class CommandOptions:
+    """The options of a command that calls the planner; no file is read yet."""
 
     files: tuple[Path, ...]
     planner: str | None = None
@@ -23,9 +26,22 @@ class Asked:
     state: Path | None = None
     now: str | None = None
     output: Format = Format.TABLE
+    group_by: str | None = None
+    verbose: bool = False
+    max_input_bytes: int = MAX_INPUT_BYTES
+
+    def cluster(self, request: plan_pb2.PlanRequest) -> snapshot_pb2.ClusterSnapshot:
+        """Read the cluster; one without node groups is given groups by label. Check that the request is about it."""
+        labels = read_labels(self.group_by)
+        snapshot = read_snapshot(self.files, self.max_input_bytes)
+        group_by_labels(snapshot, labels)
+        check_state(self.state, request.state, snapshot)
+        for text in settings_notes(request.settings, snapshot):
+            note(text)
+        return snapshot
 
     def request(self) -> plan_pb2.PlanRequest:
-        """Read everything but the cluster; what is wrong with it is said before a large file is read."""
+        """Read all but the cluster, so that an error in it is reported before a large file is read."""
         request = plan_pb2.PlanRequest(settings=read_settings(self.settings), now=self.moment())
         state = read_state(self.state)
         if state is not None:
@@ -37,16 +53,22 @@ class Asked:
         return read_moment(self.now)
 
 
-def plan(asked: Asked, decisions: list[plan_pb2.Decision.Code.ValueType]) -> None:
-    """Ask for a plan and print it."""
-    request = asked.request()
+def plan(options: CommandOptions, decisions: list[plan_pb2.Decision.Code.ValueType]) -> None:
+    """Request a plan and print it."""
+    request = options.request()
     request.decisions.extend(decisions)
-    snapshot = read_snapshot(asked.files)
-    with open_planner(asked.planner) as planner:
+    snapshot = options.cluster(request)
+    with open_planner(options.planner) as planner:
         answer = planner.plan(snapshot, request)
-    if asked.output is not Format.TABLE:
-        print_document(as_document(answer), asked.output)
+    if options.output is not Format.TABLE:
+        # Stage times differ from run to run; the same input must give the same bytes.
+        answer.diagnostics.ClearField("stages")
+        print_document(as_document(answer), options.output)
         return
-    from clients.cli.plan_tables import print_plan
+    from clients.cli.answers.answer import Answer
+    from clients.cli.answers.table import print_answer
 
-    print_plan(stdout_console(), answer, request.now.ToNanoseconds())
+    view = ClusterView(snapshot)
+    print_answer(
+        stdout_console(), Answer(answer, view, request.settings, request.now.ToNanoseconds(), verbose=options.verbose)
+    )

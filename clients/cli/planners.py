@@ -1,24 +1,28 @@
-"""A planner to ask: a running service, or one in this process. Both give the same answers."""
+"""Access to a planner: a running service, or one in this process. Both give the same answers."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+import grpc
 from trimtab.v1 import plan_pb2, planner_pb2, snapshot_pb2
 
+from clients.cli.failures import FailedError, InputError
 from clients.cli.output import stderr_console
+from clients.transport.client import connect, is_served
+from clients.transport.errors import Reason, TrimtabError
 
 
 class PlannerAccess(Protocol):
-    """What commands need of a planner. Raises `TrimtabError` or `ServiceError`."""
+    """The calls of a planner that commands use. Raises `TrimtabError` or `ServiceError`."""
 
     def plan(self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest) -> plan_pb2.PlanResponse:
-        """Answer `Plan`."""
+        """Return the answer to `Plan`."""
 
     def check_fit(
         self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest
     ) -> Iterable[planner_pb2.CheckFitResponse]:
-        """Answer `CheckFit`."""
+        """Return the answers to `CheckFit`."""
 
 
 @contextmanager
@@ -29,35 +33,61 @@ def open_planner(address: str | None) -> Iterator[PlannerAccess]:
         return
     from clients.planner_client import PlannerClient
 
-    with PlannerClient(address) as client:
+    with address_failures(address), PlannerClient(address) as client:
         yield client
 
 
+@contextmanager
+def address_failures(address: str) -> Iterator[None]:
+    """Turn the failure to reach a planner into an error that names its address."""
+    try:
+        yield
+    except TrimtabError as error:
+        if error.reason != Reason.UNSPECIFIED:
+            raise
+        if error.code is grpc.StatusCode.UNAVAILABLE:
+            raise FailedError(f"no planner at {address}: {error.message}; start one with trimtab-planner") from error
+        if error.code is grpc.StatusCode.UNIMPLEMENTED:
+            raise InputError(f"no planner at {address}: {_what_is_at(address)}") from error
+        raise
+
+
+def _what_is_at(address: str) -> str:
+    """Return what serves at an address in place of a planner."""
+    channel = connect(address)
+    try:
+        if is_served(channel, "trimtab.v1.Actuator"):
+            return "that is an actuator; name the planner's address"
+    finally:
+        channel.close()
+    return "another gRPC service answers there"
+
+
 class _InProcess:
-    """The planner's own pipeline without gRPC. Loaded late: it brings the compiled kernels along."""
+    """The planner's own pipeline without gRPC. Imported late, because it loads the compiled kernels."""
 
     def __init__(self) -> None:
         import structlog
         from opentelemetry.metrics import NoOpMeterProvider
 
-        # The service logs each decision; here the decision itself is what is printed.
+        # The service logs each decision; a command prints the decision itself.
         structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
         console = stderr_console()
         with console.status("loading the planner (the first time, its kernels are compiled) …"):
-            from planner.service.engine import Caller, Engine
+            from planner.service.request_handler import Caller, RequestHandler
 
-            self._engine = Engine(NoOpMeterProvider().get_meter("planner"), cache_bytes=0)
+            self._handler = RequestHandler(NoOpMeterProvider().get_meter("planner"), cache_bytes=0)
         self._caller = Caller()
 
     def plan(self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest) -> plan_pb2.PlanResponse:
-        """Answer `Plan`."""
-        return self._engine.plan(*_with_payload(snapshot, request), self._caller)
+        """Return the answer to `Plan`."""
+        return self._handler.plan(*_with_payload(snapshot, request), self._caller)
 
     def check_fit(
         self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest
     ) -> Iterable[planner_pb2.CheckFitResponse]:
-        """Answer `CheckFit`."""
-        return self._engine.check_fit(*_with_payload(snapshot, request), self._caller)
+        """Return the answers to `CheckFit`."""
+        return self._handler.check_fit(*_with_payload(snapshot, request), self._caller)
 
 
 def _with_payload(

@@ -1,4 +1,4 @@
-"""FILE arguments into a snapshot, with a progress bar where somebody looks and every note told."""
+"""Reading of FILE arguments into a snapshot, with a progress bar on a terminal, and its notes on stderr."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -8,32 +8,45 @@ from trimtab.v1 import snapshot_pb2
 
 from clients.cli.failures import InputError
 from clients.cli.output import note, stderr_console
+from clients.transport.bounded_input import MAX_INPUT_BYTES, STANDARD_INPUT
 
 MOST_NOTES = 20
+_EXPORT = (
+    "kubectl get nodes,pods,pdb,rs,sts,deploy,ds,jobs,ns,pv,pvc,sc,csinodes,priorityclasses -A -o json > cluster.json"
+)
 
 
-def read_snapshot(paths: Sequence[Path]) -> snapshot_pb2.ClusterSnapshot:
-    """Read the files as one cluster."""
+def read_snapshot(paths: Sequence[Path], max_bytes: int = MAX_INPUT_BYTES) -> snapshot_pb2.ClusterSnapshot:
+    """Read the files, each of at most `max_bytes` unpacked, as one cluster. Errors: InputError, also without a Node."""
     from clients.kubernetes_objects import read_files
 
     if not paths:
-        raise InputError("no FILE is given; make one with: kubectl get nodes,pods,pdb,… -A -o json > cluster.json")
+        raise InputError(f"no FILE is given; make one with: {_EXPORT}")
     for path in paths:
         _check(path)
     console = stderr_console()
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("reading", total=None)
-        built = read_files(paths, progress=lambda done, total: bar.update(task, completed=done, total=total))
+
+        def show(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        built = read_files(paths, show, max_bytes)
     for text in built.notes[:MOST_NOTES]:
         note(text)
     if len(built.notes) > MOST_NOTES:
         note(f"… and {len(built.notes) - MOST_NOTES} more")
+    if not built.snapshot.nodes:
+        names = ", ".join(str(path) for path in paths)
+        raise InputError(f"{names}: there is no Node in the input; export nodes too: {_EXPORT}")
     return built.snapshot
 
 
 def _check(path: Path) -> None:
-    """Refuse what cannot be a file of objects, before anything is read."""
+    """Check that a path is a file, before anything is read. Errors: InputError."""
+    if path == STANDARD_INPUT:
+        return
     if path.is_dir():
         raise InputError(f"{path}: this is a directory; name the files in it")
     if not path.exists():

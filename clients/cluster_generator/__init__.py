@@ -1,8 +1,8 @@
 """Synthetic clusters: deterministic in their seed, of any size, as Kubernetes objects.
 
 Decides what a plausible cluster looks like: node groups over zones, several hundred workloads, budgets, a few pods
-that cannot be moved. Never reads a real cluster, a clock or chance other than its seed. What it makes is synthetic:
-every figure measured on it must say so.
+that cannot be moved. Reads no real cluster, no clock, and no randomness but its seed. Its clusters are synthetic:
+every figure measured on one must be labelled synthetic.
 """
 
 from clients.cluster_generator.layout import Cluster, generate

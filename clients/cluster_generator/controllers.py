@@ -72,22 +72,22 @@ def budgets(cluster: Cluster) -> Iterator[Object]:
 
 
 def _metadata(workload: Workload, name: str, **more: Any) -> Object:
-    """The metadata that controllers and budgets have."""
+    """Return the metadata that controllers and budgets have."""
     return {"name": name, "namespace": workload.namespace, "creationTimestamp": _CREATED, **more}
 
 
 def _reference(kind: str, name: str, uid: str) -> Object:
-    """A controlling owner reference."""
+    """Return a controlling owner reference."""
     return {"apiVersion": _API[kind], "kind": kind, "name": name, "uid": uid, "controller": True}
 
 
 def _template(workload: Workload, index: int) -> Object:
-    """The pod template of a controller."""
+    """Return the pod template of a controller."""
     return {"metadata": {"labels": pod_labels(workload)}, "spec": pod_spec(workload, index)}
 
 
 def _controller(workload: Workload, index: int, replicas: int, running: int) -> Object:
-    """The controller that a user wrote."""
+    """Return the controller that a user created."""
     uid = identity.deployment_uid(index) if workload.kind == "Deployment" else identity.owner_uid(index)
     spec: Object = {"selector": {"matchLabels": pod_labels(workload)}, "template": _template(workload, index)}
     status: Object = {"replicas": replicas, "readyReplicas": running}
@@ -110,7 +110,7 @@ def _controller(workload: Workload, index: int, replicas: int, running: int) -> 
 
 
 def _replica_set(workload: Workload, index: int, replicas: int, running: int) -> Object:
-    """The ReplicaSet of a Deployment."""
+    """Return the ReplicaSet of a Deployment."""
     owner = _reference("Deployment", workload.name, identity.deployment_uid(index))
     return {
         "apiVersion": "apps/v1",

@@ -8,7 +8,7 @@ _ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """The letters of Kubernetes' generated names: no vowels."""
 _SPACE = len(_ALPHABET) ** 5
 _STEP = 7_368_787
-"""Prime to 27, so that multiplying by it permutes the 27^5 suffixes."""
+"""Coprime to 27: multiplication by it permutes the 27^5 suffixes."""
 
 
 def suffix(number: int) -> str:

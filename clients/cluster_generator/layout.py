@@ -1,8 +1,8 @@
-"""Where everything is: nodes over groups and zones, and each pod on a node that it fits.
+"""Placement: nodes in groups and zones, and each pod on a node that it fits.
 
 Pure; deterministic in the shape, of which the seed is part. Arrays: N nodes, P pods, W workloads.
-Every placement keeps the room of its node, taints, node affinity, spread and anti-affinity, so that what is generated
-is a cluster that a scheduler could have made. Uneven on purpose: some nodes are nearly idle.
+Every placement respects free resources, taints, node affinity, spread and anti-affinity: a scheduler could have made
+the cluster. Uneven on purpose: some nodes are nearly idle.
 """
 
 from typing import NamedTuple
@@ -44,7 +44,7 @@ class Cluster(NamedTuple):
 
 
 def generate(shape: ClusterShape) -> Cluster:
-    """Make the cluster. O(W N) time, a second for 5,000 nodes."""
+    """Build the cluster. O(W N) time, a second for 5,000 nodes."""
     random = np.random.Generator(np.random.PCG64(shape.seed))
     nodes = _nodes(shape)
     allocatable = nodes.free.sum(axis=0)
@@ -92,7 +92,7 @@ def node_name(cluster: Cluster, node: int) -> str:
 
 
 def _nodes(shape: ClusterShape) -> Nodes:
-    """Deal the nodes out to pools by their shares, and to zones in turn."""
+    """Distribute the nodes over pools by their shares, and over zones in turn."""
     bounds = np.cumsum([pool.share for pool in POOLS])
     pool = np.searchsorted(bounds, (np.arange(shape.nodes) + 0.5) / shape.nodes).astype(np.int32)
     pool = np.minimum(pool, len(POOLS) - 1).astype(np.int32)
@@ -104,14 +104,14 @@ def _nodes(shape: ClusterShape) -> Nodes:
 
 
 def _request(workload: Workload) -> Int64:
-    """What one pod takes: int64[3]."""
+    """Return the requests of one pod: int64[3]."""
     return np.array([workload.cpu_milli, workload.memory_bytes, 1], np.int64)
 
 
 def _place(
     workload: Workload, nodes: Nodes, popularity: NDArray[np.float64], random: np.random.Generator
 ) -> Int32:  # fmt: skip
-    """Put the replicas on nodes, popular ones first; returns int32[placed], fewer than asked where room lacks."""
+    """Put the replicas on nodes, popular ones first; returns int32[placed], fewer where resources are short."""
     tainted = np.array([pool.taint is not None for pool in POOLS])[nodes.pool]
     suitable = tainted if workload.tainted else ~tainted
     if workload.zones:
@@ -119,7 +119,7 @@ def _place(
     if not workload.spread:
         return _fill(workload, nodes, suitable, (popularity, random), workload.replicas)
     zones = np.unique(nodes.zone[suitable])
-    # Even shares, so that maxSkew 1 holds; a zone that runs out of room cuts the others too.
+    # Even shares keep maxSkew 1; a zone that runs out of resources limits the others too.
     share, rest = divmod(workload.replicas, len(zones))
     wanted = [share + (i < rest) for i in range(len(zones))]
     parts = [
@@ -139,7 +139,7 @@ def _fill(
     chance: tuple[NDArray[np.float64], np.random.Generator],
     count: int,
 ) -> Int32:
-    """Place `count` replicas round by round, each round at most one to a node; takes their room; int32[placed]."""
+    """Place `count` replicas round by round, each round at most one to a node; takes their resources; int32[placed]."""
     popularity, random = chance
     request = _request(workload)
     chosen: list[Int32] = []
@@ -159,6 +159,6 @@ def _fill(
 
 
 def _spread_pending(pods: int, workloads: int) -> list[int]:
-    """Deal pending pods out to workloads in turn; one number for each workload."""
+    """Distribute pending pods over workloads in turn; one number for each workload."""
     share, rest = divmod(pods, workloads)
     return [share + (i < rest) for i in range(workloads)]

@@ -1,7 +1,7 @@
 """A synthetic cluster as Kubernetes objects, as `kubectl get -o json` would list them, with our NodeGroups.
 
 Pure, but for `write_list`, which writes a file. Order of the objects: namespaces, groups, nodes, controllers, budgets,
-pods. Times lie before `EPOCH`, so that answers do not depend on when the cluster was made.
+pods. Times lie before `EPOCH`: answers do not depend on when the cluster was generated.
 """
 
 import gzip
@@ -57,20 +57,20 @@ def _write(cluster: Cluster, out: BinaryIO | gzip.GzipFile) -> None:
 
 
 def _metadata(name: str, namespace: str = "", **more: Any) -> Object:
-    """The metadata that every object has."""
+    """Return the metadata that every object has."""
     spaced = {"namespace": namespace} if namespace else {}
     return {"name": name, **spaced, "creationTimestamp": CREATED, **more}
 
 
 def _namespaces(cluster: Cluster) -> Iterator[Object]:
-    """One Namespace for each that a workload is in."""
+    """Yield a Namespace for each that a workload is in."""
     for name in sorted({workload.namespace for workload in cluster.workloads}):
         labels = {"kubernetes.io/metadata.name": name}
         yield {"apiVersion": "v1", "kind": "Namespace", "metadata": _metadata(name, labels=labels)}
 
 
 def _node_labels(pool: Pool, zone: int, group: str) -> dict[str, str]:
-    """Labels of a machine but its host name."""
+    """Return the labels of a machine without its host name."""
     return {
         "kubernetes.io/arch": "amd64",
         "kubernetes.io/os": "linux",
@@ -83,17 +83,17 @@ def _node_labels(pool: Pool, zone: int, group: str) -> dict[str, str]:
 
 
 def _taints(pool: Pool) -> list[Object]:
-    """Taints of a machine."""
+    """Return the taints of a machine."""
     return [{"key": pool.taint[0], "value": pool.taint[1], "effect": "NoSchedule"}] if pool.taint else []
 
 
 def _amounts(cpu_milli: int, memory_bytes: int) -> dict[str, str]:
-    """Amounts of resources as a kubelet writes them."""
+    """Return amounts of resources as a kubelet writes them."""
     return {"cpu": f"{cpu_milli}m", "memory": f"{memory_bytes // 1024}Ki", "pods": str(PODS_PER_NODE)}
 
 
 def _node_groups(cluster: Cluster) -> Iterator[Object]:
-    """One NodeGroup for each pool and zone that has nodes."""
+    """Yield a NodeGroup for each pool and zone that has nodes."""
     pairs, sizes = np.unique(np.stack([cluster.nodes.pool, cluster.nodes.zone]), axis=1, return_counts=True)
     for (pool_index, zone), size in zip(pairs.T.tolist(), sizes.tolist(), strict=True):
         pool, group = POOLS[pool_index], group_name(pool_index, zone)
@@ -121,7 +121,7 @@ def _node_groups(cluster: Cluster) -> Iterator[Object]:
 
 
 def _nodes(cluster: Cluster) -> Iterator[Object]:
-    """The nodes, all ready."""
+    """Yield the nodes, all ready."""
     for index in range(cluster.shape.nodes):
         pool_index, zone = int(cluster.nodes.pool[index]), int(cluster.nodes.zone[index])
         pool, name = POOLS[pool_index], node_name(cluster, index)
@@ -141,7 +141,7 @@ def _nodes(cluster: Cluster) -> Iterator[Object]:
 
 
 def _pods(cluster: Cluster) -> Iterator[Object]:
-    """The pods, each with its workload's spec, bound where the layout says."""
+    """Yield the pods, each with its workload's spec, bound to its node of the layout."""
     encode = msgspec.json.encode
     names = [node_name(cluster, index) for index in range(cluster.shape.nodes)]
     starts = np.searchsorted(cluster.workload, np.arange(len(cluster.workloads) + 1)).tolist()

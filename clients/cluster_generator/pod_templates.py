@@ -48,7 +48,7 @@ def pod_spec(workload: Workload, index: int) -> Object:
 
 
 def _tolerations(workload: Workload) -> list[Object]:
-    """DaemonSets tolerate everything; others what every pod gets from the API server, and their pool's taint."""
+    """Return tolerations: of everything for DaemonSets; of the defaults and the pool's taint for others."""
     if workload.kind == "DaemonSet":
         return [{"operator": "Exists"}]
     usual: list[Object] = [
@@ -62,7 +62,7 @@ def _tolerations(workload: Workload) -> list[Object]:
 
 
 def _affinity(workload: Workload) -> Object:
-    """Required node affinity to zones, required anti-affinity to itself."""
+    """Return required node affinity to zones and required anti-affinity to itself."""
     affinity: Object = {}
     if workload.zones:
         values = [f"region-1{zone_name(zone)}" for zone in workload.zones]

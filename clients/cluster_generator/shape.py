@@ -1,4 +1,4 @@
-"""What a synthetic cluster is asked to look like, and the kinds of machine it is made of.
+"""The requested shape of a synthetic cluster, and its machine types.
 
 Units: cpu in milli-cores, memory in bytes, shares from 0 to 1. Shares of workloads count Deployments and StatefulSets.
 """
@@ -44,7 +44,7 @@ class ClusterShape:
     pending_pods: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse shapes that no cluster can have."""
+        """Check that a cluster can have this shape. Errors: ValueError."""
         if self.nodes < 12 or self.zones < 1:
             raise ValueError("a synthetic cluster needs at least 12 nodes and one zone")
         if self.pods < 4 * self.nodes:
@@ -56,7 +56,7 @@ class ClusterShape:
 
     @property
     def workload_count(self) -> int:
-        """Number of workloads, with the default resolved: some 300 on 300 nodes, 800 on 5,000, 1,800 on 50,000."""
+        """Return the number of workloads; by default about 300 on 300 nodes, 800 on 5,000, 1,800 on 50,000."""
         return self.workloads or min(round(40 * self.nodes**0.35), self.pods // 12)
 
 
@@ -81,4 +81,4 @@ POOLS = (
 """Synthetic, modelled on what clouds sell; the last is tainted."""
 
 RESERVED_CPU_MILLI, RESERVED_MEMORY_BYTES, PODS_PER_NODE = 120, 1 * GIB, 110
-"""What the kubelet keeps of each machine, and Kubernetes' default limit of pods."""
+"""What the kubelet reserves of each machine, and Kubernetes' default limit of pods."""

@@ -56,7 +56,7 @@ def daemons(nodes: int) -> list[Workload]:
 
 
 def system() -> list[Workload]:
-    """Return the cluster's own services: with a budget the first, without one the second, which therefore blocks."""
+    """Return the cluster's own services: the first with a budget, the second without one, which therefore blocks."""
     return [
         Workload("Deployment", "kube-system", "dns", 4, 100, 128 * MIB, budget="1"),
         Workload("Deployment", "kube-system", "metrics", 2, 100, 200 * MIB, unmovable="system"),
@@ -64,7 +64,7 @@ def system() -> list[Workload]:
 
 
 def draw(shape: ClusterShape, random: np.random.Generator, room: tuple[float, float]) -> list[Workload]:
-    """Draw the workloads so that their pods request about `room` (cpu in milli-cores, memory in bytes) in all."""
+    """Draw workloads whose pods request about `room` (cpu in milli-cores, memory in bytes) in total."""
     count = shape.workload_count
     fixed = system()
     pods = shape.pods - shape.pending_pods - sum(one.replicas for one in fixed) - len(DAEMONS) * shape.nodes
@@ -87,12 +87,12 @@ def draw(shape: ClusterShape, random: np.random.Generator, room: tuple[float, fl
 
 
 def _kind(chance: float) -> str:
-    """Three quarters are Deployments."""
+    """Return a kind; three quarters are Deployments."""
     return "Deployment" if chance < 0.76 else "StatefulSet" if chance < 0.9 else "Job"
 
 
 def _replicas(count: int, pods: int, random: np.random.Generator) -> NDArray[np.int64]:
-    """Heavy-tailed numbers of replicas, int64[count], each at least 1, whose sum is `pods` where that is possible."""
+    """Return heavy-tailed numbers of replicas, int64[count], each at least 1, with the sum `pods` where possible."""
     weights = (random.random(count) + 0.02) ** -0.9
     replicas = np.maximum(1, np.floor(weights / weights.sum() * pods)).astype(np.int64)
     order = np.argsort(-replicas, kind="stable")
@@ -104,13 +104,13 @@ def _replicas(count: int, pods: int, random: np.random.Generator) -> NDArray[np.
 
 
 def _scaled(sizes: NDArray[np.float64], replicas: NDArray[np.int64], room: float) -> NDArray[np.float64]:
-    """Scale float64[count] so that all replicas together fill `room`."""
+    """Scale float64[count] until all replicas together fill `room`."""
     scaled: NDArray[np.float64] = sizes * (room / float((sizes * replicas).sum()))
     return scaled
 
 
 def _constrained(workload: Workload, shape: ClusterShape, chances: NDArray[np.float64]) -> Workload:
-    """Give a workload the constraints that its four chances say; Jobs get none, and no budget."""
+    """Add the constraints that four random numbers select; Jobs get none, and no budget."""
     if workload.kind == "Job":
         return workload
     placement, pods, budget, size = (float(chance) for chance in chances)
@@ -132,7 +132,7 @@ def _constrained(workload: Workload, shape: ClusterShape, chances: NDArray[np.fl
 
 
 def _with_unmovable(drawn: list[Workload], shape: ClusterShape) -> list[Workload]:
-    """Turn some of the smallest workloads into ones whose pods block a drain, each way in turn."""
+    """Turn some of the smallest workloads into ones whose pods block a drain, in each way in turn."""
     count = round(len(drawn) * shape.unmovable_share)
     smallest = sorted(range(len(drawn)), key=lambda i: (drawn[i].replicas, drawn[i].name))[:count]
     for turn, index in enumerate(sorted(smallest)):

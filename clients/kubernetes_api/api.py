@@ -1,6 +1,6 @@
-"""Single calls to an API server, as bytes or JSON, and which error an answer is.
+"""Single requests to an API server, as bytes or JSON, and the error of each answer.
 
-Decides what an error is, and which may pass. Repeats a call only where it is asked to. Never decides what is called.
+Decides which answers are errors, and which errors may be transient. Repeats a request only in `read_patiently`.
 Units: seconds.
 """
 
@@ -23,18 +23,18 @@ Json = dict[str, Any]
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 JSON_TIMEOUT_S = 10.0
-"""Longest silence of the server in a small call."""
+"""Longest silence of the server in a small request."""
 ATTEMPTS = 4
-"""Calls in all, of one that is repeated."""
+"""Attempts of a repeated request, the first included."""
 BACKOFF = Backoff(0.1, 1.0)
 LONGEST_HINT_S = 5.0
-"""A pause that a server asks for is kept up to this."""
+"""Longest pause that a server may ask for."""
 
 
 class Api:
-    """Calls to one API server. Safe to use from several threads. Errors of every method: ApiError, UnreachableError.
+    """Requests to one API server. Thread-safe. Errors of every method: ApiError, UnreachableError.
 
-    `guard` may be set: it is called before each request that changes something, and forbids it by raising.
+    `guard` may be set: it is called before each request that changes something, and raises to forbid it.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -49,13 +49,13 @@ class Api:
         content_type: str = "application/json",
         timeout_s: float = JSON_TIMEOUT_S,
     ) -> Json:
-        """Make a small call in JSON, once. Errors: also MalformedAnswerError."""
+        """Send a small request in JSON, once. Errors: also MalformedAnswerError."""
         encoded = None if body is None else msgspec.json.encode(body)
         request = Request(method, path, body=encoded, content_type=content_type, read_timeout_s=timeout_s)
         return json_object(request, self.read(request))
 
     def read(self, request: Request) -> bytes:
-        """Make a call, once, and return the whole body of its answer."""
+        """Send a request, once, and return the whole body of the answer."""
         if request.method != "GET":
             self.guard()
         response = self.open(request)
@@ -67,14 +67,14 @@ class Api:
             response.release_conn()
 
     def read_patiently(self, request: Request) -> bytes:
-        """Make a call whose repetition does no harm, up to four times while what goes wrong may pass."""
+        """Send an idempotent request, up to four times while errors may be transient."""
         retrying = Retrying(
             retry=retry_if_exception(may_pass), stop=stop_after_attempt(ATTEMPTS), wait=_pause_s, reraise=True
         )
         return retrying(self.read, request)
 
     def open(self, request: Request) -> urllib3.BaseHTTPResponse:
-        """Make a call and return its answer with the body unread; the caller closes it."""
+        """Send a request and return the answer with its body unread; the caller closes it."""
         try:
             response = self.connection.send(request)
             if response.status < 400:
@@ -92,7 +92,7 @@ class Api:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether the same call may succeed later."""
+    """Return whether the same request may succeed later."""
     if isinstance(error, ApiError):
         return error.may_pass
     return isinstance(error, UnreachableError | MalformedAnswerError)
@@ -113,10 +113,10 @@ def json_object(request: Request, answer: bytes) -> Json:
 
 
 def _pause_s(state: RetryCallState) -> float:
-    """As long as the server asks for, else growing with each attempt."""
+    """Return the pause that the server asks for, within a limit; otherwise one that grows with each attempt."""
     hint_s = retry_hint_s(state)
     return min(hint_s, LONGEST_HINT_S) if hint_s is not None else BACKOFF.pause_s(state)
 
 
 def _allow() -> None:
-    """Forbid nothing."""
+    """Allow everything."""

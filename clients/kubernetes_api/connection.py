@@ -1,7 +1,7 @@
-"""One way to an API server: address, TLS and authentication as a kubeconfig or a pod's service account gives them.
+"""The connection to an API server: address, TLS and authentication from a kubeconfig or a pod's service account.
 
-Decides headers and timeouts of a single HTTP request. Never repeats one and never reads an object. Configuration,
-exec plugins and the renewal of tokens are the `kubernetes` package's. Units: seconds.
+Decides headers and timeouts of a single HTTP request. Never repeats a request and never reads an object. The
+`kubernetes` package reads the configuration, runs exec plugins and renews tokens. Units: seconds.
 """
 
 import logging
@@ -28,20 +28,20 @@ _KEEP_ALIVE = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     *((socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in _PROBES.items() if hasattr(socket, name)),
 ]
-"""A peer that vanishes without a word is noticed within a minute, on a watch too, where silence may last long."""
+"""TCP keepalive: a lost peer is noticed within a minute, even on a silent watch."""
 
 
 @dataclass(frozen=True)
 class ConnectionSettings:
-    """Which cluster, and as whom."""
+    """Which cluster, and with which credentials."""
 
     # A kubeconfig file. None = $KUBECONFIG or ~/.kube/config, and the service account inside a pod.
     kubeconfig: Path | None = None
     # A context of the kubeconfig. "" = its current one.
     context: str = ""
-    # Seconds to open a connection. A server that does not answer in this time is asked again later.
+    # Longest time to open a connection, seconds.
     connect_timeout_s: float = 10.0
-    # How we introduce ourselves.
+    # The User-Agent header.
     user_agent: str = "trimtab"
 
 
@@ -58,7 +58,7 @@ class Request(NamedTuple):
 
 
 class Connection:
-    """An API server and how to talk to it. Safe to use from several threads."""
+    """An API server, and how to send requests to it. Thread-safe."""
 
     def __init__(
         self,
@@ -105,17 +105,15 @@ class Connection:
 def connect_cluster(settings: ConnectionSettings | None = None) -> Connection:
     """Return a connection as configured; no request is made, but an exec plugin may be run.
 
-    Errors: ConfigurationError when there is no usable configuration, or the extra is not installed.
+    Errors: ConfigurationError when there is no usable configuration.
     """
     settings = settings or ConnectionSettings()
-    try:
-        from kubernetes.client import Configuration
-        from kubernetes.client.rest import RESTClientObject
-    except ImportError as error:
-        raise ConfigurationError("live clusters need the extra: pip install 'trimtab[kubernetes]'") from error
+    from kubernetes.client import Configuration
+    from kubernetes.client.rest import RESTClientObject
+
     configuration = Configuration()
     try:
-        with _heard() as complaints:
+        with _collected_errors() as complaints:
             _load(settings, configuration)
         if complaints and not _has_credentials(configuration):
             raise ValueError(f"the credentials cannot be had: {complaints[0]}")
@@ -124,7 +122,7 @@ def connect_cluster(settings: ConnectionSettings | None = None) -> Connection:
         pool = RESTClientObject(configuration).pool_manager
         pool.connection_pool_kw["socket_options"] = [*HTTPConnection.default_socket_options, *_KEEP_ALIVE]
         server = _server(configuration.host)
-    except Exception as error:  # whatever the loader stumbles over, the configuration is at fault
+    except Exception as error:  # any error of the loader means that the configuration is wrong
         where = str(settings.kubeconfig or "the usual places ($KUBECONFIG, ~/.kube/config, a service account)")
         what = " ".join(str(error).split()) or type(error).__name__
         if isinstance(error, AttributeError | LookupError | TypeError):
@@ -150,8 +148,8 @@ def _load(settings: ConnectionSettings, configuration: Any) -> None:
 
 
 @contextmanager
-def _heard() -> Iterator[list[str]]:
-    """Collect what is logged: of a plugin that fails the package only logs that it does, and goes on without."""
+def _collected_errors() -> Iterator[list[str]]:
+    """Collect error logs: when an exec plugin fails, the `kubernetes` package only logs it and continues."""
     complaints: list[str] = []
 
     class Listener(logging.Handler):
@@ -182,7 +180,7 @@ def _authorization(configuration: Any) -> str:
     """Return the header's value; tokens are renewed here by the configuration's own hook."""
     try:
         token = configuration.get_api_key_with_prefix("BearerToken", alias="authorization")
-    except Exception as error:  # of a plugin or of an identity provider; it may be back later
+    except Exception as error:  # of a plugin or an identity provider; it may be transient
         raise UnreachableError(f"the credentials could not be renewed: {error}") from error
     if token:
         return str(token)

@@ -1,7 +1,7 @@
 """Kubernetes' protobuf framing: the envelope of a body, the pages of a list, the frames of a watch.
 
-Decides where one message ends. Never looks into an object beyond its metadata. An object of 5,000 is not held back by
-the 4,999 others: items come as bytes and are parsed one by one.
+Decides where a message ends. Never reads more of an object than its metadata. Items of a list are returned as bytes, so
+that they can be parsed one by one.
 
 Source: apimachinery, runtime/serializer/protobuf (the prefix "k8s\\0" and `Unknown`) and streaming framing (4 bytes of
 length, big endian, before each event).
@@ -21,6 +21,9 @@ WATCH = PROTOBUF + ";stream=watch"
 MAGIC = b"k8s\0"
 LONGEST_FRAME = 64 << 20
 """Bytes; an object of Kubernetes has at most a few MiB."""
+
+MOST_RETRY_AFTER_S = 3600
+"""A longer pause that a server asks for counts as this one. Callers have narrower limits of their own."""
 
 M = TypeVar("M", bound=Message)
 
@@ -89,7 +92,7 @@ def read_frames(chunks: Iterable[bytes]) -> Iterator[Frame]:
 
 
 def frame_bytes(event_type: str, kind: str, api_version: str, message: bytes) -> bytes:
-    """Return one event as it stands in a watch; for tests and replays."""
+    """Return one event in the framing of a watch; for tests and replays."""
     inside = meta_pb2.RawExtension(raw=wrap(kind, api_version, message))
     event = meta_pb2.WatchEvent(type=event_type, object=inside).SerializeToString()
     return struct.pack(">I", len(event)) + event
@@ -103,7 +106,7 @@ def resource_version_of(raw: bytes) -> str:
 def read_error(status: int, body: bytes, retry_after: str = "") -> ApiError:
     """Return the error in an answer's body: a `Status` as protobuf or JSON, or plain text."""
     readers: tuple[Callable[[bytes], meta_pb2.Status | None], ...] = (_protobuf_status, _json_status)
-    hint_s = float(retry_after) if retry_after.isdigit() else None
+    hint_s = _seconds(retry_after)
     for reader in readers:
         found = reader(body)
         if found is not None:
@@ -113,9 +116,16 @@ def read_error(status: int, body: bytes, retry_after: str = "") -> ApiError:
 
 def status_error(found: meta_pb2.Status, status: int = 0, hint_s: float | None = None) -> ApiError:
     """Return a `Status` as an error; the longer hint of header (`hint_s`) and body counts."""
-    told_s = float(found.details.retry_after_seconds) or None
+    told_s = float(min(max(found.details.retry_after_seconds, 0), MOST_RETRY_AFTER_S)) or None
     hint_s = max(filter(None, (hint_s, told_s)), default=hint_s)
     return ApiError(found.code or status, found.reason, found.message, hint_s)
+
+
+def _seconds(retry_after: str) -> float | None:
+    """Return a Retry-After header that is a number of seconds, bounded; a date counts as no hint."""
+    if not (retry_after.isascii() and retry_after.isdigit()):
+        return None
+    return float(min(int(retry_after[:10]), MOST_RETRY_AFTER_S))
 
 
 def _frame(event: bytes) -> Frame:

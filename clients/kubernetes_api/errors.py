@@ -1,8 +1,8 @@
-"""What can go wrong between us and an API server, as few kinds as callers treat differently."""
+"""The errors of requests to an API server: one class for each case that callers treat differently."""
 
 
 class ClusterError(Exception):
-    """Anything wrong with a live cluster; the message is for people and says what to do."""
+    """Base class of all errors of a live cluster. The message is for people and names the remedy."""
 
 
 class ConfigurationError(ClusterError):
@@ -22,30 +22,30 @@ class ApiError(ClusterError):
 
     @property
     def is_expired(self) -> bool:
-        """Whether the resource version asked for is too old, so that only a new list helps."""
+        """Return whether the requested resource version is too old: a new list is needed."""
         return self.status == 410 or self.reason in ("Expired", "Gone")
 
     @property
     def is_forbidden(self) -> bool:
-        """Whether a permission is missing."""
+        """Return whether a permission is missing."""
         return self.status == 403
 
     @property
     def may_pass(self) -> bool:
-        """Whether asking again later may help; after 401 the token is renewed for the next request."""
+        """Return whether a repetition may succeed; after 401 the token is renewed for the next request."""
         return self.status in (401, 408, 429) or self.status >= 500
 
 
 class UnreachableError(ClusterError):
-    """No complete answer came: no connection, cut, or silent for too long."""
+    """There was no complete answer: no connection, a cut one, or silence for too long."""
 
 
 class MalformedAnswerError(ClusterError):
-    """What came is not what the protocol says."""
+    """An answer violates the protocol."""
 
 
 class MissingPermissionError(ClusterError):
-    """Verbs that the cluster forbids; `rules` is the YAML of the RBAC rules that are missing, one a line."""
+    """The cluster forbids some verbs; `rules` is the YAML of the missing RBAC rules, one a line."""
 
     def __init__(self, rules: str) -> None:
         super().__init__(f"the cluster forbids what is needed; give this user a role with these rules:\n{rules}")

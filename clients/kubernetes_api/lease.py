@@ -1,11 +1,11 @@
 """Leadership by a Kubernetes Lease: at most one process acts.
 
-Decides whether this process leads. A leader renews; it counts itself out when it could not for `renew_deadline_s`,
-which is before others may take over; when it ends, it gives the Lease back so that the next one need not wait. Times of
-other processes are never compared with our clock: a Lease is stale when it has not changed for its duration while we
-watched. Units: seconds.
+Decides whether this process leads. A leader renews the Lease. It stops leading when it could not renew for
+`renew_deadline_s`, which is before others may take over. When it ends, it releases the Lease, so the next leader need
+not wait. Times of other processes are never compared with this process's clock: a Lease is stale when this process has
+seen no change of it for its duration. Units: seconds.
 
-The `kubernetes` package has an election too, but it can be neither stopped nor made to give the Lease back.
+The `kubernetes` package has a leader election too, but it can neither be stopped nor release the Lease.
 Source: client-go, tools/leaderelection (the rules), coordination.k8s.io/v1.
 """
 
@@ -21,23 +21,27 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from clients.kubernetes_api.errors import ApiError, ClusterError
+from clients.kubernetes_api.names import object_path
 
 if TYPE_CHECKING:  # settings are read where the packages that a connection needs may be absent
     from clients.kubernetes_api.api import Api, Json
 
 log = structlog.get_logger("lease")
 
+# Of one Lease: with a change of hands each second, within twelve days.
+MOST_TRANSITIONS = 1 << 20
+
 
 @dataclass(frozen=True)
 class LeaseSettings:
-    """Which Lease, and how patient. The times are client-go's defaults."""
+    """Which Lease, and its times, which are client-go's defaults."""
 
     # Namespace and name of the Lease.
     namespace: str = "kube-system"
     name: str = "trimtab"
-    # Without renewal for so long, others may take over.
+    # After this time without renewal, others may take over.
     duration_s: float = 15.0
-    # Without renewal for so long, a leader counts itself out; less than `duration_s`.
+    # After this time without renewal, a leader stops leading; less than `duration_s`.
     renew_deadline_s: float = 10.0
     # Between two attempts.
     retry_period_s: float = 2.0
@@ -53,6 +57,9 @@ class Lease:
         self.identity = identity
         self.settings = settings or LeaseSettings()
         self.holder = ""
+        # The term of our leadership, for those who take orders: each leader's is greater than that of the one before,
+        # though the Lease be deleted in between. 0 = we have not led yet.
+        self.epoch = 0
         self._api, self._clock = api, clock or time.monotonic
         self._renewed_s: float | None = None
         self._seen: tuple[Any, ...] = ()
@@ -62,14 +69,14 @@ class Lease:
 
     @property
     def is_held(self) -> bool:
-        """Whether we hold the Lease and renewed it lately enough."""
+        """Return whether the Lease is held and was renewed recently enough."""
         renewed_s = self._renewed_s
         return renewed_s is not None and self._clock() - renewed_s < self.settings.renew_deadline_s
 
     def start(self, on_gain: Callable[[], None] | None = None, on_loss: Callable[[], None] | None = None) -> None:
-        """Try in the background; `on_gain` is called each time the Lease becomes ours.
+        """Try in the background; `on_gain` is called each time this process becomes the leader.
 
-        `on_loss` is called once when it no longer is, and ends the trying; without it, we try to gain it again.
+        `on_loss` is called once when it no longer leads, and ends the attempts; without `on_loss` they continue.
         """
         self._thread = threading.Thread(
             target=self._run, args=(on_gain or _nothing, on_loss), name="lease", daemon=True
@@ -77,16 +84,16 @@ class Lease:
         self._thread.start()
 
     def stop(self) -> None:
-        """Stop trying and give the Lease back."""
+        """Stop trying and release the Lease."""
         self._stopped.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(self.settings.renew_deadline_s)
         if self.is_held:
             self._renewed_s = None
-            self._give_back()
+            self._release()
 
     def attempt(self) -> bool:
-        """Take or renew the Lease if that is allowed; return whether it is ours now. Never raises for the cluster."""
+        """Take or renew the Lease if that is allowed; return whether it is held now. Raises no ClusterError."""
         begun_s = self._clock()
         try:
             if self._take():
@@ -103,7 +110,7 @@ class Lease:
             before, held = held, self.attempt()
             if held and not before:
                 log.info("leading", lease=self.settings.name, identity=self.identity)
-                # What is done on gaining may take long, and the Lease has to be renewed meanwhile.
+                # `on_gain` may take long, and the Lease has to be renewed meanwhile.
                 threading.Thread(target=on_gain, name="lead", daemon=True).start()
             elif before and not held:
                 log.error("no_longer_leading", lease=self.settings.name, holder=self.holder)
@@ -113,7 +120,7 @@ class Lease:
             self._stopped.wait(self.settings.retry_period_s)
 
     def _take(self) -> bool:
-        """One attempt. Whoever writes first wins: the write names the version that was read."""
+        """Make one attempt. The first write wins: it names the version that was read."""
         found = self._read()
         if found is None:
             return self._write("POST", self._collection, self._document({}, None))
@@ -140,19 +147,20 @@ class Lease:
 
     def _write(self, method: str, path: str, document: Json) -> bool:
         try:
-            self._call(method, path, document)
+            written = self._call(method, path, document)
         except ApiError as error:
-            if error.status == 409:  # another candidate was quicker
+            if error.status == 409:  # another candidate was faster
                 return False
             raise
         self.holder = document["spec"]["holderIdentity"] or ""
+        self.epoch = _epoch(written)
         return True
 
     def _call(self, method: str, path: str, document: Json | None = None) -> Json:
-        """Make a call that a silent server cannot drag out beyond the time for another one before the deadline."""
+        """Send a request with a timeout that leaves time for another one before the deadline."""
         return self._api.json(method, path, document, timeout_s=self.settings.renew_deadline_s / 2)
 
-    def _give_back(self) -> None:
+    def _release(self) -> None:
         try:
             found = self._read()
             if found is not None and (found.get("spec") or {}).get("holderIdentity") == self.identity:
@@ -160,7 +168,7 @@ class Lease:
                 document["spec"] |= {"holderIdentity": "", "leaseDurationSeconds": 1}
                 self._write("PUT", self._path, document)
         except ClusterError as error:
-            log.warning("lease_not_given_back", lease=self.settings.name, error=str(error))
+            log.warning("lease_not_released", lease=self.settings.name, error=str(error))
 
     def _document(self, old: Json, metadata: Json | None) -> Json:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
@@ -182,12 +190,21 @@ class Lease:
 
     @property
     def _collection(self) -> str:
-        return f"/apis/coordination.k8s.io/v1/namespaces/{self.settings.namespace}/leases"
+        return object_path("/apis/coordination.k8s.io/v1/namespaces", self.settings.namespace, "leases")
 
     @property
     def _path(self) -> str:
-        return f"{self._collection}/{self.settings.name}"
+        return object_path(self._collection, self.settings.name)
+
+
+def _epoch(lease: Json) -> int:
+    """When the Lease was made, by the API server's clock, and how often it has changed hands since; 0 = not known."""
+    created = (lease.get("metadata") or {}).get("creationTimestamp")
+    if not created:
+        return 0
+    created_s = int(datetime.fromisoformat(created).timestamp())
+    return created_s * MOST_TRANSITIONS + int((lease.get("spec") or {}).get("leaseTransitions") or 0)
 
 
 def _nothing() -> None:
-    """Nobody asked to be told."""
+    """Do nothing."""

@@ -1,4 +1,4 @@
-"""What a user must be allowed to do, asked before anything else, so that all that lacks is said at once.
+"""Permission checks before the first request, which let one error name all missing permissions.
 
 Decides nothing: callers name the rules.
 """
@@ -19,24 +19,33 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 class Rule(NamedTuple):
-    """Verbs on a resource ("pods" or "pods/eviction"). `namespace` "" = in all, or a resource that has none."""
+    """Verbs on a resource ("pods" or "pods/eviction"). `namespace` "" = in all, or a resource that has none.
+
+    `name` "" = every object; "create" cannot be limited to a name.
+    """
 
     group: str
     resource: str
     verbs: tuple[str, ...]
     namespace: str = ""
+    name: str = ""
 
 
-def lease_rule(namespace: str) -> Rule:
-    """Return what leadership by a Lease needs."""
-    return Rule("coordination.k8s.io", "leases", ("get", "create", "update"), namespace)
+def own_object(group: str, resource: str, verbs: tuple[str, ...], namespace: str, name: str) -> tuple[Rule, ...]:
+    """Return the permissions to create an object and to use these verbs on it alone."""
+    return (Rule(group, resource, ("create",), namespace), Rule(group, resource, verbs, namespace, name))
+
+
+def lease_rules(namespace: str, name: str) -> tuple[Rule, ...]:
+    """Return the permissions that leadership by a Lease of that name needs."""
+    return own_object("coordination.k8s.io", "leases", ("get", "update"), namespace, name)
 
 
 def require(api: Api, rules: Iterable[Rule]) -> None:
-    """Ask for each verb whether it is allowed.
+    """Check for each verb whether it is allowed.
 
-    Errors: MissingPermissionError with the RBAC rules that lack; UnreachableError, ApiError. A cluster that does not
-    say (the review itself is forbidden) is taken to allow: the calls themselves will tell.
+    Errors: MissingPermissionError with the missing RBAC rules; UnreachableError, ApiError. Where the review itself is
+    forbidden, everything counts as allowed: the requests themselves will fail.
     """
     missing: list[Rule] = []
     for rule in rules:
@@ -48,12 +57,13 @@ def require(api: Api, rules: Iterable[Rule]) -> None:
 
 
 def rules_yaml(rules: Iterable[Rule]) -> str:
-    """Return rules as a Role or ClusterRole has them, one a line."""
+    """Return rules in the form of a Role or ClusterRole, one a line."""
     lines = []
     for rule in rules:
         where = f"  # Role in namespace {rule.namespace}" if rule.namespace else ""
         verbs = ", ".join(rule.verbs)
-        lines.append(f'- {{apiGroups: ["{rule.group}"], resources: [{rule.resource}], verbs: [{verbs}]}}{where}')
+        named = f", resourceNames: [{rule.name}]" if rule.name else ""
+        lines.append(f'- {{apiGroups: ["{rule.group}"], resources: [{rule.resource}]{named}, verbs: [{verbs}]}}{where}')
     return "\n".join(lines)
 
 
@@ -62,6 +72,7 @@ def _allowed(api: Api, rule: Rule, verb: str) -> bool:
     attributes = {"group": rule.group, "resource": resource, "verb": verb}
     attributes |= {"subresource": subresource} if subresource else {}
     attributes |= {"namespace": rule.namespace} if rule.namespace else {}
+    attributes |= {"name": rule.name} if rule.name else {}
     review = {
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",

@@ -7,7 +7,7 @@ from clients.kubernetes_objects.admission import admitted, pod_of_template
 from clients.kubernetes_objects.build import BuiltSnapshot, Progress, build_snapshot
 from clients.kubernetes_objects.decode import decode_objects
 from clients.kubernetes_objects.errors import FieldError, InputError, ObjectError
-from clients.kubernetes_objects.files import read_files, read_objects, read_recording
+from clients.kubernetes_objects.files import read_files, read_objects
 from clients.kubernetes_objects.objects import Objects
 
 __all__ = [
@@ -23,5 +23,4 @@ __all__ = [
     "pod_of_template",
     "read_files",
     "read_objects",
-    "read_recording",
 ]

@@ -1,6 +1,6 @@
-"""What a dump lacks that would change answers: kinds that its own pods refer to, but that nobody asked kubectl for.
+"""Notes about kinds that an input lacks although its pods refer to them, which would change answers.
 
-Decides nothing; a kind that was given, even without objects, is never missed.
+Decides nothing. A kind that was given, even without objects, is not missing.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ _REPLICATED = ("Job", "ReplicaSet", "ReplicationController", "StatefulSet")
 
 
 def absent_notes(objects: Objects, snapshot: pb.ClusterSnapshot) -> list[str]:
-    """Return a note for each kind that is missed. O(pods + spec rows)."""
+    """Return a note for each kind that is missing. O(pods + spec rows)."""
     missed: Counter[str] = Counter()
     for pod in objects.of("Pod"):
         references = pod.metadata.owner_references

@@ -1,8 +1,8 @@
-"""What the API server changes in a pod when it is created, for pods made from templates.
+"""Defaulting of pods that are made from templates, as the API server does on creation.
 
-Recorded pods have been through this; a pod made from a PodTemplate, a DaemonSet or a CapacityBuffer has not. Only what
-scheduling looks at: `matchLabelKeys` and `mismatchLabelKeys` become requirements of the selectors beside them. Limits
-as requests and host ports in the host's network are defaulted wherever a pod is turned into a row.
+Pods of a cluster have been defaulted; a pod made from a PodTemplate, a DaemonSet or a CapacityBuffer has not. Covers
+only what scheduling reads: `matchLabelKeys` and `mismatchLabelKeys` become requirements of the selectors beside them.
+Limits as requests and host ports in the host's network are defaulted wherever a pod is turned into a row.
 
 Source: registry core/pod strategy, applyMatchLabelKeysAndMismatchLabelKeys, applyMatchLabelKeys (1.34; merging of
 topology spread is on by default there).
@@ -27,13 +27,13 @@ _replace = msgspec.structs.replace
 
 
 def pod_of_template(template: PodTemplateSpec, namespace: str, name: str) -> Pod:
-    """Return the pending pod that creating from this template gives. The template stays as it is."""
+    """Return the pending pod that the API server creates from a template. Does not change the template."""
     meta = _replace(template.metadata or PodMeta(), namespace=namespace, name=name)
     return admitted(Pod(meta, template.spec or PodSpec(), PodStatus(phase="Pending")))
 
 
 def admitted(pod: Pod) -> Pod:
-    """Return the pod as the API server stores it on creation. The argument stays as it is; do this once per pod."""
+    """Return the pod as the API server stores it on creation. Does not change its argument; call it once per pod."""
     spec = pod.spec
     if spec is None:
         return pod
@@ -69,7 +69,7 @@ def _spread(constraint: TopologySpreadConstraint, labels: dict[str, str]) -> Top
 def _merged(
     selector: LabelSelector | None, keys: list[str] | None, operator: str, labels: dict[str, str]
 ) -> LabelSelector | None:
-    """The selector with a requirement for each key that the pod has; no selector matches nothing and stays so."""
+    """Return the selector with a requirement for each key that the pod has; None, which matches nothing, stays None."""
     if selector is None or not keys:
         return selector
     more = [LabelSelectorRequirement(key, operator, [labels[key]]) for key in keys if key in labels]

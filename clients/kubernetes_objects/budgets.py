@@ -1,8 +1,11 @@
 """PodDisruptionBudgets as rows. Decides nothing: the numbers are the disruption controller's.
 
 Source: policy/v1 (a missing selector matches nothing, an empty one everything; v1beta1: both nothing), registry
-core/pod eviction (a status of an older generation allows no disruption).
+core/pod eviction (a status of an older generation allows no disruption), policy validation (one of minAvailable and
+maxUnavailable, a number of at least 0 or a percentage).
 """
+
+import re
 
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -12,6 +15,7 @@ from clients.kubernetes_objects.kinds import ObjectMeta, PodDisruptionBudget
 from clients.kubernetes_objects.kinds.policies import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from clients.kubernetes_objects.selectors import label_selector
 
+_LIMIT = re.compile(r"[0-9]{1,10}%?")
 _POLICIES = (None, "IfHealthyBudget", "AlwaysAllow")
 
 
@@ -27,15 +31,28 @@ def budget_row(budget: PodDisruptionBudget, dictionary: Dictionary) -> pb.PodDis
         raise FieldError(
             "spec.unhealthyPodEvictionPolicy", f"{policy!r} is unknown", "use IfHealthyBudget or AlwaysAllow"
         )
+    if spec.min_available is not None and spec.max_unavailable is not None:
+        raise FieldError("spec.maxUnavailable", "it is given beside minAvailable", "give one of the two")
     return pb.PodDisruptionBudget(
         namespace=meta.namespace or "default",
         name=meta.name or "",
         selector=dictionary.selector(requirements),
         status=_status(budget.status, meta.generation or 0),
         always_allow_unhealthy=spec.unhealthy_pod_eviction_policy == "AlwaysAllow",
-        min_available="" if spec.min_available is None else str(spec.min_available),
-        max_unavailable="" if spec.max_unavailable is None else str(spec.max_unavailable),
+        min_available=_limit("minAvailable", spec.min_available),
+        max_unavailable=_limit("maxUnavailable", spec.max_unavailable),
     )
+
+
+def _limit(field: str, value: int | str | None) -> str:
+    """Return a number of pods or a share of them as text; "" for none."""
+    if value is None:
+        return ""
+    if not _LIMIT.fullmatch(str(value)):
+        raise FieldError(
+            f"spec.{field}", f"{value!r} is neither a number of pods nor a percentage", 'give 1 or "50%", for example'
+        )
+    return str(value)
 
 
 def _status(status: PodDisruptionBudgetStatus | None, generation: int) -> pb.PodDisruptionBudgetStatus | None:

@@ -1,10 +1,11 @@
-"""Kubernetes objects to `ClusterSnapshot`: who refers to whom is settled here, each row is made elsewhere.
+"""Kubernetes objects to `ClusterSnapshot`. Resolves references between objects; other modules build the rows.
 
-Deterministic: the same objects give the same bytes, in whatever order or files they came. Never reads files, clocks or
+Deterministic: the same objects give the same bytes, whatever their order or files. Never reads files, clocks or
 the environment.
 """
 
 import gc
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from itertools import pairwise
@@ -19,8 +20,9 @@ from clients.kubernetes_objects.dictionary import Dictionary
 from clients.kubernetes_objects.errors import FieldError, ObjectError
 from clients.kubernetes_objects.kinds import CSINode, Node, Pod
 from clients.kubernetes_objects.migration import Migration
-from clients.kubernetes_objects.node_groups import Membership, assign, group_row
+from clients.kubernetes_objects.node_groups import Membership, group_row, shared_node_error, size_notes
 from clients.kubernetes_objects.nodes import node_notes, node_row, resource_names
+from clients.kubernetes_objects.object_names import FREELY_NAMED, first_refused
 from clients.kubernetes_objects.objects import CLUSTER_SCOPED, Objects, name_of
 from clients.kubernetes_objects.owners import API_VERSIONS, owner_row
 from clients.kubernetes_objects.pod_rows import PodRow, pod_row
@@ -37,31 +39,31 @@ _STEP = 4096
 
 
 class BuiltSnapshot(NamedTuple):
-    """A snapshot, and what a person should know about how it came about."""
+    """A snapshot, and notes for the user about its input."""
 
     snapshot: pb.ClusterSnapshot
     notes: list[str]
 
 
 class Eviction(NamedTuple):
-    """A pod evicted lately, with its row; `time` is when."""
+    """A recently evicted pod, with its row; `time` : of the eviction."""
 
     row: PodRow
     time: Timestamp
 
 
 class Actuation(NamedTuple):
-    """What an actuator is doing, as far as a snapshot tells."""
+    """The part of an actuator's status that a snapshot contains."""
 
     deletions: Sequence[pb.DeletionInProgress] = ()
     evictions: Sequence[Eviction] = ()
 
 
 class Known(NamedTuple):
-    """What a caller that follows a cluster has worked out already. None = worked out here, of the objects given.
+    """What a caller that watches a cluster has computed before. None = computed here from the objects.
 
     pods : rows of all pods, sorted by (namespace, name), in place of Pod objects
-    storage : what claims are looked up in, in place of objects
+    storage : claims and volumes, in place of objects
     owners : uids of controllers that own pods, besides those of `pods`
     group_of : node to node group, in place of the groups' own selectors; a node not named has none
     """
@@ -74,7 +76,7 @@ class Known(NamedTuple):
 
 
 def build_snapshot(objects: Objects, progress: Progress | None = None, known: Known | None = None) -> BuiltSnapshot:
-    """Return the snapshot of a cluster's objects. With `known`, objects may be a part, as in a delta.
+    """Return the snapshot of a cluster's objects. With `known`, objects may be a part of the cluster, as for a delta.
 
     Errors: ObjectError for an object that Kubernetes would refuse, for two objects of one kind and name, and for a
     node in two groups. Cost: a few microseconds a pod.
@@ -85,7 +87,7 @@ def build_snapshot(objects: Objects, progress: Progress | None = None, known: Kn
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """Keep the garbage collector still: trees of declared structs hold no cycles, but many objects to walk."""
+    """Pause the garbage collector: decoded structs have no cycles, but are many objects to visit."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -107,7 +109,7 @@ class _Builder:
         self._dictionary = Dictionary(sorted(resource_names([*self._of("Node"), *templates])))
 
     def build(self, progress: Progress | None) -> BuiltSnapshot:
-        """Make every table, the dictionaries last."""
+        """Build every table, the dictionaries last."""
         owners = self._pods(progress)
         self._nodes()
         self._owners(owners | self._known.owners)
@@ -159,6 +161,10 @@ class _Builder:
                 progress(min(start + _STEP, len(pods)), len(pods))
 
     def _add_rows(self, builder: PodColumnsBuilder, rows: Sequence[PodRow]) -> None:
+        refused = first_refused([row.name for row in rows], [row.namespace for row in rows])
+        if refused is not None:
+            row = rows[refused[0]]
+            raise ObjectError("", "Pod", f"{row.namespace}/{row.name}", refused[1])
         for row in rows:
             try:
                 builder.add(row)
@@ -210,30 +216,34 @@ class _Builder:
     def _nodes(self) -> None:
         nodes: dict[str, Node] = {node.metadata.name: node for node in self._of("Node")}
         limits = self._csi_nodes()
-        groups = self._of("NodeGroup")
-        group_of: dict[str, str] = {}
-        for group, names in zip(groups, self._members(groups, nodes), strict=True):
+        group_of = self._group_of(nodes)
+        sizes = Counter(group_of.values())
+        for group in self._of("NodeGroup"):
             with self._naming("NodeGroup", group):
-                assign(group_of, group.metadata.name, names)
-                self._snapshot.node_groups.append(group_row(group, len(names), self._dictionary))
-                if self._known.group_of is None:  # else the nodes given are but a part
-                    self._note_absent(group, nodes)
+                row = group_row(group, sizes[group.metadata.name], self._dictionary)
+            self._snapshot.node_groups.append(row)
+            self._notes.extend(size_notes(group, row))
+            if self._known.group_of is None:  # otherwise the nodes are only a part of the cluster
+                self._note_absent(group, nodes)
         for name, node in nodes.items():
             with self._naming("Node", node):
-                row = node_row(node, limits.get(name), self._dictionary)
-                row.node_group = (self._known.group_of or group_of).get(name, "")
-                self._snapshot.nodes.append(row)
+                self._snapshot.nodes.append(node_row(node, limits.get(name), self._dictionary))
+            self._snapshot.nodes[-1].node_group = group_of.get(name, "")
         self._notes.extend(node_notes(nodes.values(), self._snapshot.nodes))
 
-    def _members(self, groups: list[Any], nodes: dict[str, Node]) -> list[list[str]]:
-        """Names of the nodes of each group."""
-        if self._known.group_of is None:
-            return Membership(groups).members(nodes)
-        names: dict[str, list[str]] = {group.metadata.name: [] for group in groups}
-        for node, group in sorted(self._known.group_of.items()) if groups else ():
-            if group in names:
-                names[group].append(node)
-        return list(names.values())
+    def _group_of(self, nodes: dict[str, Node]) -> Mapping[str, str]:
+        """Return the name of the group of each node that has one. Errors: ObjectError for a node in two groups."""
+        if self._known.group_of is not None:
+            return self._known.group_of
+        membership = Membership(self._of("NodeGroup"))
+        group_of: dict[str, str] = {}
+        for name, node in nodes.items():
+            for group in membership.groups_of(name, node):
+                group_name = group.metadata.name if group.metadata and group.metadata.name else ""
+                other = group_of.setdefault(name, group_name)
+                if other != group_name:
+                    raise self._objects.error("NodeGroup", group, shared_node_error(name, other))
+        return group_of
 
     def _note_absent(self, group: Any, nodes: dict[str, Node]) -> None:
         absent = sorted(set((group.spec and group.spec.nodes) or ()) - nodes.keys())
@@ -242,7 +252,7 @@ class _Builder:
             self._notes.append(f"NodeGroup {group.metadata.name} names {len(absent)} nodes not in the input: {shown}")
 
     def _owners(self, wanted: set[str]) -> None:
-        """Rows of controllers that own a pod of the input, or that want pods and so may have owned one just before."""
+        """Add the rows of controllers that own a pod of the input, or want replicas and may have owned one before."""
         rows = []
         for kind in API_VERSIONS:
             for controller in self._of(kind):
@@ -266,7 +276,7 @@ class _Builder:
 
 
 def is_listed(row: pb.Owner, owners: Set[str]) -> bool:
-    """Say whether a snapshot lists a controller: one of `owners`, the uids of those that own pods, or one that may."""
+    """Return whether a snapshot lists a controller: its uid is in `owners`, which own pods, or it wants replicas."""
     return row.uid in owners or (row.kind != "Deployment" and row.desired_replicas > 0)
 
 
@@ -274,13 +284,24 @@ def _skipped_notes(objects: Objects) -> list[str]:
     return [f"skipped {count} of {kind}: not needed" for kind, count in sorted(objects.skipped.items())]
 
 
+def _check_names(objects: Objects, kind: str, items: list[Any]) -> None:
+    """Check names and namespaces as the API server does. Errors: ObjectError."""
+    if kind in FREELY_NAMED:
+        return
+    namespaces = [] if kind in CLUSTER_SCOPED else [one.metadata.namespace for one in items]
+    refused = first_refused([one.metadata.name for one in items], namespaces)
+    if refused is not None:
+        raise objects.error(kind, items[refused[0]], refused[1])
+
+
 def _sorted_unique(objects: Objects, kind: str) -> list[Any]:
-    """Objects of a kind sorted by (namespace, name). Errors: ObjectError for one without a name, and for a second."""
+    """Return the objects of a kind sorted by (namespace, name). Errors: ObjectError for no name or a duplicate."""
     items = objects.of(kind)
     for one in items:
         if one.metadata is None or not one.metadata.name:
             error = FieldError("metadata.name", "it is missing", "give every object a name")
             raise objects.error(kind, one, error)
+    _check_names(objects, kind, items)
     if kind in CLUSTER_SCOPED:
         items = sorted(items, key=lambda one: one.metadata.name)
     else:

@@ -1,7 +1,7 @@
 """Kubernetes objects as JSON text or plain values into declared structs, one decoder per kind.
 
-Lists are cut into their items without decoding them; each item is then decoded once, by its kind. What cannot be
-decoded is an error that names file, kind, name and field; kinds that are not read are counted.
+Lists are split into undecoded items; each item is then decoded once, by its kind. An object that cannot be decoded is
+an error that names file, kind, name and field. Objects of other kinds are counted.
 """
 
 import re
@@ -13,25 +13,34 @@ from msgspec import Raw, Struct
 
 from clients.kubernetes_objects.errors import FieldError, InputError, ObjectError
 from clients.kubernetes_objects.kinds.nodes import NodeGroupSpec
-from clients.kubernetes_objects.objects import STRUCTS, Objects, is_read, name_of
+from clients.kubernetes_objects.objects import (
+    OUR_GROUP,
+    STRUCTS,
+    Objects,
+    is_read,
+    kind_problem,
+    name_of,
+    version_problem,
+)
+from clients.transport.strict_json import RepeatedKeyError, may_repeat_fields, may_repeat_keys, refuse_repeated_keys
 
 Advance = Callable[[float], None]
 """Called with the share of the current text that is decoded, 0 to 1."""
 
 _BATCH = 2048
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding raises: malformed or unexpected JSON, text that is not UTF-8, nesting without end."""
+"""What decoding raises: malformed or unexpected JSON, text that is not UTF-8, unlimited nesting."""
 _HEAD = re.compile(rb'\{\s*"apiVersion"\s*:\s*"([^"\\]*)"\s*,\s*"kind"\s*:\s*"([^"\\]*)"')
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _PATH = re.compile(r"^(.*?)(?: - at .*?`\$\.?(.*)`)?$", re.DOTALL)
 _UNKNOWN = re.compile(r"Object contains unknown field `(.*)`\Z", re.DOTALL)
 _GROUP_FIELDS = ", ".join(info.encode_name for info in msgspec.structs.fields(NodeGroupSpec))
-"""Of the one struct that takes no fields but its own."""
+"""Fields of the one struct that forbids unknown fields."""
 _REMEDY = "correct the object, or leave it out"
 
 
 class _Head(Struct, rename="camel"):
-    """What every object begins with."""
+    """The first fields of every object."""
 
     api_version: str | None = None
     kind: str | None = None
@@ -60,9 +69,9 @@ _DOCUMENTS = msgspec.json.Decoder(_Document)
 
 
 def decode_objects(values: Iterable[Mapping[str, Any]]) -> Objects:
-    """Return plain objects (and lists of them), as a YAML or JSON parser gives them, decoded.
+    """Decode plain objects and lists of them, as a YAML or JSON parser returns them.
 
-    Errors: ObjectError for what is no Kubernetes object or has a field of the wrong type.
+    Errors: ObjectError for a value that is not a Kubernetes object or has a field of the wrong type.
     """
     objects = Objects()
     for value in values:
@@ -80,6 +89,12 @@ def add_text(text: bytes | memoryview, file: str, objects: Objects, advance: Adv
     if document.items is None and not _is_list(api_version, kind):
         _add_items([Raw(bytes(text[:length]))], (api_version, kind), file, objects, None)
     else:
+        whole = bytes(text[:length])
+        if may_repeat_fields(whole):
+            try:
+                refuse_repeated_keys(whole)
+            except RepeatedKeyError as error:
+                raise _not_kubernetes(file, str(error)) from None
         _add_items(document.items or [], _items_kind(api_version, kind, objects), file, objects, advance)
     return length
 
@@ -91,7 +106,7 @@ def _first_document(text: bytes | memoryview, file: str) -> tuple[int, _Document
         more = _TRAILING.search(str(error))
         if more is None:
             raise _not_kubernetes(file, str(error)) from None
-    # The position named is the one after the first byte too many.
+    # The position in the message is the one after the first extra byte.
     length = int(more[1]) - 1
     return length, _DOCUMENTS.decode(text[:length])
 
@@ -112,12 +127,12 @@ def add_value(value: Any, file: str, objects: Objects) -> None:
 
 
 def _is_list(api_version: str, kind: str) -> bool:
-    """Say whether this is a kind of list, which may have null for no items."""
+    """Return whether this is a kind of list; its `items` may be null."""
     return kind == "List" or (kind.endswith("List") and is_read(api_version, kind.removesuffix("List")))
 
 
 def _items_kind(api_version: str, kind: str, objects: Objects) -> tuple[str, str]:
-    """What items without a kind of their own are: those of a PodList are pods; those of a List say it themselves."""
+    """Return (apiVersion, kind) of items without `kind`: a PodList has pods, items of a List have their own."""
     item_kind = kind.removesuffix("List") if kind not in ("", "List") else ""
     if item_kind and is_read(api_version, item_kind):
         objects.given.add(item_kind)
@@ -135,8 +150,14 @@ def _add_items(
             if not is_read(api_version, kind):
                 _skip(api_version, kind, file, objects)
                 continue
+            _check_version(api_version, kind, file, objects)
             try:
-                batch.setdefault(kind, []).append(_DECODERS[kind].decode(raw))
+                decoded = _DECODERS[kind].decode(raw)
+                if may_repeat_keys(raw):
+                    refuse_repeated_keys(raw)
+                batch.setdefault(kind, []).append(decoded)
+            except RepeatedKeyError as error:
+                raise _field_error(file, kind, _named(raw), str(error)) from None
             except _UNDECODABLE as error:
                 raise _wrong_field(file, kind, raw, error) from None
         for kind, decoded in batch.items():
@@ -165,6 +186,7 @@ def _convert(item: Any, expected: tuple[str, str], file: str, objects: Objects) 
     if not is_read(api_version, kind):
         _skip(api_version, kind, file, objects)
         return
+    _check_version(api_version, kind, file, objects)
     try:
         decoded = msgspec.convert(item, STRUCTS[kind])
     except (msgspec.ValidationError, RecursionError) as error:
@@ -174,9 +196,26 @@ def _convert(item: Any, expected: tuple[str, str], file: str, objects: Objects) 
     objects.add(kind, [decoded], file)
 
 
+def _check_version(api_version: str, kind: str, file: str, objects: Objects) -> None:
+    """Check the version of an object that is read: of ours, an unknown one is an error; of others, it is noted."""
+    problem = version_problem(api_version, kind)
+    if not problem:
+        return
+    if api_version.startswith(f"{OUR_GROUP}/"):
+        raise _not_kubernetes(file, problem)
+    note = f"{problem}; it is read as the newest of them"
+    if note not in objects.notes:
+        objects.notes.append(note)
+
+
 def _skip(api_version: str, kind: str, file: str, objects: Objects) -> None:
     if not kind:
         raise _not_kubernetes(file, "an object has no `kind`")
+    problem = kind_problem(api_version, kind) if f"{api_version} {kind}" not in objects.skipped else ""
+    if problem and api_version.startswith(f"{OUR_GROUP}/"):
+        raise _not_kubernetes(file, problem)
+    if problem:
+        objects.notes.append(problem)
     objects.skipped[f"{api_version} {kind}"] += 1
 
 
@@ -190,11 +229,15 @@ def _not_kubernetes(file: str, problem: str) -> InputError:
 def _wrong_field(file: str, kind: str, raw: Raw, error: Exception) -> ObjectError | InputError:
     if not isinstance(error, msgspec.ValidationError):
         return _not_kubernetes(file, str(error))
+    return _field_error(file, kind, _named(raw), str(error))
+
+
+def _named(raw: Raw) -> _Named:
+    """Return the name of an object, as far as it can be decoded."""
     try:
-        named = msgspec.json.decode(raw, type=_Named)
+        return msgspec.json.decode(raw, type=_Named)
     except _UNDECODABLE:
-        named = _Named()
-    return _field_error(file, kind, named, str(error))
+        return _Named()
 
 
 def _field_error(file: str, kind: str, named: _Named, message: str) -> ObjectError:

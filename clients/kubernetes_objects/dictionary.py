@@ -1,7 +1,7 @@
-"""The dictionaries of a snapshot under construction: strings, label sets, pod specs, volumes.
+"""The dictionaries of a snapshot that is being built: strings, label sets, pod specs, volumes.
 
-Each gives an entry the next free index when it is first asked for, so the numbering depends only on the order in which
-rows are written. Callers write rows in canonical order; then equal content has equal bytes.
+An entry gets the next free index on its first use; the numbering depends only on the order in which rows are written.
+Callers write rows in canonical order, which gives equal content equal bytes.
 """
 
 from collections.abc import Iterable

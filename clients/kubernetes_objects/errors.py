@@ -1,15 +1,15 @@
-"""What can be wrong with Kubernetes objects, each said with file, kind, name, field and what to do."""
+"""Errors of Kubernetes objects. Each names file, kind, name and field, and the remedy."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 
 class InputError(ValueError):
-    """Input that cannot be read; the message is complete and for people."""
+    """Input that cannot be read. The message is complete and meant for the user."""
 
 
 class FieldError(InputError):
-    """A field of an object that is refused; whoever knows the object adds kind, name and file.
+    """A field with a value that is refused. The caller that knows the object adds kind, name and file.
 
     path : below the object, such as `spec.containers[0].resources.requests.cpu`; "" = the object itself
     problem : what is wrong; remedy : what to do about it
@@ -36,7 +36,7 @@ class ObjectError(InputError):
 
 @contextmanager
 def below(path: str) -> Iterator[None]:
-    """Put `path` in front of the path of a field error raised inside."""
+    """Prefix the path of a field error that is raised inside with `path`."""
     try:
         yield
     except FieldError as error:

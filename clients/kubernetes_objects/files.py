@@ -1,16 +1,14 @@
 """Files to a snapshot: Kubernetes objects as JSON or YAML, plain or gzipped, or one recording.
 
-What a file is, is decided by its content, not by its name. The only module of this package that reads files.
-Cost: 150,000 pods of JSON in a few seconds; YAML some ten times more, for its parser.
+The content of a file decides what it is, not its name. The only module of this package that reads files.
+Cost: 150,000 pods of JSON in a few seconds; YAML takes about ten times as long to parse.
 """
 
-import gzip
-import io
-import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import yaml
 from trimtab.v1.snapshot_pb2 import ClusterSnapshot, SnapshotDelta
@@ -21,81 +19,123 @@ from clients.kubernetes_objects.errors import InputError
 from clients.kubernetes_objects.objects import Objects
 from clients.recording import RecordingError, RecordingReader, is_recording
 from clients.snapshot_deltas import Application
+from clients.transport.bounded_input import (
+    MAX_INPUT_BYTES,
+    STANDARD_INPUT,
+    DamagedInputError,
+    InputSizeError,
+    open_input,
+    read_bounded,
+)
+from clients.transport.strict_yaml import YamlError, check_yaml
 
-_GZIP_MAGIC = b"\x1f\x8b"
+_RAISE_LIMIT = "raise the limit with --max-input-bytes"
 _READ_SHARE = 0.7
-"""Of all the work, about what reading takes; building takes the rest."""
+"""Share of reading in the whole work, about; building takes the rest."""
 _SCALE = 1_000_000
 _PEEK = 4096
 _SMALL = 64
-"""Bytes; a rest of white space only is not longer, unless somebody means to tease."""
+"""Longest rest of a text, in bytes, that is checked for being white space only."""
 
 
-def read_files(paths: Sequence[str | PathLike[str]], progress: Progress | None = None) -> BuiltSnapshot:
-    """Return the snapshot of a cluster kept in files, together one cluster.
+def read_files(
+    paths: Sequence[str | PathLike[str]], progress: Progress | None = None, max_bytes: int = MAX_INPUT_BYTES
+) -> BuiltSnapshot:
+    """Return the snapshot of a cluster kept in files, together one cluster; "-" is standard input.
 
-    progress : called with (done, total) in one unit for all the work. Errors: InputError or a subclass, for a file that
-    cannot be read, is neither Kubernetes objects nor a recording, or has a broken object; with what to do.
+    progress : called with (done, total) in one unit for all the work; max_bytes : most bytes of one file, unpacked.
+    Errors: InputError or a subclass, for a file that cannot be read or is too large, is neither Kubernetes objects nor
+    a recording, or has a broken object; with what to do.
     """
     if not paths:
         raise InputError("no file is given; give what `kubectl get -o json` or `-o yaml` prints, or a recording")
     with collection_paused():
-        recording = _only_recording(paths)
-        if recording is not None:
-            built = read_recording(recording)
-            if progress is not None:
-                progress(_SCALE, _SCALE)
-            return built
-        objects = read_objects(paths, _part(progress, 0.0, _READ_SHARE))
+        content = _read(paths, _part(progress, 0.0, _READ_SHARE), max_bytes)
         after = _part(progress, _READ_SHARE, 1.0)
-        built = build_snapshot(objects, lambda done, total: after(done / total))
+        if isinstance(content, Objects):
+            content = build_snapshot(content, lambda done, total: after(done / total))
         after(1.0)
-    return built
+    return content
 
 
-def read_objects(paths: Iterable[str | PathLike[str]], advance: Callable[[float], None] | None = None) -> Objects:
-    """Return the objects of several files. `advance` is called with the share done, 0 to 1. Errors: as `read_files`."""
-    objects = Objects()
+def read_objects(paths: Iterable[str | PathLike[str]], max_bytes: int = MAX_INPUT_BYTES) -> Objects:
+    """Return the objects of several files. Errors: as `read_files`, and InputError for a recording."""
+    content = _read(list(paths), _part(None, 0.0, 1.0), max_bytes)
+    if not isinstance(content, Objects):
+        raise InputError("a recording cannot be used here; give Kubernetes objects")
+    return content
+
+
+def _read(
+    paths: Sequence[str | PathLike[str]], advance: Callable[[float], None], max_bytes: int
+) -> Objects | BuiltSnapshot:
+    """Return the objects of all files, or what a recording holds. Each file is opened once: it may be a pipe."""
     files = [Path(path) for path in paths]
+    if files.count(STANDARD_INPUT) > 1:
+        raise InputError("standard input (-) is given twice; give it once")
+    objects = Objects()
     sizes = [_size(file) for file in files]
     total, before = sum(sizes) or 1, 0
-    for file, size in zip(files, sizes, strict=True):
+    for path, size in zip(files, sizes, strict=True):
         start = before
 
         def within(share: float, start: int = start, size: int = size) -> None:
-            if advance is not None:
-                advance((start + share * size) / total)
+            advance((start + share * size) / total)
 
-        _add_content(_content(file), str(file), objects, within)
+        with _reading(path), open_input(path) as file:
+            if is_recording(file.peek(4)):
+                if len(files) > 1:
+                    raise InputError(f"{path} is a recording, which is a whole cluster; give it alone")
+                return _read_recording(file, path, max_bytes)
+            data = read_bounded(file, max_bytes)
+        _add_content(_as_utf8(data), shown(path), objects, within)
         before += size
         within(1.0)
     return objects
 
 
-def read_recording(path: Path) -> BuiltSnapshot:
+def shown(path: Path) -> str:
+    """Return the name of a file in messages."""
+    return "standard input" if path == STANDARD_INPUT else str(path)
+
+
+@contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Add the name of the file to errors of reading it."""
+    try:
+        yield
+    except InputSizeError as error:
+        raise InputError(f"{shown(path)}: {error}; if it is as large as it should be, {_RAISE_LIMIT}") from None
+    except DamagedInputError as error:
+        raise InputError(f"{shown(path)}: {error}; copy it again") from None
+    except OSError as error:
+        raise _unreadable(path, error) from None
+
+
+def _read_recording(file: IO[bytes], path: Path, max_bytes: int) -> BuiltSnapshot:
     """Return the last cluster in a recording: its last whole one, with all changes after it. Errors: InputError."""
     snapshot: ClusterSnapshot | None = None
     deltas: list[SnapshotDelta] = []
-    moments = 0
+    snapshot_count = kept_bytes = 0
     try:
-        with path.open("rb") as file:
-            reader = RecordingReader(str(path), file)
-            for frame in reader:
-                which = frame.WhichOneof("frame")
-                if which == "snapshot":
-                    snapshot, deltas = frame.snapshot, []
-                elif which == "delta":
-                    deltas.append(frame.delta)
-                moments += which in ("snapshot", "delta")
+        reader = RecordingReader(shown(path), file, max_bytes)
+        for frame in reader:
+            which = frame.WhichOneof("frame")
+            if which == "snapshot":
+                snapshot, deltas, kept_bytes = frame.snapshot, [], 0
+            elif which == "delta":
+                deltas.append(frame.delta)
+            snapshot_count += which in ("snapshot", "delta")
+            kept_bytes += reader.frame_bytes if which in ("snapshot", "delta") else 0
+            if kept_bytes > max_bytes:
+                raise InputSizeError(f"unpacked, its last cluster and the changes after it are {kept_bytes} bytes")
     except RecordingError as error:
         raise InputError(str(error)) from None
-    except OSError as error:
-        raise _unreadable(path, error) from None
     if snapshot is None:
-        raise InputError(f"{path}: the recording holds no whole cluster; record anew")
-    notes = [] if reader.complete else [f"{path} was not closed: its last loops may be missing"]
-    if moments > 1:
-        notes.append(f"{path} holds a cluster at {moments} moments; this is the last")
+        raise InputError(f"{shown(path)}: the recording holds no whole cluster; record again")
+    notes = [] if reader.complete else [f"{shown(path)} was not closed: its last loops may be missing"]
+    if snapshot_count > 1:
+        notes.append(f"{shown(path)} holds a cluster at {snapshot_count} moments; this is the last")
     return BuiltSnapshot(_brought_forward(path, snapshot, deltas), notes)
 
 
@@ -107,42 +147,23 @@ def _brought_forward(path: Path, snapshot: ClusterSnapshot, deltas: list[Snapsho
         for delta in deltas:
             cluster.add(delta)
     except (ValueError, IndexError) as error:
-        raise InputError(f"{path}: its changes do not fit the cluster before them ({error}); record anew") from None
+        problem = f"its changes do not fit the cluster before them ({error})"
+        raise InputError(f"{shown(path)}: {problem}; record again") from None
     return cluster.result()
 
 
-def _only_recording(paths: Sequence[str | PathLike[str]]) -> Path | None:
-    recordings = [Path(path) for path in paths if is_recording(_head(Path(path)))]
-    if recordings and len(paths) > 1:
-        raise InputError(f"{recordings[0]} is a recording, which is a whole cluster; give it alone")
-    return recordings[0] if recordings else None
-
-
-def _head(file: Path) -> bytes:
-    try:
-        with file.open("rb") as opened:
-            return opened.read(4)
-    except OSError as error:
-        raise _unreadable(file, error) from None
-
-
 def _size(file: Path) -> int:
+    """Return the size of a file; 0 for a pipe, whose size is unknown."""
+    if file == STANDARD_INPUT:
+        return 0
     try:
         return file.stat().st_size
     except OSError as error:
         raise _unreadable(file, error) from None
 
 
-def _content(file: Path) -> bytes:
-    """Read a file, unpacked and as UTF-8 without a byte order mark."""
-    try:
-        data = file.read_bytes()
-        if data.startswith(_GZIP_MAGIC):
-            data = gzip.decompress(data)
-    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
-        raise InputError(f"{file}: its compressed data are damaged or cut off ({error}); copy it again") from None
-    except OSError as error:
-        raise _unreadable(file, error) from None
+def _as_utf8(data: bytes) -> bytes:
+    """Return a text encoded as UTF-8, without a byte order mark."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         data = data.decode("utf-16", errors="replace").encode()
     return data.removeprefix(b"\xef\xbb\xbf")
@@ -159,7 +180,7 @@ def _add_content(data: bytes, file: str, objects: Objects, advance: Callable[[fl
 
 
 def _add_json(data: bytes, file: str, objects: Objects, advance: Callable[[float], None]) -> None:
-    """Several documents may stand one after the other, as of several kubectl calls, or one on each line."""
+    """Add every document of a text: several kubectl calls give several, and JSON Lines has one on each line."""
     rest = memoryview(data)
     while rest:
         start = len(data) - len(rest)
@@ -173,7 +194,7 @@ def _add_json(data: bytes, file: str, objects: Objects, advance: Callable[[float
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML as Kubernetes reads it: a time stays text."""
+    """A loader that reads YAML as Kubernetes does: a time stays a string."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -184,9 +205,12 @@ _Loader.yaml_implicit_resolvers = {
 
 def _add_yaml(data: bytes, file: str, objects: Objects) -> None:
     try:
-        for document in yaml.load_all(io.BytesIO(data), Loader=_Loader):
+        check_yaml(data)
+        for document in yaml.load_all(data, Loader=_Loader):
             if document is not None:
                 _add_document(document, file, objects)
+    except YamlError as error:
+        raise InputError(f"{file}: {error}; correct it there") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
@@ -200,11 +224,11 @@ def _add_document(document: Any, file: str, objects: Objects) -> None:
 
 
 def _unreadable(file: Path, error: OSError) -> InputError:
-    return InputError(f"{file}: cannot be read: {error.strerror or error}; check the path and its permissions")
+    return InputError(f"{shown(file)}: cannot be read: {error.strerror or error}; check the path and its permissions")
 
 
 def _part(progress: Progress | None, start: float, end: float) -> Callable[[float], None]:
-    """Turn shares of a part of the work into calls of `progress`."""
+    """Return a function that reports the share done of a part of the work to `progress`."""
 
     def advance(share: float) -> None:
         if progress is not None:

@@ -1,9 +1,8 @@
 """In-tree volumes as the volumes of the CSI drivers that replaced their plugins.
 
-Decides by which terms a node is matched with a bound in-tree volume: on a node whose CSINode says that the plugin is
-handed over to its driver by the driver's own zone label, on all others by what the volume says itself. Never reads
-anything else of a volume, and changes none. Not looked at: the kind of an Azure disk, without which the scheduler
-refuses to translate it.
+Decides which terms match a node with a bound in-tree volume: where the node's CSINode lists the plugin as migrated, the
+driver's zone label; on all other nodes, the terms of the volume itself. Reads nothing else of a volume, and changes
+none. Not modelled: the kind of an Azure disk, without which the scheduler refuses to translate it.
 
 Source: kube-scheduler 1.34 volumebinding tryTranslatePVToCSI, isPluginMigratedToCSIOnNode; csi-translation-lib 0.34
 translateTopologyFromInTreeToCSI, KubernetesVolumeIDToEBSVolumeID, gceGetRegionFromZones.
@@ -21,7 +20,7 @@ ANNOTATION = "storage.alpha.kubernetes.io/migrated-plugins"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 OLD_ZONE, OLD_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
 SEVERAL = "__"
-"""Stands between the zones of a label that names several."""
+"""Separator of the zones in a label that names several."""
 
 EBS, GCE_PD = "kubernetes.io/aws-ebs", "kubernetes.io/gce-pd"
 AZURE_DISK, CINDER = "kubernetes.io/azure-disk", "kubernetes.io/cinder"
@@ -31,7 +30,7 @@ DRIVERS = {
     AZURE_DISK: "disk.csi.azure.com",
     CINDER: "cinder.csi.openstack.org",
 }
-"""The driver of each plugin that the scheduler takes for migrated."""
+"""The driver of each plugin that the scheduler treats as migrated."""
 _ZONE_KEYS = {
     EBS: "topology.ebs.csi.aws.com/zone",
     GCE_PD: "topology.gke.io/zone",
@@ -44,7 +43,7 @@ _NOWHERE: Terms = ()
 
 
 class Migration:
-    """Which nodes have handed plugins over to their drivers. Worked out on demand: O(nodes) a plugin, once.
+    """The plugins that each node has migrated to CSI drivers. Computed on demand, once: O(nodes) for each plugin.
 
     nodes : names of all nodes; csi_nodes : by name
     """
@@ -54,10 +53,10 @@ class Migration:
         self._split: dict[str, tuple[list[str], list[str]]] = {}
 
     def terms(self, plugin: str, own: Terms | None, translated: Terms | None) -> Terms | None:
-        """Return terms that say `translated` on nodes that have handed the plugin over, and `own` on the others.
+        """Return terms equal to `translated` on nodes that have migrated the plugin, and to `own` on the others.
 
-        Both hold no requirements on fields, and no empty term; None = anywhere. Where nodes differ the fewer are
-        named, so a node that comes to be is taken for one of the many.
+        Both hold no requirements on fields, and no empty term; None = anywhere. Where nodes differ, the smaller
+        part is named; a new node counts as one of the larger part.
         """
         if own == translated:
             return own
@@ -71,7 +70,7 @@ class Migration:
         return _except_on(handed_over, own, translated)
 
     def _nodes_by(self, plugin: str) -> tuple[list[str], list[str]]:
-        """Names of the nodes that have handed a plugin over, and of the others; sorted."""
+        """Return the names of the nodes that have migrated a plugin, and of the others; sorted."""
         split = self._split.get(plugin)
         if split is None:
             split = self._split[plugin] = ([], [])
@@ -84,14 +83,14 @@ NO_MIGRATION = Migration((), {})
 
 
 def migrated_plugins(csi_node: CSINode | None) -> frozenset[str]:
-    """Return the in-tree plugins that a node has handed over."""
+    """Return the in-tree plugins that a node has migrated."""
     meta = csi_node.metadata if csi_node else None
     text = ((meta.annotations if meta else None) or {}).get(ANNOTATION)
     return frozenset(text.split(",")) if text else frozenset()
 
 
 def plugin_of(spec: VolumeSpec) -> str:
-    """Return the in-tree plugin of a volume, if it is one that nodes hand over; else ""."""
+    """Return the in-tree plugin of a volume, if it is one that nodes migrate; else ""."""
     sources = (
         (EBS, spec.aws_elastic_block_store),
         (GCE_PD, spec.gce_persistent_disk),
@@ -132,7 +131,7 @@ def _in_drivers_topology(terms: Terms | None, labels: Mapping[str, str], key: st
 
 
 def _topology(terms: Terms, labels: Mapping[str, str]) -> _Topology:
-    """The labels by which a volume names its zone and region: stable ones or old, in its terms or else its labels."""
+    """Return the labels by which a volume names zone and region, stable or old: in its terms, or else its labels."""
     keys = {key for own, _ in terms for key, _, _ in own}
     is_old = OLD_ZONE in (keys if keys & {ZONE, OLD_ZONE} else labels)
     is_stable = ZONE in (keys if keys & {ZONE, OLD_ZONE} else labels)
@@ -162,7 +161,7 @@ def _is_translatable(plugin: str, spec: VolumeSpec, labels: Mapping[str, str]) -
 
 
 def _except_on(names: list[str], usual: Terms | None, there: Terms | None) -> Terms:
-    """Terms that say `there` on the nodes of these names and `usual` on all others; a field takes one name."""
+    """Return terms equal to `there` on the named nodes and to `usual` on all others; a field takes one name."""
     elsewhere = tuple((NODE_NAME_FIELD, NOT_IN, (name,)) for name in names)
     terms = [(own, elsewhere) for own, _ in (_ANYWHERE if usual is None else usual)]
     for name in names:

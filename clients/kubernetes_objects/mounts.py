@@ -1,6 +1,6 @@
-"""What the volumes of a pod mean for scheduling and draining, before claims are looked up.
+"""The effects of a pod's volumes on scheduling and draining, before claims are resolved.
 
-Config maps, secrets, projected volumes and inline CSI volumes (whose drivers attach nothing) mean nothing here.
+Config maps, secrets, projected volumes and inline CSI volumes (whose drivers attach nothing) have none.
 Source: kube-scheduler plugins volumerestrictions (isVolumeConflict) and nodevolumelimits; Cluster Autoscaler
 drainability rule localstorage; component-helpers ephemeral.VolumeClaimName.
 """
@@ -11,7 +11,7 @@ from clients.kubernetes_objects.kinds.pods import Pod, PodVolume
 
 
 class Claim(NamedTuple):
-    """A claim that a pod mounts; `ephemeral` = made for this pod alone."""
+    """A claim that a pod mounts; `ephemeral` : created for this pod alone."""
 
     name: str
     ephemeral: bool
@@ -25,9 +25,9 @@ class Disk(NamedTuple):
 
 
 class Mounts(NamedTuple):
-    """What the volumes of one pod mean.
+    """The effects of the volumes of one pod.
 
-    local_storage : a hostPath, or an emptyDir not in memory, that the annotation does not excuse
+    local_storage : a hostPath, or an emptyDir not in memory, that no annotation exempts
     exclusive_disks, read_only_disks : opaque names of disks not to be mounted twice on a node, sorted
     claims, disks : what may count against attach limits and topology, in the pod's order
     """
@@ -43,7 +43,7 @@ NOTHING = Mounts()
 
 
 def mounts_of(pod: Pod) -> Mounts:
-    """Return what the volumes of a pod mean; `NOTHING` for most pods, cheaply."""
+    """Return the effects of the volumes of a pod; `NOTHING` for most pods, at little cost."""
     volumes = pod.spec.volumes if pod.spec else None
     if not volumes:
         return NOTHING
@@ -98,7 +98,7 @@ def _is_local(volume: PodVolume) -> bool:
 
 
 def _restricted(volume: PodVolume) -> tuple[list[str], bool]:
-    """Names that no other pod on the node may mount, and whether read-only mounts of them go together."""
+    """Return names that no other pod on the node may mount, and whether read-only mounts are compatible."""
     if volume.gce_persistent_disk is not None:
         return [f"gce-pd/{volume.gce_persistent_disk.pd_name}"], bool(volume.gce_persistent_disk.read_only)
     if volume.aws_elastic_block_store is not None:

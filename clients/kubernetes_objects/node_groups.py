@@ -1,12 +1,12 @@
-"""Our NodeGroup objects as rows, and which node belongs to which.
+"""NodeGroup objects as rows, and the group that each node belongs to.
 
-A node belongs to the group that names it in `spec.nodes` or whose `nodeSelector` its labels meet; to two: an error
-that names both. An empty selector selects nothing, so that a group may have no nodes yet.
+A node belongs to the group that names it in `spec.nodes` or whose `nodeSelector` matches its labels. A node of two
+groups is an error that names both. An empty selector selects nothing: a group may have no nodes yet.
 """
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -21,10 +21,10 @@ _MOST = 2**31 - 1
 
 
 class Membership:
-    """Which groups a node belongs to.
+    """The groups that a node belongs to.
 
-    Each group stands under one pair of its `nodeSelector`, the one that the fewest groups ask for, so that a node looks
-    at few groups, however many there are.
+    Each group is indexed by one label of its `nodeSelector`, the one that the fewest groups require. A node is compared
+    with few groups, however many there are.
     """
 
     def __init__(self, groups: Iterable[NodeGroup]) -> None:
@@ -33,24 +33,16 @@ class Membership:
         self._by_label: dict[tuple[str, str], list[int]] = defaultdict(list)
         specs = [group.spec or NodeGroupSpec() for group in self._groups]
         self._selectors = [spec.node_selector or {} for spec in specs]
-        askers = Counter(pair for wanted in self._selectors for pair in wanted.items())
+        requirers = Counter(pair for wanted in self._selectors for pair in wanted.items())
         for i, (spec, wanted) in enumerate(zip(specs, self._selectors, strict=True)):
             for name in spec.nodes or ():
                 self._by_name[name].append(i)
             if wanted:
-                self._by_label[min(wanted.items(), key=lambda pair: (askers[pair], pair))].append(i)
+                self._by_label[min(wanted.items(), key=lambda pair: (requirers[pair], pair))].append(i)
 
     def groups_of(self, name: str, node: Node) -> list[NodeGroup]:
         """Return the groups that name or select a node, in their order."""
         return [self._groups[i] for i in self._places_of(name, node)]
-
-    def members(self, nodes: Mapping[str, Node]) -> list[list[str]]:
-        """Return the names of the nodes of each group, sorted."""
-        found: list[list[str]] = [[] for _ in self._groups]
-        for name in sorted(nodes):
-            for i in self._places_of(name, nodes[name]):
-                found[i].append(name)
-        return found
 
     def _places_of(self, name: str, node: Node) -> list[int]:
         labels = (node.metadata and node.metadata.labels) or {}
@@ -60,13 +52,18 @@ class Membership:
         return sorted(found)
 
 
-def assign(group_of: dict[str, str], group: str, names: Iterable[str]) -> None:
-    """Add the members of a group to the group of each node. Errors: FieldError for a node that has another."""
-    for name in names:
-        other = group_of.setdefault(name, group)
-        if other != group:
-            problem = f"node {name} belongs to this group and to {other}"
-            raise FieldError("spec", problem, "let nodeSelector or nodes of one of them leave it out")
+def shared_node_error(node: str, other: str) -> FieldError:
+    """Return the error of a group that shares a node with the group `other`."""
+    problem = f"node {node} belongs to this group and to {other}"
+    return FieldError("spec", problem, "exclude the node from nodeSelector or nodes of one of them")
+
+
+def size_notes(group: NodeGroup, row: pb.NodeGroup) -> list[str]:
+    """Return a note if the target size that a group gives is outside of its limits, as a cloud allows it."""
+    if group.spec is None or group.spec.target_size is None or row.min_size <= row.target_size <= row.max_size:
+        return []
+    limit = f"above maxSize {row.max_size}" if row.target_size > row.max_size else f"below minSize {row.min_size}"
+    return [f"NodeGroup {row.id}: targetSize {row.target_size} is {limit}"]
 
 
 def group_row(group: NodeGroup, size: int, dictionary: Dictionary) -> pb.NodeGroup:

@@ -25,7 +25,7 @@ DELAY_DELETION_PREFIX = "delay-deletion.cluster-autoscaler.kubernetes.io/"
 def node_row(node: Node, csi_node: CSINode | None, dictionary: Dictionary) -> pb.Node:
     """Return the row of a node, without its group. Errors: FieldError with the path below the object.
 
-    A node without `status.allocatable` and `status.capacity` has registered and not yet reported: it has nothing.
+    A node without `status.allocatable` and `status.capacity` has registered but not reported yet: it has no resources.
     """
     meta, spec, status = node.metadata or ObjectMeta(), node.spec or NodeSpec(), node.status or NodeStatus()
     annotations = meta.annotations or {}
@@ -45,17 +45,14 @@ def node_row(node: Node, csi_node: CSINode | None, dictionary: Dictionary) -> pb
     return row
 
 
-def template_row(node: Node, dictionary: Dictionary) -> pb.Node:
-    """Return the row of a node that does not exist yet: ready, without a name.
-
-    Errors: as `node_row`.
-    """
-    row = pb.Node(ready=True)
+def template_row(node: Node, dictionary: Dictionary) -> pb.NodeTemplate:
+    """Return what a new node of a group is like. Errors: as `node_row`."""
+    row = pb.NodeTemplate()
     _add_shared(row, node, dictionary)
     return row
 
 
-def _add_shared(row: pb.Node, node: Node, dictionary: Dictionary) -> None:
+def _add_shared(row: pb.Node | pb.NodeTemplate, node: Node, dictionary: Dictionary) -> None:
     meta, spec, status = node.metadata or ObjectMeta(), node.spec or NodeSpec(), node.status or NodeStatus()
     with below("spec"):
         row.taints.extend(taints(spec.taints, dictionary))
@@ -70,7 +67,7 @@ def _add_shared(row: pb.Node, node: Node, dictionary: Dictionary) -> None:
 
 
 def node_notes(nodes: Iterable[Node], rows: Iterable[pb.Node]) -> list[str]:
-    """Return what a person should know of nodes and their rows: those that have nothing, and absurd amounts cut."""
+    """Return notes about nodes: those without resources, and amounts that were reduced to the largest allowed."""
     notes, silent = [], []
     for node, row in zip(nodes, rows, strict=True):
         if not row.allocatable and not row.capacity:

@@ -1,8 +1,9 @@
 """A collection of decoded Kubernetes objects, by kind, with the file that each came from.
 
-Which kinds are read is decided here, by API group and kind; all others are counted and skipped.
+Decides by API group and kind which objects are read; all others are counted and skipped.
 """
 
+import difflib
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,7 +31,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "CapacityBuffer": ("autoscaling.x-k8s.io",),
     "NodeGroup": ("trimtab.dev",),
 }
-"""API groups in which a kind is the one we mean; kinds of the same name in other groups are skipped."""
+"""API groups of each kind that is read; kinds of the same name in other groups are skipped."""
 
 CLUSTER_SCOPED = frozenset(
     {"Node", "Namespace", "PersistentVolume", "StorageClass", "CSINode", "PriorityClass", "NodeGroup"}
@@ -38,8 +39,46 @@ CLUSTER_SCOPED = frozenset(
 STRUCTS: dict[str, type[Any]] = {kind: getattr(kinds, kind) for kind in GROUPS}
 
 
+_VERSIONS = {
+    "": ("v1",),
+    "apps": ("v1", "v1beta1", "v1beta2"),
+    "extensions": ("v1beta1",),
+    "batch": ("v1",),
+    "policy": ("v1", "v1beta1"),
+    "storage.k8s.io": ("v1", "v1beta1"),
+    "scheduling.k8s.io": ("v1", "v1beta1", "v1alpha1"),
+    "autoscaling.x-k8s.io": ("v1beta1", "v1alpha1"),
+    "trimtab.dev": ("v1",),
+}
+_API_VERSIONS = frozenset(
+    f"{group}/{version}".removeprefix("/") for group, versions in _VERSIONS.items() for version in versions
+)
+OUR_GROUP = "trimtab.dev"
+_NEAR = 0.8
+"""Least similarity of two names at which one is taken for the other, misspelled."""
+
+
+def version_problem(api_version: str, kind: str) -> str:
+    """Return what is wrong with the version of a kind that is read; "" if nothing is."""
+    if api_version in _API_VERSIONS:
+        return ""
+    group = api_version.rpartition("/")[0]
+    known = ", ".join(f"{group}/{version}".removeprefix("/") for version in _VERSIONS[group])
+    return f"{api_version} {kind}: this version is unknown, known are {known}"
+
+
+def kind_problem(api_version: str, kind: str) -> str:
+    """Return what is wrong with a kind that is not read: that it looks like one that is; "" for any other kind."""
+    group = api_version.rpartition("/")[0]
+    candidates = [known for known, groups in GROUPS.items() if group in groups]
+    near = difflib.get_close_matches(kind, candidates, 1, _NEAR)
+    if near:
+        return f"{api_version} {kind}: this kind is unknown; did you mean {near[0]}?"
+    return f"{api_version} {kind}: this kind is unknown; {group} has NodeGroup" if group == OUR_GROUP else ""
+
+
 def is_read(api_version: str, kind: str) -> bool:
-    """Say whether objects of this kind are read."""
+    """Return whether objects of this kind are read."""
     group = api_version.rpartition("/")[0]
     return group in GROUPS.get(kind, ())
 
@@ -49,7 +88,7 @@ class Objects:
     """Decoded objects.
 
     by_kind : kind to objects in the order read; files : kind to (index of the first object, file), ascending;
-    skipped : "apiVersion kind" to the number of objects not read; notes : what else a person should know;
+    skipped : "apiVersion kind" to the number of objects not read; notes : remarks for the user;
     given : the kinds that the input had, in lists without items too
     """
 
@@ -89,7 +128,7 @@ class Objects:
 
 
 def name_of(kind: str, obj: Any) -> str:
-    """Return "name" or "namespace/name" of an object, for people."""
+    """Return "name" or "namespace/name" of an object, for messages."""
     meta = obj.metadata
     name = (meta.name if meta else None) or "(without name)"
     return name if kind in CLUSTER_SCOPED else f"{(meta.namespace if meta else None) or 'default'}/{name}"

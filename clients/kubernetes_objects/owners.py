@@ -1,7 +1,7 @@
-"""Controllers of pods: which object controls a pod, and how many pods it wants and has.
+"""Controllers of pods: the object that controls a pod, and its numbers of desired and present pods.
 
-The chain ends at the direct controller (ReplicaSet, StatefulSet, ReplicationController, Job, DaemonSet), as the rules
-for draining look at it; a Deployment above a ReplicaSet takes no part. Source: apimachinery GetControllerOf; Cluster
+The chain ends at the direct controller (ReplicaSet, StatefulSet, ReplicationController, Job, DaemonSet), as in the
+rules for draining; a Deployment above a ReplicaSet is ignored. Source: apimachinery GetControllerOf; Cluster
 Autoscaler drainability rule replicacount and planner.filterOutRecreatedPods.
 """
 
@@ -43,7 +43,7 @@ def controller_of(references: Iterable[OwnerReference] | None) -> OwnerReference
 
 
 def owner_uid(reference: OwnerReference, namespace: str) -> str:
-    """Return the uid of an owner; files written by hand may lack it, then one made from kind and name."""
+    """Return the uid of an owner; without one, as in files written by hand, one made from kind and name."""
     return reference.uid or made_uid(reference.kind or "", namespace, reference.name or "")
 
 
@@ -53,7 +53,7 @@ def made_uid(kind: str, namespace: str, name: str) -> str:
 
 
 def is_daemon_pod(pod: Pod, controller: OwnerReference | None) -> bool:
-    """Say whether a pod counts as a DaemonSet's: controlled by one, or annotated so."""
+    """Return whether a pod counts as a DaemonSet's: controlled by one, or annotated so."""
     if controller is not None and controller.kind == "DaemonSet":
         return True
     annotations = pod.metadata.annotations if pod.metadata else None
@@ -61,7 +61,7 @@ def is_daemon_pod(pod: Pod, controller: OwnerReference | None) -> bool:
 
 
 def is_mirror_pod(pod: Pod, controller: OwnerReference | None) -> bool:
-    """Say whether a pod is the mirror of a static pod, which only its kubelet can remove."""
+    """Return whether a pod is the mirror of a static pod, which only its kubelet can remove."""
     annotations = pod.metadata.annotations if pod.metadata else None
     return (annotations is not None and annotations.mirror is not None) or (
         controller is not None and controller.kind == "Node"
@@ -69,8 +69,13 @@ def is_mirror_pod(pod: Pod, controller: OwnerReference | None) -> bool:
 
 
 def is_of_other_kind(controller: OwnerReference) -> bool:
-    """Say whether a controller is of a kind that snapshots do not list; a node, of its mirror pods, is none."""
+    """Return whether a controller is of a kind that snapshots do not list. A node, which owns mirror pods, is not."""
     return controller.kind not in API_VERSIONS and controller.kind != "Node"
+
+
+def is_other_stateful_set(controller: OwnerReference) -> bool:
+    """Say whether a controller is of kind StatefulSet, but of another API group, which snapshots do not list."""
+    return controller.kind == "StatefulSet" and (controller.api_version or "apps/").partition("/")[0] != "apps"
 
 
 def owner_row(kind: str, controller: Controller) -> pb.Owner:
@@ -93,7 +98,7 @@ def owner_row(kind: str, controller: Controller) -> pb.Owner:
 
 
 def replicas(controller: Controller) -> tuple[int | None, int | None]:
-    """Return (wanted, present) pods of a controller; None = unknown. A missing wish is 1, as the API defaults it."""
+    """Return (wanted, present) pods of a controller; None = unknown. Missing replicas are 1, the API's default."""
     if isinstance(controller, DaemonSet):
         daemon_status = controller.status
         if daemon_status is None:

@@ -1,7 +1,7 @@
 """Affinity, topology spread, tolerations and host ports of a pod as messages, checked as the API server checks them.
 
-Only what can keep a pod off a node is kept: preferences and ScheduleAnyway only score. Errors: FieldError with the path
-below `spec`. Source: core/v1 validation; kube-scheduler plugins interpodaffinity, podtopologyspread, nodeports.
+Keeps only rules that can exclude a node; preferences and ScheduleAnyway only affect scores. Errors: FieldError with the
+path below `spec`. Source: core/v1 validation; kube-scheduler plugins interpodaffinity, podtopologyspread, nodeports.
 """
 
 from collections.abc import Iterable
@@ -41,7 +41,7 @@ _POLICIES = ("Honor", "Ignore")
 
 
 def split_pin(affinity: Affinity) -> tuple[str, Affinity | None]:
-    """Take the one node that every term of required node affinity names out of it, as DaemonSet pods have it.
+    """Separate the one node that every term of required node affinity names, as in DaemonSet pods.
 
     Return (node name, affinity without it), or ("", affinity as it is). A term that only named the node leaves no
     requirement at all. Terms without any requirement match nothing and are dropped beside others.

@@ -1,4 +1,4 @@
-"""What a pod asks for, as kube-scheduler counts it.
+"""The requests of a pod, as kube-scheduler counts them.
 
 max(containers + sidecars, init containers in order, each with the sidecars before it), with pod-level resources in the
 place of that sum where they are set, plus overhead. Limits stand in for missing requests, as the API server defaults
@@ -25,8 +25,8 @@ _PLAIN = frozenset({"cpu", "memory", "ephemeral-storage"})
 def pod_requests(spec: PodSpec, status: PodStatus | None = None) -> list[tuple[str, int]]:
     """Return (resource, amount) sorted by resource: milli-cores of cpu, base units of the rest; no zero amounts.
 
-    `status` of a pod that has a node: what its containers really have counts where it is more than the spec (in-place
-    resizing); None for a pod that is to be placed. Errors: FieldError with the path below `spec`.
+    `status` of a pod that has a node: what its containers have allocated counts where it is more than the spec
+    (in-place resizing); None for a pod that is to be placed. Errors: FieldError with the path below `spec`.
     """
     running = _allocated(status)
     if running is not None and is_resize_infeasible(status):
@@ -43,7 +43,7 @@ def pod_requests(spec: PodSpec, status: PodStatus | None = None) -> list[tuple[s
 
 
 def counts(resource: str) -> bool:
-    """Say whether the scheduler looks at a resource of this name when it places a pod."""
+    """Return whether the scheduler reads a resource of this name when it places a pod."""
     if resource in _PLAIN or resource.startswith(("hugepages-", "attachable-volumes-")):
         return True
     return "/" in resource and not resource.startswith("requests.")
@@ -80,7 +80,7 @@ def _raise_to(into: Amounts, other: Amounts) -> None:
 
 
 def _container_amounts(container: Container, which: str) -> Amounts:
-    """Requests, with limits where there is no request; or limits."""
+    """Return requests, with limits where there is no request; or limits."""
     resources = container.resources
     if resources is None:
         return {}
@@ -93,7 +93,7 @@ def _container_amounts(container: Container, which: str) -> Amounts:
 
 
 def _sum(spec: PodSpec, which: str, running: dict[str, Amounts] | None, instead: bool) -> Amounts:
-    """Aggregate containers. `running` by container name: raises what is asked, or replaces it when `instead`."""
+    """Add up containers. `running` by container name: raises the request, or replaces it when `instead`."""
 
     def effective(container: Container) -> Amounts:
         own = _container_amounts(container, which)
@@ -129,7 +129,7 @@ def _numbered(field: str, containers: list[Container] | None) -> Iterable[tuple[
 
 
 def _pod_level(resources: Resources, spec: PodSpec) -> Amounts:
-    """Pod-level requests, defaulted as the API server does, of the resources that have a pod level."""
+    """Return pod-level requests, defaulted as the API server does, of the resources that have a pod level."""
     with below("requests"):
         requests = _amounts(resources.requests)
     with below("limits"):
@@ -154,7 +154,7 @@ def _has_pod_level(resource: str) -> bool:
 
 
 def _allocated(status: PodStatus | None) -> dict[str, Amounts] | None:
-    """What containers have by status, by container name; None when the status says nothing."""
+    """Return the allocated resources in the status, by container name; None when it has none."""
     if status is None:
         return None
     statuses: list[ContainerStatus] = [*(status.container_statuses or ()), *(status.init_container_statuses or ())]
@@ -168,7 +168,7 @@ def _allocated(status: PodStatus | None) -> dict[str, Amounts] | None:
 
 
 def is_resize_infeasible(status: PodStatus | None) -> bool:
-    """Say whether the node has refused a resize for good, so that only what containers have counts."""
+    """Return whether the node has refused a resize as infeasible: only allocated resources count."""
     for condition in (status.conditions if status else None) or ():
         if condition.type == "PodResizePending":
             return condition.reason == "Infeasible"

@@ -1,6 +1,6 @@
-"""A pod as plain values: all that a snapshot says of it, not yet as indices into a snapshot's dictionaries.
+"""A pod as plain values: its whole content in a snapshot, before strings become indices into dictionaries.
 
-A row costs a few microseconds and can be kept while the snapshots around it come and go. Terminal pods are kept, with
+A row costs a few microseconds and can be used in many snapshots. Terminal pods are kept, with
 their phase. Errors: FieldError with the path below the pod.
 """
 
@@ -16,6 +16,7 @@ from clients.kubernetes_objects.owners import (
     is_daemon_pod,
     is_mirror_pod,
     is_of_other_kind,
+    is_other_stateful_set,
     made_uid,
     owner_uid,
 )
@@ -23,6 +24,7 @@ from clients.kubernetes_objects.pod_specs import spec_key
 from clients.kubernetes_objects.times import unix_s
 
 FLAG_READY, FLAG_MIRROR, FLAG_DAEMON, FLAG_GATED, FLAG_OTHER_KIND = 1, 2, 4, 8, 16
+FLAG_UNSCHEDULABLE, FLAG_OTHER_STATEFUL_SET = 32, 64
 _PHASES = {
     "Pending": pb.PodPhase.PENDING,
     "Running": pb.PodPhase.RUNNING,
@@ -36,7 +38,7 @@ Labels = tuple[tuple[str, str], ...]
 
 
 class PodRow(NamedTuple):
-    """What a snapshot says of a pod; "" and 0 stand for nothing, times are Unix seconds.
+    """The content of a pod in a snapshot; "" and 0 mean absent, times are Unix seconds.
 
     phase : `PodPhase.Code`; flags : as in `PodTable.flags`
     spec_key : pods with equal keys share a spec row, which is made of `pod`, any pod with that key, and `mounts`
@@ -70,6 +72,8 @@ def pod_row(pod: Pod) -> PodRow:
     flags |= FLAG_MIRROR if is_mirror_pod(pod, controller) else 0
     flags |= FLAG_DAEMON if is_daemon_pod(pod, controller) else 0
     flags |= FLAG_OTHER_KIND if controller and is_of_other_kind(controller) else 0
+    flags |= FLAG_OTHER_STATEFUL_SET if controller and is_other_stateful_set(controller) else 0
+    flags |= FLAG_UNSCHEDULABLE if _is_unschedulable(status) else 0
     return PodRow(
         namespace=namespace,
         name=name,
@@ -97,6 +101,14 @@ def _is_ready(status: PodStatus) -> bool:
     for condition in status.conditions or ():
         if condition.type == "Ready":
             return condition.status == "True"
+    return False
+
+
+def _is_unschedulable(status: PodStatus) -> bool:
+    """Say whether the scheduler has tried and failed. Source: Cluster Autoscaler, ArrangePodsBySchedulability."""
+    for condition in status.conditions or ():
+        if condition.type == "PodScheduled":
+            return condition.status == "False" and condition.reason == "Unschedulable"
     return False
 
 

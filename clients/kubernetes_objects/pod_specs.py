@@ -1,7 +1,7 @@
 """Distinct pod specs: one `PodSpec` row for all pods that scheduling and draining cannot tell apart.
 
-A row costs much, a pod must cost little: pods are told apart by the encoded form of the decoded fields first (a few
-microseconds), and only what is new there is computed and compared as a row.
+A row is expensive and pods are many: pods are compared by the encoded form of their decoded fields first (a few
+microseconds). Only a new form is computed and compared as a row.
 
 Errors: FieldError with the path below the pod. Source: see the modules that this one calls.
 """
@@ -74,7 +74,7 @@ def spec_key(pod: Pod, mounts: Mounts) -> tuple[bytes, str]:
 
 
 class PodSpecTable:
-    """Turns pods into indices of spec rows. `notes` collects what was not understood and is ignored by upstream too."""
+    """Maps pods to indices of spec rows. `notes` collects invalid values, which upstream ignores too."""
 
     def __init__(self, dictionary: Dictionary, priorities: PriorityClasses) -> None:
         self._dictionary = dictionary
@@ -182,7 +182,7 @@ def _add_grace(row: pb.PodSpec, grace_s: int | None) -> None:
 
 
 def _resized(pod: Pod) -> list[ContainerStatus] | None:
-    """Statuses of containers of a placed pod, if any says that it has been given other requests than its spec asks."""
+    """Return the container statuses of a placed pod, if one has other requests allocated than its spec has."""
     statuses = pod.status.container_statuses if pod.status else None
     if pod.spec is None or not pod.spec.node_name or not pod.status:
         return None

@@ -1,6 +1,6 @@
 """The pod table: one element per pod in parallel columns.
 
-Pods come sorted by (namespace, name), bytewise. Each costs a few microseconds; what many share is worked out once, in
+Pods come sorted by (namespace, name), bytewise. Each costs a few microseconds; what many share is computed once, in
 `PodSpecTable` and the dictionaries. Terminal pods are kept, with their phase.
 
 Errors: FieldError with the path below the pod.
@@ -20,16 +20,16 @@ from clients.kubernetes_objects.pod_rows import PodRow
 from clients.kubernetes_objects.pod_specs import PodSpecTable
 from clients.kubernetes_objects.volumes import Mounter, Storage, claim_row, disk_row
 
-_LONGEST_NAME, _LONGEST_UID = 253, 255
+_LONGEST_UID = 255
 _SHORT = 63
-"""Characters that take less than the longest name, whatever they are."""
+"""Characters that are shorter than the longest uid in any encoding."""
 K = TypeVar("K", bound=Hashable)
 
 
 class PodColumnsBuilder:
     """Collects the columns of the pod table.
 
-    storage : what claims are looked up in; None = no claim is known, so all of them count as usable
+    storage : claims and volumes; None = no claim is known, and all of them count as usable
     """
 
     def __init__(self, dictionary: Dictionary, specs: PodSpecTable, storage: Storage | None) -> None:
@@ -41,9 +41,9 @@ class PodColumnsBuilder:
 
     def add(self, row: PodRow) -> None:
         """Append a pod."""
-        if len(row.name) > _SHORT or len(row.uid) > _SHORT:
-            _check_length("metadata.name", row.name, _LONGEST_NAME)
-            _check_length("metadata.uid", row.uid, _LONGEST_UID)
+        if len(row.uid) > _SHORT and len(row.uid.encode()) > _LONGEST_UID:
+            problem = f"{row.uid[:60]}… is longer than {_LONGEST_UID} bytes"
+            raise FieldError("metadata.uid", problem, "give the pod a proper one")
         index = self._specs.known.get(row.spec_key)
         if index is None:
             index = self._specs.index(row.spec_key, row.pod, row.mounts, f"{row.namespace}/{row.name}")
@@ -88,13 +88,13 @@ class PodColumnsBuilder:
 
 
 def _indices(values: Sequence[K], index: Callable[[K], int]) -> bytes:
-    """Return a column of indices; each distinct value is asked for once, in the order of their first rows."""
+    """Return a column of indices; each distinct value is looked up once, in the order of first use."""
     known = {value: index(value) for value in dict.fromkeys(values)}
     return _bytes(array("i", map(known.__getitem__, values)))
 
 
 def _unless_zero(column: bytes) -> bytes:
-    """Return a column, or none in place of one that says nothing."""
+    """Return a column; None if every element is 0."""
     return column if column.strip(b"\0") else b""
 
 
@@ -110,8 +110,3 @@ def _text(texts: Sequence[str]) -> tuple[bytes, bytes]:
     data = joined.encode()
     lengths = map(len, texts) if len(data) == len(joined) else (len(text.encode()) for text in texts)
     return data, _bytes(array("i", lengths))
-
-
-def _check_length(field: str, text: str, longest: int) -> None:
-    if len(text.encode()) > longest:
-        raise FieldError(field, f"{text[:60]}… is longer than {longest} bytes", "give the pod a proper one")

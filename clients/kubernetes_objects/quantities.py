@@ -17,9 +17,9 @@ MILLI = 1_000_000
 """Nano-units in one milli-unit."""
 MAX_INT64 = 2**63 - 1
 MOST_REQUESTED = 2**50
-"""Most of one resource that counts for a pod: 1 PiB of memory, 10^12 cores. What asks for more fits nowhere.
+"""Most of one resource that counts for a pod: 1 PiB of memory, 10^12 cores. A larger request fits nowhere.
 
-A planner takes amounts as long as all pods together stay below 2^62, so some thousand absurd pods do no harm."""
+A planner takes amounts as long as all pods together stay below 2^62, so a few thousand such pods do no harm."""
 MOST_OF_A_NODE = MOST_REQUESTED - 1
 """Most of one resource that counts for a node."""
 
@@ -27,7 +27,7 @@ _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _FORM = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?([numkMGTPE]?|[KMGTPE]i|[eE][+-]?\d+)\Z", re.ASCII)
 _LONGEST = 300
-"""Characters; nothing Kubernetes prints comes near, and no number of that length is meant."""
+"""Longest text of a quantity; Kubernetes prints far shorter ones."""
 _REMEDY = 'write it as Kubernetes does, such as "250m", "1.5", "64Mi" or "1e3"'
 
 
@@ -52,7 +52,7 @@ def parse_quantity(text: str) -> int:
 
 
 def quantity(value: str | int | float) -> int:
-    """Return a quantity as JSON or YAML may give it, text or number, in nano-units. Errors: as `parse_quantity`."""
+    """Return a quantity of JSON or YAML, text or number, in nano-units. Errors: as `parse_quantity`."""
     return parse_quantity(value if isinstance(value, str) else repr(value))
 
 

@@ -63,7 +63,7 @@ def topology_terms(topologies: list[TopologyTerm] | None) -> Terms | None:
 
 
 def matches(requirements: Requirements | None, labels: dict[str, str]) -> bool:
-    """Say whether labels meet a label selector (operators In, NotIn, Exists, DoesNotExist)."""
+    """Return whether labels match a label selector (operators In, NotIn, Exists, DoesNotExist)."""
     if requirements is None:
         return False
     return all(_meets(operator, labels.get(key), values) for key, operator, values in requirements)

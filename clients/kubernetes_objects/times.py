@@ -29,7 +29,13 @@ def timestamp(time: datetime | None) -> Timestamp | None:
 
 
 def go_duration_s(text: str) -> int:
-    """Return a Go duration in seconds, cut towards zero; negative ones too.
+    """Return a Go duration in seconds, cut towards zero; negative ones too. Errors: as `go_duration_ns`."""
+    total_ns = go_duration_ns(text)
+    return -(-total_ns // 10**9) if total_ns < 0 else total_ns // 10**9
+
+
+def go_duration_ns(text: str) -> int:
+    """Return a Go duration in nanoseconds, cut towards zero; negative ones too.
 
     Errors: FieldError, without a path, for what is no Go duration. Source: Go, time.ParseDuration.
     """
@@ -44,4 +50,4 @@ def go_duration_s(text: str) -> int:
         position = match.end()
     if not rest or position != len(rest) or len(text) > 100:
         raise FieldError("", f"{text[:60]!r} is not a duration", _REMEDY)
-    return -(total_ns // 10**9) if text[0] == "-" else total_ns // 10**9
+    return -total_ns if text[0] == "-" else total_ns

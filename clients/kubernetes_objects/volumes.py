@@ -1,6 +1,6 @@
 """Claims that pods mount, reduced to what scheduling needs: one `Volume` row each.
 
-Binding is decided here once, the same for every node, in the order in which kube-scheduler's plugins would stop:
+Binding is resolved once for all nodes, in the order in which kube-scheduler's plugins would stop:
 missing or lost or terminating claim, claim of another pod, volume missing, unbound with immediate binding, waiting.
 An unbound claim that waits may also take an available volume of its class; its node affinity then is one more
 alternative. Not modelled: two claims that compete for one available volume; storage capacity tracking.
@@ -106,7 +106,7 @@ def _controller_uid(meta: ObjectMeta) -> str | None:
 def _bound_row(
     key: str, mount: Claim, claim: PersistentVolumeClaim, storage: Storage, dictionary: Dictionary
 ) -> pb.Volume | None:
-    """The row of a claim that names its volume; None leaves a claim not fully bound to `_unbound_row`."""
+    """Return the row of a claim that names its volume; None for a claim that is not fully bound."""
     name = (claim.spec.volume_name if claim.spec else None) or ""
     volume = storage.volumes.get(name)
     if volume is None:
@@ -133,7 +133,7 @@ def _bound_row(
 
 
 def _unbound_row(key: str, claim: PersistentVolumeClaim, storage: Storage, dictionary: Dictionary) -> pb.Volume:
-    """The row of a claim that names no volume."""
+    """Return the row of a claim that names no volume."""
     name = _class_of(claim)
     storage_class = storage.classes.get(name)
     if name and storage_class is None:
@@ -165,7 +165,7 @@ def _count_by_class(row: pb.Volume, claim: PersistentVolumeClaim, storage: Stora
 
 
 def _attached(meta: ObjectMeta, spec: VolumeSpec) -> Disk:
-    """What a volume counts as against attach limits; empty strings for nothing."""
+    """Return the driver and handle that count against attach limits; empty strings for none."""
     if spec.csi is not None:
         return Disk(spec.csi.driver or "", spec.csi.volume_handle or "")
     if spec.aws_elastic_block_store is not None:
@@ -182,7 +182,7 @@ def _attached(meta: ObjectMeta, spec: VolumeSpec) -> Disk:
 
 
 def _bound_terms(volume: PersistentVolume, nodes: Migration) -> Terms | None:
-    """Node affinity of a bound volume, on each node as that of the driver which mounts it there."""
+    """Return the node affinity of a bound volume, on each node in the form of the driver that mounts it there."""
     spec, own = volume.spec or VolumeSpec(), _node_affinity(volume)
     plugin = migration.plugin_of(spec)
     if not plugin:
@@ -202,14 +202,14 @@ def _node_affinity(volume: PersistentVolume) -> Terms | None:
 
 
 def _reachable(terms: Terms | None) -> Terms | None:
-    """Terms as the scheduler checks those of volumes: of a node it looks at the labels alone, so fields hold."""
+    """Return terms as the scheduler checks those of volumes: only against labels; requirements on fields hold."""
     if terms is None or any(fields and not labels for labels, fields in terms):
         return None
     return tuple((labels, ()) for labels, _ in terms if labels)
 
 
 def _zone_labels(labels: dict[str, str]) -> list[tuple[str, str]]:
-    """Zone and region labels, their "__"-separated values trimmed; a set with an empty member is ignored."""
+    """Return zone and region labels, their "__"-separated values trimmed; a set with an empty member is ignored."""
     out = []
     for label in ZONE_LABELS:
         zones = [zone.strip() for zone in labels[label].split("__")] if label in labels else [""]
@@ -219,7 +219,7 @@ def _zone_labels(labels: dict[str, str]) -> list[tuple[str, str]]:
 
 
 def _waiting_terms(claim: PersistentVolumeClaim, storage_class: StorageClass, storage: Storage) -> Terms | None:
-    """Where a waiting claim can be bound: node of an earlier decision, or available volumes, or provisioning."""
+    """Return where a waiting claim can be bound: the selected node, or available volumes, or provisioning."""
     annotations = (claim.metadata and claim.metadata.annotations) or {}
     provisioner = storage_class.provisioner or ""
     with below(f"StorageClass {_class_of(claim)}.allowedTopologies"):
@@ -241,7 +241,7 @@ def _waiting_terms(claim: PersistentVolumeClaim, storage_class: StorageClass, st
 
 
 def _available(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether the scheduler could bind the claim to this volume, were it reachable from the node."""
+    """Return whether the scheduler could bind the claim to this volume, if the node can reach it."""
     spec, want = volume.spec or VolumeSpec(), claim.spec or ClaimSpec()
     meta = volume.metadata or ObjectMeta()
     kept_for = spec.claim_ref

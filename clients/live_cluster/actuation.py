@@ -1,7 +1,7 @@
-"""The actuator's status as a snapshot tells it.
+"""Convert the actuator's status to the form of a snapshot.
 
-The actuator knows who was evicted, not what the pod asked for; that is looked up in what was seen of the cluster. An
-eviction of which nothing is known is left out and noted: the planner then keeps no room for that pod.
+The actuator knows which pods were evicted, not what they requested. The requests come from the pods seen in the
+cluster. An eviction of an unknown pod is left out, with a note: the planner then reserves no room for that pod.
 """
 
 from collections.abc import Sequence
@@ -14,24 +14,24 @@ from trimtab.v1 import snapshot_pb2 as pb
 from clients.kubernetes_objects.build import Actuation, Eviction
 from clients.kubernetes_objects.kinds import NodeGroup, ObjectMeta
 from clients.kubernetes_objects.kinds.nodes import NodeGroupSpec, NodeGroupStatus
-from clients.live_cluster.pod_memory import PodMemory
+from clients.live_cluster.pod_history import PodHistory
 
 
 class Read(NamedTuple):
-    """What a status says, and notes on what could not be told."""
+    """The content of a status, and notes on evictions that were left out."""
 
     actuation: Actuation | None
     notes: list[str]
 
 
-def read_status(status: actuator_pb2.ActuatorStatus, memory: PodMemory) -> Read:
+def read_status(status: actuator_pb2.ActuatorStatus, history: PodHistory) -> Read:
     """Return deletions and recent evictions with the rows of their pods."""
     deletions = [
         pb.DeletionInProgress(node=one.node, node_group=one.node_group, drain=one.drain, start_time=one.start_time)
         for one in status.deletions
     ]
     evictions, unknown = [], []
-    for one, row in zip(status.recent_evictions, memory.describe(status.recent_evictions), strict=True):
+    for one, row in zip(status.recent_evictions, history.describe(status.recent_evictions), strict=True):
         if row is None:
             unknown.append(f"{one.namespace}/{one.name}")
         else:
@@ -39,14 +39,14 @@ def read_status(status: actuator_pb2.ActuatorStatus, memory: PodMemory) -> Read:
     notes = []
     if unknown:
         shown = ", ".join(unknown[:3]) + (", …" if len(unknown) > 3 else "")
-        notes.append(f"no room is kept for {len(unknown)} evicted pods that were never seen: {shown}")
+        notes.append(f"no room is reserved for {len(unknown)} evicted pods that were never seen: {shown}")
     return Read(Actuation(deletions, evictions), notes)
 
 
 def sized_groups(groups: Sequence[NodeGroup], status: actuator_pb2.ActuatorStatus | None) -> list[NodeGroup]:
-    """Return node groups with the sizes and times that the actuator says, its other groups included, by name.
+    """Return node groups with the sizes and times of the actuator's status, by name, with groups only it knows.
 
-    A group that only the cloud knows has no nodes here: nothing says which are its own.
+    A group that only the cloud knows has no nodes here: nothing says which nodes belong to it.
     """
     found = {(group.metadata.name if group.metadata else None) or "": group for group in groups}
     for one in status.node_groups if status is not None else ():
@@ -74,16 +74,16 @@ def sized_groups(groups: Sequence[NodeGroup], status: actuator_pb2.ActuatorStatu
 
 
 def undeclared_groups(groups: Sequence[NodeGroup], status: actuator_pb2.ActuatorStatus | None) -> list[str]:
-    """Return notes on groups with instances of which nobody has said which nodes they are."""
+    """Return notes on groups with instances whose nodes are not known."""
     declared = {(group.metadata.name if group.metadata else None) or "" for group in groups}
     return [
         f"node group {one.id} is the actuator's, but no NodeGroup of that name was given, so none of its "
-        f"{one.instance_count} nodes goes; give it with --node-groups"
+        f"{one.instance_count} nodes can be removed; declare it with --node-groups"
         for one in (status.node_groups if status is not None else ())
         if one.instance_count and one.id not in declared
     ]
 
 
 def _time(group: actuator_pb2.NodeGroupStatus, field: str) -> datetime | None:
-    """Return a moment in a group's life; None when it is not known."""
+    """Return a time from a group's status; None when it is not set."""
     return getattr(group, field).ToDatetime(UTC) if group.HasField(field) else None  # type: ignore[arg-type]

@@ -1,10 +1,11 @@
-"""A live cluster: all kinds listed and watched in the background, snapshots and deltas of it on demand.
+"""A live cluster: list and watch all kinds in the background, return snapshots and deltas on request.
 
     with LiveCluster(Api(connect_cluster())) as cluster:
         cluster.wait_until_listed(timeout_s=60)
         taken = cluster.take(groups, status)
 
-Decides when the cluster is known well enough: every kind has been listed, and no watch has ended for good.
+Decides when the cluster is known well enough: every kind has been listed, none is stale, and no watch has failed for
+good.
 """
 
 import threading
@@ -25,24 +26,25 @@ from clients.kubernetes_objects.kinds import NodeGroup
 from clients.live_cluster.actuation import Read, read_status, sized_groups, undeclared_groups
 from clients.live_cluster.reflector import Reflector, ReflectorSettings
 from clients.live_cluster.resources import RESOURCES, Resource
-from clients.live_cluster.snapshots import SnapshotMaker, Taken
+from clients.live_cluster.snapshots import SnapshotMaker
 from clients.live_cluster.store import Store
+from clients.live_cluster.taken import Taken
 
 log = structlog.get_logger("live_cluster")
 
 MOST_NOTES = 20
-"""Notes of one snapshot that are passed on; a thousand odd nodes need not be told one by one."""
+"""Most notes of one snapshot that are passed on; the rest are counted."""
 
 
 class Seen(NamedTuple):
-    """A snapshot or delta, and what a person should know about it."""
+    """A snapshot or delta, and notes for people."""
 
     taken: Taken
     notes: list[str]
 
 
 class LiveCluster:
-    """The cluster behind an `Api`. Use as a context manager, or `start` and `stop`. Safe between threads."""
+    """The cluster behind an `Api`. Use it as a context manager, or `start` and `stop` it. Thread-safe."""
 
     def __init__(
         self,
@@ -51,7 +53,7 @@ class LiveCluster:
         resources: Sequence[Resource] = RESOURCES,
         needs: Sequence[Rule] = (),
     ) -> None:
-        """`needs` are permissions that the caller needs besides ours, to be checked in one go."""
+        """`needs` : permissions that the caller needs, to be checked together with those of this class."""
         self.store = Store()
         self._api, self._needs = api, needs
         self._maker = SnapshotMaker(self.store)
@@ -59,7 +61,7 @@ class LiveCluster:
         self._changed = threading.Condition(self._lock)
         self._listed: set[str] = set()
         self._failure: ClusterError | None = None
-        # The status read last, with the store's revision, and what it says.
+        # The last status, the store's revision at that time, and its content.
         self._last_read: tuple[int, actuator_pb2.ActuatorStatus, Read] | None = None
         self._reflectors = [Reflector(api, resource, self, settings) for resource in resources]
         self._threads = [
@@ -68,13 +70,13 @@ class LiveCluster:
         ]
 
     def start(self) -> None:
-        """Check the permissions, then begin to list and watch. Errors: MissingPermissionError, UnreachableError."""
+        """Check the permissions, then start to list and watch. Errors: MissingPermissionError, UnreachableError."""
         require(self._api, [*(one.resource.rule for one in self._reflectors), *self._needs])
         for thread in self._threads:
             thread.start()
 
     def stop(self, timeout_s: float = 5.0) -> None:
-        """End all watches and wait for their threads; one whose server is silent is left behind, it can do no harm."""
+        """End all watches and wait for their threads. A thread whose server is silent is left running."""
         for one in self._reflectors:
             one.stop()
         end_s = time.monotonic() + timeout_s
@@ -92,9 +94,9 @@ class LiveCluster:
         self.stop()
 
     def wait_until_listed(self, timeout_s: float) -> bool:
-        """Wait until every kind has been listed; return whether it has. Errors: ClusterError when that is hopeless.
+        """Wait until every kind is listed; return whether it is. Errors: ClusterError when a watch failed for good.
 
-        Python's garbage collector rests meanwhile: hundreds of thousands of rows come, and none of them in a cycle.
+        Python's garbage collector is paused: hundreds of thousands of rows are made, none of them in a cycle.
         """
         with collection_paused(), self._changed:
             self._changed.wait_for(lambda: self._failure is not None or not self.missing, timeout_s)
@@ -108,15 +110,15 @@ class LiveCluster:
 
     @property
     def troubles(self) -> dict[str, str]:
-        """What goes wrong just now, by kind."""
-        return {one.resource.kind: one.trouble for one in self._reflectors if one.trouble and one.stale_s}
+        """The failures that have not passed yet, by kind."""
+        return {one.resource.kind: one.trouble for one in self._reflectors if one.trouble}
 
     def take(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Seen:
-        """Return what has changed since the last call, or all.
+        """Return the changes since the last call, or the whole cluster.
 
-        groups : node groups as files declare them; status : of the actuator, whose sizes of groups count.
-        Errors: ClusterError while a kind is not listed or not followed, an object cannot be used, or watching is
-        hopeless.
+        groups : node groups as declared in files; status : of the actuator, whose sizes of groups take precedence.
+        Errors: ClusterError while a kind is not listed or is stale, an object cannot be used, or a watch failed for
+        good.
         """
         self._refuse_stale()
         with self._lock:
@@ -134,35 +136,35 @@ class LiveCluster:
             return Seen(taken, _few(notes))
 
     def _read(self, status: actuator_pb2.ActuatorStatus | None) -> Read:
-        """Read the actuator's status; one that is as before, over pods as before, is not read again."""
+        """Read the actuator's status, unless neither it nor the pods have changed since the last call."""
         if status is None:
             return Read(None, [])
         if self._last_read is None or self._last_read[:2] != (self.store.revision, status):
-            self._last_read = (self.store.revision, status, read_status(status, self.store.memory))
+            self._last_read = (self.store.revision, status, read_status(status, self.store.history))
         return self._last_read[2]
 
     def forget(self) -> None:
-        """Make the next snapshot a whole one."""
+        """Make the next `take` return the whole cluster."""
         with self._lock:
             self._maker.forget()
 
     def put(self, kind: str, objects: Sequence[bytes]) -> None:
-        """Take objects from a reflector."""
+        """Store objects of a reflector."""
         with self._lock:
             self.store.put(kind, objects)
 
     def drop(self, kind: str, raw: bytes) -> None:
-        """Forget an object, on behalf of a reflector."""
+        """Remove an object of a reflector."""
         with self._lock:
             self.store.drop(kind, raw)
 
     def listing(self, kind: str) -> None:
-        """A reflector's list begins."""
+        """Note that a reflector's list begins."""
         with self._lock:
             self.store.listing(kind)
 
     def listed(self, kind: str) -> None:
-        """A reflector's list is complete."""
+        """Note that a reflector's list is complete."""
         with self._changed:
             self.store.listed(kind)
             self._listed.add(kind)
@@ -173,16 +175,15 @@ class LiveCluster:
             raise self._failure
 
     def _refuse_stale(self) -> None:
-        """What is decided over a cluster as it was may remove nodes that are needed by now."""
+        """Raise when a kind is stale: a decision over an old state may remove nodes that are needed by now."""
         oldest = max(self._reflectors, key=lambda one: one.stale_s)
         limit_s = oldest.settings.max_stale_s
         if oldest.stale_s > limit_s:
-            raise ClusterError(
-                f"{oldest.resource.plural} could not be followed for {oldest.stale_s:.0f} s: {oldest.trouble}"
-            )
+            what = oldest.trouble or "its watch is open, but nothing arrives, not even a bookmark"
+            raise ClusterError(f"{oldest.resource.plural} could not be followed for {oldest.stale_s:.0f} s: {what}")
 
     def _follow(self, reflector: Reflector) -> None:
-        """Run a reflector; what ends it for good ends the cluster, but a kind that the server does not know."""
+        """Run a reflector. An error that ends it fails the cluster, unless the server does not know the kind."""
         resource, begun_s = reflector.resource, time.monotonic()
         try:
             reflector.run()

@@ -1,12 +1,13 @@
-"""The calls of a watcher: a page of a list, and a watch, both in Kubernetes' protobuf encoding.
+"""The requests of a reflector: a page of a list, and a watch, both in Kubernetes' protobuf encoding.
 
-Decides how such a call looks. Never repeats one and never reads an object. Units: seconds.
+Decides path, query and encoding. Never repeats a request and never reads an object. Units: seconds.
 """
 
+import time
 from collections.abc import Iterator
 
 import urllib3
-from urllib3.exceptions import HTTPError
+from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from clients.kubernetes_api.api import Api
 from clients.kubernetes_api.connection import Request
@@ -15,9 +16,11 @@ from clients.kubernetes_api.errors import UnreachableError
 from clients.live_cluster.resources import Resource
 
 WATCH_CHUNK = 1 << 16
-"""Bytes read from a watch at a time, at most; what has come is passed on at once."""
-_GRACE_S = 15.0
-"""A server that says nothing for so long after it should have ended a watch is taken for dead."""
+"""Largest number of bytes read from a watch at a time; bytes that have arrived are passed on at once."""
+
+
+class SilentWatchError(UnreachableError):
+    """A watch is open, but the server sent nothing for too long, not even a bookmark."""
 
 
 def list_page(api: Api, resource: Resource, limit: int, next_page: str, timeout_s: float) -> Page:
@@ -26,29 +29,38 @@ def list_page(api: Api, resource: Resource, limit: int, next_page: str, timeout_
     return read_page(api.read(Request("GET", resource.path, query, PROTOBUF, read_timeout_s=timeout_s)))
 
 
-def open_watch(api: Api, resource: Resource, resource_version: str, timeout_s: float) -> "WatchStream":
-    """Open a watch that the server ends after `timeout_s`; bookmarks included. Errors: ApiError, UnreachableError."""
+def open_watch(
+    api: Api, resource: Resource, resource_version: str, timeout_s: float, silence_s: float
+) -> "WatchStream":
+    """Open a watch, with bookmarks, that the server ends after `timeout_s`.
+
+    silence_s : longest pause between two pieces of data. Errors: ApiError, UnreachableError.
+    """
     query = {
         "watch": "true",
         "allowWatchBookmarks": "true",
         "resourceVersion": resource_version,
         "timeoutSeconds": str(max(1, int(timeout_s))),
     }
-    # The server ends the watch; silence well beyond that means that the connection is dead.
-    return WatchStream(api.open(Request("GET", resource.path, query, WATCH, read_timeout_s=timeout_s + _GRACE_S)))
+    response = api.open(Request("GET", resource.path, query, WATCH, read_timeout_s=silence_s))
+    return WatchStream(response, time.monotonic() + timeout_s + silence_s)
 
 
 class WatchStream:
     """An open watch. Iterate over its frames; `close` may be called from any thread and ends the iteration."""
 
-    def __init__(self, response: urllib3.BaseHTTPResponse) -> None:
-        self._response = response
+    def __init__(self, response: urllib3.BaseHTTPResponse, end_s: float) -> None:
+        """`end_s` : monotonic time at which the watch ends here, for a server that does not end it."""
+        self._response, self._end_s = response, end_s
         self._closed = False
 
     def __iter__(self) -> Iterator[Frame]:
-        """Yield frames until the server or `close` ends the watch. Errors: UnreachableError, MalformedAnswerError."""
+        """Yield frames until the watch ends. Errors: SilentWatchError, UnreachableError, MalformedAnswerError."""
         try:
             yield from read_frames(self._chunks())
+        except ReadTimeoutError as error:
+            if not self._closed:
+                raise SilentWatchError("a watch is open, but nothing arrives, not even a bookmark") from error
         except (HTTPError, OSError, ValueError) as error:
             if not self._closed:
                 raise UnreachableError(f"a watch was cut off: {error}") from error
@@ -56,13 +68,13 @@ class WatchStream:
             self._response.close()
 
     def close(self) -> None:
-        """End the watch: a reader that waits is woken."""
+        """End the watch and wake a reader that waits."""
         self._closed = True
         self._response.shutdown()
 
     def _chunks(self) -> Iterator[bytes]:
-        """Yield what has come as soon as it has come."""
-        while not self._closed:
+        """Yield bytes as soon as they arrive."""
+        while not self._closed and time.monotonic() < self._end_s:
             chunk = self._response.read1(WATCH_CHUNK)
             if not chunk:
                 return

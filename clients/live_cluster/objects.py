@@ -1,10 +1,9 @@
-"""Kubernetes' messages to the declared structs that snapshots are built from.
+"""Convert Kubernetes' protobuf messages to the structs from which snapshots are built.
 
-Both name their fields as the API's JSON does, so one rule covers all kinds; the meaning of fields is decided by
-`clients.kubernetes_objects` alone, for files and live clusters alike. A field that the struct does not declare is not
-looked at. Never decides anything.
+Both name their fields as the API's JSON does, so one rule covers all kinds. `clients.kubernetes_objects` alone decides
+what a field means, for files and live clusters alike. Fields that the struct does not declare are ignored.
 
-Absent is None, and so is a zero that the API's JSON does not print.
+An absent field is None, and so is a zero that the API's JSON omits.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +21,7 @@ Read = Callable[[Message], Any]
 S = TypeVar("S", bound=msgspec.Struct)
 
 INLINED = ("volume_source", "persistent_volume_source")
-"""Messages whose fields stand in JSON beside those of the message around them."""
+"""Messages whose fields JSON places beside those of the enclosing message."""
 
 
 def to_struct(message: Message, struct: type[S]) -> S:
@@ -118,7 +117,7 @@ def _message_reader(descriptor: Descriptor, hint: Any) -> Read:
 
 
 def _without_none(hint: Any) -> Any:
-    """Return what a hint allows besides None, without annotations."""
+    """Return a type hint without None and annotations."""
     if get_origin(hint) is Annotated:
         return _without_none(get_args(hint)[0])
     if get_origin(hint) in (Union, UnionType):

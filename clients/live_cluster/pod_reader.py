@@ -1,9 +1,9 @@
-"""Encoded pods to rows, quickly: pods of one workload differ in little, so the rest is worked out once.
+"""Convert encoded pods to rows: what the pods of one workload share is converted once.
 
-A row has fields that only pass through it (names, times, labels, the node, the claims' names, the one node a pod is
-pinned to, its deletion cost). They are taken out of the message and placeholders put in; what is left is the key under
-which the row of the first such pod is kept, and the fields are put back into that row. What the row says is decided by
-`clients.kubernetes_objects.pod_rows` alone, as for files: a property test holds the two ways equal.
+Some fields of a row are copied from the pod (names, times, labels, the node, names of claims, the one node that a pod
+is pinned to, its deletion cost). They are removed from the message, or replaced by placeholders. The rest of the
+message is the key of a cached row, into which the fields are copied. `clients.kubernetes_objects.pod_rows` alone
+decides what a row contains, as for files; a property test proves that both ways agree.
 """
 
 from collections.abc import Iterable
@@ -20,25 +20,25 @@ from clients.kubernetes_objects.pod_rows import Labels, PodRow, deletion_cost, p
 from clients.live_cluster.objects import json_names, to_struct
 
 MOST_KEPT = 50_000
-"""Distinct pods kept; a cluster has some thousands. When there are more, all are forgotten, which costs time only."""
+"""Most cached rows; a cluster has some thousand distinct pods. A full cache is emptied, which only costs time."""
 PLACEHOLDER = "\x00"
-"""In the place of names; no name of Kubernetes contains it."""
+"""Replaces names; no name of Kubernetes contains it."""
 _NODE_NAME = "metadata.name"
 _COST = meta_pb2.StringEntry(key="controller.kubernetes.io/pod-deletion-cost").SerializeToString()
 _ANNOTATIONS = tuple(meta_pb2.StringEntry(key=name).SerializeToString() for name in json_names(PodAnnotations))
-"""How the annotations that mean something begin when encoded: their key comes first."""
+"""First bytes of the encoded annotations that are read: their key comes first."""
 
 _TOKEN_VOLUME = b"kube-api-access-"
-"""How the API server begins the name of the volume with the service account's token; the rest differs in each pod."""
+"""Prefix of the name of the volume with the service account's token; the rest differs in each pod."""
 _TOKEN_SOURCE = 2 + len(_TOKEN_VOLUME) + 5
-"""Where the source of such a volume begins: its name ends in five random letters."""
+"""Offset of the source of such a volume: its name ends in five random letters."""
 _TOKEN_VOLUME_RAW = bytes((0x0A, _TOKEN_SOURCE - 2)) + _TOKEN_VOLUME
 _CLAIM, _PROJECTED = b"R", b"\xd2\x01"
 """Tags of the fields `persistentVolumeClaim` (10) and `projected` (26) of a volume's source."""
 
 
 class _Volumes(NamedTuple):
-    """Encoded volumes of a pod with placeholders, without the token's; the names of its claims in order."""
+    """Encoded volumes of a pod with placeholders, without the token volume; the names of its claims in order."""
 
     kept: tuple[bytes, ...] = ()
     claims: tuple[str, ...] = ()
@@ -46,12 +46,12 @@ class _Volumes(NamedTuple):
 
 _NO_VOLUMES = _Volumes()
 _Key = tuple[bytes, str, tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, ...]]
-"""What pods of one workload share: spec and status, namespace, volumes, owners, annotations that mean something."""
+"""What pods of one workload share: spec and status, namespace, volumes, owners, annotations that are read."""
 _parse = core_pb2.RawPod.FromString
 
 
 class PodReader:
-    """Reads pods; keeps what they share. Not for several threads at a time."""
+    """Converts pods; caches what they share. Not thread-safe."""
 
     def __init__(self) -> None:
         self._rows: dict[_Key, PodRow] = {}
@@ -66,7 +66,7 @@ class PodReader:
         try:
             pod = _parse(raw)
         except DecodeError:
-            pod = parsed(core_pb2.RawPod, raw)  # says what is wrong
+            pod = parsed(core_pb2.RawPod, raw)  # raises the error that names the problem
         pod.DiscardUnknownFields()
         meta, spec = pod.metadata, pod.spec
         node = spec.node_name
@@ -110,7 +110,7 @@ class PodReader:
         )
 
     def _add(self, key: _Key) -> PodRow:
-        """Work a row out and keep it."""
+        """Convert the first pod of its kind and cache its row."""
         if len(self._rows) >= MOST_KEPT:
             self._rows.clear()
             self._labels.clear()
@@ -135,7 +135,7 @@ class PodReader:
         return labels
 
     def _take_volumes(self, spec: core_pb2.RawPodSpec) -> _Volumes:
-        """Take the volumes out; of the token's volume, whose name differs in each pod, nothing is kept."""
+        """Remove the volumes; the token volume, whose name differs in each pod, is dropped."""
         claims: list[str] = []
         kept = []
         plain, token_sources = self._plain_volumes, self._token_sources
@@ -161,12 +161,12 @@ class PodReader:
         return _Volumes(tuple(kept), tuple(claims))
 
     def _slowly(self, raw: bytes) -> PodRow:
-        """Return the row of a pod that nothing can be taken out of."""
+        """Return the row of a pod whose fields cannot be replaced by placeholders."""
         return pod_row(to_struct(parsed(core_pb2.Pod, raw), Pod))
 
 
 def _annotations(entries: Iterable[bytes]) -> tuple[tuple[bytes, ...], int]:
-    """Return the encoded annotations that mean something, but the deletion cost, and that."""
+    """Return the encoded annotations that are read, without the deletion cost; and the deletion cost."""
     kept, cost = [], 0
     for one in entries:
         if one.startswith(_ANNOTATIONS):
@@ -178,12 +178,12 @@ def _annotations(entries: Iterable[bytes]) -> tuple[tuple[bytes, ...], int]:
 
 
 def _row(values: tuple[Any, ...]) -> PodRow:
-    """Return a row of its values in order; quicker than the constructor that takes names."""
+    """Return a row from its values in order; faster than the constructor with names."""
     return tuple.__new__(PodRow, values)
 
 
 def _source(raw: bytes) -> int:
-    """Return where the content of a volume's source begins; its end for a form that the API server does not send.
+    """Return the offset of the content of a volume's source; the end for a form that the API server does not send.
 
     A volume is its name (field 1, at most 63 bytes), then its source (field 2); the source's length may take several
     bytes, all but the last with the high bit set.
@@ -198,7 +198,7 @@ def _source(raw: bytes) -> int:
 
 
 def _take_pin(spec: core_pb2.RawPodSpec) -> str:
-    """Take the node's name out of the node affinity of a DaemonSet's pod: one term with one field."""
+    """Remove and return the node's name in the node affinity of a DaemonSet's pod: one term with one field."""
     terms = spec.affinity.node_affinity.required_during_scheduling_ignored_during_execution.node_selector_terms
     if len(terms) != 1 or len(terms[0].match_fields) != 1:
         return ""
@@ -211,7 +211,7 @@ def _take_pin(spec: core_pb2.RawPodSpec) -> str:
 
 
 def _with_claims(mounts: Mounts, names: tuple[str, ...], pod: str) -> Mounts:
-    """Put the names of claims back; those made for the pod begin with its name."""
+    """Insert the names of claims; the name of an ephemeral claim begins with the pod's."""
     if not mounts.claims:
         return mounts
     claims = []

@@ -1,32 +1,39 @@
-"""Keeps one kind of objects up to date: list, then watch, for as long as it is not told to stop.
+"""Keep one kind of objects up to date: list, then watch, until told to stop.
 
-Decides when to list anew (the resource version is too old), when to go on where it was (the watch ended or was cut),
-and how long to pause (longer after each failure in a row, at least as long as the server asks). Never interprets an
-object. Nothing is lost between list and watch: the watch begins at the list's version, and each event moves it on.
-Units: seconds.
+Decides when to list again (the resource version is too old, or a watch is silent), when to continue a watch where it
+ended, and how long to pause after a failure (as client-go, `relist_backoff`; the server's hint counts up to a limit).
+Never interprets an object. Nothing is lost between list and watch: the watch begins at the list's version, and each
+event advances it. Units: seconds.
 
-Source: Kubernetes API concepts, "Efficient detection of changes".
+Freshness is counted from the last evidence that nothing was missed: a complete list, an event or a bookmark. An open
+watch is no evidence: a connection may be open and dead. API servers send a bookmark about once a minute; a watch that
+stays silent for longer is replaced by a list.
+
+Source: Kubernetes API concepts, "Efficient detection of changes"; client-go, tools/cache/reflector.go.
 """
 
 import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
-from tenacity import RetryCallState, Retrying, retry_if_exception
-from tenacity.nap import sleep_using_event
 from trimtab.k8s.v1 import meta_pb2
 
-from clients.kubernetes_api.api import Api, may_pass, retry_hint_s
+from clients.kubernetes_api.api import Api, may_pass
 from clients.kubernetes_api.envelope import Frame, parsed, resource_version_of, status_error
 from clients.kubernetes_api.errors import ApiError, ClusterError, MalformedAnswerError, UnreachableError
-from clients.live_cluster.lists import WatchStream, list_page, open_watch
+from clients.live_cluster.lists import SilentWatchError, WatchStream, list_page, open_watch
+from clients.live_cluster.relist_backoff import RelistBackoff, RelistBackoffSettings
 from clients.live_cluster.resources import Resource
-from clients.transport.backoff import Backoff
 
 log = structlog.get_logger("live_cluster")
+
+MOST_WATCH_FAILURES: Final = 5
+"""Failures of a watch in a row after which the kind is listed again: the server may not know the version any more."""
+SHORT_WATCH_S: Final = 1.0
+"""A watch that ends sooner has failed, whatever it brought. client-go: only one without an event."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +46,14 @@ class ReflectorSettings:
     watch_timeout_s: float = 300.0
     # Longest silence of the server in a page of a list, seconds.
     list_timeout_s: float = 60.0
-    # Seconds without success after which the cluster counts as not known.
-    max_stale_s: float = 60.0
-    # Pauses after failures. client-go: 0.8 to 30 s.
-    backoff: Backoff = field(default_factory=lambda: Backoff(0.5, 30.0))
+    # Seconds without event and bookmark after which a kind is listed again. API servers send a bookmark every minute.
+    silence_s: float = 75.0
+    # Seconds without list, event and bookmark after which the cluster counts as unknown. More than `silence_s`.
+    max_stale_s: float = 120.0
+    # Longest pause that a server may ask for (Retry-After), seconds.
+    max_retry_after_s: float = 30.0
+    # Pauses after failures.
+    backoff: RelistBackoffSettings = field(default_factory=RelistBackoffSettings)
 
 
 class Sink(Protocol):
@@ -67,14 +78,15 @@ class Reflector:
     def __init__(self, api: Api, resource: Resource, sink: Sink, settings: ReflectorSettings | None = None) -> None:
         self.resource = resource
         self.settings = settings or ReflectorSettings()
-        # What went wrong last, "" = nothing since the last success.
+        # The last failure, "" = none since the last success.
         self.trouble = ""
         # Counts for metrics and tests.
         self.lists, self.watches, self.failures = 0, 0, 0
-        # Since when nothing has succeeded, monotonic seconds; None = all is well. A watch that is open is well.
-        self._failing_since_s: float | None = None
-        self._is_open = False
         self._api, self._sink = api, sink
+        self._backoff = RelistBackoff(self.settings.backoff)
+        # Monotonic seconds of the last evidence that nothing was missed; None = never listed.
+        self._confirmed_at_s: float | None = None
+        self._watch_failures = 0
         self._version = ""
         self._stopped = threading.Event()
         self._stream: WatchStream | None = None
@@ -82,114 +94,119 @@ class Reflector:
 
     @property
     def stale_s(self) -> float:
-        """For how long changes have been missed, as far as is known; 0 = they come."""
-        since_s = self._failing_since_s
-        return 0.0 if since_s is None or self._is_open else time.monotonic() - since_s
+        """Seconds since the last list, event or bookmark; 0 before the first list."""
+        confirmed_at_s = self._confirmed_at_s
+        return 0.0 if confirmed_at_s is None else time.monotonic() - confirmed_at_s
 
     def run(self) -> None:
-        """List and watch until `stop`. Errors: what no repetition can mend (a forbidden verb)."""
+        """List and watch until `stop`. Errors: failures that do not pass (a forbidden verb)."""
         while not self._stopped.is_set():
             try:
                 if not self._version:
-                    self._patiently(self._list)
-                self._patiently(self._watch)
-            except _StartAgainError:
-                self._version = ""
+                    self._list()
+                self._watch()
             except _StoppedError:
                 return
+            except SilentWatchError as error:
+                self._version = ""
+                log.info("watch_silent", kind=self.resource.kind, stale_s=round(self.stale_s, 1), error=str(error))
+            except ClusterError as error:
+                if not _may_pass(error):
+                    raise
+                self._pause(error)
 
     def stop(self) -> None:
-        """End `run` soon; a waiting watch is woken."""
+        """End `run` soon and wake a waiting watch."""
         self._stopped.set()
         with self._guard:
             if self._stream is not None:
                 self._stream.close()
 
-    def _patiently(self, step: "_Step") -> None:
-        """Do a step again and again until it succeeds."""
-        backoff = self.settings.backoff
-
-        def wait(state: RetryCallState) -> float:
-            return max(retry_hint_s(state) or 0.0, backoff.first_s / 2, backoff.pause_s(state))
-
-        def note(state: RetryCallState) -> None:
-            self.failures += 1
-            self.trouble = str(state.outcome.exception()) if state.outcome else ""
-            if self._failing_since_s is None:
-                self._failing_since_s = time.monotonic()
-            log.warning("cluster_retry", kind=self.resource.kind, attempt=state.attempt_number, error=self.trouble)
-
-        retrying = Retrying(
-            retry=retry_if_exception(_may_pass), wait=wait, before_sleep=note, sleep=self._sleep, reraise=True
+    def _pause(self, error: ClusterError) -> None:
+        """Note a failure and wait: longer after each one, and as long as the server asks, within a limit."""
+        self.failures += 1
+        self.trouble = str(error)
+        hint_s = error.retry_after_s if isinstance(error, ApiError) else None
+        pause_s = max(self._backoff.pause_s(), min(hint_s or 0.0, self.settings.max_retry_after_s))
+        log.warning(
+            "cluster_retry",
+            kind=self.resource.kind,
+            step="watch" if self._version else "list",
+            pause_s=round(pause_s, 3),
+            stale_s=round(self.stale_s, 1),
+            error=self.trouble,
         )
-        retrying(self._unless_stopped, step)
-        self._succeed()
+        self._stopped.wait(pause_s)
 
-    def _succeed(self) -> None:
-        self.trouble, self._failing_since_s = "", None
-
-    def _sleep(self, seconds: float) -> None:
-        sleep_using_event(self._stopped)(seconds)
-
-    def _unless_stopped(self, step: "_Step") -> None:
-        if self._stopped.is_set():
-            raise _StoppedError
-        step()
+    def _confirm(self) -> None:
+        """Note that nothing was missed until now."""
+        self.trouble, self._confirmed_at_s = "", time.monotonic()
 
     def _list(self) -> None:
-        """List all objects, page by page. A token that is too old starts the list again."""
+        """List all objects, page by page. Errors: ApiError (expired: a page's token is too old), UnreachableError."""
         self._sink.listing(self.resource.kind)
-        next_page, version = "", ""
+        next_page = ""
         while True:
-            try:
-                page = list_page(
-                    self._api, self.resource, self.settings.page_limit, next_page, self.settings.list_timeout_s
-                )
-            except ApiError as error:
-                if error.is_expired:
-                    raise _ExpiredError(str(error)) from error
-                raise
+            page = list_page(
+                self._api, self.resource, self.settings.page_limit, next_page, self.settings.list_timeout_s
+            )
             self._sink.put(self.resource.kind, page.items)
-            version, next_page = page.resource_version, page.next_page
+            next_page = page.next_page
             if not next_page:
                 break
             if self._stopped.is_set():
                 raise _StoppedError
         self._sink.listed(self.resource.kind)
-        self._version = version
+        self._version = page.resource_version
+        self._watch_failures = 0
         self.lists += 1
+        self._confirm()
 
     def _watch(self) -> None:
-        """Follow one watch to its end. Being cut after the first event is no failure: go on from there."""
-        begun, seen = time.monotonic(), 0
+        """Follow one watch to its end; the next one continues there. Errors: ClusterError: it failed or was short."""
+        begun_s = time.monotonic()
         try:
-            stream = open_watch(self._api, self.resource, self._version, self.settings.watch_timeout_s)
+            seen = self._follow()
+            if time.monotonic() - begun_s < SHORT_WATCH_S and not self._stopped.is_set():
+                raise UnreachableError(f"a watch ended at once, after {seen} events")
+        except SilentWatchError:
+            raise
+        except ClusterError as error:
+            self._watch_failures += 1
+            is_expired = isinstance(error, ApiError) and error.is_expired
+            if is_expired or self._watch_failures >= MOST_WATCH_FAILURES:
+                self._version = ""
+            raise
+        if self.stale_s > self.settings.silence_s:
+            raise SilentWatchError("a watch ended without an event or a bookmark")
+
+    def _follow(self) -> int:
+        """Pass on the events of one watch; return how many came. A cut after the first one is no error."""
+        seen, settings = 0, self.settings
+        try:
+            stream = open_watch(self._api, self.resource, self._version, settings.watch_timeout_s, settings.silence_s)
             with self._guard:
                 self._stream = stream
             if self._stopped.is_set():
                 stream.close()
             self.watches += 1
-            self._is_open = True
             for frame in stream:
                 self._take(frame)
-                self._succeed()
+                self._confirm()
+                self._watch_failures = 0
                 seen += 1
+        except SilentWatchError:
+            raise
         except UnreachableError:
             if not seen:
                 raise
-        except ApiError as error:
-            if error.is_expired:
-                raise _StartAgainError from error
-            raise
         finally:
-            self._is_open = False
             with self._guard:
                 self._stream = None
-        if not seen and time.monotonic() - begun < 1 and not self._stopped.is_set():
-            raise UnreachableError("a watch ended at once, without an event")
+        return seen
 
     def _take(self, frame: Frame) -> None:
-        """Pass an event on and remember how far we are."""
+        """Pass an event on and remember its version."""
         if frame.type == "ERROR":
             raise status_error(parsed(meta_pb2.Status, frame.raw))
         if frame.type in ("ADDED", "MODIFIED"):
@@ -201,22 +218,10 @@ class Reflector:
         self._version = resource_version_of(frame.raw) or self._version
 
 
-class _Step(Protocol):
-    def __call__(self) -> None: ...
-
-
 class _StoppedError(Exception):
-    """We were told to stop."""
+    """`stop` was called."""
 
 
-class _StartAgainError(Exception):
-    """Only a new list helps."""
-
-
-class _ExpiredError(ClusterError):
-    """A page's token is too old."""
-
-
-def _may_pass(error: BaseException) -> bool:
-    """Whether doing the same again may help."""
-    return isinstance(error, _ExpiredError) or may_pass(error)
+def _may_pass(error: ClusterError) -> bool:
+    """Return whether a repetition may succeed."""
+    return may_pass(error) or (isinstance(error, ApiError) and error.is_expired)

@@ -1,6 +1,6 @@
-"""The kinds of objects that are watched, where the API serves them, and as which message they come.
+"""The kinds of objects that are watched: their API paths and their protobuf messages.
 
-Decides nothing but names. Sources: the Kubernetes API reference (groups, versions, plural names).
+Decides names only. Sources: the Kubernetes API reference (groups, versions, plural names).
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ WATCHING = ("list", "watch")
 
 
 class Resource(NamedTuple):
-    """A kind of objects. `group` is "" for the oldest; paths are without trailing slash."""
+    """A kind of objects. `group` is "" for the core group; paths have no trailing slash."""
 
     kind: str
     group: str
@@ -35,7 +35,7 @@ class Resource(NamedTuple):
 
     @property
     def rule(self) -> Rule:
-        """What watching it needs."""
+        """Return the permissions that watching needs."""
         return Rule(self.group, self.plural, WATCHING)
 
 
@@ -56,6 +56,6 @@ RESOURCES: tuple[Resource, ...] = (
     Resource("Node", "", "nodes", core_pb2.Node, namespaced=False),
     Resource("Pod", "", "pods", core_pb2.Pod),
 )
-"""What a snapshot is made of; what others refer to comes first."""
+"""The kinds of which a snapshot is made; kinds that others refer to come first."""
 
 BY_KIND = {resource.kind: resource for resource in RESOURCES}

@@ -1,10 +1,10 @@
 """Snapshots and deltas of a store: the whole cluster once, then what has changed since.
 
-Decides what a delta must say: rows to look at again are made anew, keys that are gone since the last snapshot are
-named. The rows are made by `clients.kubernetes_objects.build_snapshot`, of all objects or of the changed ones. A delta
-costs what has changed, a whole snapshot some microseconds a pod; a cluster without change costs nothing.
+Decides the content of a delta: changed rows are built again, keys that are gone since the last snapshot are listed.
+`clients.kubernetes_objects.build_snapshot` builds the rows, of all objects or of the changed ones. The cost of a delta
+is proportional to the changes; a whole snapshot takes some microseconds a pod.
 
-Not for several threads at a time: `LiveCluster` holds the lock.
+Not thread-safe: `LiveCluster` holds the lock.
 """
 
 from collections import Counter
@@ -22,23 +22,12 @@ from clients.kubernetes_objects.objects import Objects
 from clients.kubernetes_objects.volumes import Storage
 from clients.live_cluster.resources import BY_KIND
 from clients.live_cluster.store import OWNERS, Changes, Key, Store
+from clients.live_cluster.taken import Taken
 
 K = TypeVar("K", str, Key)
 
 
-class Taken(NamedTuple):
-    """What `take` returns: exactly one of `snapshot` (whole) and `delta`; `is_empty` = nothing has changed.
-
-    notes : what a person should know about the objects told, as of files
-    """
-
-    snapshot: pb.ClusterSnapshot | None
-    delta: pb.SnapshotDelta | None
-    is_empty: bool = False
-    notes: tuple[str, ...] = ()
-
-
-class _Told(NamedTuple):
+class _Sent(NamedTuple):
     """Keys of the rows of the last snapshot."""
 
     pods: set[Key]
@@ -50,37 +39,37 @@ class _Told(NamedTuple):
 
 
 class SnapshotMaker:
-    """Makes one line of snapshots: each delta is against the one before."""
+    """Makes one sequence of snapshots: each delta is relative to the one before."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._told: _Told | None = None
+        self._sent: _Sent | None = None
         self._groups: dict[str, NodeGroup] = {}
         self._group_of: dict[str, str] = {}
         self._actuation: Actuation | None = None
 
     def forget(self) -> None:
-        """Make the next one a whole snapshot."""
-        self._told = None
+        """Make the next `take` return a whole snapshot."""
+        self._sent = None
 
     def take(self, groups: Sequence[NodeGroup], actuation: Actuation | None) -> Taken:
-        """Return what has changed since the last call, or all. Errors: ClusterError, ObjectError."""
+        """Return the changes since the last call, or the whole cluster. Errors: ClusterError, ObjectError."""
         self._refuse_problems()
-        told, self._told = self._told, None
+        sent, self._sent = self._sent, None
         changes = self._store.take_changes()
         by_name = {(group.metadata.name if group.metadata else None) or "": group for group in groups}
-        if told is None:
+        if sent is None:
             whole = self._whole(by_name, actuation)
             return Taken(whole.snapshot, None, notes=tuple(whole.notes))
         if not any(changes) and by_name == self._groups and actuation == self._actuation:
-            self._told = told
+            self._sent = sent
             return Taken(None, pb.SnapshotDelta(changed=pb.ClusterSnapshot()), is_empty=True)
         changed_groups = self._regroup(by_name, changes.nodes)
         built = self._changed(changes, changed_groups, actuation)
         delta = pb.SnapshotDelta(changed=built.snapshot)
-        _tell_deleted(delta, told, changes, self._store)
-        delta.deleted_node_groups.extend(sorted(told.groups.keys() - by_name.keys()))
-        self._actuation, self._told = actuation, told._replace(groups=by_name)
+        _add_deleted_keys(delta, sent, changes, self._store)
+        delta.deleted_node_groups.extend(sorted(sent.groups.keys() - by_name.keys()))
+        self._actuation, self._sent = actuation, sent._replace(groups=by_name)
         return Taken(None, delta, notes=tuple(built.notes))
 
     def _refuse_problems(self) -> None:
@@ -94,7 +83,7 @@ class SnapshotMaker:
             )
 
     def _whole(self, groups: dict[str, NodeGroup], actuation: Actuation | None) -> BuiltSnapshot:
-        """Make the whole snapshot, and remember what it told."""
+        """Build the whole snapshot, and keep its keys."""
         store = self._store
         rows = [store.pods[key] for key in sorted(store.pods)]
         objects = _objects({kind: list(store.objects[kind].values()) for kind in store.objects}, groups.values())
@@ -108,7 +97,7 @@ class SnapshotMaker:
             for key, one in store.objects[kind].items()
             if (uid := one.metadata.uid or "") in listed
         }
-        self._told = _Told(
+        self._sent = _Sent(
             set(store.pods),
             set(nodes),
             groups,
@@ -121,7 +110,7 @@ class SnapshotMaker:
         return built
 
     def _regroup(self, groups: dict[str, NodeGroup], nodes: set[str]) -> list[NodeGroup]:
-        """Bring the membership of nodes up to date; return the groups whose rows change. May add to `nodes`."""
+        """Update the membership of nodes; return the groups whose rows change. May add to `nodes`."""
         present = self._store.objects["Node"]
         if _membership(groups) != _membership(self._groups):
             nodes.update(key[1] for key in present)
@@ -149,7 +138,7 @@ class SnapshotMaker:
         return changed
 
     def _changed(self, changes: Changes, groups: Iterable[NodeGroup], actuation: Actuation | None) -> BuiltSnapshot:
-        """Make the rows that have changed."""
+        """Build the rows that have changed."""
         store = self._store
         every = store.objects
         chosen: dict[str, list[Any]] = {
@@ -193,41 +182,41 @@ class _ByName(Mapping[str, Any]):
         return len(self._objects)
 
 
-def _tell_deleted(delta: pb.SnapshotDelta, told: _Told, changes: Changes, store: Store) -> None:
-    """Name the rows that were told and are no more; bring `told` up to date."""
+def _add_deleted_keys(delta: pb.SnapshotDelta, sent: _Sent, changes: Changes, store: Store) -> None:
+    """List the rows that were sent and are gone; update `sent`."""
     objects = store.objects
-    for namespace, name in _gone(told.pods, changes.pods, store.pods):
+    for namespace, name in _gone(sent.pods, changes.pods, store.pods):
         delta.deleted_pods.append(f"{namespace}/{name}")
     nodes = {key[1] for key in (("", name) for name in changes.nodes) if key in objects["Node"]}
-    delta.deleted_nodes.extend(_gone(told.nodes, changes.nodes, nodes))
-    for namespace, name in _gone(told.budgets, changes.budgets, objects["PodDisruptionBudget"]):
+    delta.deleted_nodes.extend(_gone(sent.nodes, changes.nodes, nodes))
+    for namespace, name in _gone(sent.budgets, changes.budgets, objects["PodDisruptionBudget"]):
         delta.deleted_pod_disruption_budgets.append(f"{namespace}/{name}")
     namespaces = {name for name in changes.namespaces if ("", name) in objects["Namespace"]}
-    delta.deleted_namespaces.extend(_gone(told.namespaces, changes.namespaces, namespaces))
+    delta.deleted_namespaces.extend(_gone(sent.namespaces, changes.namespaces, namespaces))
     listed = {owner.uid for owner in delta.changed.owners}
     deleted = set()
     for kind, key in changes.owners:
-        before = told.owners.pop((kind, key), "")
+        before = sent.owners.pop((kind, key), "")
         one = objects[kind].get(key)
         uid = (one.metadata.uid if one is not None else None) or ""
         if uid in listed:
-            told.owners[kind, key] = uid
-        if before and before != told.owners.get((kind, key)):
+            sent.owners[kind, key] = uid
+        if before and before != sent.owners.get((kind, key)):
             deleted.add(before)
     delta.deleted_owners.extend(sorted(deleted - listed))
 
 
-def _gone(told: set[K], touched: set[K], present: Container[K]) -> list[K]:
-    """Return the touched keys that were told and are no more, sorted; bring `told` up to date."""
-    now = {key for key in touched if key in present}
-    gone = sorted((touched - now) & told)
-    told |= now
-    told -= set(gone)
+def _gone(sent: set[K], touched: set[K], present: Container[K]) -> list[K]:
+    """Return the touched keys that were sent and are gone, sorted; update `sent`."""
+    missing = {key for key in touched if key not in present}
+    gone = sorted(missing & sent)
+    sent |= touched
+    sent -= missing
     return gone
 
 
 def _membership(groups: Mapping[str, NodeGroup]) -> dict[str, Any]:
-    """Return what decides which nodes belong to which group."""
+    """Return the fields that decide which nodes belong to which group."""
     return {name: group.spec and (group.spec.node_selector, group.spec.nodes) for name, group in groups.items()}
 
 
@@ -240,5 +229,5 @@ def _sizes(group_of: Mapping[str, str]) -> dict[str, int]:
 
 
 def _objects(by_kind: dict[str, list[Any]], groups: Iterable[NodeGroup]) -> Objects:
-    """Return objects as a builder takes them; kinds of which there are none are known to have none."""
+    """Return objects in the builder's form; a kind without objects counts as given and empty."""
     return Objects(by_kind={**by_kind, "NodeGroup": list(groups)}, given=set(BY_KIND))

@@ -1,12 +1,11 @@
-"""The objects of a cluster as last seen, and what has changed since a snapshot was last taken.
+"""The objects of a cluster, and which rows have changed since the last snapshot.
 
-Decides which rows a change touches: a claim those of the pods that mount it, a CSINode that of its node and those of
-pods with in-tree volumes, the first and the last pod of a controller that of the controller. What a row says is decided
-by `clients.kubernetes_objects` alone.
-An object that comes again unchanged, as far as it is declared, touches nothing.
+Decides which rows a change touches: a claim touches the pods that mount it; a CSINode touches its node and the pods
+with in-tree volumes; the first and the last pod of a controller touch the controller. `clients.kubernetes_objects`
+alone decides what a row contains. An object whose declared fields are unchanged touches nothing.
 
-Not for several threads at a time: `LiveCluster` holds the lock. Costs: a pod 10 to 20 microseconds; nothing here goes
-over all objects, but the end of a list.
+Not thread-safe: `LiveCluster` holds the lock. Cost: 10 to 20 microseconds a pod; only the end of a list visits all
+objects of a kind.
 """
 
 from collections import defaultdict
@@ -22,7 +21,7 @@ from clients.kubernetes_objects.objects import CLUSTER_SCOPED, STRUCTS
 from clients.kubernetes_objects.owners import API_VERSIONS
 from clients.kubernetes_objects.pod_rows import PodRow
 from clients.live_cluster.objects import to_struct
-from clients.live_cluster.pod_memory import PodMemory
+from clients.live_cluster.pod_history import PodHistory
 from clients.live_cluster.pod_reader import PodReader
 from clients.live_cluster.resources import BY_KIND
 
@@ -30,11 +29,11 @@ Key = tuple[str, str]
 """(namespace, name); the namespace is "" for kinds without."""
 OWNERS = tuple(API_VERSIONS)
 _CONTENT = PodRow._fields.index("pod")
-"""Fields of a row before this one are what a snapshot says of it."""
+"""Fields of a row before this one go into a snapshot."""
 
 
 class Changes(NamedTuple):
-    """Keys of rows to look at again, by kind."""
+    """Keys of touched rows, by kind."""
 
     pods: set[Key]
     nodes: set[str]
@@ -44,28 +43,28 @@ class Changes(NamedTuple):
 
 
 class Store:
-    """What there is: `objects[kind][key]` declared structs, `pods[key]` rows."""
+    """The objects: `objects[kind][key]` are structs, `pods[key]` are rows."""
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[Key, Any]] = {kind: {} for kind in BY_KIND}
-        self.memory = PodMemory()
-        self.pods, self.pods_of = self.memory.pods, self.memory.pods_of
-        # Objects that cannot be used, with what is wrong.
+        self.history = PodHistory()
+        self.pods, self.pods_of = self.history.pods, self.history.pods_of
+        # Objects that cannot be used, with the reason.
         self.problems: dict[tuple[str, Key], str] = {}
         # Grows with every change that touches a row.
         self.revision = 0
         self.changes = _no_changes()
         self._reader = PodReader()
-        # Pods by claim that they mount; claims by volume that they name, "" = those that name none yet.
+        # Pods by mounted claim; claims by the volume that they name, "" = none yet.
         self._mounted: dict[Key, set[Key]] = defaultdict(set)
         self._claims_of: dict[str, set[Key]] = defaultdict(set)
-        # Volumes of in-tree plugins: where they can be reached depends on what nodes have handed over.
+        # Volumes of in-tree plugins: which nodes reach them depends on the plugins that nodes have migrated to CSI.
         self._in_tree: set[str] = set()
         self._owner_at: dict[str, tuple[str, Key]] = {}
         self._unconfirmed: dict[str, set[Key]] = {}
 
     def put(self, kind: str, raws: Sequence[bytes]) -> None:
-        """Take objects. Errors: MalformedAnswerError for bytes that are no such object."""
+        """Add or replace objects. Errors: MalformedAnswerError for bytes that are no such object."""
         unconfirmed = self._unconfirmed.get(kind)
         put = self._put_pod if kind == "Pod" else self._put_object
         for raw in raws:
@@ -74,20 +73,20 @@ class Store:
                 unconfirmed.discard(key)
 
     def drop(self, kind: str, raw: bytes) -> None:
-        """Forget an object."""
+        """Remove an object."""
         self._forget(kind, _key(kind, parsed(meta_pb2.ObjectHead, raw).metadata))
 
     def listing(self, kind: str) -> None:
-        """A list begins."""
+        """Note that a list begins."""
         self._unconfirmed[kind] = set(self._of(kind)) | {key for of, key in self.problems if of == kind}
 
     def listed(self, kind: str) -> None:
-        """A list ends: forget what it did not have."""
+        """Remove the objects that a complete list did not contain."""
         for key in self._unconfirmed.pop(kind, ()):
             self._forget(kind, key)
 
     def take_changes(self) -> Changes:
-        """Return what has changed since the last call."""
+        """Return the changes since the last call."""
         taken, self.changes = self.changes, _no_changes()
         return taken
 
@@ -108,7 +107,7 @@ class Store:
                 return key
             self._unlink(key, old)
             if old.uid != row.uid:
-                self.memory.remember(old)
+                self.history.remember(old)
         self.pods[key] = row
         if row.owner:
             keys = self.pods_of[row.owner]
@@ -141,12 +140,12 @@ class Store:
             self._touch(kind, key, old, None)
             return
         self._unlink(key, old)
-        self.memory.remember(old)
+        self.history.remember(old)
         self.changes.pods.add(key)
         self.revision += 1
 
     def _unlink(self, key: Key, old: PodRow) -> None:
-        """Take a pod out of the indices."""
+        """Remove a pod from the indices."""
         if old.owner:
             keys = self.pods_of[old.owner]
             keys.discard(key)
@@ -217,7 +216,7 @@ class Store:
         self._touch_mounting(self._claims_of.get(name, set()) | self._claims_of.get("", set()))
 
     def _touch_migration(self, kind: str, old: Any, new: Any) -> None:
-        """A node that comes, goes or hands plugins over changes where in-tree volumes can be reached."""
+        """Touch pods with in-tree volumes when a node appears, disappears or migrates a plugin to CSI."""
         if kind == "Node" and old is not None and new is not None:
             return
         if kind == "CSINode" and migrated_plugins(old) == migrated_plugins(new):

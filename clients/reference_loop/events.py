@@ -1,7 +1,7 @@
-"""Kubernetes Events on nodes, pods and the status ConfigMap, as operators know them from the Cluster Autoscaler.
+"""Kubernetes Events on nodes, pods and the status ConfigMap, like those of the Cluster Autoscaler.
 
-Decides which change of the actuator's status is worth an event, and its words. Events are a courtesy: they are written
-in the background, at a bounded rate, and one that cannot be written is counted and dropped.
+Decides which changes of the actuator's status become events, and their text. Events are written in the background, at a
+bounded rate; one that cannot be written is counted and dropped.
 
 Source: Cluster Autoscaler, core/scaledown (reasons `ScaleDown`, `ScaleDownFailed`, `ScaleDownEmpty`, and on which
 object each is).
@@ -27,7 +27,7 @@ NORMAL, WARNING = "Normal", "Warning"
 SCALE_DOWN, SCALE_DOWN_FAILED, SCALE_DOWN_EMPTY = "ScaleDown", "ScaleDownFailed", "ScaleDownEmpty"
 MOST_WAITING = 10_000
 MOST_PER_S = 50
-"""Events written in a second; a drain of thousands of pods must not take the API server's capacity."""
+"""Most events a second: a drain of thousands of pods must not overload the API server."""
 State = actuator_pb2.DeletionState
 
 
@@ -50,7 +50,7 @@ class Event(NamedTuple):
 
 
 class StatusEvents:
-    """Turns successive statuses of the actuator into events. The first status is only remembered."""
+    """Turns successive statuses of the actuator into events. The first status gives none."""
 
     def __init__(self, status_map: Subject) -> None:
         self._map = status_map
@@ -58,7 +58,7 @@ class StatusEvents:
         self._evicted: set[str] = set()
 
     def of(self, status: actuator_pb2.ActuatorStatus) -> list[Event]:
-        """Return the events of what has happened since the last status."""
+        """Return the events of the changes since the last status."""
         deletions = [*status.deletions, *status.finished]
         before, now = self._states, {(one.request_id, one.node): int(one.state) for one in deletions}
         evicted = {one.uid for one in status.recent_evictions}
@@ -108,11 +108,11 @@ class EventWriter:
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start to write."""
         self._thread.start()
 
     def stop(self, timeout_s: float = 5.0) -> None:
-        """Write what waits, for as long as there is time, and end."""
+        """Write the waiting events, within the timeout, and end."""
         try:
             self._waiting.put(None, timeout=timeout_s)
         except queue.Full:
@@ -120,7 +120,7 @@ class EventWriter:
         self._thread.join(timeout_s)
 
     def put(self, events: Iterable[Event]) -> None:
-        """Take events; never waits."""
+        """Queue events; never blocks."""
         for event in events:
             try:
                 self._waiting.put_nowait(event)

@@ -1,8 +1,6 @@
-"""Health over HTTP: `/healthz` is 200 while the loop moves, `/readyz` while rounds go well or another one leads.
+"""Health over HTTP: `/healthz` is 200 while the loop is active, `/readyz` while rounds succeed or another loop leads.
 
-Else each is 503 and says why.
-
-Decides nothing: the loop says what is wrong. A loop that has not finished a round for `max_inactivity_s` is stuck.
+Otherwise each is 503 with the reason. A loop that has not finished a round for `max_inactivity_s` is stuck.
 """
 
 import threading
@@ -14,7 +12,7 @@ from clients.transport.telemetry import split_address
 
 
 class Health:
-    """What the endpoints answer. `clock` is monotonic, in seconds."""
+    """The content of the endpoints. `clock` is monotonic, in seconds."""
 
     def __init__(self, max_inactivity_s: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._limit_s, self._clock = max_inactivity_s, clock
@@ -22,12 +20,12 @@ class Health:
         self.not_ready = "the cluster has not been listed yet"
 
     def active(self) -> None:
-        """A round of the loop has ended, well or not."""
+        """Note that a round of the loop has ended, successfully or not."""
         self._active_s = self._clock()
 
     @property
     def stuck(self) -> str:
-        """What is wrong with the loop; "" = nothing."""
+        """Return why the loop counts as stuck; "" = it does not."""
         idle_s = self._clock() - self._active_s
         return f"no round has ended for {idle_s:.0f} s" if idle_s > self._limit_s else ""
 
@@ -51,7 +49,7 @@ class HealthServer:
                 self.wfile.write(body)
 
             def log_message(self, format: str, *args: object) -> None:
-                """Say nothing: probes come every few seconds."""
+                """Log nothing: probes come every few seconds."""
 
         self._http = ThreadingHTTPServer(split_address(address), Handler)
         self._http.daemon_threads = True

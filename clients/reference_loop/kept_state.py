@@ -1,10 +1,13 @@
-"""The planner's memory across restarts and changes of the leader, so that timers of nodes go on.
+"""The planner's state across restarts and changes of the leader, so that timers of nodes continue.
 
 Decides what is kept (since when nodes are unneeded, and why others are not; where pods went only in a file, since it is
-large and saves nothing but time), how often it is written, and that a state is too old to be gone on with: nobody has
-watched the nodes in between. What is kept is a `PlanRequest` with `now`, `cluster` and `state`, compressed.
+large and saves nothing but time), how often it is written, and when a state is too old to be used. Timers continue
+where they were when the state was written: the time in between is not credited, since nobody watched the nodes, and
+since it may be the difference of two clocks. What is kept is a `PlanRequest` with `now`, `cluster` and `state`,
+compressed.
 
-A state that cannot be read or belongs to another cluster is told and not used. Units: seconds; times are Unix seconds.
+A state that cannot be read or belongs to another cluster is logged and not used. Units: seconds; times are Unix
+seconds.
 """
 
 import base64
@@ -21,6 +24,8 @@ from trimtab.v1 import plan_pb2
 
 from clients.kubernetes_api.api import MERGE_PATCH, Api, Json
 from clients.kubernetes_api.errors import ApiError, ClusterError
+from clients.kubernetes_api.names import object_path
+from clients.reference_loop.loop_clock import shift
 
 log = structlog.get_logger("loop")
 
@@ -29,22 +34,22 @@ MOST_CONFIG_MAP_BYTES = 900 << 10
 """Kubernetes allows 1 MiB for all of a ConfigMap."""
 MOST_FILE_BYTES = 256 << 20
 PAUSE_S = 20.0
-"""Between two writes, at least."""
+"""Shortest time between two writes."""
 REFRESH_S = 60.0
-"""Between two writes of the same, at most: what is kept also says that somebody still watches."""
+"""Longest time between two writes of an unchanged state: its time shows that a loop still watches."""
 
 
 class Place(Protocol):
-    """Where bytes are kept. `limit_bytes` is how many, `is_cheap` whether large ones may be written often."""
+    """Storage of bytes. `limit_bytes` : most bytes; `is_cheap` : whether large states may be written often."""
 
     limit_bytes: int
     is_cheap: bool
 
     def read(self) -> bytes | None:
-        """Return what is kept; None for nothing. Errors: ClusterError, OSError, ValueError."""
+        """Return the kept bytes; None for none. Errors: ClusterError, OSError, ValueError."""
 
     def write(self, data: bytes) -> None:
-        """Keep `data` in place of what is kept. Errors: ClusterError, OSError."""
+        """Replace the kept bytes by `data`. Errors: ClusterError, OSError."""
 
 
 class StateFile:
@@ -62,7 +67,7 @@ class StateFile:
         return None
 
     def write(self, data: bytes) -> None:
-        """Write beside it, then put it in its place."""
+        """Write a new file, then rename it."""
         new = self._path.with_name(f".{self._path.name}.new")
         new.write_bytes(data)
         os.replace(new, self._path)
@@ -75,12 +80,13 @@ class StateConfigMap:
 
     def __init__(self, api: Api, namespace: str, name: str) -> None:
         self._api, self._namespace, self._name = api, namespace, name
-        self._collection = f"/api/v1/namespaces/{namespace}/configmaps"
+        self._collection = object_path("/api/v1/namespaces", namespace, "configmaps")
+        self._path = object_path(self._collection, name)
 
     def read(self) -> bytes | None:
         """Return the bytes; None when there is no such ConfigMap."""
         try:
-            found = self._api.json("GET", f"{self._collection}/{self._name}")
+            found = self._api.json("GET", self._path)
         except ApiError as error:
             if error.status == 404:
                 return None
@@ -100,7 +106,7 @@ class StateConfigMap:
             "binaryData": {KEY: base64.b64encode(data).decode()},
         }
         try:
-            self._api.json("PATCH", f"{self._collection}/{self._name}", body, MERGE_PATCH)
+            self._api.json("PATCH", self._path, body, MERGE_PATCH)
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -117,7 +123,7 @@ class StateKeeper:
         self._written_s = float("-inf")
 
     def load(self, now_s: float) -> plan_pb2.PlanState | None:
-        """Return the state to go on with. Errors: ClusterError, when it is not known whether there is one."""
+        """Return the state to continue from. Errors: ClusterError, when it is not known whether there is one."""
         try:
             data = self._place.read()
             kept = _unpacked(data, self._place.limit_bytes) if data else None
@@ -132,20 +138,22 @@ class StateKeeper:
         elif age_s > self._max_age_s:
             log.warning("state_too_old", age_s=round(age_s), max_age_s=self._max_age_s)
         else:
-            log.info("state_resumed", age_s=round(age_s, 1), unneeded=len(kept.state.unneeded.node) // 4)
+            # Nobody watched since then, or the clocks differ; both look the same. Timers are credited with neither.
+            shift(kept.state, age_s)
+            log.info("state_resumed", age_s=round(age_s, 1), unneeded=len(kept.state.scale_down.unneeded.node) // 4)
             return kept.state
         return None
 
     def save(self, state: plan_pb2.PlanState, now_s: float, is_last: bool = False) -> None:
-        """Keep a state, now and then; `is_last` = at once. That it cannot be written is told and borne."""
+        """Keep a state, at intervals; `is_last` = at once. A failed write is only logged."""
         since_s = now_s - self._written_s
         if 0 <= since_s < PAUSE_S and not is_last:
             return
         kept = plan_pb2.PlanRequest(cluster=self._cluster, state=state)
         if not self._place.is_cheap:
-            kept.state.ClearField("hints")
+            kept.state.scale_down.ClearField("hints")
         content = kept.SerializeToString(deterministic=True)
-        if content == self._last and 0 <= since_s < REFRESH_S:
+        if content == self._last and 0 <= since_s < REFRESH_S and not is_last:
             return
         kept.now.FromNanoseconds(int(now_s * 1e9))
         try:
@@ -157,10 +165,10 @@ class StateKeeper:
 
 
 def _packed(kept: plan_pb2.PlanRequest, limit_bytes: int) -> bytes:
-    """Compress, leaving out what may be left out until it fits. Errors: ValueError when it never does."""
+    """Compress a state, without optional parts where it would be too large. Errors: ValueError when it still is."""
     for field in ("", "hints", "unremovable"):
         if field:
-            kept.state.ClearField(field)  # type: ignore[arg-type]
+            kept.state.scale_down.ClearField(field)  # type: ignore[arg-type]
         data = zstandard.ZstdCompressor(level=3).compress(kept.SerializeToString(deterministic=True))
         if len(data) <= limit_bytes:
             return data
@@ -173,4 +181,4 @@ def _unpacked(data: bytes, limit_bytes: int) -> plan_pb2.PlanRequest:
         plain = zstandard.ZstdDecompressor().decompress(data, max_output_size=max(limit_bytes, MOST_FILE_BYTES))
         return plan_pb2.PlanRequest.FromString(plain)
     except (zstandard.ZstdError, DecodeError) as error:
-        raise ValueError(f"what is kept is damaged: {error}") from error
+        raise ValueError(f"the kept state is damaged: {error}") from error

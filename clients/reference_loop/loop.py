@@ -1,12 +1,11 @@
-"""The loop: one round after the other until it is told to stop, as leader only, patient with whoever is away.
+"""The loop: make rounds, as leader only, until told to stop; repeat a round that fails.
 
-Decides when a round is made: at once as leader, then every `interval_s`; after a failure with growing pauses, saying
-what is wrong in the log, the status ConfigMap and the health endpoints. Never decides about the cluster. Unit: seconds.
+Decides when a round is made: at once as leader, then every `interval_s`; after a failure with growing pauses. Failures
+are reported in the log, the status ConfigMap and the health endpoints. Never decides about the cluster. Unit: seconds.
 """
 
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -27,7 +26,8 @@ from clients.kubernetes_api.lease import Lease
 from clients.reference_loop.events import EventWriter, StatusEvents
 from clients.reference_loop.health import Health
 from clients.reference_loop.kept_state import StateKeeper
-from clients.reference_loop.rounds import Round, Rounds
+from clients.reference_loop.loop_clock import LoopClock
+from clients.reference_loop.rounds import RoundResult, RoundRunner
 from clients.reference_loop.status_map import StatusMap
 from clients.transport.backoff import Backoff
 from clients.transport.errors import TrimtabError
@@ -47,8 +47,8 @@ class LoopSettings:
     backoff: Backoff = field(default_factory=lambda: Backoff(1.0, 60.0))
 
 
-class Surroundings(NamedTuple):
-    """What the loop tells others by. None = not told."""
+class LoopServices(NamedTuple):
+    """Services that the loop uses. None = not used."""
 
     health: Health
     lease: Lease | None = None
@@ -62,25 +62,26 @@ class Loop:
     """Runs rounds. `stop` may be called from any thread or from a signal handler."""
 
     def __init__(
-        self, rounds: Rounds, settings: LoopSettings, around: Surroundings, wall_clock: Callable[[], float] = time.time
+        self, rounds: RoundRunner, settings: LoopSettings, around: LoopServices, clock: LoopClock | None = None
     ) -> None:
-        """`wall_clock` returns Unix seconds: the moment that plans are made for."""
+        """`clock` gives the moment that plans are made for."""
         self._rounds, self._settings, self._around = rounds, settings, around
-        self._wall_clock = wall_clock
+        self._clock = clock or LoopClock()
+        self._first_id = f"{int(self._clock.look().now_s * 1000):x}"
         self._stopped = threading.Event()
-        self._count = 0
-        # Whether the state to go on with has been looked for in this leadership.
+        self._count = self._attempts = 0
+        # Whether the kept state has been loaded in this leadership.
         self._has_state = False
-        self.last: Round | None = None
-        # What is wrong just now, "" = nothing.
+        self.last: RoundResult | None = None
+        # The error of the last attempt, "" = none.
         self.trouble = ""
 
     def stop(self) -> None:
-        """End soon: a round under way is finished, orders not yet given are not given."""
+        """End soon: a round in progress is finished, but no further order is given."""
         self._stopped.set()
 
     def run(self) -> None:
-        """Make rounds until `stop`. Errors: MissingPermissionError, which no patience mends."""
+        """Make rounds until `stop`. Errors: MissingPermissionError, which no repetition mends."""
         try:
             self._run()
         finally:
@@ -102,7 +103,7 @@ class Loop:
             self._stopped.wait(max(left_s, 0.0) if self._leads() else min(max(left_s, 0.0), 1.0))
 
     def _follow(self) -> None:
-        """Wait for leadership; what was known as leader is another one's business now."""
+        """Wait for leadership; the state belongs to another leader now."""
         self._has_state, self.trouble = False, ""
         self._around.health.not_ready = ""
         self._around.health.active()
@@ -124,41 +125,43 @@ class Loop:
         )(self._once)
 
     def _once(self) -> None:
-        """Make one round and tell about it."""
+        """Make one round and report it."""
         if not self._leads():
             return
         self._resume()
-        done = self._rounds.run(self._request_id(), self._now(), self._may_act)
+        self._attempts += 1
+        done = self._rounds.run(self._request_id(), _timestamp(self._look()), self._may_act)
         self._count += 1
         self.last, self.trouble = done, ""
         self._around.health.not_ready = ""
         self._around.health.active()
-        self._tell(done)
+        self._report(done)
         self._keep_state()
 
     def _resume(self) -> None:
-        """Begin as leader where the last one ended. Errors: ClusterError; the round is then tried again."""
+        """Load the state that the last leader kept. Errors: ClusterError; the round is then tried again."""
         keeper = self._around.states
         if self._has_state or keeper is None:
             return
-        self._rounds.resume(keeper.load(self._wall_clock()))
+        self._rounds.resume(keeper.load(self._look()))
         self.last, self._has_state = None, True
 
     def _keep_state(self, is_last: bool = False) -> None:
-        """Keep the planner's memory, as leader only, once there is one of this leadership."""
+        """Keep the planner's state, as leader only, once there is one of this leadership."""
         keeper = self._around.states
         if keeper is not None and self.last is not None and self._has_state and self._leads():
-            keeper.save(self.last.answer.state, self._wall_clock(), is_last)
+            now_s = self._look()  # before the state is read: a step moves its timers
+            keeper.save(self.last.answer.state, now_s, is_last)
 
     def _note_failure(self, state: RetryCallState) -> None:
         error = state.outcome.exception() if state.outcome else None
         self.trouble = self._around.health.not_ready = str(error)
         pause_s = state.next_action.sleep if state.next_action else 0.0
         log.warning("round_failed", attempt=state.attempt_number, pause_s=round(pause_s, 1), error=self.trouble)
-        self._around.health.active()  # it moves, though in vain: restarting it would not help
+        self._around.health.active()  # it is alive: a restart would not help
         self._write_status(self.last)
 
-    def _tell(self, done: Round) -> None:
+    def _report(self, done: RoundResult) -> None:
         """Log the round, write events and status."""
         decision = done.answer.scale_down
         log.info(
@@ -180,25 +183,35 @@ class Loop:
             around.events.put(around.status_events.of(done.status))
         self._write_status(done)
 
-    def _write_status(self, done: Round | None) -> None:
-        """Write the ConfigMap; that it cannot be written is no reason not to go on."""
+    def _write_status(self, done: RoundResult | None) -> None:
+        """Write the ConfigMap; a failure is only logged."""
         if self._around.status_map is None:
             return
         try:
-            self._around.status_map.write(done, self.trouble, self._wall_clock())
+            self._around.status_map.write(done, self.trouble, self._look())
         except ClusterError as error:
             log.warning("status_not_written", error=str(error))
 
     def _request_id(self) -> str:
+        """Return an id that this process has not used, however the clock is set, and that others do not use."""
         holder = self._around.lease.identity if self._around.lease is not None else "loop"
-        return f"{holder[:80]}-{int(self._wall_clock() * 1000):x}"
+        return f"{holder[:80]}-{self._first_id}-{self._attempts}"
 
-    def _now(self) -> Timestamp:
-        now = Timestamp()
-        now.FromNanoseconds(int(self._wall_clock() * 1e9))
-        return now
+    def _look(self) -> float:
+        """Return the time; a step of the wall clock is logged, and timers of nodes are moved with it."""
+        now_s, step_s = self._clock.look()
+        if step_s:
+            log.warning("clock_stepped", step_s=round(step_s, 3), effect="timers of nodes are moved by the same")
+            self._rounds.shift_timers(step_s)
+        return now_s
+
+
+def _timestamp(now_s: float) -> Timestamp:
+    now = Timestamp()
+    now.FromNanoseconds(int(now_s * 1e9))
+    return now
 
 
 def _may_pass(error: BaseException) -> bool:
-    """Whether another attempt may go better."""
+    """Return whether another attempt may succeed."""
     return isinstance(error, TrimtabError | ClusterError) and not isinstance(error, MissingPermissionError)

@@ -1,4 +1,4 @@
-"""A plan as orders to the actuator. Decides nothing: what the plan says is passed on with what it assumed."""
+"""Convert a plan to requests to the actuator. Decides nothing: the plan's nodes and assumptions are passed on."""
 
 from trimtab.v1 import actuator_pb2, plan_pb2
 
@@ -22,7 +22,7 @@ def deletion_order(request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse)
 
 
 def soft_tainted(answer: plan_pb2.PlanResponse) -> list[str]:
-    """Return the nodes that should carry the soft taint: unneeded ones that are not going already."""
+    """Return the nodes that get the soft taint: unneeded ones that are not deleted now."""
     decision = answer.scale_down
     going = {*decision.delete_empty, *decision.drain}
     return [one.node for one in decision.unneeded if one.node not in going]

@@ -1,7 +1,7 @@
-"""The loop's side of a delta session: the whole cluster once, then changes, and the whole again when a base is lost.
+"""The client side of a delta session: send the whole cluster once, then changes, and the whole when a base is lost.
 
-Decides what travels: snapshot or delta, state or its version. The planner stays stateless: a replica that does not know
-the base or the state says so, and gets all of it. Never reads an answer beyond its versions.
+Decides what is sent: snapshot or delta, state or its version. The planner stays stateless: a replica that does not have
+the base or the state answers so, and receives all of it. Reads only the versions of an answer.
 """
 
 from collections.abc import Callable, Iterator
@@ -11,7 +11,8 @@ from typing import Protocol, Self
 import grpc
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 
-from clients.live_cluster.snapshots import Taken
+from clients.live_cluster.taken import Taken
+from clients.reference_loop.loop_clock import shift
 from clients.transport.client import RetryPolicy, connect, invoke
 from clients.transport.errors import Reason, TrimtabError
 
@@ -20,16 +21,16 @@ PIECE_BYTES = 1 << 20
 
 
 class PlannerLink(Protocol):
-    """A planner as the session sees it. Raises TrimtabError."""
+    """The planner as the session uses it. Raises TrimtabError."""
 
     def info(self) -> planner_pb2.GetPlannerInfoResponse:
-        """What the planner can do."""
+        """Return the planner's capabilities."""
 
     def send(self, request: plan_pb2.PlanRequest, payload: bytes) -> plan_pb2.PlanResponse:
-        """Answer `Plan`; `payload` is the snapshot or delta, encoded."""
+        """Call `Plan`; `payload` is the encoded snapshot or delta."""
 
     def close(self) -> None:
-        """End the connection, if there is one; calls under way fail."""
+        """End the connection, if there is one; calls in progress fail."""
 
 
 class GrpcLink:
@@ -49,21 +50,21 @@ class GrpcLink:
         self.close()
 
     def close(self) -> None:
-        """Close the connection; calls under way fail."""
+        """Close the connection; calls in progress fail."""
         self._channel.close()
 
     def info(self) -> planner_pb2.GetPlannerInfoResponse:
-        """What the planner can do."""
+        """Return the planner's capabilities."""
         request = planner_pb2.GetPlannerInfoRequest()
         return invoke(lambda: self._stub.GetInfo(request, timeout=self._timeout_s), self._policy)
 
     def send(self, request: plan_pb2.PlanRequest, payload: bytes) -> plan_pb2.PlanResponse:
-        """Answer `Plan`; asked again while the planner is unavailable, within the retry policy."""
+        """Call `Plan`; repeat while the planner is unavailable, within the retry policy."""
         return invoke(lambda: self._stub.Plan(_parts(request, payload), timeout=self._timeout_s), self._policy)
 
 
 class PlannerSession:
-    """Asks one planner about one cluster, again and again."""
+    """Successive requests to one planner about one cluster."""
 
     def __init__(self, link: PlannerLink) -> None:
         self._link = link
@@ -75,24 +76,31 @@ class PlannerSession:
 
     @property
     def state(self) -> plan_pb2.PlanState | None:
-        """The planner's memory after the last answer."""
+        """Return the planner's state after the last answer."""
         return self._state
 
     def resume(self, state: plan_pb2.PlanState | None) -> None:
-        """Go on from a state that was kept elsewhere; None = from none."""
+        """Continue from a state that was kept elsewhere; None = from none."""
         self._state, self._state_version = state, ""
 
+    def shift_timers(self, by_s: float) -> None:
+        """Move the times of the state, in place: the wall clock they were taken from was set by so much."""
+        if self._state is not None:
+            shift(self._state, by_s)
+            self._state_version = ""  # the planner's copy has the old times
+
     def decisions(self) -> list[plan_pb2.Decision.Code.ValueType]:
-        """The decisions that the planner takes."""
+        """Return the decisions that the planner offers."""
         return list(self._link.info().decisions)
 
     def plan(
         self, request: plan_pb2.PlanRequest, taken: Taken, whole: Callable[[], Taken]
     ) -> tuple[plan_pb2.PlanResponse, Taken]:
-        """Return the answer, and what the planner was told.
+        """Return the answer, and what was sent to the planner.
 
-        request : without versions, sizes and state, which are filled in; taken : what has changed since the last call,
-        or all; whole : gives all, when the planner asks for it. After an error the next call must bring all.
+        request : without versions, sizes and state, which are filled in; taken : the changes since the last call, or
+        the whole cluster; whole : returns the whole cluster, when the planner needs it. After an error the next call
+        must bring the whole cluster.
         """
         version, self._version = self._version, ""
         if taken.snapshot is None and not version:
@@ -111,7 +119,7 @@ class PlannerSession:
     def ask(self, request: plan_pb2.PlanRequest, taken: Taken) -> plan_pb2.PlanResponse:
         """Return the answer to a request that was made before, with its own state if it has one.
 
-        A request that names its state by version goes on from the last answer here.
+        A request that names its state by version continues from the last answer of this session.
         """
         if request.HasField("state"):
             self._state, self._state_version = request.state, ""
@@ -126,7 +134,7 @@ class PlannerSession:
         return answer
 
     def _send(self, request: plan_pb2.PlanRequest, taken: Taken, version: str) -> plan_pb2.PlanResponse:
-        """Send one request; the state follows by itself when the planner does not know it."""
+        """Send one request; send it again with the whole state when the planner does not have that."""
         payload = _payload(taken)
         request.base_version = "" if taken.snapshot is not None else version
         request.snapshot_size_bytes = len(payload)
@@ -152,7 +160,7 @@ class PlannerSession:
 
 
 def _payload(taken: Taken) -> bytes:
-    """Encode what is told; a delta without change is empty."""
+    """Encode a snapshot or delta; a delta without change is empty."""
     if taken.snapshot is not None:
         return taken.snapshot.SerializeToString(deterministic=True)
     if taken.delta is None or taken.is_empty:
@@ -161,7 +169,7 @@ def _payload(taken: Taken) -> bytes:
 
 
 def _parts(request: plan_pb2.PlanRequest, payload: bytes) -> Iterator[plan_pb2.PlanRequestPart]:
-    """Cut a request into the parts of its stream."""
+    """Yield the parts of a request's stream."""
     yield plan_pb2.PlanRequestPart(request=request)
     for index, start in enumerate(range(0, len(payload), PIECE_BYTES)):
         piece = plan_pb2.SnapshotPart(index=index, data=payload[start : start + PIECE_BYTES])

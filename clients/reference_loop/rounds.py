@@ -1,10 +1,11 @@
-"""One round of the loop: what the actuator is doing, what the cluster is, what the planner decides, carry it out.
+"""One round of the loop: read the actuator's status and the cluster, ask the planner, carry out its decisions.
 
-Decides the order of steps, and to act only as leader and not in a dry run. Asks only for decisions that the planner
-offers, and gives the actuator only orders that it takes. Keeps nothing but the sessions; each step's failure is the
-round's. Raises TrimtabError, ClusterError.
+Decides the order of the steps. Acts only as leader, never in a dry run, and starts no deletion while the actuator's
+clock differs too much. Asks only for decisions that the planner offers, and calls only RPCs that the actuator offers.
+A failed step fails the round. Raises TrimtabError, ClusterError.
 """
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -15,7 +16,7 @@ from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 from clients.kubernetes_objects.kinds import NodeGroup
 from clients.live_cluster.cluster import Seen
-from clients.live_cluster.snapshots import Taken
+from clients.live_cluster.taken import Taken
 from clients.reference_loop.orders import deletion_order, soft_tainted
 from clients.reference_loop.planner_session import PlannerSession
 
@@ -28,20 +29,20 @@ class Cluster(Protocol):
     """The cluster as a round sees it: `clients.live_cluster.LiveCluster`."""
 
     def take(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Seen:
-        """What has changed since the last call, or all."""
+        """Return the changes since the last call, or the whole cluster."""
 
     def forget(self) -> None:
-        """Make the next one whole."""
+        """Make the next `take` return the whole cluster."""
 
 
 class Actuator(Protocol):
     """The actuator as a round sees it: `clients.actuator_client.ActuatorClient`. Raises TrimtabError."""
 
     def get_info(self) -> actuator_pb2.GetActuatorInfoResponse:
-        """What it can do."""
+        """Return its capabilities."""
 
     def get_status(self, without_finished: bool = False) -> actuator_pb2.ActuatorStatus:
-        """All that goes on."""
+        """Return the whole status."""
 
     def start_deletion(self, request: actuator_pb2.StartDeletionRequest) -> actuator_pb2.StartDeletionResponse:
         """Start deletions."""
@@ -57,42 +58,47 @@ class Actuator(Protocol):
 
 
 class Recorder(Protocol):
-    """Keeps what went into the planner and what came out."""
+    """Records requests and answers of the planner."""
 
     def add(self, taken: Taken, request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse) -> None:
-        """Keep one round; the state the request was made with is that of the answer before."""
+        """Record one round; its request continues from the state of the answer before."""
 
 
 @dataclass(frozen=True)
 class RoundSettings:
-    """What a round asks for and may do."""
+    """Settings of a round."""
 
     # Name of the cluster, for the planner's cache and logs.
     cluster: str = ""
-    # Decisions wanted; () = all that the planner offers.
+    # Requested decisions; () = all that the planner offers.
     decisions: tuple[plan_pb2.Decision.Code.ValueType, ...] = ()
     plan: plan_pb2.PlanSettings = field(default_factory=plan_pb2.PlanSettings)
     # Node groups as declared; sizes come from the actuator.
     groups: tuple[NodeGroup, ...] = ()
     # Decide, but carry nothing out.
     dry_run: bool = False
+    # Largest difference between our clock and the actuator's, seconds, with which deletions are started: beyond it one
+    # of the two has wrong timers, or takes a plan for older or newer than it is.
+    max_clock_skew_s: float = 30.0
 
 
 @dataclass
-class Round:
-    """What a round did."""
+class RoundResult:
+    """The result of a round."""
 
     request: plan_pb2.PlanRequest
     answer: plan_pb2.PlanResponse
     status: actuator_pb2.ActuatorStatus | None
     was_delta: bool
+    # How far the actuator's clock is ahead of ours, seconds, at least; negative = behind. None = not known.
+    clock_skew_s: float | None = None
     accepted: list[str] = field(default_factory=list)
     refused: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
-class Rounds:
-    """Makes rounds over one cluster, planner and actuator. `actuator` None = there is none: decide only."""
+class RoundRunner:
+    """Makes rounds over one cluster, planner and actuator. `actuator` None = decide only."""
 
     def __init__(
         self,
@@ -105,10 +111,12 @@ class Rounds:
         self._cluster, self._planner, self._actuator = cluster, planner, actuator
         self._settings, self._recorder = settings, recorder
 
-    def run(self, request_id: str, now: Timestamp, may_act: Callable[[], bool]) -> Round:
-        """Make one round. `may_act` is asked just before each order."""
-        decisions = self._decisions()
+    def run(self, request_id: str, now: Timestamp, may_act: Callable[[], bool]) -> RoundResult:
+        """Make one round. `may_act` is called just before each order."""
+        begun_s = time.monotonic()
         status = self._actuator.get_status() if self._actuator is not None else None
+        skew_s = _skew_s(status, now, time.monotonic() - begun_s)
+        decisions = self._decisions()
         seen = self._take(status)
         request = plan_pb2.PlanRequest(
             request_id=request_id,
@@ -118,30 +126,34 @@ class Rounds:
             settings=self._settings.plan,
         )
         try:
-            answer, told = self._planner.plan(request, seen.taken, lambda: self._whole(status))
+            answer, sent = self._planner.plan(request, seen.taken, lambda: self._whole(status))
         except Exception:
-            self._cluster.forget()  # what was taken never arrived, or nobody knows
+            self._cluster.forget()  # the planner may not have received the changes
             raise
-        done = Round(request, answer, status, was_delta=told.delta is not None, notes=[*seen.notes])
-        self._record(told, done)
+        done = RoundResult(request, answer, status, sent.delta is not None, skew_s, notes=[*seen.notes])
+        self._record(sent, done)
         if self._actuator is not None and not self._settings.dry_run:
             self._act(self._actuator, done, may_act)
         return done
 
-    def _record(self, told: Taken, done: Round) -> None:
-        """Keep the round; a disk that is full ends the recording, not the loop."""
+    def _record(self, sent: Taken, done: RoundResult) -> None:
+        """Record the round; a full disk ends the recording, not the loop."""
         if self._recorder is None:
             return
         try:
-            self._recorder.add(told, done.request, done.answer)
+            self._recorder.add(sent, done.request, done.answer)
         except OSError as error:
             self._recorder = None
-            done.notes.append(f"the recording ends here, it cannot be written any more: {error}")
+            done.notes.append(f"the recording ends here, it can no longer be written: {error}")
             log.error("recording_ended", error=str(error))
 
     def resume(self, state: plan_pb2.PlanState | None) -> None:
-        """Go on from the memory of another loop, or of an earlier life; None = from none."""
+        """Continue from the state of another loop or an earlier process; None = from none."""
         self._planner.resume(state)
+
+    def shift_timers(self, by_s: float) -> None:
+        """Move the timers of nodes: the wall clock was set by so much."""
+        self._planner.shift_timers(by_s)
 
     def _take(self, status: actuator_pb2.ActuatorStatus | None) -> Seen:
         return self._cluster.take(list(self._settings.groups), status)
@@ -151,7 +163,7 @@ class Rounds:
         return self._take(status).taken
 
     def _decisions(self) -> list[plan_pb2.Decision.Code.ValueType]:
-        """The decisions to ask for: wanted and offered."""
+        """Return the decisions to ask for: requested and offered."""
         offered = self._planner.decisions()
         wanted = self._settings.decisions or tuple(offered)
         missing = [plan_pb2.Decision.Code.Name(one) for one in wanted if one not in offered]
@@ -159,8 +171,8 @@ class Rounds:
             log.warning("decisions_not_offered", decisions=missing)
         return [one for one in wanted if one in offered]
 
-    def _act(self, actuator: Actuator, done: Round, may_act: Callable[[], bool]) -> None:
-        """Give the orders that the plan makes and the actuator takes; growth first, it helps whoever waits."""
+    def _act(self, actuator: Actuator, done: RoundResult, may_act: Callable[[], bool]) -> None:
+        """Give the orders of the plan that the actuator offers; growth first, pods wait for it."""
         takes = set(actuator.get_info().rpcs)
         answer, costs = done.answer, done.answer.pod_costs.groups
         steps: list[tuple[str, bool, Callable[[], None]]] = [
@@ -174,19 +186,32 @@ class Rounds:
             ("ApplyPodCosts", bool(costs), lambda: _ignore(actuator.apply_pod_costs(costs))),
         ]
         for rpc, is_due, step in steps:
-            if not is_due or rpc not in takes:
+            if not is_due or rpc not in takes or (rpc == "StartDeletion" and self._clocks_differ(done)):
                 continue
             if not may_act():
                 done.notes.append(f"{rpc} is left to the new leader")
                 return
             step()
 
-    def _grow(self, actuator: Actuator, done: Round) -> None:
+    def _clocks_differ(self, done: RoundResult) -> bool:
+        """Return whether the clocks differ too much to delete nodes, and say so."""
+        skew_s, limit_s = done.clock_skew_s, self._settings.max_clock_skew_s
+        if skew_s is None or abs(skew_s) <= limit_s:
+            return False
+        log.error("clock_skew", skew_s=round(skew_s, 3), limit_s=limit_s, effect="no deletion is started")
+        side = "ahead of" if skew_s > 0 else "behind"
+        done.notes.append(
+            f"no deletion is started: the actuator's clock is {abs(skew_s):.0f} s {side} this loop's, more than "
+            f"{limit_s:.0f} s; synchronize both"
+        )
+        return True
+
+    def _grow(self, actuator: Actuator, done: RoundResult) -> None:
         for one in actuator.scale_up(done.request.request_id, done.answer.scale_up.splits).splits:
             if not one.accepted:
                 done.refused[one.node_group] = one.detail
 
-    def _remove(self, actuator: Actuator, done: Round) -> None:
+    def _remove(self, actuator: Actuator, done: RoundResult) -> None:
         for one in actuator.start_deletion(deletion_order(done.request, done.answer)).nodes:
             if one.accepted:
                 done.accepted.append(one.node)
@@ -194,9 +219,22 @@ class Rounds:
                 done.refused[one.node] = f"{reason_pb2.DeletionReason.Code.Name(one.reason)} {one.detail}".rstrip()
 
 
+def _skew_s(status: actuator_pb2.ActuatorStatus | None, now: Timestamp, elapsed_s: float) -> float | None:
+    """Return the least difference of clocks that explains when a status was made.
+
+    The status was made between `now` and `elapsed_s` later by our clock.
+    """
+    if status is None or not status.HasField("time"):
+        return None
+    ahead_s = (status.time.ToNanoseconds() - now.ToNanoseconds()) / 1e9
+    if ahead_s < 0:
+        return ahead_s
+    return max(0.0, ahead_s - elapsed_s)
+
+
 def _removes(answer: plan_pb2.PlanResponse) -> bool:
     return bool(answer.scale_down.delete_empty or answer.scale_down.drain)
 
 
 def _ignore(_answer: object) -> None:
-    """The actuator logs and counts what it wrote."""
+    """Ignore an answer: the actuator logs and counts its own writes."""

@@ -1,6 +1,6 @@
-"""The status ConfigMap: what the loop thinks, for people with kubectl, in the layout of the Cluster Autoscaler's.
+"""The status ConfigMap: the state of the loop for users of kubectl, in the layout of the Cluster Autoscaler's.
 
-Decides nothing. Written after each round, when it has changed in more than its times, and at least once a minute.
+Decides nothing. Written after each round when more than its times has changed, and at least once a minute.
 Source: Cluster Autoscaler, clusterstate/api (field names and values of the status).
 """
 
@@ -10,9 +10,10 @@ from typing import Any
 import yaml
 from trimtab.v1 import plan_pb2, reason_pb2
 
-from clients.kubernetes_api.api import Api
+from clients.kubernetes_api.api import MERGE_PATCH, Api
 from clients.kubernetes_api.errors import ApiError
-from clients.reference_loop.rounds import Round
+from clients.kubernetes_api.names import object_path
+from clients.reference_loop.rounds import RoundResult
 
 KEY = "status"
 REFRESH_S = 60.0
@@ -27,17 +28,17 @@ class StatusMap:
         self._written_s = 0.0
         self._since: dict[str, tuple[str, str]] = {}
 
-    def write(self, done: Round | None, trouble: str, now_s: float) -> None:
-        """Write the status after a round, or what keeps rounds from ending well."""
+    def write(self, done: RoundResult | None, trouble: str, now_s: float) -> None:
+        """Write the status after a round, or the error that fails rounds."""
         now = datetime.fromtimestamp(now_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         document = self._document(done, trouble, now)
-        if document == self._last and now_s - self._written_s < REFRESH_S:
+        if document == self._last and 0 <= now_s - self._written_s < REFRESH_S:
             return
         text = yaml.safe_dump({"time": now, **document}, sort_keys=False, allow_unicode=True)
         self._put(text, now)
         self._last, self._written_s = document, now_s
 
-    def _document(self, done: Round | None, trouble: str, now: str) -> dict[str, Any]:
+    def _document(self, done: RoundResult | None, trouble: str, now: str) -> dict[str, Any]:
         document: dict[str, Any] = {"autoscalerStatus": "Initializing" if done is None else "Running"}
         if trouble:
             document["message"] = trouble
@@ -78,7 +79,7 @@ class StatusMap:
         return self._since[what][1]
 
     def _put(self, text: str, now: str) -> None:
-        collection = f"/api/v1/namespaces/{self._namespace}/configmaps"
+        collection = object_path("/api/v1/namespaces", self._namespace, "configmaps")
         body: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -86,7 +87,7 @@ class StatusMap:
             "data": {KEY: text},
         }
         try:
-            self._api.json("PATCH", f"{collection}/{self._name}", body, content_type="application/merge-patch+json")
+            self._api.json("PATCH", object_path(collection, self._name), body, MERGE_PATCH)
         except ApiError as error:
             if error.status != 404:
                 raise

@@ -1,8 +1,8 @@
 """The difference of two snapshots as a `SnapshotDelta`, found by keys; and deltas applied to a snapshot.
 
-Decides which rows a planner has to be told; never what they mean. Each snapshot is brought into one lasting numbering
-first (`interning`), because two snapshots number equal strings, label sets and specs differently; then pods are
-compared column by column and other rows by their bytes.
+Decides which rows have changed, never what they mean. Two snapshots number equal strings, label sets and specs
+differently, so each is first converted to one persistent numbering (`interning`). Then pods are compared column by
+column, and other rows by their bytes.
 """
 
 from clients.snapshot_deltas.application import Application

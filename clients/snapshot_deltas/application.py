@@ -1,8 +1,8 @@
-"""Deltas applied to a snapshot, all as messages: how the last cluster of a recording is told.
+"""Apply deltas to a snapshot, all as messages: this gives the last cluster of a recording.
 
-Decides nothing about content: a key to delete that is not there is a ValueError, all else is the planner's to judge.
-The result goes on with the dictionaries of the deltas where the base's end; strings, label sets and specs that no row
-uses any more stay in them. Cost: the base once, and each delta what it says.
+Checks only that deleted keys exist (ValueError); the planner validates the rest. The dictionaries of the deltas are
+appended to those of the base; strings, label sets and specs that no row uses any more stay in them. Cost: proportional
+to the base and the deltas.
 """
 
 from typing import Any, Final
@@ -20,13 +20,13 @@ _PLAIN: Final = {"created": "<i8", "deletion": "<i8", "phase": "u1", "flags": "u
 
 
 class Application:
-    """One cluster, brought forward delta by delta. Raises ValueError, IndexError for what breaks its contract."""
+    """One cluster, to which deltas are applied. Raises ValueError, IndexError for messages that break the contract."""
 
     def __init__(self, base: pb.ClusterSnapshot) -> None:
         self._whole = pb.ClusterSnapshot(strings=[""])
         self._whole.label_sets.offsets = _int32(np.zeros(2))
         self._rows: dict[str, dict[str, Any]] = {table: {} for table in KEYS}
-        # Pods of all messages one after the other; which of them are there, by key.
+        # The pods of all messages, concatenated; the row of each present pod, by key.
         self._columns: dict[str, list[Any]] = {field: [] for field in (*_STRINGS, *_PLAIN, "spec", "label_set")}
         self._texts: dict[str, list[bytes]] = {"name": [], "uid": []}
         self._mounts: list[list[int]] = []
@@ -90,7 +90,7 @@ class Application:
             self._pods[changed.strings[namespace], self._texts["name"][row]] = row
 
     def _write_mounts(self, rows: list[int]) -> None:
-        """Write who mounts what. A volume told anew has another entry: those that nobody mounts go."""
+        """Write the mounts. A volume sent again has a new entry, so entries that no pod mounts are dropped."""
         pairs = [(pod, volume) for pod, row in enumerate(rows) for volume in self._mounts[row]]
         used = sorted({volume for _, volume in pairs})
         number = {volume: i for i, volume in enumerate(used)}
@@ -103,7 +103,7 @@ class Application:
 
 
 class _Part:
-    """The dictionaries of a message, appended to the whole's: where each entry has come to stand."""
+    """The dictionaries of a message, appended to those of the whole: the new index of each entry."""
 
     def __init__(self, whole: pb.ClusterSnapshot, message: pb.ClusterSnapshot) -> None:
         self.strings = _appended(len(whole.strings), len(message.strings))
@@ -121,7 +121,7 @@ class _Part:
         whole.volumes.extend(self.copy(volume) for volume in message.volumes)
 
     def copy(self, row: Any) -> Any:
-        """Return a row in the numbers of the whole."""
+        """Return a copy of a row with the indices of the whole."""
         own = type(row)()
         own.CopyFrom(row)
         renumber(own, self._numbers)
@@ -134,7 +134,7 @@ class _Part:
             self._put_amounts_in_order(own.template)
         return own
 
-    def _put_amounts_in_order(self, node: pb.Node) -> None:
+    def _put_amounts_in_order(self, node: pb.Node | pb.NodeTemplate) -> None:
         for amounts in (node.allocatable, node.capacity):
             if amounts:
                 ordered = [0] * (max(self._resources) + 1)
@@ -151,7 +151,7 @@ class _Part:
 
 
 def _appended(before: int, count: int) -> Int64:
-    """Return where entries come to stand after `before` others; the first, which is empty, is the first there too."""
+    """Return the indices of entries appended to `before` others; the first entry, which is empty, keeps index 0."""
     numbers = np.arange(max(count, 1)) + before - 1
     numbers[0] = 0
     return numbers

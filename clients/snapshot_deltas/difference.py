@@ -14,7 +14,7 @@ from clients.snapshot_deltas.pod_columns import Int64, PodColumns
 from clients.snapshot_deltas.writing import DeltaWriter
 
 MOST_CHANGED: Final = 0.3
-"""Share of pods changed from which on the whole snapshot is sent: a delta would cost as much."""
+"""Share of changed pods above which the whole snapshot is sent: a delta would cost as much."""
 _DELETED: Final = {
     "nodes": "deleted_nodes",
     "node_groups": "deleted_node_groups",
@@ -55,7 +55,7 @@ def difference(before: InternedSnapshot, after: InternedSnapshot, interner: Inte
 
 
 def _changed_pods(before: PodColumns, after: PodColumns, alignment: Alignment) -> Int64:
-    """Return the rows of `after` of pods that both have but that differ. Vectorised."""
+    """Return the rows of `after` of pods that both sides have and that differ. Vectorised."""
     a, b = alignment.before, alignment.after
     differs = np.zeros(len(after.namespace), np.bool_)
     differs[alignment.other_uid] = True

@@ -1,11 +1,11 @@
-"""Snapshots in one lasting numbering, so that equal content has equal numbers from one snapshot to the next.
+"""Convert snapshots to one persistent numbering, in which equal content has equal numbers.
 
-Decides the numbers, by first appearance; a caller starts a new interner when the old one has grown. Index 0 is "" among
+Numbers are given by first appearance. A caller starts a new interner when the old one has grown. Index 0 is "" among
 strings and the empty set among label sets, as on the wire.
 
-Cost: reading the columns, and a microsecond a row, as long as a message numbers its dictionaries as the one before did,
-or goes on where it ended: then a row of the same bytes means the same. A message with a numbering of its own costs some
-ten microseconds for each node, label set and distinct spec.
+Cost: reading the columns, and a microsecond a row, while each message has the same dictionaries as the one before, or
+appends to them: then equal bytes of a row mean equal content. Otherwise some ten microseconds for each node, label set
+and distinct spec.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,9 +24,9 @@ from clients.snapshot_deltas.renumbering import Numbers, renumber
 class InternedSnapshot:
     """A snapshot to compare.
 
-    message : the caller's, not copied: only the newer side of a difference is still read, so let nobody write to it
-    before; rows : by field of `ClusterSnapshot`, key to the row's bytes in interned numbers, in the order of the table;
-    actuation : bytes likewise, None where absent; spec_strings : string indices, as in the message, of each pod spec.
+    message : the caller's, not copied: do not change it before the next difference is found; rows : by field of
+    `ClusterSnapshot`, key to the row's bytes in interned numbers, in the order of the table; actuation : bytes
+    likewise, None where absent; spec_strings : string indices, as in the message, of each pod spec.
     """
 
     message: pb.ClusterSnapshot
@@ -57,7 +57,7 @@ class _Encoded(NamedTuple):
 
 
 class _Numbering(NamedTuple):
-    """Strings and label sets of the last message as they came; the interned numbers of its dictionaries' entries."""
+    """Strings and label sets of the last message; the interned numbers of its dictionaries' entries."""
 
     texts: list[str]
     sets: tuple[bytes, bytes, bytes]
@@ -72,7 +72,7 @@ _NONE: Final = _Numbering([], (b"", b"", b""), _EMPTY, _EMPTY, _EMPTY)
 
 
 class _Table(NamedTuple):
-    """A table as it came, row by row, and what its rows mean: by their bytes, in their order, and by key."""
+    """A table as received, row by row, and its rows in interned numbers: by bytes, in order, and by key."""
 
     raws: list[bytes]
     by_raw: dict[bytes, _Encoded]
@@ -88,7 +88,7 @@ class Interner:
         self.label_sets: dict[bytes, int] = {b"": 0}
         self.specs: dict[bytes, int] = {}
         self.volumes: dict[bytes, int] = {}
-        # What rows of these bytes mean, by table, for messages that are numbered like the last one.
+        # Rows of the last message, by table, for messages with the same numbering.
         self._remembered: dict[str, _Table] = {}
         self._last = _NONE
 
@@ -101,7 +101,7 @@ class Interner:
         last, self._last = self._last, _NONE
         texts = list(message.strings) or [""]
         sets = (message.label_sets.offsets, message.label_sets.keys, message.label_sets.values)
-        goes_on = _goes_on(last.texts, texts) and all(
+        goes_on = _extends(last.texts, texts) and all(
             new.startswith(old) for old, new in zip(last.sets, sets, strict=True)
         )
         if not goes_on:
@@ -112,7 +112,7 @@ class Interner:
         as_it_is = _stands_for_itself(strings) and _stands_for_itself(label_sets)
         encoded_specs = self._table("pod_specs", message.pod_specs, numbers).encoded
         specs = _lookup(self.specs, [one.data for one in encoded_specs])
-        if not _goes_on(last.specs.tolist(), specs.tolist()):
+        if not _extends(last.specs.tolist(), specs.tolist()):
             # Evictions name specs by their index.
             self._remembered.pop(_ACTUATION, None)
         encode = _as_it_is if as_it_is else _encode
@@ -152,7 +152,7 @@ class Interner:
         key: Callable[[Any], str] | None = None,
         encode: _Encode | None = None,
     ) -> _Table:
-        """Encode rows in interned numbers; keep what was needed for the next message."""
+        """Encode rows in interned numbers; keep them for the next message."""
         # Rows have no maps, so their bytes are a function of their content.
         raws = [row.SerializeToString() for row in rows]
         known = self._remembered.get(table)
@@ -166,7 +166,7 @@ class Interner:
         return known
 
 
-def _goes_on(before: list[Any], after: list[Any]) -> bool:
+def _extends(before: list[Any], after: list[Any]) -> bool:
     return after[: len(before)] == before
 
 
@@ -177,12 +177,12 @@ def _stands_for_itself(numbers: Int32) -> bool:
 def _by_key(rows: list[_Encoded]) -> dict[str, bytes]:
     found = {one.key: one.data for one in rows}
     if len(found) < len(rows):
-        raise ValueError("a key is there twice")
+        raise ValueError("a key is given twice")
     return found
 
 
 def _as_it_is(row: Any, numbers: Numbers, key: Callable[[Any], str] | None) -> _Encoded:  # noqa: ARG001
-    """Encode a row of a message whose numbers are the interned ones; nobody asks which strings it uses."""
+    """Encode a row of a message whose numbers are the interned ones; its strings are not listed."""
     return _Encoded(key(row) if key else "", row.SerializeToString(), ())
 
 

@@ -1,7 +1,6 @@
 """The pod table as columns that can be compared with those of another snapshot.
 
-Decides nothing but the layout. Texts are not copied beyond what the message hands out; references are in interned
-numbers.
+Decides the layout only. Texts are not copied again; references are interned numbers.
 """
 
 from dataclasses import dataclass
@@ -22,14 +21,14 @@ _ODD: Final = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
 
 @dataclass(frozen=True)
 class Texts:
-    """Texts one after the other. data : UTF-8; lengths : int32[P] in bytes."""
+    """Concatenated texts. data : UTF-8; lengths : int32[P] in bytes."""
 
     data: bytes
     lengths: Int32
 
     @cached_property
     def offsets(self) -> Int64:
-        """int64[P + 1]: where each begins."""
+        """Return the offset of each text : int64[P + 1]."""
         offsets = np.zeros(len(self.lengths) + 1, np.int64)
         np.cumsum(self.lengths, out=offsets[1:])
         return offsets
@@ -40,7 +39,7 @@ class Texts:
         return [self.data[start:end] for start, end in zip(starts, ends, strict=True)]
 
     def windows(self, at: Int64) -> UInt64:
-        """Return the eight bytes that begin at each place, or as late as eight are left; 0 where there are fewer."""
+        """Return the eight bytes from each offset, or the last eight; 0 where the data are shorter."""
         last = len(self.data) - _WINDOW
         if last < 0:
             return np.zeros(len(at), np.uint64)
@@ -68,7 +67,7 @@ class PodColumns:
 
     @cached_property
     def fingerprints(self) -> UInt64:
-        """A number for each pod that is most often its own: of both ends of its uid and the end of its name."""
+        """Return a hash of each pod, mostly distinct: of both ends of its uid and the end of its name."""
         uids, names = self.uids, self.names
         ends = (
             names.windows(names.offsets[1:] - _WINDOW),

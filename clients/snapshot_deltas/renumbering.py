@@ -1,6 +1,6 @@
-"""Which fields of the contract are indices into a snapshot's dictionaries, and how to give them other numbers.
+"""Renumber the indices into a snapshot's dictionaries, in messages that the caller owns, in place.
 
-Decides nothing about content. Works in place on messages that the caller owns.
+Decides which fields of the contract are such indices.
 """
 
 from collections.abc import Callable
@@ -22,8 +22,9 @@ _STRINGS: Final[dict[Any, tuple[str, ...]]] = {
     pb.Volume.DESCRIPTOR: ("driver", "handle"),
     pb.AttachLimit.DESCRIPTOR: ("driver",),
 }
-_LABEL_SETS: Final[set[Any]] = {pb.Node.DESCRIPTOR, pb.Namespace.DESCRIPTOR, pb.RecentEviction.DESCRIPTOR}
-_SPECS: Final[set[Any]] = {pb.RecentEviction.DESCRIPTOR}
+_SPECS: Final[set[Any]] = {pb.RecentEviction.DESCRIPTOR, pb.TemplatePod.DESCRIPTOR}
+_OPTIONAL_SPECS: Final[set[Any]] = {pb.RecentEviction.DESCRIPTOR}
+_LABEL_SETS: Final[set[Any]] = {*_SPECS, pb.Node.DESCRIPTOR, pb.NodeTemplate.DESCRIPTOR, pb.Namespace.DESCRIPTOR}
 
 Number = Callable[[int], int]
 
@@ -37,7 +38,7 @@ class Numbers(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """What there is to do for a type of message: names of fields."""
+    """The fields of a message type that hold indices."""
 
     single: tuple[str, ...]
     repeated: tuple[str, ...]
@@ -48,7 +49,7 @@ class _Plan(NamedTuple):
 
 
 def renumber(message: Message, numbers: Numbers) -> None:
-    """Give all indices of a row, and of the messages in it, their new numbers."""
+    """Replace all indices of a row, and of the messages in it."""
     _apply(_plan(message.DESCRIPTOR), message, numbers)
 
 
@@ -100,5 +101,5 @@ def _apply(plan: _Plan, message: Any, numbers: Numbers) -> None:
 def _apply_dictionaries(plan: _Plan, message: Any, numbers: Numbers) -> None:
     if plan.has_label_set and message.label_set:
         message.label_set = numbers.label_set(message.label_set)
-    if plan.has_spec:
+    if plan.has_spec and (message.DESCRIPTOR not in _OPTIONAL_SPECS or message.HasField("spec")):
         message.spec = numbers.spec(message.spec)

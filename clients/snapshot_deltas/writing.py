@@ -1,7 +1,7 @@
 """Chosen rows of a snapshot as the `changed` half of a delta, with dictionaries that hold what the rows use.
 
-Decides the numbering: strings keep the index that they have in the snapshot, and those that no row uses are left blank,
-so that specs and rows are copied as they are; label sets, specs and volumes are numbered as they come.
+Decides the numbering: strings keep their index of the snapshot, and unused ones are blank, so specs and rows are copied
+unchanged. Label sets, specs and volumes are numbered by first use.
 """
 
 from itertools import chain
@@ -81,9 +81,12 @@ class DeltaWriter:
         for index in self._volumes:
             self._copy(target.volumes.add(), whole.volumes[index])
         self._write_label_sets()
-        last = max(self._strings)
-        used = self._strings
-        target.strings.extend([text if i in used else "" for i, text in enumerate(whole.strings[: last + 1])] or [""])
+        if min(self._strings) < 0:
+            raise IndexError("a string index is negative")
+        strings = [""] * (max(self._strings) + 1)
+        for index in self._strings if whole.strings else ():
+            strings[index] = whole.strings[index]
+        target.strings.extend(strings)
 
     def _write_label_sets(self) -> None:
         source, target = self._whole.label_sets, self._target.label_sets

@@ -8,5 +8,7 @@ retries and reads errors. Never knows what a call means. All durations are in se
 - `server`: `Registration`, `ServerSettings`, `Shell` and `serve`.
 - `telemetry`: structured logs, metrics with a Prometheus endpoint, traces.
 - `options`: the command-line options every service has.
+- `bounded_input`, `strict_yaml`, `strict_json`, `terminal`: files from users, and text for their terminals.
+- `extras`: the optional dependencies of each extra.
 - `client`: `connect`, `RetryPolicy`, `invoke`.
 """

@@ -23,7 +23,7 @@ MAX_RESPONSE_BYTES = 256 << 20
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often and how long an unavailable service is asked again."""
+    """How often and how long a call to an unavailable service is repeated."""
 
     # Calls in all. 5 bridge a restart of a second or two.
     attempts: int = 5
@@ -48,7 +48,7 @@ def connect(address: str) -> grpc.Channel:
 
 
 def invoke(call: Callable[[], T], policy: RetryPolicy | None = None) -> T:
-    """Make a call, again where that helps. Raises `TrimtabError`."""
+    """Make a call, and repeat it while the service is unavailable. Raises `TrimtabError`."""
     policy = policy or RetryPolicy()
 
     def once() -> T:
@@ -57,7 +57,7 @@ def invoke(call: Callable[[], T], policy: RetryPolicy | None = None) -> T:
         except grpc.RpcError as error:
             raise from_rpc_error(error) from error
         except ValueError as error:
-            # What gRPC says when another thread has closed the connection.
+            # gRPC raises this when another thread has closed the connection.
             if "closed" not in str(error):
                 raise
             raise TrimtabError(grpc.StatusCode.CANCELLED, Reason.UNSPECIFIED, "the connection was closed") from error
@@ -72,7 +72,7 @@ def invoke(call: Callable[[], T], policy: RetryPolicy | None = None) -> T:
 
 
 def stream(call: Callable[[], Iterable[T]]) -> Iterator[T]:
-    """Iterate over a streamed answer, with errors read. Not repeated: the caller knows where to go on."""
+    """Iterate over a streamed answer, with errors converted. Never repeated: only the caller knows where to resume."""
     try:
         yield from call()
     except grpc.RpcError as error:
@@ -80,8 +80,17 @@ def stream(call: Callable[[], Iterable[T]]) -> Iterator[T]:
 
 
 def is_unavailable(error: BaseException) -> bool:
-    """Whether asking again later may help."""
+    """Return whether a later call may succeed."""
     return isinstance(error, TrimtabError) and error.code is grpc.StatusCode.UNAVAILABLE
+
+
+def is_served(channel: grpc.Channel, service: str, timeout_s: float = 5.0) -> bool:
+    """Return whether the peer has a service of this full name, going by its health service."""
+    try:
+        health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=service), timeout=timeout_s)
+    except grpc.RpcError:
+        return False
+    return True
 
 
 def wait_until_serving(channel: grpc.Channel, service: str = "", timeout_s: float = 30.0) -> None:

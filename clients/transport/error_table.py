@@ -137,9 +137,27 @@ ERRORS: Final = (
         "nothing; nothing is left behind",
     ),
     ErrorRow(
-        "As many calls as may be are being worked on",
+        "As many calls as may be are open or being worked on",
         StatusCode.RESOURCE_EXHAUSTED,
         Reason.OVERLOADED,
         "try again later, or on another replica",
+    ),
+    ErrorRow(
+        "The request did not arrive in time, or arrived slowest when others came",
+        StatusCode.DEADLINE_EXCEEDED,
+        Reason.REQUEST_TIMEOUT,
+        "send the whole request again, without pauses",
+    ),
+    ErrorRow(
+        "The request would take more memory than the planner has for it; `limit` says how much that is",
+        StatusCode.RESOURCE_EXHAUSTED,
+        Reason.MEMORY_EXCEEDED,
+        "try again later, or raise the planner's `--max-request-memory` and its memory",
+    ),
+    ErrorRow(
+        "The order's `epoch` is lower than one that was taken before; `epoch` says which",
+        StatusCode.FAILED_PRECONDITION,
+        Reason.EPOCH_SUPERSEDED,
+        "stop giving orders: another process leads in your place",
     ),
 )

@@ -23,9 +23,9 @@ MAX_METADATA_CHARS = 256
 
 
 class ServiceError(Exception):
-    """An error a service answers with.
+    """An error that a service returns.
 
-    `code` is the gRPC code, `reason` an `ErrorReason.Code`, `message` is for people and says what to do, `metadata`
+    `code` is the gRPC code, `reason` an `ErrorReason.Code`, `message` tells the user what to do, `metadata`
     is for programs (table, row, field, …).
     """
 
@@ -44,12 +44,12 @@ class ServiceError(Exception):
 
     @property
     def reason_name(self) -> str:
-        """The reason as it travels on the wire, such as "REQUEST_INVALID"."""
+        """Return the reason as it is on the wire, such as "REQUEST_INVALID"."""
         return Reason.Name(self.reason)
 
 
 class TrimtabError(Exception):
-    """An error a caller receives.
+    """An error that a caller receives.
 
     `reason` is UNSPECIFIED when the peer sent no `ErrorInfo` of ours (a proxy, or no connection at all).
     """
@@ -69,7 +69,7 @@ class TrimtabError(Exception):
 
     @property
     def reason_name(self) -> str:
-        """The reason as it travels on the wire, such as "REQUEST_INVALID"."""
+        """Return the reason as it is on the wire, such as "REQUEST_INVALID"."""
         return Reason.Name(self.reason)
 
 
@@ -89,6 +89,16 @@ def not_ready(message: str) -> ServiceError:
     return ServiceError(grpc.StatusCode.UNAVAILABLE, Reason.NOT_READY, message)
 
 
+def overloaded(message: str) -> ServiceError:
+    """RESOURCE_EXHAUSTED / OVERLOADED: as many calls as may be are open or worked on."""
+    return ServiceError(grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.OVERLOADED, message)
+
+
+def request_timeout(message: str) -> ServiceError:
+    """DEADLINE_EXCEEDED / REQUEST_TIMEOUT: the request did not arrive in time."""
+    return ServiceError(grpc.StatusCode.DEADLINE_EXCEEDED, Reason.REQUEST_TIMEOUT, message)
+
+
 def to_status(error: ServiceError) -> grpc.Status:
     """Write an error as rich status; texts too long for HTTP/2 trailers are cut."""
     info = error_details_pb2.ErrorInfo(reason=error.reason_name, domain=DOMAIN)
@@ -103,7 +113,7 @@ def to_status(error: ServiceError) -> grpc.Status:
 
 
 def from_rpc_error(error: grpc.RpcError) -> TrimtabError:
-    """Read what a peer answered. `error` is what a call of a gRPC stub raised."""
+    """Convert an error that a call of a gRPC stub raised."""
     code = error.code() if isinstance(error, grpc.Call) else grpc.StatusCode.UNKNOWN
     message = (error.details() if isinstance(error, grpc.Call) else str(error)) or ""
     reason, metadata = Reason.UNSPECIFIED, {}
@@ -114,7 +124,7 @@ def from_rpc_error(error: grpc.RpcError) -> TrimtabError:
 
 
 def _error_infos(error: grpc.RpcError) -> list[error_details_pb2.ErrorInfo]:
-    """Every `ErrorInfo` of the status; a status that contradicts itself has none."""
+    """Return every `ErrorInfo` of the status; none for a status that contradicts itself."""
     if not isinstance(error, grpc.Call):
         return []
     try:

@@ -1,25 +1,43 @@
-"""The one server interceptor: requests are parsed, exceptions become statuses, calls are logged and counted.
+"""The one server interceptor: requests are received and parsed, exceptions become statuses, calls are logged.
 
 Decides what a caller sees when a call fails: a `ServiceError` as it is, bytes that cannot be parsed as
 REQUEST_INVALID, a method that is not implemented as UNIMPLEMENTED, everything unknown as INTERNAL (with the
 traceback in the log, not on the wire). One structured log line and one measurement per call. Never touches messages.
+
+Every method is served as one whose request is a stream, which a single message is too on the wire: gRPC waits for a
+single message without a time limit, and keeps a thread meanwhile. Health and reflection have threads of their own.
 """
 
+import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import grpc
 import structlog
 from google.protobuf.message import DecodeError
 from opentelemetry.metrics import Meter
 
-from clients.transport.errors import Reason, ServiceError, invalid_request, not_implemented, not_ready, to_status
+from clients.transport.calls import CallLimits, Calls, OpenCall
+from clients.transport.errors import (
+    Reason,
+    ServiceError,
+    invalid_request,
+    not_implemented,
+    not_ready,
+    overloaded,
+    to_status,
+)
 
 log = structlog.get_logger("call")
 
 # Health and reflection answer whatever the state of the service, and are not worth a log line each.
 UNGUARDED_PREFIXES = ("/grpc.health.", "/grpc.reflection.")
+_SIDE_THREADS: Final = 16
+_REFUSING_THREADS: Final = 2
+MOST_PENDING: Final = 1000
+"""Calls that may wait for a thread; more are refused at once."""
 
 if TYPE_CHECKING:
     ServerInterceptor = grpc.ServerInterceptor[Any, Any]  # generic in the stubs alone
@@ -30,11 +48,17 @@ Behaviour = Callable[[Any, grpc.ServicerContext], Any]
 
 
 class CallInterceptor(ServerInterceptor):
-    """Wraps every method of the services. `is_ready` says whether calls are let in."""
+    """Wraps every method of the services. calls : those of the services; is_ready : whether calls are let in."""
 
-    def __init__(self, meter: Meter, is_ready: Callable[[], bool]) -> None:
+    def __init__(self, meter: Meter, calls: Calls, is_ready: Callable[[], bool]) -> None:
+        self.calls = calls
         self._is_ready = is_ready
         self._durations = meter.create_histogram("grpc_server_call_duration", unit="s", description="Time of calls")
+        self._side = Calls(CallLimits(most=_SIDE_THREADS - 2))
+        self._side_threads = ThreadPoolExecutor(_SIDE_THREADS, thread_name_prefix="side")
+        self._refusing_threads = ThreadPoolExecutor(_REFUSING_THREADS, thread_name_prefix="refuse")
+        self._pending_lock = threading.Lock()
+        self._pending = 0
 
     def intercept_service(
         self,
@@ -44,35 +68,36 @@ class CallInterceptor(ServerInterceptor):
         """Replace a handler by its guarded twin."""
         handler = continuation(handler_call_details)
         method = handler_call_details.method
-        if handler is None or method.startswith(UNGUARDED_PREFIXES):
-            return handler
-        return self._guard(handler, method)
+        if handler is None:
+            return None
+        if method.startswith(UNGUARDED_PREFIXES):
+            return _aside(handler, self._side, self._side_threads)
+        with self._pending_lock:
+            self._pending += 1
+            is_refused = self._pending > MOST_PENDING
+        return self._guard(handler, method, is_refused)
 
-    def _guard(self, handler: Any, method: str) -> Any:
+    def _guard(self, handler: Any, method: str, is_refused: bool) -> Any:
         """Build the twin of one of the four kinds of handler. It receives bytes and parses them itself."""
-        behaviour: Behaviour = (
-            handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream
-        )
-        parse = handler.request_deserializer
+        behaviour = _behaviour(handler)
 
-        def arguments(raw: Any) -> Any:
-            return _parse_stream(raw, parse) if handler.request_streaming else _parse(raw, parse)
-
-        def one(raw: Any, context: grpc.ServicerContext) -> Any:
+        def one(raw: Iterator[bytes], context: grpc.ServicerContext) -> Any:
             call = _Call(self, method, context)
             try:
-                call.enter()
-                response = behaviour(arguments(raw), context)
+                response = behaviour(_request(handler, call.enter(is_refused), raw), context)
             except Exception as error:
                 call.fail(error)
             call.leave(grpc.StatusCode.OK, "")
             return response
 
-        def many(raw: Any, context: grpc.ServicerContext) -> Iterator[Any]:
+        def many(raw: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[Any]:
             call = _Call(self, method, context)
             try:
-                call.enter()
-                yield from behaviour(arguments(raw), context)
+                opened = call.enter(is_refused)
+                for response in behaviour(_request(handler, opened, raw), context):
+                    opened.send()
+                    yield response
+                    opened.work()
             except GeneratorExit:
                 call.leave(grpc.StatusCode.CANCELLED, Reason.Name(Reason.CANCELLED))
                 raise
@@ -80,15 +105,13 @@ class CallInterceptor(ServerInterceptor):
                 call.fail(error)
             call.leave(grpc.StatusCode.OK, "")
 
-        builders: dict[tuple[bool, bool], Callable[..., Any]] = {
-            (False, False): grpc.unary_unary_rpc_method_handler,
-            (False, True): grpc.unary_stream_rpc_method_handler,
-            (True, False): grpc.stream_unary_rpc_method_handler,
-            (True, True): grpc.stream_stream_rpc_method_handler,
-        }
-        build = builders[handler.request_streaming, handler.response_streaming]
         guarded = many if handler.response_streaming else one
-        return build(guarded, None, handler.response_serializer)
+        return _serve(handler, guarded, self._refusing_threads if is_refused else None)
+
+    def start(self) -> None:
+        """Note that a call that waited for a thread has one."""
+        with self._pending_lock:
+            self._pending -= 1
 
     def check_ready(self) -> None:
         """Raise NOT_READY while the service is starting or stopping."""
@@ -107,15 +130,23 @@ class _Call:
         self._interceptor = interceptor
         self._method = method
         self._context = context
+        self._opened: OpenCall | None = None
         self._started = time.perf_counter()
 
-    def enter(self) -> None:
-        """Forget what the thread's last call bound to the log, and refuse if the service is not ready."""
+    def enter(self, is_refused: bool) -> OpenCall:
+        """Forget what the thread's last call bound to the log, and refuse if the service cannot take the call."""
         structlog.contextvars.clear_contextvars()
+        self._interceptor.start()
         self._interceptor.check_ready()
+        if is_refused:
+            raise overloaded(f"{MOST_PENDING} calls wait already; try again later")
+        self._opened = self._interceptor.calls.open(self._context)
+        return self._opened
 
     def leave(self, code: grpc.StatusCode, reason: str, **more: Any) -> None:
-        """Write the call's log line and measurement."""
+        """Write the call's log line and measurement. What is left is to send the status."""
+        if self._opened is not None:
+            self._opened.send()
         duration_s = time.perf_counter() - self._started
         level = log.error if code in (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN) else log.info
         level(
@@ -140,7 +171,7 @@ class _Call:
 
 
 def as_service_error(error: Exception, caller_waits: bool = True) -> ServiceError:
-    """Say which status belongs to an exception. `caller_waits` is false when the call has been cancelled."""
+    """Return the error to send for an exception. `caller_waits` is false when the call has been cancelled."""
     if isinstance(error, ServiceError):
         return error
     if isinstance(error, NotImplementedError):
@@ -150,6 +181,64 @@ def as_service_error(error: Exception, caller_waits: bool = True) -> ServiceErro
     return ServiceError(
         grpc.StatusCode.INTERNAL, Reason.INTERNAL, f"internal error ({type(error).__name__}); the service's log has it"
     )
+
+
+def _behaviour(handler: Any) -> Behaviour:
+    """Return what a handler does, whichever of the four kinds it is."""
+    behaviour: Behaviour = handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream
+    return behaviour
+
+
+def _serve(handler: Any, behaviour: Behaviour, threads: ThreadPoolExecutor | None) -> Any:
+    """Return a handler whose request is a stream of bytes. threads : those it runs in, None = the server's."""
+    if threads is not None:
+        behaviour.experimental_thread_pool = threads  # type: ignore[attr-defined]
+    build = (
+        grpc.stream_stream_rpc_method_handler if handler.response_streaming else grpc.stream_unary_rpc_method_handler
+    )
+    return build(behaviour, None, handler.response_serializer)
+
+
+def _aside(handler: Any, calls: Calls, threads: ThreadPoolExecutor) -> Any:
+    """Return a handler that keeps out of the way of the services' calls."""
+    behaviour = _behaviour(handler)
+    if getattr(behaviour, "experimental_non_blocking", False):
+
+        def answering(request: Any, context: grpc.ServicerContext, send: Callable[[Any], None]) -> Any:
+            return behaviour(request, context, send)  # type: ignore[call-arg]
+
+        answering.experimental_non_blocking = True  # type: ignore[attr-defined]
+        answering.experimental_thread_pool = threads  # type: ignore[attr-defined]
+        return grpc.unary_stream_rpc_method_handler(
+            answering, handler.request_deserializer, handler.response_serializer
+        )
+
+    def aside(raw: Iterator[bytes], context: grpc.ServicerContext) -> Any:
+        try:
+            return behaviour(_request(handler, calls.open(context), raw), context)
+        except ServiceError as error:
+            context.abort_with_status(to_status(error))
+
+    return _serve(handler, aside, threads)
+
+
+def _request(handler: Any, call: OpenCall, raw: Iterator[bytes]) -> Any:
+    """Return what the method takes: the message, or an iterator over the messages as they arrive."""
+    arriving = call.receive(raw)
+    if handler.request_streaming:
+        return _parse_stream(_whole(call, arriving), handler.request_deserializer)
+    message = next(arriving, None)
+    arriving.close()
+    if message is None:
+        raise invalid_request("the call has no request message")
+    call.work()
+    return _parse(message, handler.request_deserializer)
+
+
+def _whole(call: OpenCall, arriving: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the messages of a stream; with the last one the call waits for its caller no longer."""
+    yield from arriving
+    call.work()
 
 
 def _parse(raw: bytes, parse: Callable[[bytes], Any]) -> Any:

@@ -6,8 +6,10 @@ Each can also be set by environment: a typer app made with
 """
 
 import inspect
+import math
 from collections.abc import Callable
 from dataclasses import MISSING, Field, dataclass, fields
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, get_type_hints
 
@@ -25,7 +27,31 @@ MetricsAddressOption = Annotated[
 GraceOption = Annotated[
     float, typer.Option("--grace", min=0, help="seconds that calls in flight have to finish when stopping")
 ]
-MaxWorkersOption = Annotated[int, typer.Option("--max-workers", min=2, help="calls served at the same time")]
+MaxWorkersOption = Annotated[
+    int, typer.Option("--max-workers", min=8, help="threads for calls, one for each open call")
+]
+IdleTimeoutOption = Annotated[
+    float, typer.Option("--idle-timeout", min=0.1, help="longest pause within a request, seconds")
+]
+ReceiveTimeoutOption = Annotated[
+    float, typer.Option("--receive-timeout", min=0.1, help="longest time until a request is whole, seconds")
+]
+SendTimeoutOption = Annotated[
+    float, typer.Option("--send-timeout", min=0.1, help="longest time until a caller reads a message, seconds")
+]
+
+
+def print_version(context: typer.Context, parameter: typer.CallbackParam, wanted: bool) -> None:
+    """Print the version and end, where the command line asks for it (an environment variable does not)."""
+    source = context.get_parameter_source(parameter.name or "")
+    if wanted and source is not None and source.name == "COMMANDLINE":
+        typer.echo(version("trimtab"))
+        raise typer.Exit
+
+
+VersionOption = Annotated[
+    bool, typer.Option("--version", callback=print_version, is_eager=True, show_default=False, help="print the version")
+]
 LogLevelOption = Annotated[str, typer.Option("--log-level", help="debug, info, warning or error")]
 
 DEFAULTS = ServerSettings()
@@ -40,16 +66,22 @@ class ServerOptions:
     metrics_address: MetricsAddressOption = DEFAULTS.metrics_address
     grace: GraceOption = DEFAULTS.grace_s
     max_workers: MaxWorkersOption = DEFAULTS.max_workers
+    idle_timeout: IdleTimeoutOption = DEFAULTS.idle_timeout_s
+    receive_timeout: ReceiveTimeoutOption = DEFAULTS.receive_timeout_s
+    send_timeout: SendTimeoutOption = DEFAULTS.send_timeout_s
     log_level: LogLevelOption = "info"
 
     def settings(self) -> ServerSettings:
-        """As the server takes them."""
+        """Return the settings of the server."""
         return ServerSettings(
             address=self.address,
             address_file=self.address_file,
             metrics_address=self.metrics_address,
             grace_s=self.grace,
             max_workers=self.max_workers,
+            idle_timeout_s=self.idle_timeout,
+            receive_timeout_s=self.receive_timeout,
+            send_timeout_s=self.send_timeout,
         )
 
 
@@ -69,8 +101,13 @@ def add_command(app: typer.Typer, run: Callable[..., None], *sections: type) -> 
         for section in sections
         for field in fields(section)
     ]
+    version_parameter = inspect.Parameter(
+        "show_version", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=VersionOption
+    )
+    parameters.append(version_parameter)
 
     def command(**values: Any) -> None:
+        _check_finite(values)
         run(*(section(**{field.name: values[field.name] for field in fields(section)}) for section in sections))
 
     command.__doc__ = run.__doc__
@@ -79,8 +116,17 @@ def add_command(app: typer.Typer, run: Callable[..., None], *sections: type) -> 
     app.command()(command)
 
 
+def _check_finite(values: dict[str, Any]) -> None:
+    """Raise `typer.BadParameter` for "nan" and "inf", which are read as numbers and compare with nothing."""
+    for name, value in values.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise typer.BadParameter(
+                f"--{name.replace('_', '-')}: {value} is no number to work with; give a finite one"
+            )
+
+
 def _default(field: "Field[Any]") -> Any:
-    """A field's default, as `inspect` and typer understand it."""
+    """Return a field's default in the form of `inspect` and typer."""
     if field.default_factory is not MISSING:
         return field.default_factory()
     return inspect.Parameter.empty if field.default is MISSING else field.default

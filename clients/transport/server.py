@@ -1,6 +1,6 @@
 """A gRPC server from its start to its end.
 
-Decides the order of things: bind, tell the address, prepare, report SERVING, and on SIGTERM or SIGINT report
+Decides the order of steps: bind, publish the address, prepare, report SERVING, and on SIGTERM or SIGINT report
 NOT_SERVING, end streams, let calls in flight finish within the grace period, close. Never knows what the services do.
 
 A service's `main` builds its servicer and calls `serve`; a test uses `Shell` itself:
@@ -17,17 +17,35 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import FrameType, TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, Final, NamedTuple, Self
 
 import grpc
 import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from clients.transport.calls import CallLimits, Calls
 from clients.transport.interceptor import CallInterceptor
 from clients.transport.telemetry import Telemetry, split_address, start_telemetry
 
 log = structlog.get_logger("server")
+
+_OPTIONS: Final = (
+    ("grpc.so_reuseport", 0),
+    # A caller that is frozen or gone answers no ping; its connection and calls end after 30 s.
+    ("grpc.keepalive_time_ms", 20_000),
+    ("grpc.keepalive_timeout_ms", 10_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    # How often callers may ping.
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    # A connection without calls is closed; clients connect again by themselves.
+    ("grpc.max_connection_idle_ms", 900_000),
+    # More calls of one connection wait at the caller.
+    ("grpc.max_concurrent_streams", 1000),
+    # Calls that Python has not seen yet; beyond this gRPC ends them without a reason of ours.
+    ("grpc.server.max_pending_requests", 100_000),
+    ("grpc.server.max_pending_requests_hard_limit", 100_000),
+)
 
 
 class Registration(NamedTuple):
@@ -48,12 +66,21 @@ class ServerSettings:
     address_file: Path | None = None
     # host:port of the Prometheus endpoint. "" = none.
     metrics_address: str = ""
-    # Calls served at the same time; each watching stream takes one for as long as it lasts.
-    max_workers: int = 32
-    # Seconds that calls in flight have to finish once the server is told to stop.
+    # Threads for calls; each call takes one until it ends, a watching stream for as long as it lasts. Made when needed.
+    max_workers: int = 256
+    # Longest pause within a request, longest time for all of it, longest time until a message is read, seconds.
+    idle_timeout_s: float = 10.0
+    receive_timeout_s: float = 60.0
+    send_timeout_s: float = 30.0
+    # Seconds that calls in flight have to finish once the server has to stop.
     grace_s: float = 20.0
     # Largest message accepted, bytes. gRPC's own default: larger payloads travel as streams.
     max_message_bytes: int = 4 << 20
+
+    def limits(self) -> CallLimits:
+        """Return how long callers are waited for. Some threads are spare, to refuse calls and to let some make room."""
+        most = self.max_workers - max(1, self.max_workers // 8)
+        return CallLimits(self.idle_timeout_s, self.receive_timeout_s, self.send_timeout_s, most)
 
 
 class Shell:
@@ -73,13 +100,11 @@ class Shell:
         self._stopped = threading.Event()
         self._names = [registration.name for registration in registrations]
         self._health = health.HealthServicer()
+        self._calls = Calls(self.settings.limits())
         self._server = grpc.server(
             ThreadPoolExecutor(self.settings.max_workers, thread_name_prefix=name),
             interceptors=self._interceptors(),
-            options=[
-                ("grpc.so_reuseport", 0),
-                ("grpc.max_receive_message_length", self.settings.max_message_bytes),
-            ],
+            options=[*_OPTIONS, ("grpc.max_receive_message_length", self.settings.max_message_bytes)],
         )
         for registration in registrations:
             registration.add(registration.servicer, self._server)
@@ -90,8 +115,9 @@ class Shell:
         self.address = self._bind()
 
     def start(self) -> None:
-        """Listen, and say where: in the log as `listening`, and in the address file."""
+        """Listen, and publish the address: in the log as `listening`, and in the address file."""
         self._server.start()
+        threading.Thread(target=self._calls.watch, name="calls", daemon=True).start()
         log.info("listening", address=self.address, metrics_address=self.telemetry.metrics_address)
         if self.settings.address_file is not None:
             write_whole(self.settings.address_file, self.address + "\n")
@@ -112,6 +138,9 @@ class Shell:
         stopped = self._server.stop(self.settings.grace_s)
         if end_streams is not None:
             end_streams()
+        self._calls.stop(self.settings.grace_s)
+        # What is left are watchers of the health, and calls that have not ended within the grace period.
+        self._server.stop(None)
         stopped.wait()
         self.telemetry.close()
         if self.settings.address_file is not None:
@@ -130,7 +159,7 @@ class Shell:
 
     def _interceptors(self) -> list[Any]:
         """Ours, inside the one that opens a span, if there are traces."""
-        ours = CallInterceptor(self.telemetry.meter, self._ready.is_set)
+        ours = CallInterceptor(self.telemetry.meter, self._calls, self._ready.is_set)
         if not self.telemetry.traces:
             return [ours]
         instrumentation: Any = import_module("opentelemetry.instrumentation.grpc")
@@ -181,7 +210,7 @@ def serve(
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file so that a reader sees all of it or nothing."""
+    """Write a file atomically: a reader sees all of it or nothing."""
     partial = path.with_name(path.name + ".partial")
     partial.write_text(text)
     partial.replace(path)

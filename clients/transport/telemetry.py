@@ -22,7 +22,8 @@ from opentelemetry.sdk.metrics.view import ExplicitBucketHistogramAggregation, V
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from prometheus_client import start_http_server
+
+from clients.transport.metrics_endpoint import serve_metrics
 
 ENDPOINT_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 # From a millisecond (a status call) to two hours (a drain); OpenTelemetry's own defaults are milliseconds.
@@ -76,9 +77,9 @@ def start_telemetry(service: str, metrics_address: str = "") -> Telemetry:
     telemetry = Telemetry(provider.get_meter(service), closers=[provider.shutdown])
     if metrics_address:
         host, port = split_address(metrics_address)
-        http, _ = start_http_server(port, host)
-        telemetry.metrics_address = f"{host}:{http.server_port}"
-        telemetry.closers[:0] = [http.shutdown, http.server_close]
+        bound, close = serve_metrics(host, port)
+        telemetry.metrics_address = f"{host}:{bound}"
+        telemetry.closers.insert(0, close)
     if os.environ.get(ENDPOINT_VARIABLE):
         _start_traces(telemetry, resource)
     return telemetry
@@ -93,7 +94,7 @@ def split_address(address: str) -> tuple[str, int]:
 
 
 def _start_traces(telemetry: Telemetry, resource: Resource) -> None:
-    """Send spans to the collector; without the extra, say so and go on."""
+    """Send spans to the collector; without the extra, log a warning and continue."""
     try:
         from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
     except ImportError:

@@ -1,5 +1,5 @@
-"""What scheduling cannot tell apart, numbered once: nodes by labels and taints, pods by spec, namespace and labels.
+"""Equivalence classes for scheduling: nodes by labels and taints, pods by spec, namespace and labels.
 
-A class is exact, never a guess: labels take part only where some selector of the snapshot looks at them, value by
-value.
+Classes are exact. A label counts only if some selector of the snapshot uses its key, and its value only if one names
+it.
 """

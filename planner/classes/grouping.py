@@ -1,7 +1,7 @@
-"""Numbers equal rows alike: the vectorised ground under every class.
+"""Give equal rows the same number, vectorised; all classes are built on this.
 
-Contract: exact (a hash is always verified), order of numbers is the order of first appearance or of the key, never of
-a hash. No knowledge of pods or nodes. Source: own.
+Contract: exact (every hash is verified); numbers follow first appearance or the key, never a hash. No knowledge of pods
+or nodes. Source: own.
 """
 
 from collections.abc import Hashable
@@ -14,7 +14,7 @@ from planner.snapshot.columns import Int32, Int64
 
 _LARGEST_KEY = 1 << 62
 _TABLE_FLOOR = 1 << 20
-"""Up to this range of keys (or four times the rows) a table beats sorting."""
+"""Up to this range of keys (or four times the rows) a table is faster than sorting."""
 
 
 class Groups(NamedTuple):
@@ -30,7 +30,7 @@ class Groups(NamedTuple):
 
 
 def group_keys(keys: Int64, size: int) -> Groups:
-    """Number equal keys alike, ascending by key. keys : int64[rows], 0 <= key < size. O(rows) or O(rows log rows)."""
+    """Number distinct keys in ascending order. keys : int64[rows], 0 <= key < size. O(rows) or O(rows log rows)."""
     rows = len(keys)
     if size > max(_TABLE_FLOOR, 4 * rows):
         _, first, of = np.unique(keys, return_index=True, return_inverse=True)
@@ -47,13 +47,13 @@ def group_keys(keys: Int64, size: int) -> Groups:
 def first_rows(group: Int32, count: int) -> Int64:
     """Return the first row of each group : int64[count]. group : int32[rows]."""
     first = np.empty(count, np.int64)
-    # Where an index repeats, numpy keeps the last value written: run backwards, keep the first row.
+    # Where an index repeats, numpy keeps the last value written: in reverse order that is the first row.
     first[group[::-1]] = np.arange(len(group) - 1, -1, -1, dtype=np.int64)
     return first
 
 
 def group_columns(columns: list[tuple[NDArray[np.int_] | Int32 | Int64, int]]) -> Groups:
-    """Number equal rows of several columns alike. columns : (int[rows], size) with 0 <= value < size, at least one.
+    """Number distinct rows of several columns. columns : (int[rows], size) with 0 <= value < size, at least one.
 
     Groups ascend by the columns, the first one leading.
     """
@@ -69,7 +69,7 @@ def group_columns(columns: list[tuple[NDArray[np.int_] | Int32 | Int64, int]]) -
 
 
 def group_rows(matrix: Int32) -> Groups:
-    """Number equal rows of a matrix alike, in order of first appearance. matrix : int32[rows, columns]."""
+    """Number distinct rows of a matrix in order of first appearance. matrix : int32[rows, columns]."""
     rows, width = matrix.shape
     if width == 0 or rows == 0:
         return Groups(np.zeros(rows, np.int32), np.zeros(min(rows, 1), np.int64))
@@ -81,7 +81,7 @@ def group_rows(matrix: Int32) -> Groups:
         hashes += (matrix[:, column].astype(np.int64).view(np.uint64) + np.uint64(1)) * multipliers[column]
     _, first, of = np.unique(hashes, return_index=True, return_inverse=True)
     of = of.reshape(-1)
-    if not np.array_equal(matrix[first[of]], matrix):  # two rows share a hash: sort in earnest
+    if not np.array_equal(matrix[first[of]], matrix):  # hash collision: sort the rows
         _, first, of = np.unique(matrix, axis=0, return_index=True, return_inverse=True)
         of = of.reshape(-1)
     order = np.argsort(first, kind="stable")
@@ -94,7 +94,7 @@ _Value = TypeVar("_Value", bound=Hashable)
 
 
 def number_values(values: list[_Value]) -> tuple[Int32, list[_Value]]:
-    """Number equal values alike, in order of first appearance: (int32[len(values)], distinct values)."""
+    """Number distinct values in order of first appearance: (int32[len(values)], distinct values)."""
     numbers: dict[_Value, int] = {}
     of = np.fromiter((numbers.setdefault(value, len(numbers)) for value in values), np.int32, len(values))
     return of, list(numbers)

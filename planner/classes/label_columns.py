@@ -1,37 +1,35 @@
-"""Label sets as a matrix with one column for each label key that some selector looks at.
+"""Label sets as a matrix with one column for each label key that some selector uses.
 
-Contract: two label sets have equal rows exactly when no selector noted in `LookedAt` tells them apart. A value that no
-selector names is "other"; where no selector asks for mere presence, "other" and "absent" are one. Never looks at
-pods, nodes or namespaces. Source: apimachinery labels.Requirement.Matches, v0.34.
+Contract: two label sets have equal rows exactly if no selector noted in `LookedAt` distinguishes them. A value that no
+selector names is "other"; if no selector tests presence, "other" equals "absent". Knows nothing of pods, nodes or
+namespaces. Source: apimachinery labels.Requirement.Matches, v0.34.
 """
 
-from bisect import bisect_left
 from typing import NamedTuple
 
 import numpy as np
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
 from planner.classes.grouping import Groups, group_rows
+from planner.model.effort import UNLIMITED, Effort
 from planner.model.values import LabelRequirement
 from planner.snapshot.columns import Bool, Int32, Int64, LabelSets
+from planner.snapshot.lookup import string_index
 
 ABSENT, OTHER = 0, 1
 """Codes of a column; a value that selectors name has its code from `FIRST_NAMED` on."""
 FIRST_NAMED = 2
+UNSEEN = -1
+"""Instead of a code, where every value counts: a value that no label set has."""
 
+_BYTES_OF_LABEL = 48
+"""Memory of a label while labels are sorted by column."""
 _PRESENCE = (LabelOperator.EXISTS, LabelOperator.DOES_NOT_EXIST)
 _ORDER = (LabelOperator.GT, LabelOperator.LT)
 
 
-def string_index(strings: tuple[str, ...], text: str) -> int:
-    """Return the index of `text` in a snapshot's strings, which are sorted, or -1. O(log n)."""
-    at = bisect_left(strings, text)
-    return at if at < len(strings) and strings[at] == text else -1
-
-
 class LookedAt:
-    """Collects what selectors look at: for each key the values they name, and whether presence or every value
-    counts."""
+    """Collects what selectors use: for each key the named values, and whether presence or every value counts."""
 
     def __init__(self) -> None:
         self.keys: dict[str, int] = {}
@@ -64,12 +62,17 @@ class LookedAt:
         """Note that every value of a key counts."""
         self.every_value[self._column(key)] = True
 
+    def fallback(self, column: int) -> int:
+        """Return the code of a value that is not named."""
+        return OTHER if self.presence[column] else ABSENT
+
 
 class LabelMatrix(NamedTuple):
-    """Rows of label sets reduced to what is looked at.
+    """Rows of label sets reduced to the keys and values in use.
 
     columns : key -> column; codes : int32[groups, columns]; groups : group of each row asked for;
-    named : string index -> code, for each column; value_of : code -> string, for each column.
+    code_of : string -> code, for each column; value_of : code -> string, for each column; other : the code of a value
+    that `code_of` lacks, for each column, UNSEEN where every value counts.
     """
 
     columns: dict[str, int]
@@ -77,6 +80,7 @@ class LabelMatrix(NamedTuple):
     groups: Groups
     code_of: list[dict[str, int]]
     value_of: list[dict[int, str]]
+    other: list[int]
 
     def matches(self, requirement: LabelRequirement) -> Bool:
         """Return which groups meet a requirement : bool[groups]. The key must have been noted."""
@@ -131,9 +135,13 @@ def label_entries(sets: LabelSets, rows: Int32) -> tuple[Int64, Int32, Int32]:
     return row, sets.keys[entry], sets.values[entry]
 
 
-def label_matrix(strings: tuple[str, ...], sets: LabelSets, rows: Int32, looked_at: LookedAt) -> LabelMatrix:
-    """Reduce the label sets `rows` : int32[rows] to what is looked at. O(labels of the rows), vectorised."""
+def label_matrix(
+    strings: tuple[str, ...], sets: LabelSets, rows: Int32, looked_at: LookedAt, effort: Effort = UNLIMITED
+) -> LabelMatrix:
+    """Reduce the label sets `rows` : int32[rows] to the keys and values in use. O(labels of the rows), vectorised."""
     width = len(looked_at.keys)
+    lengths = (sets.offsets[1:] - sets.offsets[:-1])[rows]
+    effort.take(_BYTES_OF_LABEL * int(lengths.sum(dtype=np.int64)) + 9 * len(rows) * width, "labels that are looked at")
     row, key, value = label_entries(sets, rows)
     column_of = np.full(len(strings) + 1, -1, np.int32)
     for text, number in looked_at.keys.items():
@@ -142,17 +150,24 @@ def label_matrix(strings: tuple[str, ...], sets: LabelSets, rows: Int32, looked_
     column = column_of[key]
     kept = column >= 0
     row, column, value = row[kept], column[kept], value[kept]
+    # Labels of one column lie together.
+    order = np.argsort(column, kind="stable")
+    row, value = row[order], value[order]
+    bounds = np.searchsorted(column[order], np.arange(width + 1)).tolist()
     codes = np.zeros((len(rows), width), np.int32)
     code_of: list[dict[str, int]] = []
     value_of: list[dict[int, str]] = []
     for at in range(width):
-        mine = column == at
+        effort.check()
+        mine = slice(bounds[at], bounds[at + 1])
         names, texts = _codes(strings, looked_at, at, value[mine])
         codes[row[mine], at] = _encode(strings, looked_at, at, value[mine], names)
         code_of.append(names)
         value_of.append(texts)
     groups = group_rows(codes)
-    return LabelMatrix(dict(looked_at.keys), np.ascontiguousarray(codes[groups.first]), groups, code_of, value_of)
+    other = [UNSEEN if looked_at.every_value[at] else looked_at.fallback(at) for at in range(width)]
+    distinct = np.ascontiguousarray(codes[groups.first])
+    return LabelMatrix(dict(looked_at.keys), distinct, groups, code_of, value_of, other)
 
 
 def _codes(
@@ -168,7 +183,7 @@ def _codes(
 
 def _encode(strings: tuple[str, ...], looked_at: LookedAt, column: int, values: Int32, names: dict[str, int]) -> Int32:
     known = sorted((index, code) for text, code in names.items() if (index := string_index(strings, text)) >= 0)
-    fallback = OTHER if looked_at.presence[column] else ABSENT
+    fallback = looked_at.fallback(column)
     if not known:
         return np.full(len(values), fallback, np.int32)
     indices = np.array([index for index, _ in known], np.int32)

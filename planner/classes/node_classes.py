@@ -1,8 +1,8 @@
-"""Nodes that no static predicate tells apart share a class.
+"""Nodes that no static predicate distinguishes share a class.
 
-Contract: a class is (what selectors look at in the labels, name where a selector names it, taint set, unschedulable).
-A label such as the hostname splits nodes only where a selector names its value, so K stays near the number of node
-groups. Cost: O(N x keys looked at), vectorised.
+Contract: a class is (labels in use, name where a selector names it, taint set, unschedulable). A label such as the
+hostname splits nodes only where a selector names its value; K stays near the number of node groups. Cost: O(N x keys in
+use), vectorised.
 """
 
 from typing import NamedTuple
@@ -13,8 +13,21 @@ from planner.classes.grouping import group_columns
 from planner.classes.label_columns import LookedAt, label_matrix
 from planner.classes.node_requirements import NodeRows, note_requirement, note_terms
 from planner.classes.scheduling_specs import SchedulingSpecs
+from planner.model.effort import UNLIMITED, Effort
 from planner.model.values import NodeSelectorTerm, Taint
-from planner.snapshot.columns import Bool, Int32, LabelSets, NodeColumns
+from planner.snapshot.columns import Bool, Int32, Int64, LabelSets
+
+
+class NodeInput(NamedTuple):
+    """Nodes as scheduling sees them; see `planner.snapshot.columns.NodeColumns`."""
+
+    name: tuple[str, ...]
+    label_set: Int32
+    taint_set: Int32
+    taint_sets: tuple[tuple[Taint, ...], ...]
+    unschedulable: Bool
+    allocatable: Int64
+    attach_limits: tuple[tuple[tuple[str, int], ...], ...]
 
 
 class NodeClasses(NamedTuple):
@@ -40,7 +53,11 @@ class NodeSelectors(NamedTuple):
 
 
 def node_classes(
-    strings: tuple[str, ...], sets: LabelSets, nodes: NodeColumns, selectors: NodeSelectors
+    strings: tuple[str, ...],
+    sets: LabelSets,
+    nodes: NodeInput,
+    selectors: NodeSelectors,
+    effort: Effort = UNLIMITED,
 ) -> NodeClasses:
     """Build the classes of all nodes."""
     looked_at, names = selectors.labels, set[str]()
@@ -48,7 +65,7 @@ def node_classes(
         note_requirement(requirement, looked_at, names)
     for terms in selectors.terms:
         note_terms(terms, looked_at, names)
-    labels = label_matrix(strings, sets, nodes.label_set, looked_at)
+    labels = label_matrix(strings, sets, nodes.label_set, looked_at, effort)
     name, name_texts = _names(nodes, names)
     groups = group_columns(
         [
@@ -59,13 +76,14 @@ def node_classes(
         ]
     )
     first = groups.first
-    rows = NodeRows(labels, labels.groups.of[first], tuple(name_texts[i] for i in name[first].tolist()))
+    texts = tuple(name_texts[i] for i in name[first].tolist())
+    rows = NodeRows(labels, labels.groups.of[first], texts, effort)
     return NodeClasses(
         groups.of, rows, nodes.taint_set[first], nodes.taint_sets, np.ascontiguousarray(nodes.unschedulable[first])
     )
 
 
-def _names(nodes: NodeColumns, names: set[str]) -> tuple[Int32, list[str | None]]:
+def _names(nodes: NodeInput, names: set[str]) -> tuple[Int32, list[str | None]]:
     texts: list[str | None] = ["", None, *sorted(names)]
     if not names:
         return np.zeros(len(nodes.name), np.int32), texts

@@ -1,7 +1,7 @@
-"""Node selectors, required node affinity and their like, evaluated for all node classes at once.
+"""Node selectors, required node affinity and similar requirements, evaluated for all node classes at once.
 
-Contract: as kube-scheduler does, including for what the API server would refuse: a term with a requirement that cannot
-be parsed matches nothing, an empty term matches nothing, without any term nothing matches.
+Contract: as kube-scheduler, also for objects that the API server refuses: a term with a requirement that cannot be
+parsed, an empty term and an empty list of terms match nothing.
 Source: component-helpers nodeaffinity.LazyErrorNodeSelector and apimachinery labels.NewRequirement, v0.34.
 """
 
@@ -12,6 +12,7 @@ from trimtab.v1.snapshot_pb2 import LabelOperator
 
 from planner.classes.label_columns import FIRST_NAMED, LabelMatrix, LookedAt, parse_integer
 from planner.classes.scheduling_specs import NodeRequirement
+from planner.model.effort import UNLIMITED, Effort
 from planner.model.values import LabelRequirement, NodeSelectorTerm
 from planner.snapshot.columns import Bool, Int32
 
@@ -24,7 +25,7 @@ _LONGEST_PREFIX = 253
 
 
 def is_label_key(key: str) -> bool:
-    """Whether a label may have this key."""
+    """Return whether a label may have this key."""
     prefix, slash, name = key.rpartition("/")
     if slash and not (len(prefix) <= _LONGEST_PREFIX and _PREFIX.fullmatch(prefix)):
         return False
@@ -32,12 +33,12 @@ def is_label_key(key: str) -> bool:
 
 
 def is_label_value(value: str) -> bool:
-    """Whether a label may have this value."""
+    """Return whether a label may have this value."""
     return not value or _NAME.fullmatch(value) is not None
 
 
 def is_parsable(requirement: LabelRequirement) -> bool:
-    """Whether the scheduler can parse a requirement on a node's labels."""
+    """Return whether the scheduler can parse a requirement on a node's labels."""
     values = requirement.values
     if requirement.operator in (LabelOperator.IN, LabelOperator.NOT_IN):
         counted = len(values) > 0
@@ -51,19 +52,19 @@ def is_parsable(requirement: LabelRequirement) -> bool:
 
 
 def is_parsable_field(requirement: LabelRequirement) -> bool:
-    """Whether the scheduler can parse a requirement on a node's fields."""
+    """Return whether the scheduler can parse a requirement on a node's fields."""
     return requirement.operator in (LabelOperator.IN, LabelOperator.NOT_IN) and len(requirement.values) == 1
 
 
 def is_alive(term: NodeSelectorTerm) -> bool:
-    """Whether a term can match any node at all."""
+    """Return whether a term can match any node at all."""
     if not (term.match_expressions or term.match_fields):
         return False
     return all(map(is_parsable, term.match_expressions)) and all(map(is_parsable_field, term.match_fields))
 
 
 def note_terms(terms: tuple[NodeSelectorTerm, ...], looked_at: LookedAt, names: set[str]) -> None:
-    """Note what terms look at: labels, and node names."""
+    """Note the labels and node names that terms use."""
     for term in terms:
         if not is_alive(term):
             continue
@@ -75,7 +76,7 @@ def note_terms(terms: tuple[NodeSelectorTerm, ...], looked_at: LookedAt, names: 
 
 
 def note_requirement(requirement: NodeRequirement, looked_at: LookedAt, names: set[str]) -> None:
-    """Note what a node selector with its required node affinity looks at."""
+    """Note the labels and node names that a node selector with its required node affinity uses."""
     selector, terms = requirement
     for key, value in selector:
         looked_at.value(key, value)
@@ -89,13 +90,20 @@ class NodeRows:
     any other, None for a node without a name. Results are kept by content.
     """
 
-    def __init__(self, labels: LabelMatrix, group: Int32, name: tuple[str | None, ...]) -> None:
+    def __init__(
+        self, labels: LabelMatrix, group: Int32, name: tuple[str | None, ...], effort: Effort = UNLIMITED
+    ) -> None:
+        self._effort = effort
         self._labels = labels
         self._group = group
         self._name = np.array([FIRST_NAMED if n is None else 0 for n in name], np.int32)
         self._names = name
         self._by_requirement: dict[LabelRequirement, Bool] = {}
         self._by_terms: dict[tuple[NodeSelectorTerm, ...], Bool] = {}
+
+    def release(self) -> None:
+        """Forget whose effort is bounded: what is kept serves later requests too."""
+        self._effort = UNLIMITED
 
     @property
     def count(self) -> int:
@@ -106,6 +114,8 @@ class NodeRows:
         """Return which classes meet a requirement on labels : bool[K]."""
         known = self._by_requirement.get(requirement)
         if known is None:
+            self._effort.check()
+            self._effort.take(self.count, "node classes that a selector matches")
             known = self._by_requirement[requirement] = self._labels.matches(requirement)[self._group]
         return known
 
@@ -122,6 +132,8 @@ class NodeRows:
         """Return which classes match one of the terms : bool[K]."""
         known = self._by_terms.get(terms)
         if known is None:
+            self._effort.check()
+            self._effort.take(self.count, "node classes that terms match")
             known = np.zeros(self.count, np.bool_)
             for term in filter(is_alive, terms):
                 known = known | self._meets_term(term)

@@ -9,16 +9,18 @@ Cost: O(P + labels), vectorised; loops run over distinct specs only.
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from planner.classes.grouping import Groups, group_columns, group_keys
 from planner.classes.label_columns import LabelMatrix, LookedAt, label_matrix
 from planner.classes.scheduling_specs import SchedulingSpec, SchedulingSpecs
+from planner.model.effort import UNLIMITED, Effort
 from planner.model.values import PodAffinityTerm, Selector
-from planner.snapshot.columns import NO_NODE, UNKNOWN_NODE, Bool, Int32, LabelSets
+from planner.snapshot.columns import NO_NODE, UNKNOWN_NODE, Bool, Int32, Int64, LabelSets
 
 
 class PodRows(NamedTuple):
-    """Pods as classes see them, the snapshot's first, injected ones after them.
+    """Pods as classes see them, the snapshot's first, virtual ones after them.
 
     namespace : int32[P] into the strings; spec : int32[P] scheduling spec; label_set, pinned : int32[P] as in the
     snapshot; volume_set : int32[P], 0 = none; terminating, gated, spread_expired : bool[P].
@@ -40,7 +42,7 @@ class PodClasses(NamedTuple):
     of : int32[P]; first : int64[S] a pod of each; spec, volume_set : int32[S]; namespace : int32[S] into `namespaces`,
     the last of which stands for all where no term looks; label_group : int32[S] into the groups of `labels`;
     pinned : int32[S] as in the snapshot, NO_NODE where it is no part of the class; terminating, gated, spread_expired
-    : bool[S].
+    : bool[S]; flags : int32[S] those of them that are part of the class.
     """
 
     of: Int32
@@ -53,6 +55,7 @@ class PodClasses(NamedTuple):
     terminating: Bool
     gated: Bool
     spread_expired: Bool
+    flags: Int32
     namespaces: tuple[str, ...]
     labels: LabelMatrix
 
@@ -63,7 +66,7 @@ class PodClasses(NamedTuple):
 
 
 def note_selector(selector: Selector | None, looked_at: LookedAt) -> None:
-    """Note what a selector of pods looks at."""
+    """Note the labels that a pod selector uses."""
     for requirement in selector or ():
         looked_at.requirement(requirement)
 
@@ -81,7 +84,9 @@ def _looks_everywhere(term: PodAffinityTerm) -> bool:
     return term.namespace_selector is not None
 
 
-def pod_classes(strings: tuple[str, ...], sets: LabelSets, pods: PodRows, specs: SchedulingSpecs) -> PodClasses:
+def pod_classes(
+    strings: tuple[str, ...], sets: LabelSets, pods: PodRows, specs: SchedulingSpecs, effort: Effort = UNLIMITED
+) -> PodClasses:
     """Build the classes of all pods."""
     looking = [spec for spec in specs.rows if spec.looks_at_pods]
     looked_at = LookedAt()
@@ -91,45 +96,43 @@ def pod_classes(strings: tuple[str, ...], sets: LabelSets, pods: PodRows, specs:
     seen = namespace < len(namespaces) - 1
     used_sets = group_keys(np.where(seen, pods.label_set, 0).astype(np.int64), len(sets.offsets) - 1)
     rows = np.where(seen, pods.label_set, 0)[used_sets.first].astype(np.int32)
-    labels = label_matrix(strings, sets, rows, looked_at)
+    labels = label_matrix(strings, sets, rows, looked_at, effort)
     label_group = labels.groups.of[used_sets.of] if labels.columns else np.zeros(len(pods.spec), np.int32)
     spreads = any(spec.topology_spread for spec in looking)
-    flags = pods.gated * 2 + pods.spread_expired * 4
-    flags = flags + pods.terminating if spreads else flags
-    pinned = _pinned_in_class(pods, specs)
-    groups = group_columns(
-        [
-            (pods.spec, len(specs.rows)),
-            (namespace, len(namespaces)),
-            (label_group, max(labels.groups.size, 1)),
-            (flags.astype(np.int32), 8),
-            (pods.volume_set, int(pods.volume_set.max(initial=0)) + 1),
-            (pinned - UNKNOWN_NODE, int(pinned.max(initial=NO_NODE)) - UNKNOWN_NODE + 1),
-        ]
-    )
-    return _taken(groups, pods, namespace, label_group, (pinned, namespaces, labels))
+    flags = (pods.gated * 2 + pods.spread_expired * 4 + (pods.terminating & spreads)).astype(np.int32)
+    pinned = pinned_in_class(pods.pinned, pods.spec, specs)
+    groups = group_columns(class_columns(pods.spec, namespace, label_group, flags, pods.volume_set, pinned))
+    return _taken(groups, pods, (namespace, label_group, flags, pinned), (namespaces, labels))
+
+
+def class_columns(*columns: Int32) -> list[tuple[NDArray[np.int_] | Int32 | Int64, int]]:
+    """Return the columns that make a class, for `group_columns`: scheduling spec, namespace, label group, flags,
+    volume set, pinned node."""
+    *others, pinned = columns
+    return [(column, int(column.max(initial=0)) + 1) for column in (*others, pinned - UNKNOWN_NODE)]
 
 
 def _taken(
     groups: Groups,
     pods: PodRows,
-    namespace: Int32,
-    label_group: Int32,
-    rest: tuple[Int32, tuple[str, ...], LabelMatrix],
+    columns: tuple[Int32, Int32, Int32, Int32],
+    rest: tuple[tuple[str, ...], LabelMatrix],
 ) -> PodClasses:
     first = groups.first
-    pinned, namespaces, labels = rest
+    namespace, label_group, flags, pinned = (column[first] for column in columns)
+    namespaces, labels = rest
     return PodClasses(
         groups.of,
         first,
         pods.spec[first],
         pods.volume_set[first],
-        namespace[first],
-        label_group[first],
-        pinned[first],
+        namespace,
+        label_group,
+        pinned,
         pods.terminating[first],
         pods.gated[first],
         pods.spread_expired[first],
+        flags,
         namespaces,
         labels,
     )
@@ -138,7 +141,7 @@ def _taken(
 def _namespaces(
     strings: tuple[str, ...], pods: PodRows, specs: SchedulingSpecs, looking: list[SchedulingSpec]
 ) -> tuple[tuple[str, ...], Int32]:
-    """Return the namespaces where some term looks, then "", and each pod's index among them."""
+    """Return the namespaces that some term selects from, then "", and each pod's index among them."""
     count = len(strings)
     looked_into = np.zeros(count, np.bool_)
     terms = [term for spec in looking for term in spec.pod_affinity + spec.pod_anti_affinity]
@@ -156,9 +159,11 @@ def _namespaces(
     return (*(strings[i] for i in indices.tolist()), ""), number[pods.namespace]
 
 
-def _pinned_in_class(pods: PodRows, specs: SchedulingSpecs) -> Int32:
-    counts_within = [any(c.honor_node_affinity for c in spec.topology_spread) for spec in specs.rows]
-    within = np.array(counts_within, np.bool_)
+def pinned_in_class(pinned: Int32, spec: Int32, specs: SchedulingSpecs) -> Int32:
+    """Return where pods are pinned to as far as it is part of their class, else NO_NODE. spec : int32[P], -1 = one
+    that has no spread constraints."""
+    counts_within = [any(c.honor_node_affinity for c in one.topology_spread) for one in specs.rows]
+    within = np.array([*counts_within, False], np.bool_)
     if not within.any():
-        return np.full(len(pods.spec), NO_NODE, np.int32)
-    return np.where(within[pods.spec], pods.pinned, NO_NODE).astype(np.int32)
+        return np.full(len(pinned), NO_NODE, np.int32)
+    return np.where(within[spec], pinned, NO_NODE).astype(np.int32)

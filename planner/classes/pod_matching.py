@@ -10,14 +10,15 @@ import numpy as np
 
 from planner.classes.label_columns import LabelMatrix, LookedAt, label_matrix
 from planner.classes.pod_classes import PodClasses, note_selector
+from planner.model.effort import UNLIMITED, Effort
 from planner.model.values import PodAffinityTerm, Selector
 from planner.snapshot.columns import Bool, LabelSets
 
 
 class NamespaceRows:
-    """The namespaces that terms look into, by name, with their labels where they are listed.
+    """The namespaces that terms select from, by name, with their labels where they are listed.
 
-    `classes.namespaces` gives their order; the last stands for namespaces where nothing looks and is in no set.
+    In the order of `classes.namespaces`; the last one stands for all other namespaces and is in no set.
     """
 
     def __init__(
@@ -62,15 +63,16 @@ class NamespaceRows:
         return met
 
     def empty_matches(self, selector: Selector) -> bool:
-        """Whether a namespace without labels matches."""
+        """Return whether a namespace without labels matches."""
         return all(bool(self._empty.matches(requirement)[0]) for requirement in selector)
 
 
 class PodMatching:
     """Evaluates selectors over pod classes."""
 
-    def __init__(self, classes: PodClasses, namespaces: NamespaceRows) -> None:
+    def __init__(self, classes: PodClasses, namespaces: NamespaceRows, effort: Effort = UNLIMITED) -> None:
         self.classes = classes
+        self.effort = effort
         self._namespaces = namespaces
         self._by_selector: dict[Selector, Bool] = {}
         self._by_namespaces: dict[tuple[object, ...], Bool] = {}
@@ -81,6 +83,8 @@ class PodMatching:
             return np.zeros(self.classes.size, np.bool_)
         known = self._by_selector.get(selector)
         if known is None:
+            self.effort.check()
+            self.effort.take(self.classes.size, "pod classes that a selector matches")
             labels = self.classes.labels
             met = np.ones(max(labels.groups.size, 1), np.bool_)
             for requirement in selector:
@@ -95,6 +99,8 @@ class PodMatching:
     def _in(self, key: tuple[object, ...], namespaces: Callable[[], Bool]) -> Bool:
         known = self._by_namespaces.get(key)
         if known is None:
+            self.effort.check()
+            self.effort.take(self.classes.size, "pod classes of namespaces")
             known = self._by_namespaces[key] = namespaces()[self.classes.namespace]
         return known
 

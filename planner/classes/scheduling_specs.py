@@ -1,7 +1,7 @@
-"""The part of pod specs that scheduling looks at, each part numbered once.
+"""The part of pod specs that scheduling uses, each distinct part numbered once.
 
-Contract: two pod specs get one scheduling spec exactly when every predicate sees the same in them; what only eviction
-looks at (grace period, safe-to-evict, …) is dropped, so is a priority. Never looks at labels or nodes.
+Contract: two pod specs share a scheduling spec exactly if all predicates treat them the same; priority and what only
+eviction uses (grace period, safe-to-evict, …) are dropped. Knows nothing of labels or nodes.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ NodeRequirement = tuple[tuple[tuple[str, str], ...], tuple[NodeSelectorTerm, ...
 
 
 class SchedulingSpec(NamedTuple):
-    """What the predicates look at; see `planner.model.values.PodSpec` for the fields."""
+    """What the predicates use; see `planner.model.values.PodSpec` for the fields."""
 
     requests: tuple[tuple[str, int], ...]
     node_requirement: NodeRequirement
@@ -47,12 +47,14 @@ class SchedulingSpecs(NamedTuple):
     """Distinct scheduling specs.
 
     of : int32[specs] scheduling spec of each pod spec given; spread_timeout_s : int64[specs] or -1;
-    rows : the scheduling specs; node_requirement, tolerations : int32[rows] index into the distinct values beside them.
+    rows : the scheduling specs, number : index of each in `rows`; node_requirement, tolerations : int32[rows] index
+    into the distinct values beside them.
     """
 
     of: Int32
     spread_timeout_s: Int64
     rows: list[SchedulingSpec]
+    number: dict[SchedulingSpec, int]
     node_requirement: Int32
     node_requirements: list[NodeRequirement]
     tolerations: Int32
@@ -60,7 +62,7 @@ class SchedulingSpecs(NamedTuple):
 
 
 def scheduling_spec(spec: PodSpec) -> SchedulingSpec:
-    """Return what scheduling sees of a pod spec."""
+    """Return the scheduling part of a pod spec."""
     return SchedulingSpec(
         spec.requests,
         (spec.node_selector, spec.node_affinity),
@@ -77,14 +79,17 @@ def scheduling_spec(spec: PodSpec) -> SchedulingSpec:
 
 def scheduling_specs(specs: tuple[PodSpec, ...]) -> SchedulingSpecs:
     """Number the scheduling parts of pod specs. O(specs), a few microseconds each."""
-    of, rows = number_values([scheduling_spec(spec) for spec in specs])
+    number: dict[SchedulingSpec, int] = {}
+    of = [number.setdefault(scheduling_spec(spec), len(number)) for spec in specs]
+    rows = list(number)
     requirement, requirements = number_values([row.node_requirement for row in rows])
     tolerations, toleration_sets = number_values([row.tolerations for row in rows])
     timeouts = np.fromiter((spec.topology_spread_timeout_s for spec in specs), np.int64, len(specs))
     return SchedulingSpecs(
-        of,
+        np.array(of, np.int32),
         timeouts,
         rows,
+        number,
         requirement,
         requirements,
         tolerations,

@@ -16,8 +16,9 @@ from planner.decisions.simulations import simulate
 from planner.decisions.work import Work
 from planner.predicates.order import reasons_of
 from planner.predicates.resources import POD_ROOM
+from planner.simulation.log import check_log
 from planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, Snapshot
-from planner.snapshot.pod_keys import find_pods
+from planner.snapshot.lookup import find_pods
 
 _CELLS_AT_ONCE: Final = 1_000_000
 _LACKS: Final = 1 << reason_pb2.PredicateReason.INSUFFICIENT_RESOURCES
@@ -28,14 +29,16 @@ def check_fit(snapshot: Snapshot, request: plan_pb2.PlanRequest, work: Work) -> 
     """Yield one answer for each pod, in the order of the snapshot."""
     pods = chosen_pods(snapshot, request.fit_pods)
     with work.stage("classes"):
-        simulation = simulate(snapshot, request, work.derive)
+        simulation = simulate(snapshot, request, work.derive, effort=work.effort)
     nodes, names = snapshot.nodes.name, simulation.resources
     at_once = max(1, min(len(pods), _CELLS_AT_ONCE // max(1, len(nodes) * len(names))))
+    work.effort.take(at_once * len(nodes) * (8 + len(names)), "what fits where")
     masks = np.zeros((at_once, len(nodes)), np.int64)
     lacking = np.zeros((at_once, len(nodes), len(names)), np.bool_)
     for first in range(0, len(pods), at_once):
         with work.stage("simulate"):
             count = explain(simulation.state, pods, masks, lacking, first)
+        check_log(simulation.state)
         for q in range(count):
             key = snapshot.pod_key(int(pods[first + q]))
             yield planner_pb2.CheckFitResponse(pod=key, nodes=_node_fits(nodes, masks[q], lacking[q], names))

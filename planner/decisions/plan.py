@@ -1,102 +1,95 @@
-"""Plan: the decisions asked for, in one answer.
+"""Plan: the decisions asked for, one after the other over one simulation, in one answer.
 
-Decides which settings, state and simulation each decision gets; never what a decision says. Raises SettingsError for
-settings that cannot be meant; the request is checked before (`planner.decisions.requests`).
+Decides which settings, state and simulation each decision gets and in which order they are taken; never what a decision
+says. Raises SettingsError for settings that cannot be meant; the request is checked before
+(`planner.decisions.requests`).
 """
 
-from collections.abc import Iterable
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any
 
-import numpy as np
 from trimtab.v1 import plan_pb2 as pb
-from trimtab.v1 import snapshot_pb2
 
+from planner.decisions.notes import count_pods, notes
 from planner.decisions.simulations import simulate
+from planner.decisions.table import TABLE, Table
 from planner.decisions.work import Work
-from planner.model.settings import resolve_scale_down
-from planner.scale_down.loop import decide
-from planner.scale_down.result import ScaleDownRequest
+from planner.model.settings import resolve_planner
+from planner.round.decision import Decision
+from planner.round.round import Round
 from planner.simulation.build import Simulation
-from planner.simulation.injected_pods import InjectedPod
-from planner.snapshot.columns import FLAG_OTHER_KIND, Snapshot
+from planner.simulation.log import commit
+from planner.simulation.virtual_rows import VirtualPod
+from planner.snapshot.columns import Snapshot
 
-_TERMINAL: Final = (snapshot_pb2.PodPhase.SUCCEEDED, snapshot_pb2.PodPhase.FAILED)
 
-
-def plan(snapshot: Snapshot, request: pb.PlanRequest, state: pb.PlanState | None, work: Work) -> pb.PlanResponse:
+def plan(
+    snapshot: Snapshot, request: pb.PlanRequest, state: pb.PlanState | None, work: Work, table: Table = TABLE
+) -> pb.PlanResponse:
     """Take the decisions. `state` : that of the last answer, None = first loop.
 
-    Without SCALE_DOWN the state is handed back as it came. `request_id`, `state_version` and the stages of the
-    diagnostics are the caller's to fill in.
+    The state of a decision that is not asked for is handed back as it came. `request_id`, `state_version` and the
+    stages of the diagnostics are the caller's to fill in.
     """
-    settings = resolve_scale_down(request.settings)
+    asked = [decision for decision in table if decision.code in request.decisions]
+    settings = {decision.code: decision.resolve(request.settings) for decision in asked}
     answer = pb.PlanResponse(snapshot_version=snapshot.version)
-    _describe(snapshot, work.derive("counts", partial(_count, snapshot)), answer.diagnostics)
-    answer.diagnostics.notes.extend(_notes(snapshot, request))
-    if pb.Decision.SCALE_DOWN not in request.decisions:
-        answer.state.CopyFrom(state or pb.PlanState())
-        return answer
-
-    def simulation(injected: tuple[InjectedPod, ...]) -> Simulation:
-        with work.stage("classes"):
-            built = simulate(snapshot, request, work.derive, injected)
-        answer.diagnostics.pod_class_count = built.pods.size
-        answer.diagnostics.node_class_count = len(built.nodes.taint_set)
-        return built
-
-    now_ns = request.now.seconds * 1_000_000_000 + request.now.nanos
-    with work.stage("simulate"):
-        result = decide(ScaleDownRequest(snapshot, simulation, settings, state, now_ns, work.time_left, work.derive))
-    answer.scale_down.CopyFrom(result.decision)
-    answer.state.CopyFrom(result.state)
-    answer.diagnostics.notes.extend(result.notes)
+    this = _round(snapshot, request, work, answer.diagnostics)
+    _describe(snapshot, work, answer.diagnostics)
+    answer.diagnostics.notes.extend(notes(snapshot, request, table))
+    if state is not None:
+        answer.state.CopyFrom(state)
+    for number, decision in enumerate(asked):
+        with work.stage("simulate"):
+            _take(decision, this, settings[decision.code], answer, number + 1 == len(asked))
     return answer
 
 
-class _Counts(NamedTuple):
-    """Pods that take part, those of them that cannot be decided, those on nodes that the snapshot lacks."""
+def _round(snapshot: Snapshot, request: pb.PlanRequest, work: Work, diagnostics: pb.Diagnostics) -> Round:
+    """Return what all decisions of the request are given."""
 
-    pods: int
-    unsupported: int
-    orphaned: int
+    def simulation(virtual: tuple[VirtualPod, ...]) -> Simulation:
+        with work.stage("classes"):
+            built = simulate(snapshot, request, work.derive, virtual, work.effort)
+        diagnostics.pod_class_count = built.pods.size
+        diagnostics.node_class_count = len(built.nodes.taint_set)
+        return built
 
-
-def _count(snapshot: Snapshot) -> _Counts:
-    pods = snapshot.pods
-    takes_part = ~np.isin(pods.phase, _TERMINAL)
-    unsupported = np.array([bool(spec.unsupported) for spec in snapshot.specs], np.bool_)
-    return _Counts(
-        int(takes_part.sum()),
-        int((unsupported[pods.spec] & takes_part).sum()) if len(unsupported) else 0,
-        int(takes_part[snapshot.dangling.node.row].sum()),
+    return Round(
+        snapshot=snapshot,
+        simulate=simulation,
+        now_ns=request.now.seconds * 1_000_000_000 + request.now.nanos,
+        seed=request.seed,
+        settings=resolve_planner(request.settings),
+        time_left=work.time_left,
+        derive=work.derive,
+        effort=work.effort,
+        reuse=work.reuse,
     )
 
 
-def _describe(snapshot: Snapshot, counts: _Counts, diagnostics: pb.Diagnostics) -> None:
-    """Say what the snapshot has."""
+def _take(decision: Decision, this: Round, settings: Any, answer: pb.PlanResponse, is_last: bool) -> None:
+    """Take one decision and write what comes of it into the answer."""
+    field: Any = decision.field
+    known = getattr(answer.state, field) if answer.state.HasField(field) else None
+    decided = decision.decide(this, settings, known)
+    getattr(answer, field).CopyFrom(decided.result)
+    getattr(answer.state, field).CopyFrom(decided.state)
+    answer.diagnostics.notes.extend(decided.notes)
+    summary = decision.summarize(decided.result)
+    answer.diagnostics.decisions.add(decision=decision.code, result=summary.result, counts=summary.counts)
+    this.decided[decision.code] = decided.result
+    if not is_last:
+        # Committed before, too, so that the log has room for what is left to do.
+        commit(this.simulation.state)
+        decided.finish()
+        commit(this.simulation.state)
+
+
+def _describe(snapshot: Snapshot, work: Work, diagnostics: pb.Diagnostics) -> None:
+    """Write how much there is in the snapshot."""
+    counts = work.derive("counts", partial(count_pods, snapshot))
     diagnostics.node_count = len(snapshot.nodes.name)
     diagnostics.pod_count = counts.pods
     diagnostics.unsupported_pod_count = counts.unsupported
     diagnostics.orphaned_pod_count = counts.orphaned
-
-
-def _notes(snapshot: Snapshot, request: pb.PlanRequest) -> Iterable[str]:
-    """Say which settings have no effect."""
-    groups = {group.id for group in snapshot.groups}
-    for name in sorted(request.settings.node_groups):
-        if name not in groups:
-            yield f"settings.node_groups[{name!r}] has no effect: the snapshot has no such node group"
-    for field in ("scale_up", "slack", "pod_costs"):
-        if request.settings.HasField(field):
-            yield f"settings.{field} has no effect: this build does not take that decision"
-    missing = sorted(snapshot.dangling.group.names)
-    if missing:
-        yield f"nodes name node groups that the snapshot lacks, and are not autoscaled: {', '.join(missing[:5])}"
-    flags = snapshot.pods.flags[snapshot.dangling.owner.row]
-    controlled = int(np.count_nonzero((flags & FLAG_OTHER_KIND) == 0))
-    if controlled and not snapshot.owners:
-        yield (
-            f"{controlled} pods name a controller, and the snapshot lists none: all count as not found and hold their "
-            "nodes; list the controllers as owners"
-        )

@@ -7,10 +7,9 @@ from typing import Final
 
 from trimtab.v1 import plan_pb2 as pb
 
+from planner.decisions.table import TABLE, Table
 from planner.snapshot.checks import MAX_TIME_S
 
-DECISIONS: Final = (pb.Decision.SCALE_DOWN,)
-"""Decisions that this build takes."""
 MAX_REQUEST_ID_BYTES: Final = 128
 MAX_CLUSTER_BYTES: Final = 253
 MAX_VERSION_BYTES: Final = 64
@@ -45,8 +44,8 @@ def check_request(request: pb.PlanRequest) -> None:
         raise RequestError("now", f"{request.now.seconds} s is no time; use 1 to {MAX_TIME_S} s since 1970")
 
 
-def check_decisions(request: pb.PlanRequest) -> None:
-    """Refuse a list of decisions that is empty, repeats one, or has one that does not exist or is not available."""
+def check_decisions(request: pb.PlanRequest, table: Table = TABLE) -> None:
+    """Refuse a list of decisions that is empty, repeats one, or has one that does not exist or is not in the table."""
     if not request.decisions:
         raise RequestError("decisions", "there is none; name at least one")
     known = set(pb.Decision.Code.values()) - {pb.Decision.UNSPECIFIED}
@@ -55,8 +54,9 @@ def check_decisions(request: pb.PlanRequest) -> None:
             raise RequestError(f"decisions[{i}]", f"{decision} is no decision; use one of {sorted(known)}")
         if decision in request.decisions[:i]:
             raise RequestError(f"decisions[{i}]", f"{pb.Decision.Code.Name(decision)} is there twice; name each once")
+    available = {decision.code for decision in table}
     for decision in request.decisions:
-        if decision not in DECISIONS:
+        if decision not in available:
             raise DecisionUnavailableError(pb.Decision.Code.Name(decision))
 
 

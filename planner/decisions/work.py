@@ -7,7 +7,8 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
-from planner.model.derive import Derive, build_always
+from planner.model.derive import Derive, Reuse, build_always, write_always
+from planner.model.effort import UNLIMITED, Effort
 
 
 def no_stop_watch(name: str) -> AbstractContextManager[None]:  # noqa: ARG001
@@ -18,9 +19,12 @@ def no_stop_watch(name: str) -> AbstractContextManager[None]:  # noqa: ARG001
 class Work(NamedTuple):
     """stage : context of a named stage, which may raise when nobody waits for the answer any more;
 
-    time_left : False once a simulation should stop, None = no bound; derive : see `Derive`.
+    time_left : False once a simulation should stop, None = no bound; derive : see `Derive`; effort : see `Effort`;
+    reuse : see `Reuse`.
     """
 
     stage: Callable[[str], AbstractContextManager[None]] = no_stop_watch
     time_left: Callable[[], bool] | None = None
     derive: Derive = build_always
+    effort: Effort = UNLIMITED
+    reuse: Reuse = write_always

@@ -1,1 +1,1 @@
-"""Values that all of the planner speaks of. No I/O, no clock, no randomness; imports nothing of the planner."""
+"""Values used in the whole planner. No I/O, no clock, no randomness; imports no other package of the planner."""

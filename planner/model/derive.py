@@ -1,6 +1,6 @@
-"""Derived things that whoever runs a decision may keep: what follows from a snapshot alone, whatever is asked of it.
+"""Interfaces to caches that the service passes in: objects derived from a snapshot alone, and bytes already written.
 
-The pure packages keep nothing; they say what may be kept, and an answer never depends on whether it was.
+The pure packages keep nothing themselves. An answer never depends on what a cache holds.
 """
 
 from collections.abc import Callable
@@ -10,20 +10,35 @@ T = TypeVar("T")
 
 
 class Derive(Protocol):
-    """Returns what `build` returns, or what it returned before for the same snapshot and name.
+    """Cache of derived objects: returns the result of `build`, or the earlier result for the same snapshot and name.
 
-    What is built is shared between calls, also simultaneous ones: it is never written. One name always stands for the
-    same `build` and `of`. `build` may derive what it needs in turn.
+    Results are shared between concurrent calls and never written. A name always goes with the same `build` and `of`.
+    `build` may itself derive other objects.
 
-    of : the fields of `Snapshot` that `build` reads, all of them, columns with a dot ("specs", "pods.spec"). Where a
-    delta leaves every one of them as it was, what was built for its base is handed on to the new snapshot
-    (`planner.snapshot.sharing` says when that is so). () : it reads anything, and is of this one snapshot.
+    of : all fields of `Snapshot` that `build` reads, columns with a dot ("specs", "pods.spec"). If a delta changes none
+    of them, the result for its base is also used for the new snapshot (see `planner.snapshot.sharing`). () : any field
+    may be read; the result is used for this snapshot only.
     """
 
     def __call__(self, name: str, build: Callable[[], T], of: tuple[str, ...] = ()) -> T:
         """Return the derived object of this name."""
 
 
+class Reuse(Protocol):
+    """Cache of encoded bytes: returns the bytes stored under a key, or writes them. Entries may be evicted at any time.
+
+    key : identifies every input of the bytes, the snapshot's version included; equal keys imply equal bytes.
+    """
+
+    def __call__(self, key: str, write: Callable[[], bytes]) -> bytes:
+        """Return the bytes of this key."""
+
+
+def write_always(key: str, write: Callable[[], bytes]) -> bytes:  # noqa: ARG001
+    """Call `write`; nothing is cached."""
+    return write()
+
+
 def build_always(name: str, build: Callable[[], T], of: tuple[str, ...] = ()) -> T:  # noqa: ARG001
-    """Keep nothing."""
+    """Call `build`; nothing is cached."""
     return build()

@@ -1,27 +1,27 @@
-"""The one decorator of every compiled loop, so that compiler flags are decided in one place.
+"""The decorators of compiled loops, so that compiler flags are decided in one place.
 
 Flags: `nogil` lets other calls proceed meanwhile; `fastmath` stays off, because answers must be the same bytes on every
-replica; `error_model="numpy"` takes the zero-division branch out of loops; `cache` keeps start-up short. `_nrt=False`
-leaves out numba's memory runtime: kernels allocate nothing, and counting references of the dozens of arrays in a state
-at every call between kernels costs a hundred times the call itself (measured: 2,000 ns against 9 ns for `fits`).
-`no_cfunc_wrapper` leaves out an entry for callers in C, which nobody is: a quarter of the time of compiling.
+replica; `error_model="numpy"` takes the zero-division branch out of loops. `_nrt=False` leaves out numba's memory
+runtime: kernels allocate nothing, and counting references of the dozens of arrays in a state at every call between
+kernels costs a hundred times the call itself (measured: 2,000 ns against 9 ns for `fits`). `no_cfunc_wrapper` leaves
+out an entry for callers in C, which nobody is: a quarter of the time of compiling. `no_cpython_wrapper` leaves out the
+entry for callers in Python, where only other kernels call: half of the time of compiling a short kernel that takes a
+state.
 
 Compiled code is kept from run to run, beside the source or, where nobody may write there, in the user's cache directory
-(NUMBA_CACHE_DIR names another), as long as all that it was made of is unchanged (`planner.model.kernel_content`). Where
-nothing can be kept, kernels are compiled anew in every process.
+(NUMBA_CACHE_DIR names another); see `planner.model.kernel_cache`. Where nothing can be kept, every process compiles.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
-from types import FunctionType
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numba
 import numpy as np
-from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core import types
 from numba.core.dispatcher import Dispatcher
+from numba.extending import typeof_impl
 
-from planner.model.kernel_content import content_of
+from planner.model.kernel_cache import keep
 
 _F = TypeVar("_F", bound=Callable[..., object])
 
@@ -36,45 +36,86 @@ _FLAGS: dict[str, Any] = {
     "_nrt": False,
     "no_cfunc_wrapper": True,
 }
+_NO_ENTRY: dict[str, Any] = {"no_cpython_wrapper": True}
 
 
-class _Cache(FunctionCache):
-    """numba's own cache, with a stamp for all that a kernel is made of in place of one for its file."""
+class _Inner:
+    """A kernel without an entry for Python. Kernels call it as they call any other.
 
-    def __init__(self, function: FunctionType) -> None:
-        super().__init__(function)  # type: ignore[no-untyped-call]
-        self._stamped = False
+    Python can call it too, as tests and benchmarks do: the first such call compiles an entry.
+    """
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Load what was compiled for a signature, None if there is nothing, or nothing of this content."""
-        self._stamp()
-        return super().load_overload(sig, target_context)  # type: ignore[no-untyped-call]
+    def __init__(self, dispatcher: Any) -> None:
+        self.dispatcher = dispatcher
+        self.py_func = dispatcher.py_func
+        self.targetoptions = dispatcher.targetoptions
+        self._entry: Any = None
 
-    def save_overload(self, sig: Any, data: Any) -> None:
-        """Keep what was compiled for a signature."""
-        self._stamp()
-        super().save_overload(sig, data)  # type: ignore[no-untyped-call]
+    def __call__(self, *arguments: object) -> object:
+        if self._entry is None:
+            inner = self.dispatcher
 
-    def _stamp(self) -> None:
-        """Say what the kernel is made of. Not before the first call: what it refers to may be defined after it."""
-        if not self._stamped:
-            place = self._cache_path, self._impl.filename_base
-            self._cache_file = IndexDataCacheFile(*place, content_of(self._py_func))  # type: ignore[no-untyped-call]
-            self._stamped = True
+            def entry(*arguments: object) -> object:
+                return inner(*arguments)
+
+            self._entry = numba.njit(**_FLAGS)(entry)
+        return self._entry(*arguments)
 
 
-def _compiled(function: _F, flags: dict[str, Any]) -> _F:
-    compiled: Any = numba.njit(**flags)(function)
-    if isinstance(compiled, Dispatcher):
-        # numba raises RuntimeError where there is no directory that it could write to.
-        with suppress(RuntimeError):
-            compiled._cache = _Cache(compiled.py_func)  # type: ignore[attr-defined]
+class _Recorded(_Inner):
+    """A kernel that runs as plain Python and notes with which types it was called from outside of kernels."""
+
+    calls: ClassVar[dict[tuple[Any, tuple[Any, ...]], None] | None] = None
+    """The calls noted, in order; None = kernels are not recorded."""
+    depth: ClassVar[int] = 0
+
+    def __call__(self, *arguments: object) -> object:
+        if not _Recorded.depth and _Recorded.calls is not None:
+            _Recorded.calls[self.dispatcher, tuple(map(numba.typeof, arguments))] = None
+        _Recorded.depth += 1
+        try:
+            return self.py_func(*arguments)
+        finally:
+            _Recorded.depth -= 1
+
+
+@typeof_impl.register(_Inner)
+def _type_of(inner: _Inner, context: object) -> Any:  # noqa: ARG001
+    """Return the type of a kernel that another kernel refers to."""
+    return types.Dispatcher(inner.dispatcher)
+
+
+def record_calls() -> None:
+    """From now on, define kernels that are not compiled when called, but by `compile_recorded`."""
+    _Recorded.calls = {}
+
+
+def compile_recorded() -> None:
+    """Compile every kernel that was called for the types it was called with, the last first; keep what it becomes."""
+    for dispatcher, signature in reversed(_Recorded.calls or {}):
+        dispatcher.compile(signature)
+
+
+def _compiled(function: _F, **flags: Any) -> _F:
+    compiled: Any = numba.njit(**_FLAGS, **flags)(function)
+    if not isinstance(compiled, Dispatcher):  # NUMBA_DISABLE_JIT
+        return function
+    keep(compiled)
+    if _Recorded.calls is not None:
+        compiled = _Recorded(compiled)
+    elif "no_cpython_wrapper" in flags:
+        compiled = _Inner(compiled)
     return cast(_F, compiled)
 
 
 def kernel(function: _F) -> _F:
     """Compile `function` on first call with the project's flags."""
-    return _compiled(function, _FLAGS)
+    return _compiled(function)
+
+
+def inner_kernel(function: _F) -> _F:
+    """Compile a kernel that only kernels call."""
+    return _compiled(function, **_NO_ENTRY)
 
 
 def inlined_kernel(function: _F) -> _F:
@@ -84,13 +125,13 @@ def inlined_kernel(function: _F) -> _F:
     (measured: 1,500 ns against 8 ns for one node of a search). For kernels that loops of others call, not for entry
     points.
     """
-    return _compiled(function, _FLAGS | {"forceinline": True})
+    return _compiled(function, forceinline=True, **_NO_ENTRY)
 
 
 def copied_kernel(function: _F) -> _F:
     """Copy a kernel into those that call it before they are compiled; it is not compiled by itself.
 
-    Every function that is handed a whole state costs half a second of compiling, however short it is. For kernels that
-    one or two others call.
+    Every function that is handed a whole state costs compiling time, however short it is. For kernels that one or two
+    others call.
     """
-    return _compiled(function, {**_FLAGS, "inline": "always"})
+    return _compiled(function, inline="always")

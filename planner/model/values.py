@@ -1,6 +1,6 @@
-"""Scheduling-relevant values with their strings resolved: what one row of a snapshot's dictionaries means.
+"""Scheduling-relevant values with their strings resolved: the content of one row of a snapshot's dictionaries.
 
-Hashable and comparable, so that equal content is one object however it was numbered on the wire. Units: cpu in
+Hashable and comparable by content, independent of the numbers on the wire. Units: cpu in
 milli-cores, other resources in base units, durations in seconds. Enumerations are those of `trimtab.v1`.
 """
 
@@ -44,7 +44,7 @@ class Toleration(NamedTuple):
 
 
 class HostPort(NamedTuple):
-    """`protocol` is never empty; `host_ip` "0.0.0.0" stands for every address (empty is turned into it)."""
+    """`protocol` is never empty; `host_ip` "0.0.0.0" stands for every address (empty is converted to it)."""
 
     protocol: str
     host_ip: str
@@ -109,6 +109,14 @@ class PodSpec(NamedTuple):
     read_only_disks: tuple[str, ...] = ()
 
 
+class TemplatePod(NamedTuple):
+    """A pod of a DaemonSet that runs on each new node of a group; `labels` sorted by key."""
+
+    namespace: str
+    spec: PodSpec
+    labels: tuple[tuple[str, str], ...]
+
+
 class NodeGroup(NamedTuple):
     """A node group; `template` is an index into the snapshot's template rows or -1; `price_per_hour` NaN = unknown.
 
@@ -127,6 +135,7 @@ class NodeGroup(NamedTuple):
     last_scale_up_ns: int = 0
     last_deletion_ns: int = 0
     last_failure_ns: int = 0
+    daemonset_pods: tuple[TemplatePod, ...] = ()
 
 
 class Owner(NamedTuple):
@@ -168,7 +177,7 @@ class DeletionInProgress(NamedTuple):
 
 
 class RecentEviction(NamedTuple):
-    """A pod evicted lately; `spec` and `label_set` index the snapshot's dictionaries, `owner` "" = unknown."""
+    """A recently evicted pod; `spec` (-1 = unknown) and `label_set` index the dictionaries, `owner` "" = unknown."""
 
     namespace: str
     name: str

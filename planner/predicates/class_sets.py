@@ -1,4 +1,4 @@
-"""Classes by what they have in common, so that terms are looked at once for each and not for each pod."""
+"""Pod classes grouped by scheduling spec: terms are evaluated once per spec, not per pod."""
 
 import numpy as np
 from numpy.typing import NDArray

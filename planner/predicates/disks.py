@@ -1,7 +1,7 @@
 """VolumeRestrictions, inline disks: a disk that may not be mounted twice on a node.
 
-Contract: names of disks are opaque; mounts that are all read-only go together. ReadWriteOncePod claims are counted with
-the pods' volumes. Source: plugin volumerestrictions, v1.34.3.
+Contract: names of disks are opaque; read-only mounts do not conflict with each other. ReadWriteOncePod claims are
+counted in `planner.predicates.pod_volumes`. Source: plugin volumerestrictions, v1.34.3.
 """
 
 from trimtab.v1.reason_pb2 import PredicateReason

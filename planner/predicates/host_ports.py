@@ -1,8 +1,8 @@
 """NodePorts: two pods on a node cannot have the same host port, protocol and address; 0.0.0.0 stands for every address.
 
 Contract: three counters for each (protocol, port) on each node: pods with any address, with the wildcard, with one
-specific address. The wildcard is refused by any, a specific address by the wildcard and by itself. Unlike the
-scheduler's set, counters survive that one of two pods with the same port leaves. Source: plugin nodeports,
+specific address. The wildcard conflicts with any address, a specific one with the wildcard and itself. Unlike
+the scheduler's set, counters stay right when one of two pods with the same port leaves. Source: plugin nodeports,
 HostPortInfo, v1.34.3.
 """
 

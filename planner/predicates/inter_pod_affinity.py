@@ -1,7 +1,7 @@
 """InterPodAffinity: required affinity and anti-affinity, in both directions.
 
 Contract: counters of placed pods by domain. Affinity counts pods that match all terms of the incoming pod at once; the
-first pod of a group goes anywhere that has all topology keys, if it matches its own terms and nobody counted matches.
+first pod of a group fits any node with all topology keys if it matches its own terms and no counted pod does.
 Anti-affinity counts, for the incoming pod's terms, pods that match; and, for placed pods' terms, the pods that have
 them. Terminating pods count. Nodes without a topology key: no affinity there, anti-affinity does not apply.
 Source: plugin interpodaffinity filtering, v1.34.3. The evaluation of terms is in `planner.classes.pod_matching`.
@@ -47,7 +47,7 @@ def by_namespace(classes: PodClasses, members: Classes) -> list[tuple[str, Class
 
 
 def _own(terms: tuple[PodAffinityTerm, ...], namespace: str) -> list[PodAffinityTerm]:
-    """Fill in the pod's own namespace; order and repetition of terms and names say nothing."""
+    """Fill in the pod's own namespace; sort and deduplicate terms and names."""
     filled = set()
     for term in terms:
         names = term.namespaces

@@ -1,4 +1,4 @@
-"""Lists of items for each class, in compressed rows, put together from bulk additions.
+"""Lists of items for each class in compressed rows, built from bulk additions.
 
 Contract: within a class, items keep the order in which they were added. Never holds duplicates unless given.
 """
@@ -8,6 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.model.effort import UNLIMITED, Effort
 from planner.snapshot.columns import Int32, Int64
 
 
@@ -21,7 +22,8 @@ class Lists(NamedTuple):
 class ListBuilder:
     """Collects rows of small integers for owners."""
 
-    def __init__(self, owners: int, width: int) -> None:
+    def __init__(self, owners: int, width: int, effort: Effort = UNLIMITED) -> None:
+        self._effort = effort
         self._owners = owners
         self._width = width
         self._parts: list[tuple[Int64, tuple[int, ...]]] = []
@@ -29,6 +31,8 @@ class ListBuilder:
     def add(self, owners: NDArray[np.int64], *row: int) -> None:
         """Add one row to each of the owners given : int64[k]."""
         if len(owners):
+            self._effort.check()
+            self._effort.take(len(owners) * (24 + 8 * self._width), "pod classes times their terms")
             self._parts.append((owners.astype(np.int64), row))
 
     def build(self) -> Lists:

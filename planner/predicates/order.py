@@ -1,7 +1,7 @@
 """The one ordered list of predicates, in the order in which kube-scheduler runs its default Filter plugins.
 
 Contract: nothing is decided here. A static predicate has a bit in the class matrix `blocked[S, K]`; the others are
-asked of counters. Source: kube-scheduler v1.34.3, apis/config/v1/default_plugins.go.
+decided by counters. Source: kube-scheduler v1.34.3, apis/config/v1/default_plugins.go.
 """
 
 from typing import NamedTuple
@@ -38,7 +38,7 @@ PREDICATES = (
     Predicate("", PredicateReason.UNSUPPORTED_CONSTRAINT, 5),
     Predicate("", PredicateReason.SCHEDULING_GATED, 6),
 )
-"""NodeName never says no here: a pod that names a node is on that node. A pod pinned to a node fails NodeAffinity."""
+"""NodeName never fails here: a pod that names a node is on that node. A pod pinned to a node fails NodeAffinity."""
 
 
 def static_bit(reason: int) -> int:

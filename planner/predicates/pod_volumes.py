@@ -1,6 +1,6 @@
 """VolumeRestrictions (ReadWriteOncePod) and NodeVolumeLimits: counters of claims in use and of attached volumes.
 
-Contract: these depend on the very volumes of a pod, not on its class; pods without such volumes have row -1. Two
+Contract: these depend on each pod's own volumes, not on its class; pods without such volumes have row -1. Two
 mounts of one volume count once on a node. Only drivers that some node limits are counted.
 Source: plugins volumerestrictions and nodevolumelimits, v1.34.3.
 """
@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.classes.grouping import number_values
+from planner.model.effort import Effort
 from planner.model.values import Volume
 from planner.snapshot.columns import Int32
 
@@ -43,6 +44,7 @@ def volume_counters(
     pod_count: int,
     mounts: tuple[Int32, Int32],
     attach_limits: tuple[tuple[tuple[str, int], ...], ...],
+    effort: Effort,
 ) -> VolumeCounters:
     """Build the counters, all 0. mounts : (pod, volume), int32[M] each. O(volumes + mounts + N)."""
     pod, volume = mounts
@@ -55,7 +57,7 @@ def volume_counters(
     handle_pods = _distinct(pod, handles[volume] if len(volume) else volume)
     handle_driver = np.zeros(int(handles.max(initial=-1)) + 1, np.int64)
     handle_driver[handles[handles >= 0]] = driver[handles >= 0]
-    # A claim that one pod alone mounts is never in its own way.
+    # A claim that only one pod mounts never conflicts.
     claim_users = np.bincount(claim_pods[1], minlength=1)
     several = claim_users[claim_pods[1]] > 1
     claim_pods = (claim_pods[0][several], claim_pods[1][several])
@@ -69,6 +71,7 @@ def volume_counters(
     attach_order = np.lexsort((handle_pods[1], of_handle, handle_pods[0]))
     attach = np.stack([of_handle, shared[handle_pods[1]]], axis=1)[attach_order].astype(np.int32).reshape(-1, 2)
     nodes = len(attach_limits)
+    effort.take(4 * nodes * (2 * len(drivers) + int(shared.max(initial=-1)) + 1), "volumes times nodes")
     return VolumeCounters(
         row,
         _offsets(row[claim_pods[0]], len(having)),
@@ -83,7 +86,7 @@ def volume_counters(
 
 
 def _identities(keys: list[str] | list[str | tuple[str, str]]) -> NDArray[np.int64]:
-    """Number equal keys alike; -1 for ""."""
+    """Give equal keys the same number; -1 for ""."""
     number, distinct = number_values(list(keys))
     renumbered = _renumbered(np.array([key != "" for key in distinct], np.bool_))
     return renumbered[number] if len(distinct) else np.zeros(0, np.int64)
@@ -96,7 +99,7 @@ def _renumbered(kept: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def _distinct(pod: Int32, identity: NDArray[np.int64] | Int32) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Distinct pairs of pod and identity, identities -1 left out."""
+    """Return the distinct pairs of pod and identity, identities -1 left out."""
     kept = identity >= 0
     span = int(identity.max(initial=0)) + 1
     keys = np.unique(pod[kept].astype(np.int64) * span + identity[kept])

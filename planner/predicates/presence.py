@@ -1,8 +1,8 @@
-"""Counters "how many placed pods of that kind are in this domain", of which predicates need none, or some.
+"""Counters of placed pods of one kind in each domain, which predicates require to be 0 or not 0.
 
-Contract: one counter for each (kind of pod, topology row), whoever asks for it; a class lists the counters that it adds
-to, those that must be empty where it goes (with the reason if not), and those that must not be. Host ports, disks and
-inter-pod (anti-)affinity are all of this form. The kernels are in `planner.predicates.kernels.presence`.
+Contract: one counter for each (kind of pod, topology row), shared by all predicates; a class lists the counters that it
+increments, those that must be 0 on its node (with the reason if not), and those that must not be. Host ports, disks and
+inter-pod (anti-)affinity all have this form. The kernels are in `planner.predicates.kernels.presence`.
 """
 
 from collections.abc import Hashable
@@ -41,16 +41,16 @@ class PresenceCounters(NamedTuple):
 
 
 class PresenceBuilder:
-    """Collects counters and who uses them. Classes are given as int64 arrays of their numbers."""
+    """Collects counters and the classes that use them. Classes are given as int64 arrays of their numbers."""
 
     def __init__(self, class_count: int, topologies: Topologies) -> None:
         self._topologies = topologies
         self._classes = class_count
         self._number: dict[Hashable, int] = {}
         self._rows: list[int] = []
-        self._added = ListBuilder(class_count, 1)
-        self._empty = ListBuilder(class_count, 2)
-        self._filled = ListBuilder(class_count, 1)
+        self._added = ListBuilder(class_count, 1, topologies.effort)
+        self._empty = ListBuilder(class_count, 2, topologies.effort)
+        self._filled = ListBuilder(class_count, 1, topologies.effort)
         self._starts_group = np.zeros(class_count, np.uint8)
 
     def counter(self, content: Hashable, row: int) -> tuple[int, bool]:
@@ -64,24 +64,25 @@ class PresenceBuilder:
         return len(self._rows) - 1, True
 
     def adds(self, classes: NDArray[np.int64], counter: int) -> None:
-        """Pods of these classes are counted."""
+        """Count pods of these classes."""
         self._added.add(classes, counter)
 
     def needs_empty(self, classes: NDArray[np.int64], counter: int, reason: int) -> None:
-        """Pods of these classes stay out of domains where the counter is not 0."""
+        """Keep pods of these classes out of domains where the counter is not 0."""
         self._empty.add(classes, counter, reason)
 
     def needs_filled(self, classes: NDArray[np.int64], counter: int) -> None:
-        """Pods of these classes go only to domains where the counter is not 0."""
+        """Restrict pods of these classes to domains where the counter is not 0."""
         self._filled.add(classes, counter)
 
     def starts_group(self, class_number: int) -> None:
-        """The class meets its own affinity terms."""
+        """Mark a class that meets its own affinity terms."""
         self._starts_group[class_number] = 1
 
     def build(self) -> PresenceCounters:
         """Return the counters, all 0."""
         sizes = np.array([self._topologies.size(row) for row in self._rows], np.int64)
+        self._topologies.effort.take(4 * int(sizes.sum()), "terms times topology domains")
         ends = np.cumsum(sizes)
         added, empty, filled = self._added.build(), self._empty.build(), self._filled.build()
         return PresenceCounters(

@@ -14,8 +14,8 @@ from planner.classes.scheduling_specs import SchedulingSpecs
 from planner.snapshot.columns import Int64
 
 PODS = "pods"
-CPU, MEMORY, POD_ROOM = 0, 1, 2
-"""Columns of the first three resources; the others follow in the snapshot's order."""
+POD_ROOM = 2
+"""Column of the pods that a node still takes, behind cpu and memory; the others follow in the snapshot's order."""
 _PLAIN = ("cpu", "memory", "ephemeral-storage")
 NOT_CHECKED = -(1 << 63)
 
@@ -29,7 +29,7 @@ class ResourceCounters(NamedTuple):
 
 
 def is_counted(name: str) -> bool:
-    """Whether the scheduler counts a resource of this name."""
+    """Return whether the scheduler counts a resource of this name."""
     if name.startswith("requests."):
         return "kubernetes.io/" in name
     return name in _PLAIN or "/" in name or name.startswith(("hugepages-", "attachable-volumes-"))

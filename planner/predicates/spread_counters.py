@@ -1,8 +1,8 @@
-"""The counters behind topology spread: pods by domain, and a histogram of them that gives the smallest in O(1).
+"""The counters behind topology spread: pods by domain, and a histogram of them that gives the minimum in O(1).
 
 Contract: numbers only, no knowledge of pods. A counter belongs to a (node set, topology row) pair, of which all
 counters share how many eligible nodes each domain has. The histogram of a counter has buckets 0 .. B-1, the last for
-all larger counts; only when the smallest count gets there are domains looked through. The kernels are in
+all larger counts; domains are searched only if the smallest count is in that one. The kernels are in
 `planner.predicates.kernels.spread`.
 """
 
@@ -63,14 +63,15 @@ class SpreadBuilder:
         self._pairs: dict[tuple[int, int], int] = {}
         self._counters: dict[Hashable, int] = {}
         self._pair_of: list[int] = []
-        self._added = ListBuilder(class_count, 1)
-        self._limits = ListBuilder(class_count, 4)
+        self._added = ListBuilder(class_count, 1, topologies.effort)
+        self._limits = ListBuilder(class_count, 4, topologies.effort)
 
     def node_set(self, eligible: Bool, stays: bool) -> int:
         """Return the number of a set of eligible nodes : bool[N]."""
         key = (eligible.tobytes(), stays)
         number = self._node_sets.get(key)
         if number is None:
+            self.topologies.effort.take(3 * len(eligible), "node sets of spread constraints")
             number = self._node_sets[key] = len(self._eligible)
             self._eligible.append((eligible, stays))
         return number
@@ -86,11 +87,11 @@ class SpreadBuilder:
         return len(self._pair_of) - 1, True
 
     def adds(self, classes: NDArray[np.int64], counter: int) -> None:
-        """Pods of these classes are counted."""
+        """Count pods of these classes."""
         self._added.add(classes, counter)
 
     def limits(self, classes: NDArray[np.int64], counter: int, limit: tuple[int, int, int]) -> None:
-        """Pods of these classes keep within (max skew, matches itself, min domains)."""
+        """Constrain pods of these classes : (max skew, matches itself, min domains)."""
         self._limits.add(classes, counter, *limit)
 
     def build(self, pods_of_class: NDArray[np.int64] | None = None) -> SpreadCounters:
@@ -108,6 +109,8 @@ class SpreadBuilder:
             limit_items[:, 0] = number[limit.items[:, 0]]
         domains = sizes[pair_of[order]] if len(order) else np.zeros(0, np.int64)
         buckets = _buckets(len(order), (added.offsets, added_items), domains, pods_of_class)
+        cells = int(sizes.sum()) + int(domains.sum()) + int(buckets.sum())
+        self.topologies.effort.take(4 * cells, "spread constraints times topology domains")
         nodes = len(self.topologies.domains(0))
         return SpreadCounters(
             self.topologies.matrix(),
@@ -141,7 +144,7 @@ def _starts(sizes: NDArray[np.int64]) -> Int64:
 def _buckets(
     count: int, added: tuple[Int32, Int32], domains: NDArray[np.int64], pods_of_class: NDArray[np.int64] | None
 ) -> NDArray[np.int64]:
-    """Buckets for each counter: enough for every count where there are few pods, for an even spread otherwise."""
+    """Return the bucket count of each counter: one per count where pods are few, else enough for an even spread."""
     offsets, items = added
     if pods_of_class is None or not count:
         return np.full(count, _FEWEST_BUCKETS, np.int64)

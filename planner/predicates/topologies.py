@@ -1,22 +1,29 @@
-"""Topology domains: which value of a label key each node has, as small numbers.
+"""Topology domains: the value of a label key on each node, as small numbers.
 
-Contract: one row for each key that some term uses, and one in which each node is a domain of its own. Domains of a key
-are numbered by their value's place in the snapshot's strings. Cost: O(labels of the nodes) for each key.
+Contract: one row per key that some term uses, and one in which each node is its own domain. Domains of a key are
+numbered by the position of their value in the snapshot's strings. Cost: O(labels of the nodes) for each key.
 """
 
 import numpy as np
 
-from planner.classes.label_columns import label_entries, string_index
+from planner.classes.label_columns import label_entries
+from planner.model.effort import UNLIMITED, Effort
 from planner.snapshot.columns import Int32, LabelSets
+from planner.snapshot.lookup import string_index
 
+_COPIES = 3
+"""Copies of a row: here, and in the presence and spread counters."""
 OWN_NODE = 0
 """The row in which each node is its own domain."""
 
 
 class Topologies:
-    """Rows are made when first asked for."""
+    """Rows of domains by label key, built on first use."""
 
-    def __init__(self, strings: tuple[str, ...], sets: LabelSets, node_label_set: Int32) -> None:
+    def __init__(
+        self, strings: tuple[str, ...], sets: LabelSets, node_label_set: Int32, effort: Effort = UNLIMITED
+    ) -> None:
+        self.effort = effort
         self._strings = strings
         self._entries = label_entries(sets, node_label_set)
         self._count = len(node_label_set)
@@ -29,6 +36,8 @@ class Topologies:
         """Return the row of a label key."""
         number = self._number.get(key)
         if number is None:
+            self.effort.check()
+            self.effort.take(_COPIES * 4 * self._count, "topology keys times nodes")
             number = self._number[key] = len(self._rows)
             node, keys, values = self._entries
             mine = keys == string_index(self._strings, key)

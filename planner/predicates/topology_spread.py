@@ -2,10 +2,10 @@
 
 Contract: a domain is eligible while a node is in it that has all topology keys of the pod's constraints and passes the
 constraint's inclusion policies. Counted are the pods of the incoming pod's namespace on such nodes that match and do
-not terminate; an empty selector counts nobody, though it matches the pod itself. With fewer eligible domains than
+not terminate; an empty selector counts no pod, though it matches the pod itself. With fewer eligible domains than
 minDomains the smallest count is 0. A retired node keeps its domains unless the constraint honours taints that the pod
-does not tolerate. Source: plugin podtopologyspread filtering and common, v1.34.3; the retired node: Cluster
-Autoscaler's tainted ghost.
+does not tolerate. Source: plugin podtopologyspread filtering and common, v1.34.3; the retired node: the
+node that the Cluster Autoscaler's simulation taints and keeps.
 """
 
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from planner.classes.node_classes import NodeClasses
 from planner.classes.pod_classes import PodClasses
 from planner.classes.pod_matching import PodMatching
 from planner.classes.scheduling_specs import SchedulingSpecs
+from planner.facts.leaving import TO_BE_DELETED_TAINT
 from planner.model.values import LabelRequirement, Selector, SpreadConstraint, Taint
 from planner.predicates.class_sets import classes_by_spec
 from planner.predicates.inter_pod_affinity import by_namespace
@@ -26,8 +27,8 @@ from planner.predicates.taints import any_tolerates
 from planner.predicates.topologies import Topologies
 from planner.snapshot.columns import NO_NODE, Bool
 
-GHOST = Taint("ToBeDeletedByClusterAutoscaler", "being-simulated", TaintEffect.NO_SCHEDULE)
-"""The taint of a node that is simulated away. Its real value is a time, which no toleration names."""
+DRAINED = Taint(TO_BE_DELETED_TAINT, "being-simulated", TaintEffect.NO_SCHEDULE)
+"""The taint of a node that is drained in the simulation. The real value is a time, which no toleration names."""
 
 
 class SpreadNodes(NamedTuple):
@@ -87,7 +88,7 @@ def _add_group(
     for constraint, row in zip(constraints, rows, strict=True):
         selector = _merged(constraint, group.own_values)
         nodes_number = _node_set(builder, constraint, (specs, spec, nodes), (tuple(rows), group.pinned))
-        counted = selector if selector else None  # an empty selector counts nobody
+        counted = selector if selector else None  # an empty selector counts no pod
         content = (group.namespace, None if counted is None else tuple(sorted(set(counted))), nodes_number)
         counter, new = builder.counter(content, row, nodes_number)
         if new:
@@ -106,7 +107,7 @@ def _node_set(
     at: tuple[SchedulingSpecs, int, SpreadNodes],
     within: tuple[tuple[int, ...], int],
 ) -> int:
-    """Number the eligible nodes; specs with the same node affinity, tolerations and keys share them unseen."""
+    """Return the number of the set of eligible nodes, cached by node affinity, tolerations and keys."""
     specs, spec, _ = at
     rows, pinned = within
     requirement = int(specs.node_requirement[spec]) if constraint.honor_node_affinity else None
@@ -114,14 +115,14 @@ def _node_set(
     known = builder.known_node_sets.get((rows, pinned, requirement, tolerations))
     if known is None:
         having_keys: Bool = np.logical_and.reduce([builder.topologies.domains(row) >= 0 for row in rows])
-        stays = not constraint.honor_node_taints or any_tolerates(specs.rows[spec].tolerations, GHOST)
+        stays = not constraint.honor_node_taints or any_tolerates(specs.rows[spec].tolerations, DRAINED)
         known = builder.node_set(having_keys & _included(constraint, at, pinned), stays)
         builder.known_node_sets[(rows, pinned, requirement, tolerations)] = known
     return known
 
 
 def _merged(constraint: SpreadConstraint, own_values: dict[str, str | None]) -> Selector | None:
-    """The selector with the pod's own values of `matchLabelKeys`; a label that the pod lacks is passed over."""
+    """Return the selector with the pod's own values of `matchLabelKeys`; a label that the pod lacks is ignored."""
     if constraint.selector is None:
         return None
     own = []

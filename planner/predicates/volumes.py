@@ -1,7 +1,7 @@
-"""VolumeBinding and VolumeZone: what a pod's volumes ask of nodes, as far as it is fixed.
+"""VolumeBinding and VolumeZone: the fixed requirements of a pod's volumes on nodes.
 
-Contract: volumes are reduced to profiles (usable or not, node affinity, zones); pods to sets of profiles. Whether a
-claim or a disk is in use, and attach limits, change with the pods and are counters elsewhere.
+Contract: volumes are reduced to profiles (usable or not, node affinity, zones); pods to sets of profiles. Claims and
+disks in use and attach limits change as pods move; they are counters elsewhere.
 Source: plugins volumebinding and volumezone, v1.34.3.
 """
 
@@ -21,13 +21,13 @@ ZONE_LABELS = {
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-"""Label of a volume -> label of the node that is asked where the node lacks that of the volume."""
+"""Label of a volume -> label of the node to use where the node lacks the volume's label."""
 _SEPARATOR = "__"
 _UNUSABLE = (VolumeState.UNBOUND_IMMEDIATE, VolumeState.MISSING)
 
 
 class VolumeProfile(NamedTuple):
-    """What one volume asks of nodes; `zones` are (key, values)."""
+    """Requirements of one volume on nodes; `zones` are (key, values)."""
 
     unusable: bool
     terms: tuple[NodeSelectorTerm, ...] | None
@@ -43,7 +43,7 @@ class VolumeSets(NamedTuple):
 
 
 def profile(volume: Volume) -> VolumeProfile:
-    """Return what a volume asks of nodes. A zone label with an empty part is ignored, as upstream does."""
+    """Return the requirements of a volume on nodes. A zone label with an empty part is ignored, as upstream does."""
     zones = []
     for key, value in volume.zone_labels:
         values = tuple(part.strip() for part in value.split(_SEPARATOR))
@@ -72,7 +72,7 @@ def volume_sets(volumes: tuple[Volume, ...], pod_count: int, mounts: tuple[Int32
 
 
 def note_zones(profiles: list[VolumeProfile], looked_at: LookedAt) -> None:
-    """Note the node labels that zones of volumes look at."""
+    """Note the node labels that zones of volumes use."""
     if not any(one.zones for one in profiles):
         return
     for key in ZONE_LABELS:

@@ -1,22 +1,24 @@
 """What the choice among orders of candidates rests on, nodes and pods aside, as one number.
 
 Decides nothing. As long as it stays the same, a plan that can go on does so without being compared with others; when
-prices or settings change, the orders are compared anew.
+prices or settings change, the orders are compared again.
 """
 
+from dataclasses import replace
 from hashlib import blake2b
 
-from planner.model.settings import ScaleDownSettings
+from planner.model.settings import PlannerSettings, ScaleDownSettings
 from planner.snapshot.columns import Snapshot
 
 
-def basis(snapshot: Snapshot, settings: ScaleDownSettings) -> int:
+def basis(snapshot: Snapshot, settings: ScaleDownSettings, general: PlannerSettings) -> int:
     """Return a digest of prices, minimums of groups and settings, 1 to 2^64 - 1. O(G + settings).
 
-    Settings by group are in order of name, so that equal settings have one representation.
+    Settings by group are in order of name, so that equal settings have one representation. By how much another plan
+    has to be better changes nothing about which is best, and is left out.
     """
     sink = blake2b(digest_size=8)
     for group in snapshot.groups:
         sink.update(repr((group.id, group.min_size, group.price_per_hour, group.zero_or_max)).encode())
-    sink.update(repr(settings).encode())
+    sink.update(repr((replace(settings, stability_margin=0.0), general)).encode())
     return int.from_bytes(sink.digest(), "little") or 1

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from trimtab.v1 import reason_pb2
 
+from planner.facts.minimums import Spare
+from planner.facts.utilization import Utilization
 from planner.model.settings import ScaleDownSettings
-from planner.scale_down.minimums import Spare
-from planner.scale_down.utilization import Utilization
 from planner.snapshot.columns import Bool, Snapshot, UInt8
 
 Reason = reason_pb2.UnremovableReason
@@ -47,12 +47,12 @@ def _checks(snapshot: Snapshot, settings: ScaleDownSettings, findings: NodeFindi
     share = findings.utilization.share
     yield findings.recent, Reason.RECENTLY_UNREMOVABLE
     yield findings.leaving, Reason.CURRENTLY_BEING_DELETED
-    yield nodes.scale_down_disabled | nodes.deletion_delayed, Reason.SCALE_DOWN_DISABLED_ANNOTATION
+    yield nodes.scale_down_disabled, Reason.SCALE_DOWN_DISABLED_ANNOTATION
     yield nodes.group < 0, Reason.NOT_AUTOSCALED
     yield findings.cooling, Reason.IN_COOLDOWN
     yield np.isnan(share), Reason.UNEXPECTED_ERROR
     if not settings.unready_enabled:
-        yield ~nodes.ready, Reason.SCALE_DOWN_UNREADY_DISABLED
+        yield ~nodes.ready | findings.utilization.awaits_gpu, Reason.SCALE_DOWN_UNREADY_DISABLED
     yield share > _thresholds(snapshot, settings, findings.utilization.gpu), Reason.NOT_UNDERUTILIZED
     spare = findings.spare
     yield spare.group_left[spare.group] <= 0, Reason.NODE_GROUP_MIN_SIZE_REACHED

@@ -3,53 +3,73 @@
 Never acts, never looks at a clock; what it remembers comes in and goes out as `PlanState`.
 """
 
-from typing import NamedTuple
+from functools import cache, partial
+from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
 from trimtab.v1 import reason_pb2
 
-from planner.scale_down import drainability, eligibility, pdb
-from planner.scale_down.displaced import (
+from planner.facts import pdb
+from planner.facts.prices import prices
+from planner.facts.utilization import Float64
+from planner.round.decision import Decided
+from planner.scale_down import drainability, eligibility
+from planner.scale_down.drainability import outcome
+from planner.scale_down.eligibility import NodeFindings
+from planner.scale_down.report.findings import Finding, conclude, not_tried
+from planner.scale_down.request import ScaleDownRequest
+from planner.scale_down.search.displaced import (
+    hold_placed,
     name_of,
     pods_of_leaving_nodes,
     settle_evicted,
     settle_leaving,
-    settle_pending,
+    unplaced,
 )
-from planner.scale_down.drain_sets import Task
-from planner.scale_down.drainability import outcome
-from planner.scale_down.eligibility import NodeFindings
-from planner.scale_down.findings import Finding, conclude, not_tried
-from planner.scale_down.kernels.drain_sets import COUNTS, Budgets, Limits, Problem, Search
-from planner.scale_down.orders import NodeMeasures, prices
-from planner.scale_down.portfolio import Choice, choose
-from planner.scale_down.result import ScaleDownRequest, ScaleDownResult
+from planner.scale_down.search.drain_sets import Task
+from planner.scale_down.search.headroom import Volume, volume
+from planner.scale_down.search.kernels.drain_sets import COUNTS, Budgets, Limits, Problem, Search
+from planner.scale_down.search.orders import NodeMeasures
+from planner.scale_down.search.portfolio import Choice, choose
+from planner.scale_down.search.second_look import look_again
+from planner.scale_down.selection.whole_groups import whole_size, without_parts
 from planner.scale_down.situation import Situation, survey
-from planner.scale_down.utilization import Float64
 from planner.simulation.build import Simulation
-from planner.simulation.injected_pods import evicted_pods
-from planner.simulation.kernels import mark, revert
+from planner.simulation.log import MoveLogFullError, check_log, current_mark, with_larger_log
 from planner.snapshot.columns import Bool, Int32, Int64, UInt8
+from planner.snapshot.dictionaries import CPU, MEMORY
 
 Reason = reason_pb2.UnremovableReason
+VOLUME: Final = (CPU, MEMORY)
+"""Resources, as positions in `Snapshot.resources`, by which plans are bounded."""
 
 
-def decide(request: ScaleDownRequest) -> ScaleDownResult:
-    """Take the scale-down decision. The simulation is left as it was found."""
+def decide_scale_down(request: ScaleDownRequest) -> Decided:
+    """Take the scale-down decision.
+
+    The round's simulation is left with the pods where the plan has them; `Decided.finish` takes the nodes out of it. A
+    log that proves too short is replaced by a larger one, and all is decided again.
+    """
     if not request.settings.enabled:
         return not_tried(request)
     situation = survey(request)
-    simulation = request.simulation(evicted_pods(request.snapshot, situation.evictions))
-    start = mark(simulation.state)
-    try:
-        return _decide(situation, simulation)
-    finally:
-        revert(simulation.state, start)
+    start = current_mark(request.round.simulation.state)
+    while True:
+        simulation = request.round.simulation
+        try:
+            found = _decide(situation, simulation)
+            check_log(simulation.state)
+        except MoveLogFullError:
+            request.round.go_on_with(simulation._replace(state=with_larger_log(simulation.state, start)))
+        else:
+            return found
 
 
-def _decide(situation: Situation, simulation: Simulation) -> ScaleDownResult:
-    eligible_but_blocks = _ineligible(situation, np.zeros(len(situation.leaving), bool))
-    problem = _problem(situation, simulation, np.flatnonzero(eligible_but_blocks == 0).astype(np.int32))
+def _decide(situation: Situation, simulation: Simulation) -> Decided:
+    eligible_but_budgets = _ineligible(situation, _blocked(situation, situation.codes))
+    problem = _problem(situation, simulation, np.flatnonzero(eligible_but_budgets == 0).astype(np.int32))
+    if situation.request.round.decided:
+        hold_placed(situation, simulation, problem)
     stuck = settle_leaving(situation, simulation, problem)
     what = "a node being deleted"
     if stuck < 0:
@@ -60,7 +80,6 @@ def _decide(situation: Situation, simulation: Simulation) -> ScaleDownResult:
     if stuck >= 0:
         detail = f"pod {name_of(situation, stuck)} of {what} has no place"
         return conclude(Finding(situation, simulation, problem, codes, reasons, None, detail))
-    settle_pending(situation, simulation, problem)
     choice = _simulate(situation, simulation, problem, reasons)
     return conclude(Finding(situation, simulation, problem, codes, reasons, choice, ""))
 
@@ -82,33 +101,45 @@ def _moving(situation: Situation) -> _Moving:
 
 
 def _problem(situation: Situation, simulation: Simulation, candidates: Int32) -> Problem:
-    """Lay out what attempts work on. candidates : nodes that may be asked to go, for the order of destinations."""
+    """Lay out what attempts work on. candidates : nodes that may be asked to go, for the order of destinations.
+
+    Virtual nodes and pods of decisions before this one are counted with, but no pod is moved to such a node.
+    """
     snapshot, spare = situation.request.snapshot, situation.spare
-    node_count, pod_count = len(snapshot.nodes.name), len(situation.groups.digests)
+    node_count, state = len(snapshot.nodes.name), simulation.state
+    all_nodes, all_pods = len(state.node_state), len(state.pod_node)
     moving = _moving(situation)
     under = situation.under
     return Problem(
         offsets=moving.offsets,
         pods=moving.pods,
-        hint=situation.memory.hint,
+        hint=_extended(situation.memory.hint, all_pods, -1),
         search=Search(
             order=_search_order(situation, candidates),
-            allowed=~situation.leaving,
-            cursor=np.zeros(len(simulation.state.local_class), np.int64),
+            allowed=_extended(~situation.leaving & snapshot.nodes.ready, all_nodes, False),
+            cursor=np.zeros(len(state.local_class), np.int64),
         ),
         budgets=Budgets(
             under.offsets, under.budgets, under.needs, situation.remaining.copy(), np.zeros(node_count, bool)
         ),
         limits=Limits(spare.group, spare.group_left.copy(), spare.amount, spare.amount_left.copy()),
-        received=np.zeros(node_count, np.int32),
-        first_held=np.full(node_count, -1, np.int32),
-        next_held=np.full(pod_count, -1, np.int32),
+        received=np.zeros(all_nodes, np.int32),
+        first_held=np.full(all_nodes, -1, np.int32),
+        next_held=np.full(all_pods, -1, np.int32),
         outcome=np.zeros(node_count, np.uint8),
         culprit=np.full(node_count, -1, np.int32),
-        destination=np.full(pod_count, -1, np.int32),
+        destination=np.full(all_pods, -1, np.int32),
         counts=np.zeros(COUNTS, np.int64),
         accepted=np.empty(node_count, np.int32),
     )
+
+
+Column = TypeVar("Column", Int32, Bool)
+
+
+def _extended(column: Column, count: int, value: int) -> Column:
+    """Return a column with rows for virtual nodes or pods behind it."""
+    return np.concatenate([column, np.full(count - len(column), value, column.dtype)])
 
 
 def _search_order(situation: Situation, candidates: Int32) -> Int32:
@@ -160,7 +191,7 @@ def _ineligible(situation: Situation, blocked: Bool) -> UInt8:
     cooling = situation.cooldown.of_nodes(request.snapshot.nodes.group)
     findings = NodeFindings(recent, situation.leaving, blocked, cooling, situation.utilization, situation.spare)
     reasons = eligibility.reasons(request.snapshot, request.settings, findings)
-    return _without_pennies(situation, reasons)
+    return without_parts(situation, _without_pennies(situation, reasons))
 
 
 def _without_pennies(situation: Situation, reasons: UInt8) -> UInt8:
@@ -189,6 +220,27 @@ def _budget_use(problem: Problem) -> Float64:
     return use
 
 
+def _minimum_use(situation: Situation) -> Float64:
+    """Return by node the largest share that it takes of what resource minimums leave. float64[N], 0 without any."""
+    spare = situation.spare
+    share = spare.amount / np.maximum(spare.amount_left, 1)
+    use: Float64 = share.max(axis=1, initial=0.0)
+    return use
+
+
+def _volume(situation: Situation, problem: Problem) -> Volume:
+    """Return what nodes have and need of cpu and memory. O(N + pods to move)."""
+    snapshot = situation.request.snapshot
+    use = situation.use
+    spec = snapshot.pods.spec[problem.pods]
+    moving = np.zeros((len(VOLUME), len(situation.leaving)), np.int64)
+    for q, resource in enumerate(VOLUME):
+        upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(use.requests[resource][spec].astype(np.int64))])
+        moving[q] = upto[problem.offsets[1:]] - upto[problem.offsets[:-1]]
+    room = snapshot.nodes.allocatable[:, VOLUME].T
+    return volume(room, use.used[list(VOLUME)].astype(np.int64), moving, situation.leaving)
+
+
 def _loose(situation: Situation) -> Int32:
     """Return the pods that are not yet where room is kept for them. int32.
 
@@ -211,6 +263,7 @@ def _simulate(situation: Situation, simulation: Simulation, problem: Problem, re
         price=prices(request.snapshot),
         created_ns=request.snapshot.nodes.created_ns,
         budget_use=_budget_use(problem),
+        minimum_use=_minimum_use(situation),
     )
     task = Task(
         state=simulation.state,
@@ -223,9 +276,13 @@ def _simulate(situation: Situation, simulation: Simulation, problem: Problem, re
         known=known,
         residents=situation.groups,
         loose=_loose(situation),
+        pending=unplaced(simulation, situation.pending),
+        whole=whole_size(situation),
         waits=_nodes_with(situation, situation.codes == outcome.WAIT),
         balance=situation.balance,
         anew=situation.basis != situation.memory.basis,
-        time_left=request.time_left,
+        volume=cache(partial(_volume, situation, problem)),
+        time_left=request.round.time_left,
     )
-    return choose(task)
+    choice = choose(task)
+    return choice._replace(attempt=look_again(task, choice.attempt))

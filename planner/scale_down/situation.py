@@ -1,6 +1,6 @@
 """What one loop starts from: pods judged, nodes measured, memory recalled. Nothing is moved yet.
 
-Symbols: P pods of the snapshot, P' with the injected ones behind them, N nodes.
+Symbols: P pods of the snapshot, P' with those evicted lately behind them, N nodes.
 """
 
 from collections.abc import Sequence
@@ -8,30 +8,29 @@ from functools import partial
 from typing import NamedTuple
 
 import numpy as np
-from trimtab.v1 import snapshot_pb2
 from trimtab.v1.plan_pb2 import CandidateOrder
 
-from planner.model.settings import ScaleDownSettings
+from planner.facts import pdb
+from planner.facts.eviction_costs import eviction_costs
+from planner.facts.kernels.grouping import group_by_node
+from planner.facts.leaving import being_deleted
+from planner.facts.minimums import Spare, spare
+from planner.facts.pdb import BudgetMembership
+from planner.facts.similarity import divide
+from planner.facts.utilization import Float64, NodeUse, Utilization, measure
+from planner.model.settings import PlannerSettings
 from planner.model.values import RecentEviction
-from planner.scale_down import drainability, pdb
-from planner.scale_down.balance import Balance
+from planner.placement.kernels.hints import digest_texts
+from planner.scale_down import drainability
 from planner.scale_down.basis import basis
-from planner.scale_down.cooldown import Cooldown, cooldown
-from planner.scale_down.deletions import being_deleted
 from planner.scale_down.drainability import long_terminating, outcome, pod_columns
 from planner.scale_down.drainability.pod_columns import PodDrainColumns
-from planner.scale_down.evictions import awaited
 from planner.scale_down.facts import facts_of
-from planner.scale_down.kernels.grouping import group_by_node
-from planner.scale_down.kernels.hints import digest_texts
-from planner.scale_down.minimums import Spare, spare
-from planner.scale_down.orders import eviction_costs
-from planner.scale_down.pdb import BudgetMembership
-from planner.scale_down.result import ScaleDownRequest
-from planner.scale_down.similarity import divide
+from planner.scale_down.request import ScaleDownRequest
+from planner.scale_down.selection.balance import Balance
+from planner.scale_down.selection.cooldown import Cooldown, cooldown
 from planner.scale_down.state import Memory, PodGroups, recall
-from planner.scale_down.utilization import Float64, Utilization, measure
-from planner.snapshot.columns import FLAG_GATED, NO_NODE, Bool, Int32, Int64, Snapshot, Text, UInt8
+from planner.snapshot.columns import FLAG_GATED, FLAG_UNSCHEDULABLE, NO_NODE, Bool, Int32, Int64, Snapshot, Text, UInt8
 
 
 class Situation(NamedTuple):
@@ -40,7 +39,8 @@ class Situation(NamedTuple):
     evictions : pods to inject; groups : pods by node; leaving : bool[N], being deleted; columns, codes : what rules
     see and, budgets aside, say of the pods, uint8[P]; needs_place : bool[P], has to go somewhere when its node goes;
     under : budgets of the pods, of P' pods; remaining : int64[B]; eviction_cost : float64[N]; pending : int32 pods to
-    keep room for; balance : None where nothing asks for it; basis : what the choice among orders rests on.
+    keep room for; balance : None where nothing asks for it; basis : what the choice among orders rests on;
+    use : what is requested of nodes.
     """
 
     request: ScaleDownRequest
@@ -61,21 +61,22 @@ class Situation(NamedTuple):
     cooldown: Cooldown
     balance: Balance | None
     basis: int
+    use: NodeUse
 
 
 def survey(request: ScaleDownRequest) -> Situation:
     """Look at everything once. O(P + N·R + labels of budgets), vectorised."""
     snapshot, settings, now_ns = request.snapshot, request.settings, request.now_ns
-    evictions = awaited(snapshot, now_ns, settings.recent_eviction_ttl_ns)
-    groups = _with_injected(request.derive("pods by node", partial(_groups, snapshot)), evictions)
+    general, evictions = request.round.settings, request.round.evictions
+    groups = _with_evicted(request.derive("pods by node", partial(_groups, snapshot)), evictions)
     memory, notes = recall(request.state, snapshot.nodes.name, groups, now_ns)
     leaving = being_deleted(snapshot, now_ns)
-    facts = facts_of(snapshot, request.derive)
-    columns = pod_columns.columns(snapshot, settings, now_ns, facts.pods, pdb.budgeted(facts.under))
-    expendable = (facts.priority < settings.expendable_priority)[snapshot.pods.spec]
+    facts = facts_of(snapshot, request.derive, request.effort)
+    columns = pod_columns.at(snapshot, facts.pods, settings, now_ns)
+    expendable = (facts.priority < general.expendable_priority)[snapshot.pods.spec]
     codes = drainability.judge(columns)
-    ended = _ended(snapshot)
-    # Upstream does not even list the pods that have ended; its rule for them only looks at how they may restart.
+    ended = snapshot.pods.is_terminal()
+    # Upstream does not even list pods in a terminal phase; its rule for them only looks at how they may restart.
     codes[expendable | ended] = outcome.SKIP
     needs_place = _needs_place(snapshot, columns, codes) & ~ended
     return Situation(
@@ -91,22 +92,28 @@ def survey(request: ScaleDownRequest) -> Situation:
         under=_widened(facts.under, len(evictions)),
         remaining=pdb.remaining_disruptions(snapshot.budgets),
         utilization=measure(
-            snapshot, settings, facts.use, expendable | ended | long_terminating.is_long_terminating(columns)
+            snapshot,
+            settings,
+            general.gpu_label,
+            facts.use,
+            expendable | ended | long_terminating.is_long_terminating(columns),
         ),
         eviction_cost=eviction_costs(snapshot, facts.rating, needs_place),
-        spare=spare(snapshot, settings, leaving),
-        pending=_pending(snapshot, settings, ended),
+        spare=spare(snapshot, general.limits, leaving),
+        pending=_pending(snapshot, general, ended | expendable),
         cooldown=cooldown(snapshot.groups, settings, now_ns),
-        balance=_balance(snapshot, settings, leaving),
-        basis=basis(snapshot, settings),
+        balance=_balance(request, leaving),
+        basis=basis(snapshot, settings, general),
+        use=facts.use,
     )
 
 
-def _balance(snapshot: Snapshot, settings: ScaleDownSettings, leaving: Bool) -> Balance | None:
+def _balance(request: ScaleDownRequest, leaving: Bool) -> Balance | None:
     """Return what is to stay even, where a setting asks for it."""
+    settings = request.settings
     if not settings.balance and CandidateOrder.BALANCE not in settings.orders:
         return None
-    return Balance(divide(snapshot, leaving), settings.max_balance_difference)
+    return Balance(divide(request.snapshot, leaving), request.round.settings.max_balance_difference)
 
 
 def _groups(snapshot: Snapshot) -> PodGroups:
@@ -124,8 +131,8 @@ def _digests(texts: Text) -> Int32:
     return digests
 
 
-def _with_injected(groups: PodGroups, evictions: Sequence[RecentEviction]) -> PodGroups:
-    """Put the injected pods, which are on no node, behind those that the snapshot has on none."""
+def _with_evicted(groups: PodGroups, evictions: Sequence[RecentEviction]) -> PodGroups:
+    """Put the pods evicted lately, which are on no node, behind those that the snapshot has on none."""
     if not evictions:
         return groups
     known, more = len(groups.members), len(evictions)
@@ -141,12 +148,6 @@ def _with_injected(groups: PodGroups, evictions: Sequence[RecentEviction]) -> Po
     )
 
 
-def _ended(snapshot: Snapshot) -> Bool:
-    phase = snapshot.pods.phase
-    ended: Bool = (phase == snapshot_pb2.PodPhase.SUCCEEDED) | (phase == snapshot_pb2.PodPhase.FAILED)
-    return ended
-
-
 def _needs_place(snapshot: Snapshot, columns: PodDrainColumns, codes: UInt8) -> Bool:
     """Say for each pod whether it is on a node and has to be placed elsewhere when that node goes. bool[P].
 
@@ -158,14 +159,19 @@ def _needs_place(snapshot: Snapshot, columns: PodDrainColumns, codes: UInt8) -> 
 
 
 def _widened(under: BudgetMembership, more: int) -> BudgetMembership:
-    """Give injected pods, which are under no budget any more, their empty rows."""
+    """Give pods evicted lately, which are under no budget any more, their empty rows."""
     return under._replace(offsets=np.append(under.offsets, np.full(more, under.offsets[-1])))
 
 
-def _pending(snapshot: Snapshot, settings: ScaleDownSettings, ended: Bool) -> Int32:
-    """Return the pods that wait for a node and may be given one, in order of name. int32."""
+def _pending(snapshot: Snapshot, settings: PlannerSettings, ignored: Bool) -> Int32:
+    """Return the pods that wait for a node and may be given one, in order of name. int32.
+
+    Those that the scheduler has marked, as upstream: it has just to place the others. ignored : bool[P].
+    """
     if not settings.reserve_for_pending:
         return np.zeros(0, np.int32)
     pods = snapshot.pods
-    waiting = (pods.node == NO_NODE) & ~ended & (pods.deletion_s == 0) & ((pods.flags & FLAG_GATED) == 0)
+    waiting = (pods.node == NO_NODE) & ~ignored & (pods.deletion_s == 0) & ((pods.flags & FLAG_GATED) == 0)
+    if not settings.reserve_for_unmarked:
+        waiting &= (pods.flags & FLAG_UNSCHEDULABLE) != 0
     return np.flatnonzero(waiting).astype(np.int32)

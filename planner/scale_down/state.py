@@ -4,6 +4,7 @@ Decides nothing. Names on the wire become indices of this snapshot; what vanishe
 cannot be read counts as absent and leaves a note. Times in Unix nanoseconds.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeVar
 
@@ -11,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 from trimtab.v1 import plan_pb2 as pb
 
-from planner.scale_down.kernels.hints import match_hints
+from planner.placement.kernels.hints import Remembered, match_hints
 from planner.snapshot.columns import Int32, Int64, UInt8
+from planner.snapshot.offsets import find_offsets_fault
 
-LAYOUT_VERSION: Final = 2
+LAYOUT_VERSION: Final = 3
 _Number = TypeVar("_Number", np.int32, np.int64, np.uint8)
 
 
@@ -25,7 +27,7 @@ class UnreadableStateError(ValueError):
 class PodGroups(NamedTuple):
     """Pods by node, group N being those on none: members[offsets[g] : offsets[g+1]]. digests : int32[P'] of uids.
 
-    P' counts the pods of the snapshot and those injected.
+    P' counts the pods of the snapshot and those evicted lately.
     """
 
     offsets: Int64
@@ -51,7 +53,8 @@ class Memory(NamedTuple):
 
     unneeded : int32[U] nodes in the order of acceptance; since_ns : int64[U]; hint : int32[P'] node, -1 = none;
     search_start, resume_at : node, -1 = none; order : `CandidateOrder.Code` of the last plan, 0 = no plan; basis : what
-    the choice of that order rested on, 0 = unknown.
+    the choice of that order rested on, 0 = unknown; headroom : how many times as much as the plan any other could save
+    at most, when orders were last compared, 0 = unknown.
     """
 
     unneeded: Int32
@@ -62,6 +65,7 @@ class Memory(NamedTuple):
     resume_at: int
     order: "pb.CandidateOrder.Code.ValueType"
     basis: int
+    headroom: float
 
 
 class Moves(NamedTuple):
@@ -74,7 +78,7 @@ class Moves(NamedTuple):
 
 
 def recall(
-    state: pb.PlanState | None, names: Sequence[str], pods: PodGroups, now_ns: int
+    state: pb.ScaleDownState | None, names: Sequence[str], pods: PodGroups, now_ns: int
 ) -> tuple[Memory, tuple[str, ...]]:
     """Return what the state says about this snapshot's nodes (`names`, sorted) and notes on what could not be used.
 
@@ -84,20 +88,23 @@ def recall(
     if state is None or state.layout_version == 0:
         return nothing, ()
     if state.layout_version != LAYOUT_VERSION:
-        return nothing, (f"state has layout {state.layout_version}, not {LAYOUT_VERSION}: started afresh",)
+        return nothing, (f"scale-down state has layout {state.layout_version}, not {LAYOUT_VERSION}: started afresh",)
     try:
         memory = _read(state, names, pods)
     except UnreadableStateError as error:
-        return nothing, (f"state could not be read ({error}): started afresh",)
+        return nothing, (f"scale-down state could not be read ({error}): started afresh",)
     failed = memory.failed._replace(time_ns=_possible(memory.failed.time_ns, now_ns))
-    return memory._replace(since_ns=_possible(memory.since_ns, now_ns), failed=failed), ()
+    newest_ns = int(max(memory.since_ns.max(initial=0), memory.failed.time_ns.max(initial=0)))
+    note = f"state has times up to {(newest_ns - now_ns) / 1e9:.1f} s after now, which count as now: the clocks differ"
+    notes = (note,) if newest_ns > now_ns else ()
+    return memory._replace(since_ns=_possible(memory.since_ns, now_ns), failed=failed), notes
 
 
 def _possible(time_ns: Int64, now_ns: int) -> Int64:
     return np.where((time_ns > 0) & (time_ns <= now_ns), time_ns, now_ns)
 
 
-def remember(memory: Memory, moves: Moves, names: Sequence[str], digests: Int32) -> pb.PlanState:
+def remember(memory: Memory, moves: Moves, names: Sequence[str], digests: Int32) -> pb.ScaleDownState:
     """Return the state on the wire; `memory.hint` is not looked at, `moves` take its place."""
     count = len(names)
     used = np.zeros(count + 1, bool)
@@ -109,7 +116,7 @@ def remember(memory: Memory, moves: Moves, names: Sequence[str], digests: Int32)
     chosen = np.flatnonzero(used)
     code = np.zeros(count + 1, np.int32)
     code[chosen] = np.arange(1, len(chosen) + 1, dtype=np.int32)
-    state = pb.PlanState(layout_version=LAYOUT_VERSION, strings=["", *(names[int(node)] for node in chosen)])
+    state = pb.ScaleDownState(layout_version=LAYOUT_VERSION, strings=["", *(names[int(node)] for node in chosen)])
     state.unneeded.node = code[memory.unneeded].tobytes()
     state.unneeded.time_ns = memory.since_ns.tobytes()
     failed = memory.failed
@@ -126,16 +133,19 @@ def remember(memory: Memory, moves: Moves, names: Sequence[str], digests: Int32)
     state.resume_at = int(code[memory.resume_at])
     state.candidate_order = memory.order
     state.basis = memory.basis
+    state.headroom = memory.headroom
     return state
 
 
 def _blank(pod_count: int) -> Memory:
     none32, none64, none8 = np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.uint8)
     failed = FailedNodes(none32, none64, none8, none8, ())
-    return Memory(none32, none64, failed, np.full(pod_count, -1, np.int32), -1, -1, pb.CandidateOrder.UNSPECIFIED, 0)
+    return Memory(
+        none32, none64, failed, np.full(pod_count, -1, np.int32), -1, -1, pb.CandidateOrder.UNSPECIFIED, 0, 0.0
+    )
 
 
-def _read(state: pb.PlanState, names: Sequence[str], pods: PodGroups) -> Memory:
+def _read(state: pb.ScaleDownState, names: Sequence[str], pods: PodGroups) -> Memory:
     place = {name: node for node, name in enumerate(names)}
     node_of = np.array([place.get(name, -1) for name in state.strings] or [-1], np.int32)
     unneeded, since_ns = _node_times(state.unneeded, node_of)
@@ -152,6 +162,7 @@ def _read(state: pb.PlanState, names: Sequence[str], pods: PodGroups) -> Memory:
         if state.candidate_order in pb.CandidateOrder.Code.values()
         else pb.CandidateOrder.UNSPECIFIED,
         state.basis,
+        state.headroom if math.isfinite(state.headroom) else 0.0,
     )
 
 
@@ -185,11 +196,17 @@ def _read_hints(given: pb.PodHints, node_of: Int32, node_count: int, pods: PodGr
     _same_length("hints", len(pod), len(destination))
     if len(strings) == 0:
         return
-    if len(bounds) != len(strings) + 1 or bounds[0] != 0 or bounds[-1] != len(pod) or (np.diff(bounds) < 0).any():
-        raise UnreadableStateError("hints.offsets do not divide hints.pod")
+    if len(bounds) != len(strings) + 1:
+        raise UnreadableStateError(f"hints.offsets has {len(bounds)} rows for {len(strings)} sources")
+    if fault := find_offsets_fault(bounds, len(pod)):
+        raise UnreadableStateError(f"hints.offsets[{fault.row}]: {fault.problem}")
     source = _translated(strings, node_of, "hints.source")
     source[strings == 0] = node_count
-    match_hints(source, bounds, pod, destination, pods.offsets, pods.members, pods.digests, hint)
+    known = source[source >= 0]
+    if len(np.unique(known)) < len(known):
+        raise UnreadableStateError("hints.source names a node twice")
+    order = np.empty(len(pod), np.int32)
+    match_hints(Remembered(source, bounds, pod, destination), pods.offsets, pods.members, pods.digests, order, hint)
 
 
 def _column(data: bytes, kind: type[_Number], name: str) -> NDArray[_Number]:

@@ -1,7 +1,7 @@
-"""How long a call may go on: its deadline, and whether anybody still waits.
+"""Deadline and cancellation of a call.
 
-Decides how much of the time that is left a simulation may take: the answer must still be put together and sent. Times
-in seconds on the monotonic clock.
+Decides how much of the remaining time a simulation may use; the rest is for encoding and sending the answer. Times in
+seconds on the monotonic clock.
 """
 
 import math
@@ -15,7 +15,7 @@ from planner.service.failures import cancelled, deadline_exceeded
 RESERVE_SHARE: Final = 0.15
 RESERVE_LEAST_S: Final = 0.02
 RESERVE_MOST_S: Final = 2.0
-"""Time kept for the answer: a share of what the caller gives, within limits. A plan of 5,000 nodes is sent in 50 ms."""
+"""Time kept for the answer: a share of the caller's, within limits. Sending a plan of 5,000 nodes takes 50 ms."""
 
 
 def _yes() -> bool:
@@ -24,7 +24,7 @@ def _yes() -> bool:
 
 @dataclass(frozen=True)
 class Bounds:
-    """`deadline_s` : when the caller gives up, inf = never; `simulate_until_s` : when a simulation should stop."""
+    """`deadline_s` : deadline of the caller, inf = none; `simulate_until_s` : when a simulation should stop."""
 
     deadline_s: float = math.inf
     simulate_until_s: float = math.inf
@@ -40,11 +40,11 @@ class Bounds:
         return Bounds(now_s + time_remaining_s, now_s + time_remaining_s - reserve_s, is_wanted)
 
     def time_left(self) -> bool:
-        """Whether a simulation may go on."""
+        """Return whether a simulation may go on."""
         return time.monotonic() < self.simulate_until_s and self.is_wanted()
 
     def check(self) -> None:
-        """Raise ServiceError when an answer would come too late, or to nobody."""
+        """Raise ServiceError if the deadline has passed or the caller has gone."""
         if time.monotonic() >= self.deadline_s:
             raise deadline_exceeded()
         if not self.is_wanted():

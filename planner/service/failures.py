@@ -1,11 +1,12 @@
-"""Errors of the pure packages as errors of the contract. Decides code, reason and metadata; nothing else does.
+"""Errors of the pure packages as errors of the contract. The only place that decides code, reason and metadata.
 
-`protos/README.md` lists them with what the caller does.
+`protos/README.md` lists them with what the caller should do.
 """
 
 import grpc
 from trimtab.v1 import plan_pb2
 
+from clients.transport import errors
 from clients.transport.errors import Reason, ServiceError
 from planner.decisions.requests import DecisionUnavailableError, RequestError
 from planner.model.settings import SettingsError
@@ -34,43 +35,51 @@ def as_service_error(error: Exception) -> ServiceError | None:
 
 
 def stream_invalid(problem: str) -> ServiceError:
-    """The parts of a request do not make one."""
+    """Return the error: the parts of the stream do not form a request."""
     return ServiceError(grpc.StatusCode.INVALID_ARGUMENT, Reason.STREAM_INVALID, problem)
 
 
 def snapshot_too_large(size: int, most: int) -> ServiceError:
-    """The announced snapshot is larger than this planner accepts."""
+    """Return the error: the announced snapshot is larger than this planner accepts."""
     message = f"snapshot_size_bytes: {size} is more than the {most} bytes this planner accepts (--max-snapshot-bytes)"
     metadata = {"field": "snapshot_size_bytes", "limit": str(most)}
     return ServiceError(grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.SNAPSHOT_TOO_LARGE, message, metadata)
 
 
 def base_unknown(request: plan_pb2.PlanRequest) -> ServiceError:
-    """The delta's base is not in the cache, or never was."""
+    """Return the error: the delta's base is not in the cache."""
     message = f"base_version: snapshot {request.base_version!r} is not known here; send the whole snapshot"
     metadata = {"base_version": request.base_version}
     return ServiceError(grpc.StatusCode.FAILED_PRECONDITION, Reason.SNAPSHOT_BASE_UNKNOWN, message, metadata)
 
 
 def state_unknown(request: plan_pb2.PlanRequest) -> ServiceError:
-    """The state named by its version is not in the cache, or never was."""
+    """Return the error: the state named by its version is not in the cache."""
     message = f"state_version: state {request.state_version!r} is not known here; send the state itself"
     metadata = {"state_version": request.state_version}
     return ServiceError(grpc.StatusCode.FAILED_PRECONDITION, Reason.STATE_UNKNOWN, message, metadata)
 
 
 def deadline_exceeded() -> ServiceError:
-    """The deadline passed before there was an answer."""
+    """Return the error: the deadline passed before the answer was ready."""
     message = "the deadline passed before an answer was ready; give more time, or bound max_evaluated_nodes"
     return ServiceError(grpc.StatusCode.DEADLINE_EXCEEDED, Reason.DEADLINE_EXCEEDED, message)
 
 
 def cancelled() -> ServiceError:
-    """Nobody waits for the answer."""
+    """Return the error: the caller has gone."""
     return ServiceError(grpc.StatusCode.CANCELLED, Reason.CANCELLED, "the caller went away")
 
 
 def overloaded(most: int) -> ServiceError:
-    """As many requests as may be are being worked on."""
-    message = f"{most} requests are being worked on already; try again later (--max-concurrent)"
-    return ServiceError(grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.OVERLOADED, message)
+    """Return the error: the maximum number of requests is in progress."""
+    return errors.overloaded(f"{most} requests are being worked on already; try again later (--max-concurrent)")
+
+
+def memory_exceeded(what: str, byte_count: int, most: int) -> ServiceError:
+    """Return the error: this request and the others in progress would need too much memory."""
+    message = (
+        f"the request would take {byte_count >> 20} MiB or more ({what}), and all requests together may take "
+        f"{most >> 20} MiB; send less, try again later, or raise --max-request-memory"
+    )
+    return ServiceError(grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.MEMORY_EXCEEDED, message, {"limit": str(most)})

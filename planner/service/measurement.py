@@ -1,6 +1,6 @@
-"""Stop-watch and instruments of the planner's service.
+"""Stage times and metrics of the planner's service.
 
-Decides names and labels: labels come from enumerations and the fixed names of stages. Times in seconds.
+Decides names and labels of metrics: label values are enum names and the fixed names of stages. Times in seconds.
 """
 
 import time
@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from opentelemetry.metrics import Meter
 from trimtab.v1 import plan_pb2 as pb
 
-from planner.service.bounds import Bounds
+from planner.model.effort import Effort
 
 
 class Instruments:
@@ -35,18 +35,18 @@ class Instruments:
 
 
 class StopWatch:
-    """Times of the stages of one call. A stage inside another one is taken out of the other's time."""
+    """Times of the stages of one call. The time of an inner stage is subtracted from the outer one."""
 
-    def __init__(self, bounds: Bounds, instruments: Instruments) -> None:
-        self._bounds = bounds
+    def __init__(self, effort: Effort, instruments: Instruments) -> None:
+        self.effort = effort
         self._instruments = instruments
         self._times: dict[str, float] = {}
         self._inner = [0.0]
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Measure a stage. Raises ServiceError when nobody waits for the answer any more."""
-        self._bounds.check()
+        """Measure a stage. Raises ServiceError if the deadline has passed or the caller has gone."""
+        self.effort.check()
         self._times.setdefault(name, 0.0)
         self._inner.append(0.0)
         started = time.perf_counter()

@@ -1,6 +1,6 @@
-"""The planner's gRPC service: streams in, the engine's answers out.
+"""The planner's gRPC service: streams in, answers of the request handler out.
 
-Decides who the caller is and how many calls are worked on at a time; never decides about the cluster.
+Decides the caller's identity and the number of concurrent calls; never decides about the cluster.
 """
 
 import threading
@@ -13,34 +13,37 @@ import grpc
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 
 from clients.transport.errors import not_implemented
-from planner.decisions.requests import DECISIONS
+from planner.decisions.table import TABLE, codes
 from planner.predicates.order import PREDICATES
 from planner.service.bounds import Bounds
-from planner.service.engine import Caller, Engine
 from planner.service.failures import overloaded
+from planner.service.request_handler import Caller, RequestHandler
+from planner.service.request_memory import RequestMemory, Take
 from planner.service.settings import PlannerOptions
 from planner.service.streams import collect
 
 RPCS: Final = ("GetInfo", "Plan", "CheckFit")
-_NO_DEADLINE_S: Final = 1e9
+_SLOT_TIMEOUT_S: Final = 60.0
+"""Longest wait of a partly sent answer for a free slot."""
 
 
 class PlannerServicer(planner_pb2_grpc.PlannerServicer):
     """Answers `trimtab.v1.Planner`."""
 
-    def __init__(self, engine: Engine, options: PlannerOptions) -> None:
-        self._engine = engine
+    def __init__(self, handler: RequestHandler, options: PlannerOptions) -> None:
+        self._handler = handler
         self._options = options
-        self._places = threading.BoundedSemaphore(options.max_concurrent)
+        self._memory = RequestMemory(options.max_request_memory)
+        self._slots = threading.BoundedSemaphore(options.max_concurrent)
 
     def GetInfo(  # noqa: N802
         self, request: planner_pb2.GetPlannerInfoRequest, context: grpc.ServicerContext
     ) -> planner_pb2.GetPlannerInfoResponse:
-        """Say what this build can do."""
+        """Return version, decisions, RPCs, predicates and limits."""
         del request, context
         return planner_pb2.GetPlannerInfoResponse(
             version=version("trimtab"),
-            decisions=DECISIONS,
+            decisions=codes(TABLE),
             rpcs=RPCS,
             predicates=list(dict.fromkeys(one.plugin for one in PREDICATES if one.plugin)),
             max_snapshot_size_bytes=self._options.max_snapshot_bytes,
@@ -49,48 +52,53 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
     def Plan(  # noqa: N802
         self, request_iterator: Iterator[plan_pb2.PlanRequestPart], context: grpc.ServicerContext
     ) -> plan_pb2.PlanResponse:
-        """Take the decisions asked for."""
-        caller = _caller(context)
-        with self._place():
-            request, payload = collect(request_iterator, self._options.max_snapshot_bytes)
-            return self._engine.plan(request, payload, caller)
+        """Make the requested decisions."""
+        with self._memory.share() as take:
+            request, payload = collect(request_iterator, self._options.max_snapshot_bytes, take)
+            with self._slot():
+                return self._handler.plan(request, payload, self._caller(context, take))
 
     def CheckFit(  # noqa: N802
         self, request_iterator: Iterator[plan_pb2.PlanRequestPart], context: grpc.ServicerContext
     ) -> Iterator[planner_pb2.CheckFitResponse]:
-        """Say which nodes each pod fits."""
-        caller = _caller(context)
-        with self._place():
-            request, payload = collect(request_iterator, self._options.max_snapshot_bytes)
-            yield from self._engine.check_fit(request, payload, caller)
+        """Yield for each pod the nodes that it fits."""
+        with self._memory.share() as take:
+            request, payload = collect(request_iterator, self._options.max_snapshot_bytes, take)
+            answers = self._handler.check_fit(request, payload, self._caller(context, take))
+            with self._slot():
+                answer = next(answers, None)
+            while answer is not None:
+                # No slot is held while the caller reads.
+                yield answer
+                with self._slot(_SLOT_TIMEOUT_S):
+                    answer = next(answers, None)
 
     def BalanceScaleUp(  # noqa: N802
         self, request: planner_pb2.BalanceScaleUpRequest, context: grpc.ServicerContext
     ) -> planner_pb2.BalanceScaleUpResponse:
-        """Refuse: not in this build."""
+        """Refuse with UNIMPLEMENTED."""
         del request, context
         raise not_implemented("BalanceScaleUp")
 
     @contextmanager
-    def _place(self) -> Iterator[None]:
-        """Take one of the places for calls that are worked on."""
-        if not self._places.acquire(blocking=False):
+    def _slot(self, timeout_s: float = 0.0) -> Iterator[None]:
+        """Hold one of the slots for concurrent calls. The request is complete: no slot waits for a caller."""
+        if not self._slots.acquire(timeout=timeout_s):
             raise overloaded(self._options.max_concurrent)
         try:
             yield
         finally:
-            self._places.release()
+            self._slots.release()
 
-
-def _caller(context: grpc.ServicerContext) -> Caller:
-    remaining_s: float | None = context.time_remaining()
-    if remaining_s is not None and remaining_s > _NO_DEADLINE_S:
-        remaining_s = None
-    return Caller(_identity(context), Bounds.within(remaining_s, context.is_active))
+    def _caller(self, context: grpc.ServicerContext, take: Take) -> Caller:
+        remaining_s: float | None = context.time_remaining()
+        longest_s = self._options.longest_call_s
+        within_s = longest_s if remaining_s is None else min(remaining_s, longest_s)
+        return Caller(_identity(context), Bounds.within(within_s, context.is_active), take)
 
 
 def _identity(context: grpc.ServicerContext) -> str:
-    """Return who calls: by certificate where there is one, else by host, whatever the port of the connection."""
+    """Return the caller's identity: from its certificate where it has one, else its host without the port."""
     identities = context.peer_identities()
     if identities:
         return b",".join(sorted(identities)).decode(errors="replace")

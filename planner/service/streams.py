@@ -1,10 +1,10 @@
-"""A stream of request parts into one request: header first, then the snapshot's pieces in order.
+"""Join a stream of request parts into one request: the header first, then the snapshot's pieces in order.
 
-Decides whether the parts make a request; never looks into header or snapshot but for the announced size. Holds at most
-the announced bytes, which are bounded. Raises ServiceError.
+Decides whether the parts form a request; reads nothing of header and snapshot but the announced size. Holds at most the
+announced bytes, which are bounded. Raises ServiceError.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from trimtab.v1 import plan_pb2 as pb
@@ -13,10 +13,19 @@ from clients.transport.errors import invalid_request
 from planner.service.failures import snapshot_too_large, stream_invalid
 
 MAX_PIECE_BYTES: Final = 1 << 20
+_HEADER_FACTOR: Final = 3
+"""A state is parsed, and its columns are copied."""
+_PARSED_FACTOR: Final = 5
+"""A snapshot's bytes are joined, parsed and converted into sorted columns: 163 MB take 0.9 GiB."""
 
 
-def collect(parts: Iterable[pb.PlanRequestPart], most: int) -> tuple[pb.PlanRequest, bytes]:
-    """Return the header, and the snapshot's bytes, of which at most `most` are accepted."""
+def collect(
+    parts: Iterable[pb.PlanRequestPart], most: int, take: Callable[[int, str], None]
+) -> tuple[pb.PlanRequest, bytes]:
+    """Return the header and the snapshot's bytes, at most `most`.
+
+    take : called before memory is allocated for the bytes and for decoding them.
+    """
     stream = iter(parts)
     first = next(stream, None)
     if first is None:
@@ -24,16 +33,22 @@ def collect(parts: Iterable[pb.PlanRequestPart], most: int) -> tuple[pb.PlanRequ
     if first.WhichOneof("part") != "request":
         raise stream_invalid("the first part must be the request, without its snapshot")
     request = first.request
+    take(_HEADER_FACTOR * request.ByteSize(), "the request's header")
     announced = request.snapshot_size_bytes
     if announced < 0:
         raise invalid_request(f"snapshot_size_bytes: {announced} is negative", field="snapshot_size_bytes")
     if announced > most:
         raise snapshot_too_large(announced, most)
-    return request, b"".join(_pieces(stream, announced))
+    pieces = []
+    for piece in _pieces(stream, announced):
+        take(len(piece), "the snapshot's bytes")
+        pieces.append(piece)
+    take(_PARSED_FACTOR * announced, "the snapshot as it is read")
+    return request, b"".join(pieces)
 
 
 def _pieces(stream: Iterator[pb.PlanRequestPart], announced: int) -> Iterator[bytes]:
-    """Yield the pieces, each checked."""
+    """Yield the checked pieces."""
     total = 0
     for expected, part in enumerate(stream):
         if part.WhichOneof("part") != "snapshot":

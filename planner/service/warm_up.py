@@ -1,9 +1,15 @@
 """Compile every kernel before the service is ready, by answering small requests built like real ones.
 
 Decides what has to run: a whole snapshot whose pods are out of order, a delta, a plan, a check of what fits. The arrays
-have the types and layout of real ones, because they come the same way. Nothing is kept.
+have the types and layout of real ones, because they come the same way. Nothing is kept. Where kernels have to be
+compiled and there is a second core, a second process compiles half of them (`planner.service.compile_ahead`).
 """
 
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Final
 
 import numpy as np
@@ -11,7 +17,9 @@ from opentelemetry.metrics import NoOpMeterProvider
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
-from planner.service.engine import Caller, Engine
+from planner.decisions.table import TABLE, codes
+from planner.model.kernel_cache import when_cold
+from planner.service.request_handler import Caller, RequestHandler
 
 NOW_S: Final = 1_700_000_000
 _ENOUGH_BYTES: Final = 16 << 20
@@ -21,21 +29,56 @@ _STRINGS: Final = (
 
 
 def warm_up() -> None:
-    """Answer one request of each kind. Takes a minute where kernels are compiled, a second where they are loaded."""
-    engine = Engine(NoOpMeterProvider().get_meter("warm-up"), _ENOUGH_BYTES, tell=False)
-    request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_DOWN])
+    """Compile or load every kernel. Takes half a minute where they are compiled, a second where they are loaded."""
+    with second_process():
+        answer_requests()
+
+
+@contextmanager
+def second_process() -> Iterator[None]:
+    """Start a process that compiles as well, once there is something to compile; end it when it is not needed."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start() -> None:
+        # sys.path, because this process may have been started from elsewhere.
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
+        command = [sys.executable, "-m", "planner.service.compile_ahead"]
+        silent = subprocess.DEVNULL
+        with suppress(OSError):
+            started.append(
+                subprocess.Popen(command, env=environment, stdin=subprocess.PIPE, stdout=silent, stderr=silent)
+            )
+
+    try:
+        with when_cold(start) if cores() > 1 else nullcontext():
+            yield
+    finally:
+        for process in started:
+            process.kill()
+            process.communicate()
+
+
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def answer_requests() -> None:
+    """Answer one request of each kind, so that every kernel is called as it will be."""
+    handler = RequestHandler(NoOpMeterProvider().get_meter("warm-up"), _ENOUGH_BYTES, log_decisions=False)
+    request = plan_pb2.PlanRequest(decisions=codes(TABLE))
     request.now.seconds = NOW_S
-    request.settings.scale_down.unneeded_time.seconds = 0
-    request.settings.scale_down.balance = True
-    first = engine.plan(request, small_cluster().SerializeToString(), Caller())
+    for decision in TABLE:
+        decision.warm_up(request.settings)
+    first = handler.plan(request, small_cluster().SerializeToString(), Caller())
     request.state.CopyFrom(first.state)
     request.base_version = first.snapshot_version
     request.now.seconds += 60
     delta = pb.SnapshotDelta(changed=small_cluster(), deleted_pods=["default/gone"])
     del delta.changed.nodes[:], delta.changed.owners[:]
     _leave_out_last_pod(delta.changed.pods)
-    engine.plan(request, delta.SerializeToString(), Caller())
-    for _ in engine.check_fit(request, b"", Caller()):
+    handler.plan(request, delta.SerializeToString(), Caller())
+    for _ in handler.check_fit(request, b"", Caller()):
         pass
 
 

@@ -1,21 +1,21 @@
 """A simulation from a snapshot: classes, static matrix, counters, all placed pods counted.
 
-Contract: pure. Pods that ended (Succeeded, Failed) and pods on unknown nodes take no part, as the scheduler's cache
-has it. Injected pods start on no node. Cost: vectorised over pods, labels and nodes; loops over distinct specs,
-terms, volumes.
+Contract: pure. Pods in a terminal phase and pods on unknown nodes are left out, as the scheduler's cache
+has it. Virtual pods start on no node, virtual nodes closed. Cost: vectorised over pods, labels and nodes; loops over
+distinct specs, terms, volumes.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 from trimtab.v1.reason_pb2 import PredicateReason
-from trimtab.v1.snapshot_pb2 import PodPhase
 
 from planner.classes.label_columns import LookedAt
 from planner.classes.node_classes import NodeClasses, NodeSelectors, node_classes
 from planner.classes.pod_classes import PodClasses, PodRows, pod_classes
 from planner.classes.pod_matching import NamespaceRows, PodMatching
 from planner.classes.scheduling_specs import SchedulingSpecs, scheduling_specs
+from planner.model.effort import UNLIMITED, Effort
 from planner.predicates import disks, host_ports, inter_pod_affinity, node_affinity, node_unschedulable, volumes
 from planner.predicates.order import static_bit
 from planner.predicates.pod_volumes import volume_counters
@@ -25,12 +25,12 @@ from planner.predicates.spread_counters import SpreadCounters
 from planner.predicates.taints import untolerated
 from planner.predicates.topologies import Topologies
 from planner.predicates.topology_spread import SpreadNodes, spread_counters
-from planner.simulation.injected_pods import InjectedPod, PodInput, pod_input
+from planner.simulation.inputs import Inputs, PodInput, joined
 from planner.simulation.kernels import fill
-from planner.simulation.state import MoveLog, SearchMemory, SimulationState
+from planner.simulation.log import log_for
+from planner.simulation.state import CLOSED, NOWHERE, SimulationState
+from planner.simulation.virtual_rows import VirtualRows
 from planner.snapshot.columns import Bool, Int32, Int64, Snapshot, UInt8
-
-_MOVES_FOR_EACH_POD, _MOVES_FOR_EACH_NODE, _SPARE_MOVES = 4, 4, 1024
 
 
 class SimulationSettings(NamedTuple):
@@ -41,18 +41,24 @@ class SimulationSettings(NamedTuple):
 
 
 _DEFAULTS = SimulationSettings()
+_NOTHING_VIRTUAL = VirtualRows()
 
 
 class Simulation(NamedTuple):
-    """A simulation with what explanations need.
+    """A simulation with what explanations and extensions need.
 
-    state : what kernels take; snapshot : what it was built from; pod_count : the snapshot's pods, injected ones follow;
-    resources : names of the columns of `state.resources`; specs, pods, nodes : the classes.
+    state : what kernels take; snapshot, virtual, now_s, settings : what it was built from; pod_count, node_count : the
+    snapshot's, virtual ones follow; resources : names of the columns of `state.resources`; specs, pods, nodes : the
+    classes.
     """
 
     state: SimulationState
     snapshot: Snapshot
+    virtual: VirtualRows
+    now_s: int
+    settings: SimulationSettings
     pod_count: int
+    node_count: int
     resources: tuple[str, ...]
     specs: SchedulingSpecs
     pods: PodClasses
@@ -61,57 +67,72 @@ class Simulation(NamedTuple):
 
 def build_simulation(
     snapshot: Snapshot,
-    injected: tuple[InjectedPod, ...] = (),
+    virtual: VirtualRows = _NOTHING_VIRTUAL,
     now_s: int = 0,
     settings: SimulationSettings = _DEFAULTS,
+    effort: Effort = UNLIMITED,
 ) -> Simulation:
-    """Build a simulation with every running pod on its node."""
-    given = pod_input(snapshot, injected)
-    specs = scheduling_specs(given.specs)
+    """Build a simulation with every running pod on its node. effort : see `Effort`."""
+    empty = build_empty(snapshot, virtual, now_s, settings, effort)
+    fill(empty.state, _placed(snapshot, len(empty.state.pod_node)))
+    return empty
+
+
+def build_empty(
+    snapshot: Snapshot, virtual: VirtualRows, now_s: int, settings: SimulationSettings, effort: Effort
+) -> Simulation:
+    """Build a simulation with no pod on any node, and no node in the topology: what `fill` takes."""
+    given = joined(snapshot, virtual)
+    specs = scheduling_specs(given.pods.specs)
     mounts = (snapshot.pods.volume_pod, snapshot.pods.volume)
-    volume_sets = volumes.volume_sets(snapshot.volumes, len(given.spec), mounts)
-    rows = _pod_rows(given, specs, (volume_sets.of, now_s, settings))
-    classes = pod_classes(given.strings, given.label_sets, rows, specs)
-    nodes = _node_classes(snapshot, given, specs, volume_sets)
-    excluded = node_affinity.excluded(specs.node_requirements, nodes.rows)
-    bare = untolerated(specs.toleration_sets, nodes.taint_sets)[:, nodes.taint_set]
+    pod_count, node_count = len(given.pods.spec), len(given.nodes.name)
+    volume_sets = volumes.volume_sets(snapshot.volumes, pod_count, mounts)
+    rows = _pod_rows(given.pods, specs, (volume_sets.of, now_s, settings))
+    classes = pod_classes(given.strings, given.label_sets, rows, specs, effort)
+    nodes = _node_classes(given, (specs, volume_sets), effort)
+    excluded = node_affinity.excluded(specs.node_requirements, nodes.rows, effort)
+    _take_for_blocked(effort, specs, classes, nodes)
+    bare = untolerated(specs.toleration_sets, nodes.taint_sets, effort)[:, nodes.taint_set]
     blocked = _blocked(specs, classes, (nodes, volume_sets), (excluded, bare))
-    matching = PodMatching(classes, _namespace_rows(snapshot, given, specs, classes))
-    topologies = Topologies(given.strings, given.label_sets, snapshot.nodes.label_set)
+    matching = PodMatching(classes, _namespace_rows(snapshot, given, specs, classes), effort)
+    topologies = Topologies(given.strings, given.label_sets, given.nodes.label_set, effort)
     builder = PresenceBuilder(classes.size, topologies)
     host_ports.add_counters(builder, specs, classes)
     disks.add_counters(builder, specs, classes)
     inter_pod_affinity.add_counters(builder, topologies, specs, matching)
     spread = spread_counters(topologies, specs, matching, SpreadNodes(nodes, excluded, bare))
     presence = builder.build()
-    names = checked_resources(snapshot.resources, specs)
-    offered = (snapshot.resources, snapshot.nodes.allocatable)
-    node_count = len(snapshot.nodes.name)
+    names = checked_resources(given.resources, specs)
+    effort.take(8 * len(names) * (node_count + 3 * classes.size), "amounts of resources")
     state = SimulationState(
         classes.of.astype(np.int64),
-        np.full(len(given.spec), -1, np.int64),
-        given.pinned.astype(np.int64),
+        np.full(pod_count, NOWHERE, np.int64),
+        given.pods.pinned.astype(np.int64),
         nodes.of.astype(np.int64),
-        np.zeros(node_count, np.uint8),
+        _node_states(len(snapshot.nodes.name), node_count),
         blocked,
         _local_classes(presence, spread, topologies),
-        resource_counters(names, offered, specs, classes),
+        resource_counters(names, (given.resources, given.nodes.allocatable), specs, classes),
         presence,
         spread,
-        volume_counters(snapshot.volumes, len(given.spec), mounts, snapshot.nodes.attach_limits),
-        move_log(len(given.spec), node_count),
-        search_memory(classes.size, node_count),
+        volume_counters(snapshot.volumes, pod_count, mounts, given.nodes.attach_limits, effort),
+        log_for(pod_count, node_count),
     )
-    fill(state, _placed(snapshot, given))
-    return Simulation(state, snapshot, len(snapshot.pods.spec), names, specs, classes, nodes)
+    effort.check()
+    nodes.rows.release()
+    counts = len(snapshot.pods.spec), len(snapshot.nodes.name)
+    return Simulation(state, snapshot, virtual, now_s, settings, *counts, names, specs, classes, nodes)
+
+
+def _node_states(real: int, count: int) -> UInt8:
+    out = np.zeros(count, np.uint8)
+    out[real:] = CLOSED
+    return out
 
 
 def _pod_rows(given: PodInput, specs: SchedulingSpecs, rest: tuple[Int32, int, SimulationSettings]) -> PodRows:
     volume_set, now_s, settings = rest
-    expired = np.zeros(len(given.spec), np.bool_)
-    if settings.honor_spread_timeout:
-        timeout = specs.spread_timeout_s[given.spec]
-        expired = (timeout >= 0) & (now_s - given.created_s > timeout)
+    expired = is_spread_expired(specs.spread_timeout_s[given.spec], given.created_s, now_s, settings)
     return PodRows(
         given.namespace,
         specs.of[given.spec],
@@ -124,14 +145,27 @@ def _pod_rows(given: PodInput, specs: SchedulingSpecs, rest: tuple[Int32, int, S
     )
 
 
-def _node_classes(
-    snapshot: Snapshot, given: PodInput, specs: SchedulingSpecs, volume_sets: volumes.VolumeSets
-) -> NodeClasses:
+def is_spread_expired(timeout_s: Int64, created_s: Int64, now_s: int, settings: SimulationSettings) -> Bool:
+    """Return which pods have no spread constraints any more : bool[P]. timeout_s, created_s : int64[P]."""
+    if not settings.honor_spread_timeout:
+        return np.zeros(len(timeout_s), np.bool_)
+    return (timeout_s >= 0) & (now_s - created_s > timeout_s)
+
+
+def _node_classes(given: Inputs, selecting: tuple[SchedulingSpecs, volumes.VolumeSets], effort: Effort) -> NodeClasses:
+    specs, volume_sets = selecting
     looked_at = LookedAt()
     volumes.note_zones(volume_sets.profiles, looked_at)
     terms = tuple(profile.terms for profile in volume_sets.profiles if profile.terms is not None)
     selectors = NodeSelectors(specs, terms, looked_at)
-    return node_classes(given.strings, given.label_sets, snapshot.nodes, selectors)
+    return node_classes(given.strings, given.label_sets, given.nodes, selectors, effort)
+
+
+def _take_for_blocked(effort: Effort, specs: SchedulingSpecs, classes: PodClasses, nodes: NodeClasses) -> None:
+    """Ask for the memory of the static predicates."""
+    node_class_count = len(nodes.taint_set)
+    effort.take(4 * len(specs.toleration_sets) * node_class_count, "tolerations times node classes")
+    effort.take(2 * classes.size * node_class_count, "pod classes times node classes")
 
 
 def _blocked(
@@ -163,14 +197,14 @@ def _blocked(
     return joined
 
 
-def _namespace_rows(snapshot: Snapshot, given: PodInput, specs: SchedulingSpecs, classes: PodClasses) -> NamespaceRows:
+def _namespace_rows(snapshot: Snapshot, given: Inputs, specs: SchedulingSpecs, classes: PodClasses) -> NamespaceRows:
     terms = (term for spec in specs.rows for term in spec.pod_affinity + spec.pod_anti_affinity)
     selectors = {term.namespace_selector: None for term in terms if term.namespace_selector is not None}
     return NamespaceRows(given.strings, given.label_sets, snapshot.namespaces, classes, list(selectors))
 
 
 def _local_classes(presence: PresenceCounters, spread: SpreadCounters, topologies: Topologies) -> UInt8:
-    """Classes whose fitting depends on the node alone : uint8[S]: no domain that they look at has two nodes."""
+    """Return the classes that depend on the node alone : uint8[S]: none of their domains has two nodes."""
     single = np.zeros(len(topologies.keys), np.bool_)
     for row in range(len(topologies.keys)):
         single[row] = topologies.size(row) == int((topologies.domains(row) >= 0).sum())
@@ -181,21 +215,10 @@ def _local_classes(presence: PresenceCounters, spread: SpreadCounters, topologie
     return joined
 
 
-def _placed(snapshot: Snapshot, given: PodInput) -> Int64:
-    """Where each pod is at first : int64[P], -1 = nowhere."""
-    phase = snapshot.pods.phase
-    ended = (phase == PodPhase.SUCCEEDED) | (phase == PodPhase.FAILED)
-    out = np.full(len(given.spec), -1, np.int64)
-    out[: len(phase)] = np.where(ended | (snapshot.pods.node < 0), -1, snapshot.pods.node)
+def _placed(snapshot: Snapshot, count: int) -> Int64:
+    """Return the initial node of each pod : int64[P], -1 = none."""
+    out = np.full(count, NOWHERE, np.int64)
+    out[: len(snapshot.pods.node)] = np.where(
+        snapshot.pods.is_terminal() | (snapshot.pods.node < 0), -1, snapshot.pods.node
+    )
     return out
-
-
-def move_log(pods: int, nodes: int) -> MoveLog:
-    """Return an empty log with room for the moves of a decision."""
-    capacity = _MOVES_FOR_EACH_POD * pods + _MOVES_FOR_EACH_NODE * nodes + _SPARE_MOVES
-    return MoveLog(np.zeros((capacity, 3), np.int64), np.zeros(1, np.int64))
-
-
-def search_memory(classes: int, nodes: int) -> SearchMemory:
-    """Return the memory of searches that has learnt nothing."""
-    return SearchMemory(np.zeros(nodes + 1, np.int64), np.zeros(1, np.int64), np.full(classes, -1, np.int64))

@@ -1,24 +1,25 @@
-"""A simulation for one caller from one that is kept: what is written is copied, the rest is shared.
+"""Copy a cached simulation for one caller: written arrays are copied, the others shared.
 
-Contract: pure. The kept simulation is as it was built, is never handed out itself and never changes. A fresh one
-equals it bit by bit, and behaves as one built anew. Cost: O(P + counters) copied bytes, a tenth of building.
+Contract: pure. The cached simulation is never handed out and never changes. A copy equals it bit by bit and behaves as
+a newly built one. Cost: O(P + counters) copied bytes, a tenth of building.
 """
 
-from planner.simulation.build import Simulation, move_log, search_memory
+from planner.simulation.build import Simulation
+from planner.simulation.log import log_for, move_log
 from planner.simulation.state import SimulationState
 
 
 def to_keep(built: Simulation) -> Simulation:
-    """Return a simulation just built as one to keep: without room for moves, of which it will see none."""
-    return built._replace(state=built.state._replace(log=move_log(0, 0)))
+    """Return a newly built simulation for the cache: with an empty log, as it sees no moves."""
+    return built._replace(state=built.state._replace(log=move_log(0)))
 
 
-def fresh(kept: Simulation) -> Simulation:
-    """Return a simulation of its own to write to."""
-    return kept._replace(state=_state(kept.state))
+def fresh(kept: Simulation, more_pods: int = 0) -> Simulation:
+    """Return a writable copy, with room in its log for the moves of `more_pods` additional pods."""
+    return kept._replace(state=_state(kept.state, more_pods))
 
 
-def _state(kept: SimulationState) -> SimulationState:
+def _state(kept: SimulationState, more_pods: int) -> SimulationState:
     return kept._replace(
         pod_node=kept.pod_node.copy(),
         node_state=kept.node_state.copy(),
@@ -36,6 +37,5 @@ def _state(kept: SimulationState) -> SimulationState:
             attached=kept.volumes.attached.copy(),
             mounted=kept.volumes.mounted.copy(),
         ),
-        log=move_log(len(kept.pod_node), len(kept.node_state)),
-        memory=search_memory(len(kept.local_class), len(kept.node_state)),
+        log=log_for(len(kept.pod_node) + more_pods, len(kept.node_state)),
     )

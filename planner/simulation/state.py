@@ -1,8 +1,7 @@
 """All that a placement simulation changes, in one NamedTuple that kernels take whole.
 
 Contract: counters only; what they mean is in the predicates' modules. `log` holds what was done, so that it can be
-undone. Two states with the same history of moves have equal counters bit by bit; `memory` alone is not part of that:
-it holds what searches have learnt and never changes an answer.
+undone. Two states with the same history of moves have equal counters bit by bit.
 """
 
 from typing import NamedTuple
@@ -13,12 +12,12 @@ from planner.predicates.resources import ResourceCounters
 from planner.predicates.spread_counters import SpreadCounters
 from planner.snapshot.columns import Int64, UInt8
 
-OPEN, RETIRED, DROPPED = 0, 1, 2
+OPEN, RETIRED, DROPPED, CLOSED = 0, 1, 2, 3
 """Values of `SimulationState.node_state`."""
 NOWHERE = -1
 """A pod that is on no node."""
 
-PLACE, REMOVE, RETIRE, DROP = 0, 1, 2, 3
+PLACE, REMOVE, RETIRE, DROP, OPEN_NODE, CLOSE_NODE = 0, 1, 2, 3, 4, 5
 """Moves, as the log holds them."""
 LOG_FULL = -2
 NOT_POSSIBLE = -1
@@ -26,26 +25,16 @@ DONE = 0
 
 
 class MoveLog(NamedTuple):
-    """moves : int64[capacity, 3] (move, pod, node); length : int64[1]."""
+    """moves : int64[capacity, 3] (move, pod, node); length : int64[1]; refused : int64[1] moves for which there was no
+    room and which were not done. `refused` is never reset: what was computed since rests on moves that are missing."""
 
     moves: Int64
     length: Int64
-
-
-class SearchMemory(NamedTuple):
-    """What failed searches have learnt.
-
-    gains : int64[capacity] nodes that got more room, oldest first; gain_count : int64[1] how many there were ever;
-    failed_at : int64[S] `gain_count` when a search for the class failed on all nodes, -1 = not known.
-    """
-
-    gains: Int64
-    gain_count: Int64
-    failed_at: Int64
+    refused: Int64
 
 
 class SimulationState(NamedTuple):
-    """P pods (injected ones last), S pod classes, N nodes, K node classes.
+    """P pods and N nodes (virtual ones last), S pod classes, K node classes.
 
     pod_class : int64[P]; pod_node : int64[P] node or NOWHERE; pinned : int64[P] the only node a pod may go to, -1 =
     any, -2 = one that is not there; node_class : int64[N]; node_state : uint8[N]; blocked : uint8[S, K] bits of
@@ -64,4 +53,3 @@ class SimulationState(NamedTuple):
     spread: SpreadCounters
     volumes: VolumeCounters
     log: MoveLog
-    memory: SearchMemory

@@ -1,6 +1,6 @@
-"""Checks that every table shares: columns as long as they must be, indices in range, amounts that can be added up.
+"""Checks shared by all tables: lengths of columns, ranges of indices, amounts that can be summed.
 
-Decides what is acceptable on arrival; never repairs. Every check is one pass over an array, or one row's value.
+Decides what is accepted; never repairs. Every check is one pass over an array, or one row's value.
 Raises SnapshotError.
 """
 
@@ -15,21 +15,21 @@ from planner.snapshot.columns import Int32
 from planner.snapshot.errors import WHOLE_TABLE, SnapshotError
 
 MAX_AMOUNT: Final = 2**53
-"""Most of one resource on one node or for one pod: 8 PiB of memory. Exact as a float, and far from int64's end."""
+"""Maximum of one resource on one node or for one pod (8 PiB of memory). Exact as a float."""
 MAX_TOTAL: Final = 2**62
-"""Most of one resource over all nodes, or all pods, so that no sum leaves int64."""
+"""Maximum of one resource over all nodes or all pods: sums stay within int64."""
 MAX_TIME_S: Final = 9_000_000_000
-"""Latest time, Unix seconds (year 2255), so that nanoseconds stay in int64."""
+"""Latest time, Unix seconds (year 2255): nanoseconds stay within int64."""
 MAX_PODS: Final = 5_000_000
 MAX_NODES: Final = 250_000
 MAX_NODE_CELLS: Final = 64_000_000
-"""Most nodes times resources: 512 MB an array. Without it a few bytes could ask for any amount of memory."""
+"""Maximum of nodes times resources, 512 MB per array. Without it a few bytes could request any amount of memory."""
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 
 def read_column(data: bytes, dtype: type[_Scalar], count: int, table: str, field: str) -> NDArray[_Scalar]:
-    """Return a little-endian column as an array of its own. `data` must hold exactly `count` values."""
+    """Return a little-endian column as a new array. `data` must hold exactly `count` values."""
     wire = np.dtype(dtype).newbyteorder("<")
     if len(data) != count * wire.itemsize:
         problem = (
@@ -45,7 +45,7 @@ def read_optional(data: bytes, dtype: type[_Scalar], count: int, table: str, fie
 
 
 def check_range(values: NDArray[Any], least: int, most: int, table: str, field: str, what: str = "") -> None:
-    """Refuse the first value outside `least` to `most`; `what` says what the bound is, such as "index into strings"."""
+    """Refuse the first value outside `least` to `most`; `what` names the value, such as "index into strings"."""
     if not len(values) or (int(values.min()) >= least and int(values.max()) <= most):
         return
     row = int(np.flatnonzero((values < least) | (values > most))[0])
@@ -62,9 +62,9 @@ def check_index(values: Int32, size: int, table: str, field: str, into: str) -> 
 
 
 class Row:
-    """The row being read: turns string indices into strings and says where a bad value stands.
+    """The current row: resolves string indices, and names the place of a bad value in errors.
 
-    One object serves a whole table: set `index` to go on.
+    One object serves a whole table; set `index` for the next row.
     """
 
     __slots__ = ("_count", "_strings", "index", "table")

@@ -4,17 +4,18 @@ Symbols, used in every docstring of the planner: N nodes, P pods, S pod specs (l
 G node groups, R resources, L label sets, D topology domains, T affinity or spread terms.
 
 Canonical means: two snapshots with equal content have equal columns bit by bit, whatever the order of their rows or
-dictionaries and whether they came whole or as a delta. So: nodes sorted by name, pods by (namespace, name), groups by
-id, owners by uid, budgets and namespaces by name, all bytewise; `strings`, `specs`, `volumes` and label sets sorted,
-without duplicates and without entries that nothing refers to.
+dictionaries and whether they were sent in full or as a delta. So: nodes sorted by name, pods by (namespace, name),
+groups by id, owners by uid, budgets and namespaces by name, all bytewise; `strings`, `specs`, `volumes` and label sets
+sorted, without duplicates and unused entries.
 
-All arrays are C-contiguous, writable in numpy's eyes (so that kernels see one type) and never written after creation.
+All arrays are C-contiguous, flagged writable (kernels then see one type) and never written after creation.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from trimtab.v1.snapshot_pb2 import PodPhase
 
 from planner.model.values import (
     DeletionInProgress,
@@ -35,13 +36,14 @@ Bool = NDArray[np.bool_]
 NO_NODE = -1
 """Pod column `node`: not on a node. Column `pinned`: not pinned."""
 UNKNOWN_NODE = -2
-"""Pod columns `node`, `pinned`: on, or pinned to, a node that the snapshot lacks."""
+"""Pod columns `node`, `pinned`: a node that is not in the snapshot."""
 NO_OWNER = -1
 """Pod column `owner`: no controlling owner."""
 UNKNOWN_OWNER = -2
-"""Pod column `owner`: an owner that the snapshot lacks."""
+"""Pod column `owner`: an owner that is not in the snapshot."""
 
 FLAG_READY, FLAG_MIRROR, FLAG_DAEMON, FLAG_GATED, FLAG_OTHER_KIND = 1, 2, 4, 8, 16
+FLAG_UNSCHEDULABLE, FLAG_OTHER_STATEFUL_SET = 32, 64
 """Bits of the pod column `flags`, as on the wire."""
 
 
@@ -93,6 +95,11 @@ class PodColumns(NamedTuple):
     volume_pod: Int32
     volume: Int32
 
+    def is_terminal(self) -> Bool:
+        """Return which pods are in a terminal phase, Succeeded or Failed. bool[P]."""
+        terminal: Bool = (self.phase == PodPhase.SUCCEEDED) | (self.phase == PodPhase.FAILED)
+        return terminal
+
 
 class NodeColumns(NamedTuple):
     """Nodes sorted by name, or templates of node groups in the order of the groups that have one.
@@ -122,7 +129,7 @@ class NodeColumns(NamedTuple):
 
 
 class Dangling(NamedTuple):
-    """Rows of one column that refer to something the snapshot lacks, and its name.
+    """Rows of one column whose reference is not in the snapshot, and the names they refer to.
 
     row : int32[U] ascending; name : int32[U] into `names`, which are sorted and without duplicates.
     """
@@ -133,7 +140,7 @@ class Dangling(NamedTuple):
 
 
 class DanglingReferences(NamedTuple):
-    """All of them. Nothing decides by these; a delta may bring what is missing.
+    """All dangling references. No decision uses them; a delta may add the missing row.
 
     node, owner, pinned : of the pods' columns of that name; group : of the nodes' column.
     """
@@ -147,8 +154,8 @@ class DanglingReferences(NamedTuple):
 class Snapshot(NamedTuple):
     """A whole cluster in canonical form; `version` is the hex digest of all the rest.
 
-    `resources` begins with cpu, memory, ephemeral-storage, pods; the others follow sorted, without those of which
-    nobody has or wants any.
+    `resources` begins with cpu, memory, ephemeral-storage, pods; then, sorted, the others that some node offers or some
+    pod requests.
     `namespaces` : (name, label set), sorted by name.
     """
 

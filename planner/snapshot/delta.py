@@ -1,15 +1,17 @@
-"""A delta applied to a snapshot: bit by bit what the whole new snapshot would be.
+"""Apply a delta to a snapshot; the result equals, bit by bit, the new snapshot sent in full.
 
-Decides nothing about the cluster. Both sides are in canonical form first; then their dictionaries are joined (order is
-kept, so nothing has to be sorted again), rows are taken from one side or the other, and what nothing refers to is
-dropped as for a whole snapshot. Cost: copying the columns once, and O(changes * log rows). Raises SnapshotError,
-SnapshotMalformedError.
+Decides nothing about the cluster. Both sides are brought into canonical form; their dictionaries are joined (in order,
+nothing is sorted again), rows are taken from one side or the other, and unused entries are dropped as for a full
+snapshot. Cost: one copy of the columns, and O(changes * log rows). Raises SnapshotError, SnapshotMalformedError.
 """
+
+from typing import Final
 
 from google.protobuf.message import DecodeError
 from trimtab.v1 import snapshot_pb2 as pb
 
 from planner.model.derive import Derive, build_always
+from planner.model.effort import UNLIMITED, Effort
 from planner.snapshot.columns import Snapshot
 from planner.snapshot.decode import draft
 from planner.snapshot.errors import SnapshotMalformedError
@@ -18,6 +20,10 @@ from planner.snapshot.joined_pods import join_pods
 from planner.snapshot.joined_rows import join_tables
 from planner.snapshot.sealing import seal
 from planner.snapshot.sharing import share
+
+_BYTES_OF_CELL: Final = 40
+_BYTES_OF_POD: Final = 150
+"""Memory of a pod's columns; some exist twice while they are joined."""
 
 
 def parse_delta(data: bytes) -> pb.SnapshotDelta:
@@ -30,12 +36,18 @@ def parse_delta(data: bytes) -> pb.SnapshotDelta:
     return message
 
 
-def apply_delta(base: Snapshot, delta: pb.SnapshotDelta, derive: Derive = build_always) -> Snapshot:
-    """Return the base with the delta's rows added or put in place, and its deleted keys gone.
+def apply_delta(
+    base: Snapshot, delta: pb.SnapshotDelta, derive: Derive = build_always, effort: Effort = UNLIMITED
+) -> Snapshot:
+    """Return the base with the delta's rows added or replaced and its deleted keys removed.
 
-    The base is kept; what is equal is shared with it (`planner.snapshot.sharing`). derive : that of the base.
+    The base is not changed; equal parts are shared with it (`planner.snapshot.sharing`). derive : that of the base.
     """
-    changed = draft(delta.changed)
+    changed = draft(delta.changed, effort)
+    effort.check()
+    nodes = len(base.nodes.name) + len(base.templates.name) + len(changed.nodes.name) + len(changed.templates.name)
+    width = len({*base.resources, *changed.resources})
+    effort.take(_BYTES_OF_CELL * nodes * width + _BYTES_OF_POD * len(base.pods.spec), "the base, changed")
     dictionaries = join_dictionaries(base, changed, derive)
     tables = join_tables(base, changed, delta, dictionaries)
     pods, dangling = join_pods(base, changed, delta.deleted_pods, (dictionaries, tables))

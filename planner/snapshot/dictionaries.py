@@ -1,7 +1,7 @@
-"""Strings and label sets in canonical form: sorted, each once, numbered anew.
+"""Strings and label sets in canonical form: sorted, without duplicates, renumbered.
 
-Decides the numbering; a caller gets, besides the new dictionary, the new number of each old entry. Cost:
-O(entries), and a sort of the distinct ones. Raises SnapshotError.
+Decides the numbering; returns the new dictionary and the new number of each old entry. Cost: O(entries), and a sort of
+the distinct ones. Raises SnapshotError.
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,17 @@ from trimtab.v1 import snapshot_pb2 as pb
 from planner.model.values import PodSpec, Volume
 from planner.snapshot.checks import check_index, read_column
 from planner.snapshot.columns import Int32, Int64, LabelSets
-from planner.snapshot.errors import WHOLE_TABLE, SnapshotError
+from planner.snapshot.errors import SnapshotError
+from planner.snapshot.offsets import find_offsets_fault
 
 _Value = TypeVar("_Value", PodSpec, Volume)
 FIRST_RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods")
+CPU, MEMORY = 0, 1
+"""Positions in `Snapshot.resources`, which begins with `FIRST_RESOURCES`."""
 
 
 def read_strings(message: pb.ClusterSnapshot) -> list[str]:
-    """Return the string table; one that is empty has "" alone."""
+    """Return the string table; an empty one becomes [""]."""
     strings = list(message.strings)
     if strings and strings[0]:
         raise SnapshotError("strings", 0, "", f'element 0 is {strings[0]!r}; it must be ""')
@@ -30,21 +33,17 @@ def read_strings(message: pb.ClusterSnapshot) -> list[str]:
 
 
 def read_label_sets(message: pb.LabelSets, strings: Sequence[str]) -> LabelSets:
-    """Return the label sets as the message numbers them, checked but for duplicate keys."""
+    """Return the label sets as numbered in the message, checked except for duplicate keys."""
     table = "label_sets"
     if len(message.offsets) <= 4 and not message.keys and not message.values:
         return LabelSets(np.zeros(2, np.int32), np.zeros(0, np.int32), np.zeros(0, np.int32))
     offsets = read_column(message.offsets, np.int32, len(message.offsets) // 4, table, "offsets")
     keys = read_column(message.keys, np.int32, len(message.keys) // 4, table, "keys")
     values = read_column(message.values, np.int32, len(keys), table, "values")
-    if len(offsets) < 2 or offsets[0] != 0 or offsets[1] != 0:
+    if fault := find_offsets_fault(offsets, len(keys)):
+        raise SnapshotError(table, fault.row, "offsets", fault.problem)
+    if len(offsets) < 2 or offsets[1] != 0:
         raise SnapshotError(table, 0, "offsets", "label set 0 must be empty: the offsets must begin with 0, 0")
-    if (falls := np.flatnonzero(np.diff(offsets) < 0)).size:
-        raise SnapshotError(table, int(falls[0]), "offsets", "the next offset is smaller; offsets must ascend")
-    if offsets[-1] != len(keys):
-        raise SnapshotError(
-            table, WHOLE_TABLE, "offsets", f"they end at {offsets[-1]}, but there are {len(keys)} entries"
-        )
     check_index(keys, len(strings), table, "keys", "strings")
     check_index(values, len(strings), table, "values", "strings")
     used = np.zeros(len(strings), np.bool_)
@@ -73,7 +72,7 @@ def canonical_strings(strings: Sequence[str], used: Sequence[Int32]) -> tuple[tu
 def canonical_label_sets(sets: LabelSets, moved: Int32) -> tuple[LabelSets, Int32]:
     """Return (label sets over the new strings, sorted, each once; the new index of each old set).
 
-    `moved` gives the new index of each string, in which order the entries of a set are sorted by key.
+    `moved` gives the new index of each string, which orders the entries of a set by key.
     """
     count = len(sets.offsets) - 1
     keys, values = moved[sets.keys], moved[sets.values]
@@ -121,7 +120,7 @@ def check_volumes(volumes: Sequence[Volume], table: str = "volumes") -> None:
 
 
 def read_resources(message: pb.ClusterSnapshot) -> list[str]:
-    """Return the names of resources as the message numbers them."""
+    """Return the names of resources as numbered in the message."""
     names = list(message.resources)
     seen: dict[str, int] = {}
     for row, name in enumerate(names):
@@ -133,7 +132,7 @@ def read_resources(message: pb.ClusterSnapshot) -> list[str]:
 
 
 def canonical_resources(names: Sequence[str]) -> tuple[str, ...]:
-    """Return the resources that every snapshot has, then the others sorted."""
+    """Return `FIRST_RESOURCES`, then the others sorted."""
     return FIRST_RESOURCES + tuple(sorted(set(names) - set(FIRST_RESOURCES)))
 
 

@@ -1,8 +1,8 @@
 """The version of a snapshot: a digest of its content.
 
 Decides what content is: every array with its type and shape, every row, each under the name of its field. Two snapshots
-have one version only if they are equal bit by bit. SHA-256, of which 128 bits are kept: processors have instructions
-for it. O(bytes), about 2 GB a second, a quarter of it where they are lacking.
+have one version only if they are equal bit by bit. The first 128 bits of SHA-256, for which processors have
+instructions. O(bytes), about 2 GB/s; a quarter of that without them.
 """
 
 from collections.abc import Iterable
@@ -36,7 +36,7 @@ def _add(sink: Any, fields: Iterable[tuple[str, Any]]) -> None:
             sink.update(_encode((name, narrow.dtype.str, value.shape, narrow.size)))
             sink.update(narrow)
         elif isinstance(value, Text):
-            # Lengths of a byte say what offsets of eight do: names and uids have at most 255.
+            # Lengths of one byte replace offsets of eight: names and uids have at most 255 bytes.
             sink.update(_encode((name, len(value.offsets), len(value.data))))
             sink.update(np.diff(value.offsets).astype(np.uint8))
             sink.update(value.data)
@@ -52,9 +52,9 @@ def _add(sink: Any, fields: Iterable[tuple[str, Any]]) -> None:
 
 
 def _narrowed(column: NDArray[Any]) -> NDArray[Any]:
-    """Return the same values in fewer bytes, because hashing is what a large snapshot's digest costs.
+    """Return the same values in fewer bytes; hashing dominates the cost of a large snapshot's digest.
 
-    A column that has one value throughout becomes that value; whole numbers that fit become 16 bits wide.
+    A constant column becomes its one value; integers become 16 or 32 bits wide where they fit.
     """
     if column.size < _WORTH_NARROWING or column.dtype.kind not in "iu":
         return column

@@ -1,15 +1,15 @@
-"""Why a snapshot or a delta is refused.
+"""Errors for snapshots and deltas that are refused.
 
-Decides the wording alone: every error names table, row, field, and what would be right. Rows are counted from 0, as the
-message has them.
+Decides the wording only: every error names table, row, field, and what to send instead. Rows count from 0, as in the
+message.
 """
 
 WHOLE_TABLE = -1
-"""As a row: the problem is not one row's."""
+"""As a row: the problem concerns no single row."""
 
 
 class SnapshotError(ValueError):
-    """A table breaks its contract. `row` is WHOLE_TABLE when no single row is to blame; `field` "" likewise."""
+    """A table breaks its contract. `row` is WHOLE_TABLE, or `field` "", where the problem concerns no single one."""
 
     def __init__(self, table: str, row: int, field: str, problem: str) -> None:
         place = table if row == WHOLE_TABLE else f"{table}[{row}]"
@@ -21,4 +21,4 @@ class SnapshotError(ValueError):
 
 
 class SnapshotMalformedError(ValueError):
-    """The bytes are no message of the type expected."""
+    """The bytes are not a message of the expected type."""

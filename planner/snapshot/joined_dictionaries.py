@@ -1,7 +1,7 @@
-"""The dictionaries of two canonical snapshots as one, with the new number of each entry of either.
+"""Join the dictionaries of two canonical snapshots, with the new number of each entry of both.
 
 Canonical order is kept: a column that ascends by old numbers ascends by new ones. Cost: O(entries of the delta) where
-it brings no new ones and the base's numbers have been derived before, else O(entries), no sort but of sorted runs.
+it adds none and the base's numbers are cached, else O(entries) with a merge of sorted runs.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ class Numbers(NamedTuple):
 
 
 class JoinedDictionaries(NamedTuple):
-    """What both sides have together; `base` and `changed` number their own entries in it."""
+    """The joined dictionaries; `base` and `changed` give the new numbers of each side's entries."""
 
     strings: tuple[str, ...]
     label_sets: LabelSets
@@ -63,7 +63,7 @@ def join_dictionaries(base: Snapshot, changed: Snapshot, derive: Derive = build_
 
 
 def renumbered(numbers: Int32, column: Int32) -> Int32:
-    """Return a column in new numbers: the column itself where they are the old ones."""
+    """Return a column in new numbers; the same object where the numbers do not change."""
     return column if is_identity(numbers) else numbers[column]
 
 
@@ -107,7 +107,7 @@ def _join_label_sets(
 
 
 def _rows(sets: LabelSets, numbers: Int32) -> list[bytes]:
-    """Return each set as bytes that compare as the sets do."""
+    """Return each set as bytes with the same order as the sets."""
     entries = np.empty((len(sets.keys), 2), ">i4")
     entries[:, 0], entries[:, 1] = numbers[sets.keys], numbers[sets.values]
     blob, bounds = entries.tobytes(), (sets.offsets.astype(np.int64) * 8).tolist()

@@ -1,4 +1,4 @@
-"""The pods of a base and a delta joined. Vectorised: every column is copied once; keys are looked up in a kernel."""
+"""Join the pods of a base and a delta. Vectorised: every column is copied once; keys are looked up in a kernel."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from planner.snapshot.columns import Bool, Dangling, DanglingReferences, Int32, 
 from planner.snapshot.errors import SnapshotError
 from planner.snapshot.joined_dictionaries import JoinedDictionaries, renumbered
 from planner.snapshot.joined_rows import JoinedTables
-from planner.snapshot.pod_keys import find_pods, keys_of, locate
+from planner.snapshot.lookup import find_pods, keys_of, locate
 from planner.snapshot.pods import gather_text, sort_mounts, take_text
 from planner.snapshot.references import Followed, dangling, follow
 
@@ -21,7 +21,7 @@ _PLAIN = ("created_s", "deletion_s", "phase", "flags", "deletion_cost")
 def join_pods(
     base: Snapshot, changed: Snapshot, deleted: Sequence[str], joined: tuple[JoinedDictionaries, JoinedTables]
 ) -> tuple[PodColumns, DanglingReferences]:
-    """Return the pods in canonical order, and all that the new snapshot lacks."""
+    """Return the pods in canonical order, and the dangling references of the new snapshot."""
     dictionaries, tables = joined
     first, second = dictionaries.base, dictionaries.changed
     merge = _merge(base, changed, deleted, dictionaries)
@@ -37,7 +37,7 @@ def join_pods(
     def referring(name: str, names: _Names, known: Mapping[str, int]) -> tuple[Int32, Dangling]:
         one = follow(getattr(a, name), names[0], getattr(base.dangling, name), known)
         other = follow(getattr(b, name), names[1], getattr(changed.dangling, name), known)
-        return merge.column(one.column, other.column), _lacks(one, other, rank)
+        return merge.column(one.column, other.column), _joined_dangling(one, other, rank)
 
     nodes = {name: i for i, name in enumerate(tables.nodes.name)}
     node, no_node = referring("node", (base.nodes.name, changed.nodes.name), nodes)
@@ -63,10 +63,10 @@ def join_pods(
 
 
 class _Merge(NamedTuple):
-    """How the pods of both sides lie in the result.
+    """Where the pods of both sides are in the result.
 
     source : int64[Q], the row of each, rows of `changed` counted after those of `base`; position : int64[C], where
-    those of `changed` are; in_place : they are where they were in `base`, and no pod comes or goes.
+    those of `changed` are; in_place : the rows are those of `base`; no pod is added or removed.
     """
 
     source: Int64
@@ -74,7 +74,7 @@ class _Merge(NamedTuple):
     in_place: bool
 
     def column(self, base: Any, changed: Any) -> Any:
-        """Return a column of the result; the base's own where nothing in it has changed."""
+        """Return a column of the result; the base's own object where nothing in it has changed."""
         if not self.in_place:
             return np.concatenate((base, changed))[self.source]
         if np.array_equal(base[self.position], changed):
@@ -84,7 +84,7 @@ class _Merge(NamedTuple):
         return column
 
     def text(self, base: Text, changed: Text) -> Text:
-        """Return texts of the result, likewise."""
+        """Return a text column of the result, likewise."""
         if self.in_place:
             replaced = take_text(base, self.position)
             if np.array_equal(replaced.offsets, changed.offsets) and np.array_equal(replaced.data, changed.data):
@@ -92,8 +92,8 @@ class _Merge(NamedTuple):
         return gather_text(base, changed, self.source)
 
 
-def _lacks(one: Followed, other: Followed, rank: Int32) -> Dangling:
-    """Return what the pods of both sides refer to in vain. rank : int32, the new row of each, -1 = gone."""
+def _joined_dangling(one: Followed, other: Followed, rank: Int32) -> Dangling:
+    """Return the dangling references of the pods of both sides. rank : int32, the new row of each, -1 = deleted."""
     count = len(rank) - len(other.column)
     rows = rank[np.concatenate((one.rows, other.rows + np.int32(count)))]
     target = np.concatenate((one.target, other.target + np.int32(len(one.names))))

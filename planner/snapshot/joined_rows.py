@@ -1,6 +1,6 @@
-"""The small tables of a base and a delta joined: by key, a changed row in place of the base's, deleted ones gone.
+"""Join the small tables of a base and a delta by key: a changed row replaces that of the base.
 
-Raises SnapshotError for a deleted key that the base lacks, or that is changed as well.
+Raises SnapshotError for a deleted key that is not in the base, or that is also changed.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -21,12 +21,13 @@ from planner.snapshot.errors import SnapshotError
 from planner.snapshot.joined_dictionaries import JoinedDictionaries, Numbers
 from planner.snapshot.nodes import check_size, take_nodes
 from planner.snapshot.references import NONE, is_identity, resolve, unresolve
+from planner.snapshot.rows import spec_in
 
 _Row = TypeVar("_Row")
 
 
 class JoinedTables(NamedTuple):
-    """All tables but the pods; see `Snapshot`. `no_group` : what the nodes' column `group` lacks."""
+    """All tables but the pods; see `Snapshot`. `no_group` : the dangling references of the nodes' column `group`."""
 
     nodes: NodeColumns
     templates: NodeColumns
@@ -84,11 +85,11 @@ def join_tables(
 
 def _evictions(rows: Iterable[RecentEviction], numbers: Numbers) -> Iterable[RecentEviction]:
     for row in rows:
-        yield row._replace(spec=int(numbers.specs[row.spec]), label_set=int(numbers.label_sets[row.label_set]))
+        yield row._replace(spec=spec_in(numbers.specs, row.spec), label_set=int(numbers.label_sets[row.label_set]))
 
 
 def check_deleted(deleted: Deleted, base: Iterable[str], changed: Iterable[str]) -> set[str]:
-    """Return the keys to remove. Refuses one that the base lacks, one given twice, one that is changed as well."""
+    """Return the keys to remove. Refuses one that is not in the base, is given twice or is also changed."""
     if not deleted.keys:
         return set()
     known, again, seen = set(base), set(changed), set[str]()
@@ -133,7 +134,7 @@ def _join_groups(
 ) -> tuple[tuple[NodeGroup, ...], NodeColumns]:
     """Join node groups and, with them, their templates."""
     deleted = Deleted("deleted_node_groups", delta.deleted_node_groups)
-    if not changed.groups and not deleted.keys and _is_as_before(base, dictionaries):
+    if not changed.groups and not deleted.keys and _keeps_numbers(base, dictionaries):
         return base.groups, base.templates
     _, source = _order([g.id for g in base.groups], [g.id for g in changed.groups], deleted)
     groups, templates = [], []
@@ -146,7 +147,7 @@ def _join_groups(
             group = group._replace(template=len(templates) - 1)
         groups.append(group)
     owner = np.array([i for i, group in enumerate(groups) if group.template >= 0], np.int32)
-    return tuple(groups), _tidy(take_nodes(both, np.array(templates, np.int64)))._replace(group=owner)
+    return tuple(groups), _drop_unused_taint_sets(take_nodes(both, np.array(templates, np.int64)))._replace(group=owner)
 
 
 def _join_nodes(
@@ -157,10 +158,10 @@ def _join_nodes(
 ) -> tuple[NodeColumns, Dangling]:
     dictionaries, groups = joined
     deleted = Deleted("deleted_nodes", delta.deleted_nodes)
-    if groups is base.groups and not changed.nodes.name and not deleted.keys and _is_as_before(base, dictionaries):
+    if groups is base.groups and not changed.nodes.name and not deleted.keys and _keeps_numbers(base, dictionaries):
         return base.nodes, base.dangling.group
     _, source = _order(base.nodes.name, changed.nodes.name, deleted)
-    nodes = _tidy(take_nodes(stack_nodes(base, changed, dictionaries, "nodes"), source))
+    nodes = _drop_unused_taint_sets(take_nodes(stack_nodes(base, changed, dictionaries, "nodes"), source))
     target, names = stack_references(
         (base.nodes.group, [g.id for g in base.groups], base.dangling.group),
         (changed.nodes.group, [g.id for g in changed.groups], changed.dangling.group),
@@ -169,13 +170,13 @@ def _join_nodes(
     return nodes._replace(group=np.maximum(group, np.int32(NONE))), missing
 
 
-def _is_as_before(base: Snapshot, dictionaries: JoinedDictionaries) -> bool:
-    """Whether what nodes refer to has the base's numbers, and there are no more resources."""
+def _keeps_numbers(base: Snapshot, dictionaries: JoinedDictionaries) -> bool:
+    """Return whether label sets keep the base's numbers and no resource was added."""
     return is_identity(dictionaries.base.label_sets) and dictionaries.resources == base.resources
 
 
 Reference = tuple[Int32, Sequence[str], Dangling]
-"""A column, the names that it indexes, and what it refers to in vain."""
+"""A column, the names that it indexes, and its dangling references."""
 
 
 def stack_references(first: Reference, second: Reference) -> tuple[Int32, list[str]]:
@@ -186,7 +187,7 @@ def stack_references(first: Reference, second: Reference) -> tuple[Int32, list[s
 
 
 def stack_nodes(base: Snapshot, changed: Snapshot, dictionaries: JoinedDictionaries, table: str) -> NodeColumns:
-    """Return the rows of both, one after the other, in the numbers of the joined dictionaries; `group` is not."""
+    """Return the rows of both, one after the other, in the numbers of the joined dictionaries, except `group`."""
     a, b = getattr(base, table), getattr(changed, table)
     taint_sets = sorted({*a.taint_sets, *b.taint_sets})
     rank = {taint_set: i for i, taint_set in enumerate(taint_sets)}
@@ -214,8 +215,8 @@ def stack_nodes(base: Snapshot, changed: Snapshot, dictionaries: JoinedDictionar
     )
 
 
-def _tidy(nodes: NodeColumns) -> NodeColumns:
-    """Drop taint sets that no row has; the empty one, number 0, stays."""
+def _drop_unused_taint_sets(nodes: NodeColumns) -> NodeColumns:
+    """Drop taint sets without rows; the empty one, number 0, stays."""
     used = np.zeros(len(nodes.taint_sets), np.bool_)
     used[nodes.taint_set] = True
     used[0] = True

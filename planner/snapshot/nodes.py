@@ -1,6 +1,6 @@
 """Nodes, and templates of nodes, as columns.
 
-Decides how rows become columns; never which order they have. Cost: some 5 us a node. Raises SnapshotError.
+Decides how rows become columns; never their order. Cost: about 5 us per node. Raises SnapshotError.
 """
 
 from collections.abc import Sequence
@@ -21,10 +21,11 @@ Taints = tuple[Taint, ...]
 
 
 class NodeDictionaries(NamedTuple):
-    """What the rows of nodes refer to.
+    """The dictionaries that rows of nodes refer to.
 
     strings, resources : of the message; label_sets : int32, the canonical number of each label set of the message;
-    canonical_resources : the columns of the result; table : name of the table, for errors.
+    canonical_resources : the columns of the result, with every resource that some row offers; table : its name
+    in errors.
     """
 
     table: str
@@ -44,8 +45,8 @@ def read_nodes(messages: Sequence[pb.Node], dictionaries: NodeDictionaries, grou
     taints, limits = _rows_of_taints(row, messages), _rows_of_limits(row, messages)
     taint_sets = sorted({(), *taints})
     rank = {taint_set: i for i, taint_set in enumerate(taint_sets)}
-    allocatable = _amounts(row, [list(m.allocatable) for m in messages], dictionaries, "allocatable")
-    capacity = [list(m.capacity) or list(m.allocatable) for m in messages]
+    allocatable = _amounts(row, [m.allocatable for m in messages], dictionaries, "allocatable")
+    capacity = [m.capacity or m.allocatable for m in messages]
     return NodeColumns(
         name=tuple([m.name for m in messages]),
         provider_id=tuple([m.provider_id for m in messages]),
@@ -66,7 +67,7 @@ def read_nodes(messages: Sequence[pb.Node], dictionaries: NodeDictionaries, grou
 
 
 def check_size(count: int, width: int, table: str) -> None:
-    """Refuse a table of `count` rows over `width` resources that would take too much memory, before it does."""
+    """Refuse a table of `count` rows over `width` resources that would need too much memory."""
     if count > MAX_NODES:
         raise SnapshotError(table, WHOLE_TABLE, "", f"{count} rows are too many; send at most {MAX_NODES}")
     cells = count * width
@@ -86,23 +87,53 @@ def _times(row: Row, messages: Sequence[pb.Node], field: str) -> Int64:
     return times
 
 
-def _amounts(row: Row, rows: list[list[int]], dictionaries: NodeDictionaries, field: str) -> Int64:
-    """Return int64[N, R] in the canonical order of resources; lists that are shorter end in zeros."""
+class _Given(NamedTuple):
+    """Amounts as they were sent; missing ones are 0. row : int64[A]; resource, amount : int64[A]."""
+
+    row: Int64
+    resource: Int64
+    amount: Int64
+
+
+def _given(rows: Sequence[Sequence[int]]) -> _Given:
+    """Return the amounts of all rows. O(amounts sent)."""
+    sizes = np.fromiter(map(len, rows), np.int64, len(rows))
+    ends = np.cumsum(sizes)
+    total = int(ends[-1]) if len(ends) else 0
+    resource = np.arange(total, dtype=np.int64) - np.repeat(ends - sizes, sizes)
+    amount = np.fromiter(chain.from_iterable(rows), np.int64, total)
+    return _Given(np.repeat(np.arange(len(rows), dtype=np.int64), sizes), resource, amount)
+
+
+def offered_resources(messages: Sequence[pb.Node] | Sequence[pb.NodeTemplate], resources: Sequence[str]) -> set[str]:
+    """Return the resources that some row offers."""
+    offered = np.zeros(len(resources), np.bool_)
+    for amounts in ([m.allocatable for m in messages], [m.capacity for m in messages]):
+        given = _given(amounts)
+        known = (given.amount != 0) & (given.resource < len(resources))
+        offered[given.resource[known]] = True
+    return {resources[i] for i in np.flatnonzero(offered).tolist()}
+
+
+def _amounts(row: Row, rows: Sequence[Sequence[int]], dictionaries: NodeDictionaries, field: str) -> Int64:
+    """Return int64[N, R] in the canonical order of resources."""
     width = len(dictionaries.resources)
-    sizes = list(map(len, rows))
-    for row.index, size in enumerate(sizes):
-        if size > width:
-            row.refuse(field, f"{size} amounts for {width} resources; give one for each resource at most")
-    if sizes and min(sizes) < width:
-        rows = [amounts + [0] * (width - len(amounts)) for amounts in rows]
-    given = np.fromiter(chain.from_iterable(rows), np.int64, len(rows) * width).reshape(len(rows), width)
-    if given.size and (given.min() < 0 or given.max() > MAX_AMOUNT):
-        row.index, resource = (int(i[0]) for i in np.nonzero((given < 0) | (given > MAX_AMOUNT)))
-        row.amount(int(given[row.index, resource]), f"{field}[{dictionaries.resources[resource]!r}]")
+    for row.index, amounts in enumerate(rows):
+        if len(amounts) > width:
+            row.refuse(field, f"{len(amounts)} amounts for {width} resources; give one for each resource at most")
+    given = _given(rows)
+    bad = np.flatnonzero((given.amount < 0) | (given.amount > MAX_AMOUNT))
+    if bad.size:
+        row.index = int(given.row[bad[0]])
+        name = dictionaries.resources[int(given.resource[bad[0]])]
+        row.amount(int(given.amount[bad[0]]), f"{field}[{name!r}]")
     place = {name: i for i, name in enumerate(dictionaries.canonical_resources)}
-    amounts = np.zeros((len(rows), len(place)), np.int64)
-    amounts[:, [place[name] for name in dictionaries.resources]] = given
-    return amounts
+    # No node offers a resource that has no column.
+    column = np.array([place.get(name, -1) for name in dictionaries.resources], np.int64)[given.resource]
+    kept = column >= 0
+    whole = np.zeros((len(rows), len(place)), np.int64)
+    whole[given.row[kept], column[kept]] = given.amount[kept]
+    return whole
 
 
 def _rows_of_taints(row: Row, messages: Sequence[pb.Node]) -> list[Taints]:
@@ -136,7 +167,7 @@ def _limits(row: Row, messages: Sequence[pb.AttachLimit]) -> Limits:
 
 
 def check_names(messages: Sequence[pb.Node]) -> list[str]:
-    """Return the names of nodes (not of templates, which have none) in the order of their rows."""
+    """Return the names of nodes in the order of their rows; templates have none."""
     row = Row("nodes", ())
     names = [m.name for m in messages]
     seen: dict[str, int] = {}

@@ -1,7 +1,7 @@
-"""The dictionaries of pod specs and volumes as values, their strings resolved.
+"""The dictionaries of pod specs and volumes as values with their strings resolved.
 
-Decides the canonical form of a spec: what is a set is sorted and has no duplicates; terms and requirements keep their
-order. Cost: some 10 us a distinct spec. Raises SnapshotError. Source: `protos/trimtab/v1/snapshot.proto`.
+Decides the canonical form of a spec: sets are sorted and without duplicates; terms and requirements keep their order.
+Cost: about 10 us per distinct spec. Raises SnapshotError. Source: `protos/trimtab/v1/snapshot.proto`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,7 +30,7 @@ _VOLUME_STATES: Final = frozenset(pb.VolumeState.Code.values())
 
 
 class _Row(Row):
-    """The row being read; workloads tolerate much the same, so a toleration is read once."""
+    """The current row; tolerations repeat between specs, each distinct one is read once."""
 
     __slots__ = ("tolerations",)
 
@@ -67,7 +67,7 @@ def read_pairs(row: Row, messages: Iterable[pb.LabelPair], field: str) -> tuple[
 
 
 def _pod_spec(row: _Row, m: pb.PodSpec, resources: Sequence[str]) -> PodSpec:
-    """Read the fields that are there; of the others, `PodSpec` knows what absence means."""
+    """Read the fields that are set; `PodSpec` has the defaults of the others."""
     found: dict[str, Any] = {}
     for field, value in m.ListFields():
         name = field.name
@@ -76,7 +76,7 @@ def _pod_spec(row: _Row, m: pb.PodSpec, resources: Sequence[str]) -> PodSpec:
 
 
 def _sorted(found: Sequence[_Item]) -> tuple[_Item, ...]:
-    """Return a set of values in canonical order; most have none or one."""
+    """Return a set of values in canonical order; most sets have at most one."""
     return tuple(sorted(set(found))) if len(found) > 1 else tuple(found)
 
 
@@ -94,11 +94,11 @@ def _requests(row: Row, messages: Sequence[pb.ResourceAmount], resources: Sequen
 
 
 def _toleration(row: _Row, m: pb.Toleration) -> Toleration:
-    said = m.key, m.operator, m.value, m.effect
-    known = row.tolerations.get(said)
+    fields = m.key, m.operator, m.value, m.effect
+    known = row.tolerations.get(fields)
     if known is None:
         operator = row.code(m.operator, _TOLERATION_OPERATORS, "tolerations.operator")
-        known = row.tolerations[said] = Toleration(
+        known = row.tolerations[fields] = Toleration(
             row.text(m.key, "tolerations.key"),
             operator or int(pb.TolerationOperator.EQUAL),
             row.text(m.value, "tolerations.value"),
@@ -163,7 +163,7 @@ _READ: Final[dict[str, Callable[[_Row, Any], Any]]] = {
     "exclusive_disks": lambda row, disks: _texts(row, disks, "exclusive_disks"),
     "read_only_disks": lambda row, disks: _texts(row, disks, "read_only_disks"),
 }
-"""What each field of the message but `requests` becomes: the field of `PodSpec` of the same name."""
+"""How each field of the message except `requests` is read into the field of `PodSpec` with the same name."""
 
 
 def _volume(row: Row, m: pb.Volume) -> Volume:

@@ -1,7 +1,7 @@
 """The pod table as columns, sorted by (namespace, name).
 
-Decides order and resolution of the columns; checks every one. No loop over pods but in kernels: a table that is sorted
-already is read as it is, another is sorted first. Raises SnapshotError with the row as the message has it.
+Decides order and resolution of the columns; checks each one. Loops over pods only in kernels. A sorted table is read as
+it is; otherwise it is sorted first. Raises SnapshotError with the row of the message.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,12 +19,12 @@ from planner.snapshot.references import resolve
 
 TABLE: Final = "pods"
 _MAX_NAME, _MAX_UID = 253, 255
-_KNOWN_FLAGS: Final = 31
+_KNOWN_FLAGS: Final = 127
 _LAST_PHASE: Final = max(pb.PodPhase.Code.values())
 
 
 class PodDictionaries(NamedTuple):
-    """What the pod table refers to.
+    """The dictionaries that the pod table refers to.
 
     strings : of the message; moved, label_sets, specs, volumes : int32, the canonical number of each string, label
     set, spec and volume of the message; nodes, owners : canonical index by name or uid.
@@ -40,7 +40,7 @@ class PodDictionaries(NamedTuple):
 
 
 class DanglingPods(NamedTuple):
-    """What the pods' columns of these names refer to in vain."""
+    """Dangling references of the pods' columns with these names."""
 
     node: Dangling
     owner: Dangling
@@ -48,7 +48,7 @@ class DanglingPods(NamedTuple):
 
 
 def read_namespace(table: pb.PodTable, strings: Sequence[str]) -> Int32:
-    """Return the column `namespace` as the message numbers strings; checks the number of pods too."""
+    """Return the column `namespace` in the message's string numbers; also check the number of pods."""
     check_range(np.array([table.count]), 0, MAX_PODS, TABLE, "count", "number of pods")
     namespace = read_column(table.namespace, np.int32, table.count, TABLE, "namespace")
     check_index(namespace, len(strings), TABLE, "namespace", "strings")
@@ -62,7 +62,7 @@ def read_namespace(table: pb.PodTable, strings: Sequence[str]) -> Int32:
 
 
 def read_pods(table: pb.PodTable, namespace: Int32, dictionaries: PodDictionaries) -> tuple[PodColumns, DanglingPods]:
-    """Return the pods in canonical order, and what is missing. `namespace` is the result of `read_namespace`."""
+    """Return the pods in canonical order, and the dangling references. `namespace` : from `read_namespace`."""
     rank = dictionaries.moved[namespace]
     names = _read_text(table.names, table.name_lengths, table.count, "names", _MAX_NAME)
     uids = _read_text(table.uids, table.uid_lengths, table.count, "uids", _MAX_UID)
@@ -122,7 +122,7 @@ def gather_text(first: Text, second: Text, source: Int64) -> Text:
 
 
 class _Indices(NamedTuple):
-    """Columns that refer: spec, label_set in canonical numbers; node, owner, pinned in the message's strings."""
+    """Columns of references: spec, label_set in canonical numbers; node, owner, pinned in the message's strings."""
 
     spec: Int32
     label_set: Int32
@@ -142,7 +142,7 @@ class _Plain(NamedTuple):
 
 
 def _read_text(data: bytes, sizes: bytes, count: int, field: str, longest: int) -> Text:
-    """Return texts, checked: sizes in range and adding up, UTF-8 in each."""
+    """Return checked texts: sizes in range, their sum the number of bytes, valid UTF-8 in each."""
     lengths = read_column(sizes, np.int32, count, TABLE, f"{field[:-1]}_lengths")
     check_range(lengths, 1, longest, TABLE, f"{field[:-1]}_lengths", "length in bytes")
     offsets = offsets_of(lengths)
@@ -156,7 +156,7 @@ def _read_text(data: bytes, sizes: bytes, count: int, field: str, longest: int) 
 
 
 def _check_utf8(text: Text, data: bytes, field: str) -> None:
-    """Refuse the first text that is not UTF-8 by itself."""
+    """Refuse the first text that is not valid UTF-8 on its own."""
     try:
         data.decode()
         bad = np.flatnonzero((text.data[text.offsets[:-1]] & 0xC0) == 0x80)
@@ -168,7 +168,7 @@ def _check_utf8(text: Text, data: bytes, field: str) -> None:
 
 
 def _order(rank: Int32, names: Text) -> Int64 | None:
-    """Return the rows in canonical order, or None where they are in it. Refuses duplicates."""
+    """Return the rows in canonical order, or None where they already are. Refuses duplicates."""
     keys = kernels.Keys(rank, names.data, names.offsets)
     if kernels.first_not_ascending(keys) < 0:
         return None

@@ -1,7 +1,7 @@
-"""References by name into a table that may lack the name.
+"""References by name into a table where the name may be missing.
 
-Decides what becomes of a missing name: the column says so, and the name is kept aside, because a delta may bring what
-is missing. Cost: O(rows) vectorised, and a dictionary look-up for each distinct name.
+A missing name gets a special index in the column and is kept separately: a delta may add the row. Cost: O(rows)
+vectorised, and a dictionary lookup per distinct name.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,7 +17,7 @@ MISSING = -2
 
 
 def resolve(target: Int32, names: Sequence[str], known: Mapping[str, int]) -> tuple[Int32, Dangling]:
-    """Return (index into the table, NONE for the name "" and MISSING for one it lacks; what is missing).
+    """Return (index into the table, NONE for the name "", MISSING for a missing one; the dangling references).
 
     target : int32[P] into `names`, which may repeat; known : name to index.
     """
@@ -33,7 +33,7 @@ def resolve(target: Int32, names: Sequence[str], known: Mapping[str, int]) -> tu
 
 
 def dangling(rows: Int32, target: Int32, names: Sequence[str]) -> Dangling:
-    """Return rows : int32[U] ascending, with the names that they refer to. target : int32[U] into `names`."""
+    """Return dangling references. rows : int32[U] ascending; target : int32[U], their references into `names`."""
     distinct, inverse = np.unique(target, return_inverse=True)
     texts = [names[i] for i in distinct.tolist()]
     order = sorted(set(texts))
@@ -87,5 +87,5 @@ def follow(column: Int32, before: Sequence[str], lacks: Dangling, known: Mapping
 
 
 def is_identity(numbers: Int32) -> bool:
-    """Whether each number stands for itself."""
+    """Return whether each number maps to itself."""
     return bool((numbers == np.arange(len(numbers), dtype=np.int32)).all())

@@ -1,7 +1,7 @@
-"""The small tables as values: node groups, owners, budgets, namespaces, what the actuator is doing.
+"""The small tables as values: node groups, owners, budgets, namespaces, the actuator's status.
 
-Decides their canonical order (by id, uid, (namespace, name), name); never resolves an index into a table that is
-renumbered later: label sets and specs stay as the message numbers them. Raises SnapshotError.
+Decides their canonical order (by id, uid, (namespace, name), name). Indices of label sets and specs keep the message's
+numbers; they are renumbered later. Raises SnapshotError.
 """
 
 import math
@@ -18,6 +18,7 @@ from planner.model.values import (
     RecentEviction,
 )
 from planner.snapshot.checks import Row, check_unique
+from planner.snapshot.columns import Int32
 from planner.snapshot.selectors import read_selector
 
 _HEALTH: Final = frozenset(pb.NodeGroupHealth.Code.values())
@@ -25,10 +26,13 @@ UNKNOWN_COUNT: Final = -1
 
 
 class DictionarySizes(NamedTuple):
-    """How many rows the dictionaries of the message have."""
+    """Number of rows in the dictionaries of the message."""
 
     label_sets: int
     specs: int
+
+
+UNKNOWN_SPEC: Final = -1
 
 
 def read_node_groups(messages: Sequence[pb.NodeGroup], strings: Sequence[str]) -> list[tuple[NodeGroup, int]]:
@@ -57,6 +61,23 @@ def read_node_groups(messages: Sequence[pb.NodeGroup], strings: Sequence[str]) -
         template += has_template
         found.append((group, row.index))
     return found
+
+
+def read_daemonset_pods(
+    messages: Sequence[pb.NodeGroup], index: int, sizes: DictionarySizes
+) -> list[tuple[str, int, int]]:
+    """Return (namespace, spec, label set), as the message numbers them, of the pods in the template of a group."""
+    row = Row("node_groups", ())
+    row.index = index
+    field = "template.daemonset_pods"
+    return [
+        (
+            row.name(m.namespace, f"{field}.namespace"),
+            _index(row, m.spec, sizes.specs, f"{field}.spec"),
+            _index(row, m.label_set, sizes.label_sets, f"{field}.label_set"),
+        )
+        for m in messages[index].template.daemonset_pods
+    ]
 
 
 def _price(row: Row, m: pb.NodeGroup) -> float:
@@ -150,7 +171,7 @@ def read_evictions(messages: Sequence[pb.RecentEviction], sizes: DictionarySizes
                 row.name(m.namespace, "namespace"),
                 row.name(m.name, "name"),
                 row.needed(m.uid, "uid"),
-                _index(row, m.spec, sizes.specs, "spec"),
+                _index(row, m.spec, sizes.specs, "spec") if m.HasField("spec") else UNKNOWN_SPEC,
                 _index(row, m.label_set, sizes.label_sets, "label_set"),
                 m.owner,
                 row.time_ns(m, "evict_time"),
@@ -164,3 +185,8 @@ def _index(row: Row, value: int, size: int, field: str) -> int:
     if not 0 <= value < size:
         row.refuse(field, f"{value} is no index into its dictionary; there are {size} entries, counted from 0")
     return value
+
+
+def spec_in(numbers: Int32, spec: int) -> int:
+    """Return the number of a spec in another dictionary; an unknown spec stays unknown."""
+    return int(numbers[spec]) if spec >= 0 else spec

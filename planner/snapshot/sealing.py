@@ -1,7 +1,6 @@
-"""The last step to a canonical snapshot, for a whole one and for a delta alike: drop what nothing refers to, check
-totals, name the version.
+"""The last step to a canonical snapshot, for full ones and deltas: drop unused entries, check totals, set the version.
 
-Cost: O(rows), vectorised; dictionaries that are used in full are kept as they are. Raises SnapshotError.
+Cost: O(rows), vectorised; dictionaries without unused entries are kept as they are. Raises SnapshotError.
 """
 
 from collections.abc import Sequence
@@ -14,12 +13,13 @@ from planner.snapshot.dictionaries import FIRST_RESOURCES, check_volumes, offset
 from planner.snapshot.digest import digest
 from planner.snapshot.errors import WHOLE_TABLE, SnapshotError
 from planner.snapshot.nodes import check_size
+from planner.snapshot.rows import spec_in
 
 
 def seal(draft: Snapshot) -> Snapshot:
     """Return the snapshot in canonical form with its version.
 
-    `draft` is canonical but for dictionary entries that nothing refers to; its arrays are not written.
+    `draft` is canonical except for unused dictionary entries; its arrays are not written.
     """
     snapshot = _drop_resources(_drop_strings(_drop_label_sets(_drop_specs(_drop_volumes(draft)))))
     check_volumes(snapshot.volumes)
@@ -31,7 +31,7 @@ def seal(draft: Snapshot) -> Snapshot:
 
 
 def _renumber(used: Bool) -> Int32:
-    """Return the new index of each entry: entries that are not used are left out."""
+    """Return the new index of each entry once unused ones are dropped."""
     return np.cumsum(used, dtype=np.int32) - np.int32(1)
 
 
@@ -51,14 +51,14 @@ def _drop_volumes(s: Snapshot) -> Snapshot:
 
 
 def _drop_specs(s: Snapshot) -> Snapshot:
-    used = _mask(len(s.specs), [s.pods.spec, [one.spec for one in s.recent_evictions]])
+    used = _mask(len(s.specs), [s.pods.spec, [one.spec for one in s.recent_evictions if one.spec >= 0]])
     if used.all():
         return s
     new = _renumber(used)
     return s._replace(
         specs=tuple([spec for spec, keep in zip(s.specs, used.tolist(), strict=True) if keep]),
         pods=s.pods._replace(spec=new[s.pods.spec]),
-        recent_evictions=tuple([one._replace(spec=int(new[one.spec])) for one in s.recent_evictions]),
+        recent_evictions=tuple([one._replace(spec=spec_in(new, one.spec)) for one in s.recent_evictions]),
     )
 
 
@@ -107,7 +107,8 @@ def _drop_resources(s: Snapshot) -> Snapshot:
         used |= nodes.allocatable.any(axis=0) | nodes.capacity.any(axis=0)
     if used.all():
         return s
-    wanted = {name for spec in s.specs for name, _ in spec.requests}
+    specs = (*s.specs, *(pod.spec for group in s.groups for pod in group.daemonset_pods))
+    wanted = {name for spec in specs for name, _ in spec.requests}
     used |= np.array([name in wanted for name in s.resources])
     if used.all():
         return s
@@ -123,10 +124,11 @@ def _drop_resources(s: Snapshot) -> Snapshot:
 
 
 def _check_totals(s: Snapshot) -> None:
-    """Refuse amounts that could not be added up in int64."""
+    """Refuse amounts whose sum does not fit int64."""
     pods = np.bincount(s.pods.spec, minlength=len(s.specs)).tolist()
     for one in s.recent_evictions:
-        pods[one.spec] += 1
+        if one.spec >= 0:
+            pods[one.spec] += 1
     requested = dict.fromkeys(s.resources, 0)
     for spec, count in zip(s.specs, pods, strict=True):
         for name, amount in spec.requests:

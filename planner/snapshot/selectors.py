@@ -1,4 +1,4 @@
-"""Selectors of the wire as values: operators checked, values sorted and given once.
+"""Selectors of a message as values: operators checked, values sorted and without duplicates.
 
 Source: `protos/trimtab/v1/snapshot.proto`.
 """

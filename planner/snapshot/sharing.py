@@ -1,15 +1,15 @@
-"""What a snapshot has in common with the one that it was made from: the very same objects, so that `is` can tell.
+"""Share equal parts of a snapshot with its base: the same objects, which `is` can compare.
 
-Decides nothing about content: a field or column that is equal, bit by bit, becomes that of the base. So after a delta
+Never changes content: a field or column that equals the base's bit by bit becomes the base's object. After a delta
 
-- every field of `Snapshot` but `version`, every column of its pods, nodes, templates and label sets, and every text
+- every field of `Snapshot` except `version`, every column of its pods, nodes, templates and label sets, and every text
   either *is* the base's or differs from it;
-- a whole table (`snapshot.nodes`, `snapshot.pods`) is the base's where all its columns are;
-- memory is taken once for what is the same.
+- a whole table (`snapshot.nodes`, `snapshot.pods`) is the base's if all its columns are;
+- equal parts take memory once.
 
-Equal means equal in canonical numbers too: a column of indices that is the base's says the same only together with the
-dictionary that it points into (`pods.spec` with `specs`), so whoever reuses something derived from both checks both.
-Cost: one comparison of the columns, some 2 ms at 150,000 pods.
+Columns of indices are compared as numbers: such a column has the same meaning only with the same dictionary
+(`pods.spec` with `specs`), so code that reuses an object derived from it must check both.
+Cost: one comparison of the columns, about 2 ms at 150,000 pods.
 """
 
 from typing import Any
@@ -36,12 +36,12 @@ def _share(old: Any, new: Any) -> Any:
         fields = [_share(one, other) for one, other in zip(old, new, strict=True)]
         same = all(one is other for one, other in zip(fields, old, strict=True))
         return old if same else type(new)._make(fields)
-    # Rows are compared by identity first, so what a delta has not touched costs a pointer each.
+    # Tuples compare by identity first: a row that the delta does not touch costs one pointer comparison.
     return old if type(old) is type(new) and old == new else new
 
 
 def _equal(old: Any, new: Any) -> bool:
-    """Bit by bit, type and shape too. Columns that differ most often differ early."""
+    """Return whether two arrays are equal bit by bit, in type and shape too. Most that differ do so early."""
     if old.dtype != new.dtype or old.shape != new.shape:
         return False
     return bool((old[:_EARLY] == new[:_EARLY]).all()) and bool((old == new).all())

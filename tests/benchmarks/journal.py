@@ -10,11 +10,11 @@ from opentelemetry.metrics import NoOpMeter
 from trimtab.v1 import actuator_pb2
 
 from actuator.cloud.memory.cloud import MemoryCloud
-from actuator.cloud.memory.cluster import MemoryCluster
-from actuator.service.app import Actuator, Machinery
+from actuator.service.app import Actuator, Runtime
 from actuator.service.encoded import SERVICE, add_actuator
 from actuator.service.servicer import ActuatorServicer
 from actuator.service.settings import ActuatorSettings
+from actuator.simulated_cluster.cluster import SimulatedCluster
 from actuator.store.journal import Journal
 from actuator.store.sql import SqlStore, sqlite_url
 from actuator.tracker import events as e
@@ -49,10 +49,10 @@ class Journalled:
 
     def start(self) -> None:
         """An actuator that has read the journal, but does not act on it."""
-        cluster = MemoryCluster(small_cluster())
-        machinery = Machinery(make_pool=VirtualTime().make_pool)
+        cluster = SimulatedCluster(small_cluster())
+        runtime = Runtime(make_pool=VirtualTime().make_pool)
         store = SqlStore(self.store)
-        actuator = Actuator(store, cluster, MemoryCloud(cluster), NoOpMeter("benchmark"), SETTINGS, machinery)
+        actuator = Actuator(store, cluster, MemoryCloud(cluster), NoOpMeter("benchmark"), SETTINGS, runtime)
         servicer = ActuatorServicer(actuator)
         shell = Shell("benchmark", [Registration(add_actuator, servicer, SERVICE)])
         shell.start()
@@ -105,7 +105,7 @@ def run(made: Journalled, stages: Stages) -> actuator_pb2.ActuatorStatus:
     with stages.stage("first status"):
         client.get_status()
     for number in range(CALLS):
-        servicer._actuator.engine.submit(e.PodsEvicted("elsewhere", (PodRef("a", "b", f"c{number}"),)))
+        servicer._actuator.processor.submit(e.PodsEvicted("elsewhere", (PodRef("a", "b", f"c{number}"),)))
         started = time.perf_counter()
         status = client.get_status()
         stages.add("status", (time.perf_counter() - started) / CALLS)

@@ -1,4 +1,4 @@
-"""An actuator on virtual time, over an in-memory cluster that outlives it, with a crash wherever wanted.
+"""An actuator on virtual time, over an simulated cluster that outlives it, with a crash wherever wanted.
 
 One thread runs everything, so a run depends on its inputs alone: `Stage` boots an actuator, lets steps run in order of
 time, and "kills" it at the n-th write or external call by raising `Crash`; what was neither in the store nor in the
@@ -16,14 +16,14 @@ from opentelemetry.metrics import NoOpMeter
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 from actuator.cloud.memory.cloud import MemoryCloud
-from actuator.cloud.memory.cluster import MemoryCluster
-from actuator.cloud.memory.controllers import Delays
-from actuator.cloud.memory.faults import Faults
 from actuator.kube.cluster import HARD_TAINT_KEY, Cluster
 from actuator.runner.scheduler import Task
-from actuator.service.app import Actuator, Machinery
+from actuator.service.app import Actuator, Runtime
 from actuator.service.settings import ActuatorSettings
-from actuator.settings import DeleteSettings, DrainSettings, WorkSettings
+from actuator.settings import DeleteSettings, DrainSettings, GrowSettings, WorkSettings
+from actuator.simulated_cluster.cluster import SimulatedCluster
+from actuator.simulated_cluster.controllers import Delays
+from actuator.simulated_cluster.faults import Faults
 from actuator.store.records import History, Record, Store, StoreConflictError
 from actuator.tracker.admission import Limits, digest_of
 from actuator.tracker.states import Retention
@@ -37,6 +37,7 @@ SETTINGS = ActuatorSettings(
     work=WorkSettings(
         drain=DrainSettings(timeout_s=600.0, eviction_retry_s=5, poll_s=1),
         delete=DeleteSettings(timeout_s=60, poll_s=1, retry_s=2),
+        grow=GrowSettings(timeout_s=30, retry_s=2),
         delay_after_taint_s=1,
         taint_thread_count=1,
         call_backoff=Backoff(0.0, 0.0),
@@ -135,6 +136,9 @@ class ListStore:
     def confirm(self) -> None:
         pass
 
+    def check(self) -> None:
+        pass
+
     def close(self) -> None:
         pass
 
@@ -165,6 +169,9 @@ class BreakingStore:
     def confirm(self) -> None:
         self._store.confirm()
 
+    def check(self) -> None:
+        self._store.check()
+
     def close(self) -> None:
         self._store.close()
 
@@ -181,7 +188,7 @@ class Stage:
     ) -> None:
         self.time = VirtualTime()
         self.settings = settings
-        self.cluster = MemoryCluster(objects, None, delays, self.time.clock, self.time.sleep)
+        self.cluster = SimulatedCluster(objects, None, delays, self.time.clock, self.time.sleep)
         self.cloud = MemoryCloud(self.cluster)
         # The cluster as the actuator sees it, and how far the actuator's clock is from the others'.
         self.face: Cluster = self.cluster
@@ -189,9 +196,10 @@ class Stage:
         self.store = ListStore()
         self._open_store = open_store or (lambda: self.store)
         self.breaker = Breaker()
-        self.cluster.faults.before = lambda operation, subject: self._moment(f"before {operation} {subject}")
+        self.cluster.faults.before = self._before
         self.cluster.faults.after = self._after
         self.violations: list[str] = []
+        self.lacking: dict[str, int] = {}
         self.actuator: Actuator = self.boot()
 
     def boot(self, die_at: int | None = None) -> Actuator:
@@ -199,8 +207,8 @@ class Stage:
         self.time.stop()
         self.breaker = Breaker(die_at)
         store = BreakingStore(self._open_store(), self.breaker)
-        machinery = Machinery(lambda: self.time.clock() + self.skew_s, self.time.make_pool)
-        self.actuator = Actuator(store, self.face, self.cloud, NoOpMeter("test"), self.settings, machinery)
+        runtime = Runtime(lambda: self.time.clock() + self.skew_s, self.time.clock, self.time.make_pool)
+        self.actuator = Actuator(store, self.face, self.cloud, NoOpMeter("test"), self.settings, runtime)
         self.actuator.start()
         return self.actuator
 
@@ -227,7 +235,7 @@ class Stage:
             self.cluster.faults = faults
 
     def request(self, request_id: str, *nodes: str, drain: bool = True, assume: bool = False, **more: Any) -> Any:
-        """A `StartDeletion`; with `assume`, the plan knows the pods as they are now."""
+        """Return a `StartDeletion`; with `assume`, the plan knows the pods as they are now."""
         entries = []
         for name in nodes:
             entry = actuator_pb2.NodeToDelete(node=name, drain=drain)
@@ -258,45 +266,53 @@ class Stage:
             return self.actuator.status(with_finished=True).message()
 
     def finished(self) -> dict[str, tuple[str, str]]:
-        """State and reason of the last finished deletion of each node."""
+        """Return the state and reason of the last finished deletion of each node."""
         return {
             d.node: (actuator_pb2.DeletionState.Code.Name(d.state), reason_name(d.reason))
             for d in self.status().finished
         }
 
     def noted(self, what: str) -> list[str]:
-        """Subjects of the journal's lines of one kind."""
+        """Return the subjects of the journal's lines of one kind."""
         return [entry.subject for entry in self.cluster.journal() if entry.what == what]
 
     def tainted(self) -> set[str]:
-        """Nodes with the hard taint."""
+        """Return the nodes with the hard taint."""
         with self.looking():
             return {view.name for view in self.cluster.list_nodes() if view.taint(HARD_TAINT_KEY)}
 
     def target(self, group: str) -> int:
-        """Target size of a node group."""
+        """Return the target size of a node group."""
         with self.looking():
             return next(view.target_size for view in self.cloud.node_groups() if view.id == group)
 
     def active_pods(self, owner_name: str) -> int:
-        """Replicas of an owner that run or wait."""
-        pods = self.cluster.world.pods.values()
+        """Return the replicas of an owner that run or wait."""
+        pods = self.cluster.state.pods.values()
         return sum(p.active and p.owner.get("name") == owner_name for p in pods)
 
     def _moment(self, label: str) -> None:
         self.breaker.moment(label)
 
+    def _before(self, operation: str, subject: str) -> None:
+        self.lacking = self._lacking()
+        self._moment(f"before {operation} {subject}")
+
     def _after(self, operation: str, subject: str) -> None:
         if operation in ("evict", "delete_instances"):
-            self._look_at_budgets(f"{operation} {subject}")
+            # What a budget lacked before is not the operation's doing, that it lacks more is.
+            for name, count in self._lacking().items():
+                if count > self.lacking.get(name, 0):
+                    self.violations.append(f"{name} after {operation} {subject}")
         self._moment(f"after {operation} {subject}")
 
-    def _look_at_budgets(self, label: str) -> None:
-        for item in self.cluster.objects():
-            if item["kind"] == "PodDisruptionBudget":
-                status = item["status"]
-                if status["currentHealthy"] < status["desiredHealthy"]:
-                    self.violations.append(f"{item['metadata']['name']} after {label}")
+    def _lacking(self) -> dict[str, int]:
+        """Return how many healthy pods each disruption budget lacks."""
+        return {
+            item["metadata"]["name"]: max(item["status"]["desiredHealthy"] - item["status"]["currentHealthy"], 0)
+            for item in self.cluster.objects()
+            if item["kind"] == "PodDisruptionBudget"
+        }
 
 
 def reason_name(reason: int) -> str:
@@ -306,7 +322,7 @@ def reason_name(reason: int) -> str:
 
 
 def sql_store(path: Path) -> Callable[[], Store]:
-    """Opens the SQLite store at a path anew each time."""
+    """Return an opener of the SQLite store at a path; each call opens it again."""
     from actuator.store.sql import SqlStore, sqlite_url
 
     return lambda: SqlStore(sqlite_url(path))

@@ -40,6 +40,8 @@ class Fault(NamedTuple):
     body: bytes | None = None
     # Match only watches (True) or only lists (False).
     watch: bool | None = None
+    # Serve a watch without events: True = not a byte, after the headers; "trickle" = one byte at a time, no frame.
+    silent: bool | str = False
 
 
 class FakeApiServer:
@@ -126,7 +128,7 @@ class FakeApiServer:
         self.faults[path].extend(faults)
 
     def count(self, path: str, *, watch: bool) -> int:
-        """How many lists or watches of a path have been asked for."""
+        """Return how many lists or watches of a path have been asked for."""
         return sum(p == path and ("watch" in q) == watch for _, p, q in self.requests)
 
     def _note(self, path: str, event: str, raw: bytes) -> None:
@@ -176,7 +178,7 @@ class _Handler(BaseHTTPRequestHandler):
             if fault.status:
                 self._status(fault)
                 return
-            if fault.cut_after is None and not fault.delay_s:
+            if fault.cut_after is None and not fault.delay_s and not fault.silent:
                 self._hang_up()
                 return
         try:
@@ -246,6 +248,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._chunk(b"")
             return
         end = time.monotonic() + int(query["timeoutSeconds"])
+        if fault is not None and fault.silent:
+            self._keep_silent(fault)
+            return
         while True:
             with state.changed:
                 events = [entry for entry in state.log if entry[0] > after and entry[1] == path]
@@ -266,6 +271,15 @@ class _Handler(BaseHTTPRequestHandler):
             self._hang_up()
             return
         self._chunk(b"")
+
+    def _keep_silent(self, fault: Fault) -> None:
+        """Leave a watch open, beyond the time that it was asked for, without a whole frame."""
+        if fault.silent == "trickle":
+            self._chunk((1 << 20).to_bytes(4, "big"))
+        while not self.server_state.closing:
+            time.sleep(0.01)
+            if fault.silent == "trickle":
+                self._chunk(b"\0")
 
     def _chunk(self, data: bytes) -> None:
         self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")

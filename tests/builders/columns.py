@@ -54,7 +54,7 @@ class _Dictionary:
 
 
 def text(values: list[str]) -> Text:
-    """Strings as one column."""
+    """Return the strings as one column."""
     data = [value.encode() for value in values]
     offsets = np.cumsum([0, *map(len, data)]).astype(np.int64)
     return Text(np.frombuffer(b"".join(data), np.uint8).copy(), offsets)

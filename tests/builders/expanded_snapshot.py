@@ -45,7 +45,8 @@ def expand(snapshot: pb.ClusterSnapshot) -> Tables:
         tables["actuation_status"] = {
             "deletions": [_plain(one, snapshot) for one in status.deletions],
             "evictions": [
-                _plain(one, snapshot) | {"spec": specs[one.spec], "labels": sets[one.label_set]}
+                _plain(one, snapshot)
+                | {"spec": specs[one.spec] if one.HasField("spec") else None, "labels": sets[one.label_set]}
                 for one in status.recent_evictions
             ],
         }
@@ -116,7 +117,7 @@ def _plain(message: Message, snapshot: pb.ClusterSnapshot) -> Any:
     for field, value in message.ListFields():
         if field.name in ("label_set", "spec"):
             continue
-        if kind == "Node" and field.name in ("allocatable", "capacity"):
+        if kind in ("Node", "NodeTemplate") and field.name in ("allocatable", "capacity"):
             row[field.name] = {snapshot.resources[i]: amount for i, amount in enumerate(value) if amount}
         elif field.name in STRING_FIELDS.get(kind, ()):
             row[field.name] = [snapshot.strings[i] for i in value] if field.is_repeated else snapshot.strings[value]
@@ -126,6 +127,8 @@ def _plain(message: Message, snapshot: pb.ClusterSnapshot) -> Any:
             row[field.name] = [_plain(one, snapshot) for one in value]
         else:
             row[field.name] = _plain(value, snapshot)
-    if kind == "Node" and not message.name:  # type: ignore[attr-defined]
+    if kind == "TemplatePod":
+        row["spec"] = _plain(snapshot.pod_specs[message.spec], snapshot)  # type: ignore[attr-defined]
+    if kind in ("NodeTemplate", "TemplatePod"):
         row["labels"] = _label_sets(snapshot)[message.label_set]  # type: ignore[attr-defined]
     return row

@@ -9,6 +9,7 @@ from trimtab.v1.snapshot_pb2 import LabelOperator
 from planner.model.values import LabelRequirement, PodSpec, Selector
 from planner.simulation.build import SimulationSettings, build_simulation
 from planner.simulation.explain import explain
+from planner.simulation.virtual_rows import VirtualRows
 from tests.builders.columns import snapshot
 from tests.builders.rows import Labels, NodeRow, PodRow
 
@@ -17,23 +18,23 @@ HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
 
 
 def equals(**labels: str) -> Selector:
-    """A selector for exact values."""
+    """Return a selector for exact values."""
     return tuple(LabelRequirement(key, LabelOperator.IN, (value,)) for key, value in labels.items())
 
 
 def requires(key: str, operator: str, *values: str) -> LabelRequirement:
-    """A requirement; operator as in Kubernetes."""
+    """Return a requirement; operator as in Kubernetes."""
     name = {"NotIn": "NOT_IN", "DoesNotExist": "DOES_NOT_EXIST"}.get(operator, operator.upper())
     return LabelRequirement(key, LabelOperator.Code.Value(name), values)
 
 
 def node(name: str = "n1", zone: str = "", labels: Labels | None = None, **fields: Any) -> NodeRow:
-    """A node with its hostname label and perhaps a zone."""
+    """Return a node with its hostname label and perhaps a zone."""
     return NodeRow(name, {HOST: name} | ({ZONE: zone} if zone else {}) | (labels or {}), **fields)
 
 
 def pending(spec: PodSpec, labels: Labels | None = None, namespace: str = "default", **fields: Any) -> PodRow:
-    """The pod that is asked about."""
+    """Return the pod that is asked about."""
     return PodRow("pending", spec, namespace, labels or {}, **fields)
 
 
@@ -45,9 +46,9 @@ def reasons(
     settings: SimulationSettings = _DEFAULTS,
     now_s: int = 0,
 ) -> dict[str, list[str]]:
-    """Names of the reasons for every node; [] = fits."""
+    """Return the names of the reasons for every node; [] = fits."""
     made = snapshot(list(nodes), [pod, *others], namespaces)
-    simulation = build_simulation(made, (), now_s, settings)
+    simulation = build_simulation(made, VirtualRows(), now_s, settings)
     at = next(i for i in range(len(made.pods.spec)) if made.pods.name.get(i) == pod.name)
     return {
         name: [PredicateReason.Code.Name(reason) for reason in explain(simulation, at, number).reasons]
@@ -56,5 +57,5 @@ def reasons(
 
 
 def fitting(pod: PodRow, nodes: Iterable[NodeRow], others: Iterable[PodRow] = (), **more: Any) -> set[str]:
-    """Names of the nodes that fit."""
+    """Return the names of the nodes that fit."""
     return {name for name, why in reasons(pod, nodes, others, **more).items() if not why}

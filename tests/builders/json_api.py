@@ -85,7 +85,7 @@ class JsonApiServer:
         self.faults[method].extend(faults)
 
     def taints(self, node: str) -> list[str]:
-        """Keys of a node's taints."""
+        """Return the keys of a node's taints."""
         return [taint["key"] for taint in self.objects[f"/api/v1/nodes/{node}"].get("spec", {}).get("taints", [])]
 
     def answer(self, method: str, path: str, query: dict[str, str], body: Any) -> tuple[int, Json]:
@@ -164,7 +164,10 @@ class JsonApiServer:
         return 200, self.put(path.rpartition("/")[0], item)
 
     def _merge(self, path: str, item: Json, body: Json) -> tuple[int, Json]:
-        """A merge patch of annotations, with the uid as precondition."""
+        """A merge patch of a node's provider id, or of annotations, with the uid as precondition."""
+        if "spec" in body:
+            item.setdefault("spec", {}).update(body["spec"])
+            return 200, self.put(path.rpartition("/")[0], item)
         if body["metadata"]["uid"] != item["metadata"]["uid"]:
             return 422, {"message": "Pod is invalid: metadata.uid: Invalid value: field is immutable"}
         annotations = item["metadata"].setdefault("annotations", {})

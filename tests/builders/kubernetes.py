@@ -110,6 +110,8 @@ def pod(
     is_ready = bool(node) if ready is None else ready
     status: Json = {"phase": phase or ("Running" if node else "Pending")}
     status["conditions"] = [{"type": "Ready", "status": "True" if is_ready else "False"}]
+    if not node:
+        status["conditions"].append({"type": "PodScheduled", "status": "False", "reason": "Unschedulable"})
     return _object("v1", "Pod", name, namespace, {"metadata": metadata, "spec": spec, "status": status}, over)
 
 

@@ -20,7 +20,7 @@ USER = "postgres"
 
 
 def missing() -> str:
-    """Why no server can be started here; "" = it can, or has to, since TRIMTAB_REQUIRE_POSTGRESQL is set."""
+    """Return why no server can be started here; "" = it can, or has to, since TRIMTAB_REQUIRE_POSTGRESQL is set."""
     if os.environ.get("TRIMTAB_REQUIRE_POSTGRESQL"):
         return ""
     if find_spec("psycopg") is None:

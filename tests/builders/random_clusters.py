@@ -115,7 +115,7 @@ PODS = st.builds(
     created_s=TIMES_S,
     deletion_s=TIMES_S,
     phase=st.integers(0, 4),
-    flags=st.integers(0, 31),
+    flags=st.integers(0, 127),
     deletion_cost=st.sampled_from([0, -7, 2**31 - 1]),
     pinned=st.just("") | NODES,
     volumes=_sorted_tuples(st.sampled_from(VOLUMES), 3),
@@ -138,12 +138,14 @@ PLAIN_NODES = st.builds(
         lambda found: tuple(sorted(found.items()))
     ),
 )
+DAEMONSET_PODS = st.lists(st.tuples(NAMESPACES, SPECS, LABELS), max_size=2).map(tuple)
 GROUP_ROWS = st.builds(
     Group,
     min_size=st.integers(0, 2),
     max_size=st.integers(2, 5),
     target_size=st.integers(0, 5),
-    template=st.none() | PLAIN_NODES.map(lambda node: node._replace(group="")),
+    template=st.none() | PLAIN_NODES,
+    daemonset_pods=DAEMONSET_PODS,
     price=st.none() | st.sampled_from([0.0, 0.25]),
     health=st.integers(0, 3),
     backoff_ns=TIMES_NS,
@@ -165,7 +167,7 @@ def clusters(draw: st.DrawFn) -> Cluster:
     owners = draw(st.dictionaries(OWNERS, st.tuples(st.integers(-1, 3), st.integers(-1, 3)), max_size=2))
     budgets = draw(st.dictionaries(st.tuples(NAMESPACES, NAMES), st.tuples(SELECTORS, st.integers(-1, 3)), max_size=2))
     deletions = draw(st.dictionaries(NODES, st.tuples(GROUPS, st.booleans(), TIMES_NS), max_size=1))
-    eviction = st.builds(Eviction, st.just("gone"), SPECS, LABELS, st.just("") | OWNERS, TIMES_NS)
+    eviction = st.builds(Eviction, st.just("gone"), st.none() | SPECS, LABELS, st.just("") | OWNERS, TIMES_NS)
     return Cluster(
         pods=draw(st.dictionaries(st.tuples(NAMESPACES, NAMES), PODS, max_size=6)),
         volumes={name: draw(_volume(name)) for name in VOLUMES},

@@ -30,7 +30,7 @@ def _some(random: Random, options: tuple[object, ...], most: int) -> list:
 
 
 def pod_selector(random: Random) -> Selector | None:
-    """None, empty, or one or two requirements over "app", "tier" and "version"."""
+    """Return None, an empty selector, or one or two requirements over "app", "tier" and "version"."""
     if random.random() < 0.15:
         return random.choice((None, ()))
     out = []
@@ -54,13 +54,13 @@ def namespace_selector(random: Random) -> Selector | None:
 
 
 def affinity_term(random: Random) -> PodAffinityTerm:
-    """A term over any topology key."""
+    """Return a term over any topology key."""
     namespaces = tuple(_some(random, NAMESPACES, 2)) if random.random() < 0.3 else ()
     return PodAffinityTerm(pod_selector(random), namespaces, namespace_selector(random), random.choice(KEYS))
 
 
 def spread(random: Random) -> SpreadConstraint:
-    """A constraint with any policy."""
+    """Return a constraint with any policy."""
     return SpreadConstraint(
         random.choice((1, 1, 2)),
         random.choice(KEYS),
@@ -73,7 +73,7 @@ def spread(random: Random) -> SpreadConstraint:
 
 
 def node_term(random: Random) -> NodeSelectorTerm:
-    """A term over labels and, rarely, names; some cannot be parsed."""
+    """Return a term over labels and, rarely, names; some cannot be parsed."""
     expressions = []
     for _ in range(random.choice((0, 1, 1, 2))):
         operator = random.choice((Op.IN, Op.NOT_IN, Op.EXISTS, Op.DOES_NOT_EXIST, Op.GT, Op.LT))
@@ -90,24 +90,24 @@ def node_term(random: Random) -> NodeSelectorTerm:
 
 
 def node_terms(random: Random) -> tuple[NodeSelectorTerm, ...] | None:
-    """None, or up to two alternatives."""
+    """Return None, or up to two alternatives."""
     return None if random.random() < 0.6 else tuple(node_term(random) for _ in range(random.choice((0, 1, 2, 2))))
 
 
 def taint(random: Random) -> Taint:
-    """A taint of any effect."""
+    """Return a taint of any effect."""
     return Taint(random.choice(("t", "u")), random.choice(("", "1")), random.choice((1, 2, 3)))
 
 
 def toleration(random: Random) -> Toleration:
-    """A toleration of any shape, operators that tolerate nothing included."""
+    """Return a toleration of any shape, operators that tolerate nothing included."""
     operator = random.choice((0, TolerationOperator.EQUAL, TolerationOperator.EXISTS, TolerationOperator.LT))
     key = random.choice(("t", "u", "", "node.kubernetes.io/unschedulable", "ToBeDeletedByClusterAutoscaler"))
     return Toleration(key, operator, random.choice(("", "1")), random.choice((0, 0, 1, 2, 3)))
 
 
 def spec(random: Random) -> PodSpec:
-    """A pod spec with a few constraints out of all."""
+    """Return a pod spec with a few constraints out of all."""
 
     def sometimes(share: float) -> bool:
         return random.random() < share
@@ -134,7 +134,7 @@ def spec(random: Random) -> PodSpec:
 
 
 def volume(random: Random, number: int) -> Volume:
-    """A volume of any state; few numbers, so that pods share some."""
+    """Return a volume of any state; few numbers, so that pods share some."""
     rare = Random(number * 7919)  # what a volume is depends on its number alone
     state = rare.choice((VolumeState.BOUND,) * 6 + (VolumeState.WAIT_FOR_FIRST_CONSUMER, VolumeState.MISSING))
     zones = ((rare.choice((ZONE, BETA_ZONE)), rare.choice(("za", "zb", "za__zb", "za__"))),)
@@ -151,7 +151,7 @@ def volume(random: Random, number: int) -> Volume:
 
 
 def node(random: Random, number: int) -> NodeRow:
-    """A node that may lack any label."""
+    """Return a node that may lack any label."""
     labels: Labels = {HOST: f"n{number}"} if random.random() < 0.9 else {}
     if random.random() < 0.9:
         labels[ZONE] = random.choice(("za", "zb", "zc"))
@@ -177,7 +177,7 @@ def node(random: Random, number: int) -> NodeRow:
 
 
 def pod(random: Random, number: int, specs: list[PodSpec], node_count: int) -> PodRow:
-    """A pod of one of the specs, on a node or not."""
+    """Return a pod of one of the specs, on a node or not."""
     names = [f"n{i}" for i in range(node_count)]
     labels = {key: random.choice(("x", "y", "z")) for key in ("app", "tier", "version") if random.random() < 0.7}
     numbers = random.sample(range(8), random.choice((0, 0, 0, 1, 2)))
@@ -196,7 +196,7 @@ def pod(random: Random, number: int, specs: list[PodSpec], node_count: int) -> P
 
 
 def rows(seed: int) -> tuple[list[NodeRow], list[PodRow], dict[str, Labels]]:
-    """A random cluster: nodes, pods, listed namespaces."""
+    """Return a random cluster: nodes, pods, listed namespaces."""
     random = Random(seed)
     nodes = [node(random, number) for number in range(random.randint(1, 7))]
     specs = [spec(random) for _ in range(random.randint(1, 6))]

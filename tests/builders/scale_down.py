@@ -1,15 +1,18 @@
 """A scale-down decision from plain objects, proven by the certificate before any test looks at it."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple
 
 from google.protobuf.json_format import ParseDict
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
-from planner.model.settings import resolve_scale_down
-from planner.scale_down import ScaleDownRequest, decide
+from planner.model.settings import resolve_planner, resolve_scale_down
+from planner.round.round import Round
+from planner.scale_down.loop import decide_scale_down
+from planner.scale_down.request import ScaleDownRequest
 from planner.simulation.build import build_simulation
+from planner.simulation.virtual_rows import VirtualRows
+from planner.snapshot.columns import Snapshot
 from planner.snapshot.decode import canonicalize
 from tests.builders.kubernetes import Json, snapshot_of
 from tests.certificates.scale_down import offences
@@ -22,7 +25,7 @@ class Outcome(NamedTuple):
     """A decision in words: node to reason, pod to destination."""
 
     decision: plan_pb2.ScaleDownDecision
-    state: plan_pb2.PlanState
+    state: plan_pb2.ScaleDownState
     notes: tuple[str, ...]
 
     @property
@@ -57,28 +60,48 @@ class Outcome(NamedTuple):
 
 
 def settings_of(given: Json | None) -> plan_pb2.PlanSettings:
-    """Settings from JSON: keys of `scaleDown`, and `nodeGroups` beside them."""
+    """Settings from JSON: keys of `scaleDown`, and `nodeGroups` and `planner` beside them."""
     given = dict(given or {})
-    groups = given.pop("nodeGroups", {})
-    return ParseDict({"scaleDown": given, "nodeGroups": groups}, plan_pb2.PlanSettings())
+    more = {key: given.pop(key) for key in ("nodeGroups", "planner") if key in given}
+    return ParseDict({"scaleDown": given} | more, plan_pb2.PlanSettings())
+
+
+def even(most: int) -> Json:
+    """Settings with which similar node groups and zones differ by at most so many nodes."""
+    return {"planner": {"balance": {"maxDifference": most}}}
+
+
+def scale_down_request(
+    snapshot: Snapshot,
+    settings: plan_pb2.PlanSettings,
+    now_s: int = NOW_S,
+    state: plan_pb2.ScaleDownState | None = None,
+    time_left: Callable[[], bool] | None = None,
+) -> ScaleDownRequest:
+    """Return a request over a snapshot in a round of its own."""
+    this = Round(
+        snapshot,
+        lambda pods: build_simulation(snapshot, VirtualRows(pods)),
+        now_s * 10**9,
+        settings=resolve_planner(settings),
+        time_left=time_left,
+    )
+    return ScaleDownRequest(this, resolve_scale_down(settings), state)
 
 
 def plan_message(
     message: snapshot_pb2.ClusterSnapshot,
     settings: Json | None = None,
-    state: plan_pb2.PlanState | None = None,
+    state: plan_pb2.ScaleDownState | None = None,
     now_s: int = NOW_S,
     time_left: Callable[[], bool] | None = None,
 ) -> Outcome:
     """Decide over a snapshot, and prove the plan."""
     snapshot = canonicalize(message)
     given = settings_of(settings)
-    request = ScaleDownRequest(
-        snapshot, partial(build_simulation, snapshot), resolve_scale_down(given), state, now_s * 10**9, time_left
-    )
-    result = decide(request)
-    assert offences(message, given, result.decision, now_s) == []
-    return Outcome(result.decision, result.state, result.notes)
+    result = decide_scale_down(scale_down_request(snapshot, given, now_s, state, time_left))
+    assert offences(message, given, result.result, now_s) == []
+    return Outcome(result.result, result.state, result.notes)
 
 
 def plan(

@@ -47,7 +47,7 @@ class Pod(NamedTuple):
 
 
 class Node(NamedTuple):
-    """One node, or the template of one; amounts by resource."""
+    """One node, or the template of one, in which only labels, taints, amounts and limits count."""
 
     provider_id: str = ""
     labels: Labels = ()
@@ -78,13 +78,15 @@ class Group(NamedTuple):
     last_scale_up_ns: int = 0
     last_deletion_ns: int = 0
     last_failure_ns: int = 0
+    daemonset_pods: tuple[tuple[str, PodSpec, Labels], ...] = ()
+    """Namespace, spec and labels of pods in the template."""
 
 
 class Eviction(NamedTuple):
-    """One pod evicted lately."""
+    """A recently evicted pod."""
 
     uid: str
-    spec: PodSpec
+    spec: PodSpec | None
     labels: Labels
     owner: str
     evict_ns: int
@@ -148,9 +150,21 @@ class _Writer:
         self._resources = self._shuffled(RESOURCES)
         rows = [*cluster.pods.values(), *cluster.evictions.values()]
         nodes = [*cluster.nodes.values(), *(g.template for g in cluster.groups.values() if g.template)]
-        sets = {row.labels for row in (*rows, *nodes)} | set(cluster.namespaces.values()) | {(("unused", "x"),)}
+        daemons = [pod for group in cluster.groups.values() for pod in group.daemonset_pods]
+        sets = (
+            {labels for _, _, labels in daemons}
+            | {row.labels for row in (*rows, *nodes)}
+            | set(cluster.namespaces.values())
+            | {(("unused", "x"),)}
+        )
         self._label_sets: list[Labels] = [(), *self._shuffled(sorted(sets))]
-        self._specs = self._shuffled(list(dict.fromkeys([PodSpec(priority=77), *(row.spec for row in rows)])))
+        self._specs = self._shuffled(
+            list(
+                dict.fromkeys(
+                    [PodSpec(priority=77), *(row.spec for row in rows if row.spec), *(pod[1] for pod in daemons)]
+                )
+            )
+        )
         self._volumes = self._shuffled([*cluster.volumes])
 
     def write(self) -> pb.ClusterSnapshot:
@@ -314,6 +328,15 @@ class _Writer:
             out.attach_limits.add(driver=self._string(driver), count=count)
         return out
 
+    def _template(self, out: pb.NodeTemplate, group: Group) -> None:
+        node = self._node("", group.template or Node())
+        out.label_set = node.label_set
+        for name in ("taints", "allocatable", "capacity", "attach_limits"):
+            getattr(out, name).extend(getattr(node, name))
+        for namespace, spec, labels in self._shuffled(group.daemonset_pods):
+            index = self._specs.index(spec)
+            out.daemonset_pods.add(namespace=namespace, spec=index, label_set=self._label_sets.index(labels))
+
     def _amounts(self, amounts: tuple[tuple[str, int], ...]) -> list[int]:
         by_name = dict(amounts)
         listed = [by_name.get(name, 0) for name in self._resources]
@@ -336,7 +359,7 @@ class _Writer:
         set_time(out.last_deletion_time, group.last_deletion_ns)
         set_time(out.last_failure_time, group.last_failure_ns)
         if group.template is not None:
-            out.template.CopyFrom(self._node("", group.template))
+            self._template(out.template, group)
         return out
 
     def _owner(self, owner: Owner) -> pb.Owner:
@@ -374,7 +397,9 @@ class _Writer:
             set_time(message.start_time, row.start_ns)
         for (namespace, name), gone in self._shuffled(self._cluster.evictions.items()):
             eviction = out.recent_evictions.add(namespace=namespace, name=name, uid=gone.uid, owner=gone.owner)
-            eviction.spec, eviction.label_set = self._specs.index(gone.spec), self._label_sets.index(gone.labels)
+            eviction.label_set = self._label_sets.index(gone.labels)
+            if gone.spec is not None:
+                eviction.spec = self._specs.index(gone.spec)
             set_time(eviction.evict_time, gone.evict_ns)
 
 

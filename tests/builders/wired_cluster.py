@@ -1,4 +1,4 @@
-"""The in-memory cluster behind HTTP messages: what lies between the actuator and an API server runs, on virtual time.
+"""The simulated cluster behind HTTP messages: what lies between the actuator and an API server runs, on virtual time.
 
 `Wire` takes the place of a connection: it answers requests as an API server does and lets those fail that a test
 wants. One thread, no sockets, so a run depends on its inputs alone.
@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import urllib3
 from urllib3.exceptions import ProtocolError, ReadTimeoutError
 
-from actuator.cloud.memory.cluster import MemoryCluster
 from actuator.kube.api import Api
 from actuator.kube.cluster import (
     ClusterError,
@@ -25,6 +24,7 @@ from actuator.kube.cluster import (
     TooManyRequestsError,
 )
 from actuator.kube.live import KubeCluster
+from actuator.simulated_cluster.cluster import SimulatedCluster
 from clients.kubernetes_api.api import Api as HttpApi
 from clients.kubernetes_api.connection import Request
 
@@ -68,11 +68,11 @@ FAULTS = [
 
 
 class Wire:
-    """A connection to the in-memory cluster. `faults`: by number of a request from now on, from 1."""
+    """A connection to the simulated cluster. `faults`: by number of a request from now on, from 1."""
 
     server = "http://wire"
 
-    def __init__(self, cluster: MemoryCluster, sleep: Callable[[float], None]) -> None:
+    def __init__(self, cluster: SimulatedCluster, sleep: Callable[[float], None]) -> None:
         self._cluster = cluster
         self._sleep = sleep
         self.faults: dict[int, WireFault] = {}
@@ -111,8 +111,7 @@ class Wire:
                 case "PATCH", "nodes", name:
                     return self._patch(name, body)
                 case "DELETE", "nodes", name:
-                    self._cluster.delete_node(name)
-                    return 200, {}
+                    return self._delete(name, body["preconditions"]["uid"])
                 case "GET", "pods":
                     views = self._cluster.list_pods(request.query["fieldSelector"].removeprefix("spec.nodeName="))
                     return 200, {"metadata": {}, "items": [_pod(view) for view in views]}
@@ -133,7 +132,7 @@ class Wire:
         taints = [{key: text for key, text in taint._asdict().items() if text} for taint in view.taints]
         spec = {"providerID": view.provider_id} | ({"taints": taints} if taints else {})
         version = str(zlib.crc32(json.dumps(spec).encode()))
-        return {"metadata": {"name": name, "uid": f"uid-{name}", "resourceVersion": version}, "spec": spec}
+        return {"metadata": {"name": name, "uid": view.uid, "resourceVersion": version}, "spec": spec}
 
     def _patch(self, name: str, steps: list[Json]) -> tuple[int, Json]:
         found = self._node(name)
@@ -146,6 +145,12 @@ class Wire:
                 self._write_taints(name, step["value"])
         return 200, self._node(name)
 
+    def _delete(self, name: str, uid: str) -> tuple[int, Json]:
+        if self._cluster.get_node(name).uid != uid:
+            return 409, {"message": "Precondition failed: UID in precondition is another"}
+        self._cluster.delete_node(name, uid)
+        return 200, {}
+
     def _write_taints(self, name: str, wanted: list[Json]) -> None:
         taints = {one["key"]: Taint(one["key"], one.get("value", ""), one["effect"]) for one in wanted}
         before = {taint.key for taint in self._cluster.get_node(name).taints}
@@ -156,7 +161,7 @@ class Wire:
 
     def _evict(self, key: str, body: Json) -> tuple[int, Json]:
         namespace, _, name = key.partition("/")
-        found = self._cluster.world.pods.get((namespace, name))
+        found = self._cluster.state.pods.get((namespace, name))
         if found is None:
             return 404, {"message": "not found"}
         options = body["deleteOptions"]
@@ -166,8 +171,8 @@ class Wire:
         return 201, {}
 
 
-def wired(cluster: MemoryCluster, sleep: Callable[[float], None]) -> tuple[KubeCluster, Wire]:
-    """The client of a real cluster over the in-memory one, and what lies between them."""
+def wired(cluster: SimulatedCluster, sleep: Callable[[float], None]) -> tuple[KubeCluster, Wire]:
+    """The client of a live cluster over the simulated one, and what lies between them."""
     wire = Wire(cluster, sleep)
     return KubeCluster(Api(HttpApi(wire))), wire  # type: ignore[arg-type]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from trimtab.v1 import snapshot_pb2 as pb
 
-READY, MIRROR, DAEMON, GATED, OTHER_KIND = 1, 2, 4, 8, 16
+READY, MIRROR, DAEMON, GATED, OTHER_KIND, OTHER_STATEFUL_SET = 1, 2, 4, 8, 16, 64
 TO_BE_DELETED = "ToBeDeletedByClusterAutoscaler"
 Labels = dict[str, str]
 COLUMNS = {
@@ -68,20 +68,20 @@ class Cluster:
         return self.strings[index]
 
     def amounts(self, node: str) -> dict[str, int]:
-        """Allocatable by resource name."""
+        """Return the allocatable by resource name."""
         return dict(zip(self.message.resources, [*self.nodes[node].allocatable, *[0] * 99], strict=False))
 
     def capacity(self, node: str) -> dict[str, int]:
-        """Capacity by resource name."""
+        """Return the capacity by resource name."""
         row = self.nodes[node]
         return dict(zip(self.message.resources, [*(row.capacity or row.allocatable), *[0] * 99], strict=False))
 
     def requests(self, pod: Pod) -> dict[str, int]:
-        """Requests by resource name, without zeros."""
+        """Return the requests by resource name, without zeros."""
         return {self.message.resources[one.resource]: one.amount for one in pod.spec.requests if one.amount}
 
     def leaving(self, now_s: int) -> set[str]:
-        """Nodes being deleted: reported, or marked by a young taint."""
+        """Return the nodes being deleted: reported, or marked by a young taint."""
         reported = {one.node for one in self.message.actuation_status.deletions}
         return {name for name in self.nodes if name in reported or self._is_marked(name, now_s)}
 

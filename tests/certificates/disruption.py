@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
-from tests.certificates.cluster import DAEMON, MIRROR, OTHER_KIND, READY, Cluster, Pod
+from tests.certificates.cluster import DAEMON, MIRROR, OTHER_KIND, OTHER_STATEFUL_SET, READY, Cluster, Pod
 from tests.certificates.scheduling import selects
 
 KNOWN_KINDS = {"ReplicationController", "ReplicaSet", "StatefulSet", "Job"}
 
 
 def goes_with_its_node(pod: Pod, now_s: int, cutoff: int) -> bool:
-    """Whether a pod needs no place when its node goes."""
+    """Return whether a pod needs no place when its node goes."""
     grace = pod.spec.termination_grace_period_s if pod.spec.HasField("termination_grace_period_s") else 30
     overdue = pod.deletion_s > 0 and pod.deletion_s + grace + 30 < now_s
     return bool(pod.flags & (MIRROR | DAEMON)) or pod.ended or overdue or pod.spec.priority < cutoff
@@ -27,14 +27,18 @@ def waits_for_completion(pod: Pod) -> bool:
 
 
 def blocks(cluster: Cluster, pod: Pod, settings: plan_pb2.ScaleDownSettings, now_s: int) -> str:
-    """Why a pod that would have to be moved may not be, "" = it may. Budgets aside."""
+    """Return why a pod that would have to be moved may not be, "" = it may. Budgets are not considered."""
+    asks_no_budget = pod.deletion_s or pod.ended or pod.phase == pb.PodPhase.PENDING
+    if len(budgets_of(cluster, pod)) > 1 and not asks_no_budget:
+        return "several budgets match it"
     custom = _on(settings, "skip_nodes_with_custom_controller_pods")
     owner = cluster.owners.get(pod.owner)
     if pod.spec.safe_to_evict == pb.SafeToEvict.TRUE:
         return ""
-    if custom and pod.owner and owner is None and not pod.flags & OTHER_KIND:
+    if custom and pod.owner and owner is None and not pod.flags & (OTHER_KIND | OTHER_STATEFUL_SET):
         return "its controller is not there"
-    if not pod.owner or (custom and (owner is None or owner.kind not in KNOWN_KINDS)):
+    known = pod.flags & OTHER_STATEFUL_SET or (owner is not None and owner.kind in KNOWN_KINDS)
+    if not pod.owner or (custom and not known):
         return "nothing creates it again"
     if _on(settings, "skip_nodes_with_system_pods") and pod.namespace == "kube-system" and not budgets_of(cluster, pod):
         timeout = settings.blocking_system_pod_disruption_timeout.seconds or 3600
@@ -66,7 +70,7 @@ def allowed(budget: pb.PodDisruptionBudget) -> int:
 
 
 def disrupts(budget: pb.PodDisruptionBudget, pod: Pod) -> bool:
-    """Whether evicting the pod takes one of the budget's disruptions."""
+    """Return whether evicting the pod takes one of the budget's disruptions."""
     if pod.deletion_s or pod.ended or pod.phase == pb.PodPhase.PENDING or pod.name in budget.status.disrupted_pods:
         return False
     if pod.flags & READY:
@@ -77,7 +81,7 @@ def disrupts(budget: pb.PodDisruptionBudget, pod: Pod) -> bool:
 
 
 def overdrawn(cluster: Cluster, first: Iterable[Pod], then: Iterable[Pod], in_turn: bool) -> list[str]:
-    """Which budgets the pods of a plan (`then`) overdraw, those of deletions under way (`first`) being gone already.
+    """Return the budgets that the pods of a plan (`then`) exceed after those of deletions in progress (`first`).
 
     in_turn: the pods of one node may be more than are left, for they go one after the other, if all other nodes leave
     one disruption for it.

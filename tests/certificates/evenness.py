@@ -1,6 +1,6 @@
 """What a plan must keep of evenness: which node groups are similar, and how far they and their zones may differ.
 
-Source: own definition, `ScaleDownSettings.balance` and `max_balance_difference` in the contract.
+Source: own definition, `ScaleDownSettings.balance` and `BalanceSettings` in the contract.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ Part = tuple[int, str, str]
 
 
 def parts_of(cluster: Cluster, leaving: set[str]) -> dict[str, list[Part]]:
-    """The parts that each node belongs to; nodes that take no part are left out."""
+    """Return the parts that each node belongs to; nodes that take no part are left out."""
     groups: dict[str, list[str]] = {}
     for node, row in sorted(cluster.nodes.items()):
         group = cluster.groups.get(row.node_group)
@@ -39,7 +39,7 @@ def parts_of(cluster: Cluster, leaving: set[str]) -> dict[str, list[Part]]:
 
 
 def alike(cluster: Cluster, one: str, other: str) -> bool:
-    """Whether two nodes are of similar groups."""
+    """Return whether two nodes are of similar groups."""
     mine, its = cluster.capacity(one), cluster.capacity(other)
     larger, smaller = max(mine.get("memory", 0), its.get("memory", 0)), min(mine.get("memory", 0), its.get("memory", 0))
     if larger - smaller > 0.015 * larger:
@@ -65,7 +65,7 @@ def _labels(cluster: Cluster, node: str) -> dict[str, str]:
 
 
 def too_uneven(cluster: Cluster, leaving: set[str], going: Iterable[str], most: int) -> Iterator[str]:
-    """Parts that give although another of their kind then has over `most` nodes more."""
+    """Return the parts that give although another part of their kind then has more than `most` nodes more."""
     parts = parts_of(cluster, leaving)
     before = Counter(part for of_node in parts.values() for part in of_node)
     given = Counter(part for node in going for part in parts.get(node, ()))

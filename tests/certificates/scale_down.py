@@ -5,9 +5,10 @@
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
+from trimtab.v1.snapshot_pb2 import LabelOperator
 
 from tests.certificates.cluster import Cluster, Pod
 from tests.certificates.disruption import blocks, goes_with_its_node, overdrawn, waits_for_completion
@@ -28,14 +29,14 @@ class Plan:
         now_s: int,
     ) -> None:
         self.cluster = Cluster(snapshot)
-        self.settings = settings.scale_down
+        self.settings, self.general = settings.scale_down, settings.planner
         self.groups = settings.node_groups
         self.decision = decision
         self.now_s = now_s
         self.unneeded = {entry.node: entry for entry in decision.unneeded}
         self.leaving = self.cluster.leaving(now_s)
-        cutoff = self.settings.expendable_pods_priority_cutoff
-        self.cutoff = cutoff if self.settings.HasField("expendable_pods_priority_cutoff") else -10
+        cutoff = self.general.expendable_pods_priority_cutoff
+        self.cutoff = cutoff if self.general.HasField("expendable_pods_priority_cutoff") else -10
 
     def pods_on(self, node: str) -> list[Pod]:
         return [pod for pod in self.cluster.pods.values() if pod.node == node]
@@ -49,16 +50,26 @@ class Plan:
             and not (waits_for_completion(pod) and pod.spec.safe_to_evict != snapshot_pb2.SafeToEvict.TRUE)
         ]
 
-    def placement(self) -> Placement:
-        """Every pod where it is once all unneeded nodes are gone."""
+    def placement(self, without: str = "", ghosts: bool = False) -> Placement:
+        """Return the cluster without the unneeded nodes, moved pods but one in place; `ghosts`: cordoned, not gone."""
         node_of = {}
         for pod in self.cluster.pods.values():
             entry = self.unneeded.get(pod.node)
-            if pod.ended or not pod.node:
+            if pod.ended or not pod.node or pod.key == without:
                 continue
             node_of[pod.key] = entry.destinations.get(pod.key, "") if entry else pod.node
-        stay = set(self.cluster.nodes) - set(self.unneeded) - self.leaving
-        return Placement(self.cluster, stay, node_of)
+        closed = set(self.unneeded) | self.leaving
+        if ghosts:
+            return Placement(self.cluster, set(self.cluster.nodes), node_of, frozenset(closed))
+        return Placement(self.cluster, set(self.cluster.nodes) - closed, node_of)
+
+    def evicted(self) -> Placement:
+        """Return the cluster with all pods to move evicted, and the nodes to remove cordoned but still there."""
+        closed = self.leaving | set(self.unneeded)
+        gone = {pod.key for node in closed for pod in self.to_move(node)}
+        node_of = {pod.key: pod.node for pod in self.cluster.pods.values() if pod.node and not pod.ended}
+        rest = {key: node for key, node in node_of.items() if key not in gone}
+        return Placement(self.cluster, set(self.cluster.nodes), rest, frozenset(closed))
 
 
 def offences(
@@ -70,13 +81,14 @@ def offences(
     """Everything that is wrong with a decision."""
     plan = Plan(snapshot, settings, decision, now_s)
     checks = (
-        lists, eligible, moves, places, budgets, minimums, resource_minimums, limits, timers, cooldowns, evenness
+        lists, eligible, moves, places, order, budgets, minimums, resource_minimums, limits, timers, cooldowns,
+        evenness, no_place,
     )  # fmt: skip
     return [f"{check.__name__}: {problem}" for check in checks for problem in check(plan)]
 
 
 def lists(plan: Plan) -> Iterator[str]:
-    """Every node is in exactly one list; sub-lists are sorted parts of `unneeded`; reasons are given."""
+    """Check that every node is in exactly one list; sub-lists are sorted parts of `unneeded`; reasons are given."""
     decision = plan.decision
     named = [entry.node for entry in decision.unneeded] + [entry.node for entry in decision.unremovable]
     for node, count in sorted(Counter(named).items()):
@@ -103,7 +115,7 @@ def eligible(plan: Plan) -> Iterator[str]:
     """No unneeded node is being deleted, protected or outside every node group."""
     for node in plan.unneeded:
         row = plan.cluster.nodes[node]
-        if node in plan.leaving or row.scale_down_disabled or row.deletion_delayed or not row.node_group:
+        if node in plan.leaving or row.scale_down_disabled or not row.node_group:
             yield f"{node} may not be taken"
 
 
@@ -128,20 +140,85 @@ def moves(plan: Plan) -> Iterator[str]:
 
 
 def places(plan: Plan) -> Iterator[str]:
-    """Every moved pod is where the scheduler could put it, all of them being there at the same time."""
+    """Check that the scheduler could put every moved pod where the plan has it, all of them at the same time."""
     placement = plan.placement()
     for entry in plan.decision.unneeded:
         for key, target in sorted(entry.destinations.items()):
             if target not in placement.nodes:
                 yield f"{key} goes to {target}, which does not stay"
                 continue
+            if not plan.cluster.nodes[target].ready:
+                yield f"{key} goes to {target}, which is not ready"
             for predicate in PREDICATES:
                 if problem := predicate(placement, plan.cluster.pods[key], target):
                     yield f"{key} on {target}: {problem} ({predicate.__name__})"
 
 
+def no_place(plan: Plan) -> Iterator[str]:
+    """Check that a pod that the plan reports without a place has none with the plan carried out, nodes gone or not yet.
+
+    With detail it has one alone, and lacks it beside the other pods of its node. Pods without a node may hold room that
+    is not in the plan, so nothing is checked where there are any.
+    """
+    pods = plan.cluster.pods.values()
+    recent = plan.cluster.message.actuation_status.recent_evictions
+    if recent or plan.leaving or any(not pod.node and not pod.ended for pod in pods):
+        return
+    alone = [e for e in plan.decision.unremovable if e.reason == Reason.NO_PLACE_TO_MOVE_PODS and not e.detail]
+    for entry in alone:
+        pod = plan.cluster.pods[entry.blocking_pod]
+        ends = plan.placement(without=pod.key), plan.placement(without=pod.key, ghosts=True)
+        for node in sorted(name for name in ends[0].nodes - {entry.node} if plan.cluster.nodes[name].ready):
+            if all(_admits(placement, pod, node) for placement in ends):
+                yield f"{entry.node}: {entry.blocking_pod} could go to {node}"
+
+
+def _admits(placement: Placement, pod: Pod, node: str) -> bool:
+    """Return whether a node admits a pod that is on none."""
+    placement.put(pod, node)
+    admits = not any(one(placement, pod, node) for one in PREDICATES)
+    placement.take_off(pod, node)
+    return admits
+
+
+def order(plan: Plan) -> Iterator[str]:
+    """There is an order in which the scheduler can place all moved pods, all evicted and the nodes that go closed."""
+    target_of = {key: node for entry in plan.decision.unneeded for key, node in entry.destinations.items()}
+    moved = [plan.cluster.pods[key] for key in sorted(target_of)]
+    needy = [pod for pod in moved if pod.spec.pod_affinity or pod.spec.topology_spread]
+    waits = {pod.key for pod in needy}
+    stuck: list[str] = []
+    # Pods that need no others go first: more of them around takes nothing from what holds in the end anyway.
+    for turn in (needy, needy[::-1]) if needy else ():
+        placement = plan.evicted()
+        for pod in moved:
+            if pod.key not in waits and target_of[pod.key] in placement.nodes:
+                placement.put(pod, target_of[pod.key])
+        stuck = _stuck(placement, turn, target_of)
+        if not stuck:
+            return
+    if stuck:
+        yield f"in no order can {stuck[:5]} be placed where they go"
+
+
+def _stuck(placement: Placement, pods: list[Pod], target_of: dict[str, str]) -> list[str]:
+    """Place pods round by round, each when it fits; return those that never do."""
+    while pods:
+        left = []
+        for pod in pods:
+            target = target_of[pod.key]
+            if target in placement.closed or any(predicate(placement, pod, target) for predicate in PREDICATES):
+                left.append(pod)
+            else:
+                placement.put(pod, target)
+        if len(left) == len(pods):
+            break
+        pods = left
+    return [pod.key for pod in pods]
+
+
 def budgets(plan: Plan) -> Iterator[str]:
-    """The disruptions of all moves together are within every budget, but for one node each whose pods go in turn."""
+    """Check that all moves together stay within every budget, except for one node each that is evicted serially."""
     first = [pod for node in plan.leaving for pod in plan.to_move(node)]
     then = [pod for node in plan.unneeded for pod in plan.to_move(node)]
     in_turn = plan.settings.evict_in_turn or not plan.settings.HasField("evict_in_turn")
@@ -159,22 +236,36 @@ def minimums(plan: Plan) -> Iterator[str]:
         if going and left - len(going) < group.min_size:
             yield f"group {name}: {left} - {len(going)} is below {group.min_size}"
         now = members & {*plan.decision.delete_empty, *plan.decision.drain}
-        if group.zero_or_max and now and len(now) != left:
-            yield f"group {name} goes whole or not at all, {len(now)} of {left} go"
+        registered = len(members - plan.leaving)
+        if group.zero_or_max and now and len(now) != registered:
+            yield f"group {name} goes whole or not at all, {len(now)} of {registered} go"
 
 
 def resource_minimums(plan: Plan) -> Iterator[str]:
     """What must stay in the cluster stays."""
-    for minimum in plan.settings.resource_minimums:
+    for limit in plan.general.limits:
         counted = {
-            node: plan.cluster.capacity(node).get(minimum.resource, 0)
+            node: 1 if limit.resource == "nodes" else plan.cluster.capacity(node).get(limit.resource, 0)
             for node in set(plan.cluster.nodes) - plan.leaving
-            if minimum.node_labels.items() <= plan.cluster.node_labels(node).items()
+            if selects(limit.nodes, plan.cluster.node_labels(node))
         }
         going = sum(counted.get(node, 0) for node in plan.unneeded)
         left = sum(counted.values()) - going
-        if going and left < minimum.amount:
-            yield f"{left} of {minimum.resource} stay, {minimum.amount} must"
+        if going and left < limit.minimum:
+            yield f"{left} of {limit.resource} stay, {limit.minimum} must"
+
+
+def selects(selector: plan_pb2.Selector, labels: Mapping[str, str]) -> bool:
+    """Return whether a selector by names selects an object with these labels."""
+    known = {
+        LabelOperator.IN: lambda one: labels.get(one.key) in one.values,
+        LabelOperator.NOT_IN: lambda one: labels.get(one.key) not in one.values,
+        LabelOperator.EXISTS: lambda one: one.key in labels,
+        LabelOperator.DOES_NOT_EXIST: lambda one: one.key not in labels,
+    }
+    return selector.match_labels.items() <= labels.items() and all(
+        known[one.operator](one) for one in selector.match_expressions
+    )
 
 
 def limits(plan: Plan) -> Iterator[str]:
@@ -243,7 +334,7 @@ def _waits(plan: Plan, group: snapshot_pb2.NodeGroup) -> bool:
 
 def evenness(plan: Plan) -> Iterator[str]:
     """Similar node groups and their zones keep the difference asked for, in the whole plan and in what goes now."""
-    most = plan.settings.max_balance_difference
+    most = plan.general.balance.max_difference
     if most:
         now = [*plan.decision.delete_empty, *plan.decision.drain]
         for going in (list(plan.unneeded), now):

@@ -10,21 +10,42 @@ from trimtab.v1 import snapshot_pb2 as pb
 from tests.certificates.cluster import Cluster, Labels, Pod
 
 CORDON = ("node.kubernetes.io/unschedulable", "", pb.TaintEffect.NO_SCHEDULE)
+CLOSED = ("ToBeDeletedByClusterAutoscaler", "", pb.TaintEffect.NO_SCHEDULE)
+ZONE_LABELS = {
+    f"{kind}/{name}": f"topology.kubernetes.io/{name}"
+    for kind in ("failure-domain.beta.kubernetes.io", "topology.kubernetes.io")
+    for name in ("zone", "region")
+}
+"""Label of a volume -> label of the node that is asked where the node lacks that of the volume."""
 Requirement = tuple[str, int, tuple[str, ...]]
 
 
 class Placement:
-    """Where every pod is once the plan is carried out; `nodes` are those that stay."""
+    """Where every pod is at one time; `nodes` are those that are there, `closed` those of them that take no pod."""
 
-    def __init__(self, cluster: Cluster, nodes: set[str], node_of: dict[str, str]) -> None:
+    def __init__(
+        self, cluster: Cluster, nodes: set[str], node_of: dict[str, str], closed: frozenset[str] = frozenset()
+    ) -> None:
         self.cluster = cluster
         self.nodes = nodes
-        self.node_of = node_of
+        self.closed = closed
         self.on: dict[str, list[Pod]] = {name: [] for name in nodes}
         for key, node in node_of.items():
             if node in self.on:
                 self.on[node].append(cluster.pods[key])
         self.repelling = [(name, pod) for name, pods in self.on.items() for pod in pods if pod.spec.pod_anti_affinity]
+
+    def put(self, pod: Pod, node: str) -> None:
+        """Put one pod more on a node."""
+        self.on[node].append(pod)
+        if pod.spec.pod_anti_affinity:
+            self.repelling.append((node, pod))
+
+    def take_off(self, pod: Pod, node: str) -> None:
+        """Undo the last `put` of a pod."""
+        self.on[node].pop()
+        if pod.spec.pod_anti_affinity:
+            self.repelling.pop()
 
     def others(self, pod: Pod, node: str) -> list[Pod]:
         return [one for one in self.on[node] if one.key != pod.key]
@@ -156,7 +177,7 @@ def _ports(cluster: Cluster, pod: Pod) -> list[tuple[str, str, int]]:
 
 
 def term_selects(cluster: Cluster, term: pb.PodAffinityTerm, owner: Pod, other: Pod, *, placed: bool = False) -> bool:
-    """Whether a term of `owner` looks at `other`. `placed`: the owner is on its node, the other one comes.
+    """Return whether a term of `owner` looks at `other`. `placed`: the owner is on its node, the other one comes.
 
     For the term of a pod that comes, the scheduler asks the namespace selector about an empty label set as well, so
     that one which this matches looks everywhere.
@@ -239,7 +260,7 @@ def _counts_itself(cluster: Cluster, row: pb.TopologySpreadConstraint, pod: Pod)
 
 
 def _domain_counts(placement: Placement, pod: Pod, row: pb.TopologySpreadConstraint, keys: list[str]) -> dict[str, int]:
-    """Matching pods by domain, the pod itself left out, over the nodes that count for this constraint."""
+    """Return the matching pods by domain, the pod itself left out, over the nodes that count for this constraint."""
     cluster, key = placement.cluster, placement.cluster.text(row.topology_key)
     merged = {
         cluster.text(k): pod.labels[cluster.text(k)] for k in row.match_label_keys if cluster.text(k) in pod.labels
@@ -252,7 +273,8 @@ def _domain_counts(placement: Placement, pod: Pod, row: pb.TopologySpreadConstra
             continue
         if honor_affinity and not own_affinity_holds(cluster, pod, name):
             continue
-        if row.honor_node_taints and taints(placement, pod, name):
+        closing = name in placement.closed and not tolerates(cluster, pod, CLOSED)
+        if row.honor_node_taints and (closing or taints(placement, pod, name)):
             continue
         # A selector without any requirement matches every pod, yet the scheduler counts none by it.
         counted = placement.on[name] if row.selector.requirements or merged else []
@@ -284,9 +306,9 @@ def volumes(placement: Placement, pod: Pod, node: str) -> str:
             for other in one.volumes
         ):
             return f"claim {volume.id} is for one pod alone"
-        for pair in volume.zone_labels:
+        for pair in volume.zone_labels if ZONE_LABELS.keys() & labels.keys() else ():
             key, allowed = cluster.text(pair.key), cluster.text(pair.value).split("__")
-            if key in labels and labels[key] not in allowed:
+            if key in ZONE_LABELS and all(allowed) and labels.get(key, labels.get(ZONE_LABELS[key])) not in allowed:
                 return f"volume {volume.id} is in another zone"
     for other in placement.others(pod, node):
         if _disks_clash(cluster, pod, other) or _disks_clash(cluster, other, pod):
@@ -295,7 +317,7 @@ def volumes(placement: Placement, pod: Pod, node: str) -> str:
 
 
 def _disks_clash(cluster: Cluster, pod: Pod, other: Pod) -> bool:
-    """Whether a disk that a pod has for itself is mounted by another in any way."""
+    """Return whether a disk that a pod has for itself is mounted by another in any way."""
     mine = {cluster.text(one) for one in pod.spec.exclusive_disks}
     its = {cluster.text(one) for one in [*other.spec.exclusive_disks, *other.spec.read_only_disks]}
     return bool(mine & its)

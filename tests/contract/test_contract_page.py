@@ -11,8 +11,10 @@ from trimtab.v1 import reason_pb2
 from clients import planner_client
 from clients.transport.error_table import ERRORS
 from clients.transport.errors import Reason
+from clients.transport.server import ServerSettings
 from planner.decisions import requests
 from planner.service import process, streams
+from planner.service.settings import PlannerOptions
 from planner.snapshot import checks
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -71,10 +73,16 @@ def test_every_error_is_raised_with_the_code_of_the_table(root: str) -> None:
         ("a time, seconds since 1970", checks.MAX_TIME_S),
         ("bytes of `request_id`", requests.MAX_REQUEST_ID_BYTES),
         ("bytes of `cluster`", requests.MAX_CLUSTER_BYTES),
+        ("bytes of memory that all requests together take, estimated", PlannerOptions().max_request_memory),
+        ("seconds between two messages of a request", int(ServerSettings().idle_timeout_s)),
+        ("seconds until a request is whole", int(ServerSettings().receive_timeout_s)),
+        ("seconds until a message of the answer is read", int(ServerSettings().send_timeout_s)),
+        ("seconds for one call to the planner, whatever its deadline", int(PlannerOptions().longest_call_s)),
+        ("calls open at a time", ServerSettings().limits().most),
     ],
 )
 def test_the_limits_of_the_page_are_those_of_the_code(limit: str, value: int) -> None:
-    stated = {row[0]: row[1].split(" ")[0] for row in table("Limits")}
+    stated = {row[0]: row[1].split(" ")[0].rstrip(",") for row in table("Limits")}
     assert stated[limit] == f"{value:,}"
 
 

@@ -140,7 +140,7 @@ def all_ready(plane: ControlPlane) -> bool:
     return True
 
 
-def wishes(request_id: str, names: Sequence[str]) -> actuator_pb2.StartDeletionRequest:
+def deletion_of(request_id: str, names: Sequence[str]) -> actuator_pb2.StartDeletionRequest:
     """A request to drain and delete nodes."""
     entries = [actuator_pb2.NodeToDelete(node=name, drain=True) for name in names]
     return actuator_pb2.StartDeletionRequest(request_id=request_id, nodes=entries)

@@ -1,7 +1,7 @@
 """One scenario on a real control plane: nodes are drained while the actuator dies again and again.
 
 Three nodes are drained, one goes empty, the drain of one with a pod that its budget holds is cancelled, and the group
-grows by two. Every scenario has a namespace, nodes and books of its own, so that several may run side by side. What
+grows by two. Every scenario has a namespace, nodes and a ledger of its own, so that several may run side by side. What
 happened is read from the API server's watches.
 
 A caller that dies within an eviction may leave the API server with a budget that counts a pod as disrupted which stays;
@@ -15,7 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from trimtab.v1 import actuator_pb2, plan_pb2
+from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 from actuator.kube.api import Api, Call
 from actuator.kube.cluster import ConflictError, NotFoundError
@@ -60,6 +60,7 @@ class Scenario:
         self._directory.mkdir()
         self.moments = self._directory / "moments"
         self._elects = "--leader-elect" in options
+        self._size = STAYING[-1]
         group = workloads.group(name, 20, pool=name)
         more = (*QUICK, f"--namespace={name}", *options)
         self._options = command(theatre.plane, self._directory / "actuator", [group], *more)
@@ -162,13 +163,21 @@ class Scenario:
         nodes.append(actuator_pb2.NodeToDelete(node=self.node(EMPTY)))
         answer = client.start_deletion(actuator_pb2.StartDeletionRequest(request_id="go", nodes=nodes))
         assert [one.detail for one in answer.nodes if not one.accepted] == []
-        size = len(nodes) + len(STAYING)
-        split = plan_pb2.ScaleUpSplit(node_group=self.name, current_size=size, new_size=size + GROWTH)
-        client.scale_up("grow", [split])
+        self._grow(client)
         client.cancel_deletion([self.node(STUCK)], "changed our mind")
         self._wait(process, lambda: not client.get_status(without_finished=True).deletions)
         self._wait(process, lambda: client.get_status().node_groups[0].instance_count == self._size_after)
         return client.get_status()
+
+    def _grow(self, client: ActuatorClient) -> None:
+        """Ask for the same growth in each life; from the size reported, once a deletion has changed the one known."""
+        while True:
+            split = plan_pb2.ScaleUpSplit(node_group=self.name, current_size=self._size, new_size=self._size + GROWTH)
+            (answer,) = client.scale_up(f"grow from {self._size}", [split]).splits
+            if answer.accepted:
+                return
+            assert answer.reason == reason_pb2.GrowthReason.SIZE_CHANGED, answer.detail
+            self._size = client.get_status().node_groups[0].target_size
 
     def _wait(self, process: Life, reached: Callable[[], bool]) -> None:
         """Wait for something while the process lives."""

@@ -13,7 +13,7 @@ from typing import Any
 import kubernetes.config
 import msgspec
 
-import actuator.service.kwok_world
+import actuator.service.kwok
 from actuator.__main__ import main
 from actuator.store.journal import Journal
 from actuator.store.records import Record
@@ -24,7 +24,7 @@ from tests.e2e.crash_points import Moments, parse
 from tests.e2e.nursery import tend
 
 # Everything that a life needs is imported before it is born.
-PRELOADED = (actuator.service.kwok_world, kubernetes.config)
+PRELOADED = (actuator.service.kwok, kubernetes.config)
 
 # A file, and the names of points as a JSON list.
 MOMENTS, POINTS = "TRIMTAB_TEST_MOMENTS", "TRIMTAB_TEST_DIE_AT"

@@ -21,7 +21,7 @@ from actuator.kube.live import KubeCluster
 from actuator.settings import DrainSettings
 from actuator.tracker.states import State
 from tests.e2e import workloads
-from tests.e2e.actuator_process import Json, apply, command, running, serving, until, wishes
+from tests.e2e.actuator_process import Json, apply, command, deletion_of, running, serving, until
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
 
 THREADS = DrainSettings().thread_count
@@ -92,7 +92,7 @@ def drains(plane: ControlPlane, pool: str, node_count: int, directory: Path) -> 
     with running(directory, options) as (process, client):
         serving(process, client)
         started = time.perf_counter()
-        answer = client.start_deletion(wishes("all", [f"{pool}-{node}" for node in range(1, node_count + 1)]))
+        answer = client.start_deletion(deletion_of("all", [f"{pool}-{node}" for node in range(1, node_count + 1)]))
         tainted_s = time.perf_counter() - started
         refused = [f"{one.node}: {one.detail}" for one in answer.nodes if not one.accepted]
         assert refused == [], refused[:3]

@@ -11,7 +11,7 @@ import pytest
 from clients.actuator_client import ActuatorClient
 from clients.transport.errors import TrimtabError
 from tests.e2e import watch_log
-from tests.e2e.actuator_process import kill, until, wishes
+from tests.e2e.actuator_process import deletion_of, kill, until
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
 from tests.e2e.stages import write_stages
 from tests.e2e.two_actuators import TO_DRAIN, check, fill, leads, shared_store, start, to_drain, wait_for_the_end
@@ -36,7 +36,7 @@ def test_the_other_takes_over_and_nothing_is_done_twice(plane: ControlPlane, tmp
         old, old_client = start(stack, plane, tmp_path / "a", way, options)
         until(lambda: leads(old_client), 20, "the first one leads")
         new, new_client = start(stack, plane, tmp_path / "b", way, options)
-        answer = old_client.start_deletion(wishes("drain", to_drain(way)))
+        answer = old_client.start_deletion(deletion_of("drain", to_drain(way)))
         assert [one.detail for one in answer.nodes if not one.accepted] == []
         check_follower(new_client)
         until(lambda: len(old_client.get_status().recent_evictions) >= 3, 30, "some evictions")
@@ -62,7 +62,7 @@ def check_follower(client: ActuatorClient) -> None:
     assert not client.get_info().leader
     until(lambda: len(client.get_status().deletions) == TO_DRAIN, 10, "the follower sees the deletions")
     for call in (
-        lambda: client.start_deletion(wishes("other", ["nowhere"])),
+        lambda: client.start_deletion(deletion_of("other", ["nowhere"])),
         lambda: client.cancel_deletion(["nowhere"]),
         lambda: client.apply_taints([]),
     ):

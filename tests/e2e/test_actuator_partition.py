@@ -15,7 +15,7 @@ import pytest
 from tests.builders.postgresql import missing
 from tests.builders.tcp_proxy import TcpProxy
 from tests.e2e import watch_log
-from tests.e2e.actuator_process import until, wishes
+from tests.e2e.actuator_process import deletion_of, until
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
 from tests.e2e.stages import write_stages
 from tests.e2e.two_actuators import check, fill, leads, shared_store, start, to_drain, wait_for_the_end
@@ -68,7 +68,7 @@ def test_a_leader_that_lost_its_network_does_nothing_once_another_leads(
         until(lambda: leads(old_client), 20, "the first one leads")
         own = [f"--kubeconfig={plane.kubeconfig('second')}", f"--store={store}"]
         new, new_client = start(stack, plane, tmp_path / "b", pool, own)
-        answer = old_client.start_deletion(wishes("drain", to_drain(pool)))
+        answer = old_client.start_deletion(deletion_of("drain", to_drain(pool)))
         assert [one.detail for one in answer.nodes if not one.accepted] == []
         until(lambda: len(old_client.get_status().recent_evictions) >= 3, 30, "some evictions")
         for link in network:

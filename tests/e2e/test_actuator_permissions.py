@@ -10,7 +10,7 @@ import yaml
 from trimtab.v1 import plan_pb2
 
 from tests.e2e import workloads
-from tests.e2e.actuator_process import all_ready, apply, command, listed, running, serving, until, wishes
+from tests.e2e.actuator_process import all_ready, apply, command, deletion_of, listed, running, serving, until
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
 
 pytestmark = pytest.mark.e2e
@@ -42,7 +42,7 @@ def test_without_rights_it_does_not_start_and_says_which_rules_lack(plane: Contr
     assert done.returncode == 2
     assert '- {apiGroups: [""], resources: [nodes], verbs: [get, list, patch, delete]}' in done.stderr
     assert '- {apiGroups: [""], resources: [pods/eviction], verbs: [create]}' in done.stderr
-    assert "resources: [leases], verbs: [get, create, update]}  # Role in namespace trimtab" in done.stderr
+    assert "resources: [leases], verbs: [create]}  # Role in namespace trimtab" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -57,7 +57,7 @@ def test_the_rights_of_the_manifests_are_enough_for_a_whole_drain(plane: Control
     with running(tmp_path / "b", options(plane, tmp_path / "b", "trimtab")) as (process, client):
         serving(process, client)
         until(lambda: client.get_info().leader, 20, "leading")
-        answer = client.start_deletion(wishes("r", ["n-1"]))
+        answer = client.start_deletion(deletion_of("r", ["n-1"]))
         assert [one.accepted for one in answer.nodes] == [True]
         assert client.apply_taints(["n-2"]).tainted_count == 1
         until(lambda: staying(plane), 60, "pods on nodes that stay")

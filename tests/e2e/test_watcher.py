@@ -3,7 +3,7 @@
 import json
 import random
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -218,20 +218,27 @@ def follow(cluster: LiveCluster, tables: Tables) -> Tables:
     return expand(whole)
 
 
-def test_a_version_lost_to_compaction_leads_to_a_new_list(plane: ControlPlane, cluster: LiveCluster) -> None:
-    for one in cluster._reflectors:
-        one._version = "1"  # older than anything the server remembers
+def test_a_version_that_the_server_no_longer_knows_leads_to_a_new_list(
+    plane: ControlPlane, cluster: LiveCluster
+) -> None:
     pods = next(one for one in cluster._reflectors if one.resource.kind == "Pod")
     lists = pods.lists
-    end = time.monotonic() + 30
-    while pods.lists == lists and time.monotonic() < end:
-        pods._version = "1"
-        with pods._guard:
-            if pods._stream is not None:
-                pods._stream.close()
-        time.sleep(0.2)
-    plane.kubectl("create", "namespace", "after-compaction")
+    # Lost are all versions before the server's start; the oldest one is put in the place of the latest.
+    plane.kubectl("create", "namespace", "before-restart")
+    plane.stop_api_server()
+    until(lambda: pods._stream is None, "the watch has ended")
+    pods._version = "1"
+    plane.start_api_server()
+    until(lambda: pods.lists > lists, "there is a new list")
+    plane.kubectl("create", "namespace", "after-restart")
     until_equal(plane, cluster)
+
+
+def until(reached: Callable[[], bool], what: str) -> None:
+    end = time.monotonic() + SETTLE_S
+    while not reached():
+        assert time.monotonic() < end, f"not in {SETTLE_S} s: {what}"
+        time.sleep(0.05)
 
 
 def test_what_a_user_may_not_do_is_said_as_the_rules_that_lack(plane: ControlPlane) -> None:

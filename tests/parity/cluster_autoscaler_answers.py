@@ -10,7 +10,6 @@ import gzip
 import json
 from collections.abc import Iterator
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,11 +17,11 @@ from google.protobuf.json_format import ParseDict
 from trimtab.v1 import plan_pb2, reason_pb2
 
 from clients.kubernetes_objects import build_snapshot, decode_objects
-from planner.model.settings import resolve_scale_down
-from planner.scale_down import ScaleDownRequest, decide
-from planner.simulation.build import build_simulation
+from planner.scale_down.loop import decide_scale_down
 from planner.snapshot.decode import canonicalize
+from tests.builders.scale_down import scale_down_request
 from tests.certificates.scale_down import offences
+from tests.parity.eviction_api import refused
 
 DATA = Path(__file__).parent / "data" / "cluster_autoscaler"
 UNLIMITED = {
@@ -34,8 +33,10 @@ UNLIMITED = {
 ANOTHER_PLAN = {
     "UNNEEDED",
     "NODE_GROUP_MIN_SIZE_REACHED",
+    "MINIMAL_RESOURCE_LIMIT_EXCEEDED",
     "NO_PLACE_TO_MOVE_PODS",
     "DESTINATION_OF_MOVED_PODS",
+    "RESERVED_FOR_PENDING_PODS",
     "BLOCKED_BY_POD NOT_ENOUGH_PDB",
 }
 """What follows from which other nodes go. Two plans that are equally good differ in it."""
@@ -76,16 +77,26 @@ def recorded(name: str) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]
             yield row["document"], row["runs"]
 
 
+def settings_of(
+    document: dict[str, Any], scale_down: dict[str, Any] | None = None, planner: dict[str, Any] | None = None
+) -> plan_pb2.PlanSettings:
+    """The settings of a document, whose resource minimums have the form that the oracle reads. The others : more."""
+    given = {**document["settings"]["scaleDown"], **(scale_down or {})}
+    limits = [
+        {"resource": one["resource"], "minimum": one["amount"], "nodes": {"matchLabels": one.get("nodeLabels", {})}}
+        for one in given.pop("resourceMinimums", ())
+    ]
+    everything = {"scaleDown": given, "planner": {"limits": limits, **(planner or {})}}
+    return ParseDict(everything, plan_pb2.PlanSettings())
+
+
 def ours(document: dict[str, Any], more: dict[str, Any] | None = None) -> Ours:
-    """Plan, and have the plan proven."""
+    """Plan, and have the plan proven. `more` : planner-wide settings."""
     message = build_snapshot(decode_objects(document["items"])).snapshot
-    scale_down = {**document["settings"]["scaleDown"], **UNLIMITED, **(more or {})}
-    settings = ParseDict({"scaleDown": scale_down}, plan_pb2.PlanSettings())
+    settings = settings_of(document, UNLIMITED, more)
     now_s = int(datetime.fromisoformat(document["now"]).timestamp())
     snapshot = canonicalize(message)
-    simulation = partial(build_simulation, snapshot)
-    request = ScaleDownRequest(snapshot, simulation, resolve_scale_down(settings), None, now_s * 10**9)
-    decision = decide(request).decision
+    decision = decide_scale_down(scale_down_request(snapshot, settings, now_s)).result
     verdicts = {entry.node: Verdict("UNNEEDED") for entry in decision.unneeded}
     for entry in decision.unremovable:
         verdicts[entry.node] = _verdict(entry.reason, entry.blocking_reason, entry.blocking_pod)
@@ -101,6 +112,11 @@ def _verdict(reason: int, blocking: int, pod: str) -> Verdict:
 def drained(run: dict[str, Any]) -> int:
     """How many nodes upstream would let go at once."""
     return len(run["empty"]) + len(run["drain"])
+
+
+def lasting(document: dict[str, Any], run: dict[str, Any]) -> int:
+    """How many of those nodes the eviction API lets go."""
+    return len({*(run["empty"] or ()), *(run["drain"] or ())} - refused(document))
 
 
 def theirs(run: dict[str, Any]) -> dict[str, Verdict]:

@@ -17,8 +17,10 @@ from planner.decisions.fit import check_fit
 from planner.decisions.work import Work
 from planner.simulation import kernels
 from planner.simulation.build import Simulation, build_simulation
-from planner.simulation.explain import explain
-from planner.snapshot.columns import Snapshot
+from planner.simulation.explain import explain, masks
+from planner.simulation.virtual import with_virtual
+from planner.simulation.virtual_rows import HOSTNAME, VirtualNodes, labels_of, template_of
+from planner.snapshot.columns import NO_NODE, UNKNOWN_NODE, Snapshot
 from planner.snapshot.decode import decode_snapshot
 from tests.parity.agreement import Verdict
 
@@ -59,13 +61,32 @@ def fit_matrix(objects: Iterable[dict[str, Any]], asked: list[str]) -> dict[str,
 
 
 class _Sequence:
-    """A simulation by names."""
+    """A simulation by names; where asked, with every second node that can be a virtual one, opened and filled."""
 
-    def __init__(self, objects: Iterable[dict[str, Any]]) -> None:
-        self.simulation: Simulation = build_simulation(_snapshot(objects))
-        snapshot = self.simulation.snapshot
+    def __init__(self, objects: Iterable[dict[str, Any]], half_virtual: bool) -> None:
+        whole = _snapshot(objects)
+        rows = _virtual_nodes(whole) if half_virtual else []
+        virtual = [whole.nodes.name[row] for row in rows]
+        snapshot = _without_nodes(whole, rows)
+        nodes = [VirtualNodes(template_of(whole, whole.nodes, row), (whole.nodes.name[row],)) for row in rows]
+        self.simulation: Simulation = with_virtual(build_simulation(snapshot), (), tuple(nodes))
         self.pods = {snapshot.pod_key(i): i for i in range(self.simulation.pod_count)}
-        self.nodes = {name: i for i, name in enumerate(snapshot.nodes.name)}
+        self.nodes = {name: i for i, name in enumerate((*snapshot.nodes.name, *virtual))}
+        state = self.simulation.state
+        for name in virtual:
+            assert kernels.open_node(state, self.nodes[name]) == 0
+        was_on = build_simulation(whole).state.pod_node
+        for pod in np.flatnonzero(np.isin(was_on, rows)).tolist():
+            self.place(whole.pod_key(pod), whole.nodes.name[was_on[pod]])
+
+    def matrix(self, pod: str) -> dict[str, Verdict]:
+        """Ask about every node, as if the pod were on none."""
+        state = self.simulation.state
+        before = kernels.mark(state)
+        kernels.remove(state, self.pods[pod])
+        verdicts = {node: self.verdict(pod, node) for node in self.nodes}
+        kernels.revert(state, before)
+        return verdicts
 
     def verdict(self, pod: str, node: str) -> Verdict:
         """Ask for all reasons, and hold the short answer to them."""
@@ -79,15 +100,45 @@ class _Sequence:
         assert done == 0, f"{pod} cannot be put on {node}: {done}"
 
     def first_by_name(self, pod: str) -> str:
-        """The node that a search over all finds."""
-        allowed = np.ones(len(self.nodes), np.bool_)
-        found = kernels.find(self.simulation.state, self.pods[pod], allowed, 0)
-        return list(self.nodes)[found] if found >= 0 else ""
+        """The first node that fits, all being asked in one go."""
+        names, fitting = list(self.nodes), np.flatnonzero(masks(self.simulation, self.pods[pod]) == 0)
+        return min((names[node] for node in fitting.tolist()), default="")
 
 
-def simulate(objects: Iterable[dict[str, Any]], asked: list[str], order: list[str]) -> list[Step]:
+def _virtual_nodes(whole: Snapshot) -> list[int]:
+    """Every second node of those that have their name as hostname, and to which no pod is pinned."""
+    labels = [dict(labels_of(whole, row)) for row in whole.nodes.label_set.tolist()]
+    pinned = set(whole.pods.pinned.tolist())
+    could = [at for at, name in enumerate(whole.nodes.name) if labels[at].get(HOSTNAME) == name and at not in pinned]
+    return could[::2]
+
+
+def _without_nodes(whole: Snapshot, rows: list[int]) -> Snapshot:
+    """The snapshot in which these nodes are unknown."""
+    kept = [row for row in range(len(whole.nodes.name)) if row not in rows]
+    number = np.full(len(whole.nodes.name) + 2, UNKNOWN_NODE, np.int32)
+    number[kept] = np.arange(len(kept), dtype=np.int32)
+    number[NO_NODE] = NO_NODE
+    columns = {
+        name: column[kept] if isinstance(column, np.ndarray) else tuple(column[row] for row in kept)
+        for name, column in whole.nodes._asdict().items()
+        if name != "taint_sets"
+    }
+    pods = whole.pods._replace(node=number[whole.pods.node], pinned=number[whole.pods.pinned])
+    return whole._replace(nodes=whole.nodes._replace(**columns), pods=pods)
+
+
+def half_virtual_matrix(objects: Iterable[dict[str, Any]], asked: list[str]) -> dict[str, dict[str, Verdict]]:
+    """Each pod asked about on each node, in the simulation with virtual nodes."""
+    sequence = _Sequence(objects, True)
+    return {pod: sequence.matrix(pod) for pod in asked}
+
+
+def simulate(
+    objects: Iterable[dict[str, Any]], asked: list[str], order: list[str], half_virtual: bool = False
+) -> list[Step]:
     """Place the pods one after the other, each on the first node of `order` that it fits."""
-    sequence, steps = _Sequence(objects), []
+    sequence, steps = _Sequence(objects, half_virtual), []
     for pod in asked:
         verdicts = {node: sequence.verdict(pod, node) for node in order}
         fitting = [node for node in order if verdicts[node].fits]
@@ -98,9 +149,11 @@ def simulate(objects: Iterable[dict[str, Any]], asked: list[str], order: list[st
     return steps
 
 
-def verify(objects: Iterable[dict[str, Any]], placements: list[tuple[str, str]]) -> list[Verdict]:
+def verify(
+    objects: Iterable[dict[str, Any]], placements: list[tuple[str, str]], half_virtual: bool = False
+) -> list[Verdict]:
     """Put the pods where they are told, fitting or not, and say of each whether it fitted."""
-    sequence, verdicts = _Sequence(objects), []
+    sequence, verdicts = _Sequence(objects, half_virtual), []
     for pod, node in placements:
         verdicts.append(sequence.verdict(pod, node))
         sequence.place(pod, node)

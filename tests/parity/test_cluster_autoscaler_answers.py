@@ -7,7 +7,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.parity.cluster_autoscaler_answers import Difference, Ours, differences, drained, ours, recorded
+from tests.parity.cluster_autoscaler_answers import (
+    ANOTHER_PLAN,
+    Difference,
+    Ours,
+    differences,
+    lasting,
+    ours,
+    recorded,
+)
 
 RECORDINGS = ["mixed", "generated"]
 
@@ -35,27 +43,25 @@ def all_differences() -> tuple[Difference, ...]:
 
 FEWER = {
     "generated-37": "pending pods fill the cluster; upstream frees a node in one of four runs, none in the others",
-    "mixed-26": (
-        "upstream lets a pod go that is annotated safe-to-evict though its budget allows no disruption; the API server "
-        "would refuse that eviction for ever"
-    ),
+    "mixed-102": "upstream frees a node more in one of four runs, as many in the others",
 }
-"""Documents on which upstream frees more than we do, in some run at least, and why."""
+"""Documents on which upstream frees more than we do, in some run at least, and why. Nodes that the eviction API would
+never let go, which upstream plans all the same, are not counted."""
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_as_many_nodes_go_as_the_real_autoscaler_drains(name: str) -> None:
     fewer = {
-        case.document["name"]: f"{case.mine.drained} of {[drained(run) for run in case.runs]}"
+        case.document["name"]: f"{case.mine.drained} of {[lasting(case.document, run) for run in case.runs]}"
         for case in cases(name)
-        if case.mine.drained < max(map(drained, case.runs))
+        if case.mine.drained < max(lasting(case.document, run) for run in case.runs)
     }
     assert fewer.keys() == {one for one in FEWER if one.startswith(name)}, fewer
 
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_altogether_more_nodes_go(name: str) -> None:
-    theirs = [sum(map(drained, case.runs)) / len(case.runs) for case in cases(name)]
+    theirs = [sum(lasting(case.document, run) for run in case.runs) / len(case.runs) for case in cases(name)]
     assert sum(case.mine.drained for case in cases(name)) > 1.05 * sum(theirs)
 
 
@@ -80,7 +86,20 @@ def _several_pods_block(document: dict[str, Any], one: Difference) -> bool:
     )
 
 
+def _several_budgets_block(document: dict[str, Any], one: Difference) -> bool:
+    return one.ours.what == "BLOCKED_BY_POD SEVERAL_BUDGETS" and one.theirs.what in ANOTHER_PLAN
+
+
+def _groups_go_whole(document: dict[str, Any], one: Difference) -> bool:
+    return one.ours.what == "ATOMIC_SCALE_DOWN_FAILED" and one.theirs.what in ANOTHER_PLAN
+
+
 KNOWN = {
+    _several_budgets_block: "the eviction API refuses a pod under two budgets for ever; upstream asks each alone",
+    _groups_go_whole: (
+        "upstream looks at the nodes of an all-or-nothing group one by one and finds out at the end that it does not "
+        "go whole; we do not try a group of which a node cannot go"
+    ),
     _pending_pods_count: (
         "upstream puts pending pods on nodes before it looks for unneeded ones, where they count as used and may "
         "block; we keep room for them, but a node that they are not on yet is as used as it is"

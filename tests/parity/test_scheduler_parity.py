@@ -29,19 +29,17 @@ def _nothing(found: list[str]) -> None:
     assert not found, f"{len(found)} disagreements:\n" + "\n".join(found[:SHOWN])
 
 
-def _matrix(one: Recorded) -> list[str]:
-    asked = [key_of(pod) for pod in pending(one.document)]
-    verdicts = ours.fit_matrix(objects(one.document), asked)
-    return _compare_matrix(one, verdicts)
+def _matrix(one: Recorded, half_virtual: bool = False) -> list[str]:
+    return _compare_matrix(one, [key_of(pod) for pod in pending(one.document)], half_virtual)
 
 
-def _selfcheck(one: Recorded) -> list[str]:
-    verdicts = ours.fit_matrix(objects(one.document), [answer["pod"] for answer in one.answers])
-    return _compare_matrix(one, verdicts)
+def _selfcheck(one: Recorded, half_virtual: bool = False) -> list[str]:
+    return _compare_matrix(one, [answer["pod"] for answer in one.answers], half_virtual)
 
 
-def _compare_matrix(one: Recorded, verdicts: dict[str, dict[str, ours.Verdict]]) -> list[str]:
-    found = []
+def _compare_matrix(one: Recorded, asked: list[str], half_virtual: bool) -> list[str]:
+    matrix = ours.half_virtual_matrix if half_virtual else ours.fit_matrix
+    verdicts, found = matrix(objects(one.document), asked), []
     for answer in one.answers:
         for node, expected in refusals(answer, one.node_names).items():
             text = disagreement(expected, verdicts[answer["pod"]][node])
@@ -50,11 +48,11 @@ def _compare_matrix(one: Recorded, verdicts: dict[str, dict[str, ours.Verdict]])
     return found
 
 
-def _simulate(one: Recorded) -> list[str]:
+def _simulate(one: Recorded, half_virtual: bool = False) -> list[str]:
     """Both sides place each pod on the first node that takes it; every node looked at before is compared too."""
     order = one.document.get("nodeOrder", one.node_names)
     asked = [key_of(pod) for pod in pending(one.document)]
-    steps = ours.simulate(objects(one.document), asked, order)
+    steps = ours.simulate(objects(one.document), asked, order, half_virtual)
     found = []
     for number, (answer, step) in enumerate(zip(one.answers, steps, strict=True)):
         for node, expected in refusals(answer, one.nodes_seen(answer)).items():
@@ -69,9 +67,9 @@ def _simulate(one: Recorded) -> list[str]:
     return found
 
 
-def _verify(one: Recorded) -> list[str]:
+def _verify(one: Recorded, half_virtual: bool = False) -> list[str]:
     placements = [(p["pod"], p["node"]) for p in one.document["placements"]]
-    verdicts = ours.verify(objects(one.document), placements)
+    verdicts = ours.verify(objects(one.document), placements, half_virtual)
     found = []
     for number, (answer, verdict) in enumerate(zip(one.answers, verdicts, strict=True)):
         text = disagreement(refusals(answer, [answer["node"]])[answer["node"]], verdict)
@@ -91,6 +89,12 @@ def test_every_reason_of_ours_stands_for_a_plugin() -> None:
 def test_we_answer_a_recorded_cluster_as_the_scheduler_did(name: str, document: str) -> None:
     one = recorded(name)[document]
     _nothing(ASK[one.mode](one))
+
+
+@pytest.mark.parametrize(("name", "document"), DOCUMENTS[::2], ids=[document for _, document in DOCUMENTS[::2]])
+def test_we_answer_alike_with_half_of_the_nodes_virtual(name: str, document: str) -> None:
+    one = recorded(name)[document]
+    _nothing(ASK[one.mode](one, True))
 
 
 @pytest.mark.parametrize("name", NASTY)

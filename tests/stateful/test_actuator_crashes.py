@@ -45,9 +45,9 @@ def check_the_end(stage: Stage) -> None:
     assert {node: state for node, (state, _) in stage.finished().items()} == dict.fromkeys(gone, "DELETED")
     assert len(stage.status().finished) == len(gone), "something was deleted twice"
     assert not stage.status().deletions
-    assert not gone & set(stage.cluster.world.rooms)
+    assert not gone & set(stage.cluster.state.nodes)
     assert stage.target("g") == 8 - 5 + 2
-    assert len(stage.cluster.world.instances) == 8 - 5 + 2
+    assert len(stage.cluster.state.instances) == 8 - 5 + 2
     assert stage.tainted() == set()
     assert stage.violations == []
     assert stage.noted("evicted_twice") == []
@@ -56,7 +56,7 @@ def check_the_end(stage: Stage) -> None:
     assert len(evicted) == len(set(evicted)) == 9
     assert {eviction.uid for eviction in stage.status().recent_evictions} == set(evicted), "an eviction was forgotten"
     assert (stage.active_pods("web"), stage.active_pods("db")) == (12, 6)
-    stage.actuator.engine.read(lambda tracker, _: tracker.check_invariants())
+    stage.actuator.processor.read(lambda tracker, _: tracker.check_invariants())
 
 
 def moments_in_one_life() -> int:
@@ -117,8 +117,8 @@ def test_a_repeated_request_gets_the_answer_it_got_before_the_crash() -> None:
 
 
 def test_a_set_that_failed_before_the_crash_is_rolled_back_after_it() -> None:
-    from actuator.cloud.memory.faults import Fault
     from actuator.kube.cluster import RefusedError
+    from actuator.simulated_cluster.faults import Fault
 
     def life(die_at: int | None) -> Stage:
         stage = Stage(small_cluster())
@@ -216,7 +216,7 @@ def test_an_eviction_granted_unseen_is_remembered_though_the_node_is_gone() -> N
             stage.boot()
     # Died between the eviction and its record.
     with stage.looking():
-        stage.cluster.delete_node("n0")
+        stage.cluster.delete_node("n0", stage.cluster.get_node("n0").uid)
     stage.run()
     assert stage.finished() == {"n0": ("FAILED", "NODE_GONE")}
     # Which of the pods went with the node cannot be told: all that may have been evicted are remembered.

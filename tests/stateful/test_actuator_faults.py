@@ -14,11 +14,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, rule
 
-from actuator.cloud.memory.faults import Fault
 from actuator.cloud.provider import CloudError, CloudRefusedError
 from actuator.kube.cluster import ClusterError
-from actuator.tracker.states import FINAL_STATES, State
-from tests.builders.actuator import DELAYS, Crash, Stage, small_cluster
+from actuator.simulated_cluster.faults import Fault
+from actuator.tracker.states import FINAL_STATES, Retention, State
+from tests.builders.actuator import DELAYS, SETTINGS, Crash, Stage, small_cluster
 from tests.builders.wired_cluster import FAULTS, WireFault, wired
 from tests.stateful.test_actuator_machine import ActuatorMachine as Machine
 from tests.stateful.test_actuator_machine import nodes
@@ -66,11 +66,11 @@ class FaultyMachine(Machine):
 
     @rule(name=nodes)
     def an_instance_ends_by_itself(self, name: str) -> None:
-        if self.vanished or name not in self.stage.cluster.world.rooms:
+        if self.vanished or name not in self.stage.cluster.state.nodes:
             return
         before = self.stage.noted("deleted")
         with self.stage.looking():
-            self.stage.cloud.delete_instances("g", [name])
+            self.stage.cloud.delete_instances("g", [f"test://{name}"])
         if self.stage.noted("deleted") != before:
             self.vanished.add(name)
             self.taken.add(name)
@@ -132,6 +132,34 @@ FaultyMachine.TestCase.settings = settings(
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
 TestFaultyMachine = FaultyMachine.TestCase
+
+
+def test_plans_are_taken_again_as_soon_as_a_clock_that_was_wrong_is_right() -> None:
+    stage = Stage(small_cluster())
+
+    def answer(name: str) -> str:
+        request = stage.request(f"r{stage.skew_s}", name, drain=False)
+        request.plan_time.FromMilliseconds(int((stage.time.now_s - 5) * 1000))
+        return stage.start(request)[name][1]
+
+    stage.skew_s = 3600
+    assert answer("n6") == "PLAN_TOO_OLD"
+    stage.skew_s = -3600
+    assert answer("n6") == "PLAN_AHEAD"
+    stage.skew_s = 0
+    assert answer("n6") == "UNSPECIFIED"
+
+
+def test_a_clock_that_is_put_forward_forgets_no_eviction_and_gives_no_drain_up() -> None:
+    stage = Stage(small_cluster(), settings=replace(SETTINGS, retention=Retention(3600, 300)))
+    stage.start(stage.request("r", *DRAINED[:2]))
+    stage.run_for(2.5)
+    evicted = set(stage.noted("evicted"))
+    assert evicted
+    stage.skew_s += 7200
+    stage.run(60)
+    assert {state for state, _ in stage.finished().values()} == {"DELETED"}
+    assert {one.uid for one in stage.status().recent_evictions} == set(stage.noted("evicted")) >= evicted
 
 
 def test_a_clock_that_is_put_back_makes_no_drain_wait() -> None:

@@ -22,7 +22,7 @@ BOUNDS: dict[str, tuple[Json, int, bool]] = {
 }
 
 
-def decided(world: World, bound: str, state: plan_pb2.PlanState | None) -> Outcome:
+def decided(world: World, bound: str, state: plan_pb2.ScaleDownState | None) -> Outcome:
     chosen, _, has_time = BOUNDS[bound]
     now_s = NOW_S + STEP_S * world.loop
     return plan_message(
@@ -35,7 +35,7 @@ def decided(world: World, bound: str, state: plan_pb2.PlanState | None) -> Outco
 @settings(max_examples=4, deadline=None)
 def test_no_node_waits_longer_than_the_line_before_it(bound: str, seed: int) -> None:
     world = World(Random(seed))
-    state: plan_pb2.PlanState | None = None
+    state: plan_pb2.ScaleDownState | None = None
     waiting: Counter[str] = Counter()
     most_nodes = 0
     for loop in range(LOOPS):

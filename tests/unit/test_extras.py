@@ -1,39 +1,137 @@
-"""What needs an extra is asked for only where it is needed: services and commands start without any."""
+"""A plain installation, without any extra: every command runs, or names the extra that it needs in one line."""
 
+import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
+from trimtab.v1 import plan_pb2
 
-EXTRAS = ("kubernetes", "urllib3", "psycopg", "opentelemetry.exporter.otlp")
-STARTS = (
-    "planner.__main__",
-    "planner.service.process",
-    "actuator.__main__",
-    "actuator.service.process",
-    "actuator.service.worlds",
-    "clients.cli.commands",
-    "clients.cli.demo.command",
-    "clients.cli.live.commands",
-    "clients.planner_client",
-    "clients.actuator_client",
-    "clients.cluster_generator.__main__",
-)
-WITHOUT_EXTRAS = """
-import importlib, sys
+from clients.kubernetes_objects import build_snapshot, decode_objects
+from clients.recording import RecordingWriter
+from clients.transport.extras import EXTRAS
+from tests.builders import kubernetes as k8s
+
+ROOT = Path(__file__).resolve().parents[2]
+HIDE_EXTRAS = f"""
+import sys
 
 class Absent:
     def find_spec(self, name, path=None, target=None):
-        if any(name == extra or name.startswith(extra + ".") for extra in {extras!r}):
-            raise ModuleNotFoundError("No module named " + repr(name))
+        if any(name == extra or name.startswith(extra + ".") for extra in {[one for names in EXTRAS.values() for one in names]!r}):
+            raise ModuleNotFoundError("No module named " + repr(name), name=name)
 
 sys.meta_path.insert(0, Absent())
-importlib.import_module({module!r})
-"""
+"""  # noqa: E501
 
 
-@pytest.mark.parametrize("module", STARTS)
-def test_a_plain_installation_is_enough_to_start(module: str) -> None:
-    program = WITHOUT_EXTRAS.format(extras=EXTRAS, module=module)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """Return an environment in which no process, nor a process that it starts, can import what extras provide."""
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(HIDE_EXTRAS)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(ROOT), str(ROOT / "protos")])}
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    """Return a cluster of two nodes, a recording with one request, and paths to write to."""
+    objects = [k8s.node("n1", labels={"pool": "a"}), k8s.node("n2", labels={"pool": "a"}), k8s.pod("p1", node="n1")]
+    objects.append(k8s.node_group("a", selector={"pool": "a"}))
+    cluster, recording = tmp_path / "cluster.json", tmp_path / "cluster.trimtab"
+    cluster.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    with RecordingWriter(recording) as writer:
+        writer.write(build_snapshot(decode_objects(objects)).snapshot)
+        writer.write(plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_DOWN], now={"seconds": 1_800_000_000}))
+        writer.write(plan_pb2.PlanResponse())
+    return {"cluster": cluster, "recording": recording, "new": tmp_path / "new.json", "state": tmp_path / "state"}
+
+
+def run(arguments: Sequence[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *arguments],
+        env=environment, capture_output=True, text=True, timeout=280, check=False,
+    )  # fmt: skip
+
+
+def test_what_is_hidden_cannot_be_imported(environment: dict[str, str]) -> None:
+    done = subprocess.run([sys.executable, "-c", "import urllib3"], env=environment, capture_output=True, check=False)
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "printed"),
+    [
+        pytest.param("clients.cli plan {cluster} -o json", '"scaleDown"', id="plan"),
+        pytest.param("clients.cli fit {cluster} --pod default/p1", '"fits"', id="fit"),
+        pytest.param("clients.cli explain {cluster} node/n1", "n1", id="explain"),
+        pytest.param("clients.cli replay {recording} -o json", '"rounds": 1', id="replay"),
+        pytest.param("clients.cli version", "0.", id="version"),
+        pytest.param("clients.cli demo --help", "FILE", id="demo"),
+        pytest.param("clients.cluster_generator {new} --nodes 12 --pods 60", "", id="cluster generator"),
+    ],
+)
+def test_a_command_that_needs_no_live_cluster_runs(
+    environment: dict[str, str], files: dict[str, Path], arguments: str, printed: str
+) -> None:
+    done = run(arguments.format(**files).split(), environment)
+    # The recorded answer is empty, so a replay that works reports differences, with code 1.
+    assert done.returncode == (1 if "replay" in arguments else 0), done.stderr
+    assert "Traceback" not in done.stderr
+    assert printed in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "extra"),
+    [
+        pytest.param("clients.cli run --planner 127.0.0.1:9", "kubernetes", id="run"),
+        pytest.param("clients.cli record {new}", "kubernetes", id="record"),
+        pytest.param("actuator --state-dir {state} --cloud kwok --cloud-config {cluster}", "kubernetes", id="kwok"),
+        pytest.param("actuator --state-dir {state} --store postgres://u@127.0.0.1:9/d", "postgresql", id="PostgreSQL"),
+    ],
+)
+def test_a_command_names_the_extra_that_it_needs_in_one_line(
+    environment: dict[str, str], files: dict[str, Path], arguments: str, extra: str
+) -> None:
+    done = run(arguments.format(**files).split(), environment)
+    assert done.returncode in (1, 2)
+    assert (done.stdout, done.stderr.count("\n")) == ("", 1)
+    assert f"pip install 'trimtab[{extra}]'" in done.stderr
+
+
+@pytest.mark.parametrize("service", ["planner", "actuator"])
+def test_a_service_listens(environment: dict[str, str], files: dict[str, Path], service: str) -> None:
+    address = files["new"]
+    arguments = ["--address-file", str(address)]
+    if service == "actuator":
+        arguments += ["--state-dir", str(files["state"]), "--cluster", str(files["cluster"])]
+    process = subprocess.Popen(
+        [sys.executable, "-m", service, *arguments], env=environment, stderr=subprocess.PIPE, text=True
+    )
+    end = time.monotonic() + 120
+    while not address.exists() and process.poll() is None and time.monotonic() < end:
+        time.sleep(0.05)
+    is_listening = address.exists()
+    process.send_signal(signal.SIGTERM)
+    _, log = process.communicate(timeout=120)
+    assert is_listening, log
+    assert "Traceback" not in log
+
+
+def test_every_extra_of_the_project_is_known_and_named_in_the_readme() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [extra for extra in EXTRAS if f"trimtab[{extra}]" not in text and f"`{extra}`" not in text] == []
+
+
+@pytest.mark.parametrize("program", ["clients.cli", "planner", "actuator"])
+def test_every_program_prints_its_version(environment: dict[str, str], program: str) -> None:
+    environment["TRIMTAB_PLANNER_SHOW_VERSION"] = "1"
+    done = run([program, "--version"], environment)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == run(["clients.cli", "version"], environment).stdout

@@ -1,1 +1,1 @@
-"""A cloud whose machines are Node objects that kwok brings to life: for demos and tests on a real control plane."""
+"""A cloud whose machines are Node objects that kwok runs: for demos and tests on a real control plane."""

@@ -1,8 +1,10 @@
-"""The cloud `kwok`: instances are Node objects, made and deleted after a delay.
+"""The cloud `kwok`: instances are Node objects, created and deleted after a delay.
 
-Decides what the cloud accepts, how long things take and what fails; failures are drawn from a seed, so a run can be
-repeated. The target size is the nodes that are not ending and the instances on their way, so it cannot disagree
-with them. Times are Unix milliseconds, durations seconds.
+Decides what the cloud accepts, how long operations take and which fail; failures are drawn from a seed and can be
+repeated. An instance is identified by the `spec.providerID` of its Node, which the cloud writes when it is opened,
+where it is missing. The target size is the number of nodes that are not being deleted and of instances that are
+starting; it cannot disagree with them. Times are Unix milliseconds, advanced by the steady clock while the process
+lives; durations are seconds.
 """
 
 import hashlib
@@ -13,18 +15,22 @@ from contextlib import contextmanager
 
 import structlog
 
-from actuator.cloud.kwok.books import MAX_TOKENS, Books, ConfigMapBooks, GroupBook
-from actuator.cloud.kwok.groups import KWOK_LABEL, Group, group_of
+from actuator.cloud.kwok.groups import KWOK_LABEL, Group, group_of, made_provider_id
+from actuator.cloud.kwok.ledger import MAX_ENDED, MAX_TOKENS, ConfigMapLedger, Ending, GroupEntry, Ledger
 from actuator.cloud.kwok.settings import KwokSettings
-from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, NodeGroupView
-from actuator.kube.api import METADATA_LIST, Api, Call
+from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, NodeGroupView, check_size
+from actuator.kube.api import Api, Call
 from actuator.kube.cluster import ClusterError, ConflictError, NotFoundError, RefusedError
 from actuator.kube.objects import Node, NodeList, read
 from actuator.leadership import NotLeaderError
+from actuator.steady_time import SteadyTime
+from clients.kubernetes_api.api import MERGE_PATCH
+from clients.kubernetes_api.names import object_path
 
 log = structlog.get_logger("kwok")
 
 PAGE = 500
+NODES = "/api/v1/nodes"
 
 
 class KwokCloud:
@@ -38,123 +44,152 @@ class KwokCloud:
         groups: Mapping[str, Group],
         settings: KwokSettings | None = None,
         clock: Callable[[], float] = time.time,
+        steady: Callable[[], float] = time.monotonic,
     ) -> None:
         self._api = api
         self._groups = dict(sorted(groups.items()))
         self._settings = settings or KwokSettings()
-        self._clock = clock
-        self._books = ConfigMapBooks(api, self._settings.namespace)
+        self._time = SteadyTime(lambda: int(clock() * 1000), lambda: int(steady() * 1000))
+        self._ledger = ConfigMapLedger(api, self._settings.namespace)
+        self._start_ms = int(self._settings.node_start_s * 1000)
+        self._delete_ms = int(self._settings.instance_delete_s * 1000)
         self._call_count = 0
 
     def node_groups(self) -> Sequence[NodeGroupView]:
-        """All node groups, sorted by id."""
+        """Return all node groups, sorted by id."""
         with _cloud_errors():
-            books, nodes = self._books.read(), self._nodes()
+            ledger, nodes = self._ledger.read(), self._nodes()
         return [
             NodeGroupView(
                 group.name,
                 group.min_size,
                 group.max_size,
-                len(_living(_book(books, group.name), nodes[group.name])),
+                len(_counted(_entry(ledger, group.name), set(nodes[group.name]))),
                 len(nodes[group.name]),
             )
             for group in self._groups.values()
         ]
 
-    def groups_of(self, nodes: Sequence[str]) -> Mapping[str, str]:
-        """The node group of each node that has one."""
+    def groups_of(self, instances: Sequence[str]) -> Mapping[str, str]:
+        """Return the node group of each instance that has one."""
         with _cloud_errors():
             found = self._nodes()
-        group_by_node = {node: group for group, names in found.items() for node in names}
-        return {node: group_by_node[node] for node in nodes if node in group_by_node}
+        group_by_id = {provider_id: group for group, names in found.items() for provider_id in names.values()}
+        return {instance: group_by_id[instance] for instance in instances if instance and instance in group_by_id}
 
-    def delete_instances(self, group: str, nodes: Sequence[str]) -> Mapping[str, CloudError]:
+    def delete_instances(self, group: str, instances: Sequence[str]) -> Mapping[str, CloudError]:
         """Start the deletion of instances."""
         self._fail("delete_instances")
         failed: dict[str, CloudError] = {}
 
-        def edit(books: Books) -> None:
+        def edit(ledger: Ledger) -> None:
             failed.clear()
-            present, book = self._nodes(), _book(books, group)
-            for node in nodes:
-                refusal = self._delete(group, node, present, book)
+            present, entry = self._nodes(), _entry(ledger, group)
+            for instance in instances:
+                refusal = self._delete(group, instance, present, entry)
                 if refusal:
-                    failed[node] = CloudRefusedError(refusal)
+                    failed[instance] = CloudRefusedError(refusal)
 
         with _cloud_errors():
-            self._books.change(edit)
+            self._ledger.change(edit)
         return failed
 
-    def instance_states(self, group: str, nodes: Sequence[str]) -> Mapping[str, InstanceState]:
-        """The state of each instance."""
+    def instance_states(self, group: str, instances: Sequence[str]) -> Mapping[str, InstanceState]:
+        """Return the state of each instance."""
         self._fail("instance_states")
         with _cloud_errors():
-            # Nodes last: one that the books forget has gone before.
-            book = _book(self._books.read(), group)
-            present = {name for names in self._nodes().values() for name in names}
+            # Nodes first: one that is deleted in between is in the ledger by then.
+            present = {provider_id for names in self._nodes().values() for provider_id in names.values()}
+            entry = _entry(self._ledger.read(), group)
+        deleting = {ending.provider_id for ending in entry.deleting.values()}
+        starting = {made_provider_id(group, name) for name in entry.starting}
 
-        def state(node: str) -> InstanceState:
-            if node not in present and node not in book.starting:
+        def state(instance: str) -> InstanceState:
+            if instance in entry.ended:
                 return InstanceState.GONE
-            return InstanceState.DELETING if node in book.deleting else InstanceState.RUNNING
+            if instance in deleting:
+                return InstanceState.DELETING
+            return InstanceState.RUNNING if instance in present | starting else InstanceState.UNKNOWN
 
-        return {node: state(node) for node in nodes}
+        return {instance: state(instance) for instance in instances}
 
-    def grow(self, group: str, delta: int, token: str) -> None:
+    def set_size(self, group: str, expected: int, wanted: int, token: str) -> None:
         """Raise the target size once for each token."""
-        self._fail("grow")
+        self._fail("set_size")
         if group not in self._groups:
             raise CloudRefusedError(f"node group {group} does not exist")
 
-        def edit(books: Books) -> None:
-            book = _book(books, group)
-            if token not in book.tokens:
-                self._grow(book, self._groups[group], delta, token)
+        def edit(ledger: Ledger) -> None:
+            entry = _entry(ledger, group)
+            if token in entry.tokens:
+                return
+            size = len(_counted(entry, set(self._nodes()[group])))
+            check_size(group, size, self._groups[group].max_size, (expected, wanted))
+            self._grow(entry, self._groups[group], wanted - expected, token)
 
         with _cloud_errors():
-            self._books.change(edit)
+            self._ledger.change(edit)
+
+    def was_set(self, group: str, token: str) -> bool:
+        """Return whether a token was carried out."""
+        self._fail("was_set")
+        with _cloud_errors():
+            return token in _entry(self._ledger.read(), group).tokens
 
     def open(self) -> None:
-        """Give groups that were never seen the size they start with. Raises `CloudError`."""
+        """Take the cloud over, and create the initial nodes of new groups. Raises `CloudError`."""
 
-        def edit(books: Books) -> None:
+        def edit(ledger: Ledger) -> None:
+            now_ms = self._time.now_ms()
             for name, group in self._groups.items():
-                if name in books.groups:
+                if name in ledger.groups:
+                    self._bound_due_times(ledger.groups[name], now_ms)
                     continue
-                book = books.groups[name] = GroupBook()
+                entry = ledger.groups[name] = GroupEntry()
                 missing = group.target_size - len(self._nodes()[name])
                 if missing > 0:
-                    self._grow(book, group, missing, "initial size")
+                    self._grow(entry, group, missing, "initial size")
 
         with _cloud_errors():
-            self._books.change(edit)
+            self._ledger.take_over()
+            self._write_provider_ids()
+            self._ledger.change(edit)
 
-    def let_pass(self) -> None:
-        """Make and delete the nodes that are due. Raises `CloudError`."""
+    def _bound_due_times(self, entry: GroupEntry, now_ms: int) -> None:
+        """Bound due times that are too far ahead: the process that wrote them may have had another clock."""
+        entry.starting = {node: min(due_ms, now_ms + self._start_ms) for node, due_ms in entry.starting.items()}
+        for ending in entry.deleting.values():
+            ending.due_ms = min(ending.due_ms, now_ms + self._delete_ms)
+
+    def resync(self) -> None:
+        """Create and delete the nodes that are due. Raises `CloudError`."""
         with _cloud_errors():
-            books = self._books.read()
-            if not any(book.starting or book.deleting for book in books.groups.values()):
+            ledger = self._ledger.read()
+            if not any(entry.starting or entry.deleting for entry in ledger.groups.values()):
                 return
-            now_ms, nodes = int(self._clock() * 1000), self._nodes()
-            started = {name: self._start(name, book, nodes[name], now_ms) for name, book in self._known(books)}
-            ended = {name: self._end(book, now_ms) for name, book in self._known(books)}
+            now_ms, nodes = self._time.now_ms(), self._nodes()
+            started = {name: self._start(name, entry, set(nodes[name]), now_ms) for name, entry in self._known(ledger)}
+            ended = {name: self._end(entry, now_ms) for name, entry in self._known(ledger)}
 
-            def edit(books: Books) -> None:
-                for name, book in self._known(books):
-                    book.starting = {node: due for node, due in book.starting.items() if node not in started[name]}
-                    book.deleting = {node: due for node, due in book.deleting.items() if node not in ended[name]}
+            def edit(ledger: Ledger) -> None:
+                for name, entry in self._known(ledger):
+                    entry.starting = {node: due for node, due in entry.starting.items() if node not in started[name]}
+                    over = [
+                        entry.deleting.pop(node).provider_id for node in sorted(ended[name] & entry.deleting.keys())
+                    ]
+                    entry.ended = [*entry.ended, *over][-MAX_ENDED:]
 
             if any(started.values()) or any(ended.values()):
-                self._books.change(edit)
+                self._ledger.change(edit)
 
-    def _known(self, books: Books) -> list[tuple[str, GroupBook]]:
-        return [(name, book) for name, book in sorted(books.groups.items()) if name in self._groups]
+    def _known(self, ledger: Ledger) -> list[tuple[str, GroupEntry]]:
+        return [(name, entry) for name, entry in sorted(ledger.groups.items()) if name in self._groups]
 
-    def _start(self, name: str, book: GroupBook, present: set[str], now_ms: int) -> set[str]:
-        """Make the nodes that are due while there is capacity; returns those that exist now."""
+    def _start(self, name: str, entry: GroupEntry, present: set[str], now_ms: int) -> set[str]:
+        """Create the nodes that are due while there is capacity; return those that exist now."""
         group, done = self._groups[name], set()
         room = None if group.capacity is None else group.capacity - len(present)
-        for node, due_ms in sorted(book.starting.items()):
+        for node, due_ms in sorted(entry.starting.items()):
             if due_ms == 0 or due_ms > now_ms:
                 continue
             if node not in present:
@@ -162,62 +197,68 @@ class KwokCloud:
                     continue
                 room = None if room is None else room - 1
                 try:
-                    self._api.call(Call("POST", "/api/v1/nodes", body=group.new_node(node)))
+                    self._api.call(Call("POST", NODES, body=group.new_node(node)))
                 except ConflictError:
-                    log.info("node was there already", node=node)
+                    log.info("node exists already", node=node)
             done.add(node)
         return done
 
-    def _end(self, book: GroupBook, now_ms: int) -> set[str]:
-        """Delete the nodes that are due; returns those that are gone now."""
+    def _end(self, entry: GroupEntry, now_ms: int) -> set[str]:
+        """Delete the nodes that are due; return those that are gone now."""
         done = set()
-        for node, due_ms in sorted(book.deleting.items()):
-            if due_ms > now_ms:
+        for node, ending in sorted(entry.deleting.items()):
+            if ending.due_ms > now_ms:
                 continue
             try:
-                self._api.call(Call("DELETE", f"/api/v1/nodes/{node}"))
+                self._api.call(Call("DELETE", object_path(NODES, node)))
             except NotFoundError:
-                log.info("node was gone already", node=node)
+                log.info("node is gone already", node=node)
             done.add(node)
         return done
 
-    def _delete(self, group: str, node: str, present: Mapping[str, set[str]], book: GroupBook) -> str:
-        """Enter one deletion; why not, "" = it is entered, or there is nothing to delete."""
-        owner = next((name for name, names in present.items() if node in names), None)
-        if owner is None or node in book.deleting:
+    def _delete(self, group: str, instance: str, present: Mapping[str, Mapping[str, str]], entry: GroupEntry) -> str:
+        """Add one deletion to the ledger; return why not, "" = it is there, or there is nothing to delete."""
+        if instance in entry.ended or any(ending.provider_id == instance for ending in entry.deleting.values()):
             return ""
-        if owner != group:
-            return f"{node} belongs to node group {owner}, not {group}"
-        if len(_living(book, present[group])) <= self._groups[group].min_size:
+        found = ((holder, node) for holder, names in present.items() for node in names if names[node] == instance)
+        holder, node = next(found, ("", ""))
+        if not holder or not instance:
+            return f"the cloud knows no instance {instance or 'without provider id'}"
+        if holder != group:
+            return f"{node} belongs to node group {holder}, not {group}"
+        if len(_counted(entry, set(present[group]))) <= self._groups[group].min_size:
             return f"node group {group} is at its minimum {self._groups[group].min_size}"
-        book.deleting[node] = int((self._clock() + self._settings.instance_delete_s) * 1000)
+        due_ms = self._time.now_ms() + self._delete_ms
+        entry.deleting[node] = Ending(due_ms, instance)
         return ""
 
-    def _grow(self, book: GroupBook, group: Group, delta: int, token: str) -> None:
+    def _grow(self, entry: GroupEntry, group: Group, delta: int, token: str) -> None:
         nodes = self._nodes()
-        size = len(_living(book, nodes[group.name]))
-        if size + delta > group.max_size:
-            raise CloudRefusedError(
-                f"node group {group.name}: size {size} + {delta} exceeds the maximum {group.max_size}"
-            )
-        due_ms = int((self._clock() + self._settings.node_start_s) * 1000)
+        due_ms = self._time.now_ms() + self._start_ms
         taken = {name for names in nodes.values() for name in names}
         for _ in range(delta):
-            book.name_count += 1
-            while f"{group.name}-{book.name_count}" in taken:
-                book.name_count += 1
-            name = f"{group.name}-{book.name_count}"
+            entry.name_count += 1
+            while f"{group.name}-{entry.name_count}" in taken:
+                entry.name_count += 1
+            name = f"{group.name}-{entry.name_count}"
             fails = _chance(self._settings.seed, "start", name) < self._settings.start_failure_rate
-            book.starting[name] = 0 if fails else due_ms
-        book.tokens = [*book.tokens, token][-MAX_TOKENS:]
+            entry.starting[name] = 0 if fails else due_ms
+        entry.tokens = [*entry.tokens, token][-MAX_TOKENS:]
 
-    def _nodes(self) -> dict[str, set[str]]:
-        """Names of the nodes of each group. Raises `ClusterError`."""
-        found: dict[str, set[str]] = {name: set() for name in self._groups}
+    def _write_provider_ids(self) -> None:
+        """Write the provider id of nodes that have none. Raises `ClusterError`."""
+        for group, names in self._nodes().items():
+            for node in sorted(name for name, provider_id in names.items() if not provider_id):
+                body = {"spec": {"providerID": made_provider_id(group, node)}}
+                self._api.call(Call("PATCH", object_path(NODES, node), body=body, content_type=MERGE_PATCH))
+
+    def _nodes(self) -> dict[str, dict[str, str]]:
+        """Return names of the nodes of each group, with their provider ids. Raises `ClusterError`."""
+        found: dict[str, dict[str, str]] = {name: {} for name in self._groups}
         page = ""
         while True:
             query = {"labelSelector": "=".join(KWOK_LABEL), "limit": str(PAGE)} | ({"continue": page} if page else {})
-            call = Call("GET", "/api/v1/nodes", query, accept=METADATA_LIST)
+            call = Call("GET", NODES, query)
             nodes: NodeList = read(NodeList, self._api.call(call))
             for node in nodes.items or ():
                 self._assign(node, found)
@@ -225,20 +266,20 @@ class KwokCloud:
             if not page:
                 return found
 
-    def _assign(self, node: Node, found: dict[str, set[str]]) -> None:
+    def _assign(self, node: Node, found: dict[str, dict[str, str]]) -> None:
         group = group_of(node, self._groups.values())
         if group is not None:
-            found[group].add(node.metadata.name)
+            found[group][node.metadata.name] = node.spec.provider_id
 
     def _fail(self, operation: str) -> None:
-        """Fail as if throttled, as often as the settings say."""
+        """Raise an error as if throttled, as often as the settings require."""
         self._call_count += 1
         if _chance(self._settings.seed, operation, str(self._call_count)) < self._settings.call_failure_rate:
-            raise CloudError(f"{operation}: too many requests (as the settings want)")
+            raise CloudError(f"{operation}: too many requests (as the settings require)")
 
 
-class Caretaker:
-    """A thread that lets the cloud's time pass while this process leads."""
+class ResyncLoop:
+    """A thread that creates and deletes due nodes while this process leads."""
 
     def __init__(self, cloud: KwokCloud, poll_s: float, may_act: Callable[[], bool]) -> None:
         self._cloud = cloud
@@ -252,7 +293,7 @@ class Caretaker:
         self._thread.start()
 
     def stop(self) -> None:
-        """End, once what is under way is done."""
+        """Stop after the running step."""
         self._stopped.set()
         if self._thread.is_alive():
             self._thread.join(10.0)
@@ -262,30 +303,30 @@ class Caretaker:
             if not self._may_act():
                 continue
             try:
-                self._cloud.let_pass()
+                self._cloud.resync()
             except (CloudError, NotLeaderError) as error:
-                log.warning("the cloud waits", detail=str(error))
+                log.warning("resync failed, it is repeated", detail=str(error))
 
 
-def _book(books: Books, group: str) -> GroupBook:
-    """The book of a group; a new one is part of the books from then on."""
-    return books.groups.setdefault(group, GroupBook())
+def _entry(ledger: Ledger, group: str) -> GroupEntry:
+    """Return the entry of a group, added to the ledger if there is none."""
+    return ledger.groups.setdefault(group, GroupEntry())
 
 
-def _living(book: GroupBook, nodes: set[str]) -> set[str]:
-    """What the target size counts."""
-    return (nodes | book.starting.keys()) - book.deleting.keys()
+def _counted(entry: GroupEntry, nodes: set[str]) -> set[str]:
+    """Return the names that the target size counts."""
+    return (nodes | entry.starting.keys()) - entry.deleting.keys()
 
 
 def _chance(seed: int, *words: str) -> float:
-    """A number from 0 to below 1 that depends on nothing but its arguments."""
+    """Return a number from 0 to below 1 that depends on nothing but its arguments."""
     digest = hashlib.sha256("/".join((str(seed), *words)).encode()).digest()
     return int.from_bytes(digest[:8]) / 2**64
 
 
 @contextmanager
 def _cloud_errors() -> Iterator[None]:
-    """Errors of the API server as the cloud's."""
+    """Raise errors of the API server as errors of the cloud."""
     try:
         yield
     except RefusedError as error:

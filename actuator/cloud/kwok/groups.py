@@ -1,19 +1,19 @@
 """Node groups of the cloud `kwok`, from a file of `NodeGroup` objects.
 
-Decides what a group's new node looks like, and which nodes are a group's. Every refusal names object and field.
+Decides the Node object of a new instance, and which nodes belong to a group. Every refusal names object and field.
 """
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from actuator.cloud.memory.objects import Object, ObjectError, load_files
 from actuator.kube.objects import Node
+from actuator.simulated_cluster.objects import Object, ObjectError, load_files
 
-# kwok looks after nodes with this label.
+# kwok manages nodes with this label.
 KWOK_LABEL = ("kwok", "on")
 GROUP_LABEL = "trimtab.dev/node-group"
-# Most instances the cloud has room for; growth beyond it is accepted and stays without instances.
+# Most instances that the cloud has capacity for; a scale-up beyond it is accepted, but creates no instances.
 CAPACITY_ANNOTATION = "trimtab.dev/kwok-capacity"
 
 
@@ -30,14 +30,14 @@ class Group(NamedTuple):
     template: Mapping[str, Any]
 
     def owns(self, node: Node) -> bool:
-        """Whether a node is this group's."""
+        """Return whether a node is this group's."""
         labels = node.metadata.labels or {}
         if node.metadata.name in self.node_names or labels.get(GROUP_LABEL) == self.name:
             return True
         return bool(self.selector) and all(labels.get(key) == value for key, value in self.selector.items())
 
     def new_node(self, name: str) -> Object:
-        """The Node object of a new instance."""
+        """Return the Node object of a new instance."""
         metadata = self.template.get("metadata") or {}
         labels = {
             **(metadata.get("labels") or {}),
@@ -47,7 +47,7 @@ class Group(NamedTuple):
             KWOK_LABEL[0]: KWOK_LABEL[1],
         }
         annotations = {**(metadata.get("annotations") or {}), "kwok.x-k8s.io/node": "fake"}
-        spec: Object = {"providerID": f"kwok://{self.name}/{name}"}
+        spec: Object = {"providerID": made_provider_id(self.name, name)}
         taints = (self.template.get("spec") or {}).get("taints")
         if taints:
             spec["taints"] = taints
@@ -63,7 +63,7 @@ class Group(NamedTuple):
 
 
 def load_groups(path: Path) -> dict[str, Group]:
-    """The groups of a file, by name; objects of other kinds are left alone. Raises `ObjectError`."""
+    """Read the groups of a file, by name; objects of other kinds are skipped. Raises `ObjectError`."""
     groups: dict[str, Group] = {}
     for item in load_files([path]):
         if item["kind"] != "NodeGroup":
@@ -78,7 +78,7 @@ def load_groups(path: Path) -> dict[str, Group]:
 
 
 def read_group(item: Object) -> Group:
-    """One group. Raises `ObjectError`."""
+    """Read one group. Raises `ObjectError`."""
     name, spec = item["metadata"]["name"], item.get("spec") or {}
     if "maxSize" not in spec:
         raise ObjectError(f"NodeGroup {name}: spec.maxSize is missing; give the largest size of the group")
@@ -102,13 +102,18 @@ def read_group(item: Object) -> Group:
     )
 
 
+def made_provider_id(group: str, node: str) -> str:
+    """Return the provider id of an instance of this cloud."""
+    return f"kwok://{group}/{node}"
+
+
 def group_of(node: Node, groups: Iterable[Group]) -> str | None:
-    """The name of the group that owns a node."""
+    """Return the name of the group that owns a node."""
     return next((group.name for group in groups if group.owns(node)), None)
 
 
 def _selector(name: str, selector: Mapping[str, Any]) -> dict[str, str]:
-    """Labels that name the group's nodes; expressions could not be given to a new node."""
+    """Return the labels that select the group's nodes; a new node could not be given expressions."""
     labels = selector.get("matchLabels", selector)
     if not isinstance(labels, dict) or "matchExpressions" in selector:
         raise ObjectError(f"NodeGroup {name}: spec.nodeSelector must be labels and their values")

@@ -5,19 +5,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class KwokSettings:
-    """How the cloud behaves."""
+    """Settings of the cloud."""
 
-    # From the growth to the node.
+    # From the scale-up to the node.
     node_start_s: float = 3.0
-    # From the request to the node gone.
+    # From the request to the deletion of the node.
     instance_delete_s: float = 2.0
     # Share of calls that fail as if throttled, 0 to 1.
     call_failure_rate: float = 0.0
-    # Share of new instances that never come, 0 to 1.
+    # Share of new instances that never start, 0 to 1.
     start_failure_rate: float = 0.0
-    # What failures are drawn from.
+    # Seed of failures.
     seed: int = 0
-    # Where the books are kept.
+    # Namespace of the ledger.
     namespace: str = "kube-system"
-    # How often the cloud looks what is due.
+    # Pause between resyncs.
     poll_s: float = 0.2

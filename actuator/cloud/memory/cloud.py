@@ -1,13 +1,13 @@
-"""The cloud of the in-memory cluster: node groups, their machines and sizes.
+"""The cloud provider of the simulated cluster: node groups, their machines and sizes.
 
-Decides what the cloud accepts: no size below the minimum or above the maximum. A growth is made once for each token.
+Decides what the cloud accepts: no size below the minimum or above the maximum. A scale-up is made once for each token.
 """
 
 from collections.abc import Mapping, Sequence
 
-from actuator.cloud.memory.cluster import MemoryCluster
-from actuator.cloud.memory.world import World
-from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, NodeGroupView
+from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, NodeGroupView, check_size
+from actuator.simulated_cluster.cluster import SimulatedCluster
+from actuator.simulated_cluster.state import ClusterState
 
 
 class MemoryCloud:
@@ -15,76 +15,89 @@ class MemoryCloud:
 
     name = "memory"
 
-    def __init__(self, cluster: MemoryCluster) -> None:
+    def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
 
     def node_groups(self) -> Sequence[NodeGroupView]:
-        """All node groups, sorted by id."""
-        with self._cluster.transaction("node_groups") as world:
+        """Return all node groups, sorted by id."""
+        with self._cluster.transaction("node_groups") as state:
             counts: dict[str, int] = {}
-            for instance in world.instances.values():
+            for instance in state.instances.values():
                 counts[instance.group] = counts.get(instance.group, 0) + 1
             return [
                 NodeGroupView(name, spec["minSize"], spec["maxSize"], spec["targetSize"], counts.get(name, 0))
-                for name, spec in sorted((name, group["spec"]) for name, group in world.groups.items())
+                for name, spec in sorted((name, group["spec"]) for name, group in state.groups.items())
             ]
 
-    def groups_of(self, nodes: Sequence[str]) -> Mapping[str, str]:
-        """The node group of each node that has one."""
-        with self._cluster.transaction("groups_of") as world:
-            return {node: world.instances[node].group for node in nodes if node in world.instances}
+    def groups_of(self, instances: Sequence[str]) -> Mapping[str, str]:
+        """Return the node group of each machine that has one."""
+        with self._cluster.transaction("groups_of") as state:
+            found = {one.provider_id: one.group for one in state.instances.values()}
+            return {instance: found[instance] for instance in instances if instance in found}
 
-    def delete_instances(self, group: str, nodes: Sequence[str]) -> Mapping[str, CloudError]:
+    def delete_instances(self, group: str, instances: Sequence[str]) -> Mapping[str, CloudError]:
         """Start the deletion of machines."""
         failed: dict[str, CloudError] = {}
-        for node in nodes:
+        for instance in instances:
             try:
-                with self._cluster.transaction("delete_instances", node) as world:
-                    self._delete(world, group, node)
+                with self._cluster.transaction("delete_instances", self._name_of(instance)) as state:
+                    self._delete(state, group, instance)
             except CloudError as error:
-                failed[node] = error
+                failed[instance] = error
         return failed
 
-    def instance_states(self, group: str, nodes: Sequence[str]) -> Mapping[str, InstanceState]:
-        """The state of each machine."""
-        with self._cluster.transaction("instance_states", group) as world:
-            return {node: _state(world, node) for node in nodes}
+    def instance_states(self, group: str, instances: Sequence[str]) -> Mapping[str, InstanceState]:
+        """Return the state of each machine."""
+        with self._cluster.transaction("instance_states", group) as state:
+            return {instance: _state(state, instance) for instance in instances}
 
-    def grow(self, group: str, delta: int, token: str) -> None:
+    def set_size(self, group: str, expected: int, wanted: int, token: str) -> None:
         """Raise the target size once for each token."""
-        with self._cluster.transaction("grow", group) as world:
-            if token in world.tokens:
+        with self._cluster.transaction("set_size", group) as state:
+            if token in state.tokens:
                 return
-            if group not in world.groups:
+            if group not in state.groups:
                 raise CloudRefusedError(f"node group {group} does not exist")
-            spec = world.groups[group]["spec"]
-            if spec["targetSize"] + delta > spec["maxSize"]:
-                raise CloudRefusedError(
-                    f"node group {group}: size {spec['targetSize']} + {delta} exceeds the maximum {spec['maxSize']}"
-                )
-            spec["targetSize"] += delta
-            world.group_changed(group)
-            world.remember_token(token)
-            world.note("grown", f"{group} {delta}")
-            self._cluster.controllers.grow(group, delta)
+            spec = state.groups[group]["spec"]
+            check_size(group, spec["targetSize"], spec["maxSize"], (expected, wanted))
+            spec["targetSize"] = wanted
+            state.group_changed(group)
+            state.remember_token(token)
+            state.note("grown", f"{group} {wanted - expected}")
+            self._cluster.controllers.grow(group, wanted - expected)
 
-    def _delete(self, world: World, group: str, node: str) -> None:
-        instance = world.instances.get(node)
-        if instance is None or instance.gone_due_ms:
+    def was_set(self, group: str, token: str) -> bool:
+        """Return whether a token was carried out."""
+        with self._cluster.transaction("was_set", group) as state:
+            return token in state.tokens
+
+    def _delete(self, state: ClusterState, group: str, provider_id: str) -> None:
+        if provider_id in state.ended:
+            return
+        instance = state.instance_of(provider_id)
+        if instance is None:
+            raise CloudRefusedError(f"the cloud knows no instance {provider_id}")
+        if instance.gone_due_ms:
             return
         if instance.group != group:
-            raise CloudRefusedError(f"{node} belongs to node group {instance.group}, not {group}")
-        spec = world.groups[group]["spec"]
+            raise CloudRefusedError(f"{instance.name} belongs to node group {instance.group}, not {group}")
+        spec = state.groups[group]["spec"]
         if spec["targetSize"] <= spec["minSize"]:
             raise CloudRefusedError(f"node group {group} is at its minimum {spec['minSize']}")
         spec["targetSize"] -= 1
-        world.group_changed(group)
-        world.note("deleted", node)
+        state.group_changed(group)
+        state.note("deleted", instance.name)
         self._cluster.controllers.end_instance(instance)
 
+    def _name_of(self, provider_id: str) -> str:
+        """Return name of an instance's node, for faults that strike one; the id where there is none."""
+        with self._cluster.transaction() as state:
+            instance = state.instance_of(provider_id)
+            return provider_id if instance is None else instance.name
 
-def _state(world: World, node: str) -> InstanceState:
-    instance = world.instances.get(node)
+
+def _state(state: ClusterState, provider_id: str) -> InstanceState:
+    instance = state.instance_of(provider_id)
     if instance is None:
-        return InstanceState.GONE
+        return InstanceState.GONE if provider_id in state.ended else InstanceState.UNKNOWN
     return InstanceState.DELETING if instance.gone_due_ms else InstanceState.RUNNING

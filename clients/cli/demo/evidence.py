@@ -1,7 +1,7 @@
-"""What a cluster's own objects say about whether everything went right. Shares no code with planner or actuator.
+"""Evidence from a cluster's own objects that everything went right. Shares no code with planner or actuator.
 
 A `Picture` is one consistent list of all objects. Two pictures, and those taken in between, are enough to tell whether
-a pod was lost, a budget broken, the wrong node removed or a taint left behind.
+a pod was lost, a budget violated, the wrong node removed or a taint left behind.
 """
 
 from collections import Counter
@@ -14,6 +14,7 @@ import msgspec
 Object = dict[str, Any]
 HARD_TAINT = "ToBeDeletedByClusterAutoscaler"
 _ENDED = {"Succeeded", "Failed"}
+_OF_NODES = ("DaemonSet ", "Node ")
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,11 @@ class Picture:
     nodes: Mapping[str, Object]
     pods: Mapping[str, Object]
     budgets: Mapping[str, Budget]
+
+    @property
+    def node_pod_count(self) -> int:
+        """How many pods come and go with their node: those of DaemonSets and mirror pods."""
+        return sum(_controller(pod).startswith(_OF_NODES) for pod in self.pods.values())
 
     @property
     def waiting(self) -> list[str]:
@@ -55,7 +61,7 @@ def picture(listed: bytes) -> Picture:
 
 
 class Witness:
-    """Looks at pictures while something goes on, and remembers every budget that was broken, though not at first."""
+    """Compares pictures with the first one, and records every budget that is violated and was not then."""
 
     def __init__(self, before: Picture) -> None:
         self._floors = {name: min(one.desired, one.healthy) for name, one in before.budgets.items()}
@@ -101,7 +107,7 @@ def unsettled(before: Picture, now: Picture) -> bool:
 
 
 def moved(before: Picture, after: Picture) -> int:
-    """Return how many pods were created anew on another node."""
+    """Return how many pods were created again on another node."""
     return len(set(after.pods) - set(before.pods))
 
 
@@ -112,7 +118,7 @@ def _lost_pods(before: Picture, after: Picture) -> list[str]:
     return [
         f"{name} has {now[name]} pods instead of {count}"
         for name, count in sorted(then.items())
-        if now[name] < count and not name.startswith(("DaemonSet ", "Node "))
+        if now[name] < count and not name.startswith(_OF_NODES)
     ]
 
 
@@ -145,7 +151,7 @@ def _healthy(pod: Object) -> bool:
 
 
 def _desired(spec: Object, expected: int) -> int:
-    """Healthy pods that a budget asks for; percentages are rounded up, as the disruption controller does."""
+    """Return how many healthy pods a budget requires; percentages are rounded up, as the disruption controller does."""
     if spec.get("maxUnavailable") is not None:
         return max(0, expected - _share(spec["maxUnavailable"], expected))
     return _share(spec.get("minAvailable", 1), expected)

@@ -1,4 +1,4 @@
-"""What the demo shows: on a terminal live, elsewhere a line for each step."""
+"""What the demo shows while it runs: a line for each loop, on a terminal with live progress below it."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,20 +9,22 @@ from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
-from trimtab.v1 import actuator_pb2, plan_pb2
+from trimtab.v1 import actuator_pb2
 
-from clients.cli.amounts import counted, some
-from clients.cli.plan_tables import print_scale_down, staying
+from clients.cli.amounts import counted
+from clients.cli.answers.answer import Answer
+from clients.cli.answers.table import print_answer
 
 _State = actuator_pb2.DeletionState
 _MOST_LIVE_ROWS = 12
 
 
 class Screen:
-    """Prints the demo's story to a console."""
+    """Prints the demo's story to a console; `verbose` adds the whole answer of each loop."""
 
-    def __init__(self, console: Console) -> None:
-        self.console = console
+    def __init__(self, console: Console, *, verbose: bool = False) -> None:
+        self.console, self._verbose = console, verbose
+        self._last_line = ""
 
     def chapter(self, title: str, text: str) -> None:
         """Begin a part of the story."""
@@ -30,53 +32,59 @@ class Screen:
         self.console.rule(f"[bold]{escape(title)}[/bold]", align="left")
         self.console.print(text)
 
-    def say(self, text: str) -> None:
-        """Print a line of rich text."""
+    def print(self, text: RenderableType) -> None:
+        """Print rich text or a table."""
         self.console.print(text)
 
-    def plan(self, loop: int, answer: plan_pb2.PlanResponse, took_s: float, in_progress: int) -> None:
-        """Show a plan: the first of a chapter and one that removes nothing in full, the others in a line."""
-        decision = answer.scale_down
-        going = [*decision.delete_empty, *decision.drain]
-        self.console.print(f"\n[bold]Loop {loop}[/bold] [dim](planned in {1000 * took_s:.0f} ms, all told)[/dim]")
-        if loop == 1:
-            print_scale_down(self.console, decision, 0)
-            return
-        waiting = len(decision.unneeded) - len(going)
+    def plan(self, loop: int, answer: Answer, took_s: float, in_progress: int) -> None:
+        """Show a plan in a line, unless it is as the last."""
+        decision = answer.response.scale_down
+        going = len(decision.delete_empty) + len(decision.drain)
+        waiting = len(decision.unneeded) - going
         parts = [
-            f"[green]{counted(len(going), 'node')} more to go[/green]: {escape(some(going))}"
-            if going
-            else "none to add",
+            f"[green]{_go(going)} now[/green]" if going else "nothing more to go",
+            f"{waiting} can go later" if waiting else "",
             f"{in_progress} in progress" if in_progress else "",
-            f"{waiting} could go but wait" if waiting else "",
             f"{len(decision.unremovable)} stay",
         ]
-        self.console.print("; ".join(part for part in parts if part))
-        if not going and not in_progress and not waiting:
-            self.console.print(staying(decision))
+        text = ", ".join(part for part in parts if part)
+        if text != self._last_line:
+            self.console.print(f"Loop {loop}: {text} [dim](planned in {1000 * took_s:.0f} ms)[/dim]")
+        self._last_line = text
+        if self._verbose:
+            print_answer(self.console, answer)
+
+    def crash(self, in_progress: int, draining: int, away_s: float) -> None:
+        """Show that the actuator was killed and is back."""
+        self.console.print(
+            f"[red]kill -9[/red] of the actuator while it deletes {counted(in_progress, 'node')}, {draining} of them "
+            f"half drained; started again after {away_s:.1f} s, it goes on."
+        )
 
     def follow(self, statuses: Iterable[actuator_pb2.ActuatorStatus]) -> None:
-        """Show deletions until the statuses end; elsewhere than on a terminal, only where they stand then."""
-        if self.console.is_terminal:
-            with Live(console=self.console, refresh_per_second=10, transient=True) as live:
-                for status in statuses:
-                    live.update(_live_table(status))
+        """Show deletions on a terminal until the statuses end; elsewhere only wait for that."""
+        if not self.console.is_terminal:
+            for _ in statuses:
+                pass
             return
-        last: actuator_pb2.ActuatorStatus | None = None
-        for status in statuses:
-            last = status
-        if last is not None:
-            self.console.print(f"  {_summary(last)}")
+        with Live(console=self.console, refresh_per_second=10, transient=True) as live:
+            for status in statuses:
+                live.update(_live_table(status))
+
+
+def _go(count: int) -> str:
+    """Return "1 node goes", "2 nodes go"."""
+    return f"{counted(count, 'node')} {'goes' if count == 1 else 'go'}"
 
 
 def _summary(status: actuator_pb2.ActuatorStatus) -> str:
-    """How many deletions are in which state, in the order of the states."""
+    """Return how many deletions are in which state, in the order of the states."""
     counts = Counter(one.state for one in (*status.deletions, *status.finished))
     return ", ".join(f"{counts[state]} {_State.Code.Name(state).lower()}" for state in sorted(counts))
 
 
 def _live_table(status: actuator_pb2.ActuatorStatus) -> RenderableType:
-    """A bar for each node that is under way, and one for all."""
+    """Return a bar for each node that is under way, and one for all."""
     table = Table.grid(padding=(0, 1))
     # Those that drain show most; the rest is in the sum below.
     active = sorted(status.deletions, key=lambda one: (one.state != _State.DRAINING, one.start_time.seconds, one.node))

@@ -30,13 +30,13 @@ _QUICK = [
     *("--pod-start", "1", "--pod-stop", "0.5", "--instance-delete", "0.5"),
     *("--max-parallelism", "1000", "--max-drain-parallelism", "1000"),
 ]
-"""An in-memory cloud in which pods start and instances go within a second; the actuator looks that often, too. How many
-nodes may go at a time is left to each request."""
+"""A simulated cluster in which pods start and instances go within a second, polled as often. How many nodes may go at a
+time is left to each request."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """A running service: the process, where it listens, what it has said."""
+    """A running service: the process, where it listens, its log."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -67,16 +67,41 @@ def planner(directory: Path) -> Iterator[Service]:
         yield service
 
 
+class ActuatorProcess:
+    """A running actuator that can be killed and started again over the same state directory."""
+
+    def __init__(self, stack: ExitStack, directory: Path, options: Sequence[str]) -> None:
+        self._stack, self._directory, self._options = stack, directory, options
+        self._service = self._start()
+
+    @property
+    def address(self) -> str:
+        """Where it listens, "host:port"; another one after a restart."""
+        return self._service.address
+
+    def kill_and_restart(self) -> float:
+        """Send SIGKILL, start it again, wait until it serves; return how long it was away, seconds."""
+        killed = time.monotonic()
+        self._service.process.kill()
+        self._service.process.wait()
+        (self._directory / "actuator.address").unlink(missing_ok=True)
+        self._service = self._start()
+        return time.monotonic() - killed
+
+    def _start(self) -> Service:
+        return self._stack.enter_context(_service("actuator", self._options, self._directory))
+
+
 @contextmanager
-def actuator(directory: Path, clusters: Sequence[Path]) -> Iterator[Service]:
+def actuator(directory: Path, clusters: Sequence[Path]) -> Iterator[ActuatorProcess]:
     """Run an actuator over an embedded cluster made of the files."""
     state = directory / "state"
     state.mkdir(parents=True, exist_ok=True)
     options = ["--cloud", "memory", "--state-dir", str(state), *_QUICK]
     for cluster in clusters:
         options += ["--cluster", str(cluster)]
-    with _service("actuator", options, directory) as service:
-        yield service
+    with ExitStack() as stack:
+        yield ActuatorProcess(stack, directory, options)
 
 
 @contextmanager
@@ -86,7 +111,7 @@ def _service(name: str, options: Sequence[str], directory: Path) -> Iterator[Ser
     address_file, log = directory / f"{name}.address", directory / f"{name}.log"
     common = ["--address", "127.0.0.1:0", "--address-file", str(address_file), "--metrics-address", ""]
     with ExitStack() as stack:
-        out = stack.enter_context(log.open("wb"))
+        out = stack.enter_context(log.open("ab"))
         process = subprocess.Popen(
             [sys.executable, "-m", name, *common, "--log-level", "warning", *options],
             stdin=subprocess.DEVNULL,
@@ -101,7 +126,7 @@ def _service(name: str, options: Sequence[str], directory: Path) -> Iterator[Ser
 
 
 def _address(name: str, process: subprocess.Popen[bytes], file: Path, log: Path) -> str:
-    """Wait until the service has written where it listens and reports that it serves."""
+    """Return the address that the service has written, once it reports that it serves."""
     deadline = time.monotonic() + START_TIMEOUT_S
     address = ""
     while time.monotonic() < deadline:
@@ -126,7 +151,7 @@ def _serves(address: str) -> bool:
 
 def tail(log: Path) -> str:
     """Return the last lines that a service wrote."""
-    return "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_LINES:]) or "(it said nothing)"
+    return "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_LINES:]) or "(its log is empty)"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""The concrete cause beside a predicate's "no": which taint, which label, which resource.
+"""The concrete cause of a failed predicate: which taint, which label, which resource.
 
 Each function is given a pod and a node that the planner has already answered for and returns one clause of a sentence;
 where the snapshot does not show more, a general one. Never decides.
@@ -9,8 +9,8 @@ from collections.abc import Callable, Sequence
 from trimtab.v1 import reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.cli.amounts import amount
-from clients.cli.explain.cluster_view import ClusterView, PodView
+from clients.cli.amounts import amount, named_amount
+from clients.cli.cluster_view import ClusterView, PodView
 
 Reason = reason_pb2.PredicateReason
 _EFFECTS = {
@@ -44,7 +44,7 @@ GENERAL = {
 
 
 def cause(view: ClusterView, pod: PodView, node: str, reason: int, insufficient: Sequence[str] = ()) -> str:
-    """Return why `reason` says no to `pod` on `node`; `insufficient` are the resources that lack."""
+    """Return why `reason` keeps `pod` off `node`; `insufficient` are the resources that lack."""
     found: dict[int, Callable[[], str]] = {
         Reason.TAINT_NOT_TOLERATED: lambda: _taints(view, pod, node),
         Reason.NODE_AFFINITY_NOT_MATCHED: lambda: _affinity(view, pod, node),
@@ -58,7 +58,7 @@ def cause(view: ClusterView, pod: PodView, node: str, reason: int, insufficient:
         Reason.UNSUPPORTED_CONSTRAINT: lambda: _unsupported(pod),
     }
     special = found.get(reason)
-    return (special() if special else "") or GENERAL.get(reason, "the planner says no")  # type: ignore[call-overload]
+    return (special() if special else "") or GENERAL.get(reason, "the planner gives no more detail")  # type: ignore[call-overload]
 
 
 def taint_text(view: ClusterView, taint: pb.Taint) -> str:
@@ -120,7 +120,7 @@ def _resources(view: ClusterView, pod: PodView, node: str, insufficient: Sequenc
     free, wanted = view.free(node, without=pod), view.requests(pod)
     lacking = list(insufficient) or [name for name, value in wanted.items() if value > free.get(name, 0)]
     return "; ".join(
-        f"wants {amount(name, wanted.get(name, 0))} of {name}, {_left(name, free.get(name, 0))}" for name in lacking
+        f"wants {named_amount(name, wanted.get(name, 0))}, {_left(name, free.get(name, 0))}" for name in lacking
     )
 
 

@@ -8,26 +8,25 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 from rich.markup import escape
 from trimtab.v1 import plan_pb2, reason_pb2
 
-from clients.cli.amounts import amount, counted, duration, percent
+from clients.cli.amounts import amount, counted, duration, named_amount, percent
+from clients.cli.answers.blockers import budget_text, group_text
+from clients.cli.cluster_view import ClusterView
 from clients.cli.explain.causes import taint_text
-from clients.cli.explain.cluster_view import ClusterView
-from clients.cli.explain.sentences import NODE_SENTENCES, POD_SENTENCES
 from clients.cli.output import as_document
+from clients.cli.sentences import NODE_SENTENCES, POD_SENTENCES, PREDICATE_SENTENCES
+from clients.cli.timers import remaining_s, threshold, wait_s
 
 _NodeReason = reason_pb2.UnremovableReason
 _PodReason = reason_pb2.BlockingPodReason
-DEFAULT_THRESHOLD, DEFAULT_UNNEEDED_S, DEFAULT_UNREADY_S = 0.5, 600.0, 1200.0
-"""Of `ScaleDownSettings`, as its comments give them."""
 
 
 @dataclass(frozen=True)
 class NodeExplanation:
-    """What there is to say about a node; exactly one of `unneeded` and `unremovable` is there."""
+    """The explanation of a node; exactly one of `unneeded` and `unremovable` is there."""
 
     view: ClusterView
     name: str
@@ -36,6 +35,11 @@ class NodeExplanation:
     now: Timestamp
     unneeded: plan_pb2.UnneededNode | None
     unremovable: plan_pb2.UnremovableNode | None
+
+    @property
+    def threshold(self) -> float:
+        """The utilization up to which it is a candidate, 0 to 1."""
+        return threshold(self.settings, self.view.nodes[self.name])
 
     @property
     def goes_now(self) -> bool:
@@ -68,7 +72,7 @@ def node_document(explanation: NodeExplanation) -> dict[str, Any]:
         "pods": [pod.key for pod in explanation.view.pods_on(explanation.name)],
         "removable": explanation.unneeded is not None,
         "deletedNow": explanation.goes_now,
-        "utilizationThreshold": threshold(explanation),
+        "utilizationThreshold": explanation.threshold,
         "unneeded": as_document(explanation.unneeded) if explanation.unneeded else None,
         "unremovable": as_document(explanation.unremovable) if explanation.unremovable else None,
         "result": reason_pb2.ScaleDownResult.Code.Name(explanation.decision.result),
@@ -92,7 +96,7 @@ def node_lines(explanation: NodeExplanation) -> Iterator[str]:
         yield f"Taints: {escape(taints)}."
     free, has = view.free(name), view.allocatable(name)
     shown = [resource for resource in ("cpu", "memory") if has.get(resource)]
-    parts = [f"{amount(one, has[one] - free[one])} of {amount(one, has[one])} {one} requested" for one in shown]
+    parts = [f"{amount(one, has[one] - free[one])} of {named_amount(one, has[one])} requested" for one in shown]
     yield f"{'; '.join(parts)}." if parts else "It has neither cpu nor memory to give."
     yield ""
     if explanation.unneeded is not None:
@@ -100,52 +104,27 @@ def node_lines(explanation: NodeExplanation) -> Iterator[str]:
     elif explanation.unremovable is not None:
         yield from _unremovable_lines(explanation, explanation.unremovable)
     else:
-        yield f"The plan does not speak of it: {escape(explanation.decision.detail) or 'scale-down was not tried'}."
-
-
-def threshold(explanation: NodeExplanation) -> float:
-    """Return the utilization up to which the node is a candidate, for nodes without GPU."""
-    override = _override(explanation)
-    if override.HasField("utilization_threshold"):
-        return override.utilization_threshold
-    general = explanation.settings.scale_down
-    return general.utilization_threshold if general.HasField("utilization_threshold") else DEFAULT_THRESHOLD
-
-
-def _override(explanation: NodeExplanation) -> plan_pb2.NodeGroupSettings:
-    """Settings of the node's group."""
-    group = explanation.view.nodes[explanation.name].node_group
-    groups = explanation.settings.node_groups
-    return groups[group] if group in groups else plan_pb2.NodeGroupSettings()
-
-
-def wait_s(explanation: NodeExplanation) -> float:
-    """Return how long the node has to be unneeded before it goes, seconds."""
-    ready = explanation.view.nodes[explanation.name].ready
-    field, default = ("unneeded_time", DEFAULT_UNNEEDED_S) if ready else ("unready_time", DEFAULT_UNREADY_S)
-    for settings in (_override(explanation), explanation.settings.scale_down):
-        if settings.HasField(field):  # type: ignore[arg-type]
-            chosen: Duration = getattr(settings, field)
-            return chosen.ToTimedelta().total_seconds()
-    return default
+        yield f"The plan does not mention it: {escape(explanation.decision.detail) or 'scale-down was not tried'}."
 
 
 def _unneeded_lines(explanation: NodeExplanation, node: plan_pb2.UnneededNode) -> Iterator[str]:
-    """It can go."""
-    since_s = (explanation.now.ToNanoseconds() - node.since.ToNanoseconds()) / 1e9
-    used = f"used to {percent(node.utilization)}, at most {percent(threshold(explanation))} is allowed"
-    yield f"[green]It is not needed[/green] ({used}), since {duration(since_s)}."
+    """Yield that it can go, when, and where its pods would go."""
+    now_ns, since_ns = explanation.now.ToNanoseconds(), node.since.ToNanoseconds()
+    used = f"utilization {percent(node.utilization)}, candidates have at most {percent(explanation.threshold)}"
+    since = f", and has been unneeded for {duration((now_ns - since_ns) / 1e9)}" if now_ns > since_ns else ""
+    yield f"[green]It is not needed[/green] ({used}){since}."
     if explanation.goes_now:
-        kind = "empty" if explanation.name in explanation.decision.delete_empty else "after a drain"
+        kind = "it is empty" if explanation.name in explanation.decision.delete_empty else "after a drain"
         detail = f": {escape(node.detail)}" if node.detail else ""
         yield f"[green bold]It goes now[/green bold], {kind}{detail}."
     else:
-        reason = _NodeReason.Code.Name(node.not_now_reason)
-        detail = f" ({escape(node.detail)})" if node.detail else ""
-        yield f"It does not go now: [yellow]{reason}[/yellow], {NODE_SENTENCES[node.not_now_reason]}{detail}."
-        remaining = wait_s(explanation) - since_s
+        why = escape(node.detail) or NODE_SENTENCES[node.not_now_reason]
+        yield f"It does not go now: {why} [dim]({_NodeReason.Code.Name(node.not_now_reason)})[/dim]."
+        row = explanation.view.nodes[explanation.name]
+        remaining = remaining_s(explanation.settings, row, since_ns, now_ns)
         if remaining > 0:
-            yield f"It has to stay unneeded for {duration(remaining)} more (of {duration(wait_s(explanation))})."
+            whole = duration(wait_s(explanation.settings, row))
+            yield f"It has to stay unneeded for {duration(remaining)} more (of {whole})."
     if node.destinations:
         yield ""
         yield f"Its {counted(len(node.destinations), 'pod')} would go, with room for all at the same time, to:"
@@ -154,21 +133,24 @@ def _unneeded_lines(explanation: NodeExplanation, node: plan_pb2.UnneededNode) -
 
 
 def _unremovable_lines(explanation: NodeExplanation, node: plan_pb2.UnremovableNode) -> Iterator[str]:
-    """It stays."""
-    yield f"[red]It stays[/red]: [yellow]{_NodeReason.Code.Name(node.reason)}[/yellow], {NODE_SENTENCES[node.reason]}."
+    """Yield that it stays, why, and which pod is in the way."""
+    code = _NodeReason.Code.Name(node.reason)
+    yield f"[red]It stays[/red]: {NODE_SENTENCES[node.reason]} [dim]({code})[/dim]."
     if node.reason == _NodeReason.NOT_UNDERUTILIZED:
-        yield f"It is used to {percent(node.utilization)}; candidates are at most {percent(threshold(explanation))}."
+        most = percent(explanation.threshold)
+        yield f"Its utilization is {percent(node.utilization)}; candidates have at most {most}."
     elif node.reason == _NodeReason.NODE_GROUP_MIN_SIZE_REACHED:
-        group = explanation.view.groups[explanation.view.nodes[explanation.name].node_group]
-        yield f"The group has {group.target_size} nodes, its minimum is {group.min_size}."
+        yield f"It is in {escape(group_text(explanation.view, explanation.name))}."
     elif node.utilization > 0:
-        yield f"It is used to {percent(node.utilization)}."
+        yield f"Its utilization is {percent(node.utilization)}."
     if node.blocking_pod:
-        sentence = POD_SENTENCES[node.blocking_reason]
         code = _PodReason.Code.Name(node.blocking_reason)
-        why = f": [yellow]{code}[/yellow], {sentence}" if sentence else ""
-        yield f"In the way is pod [cyan]{escape(node.blocking_pod)}[/cyan]{why}."
+        why = f"{POD_SENTENCES[node.blocking_reason]} [dim]({code})[/dim]" if node.blocking_reason else "is in the way"
+        yield f"Pod [cyan]{escape(node.blocking_pod)}[/cyan] {why}."
+    if node.blocking_reason in (_PodReason.NOT_ENOUGH_PDB, _PodReason.SEVERAL_BUDGETS):
+        text = budget_text(explanation.view, node.blocking_pod)
+        yield f"{escape(text[:1].upper() + text[1:])}."
     if node.detail:
-        yield escape(node.detail)
+        yield escape(f"{node.detail[:1].upper()}{node.detail[1:]}.")
     for reason, count in sorted(node.failed_predicates.items(), key=lambda pair: (-pair[1], pair[0])):
-        yield f"  {counted(count, 'node')} said [yellow]{escape(reason)}[/yellow] to it"
+        yield f"  {counted(count, 'node')}: {PREDICATE_SENTENCES.get(reason, reason)} [dim]({escape(reason)})[/dim]"

@@ -1,4 +1,4 @@
-"""Why a pod is, or is not, where it could be: which nodes it fits, and for every other node what says no.
+"""Why a pod is scheduled or not: which nodes it fits, and for every other node which predicates fail.
 
 Built from the planner's CheckFit answer; nodes are sorted by name, reasons by the number of nodes they concern, then in
 the scheduler's order.
@@ -13,9 +13,10 @@ from rich.markup import escape
 from trimtab.v1 import planner_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.cli.amounts import amount, counted, some
+from clients.cli.amounts import counted, named_amount, some
+from clients.cli.cluster_view import ClusterView, PodView
 from clients.cli.explain.causes import cause
-from clients.cli.explain.cluster_view import ClusterView, PodView
+from clients.cli.sentences import PREDICATE_SENTENCES
 
 _PHASES = {pb.PodPhase.SUCCEEDED: "has succeeded", pb.PodPhase.FAILED: "has failed"}
 
@@ -31,17 +32,18 @@ class Refusal:
 
 @dataclass(frozen=True)
 class PodExplanation:
-    """What there is to say about a pod. A node with several reasons appears under each."""
+    """The explanation of a pod. A node with several reasons appears under each."""
 
     pod: PodView
     requests: dict[str, int]
     fits: tuple[str, ...]
     refusals: tuple[Refusal, ...]
     node_count: int
+    not_ready: tuple[str, ...] = ()
 
 
 def explain_pod(view: ClusterView, pod: PodView, answer: planner_pb2.CheckFitResponse) -> PodExplanation:
-    """Put the planner's answer together with what the snapshot shows."""
+    """Combine the planner's answer with what the snapshot shows."""
     found: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for fit in answer.nodes:
         for reason in fit.reasons:
@@ -60,7 +62,14 @@ def explain_pod(view: ClusterView, pod: PodView, answer: planner_pb2.CheckFitRes
         fits=tuple(fit.node for fit in answer.nodes if fit.fits),
         refusals=tuple(sorted(refusals, key=lambda refusal: -len(refusal.nodes))),
         node_count=len(answer.nodes),
+        not_ready=_not_ready(view, answer),
     )
+
+
+def _not_ready(view: ClusterView, answer: planner_pb2.CheckFitResponse) -> tuple[str, ...]:
+    """Return the nodes that the pod fits by all predicates, though they are not ready: no plan moves a pod there."""
+    ready = {node.name for node in view.snapshot.nodes if node.ready}
+    return tuple(fit.node for fit in answer.nodes if fit.fits and fit.node not in ready)
 
 
 def _most_first(entry: tuple[str, tuple[str, ...]]) -> tuple[int, str]:
@@ -78,6 +87,7 @@ def pod_document(explanation: PodExplanation) -> dict[str, Any]:
         "owner": f"{pod.owner.kind}/{pod.owner.namespace}/{pod.owner.name}" if pod.owner else "",
         "requests": explanation.requests,
         "fits": list(explanation.fits),
+        "fitsNotReady": list(explanation.not_ready),
         "refusals": [
             {
                 "reason": refusal.reason,
@@ -94,8 +104,8 @@ def pod_lines(explanation: PodExplanation) -> Iterator[str]:
     pod = explanation.pod
     owner = f", of {pod.owner.kind} {pod.owner.name}" if pod.owner else ""
     yield f"[bold]Pod {escape(pod.key)}[/bold]{escape(owner)} {_where(pod)}."
-    asks = ", ".join(f"{amount(name, value)} of {name}" for name, value in explanation.requests.items())
-    yield f"It asks for {escape(asks) or 'no resources'}."
+    asks = ", ".join(named_amount(name, value) for name, value in explanation.requests.items())
+    yield f"It requests {escape(asks) or 'no resources'}."
     yield ""
     yield from fit_lines(explanation)
 
@@ -108,7 +118,7 @@ def _where(pod: PodView) -> str:
 
 
 def fit_lines(explanation: PodExplanation) -> Iterator[str]:
-    """Yield which nodes it fits and what the others say."""
+    """Yield which nodes it fits, and why not the others."""
     total, fits = counted(explanation.node_count, "node"), explanation.fits
     if not explanation.node_count:
         yield "There are no nodes."
@@ -118,8 +128,12 @@ def fit_lines(explanation: PodExplanation) -> Iterator[str]:
         yield f"[green]It fits {len(fits):,} of {total}[/green]{others}: {escape(some(fits, 5))}."
     else:
         yield f"[red]It fits none of {total}.[/red]"
+    if explanation.not_ready:
+        names = escape(some(explanation.not_ready, 5))
+        yield f"  Not ready, so no plan moves a pod there, though no taint keeps the scheduler off: {names}."
     for refusal in explanation.refusals:
-        yield f"  [yellow]{refusal.reason}[/yellow] on {counted(len(refusal.nodes), 'node')}:"
+        why = PREDICATE_SENTENCES[refusal.reason]
+        yield f"  {counted(len(refusal.nodes), 'node')}: {why} [dim]({refusal.reason})[/dim]"
         for text, nodes in refusal.causes[:3]:
             yield f"    {escape(text)} [dim]({escape(some(nodes))})[/dim]"
         if len(refusal.causes) > 3:

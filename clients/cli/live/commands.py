@@ -7,6 +7,7 @@ import typer
 
 from clients.cli.decisions import read_decisions
 from clients.cli.output import Format
+from clients.transport.extras import require_extra
 from clients.transport.options import LogLevelOption
 
 app = typer.Typer()
@@ -63,6 +64,7 @@ def run(
     ] = 300.0,
 ) -> None:
     """Autoscale a live cluster: snapshot, plan, act, again and again. Logs go to stderr, one JSON object a line."""
+    require_extra("kubernetes", "trimtab run")
     from clients.cli.live.run import Asked
     from clients.cli.live.run import run as go
     from clients.cli.live.sources import ClusterSource
@@ -101,6 +103,7 @@ def record(
     ] = False,
 ) -> None:
     """Record a live cluster, round by round: what went into the planner and what it answered."""
+    require_extra("kubernetes", "trimtab record")
     from clients.cli.live.record import Asked
     from clients.cli.live.record import record as go
     from clients.cli.live.sources import ClusterSource

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from trimtab.v1 import plan_pb2, planner_pb2
 
 from clients.cli.output import stderr_console
+from clients.cli.planners import address_failures
 from clients.reference_loop.planner_session import GrpcLink, PlannerLink
 from clients.transport.errors import ServiceError, TrimtabError
 
@@ -19,7 +20,7 @@ def open_link(address: str | None) -> Iterator[PlannerLink]:
     if address is None:
         yield _InProcess()
         return
-    with GrpcLink(address) as link:
+    with address_failures(address), GrpcLink(address) as link:
         yield link
 
 
@@ -31,11 +32,11 @@ class _InProcess:
 
         console = stderr_console()
         with console.status("loading the planner (the first time, its kernels are compiled) …"):
-            from planner.decisions.requests import DECISIONS
-            from planner.service.engine import Caller, Engine
+            from planner.decisions.table import TABLE, codes
+            from planner.service.request_handler import Caller, RequestHandler
 
-            self._engine = Engine(NoOpMeterProvider().get_meter("planner"), CACHE_BYTES, tell=False)
-            self._decisions = DECISIONS
+            self._handler = RequestHandler(NoOpMeterProvider().get_meter("planner"), CACHE_BYTES, log_decisions=False)
+            self._decisions = codes(TABLE)
         self._caller = Caller()
 
     def info(self) -> planner_pb2.GetPlannerInfoResponse:
@@ -48,6 +49,6 @@ class _InProcess:
     def send(self, request: plan_pb2.PlanRequest, payload: bytes) -> plan_pb2.PlanResponse:
         """Answer `Plan`."""
         try:
-            return self._engine.plan(request, payload, self._caller)
+            return self._handler.plan(request, payload, self._caller)
         except ServiceError as error:
             raise TrimtabError(error.code, error.reason, error.message, error.metadata) from error

@@ -21,7 +21,7 @@ from clients.cli.live.stopping import Stopping
 from clients.cli.output import note, stderr_console
 from clients.live_cluster.cluster import LiveCluster
 from clients.reference_loop.planner_session import PlannerSession
-from clients.reference_loop.rounds import Rounds, RoundSettings
+from clients.reference_loop.rounds import RoundRunner, RoundSettings
 from clients.transport.errors import TrimtabError
 from clients.transport.telemetry import configure_logging
 
@@ -88,13 +88,13 @@ def _record(asked: Asked, target: Path, stopping: Stopping) -> int:
         cluster = stack.enter_context(LiveCluster(asked.source.api()))
         _list(cluster, bar)
         recorder = stack.enter_context(RoundsRecorder(target, asked.source.name))
-        rounds = Rounds(cluster, PlannerSession(link), actuator, settings, recorder)
+        rounds = RoundRunner(cluster, PlannerSession(link), actuator, settings, recorder)
         told = threading.Event()
         with stopping.loop(told.set, link.close):
             return _rounds(asked, rounds, bar, told)
 
 
-def _rounds(asked: Asked, rounds: Rounds, bar: Progress, told: threading.Event) -> int:
+def _rounds(asked: Asked, rounds: RoundRunner, bar: Progress, told: threading.Event) -> int:
     """Make the rounds until there are enough or we are told to stop; return how many."""
     task = bar.add_task("recording", total=asked.rounds)
     for number in range(asked.rounds):

@@ -11,10 +11,12 @@ from trimtab.v1 import plan_pb2
 from clients.cli.failures import FailedError, InputError
 from clients.cli.live.links import open_link
 from clients.cli.output import Format, as_document, note, print_document, stderr_console, stdout_console
-from clients.live_cluster.snapshots import Taken
+from clients.kubernetes_objects.files import shown
+from clients.live_cluster.taken import Taken
 from clients.recording import RecordingError, RecordingReader, is_recording
 from clients.reference_loop.planner_session import PlannerLink, PlannerSession
-from clients.transport.errors import TrimtabError
+from clients.transport.bounded_input import STANDARD_INPUT, open_input
+from clients.transport.errors import Reason, TrimtabError
 
 MOST_SHOWN = 200
 """Differences in a table; JSON has them all."""
@@ -43,32 +45,28 @@ class Difference(NamedTuple):
 
 def replay(file: Path, planner: str | None, output: Format) -> None:
     """Replay a recording and print the differences; ends the process with 1 if there are any."""
-    if not file.is_file():
+    if file.is_dir() or (file != STANDARD_INPUT and not file.exists()):
         raise InputError(f"{file}: there is no such file")
     differences: list[Difference] = []
     count = 0
     console = stderr_console()
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
-    with open_link(planner) as link, file.open("rb") as opened:
-        _check(file)
+    with open_link(planner) as link, open_input(file) as opened:
+        if not is_recording(opened.peek(4)):
+            raise InputError(f"{shown(file)}: this is no recording; give a *.trimtab file")
         with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-            task = bar.add_task("replaying", total=file.stat().st_size)
-            for count, found in enumerate(_replayed(link, read_rounds(str(file), opened)), start=1):
+            is_seekable = file != STANDARD_INPUT and opened.seekable()
+            task = bar.add_task("replaying", total=file.stat().st_size if is_seekable else None)
+            for count, found in enumerate(_replayed(link, read_rounds(shown(file), opened)), start=1):
                 differences.extend(Difference(count, *one) for one in found)
-                bar.update(task, completed=opened.tell())
+                bar.update(task, completed=opened.tell() if is_seekable else None)
     if count == 0:
         raise InputError(
-            f"{file}: this recording has no round; record one with `trimtab record` or `trimtab run --record`"
+            f"{shown(file)}: this recording has no round; record one with `trimtab record` or `trimtab run --record`"
         )
     _print(count, differences, output)
     if differences:
         raise FailedError(f"{len(differences)} differences in {count} rounds")
-
-
-def _check(file: Path) -> None:
-    with file.open("rb") as opened:
-        if not is_recording(opened.read(4)):
-            raise InputError(f"{file}: this is no recording; give a *.trimtab file")
 
 
 def read_rounds(name: str, opened: Any) -> Iterator[Recorded]:
@@ -114,6 +112,8 @@ def _replayed(link: PlannerLink, rounds: Iterator[Recorded]) -> Iterator[list[tu
         try:
             answer = session.ask(one.request, one.taken)
         except TrimtabError as error:
+            if error.reason == Reason.UNSPECIFIED:  # no answer of a planner
+                raise
             yield [("", "an answer", f"{error.reason_name}: {error.message}")]
             continue
         yield list(compare(_comparable(one.answer, one.redacted), _comparable(answer, one.redacted)))

@@ -9,7 +9,7 @@ from typing import Self
 from trimtab.v1 import plan_pb2, recording_pb2
 
 from clients.cli.failures import FailedError
-from clients.live_cluster.snapshots import Taken
+from clients.live_cluster.taken import Taken
 from clients.recording import RecordingWriter
 
 

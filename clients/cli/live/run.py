@@ -16,14 +16,14 @@ from clients.cli.live.sources import ClusterSource, check_writable, cluster_fail
 from clients.cli.live.stopping import Stopping
 from clients.kubernetes_api.api import Api
 from clients.kubernetes_api.lease import Lease, LeaseSettings
-from clients.kubernetes_api.permissions import Rule, lease_rule
+from clients.kubernetes_api.permissions import Rule, lease_rules, own_object
 from clients.live_cluster.cluster import LiveCluster
 from clients.reference_loop.events import EventWriter, StatusEvents, Subject
 from clients.reference_loop.health import Health, HealthServer
 from clients.reference_loop.kept_state import StateConfigMap, StateFile, StateKeeper
-from clients.reference_loop.loop import Loop, LoopSettings, Surroundings
+from clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from clients.reference_loop.planner_session import GrpcLink, PlannerSession
-from clients.reference_loop.rounds import Rounds, RoundSettings
+from clients.reference_loop.rounds import RoundRunner, RoundSettings
 from clients.reference_loop.status_map import StatusMap
 from clients.transport.client import RetryPolicy
 from clients.transport.telemetry import configure_logging
@@ -91,11 +91,13 @@ def _run(asked: Asked, settings: RoundSettings, stopping: Stopping, stack: ExitS
         log.info("health", address=_open_health(asked.health_address, health, stack))
     cluster = stack.enter_context(LiveCluster(api, needs=_needs(asked)))
     _wait_until_listed(cluster, health)
-    around = _surroundings(asked, api, health, stack)
+    around = _services(asked, api, health, stack)
     planner = stack.enter_context(GrpcLink(asked.planner, policy=ONCE))
     actuator = stack.enter_context(ActuatorClient(asked.actuator, ONCE)) if asked.actuator else None
+    if actuator is not None and (lease := around.lease) is not None:
+        actuator.epoch = lambda: lease.epoch
     recorder = stack.enter_context(RoundsRecorder(asked.record, asked.source.name)) if asked.record else None
-    rounds = Rounds(cluster, PlannerSession(planner), actuator, settings, recorder)
+    rounds = RoundRunner(cluster, PlannerSession(planner), actuator, settings, recorder)
     loop = Loop(rounds, LoopSettings(interval_s=asked.interval_s, rounds=asked.rounds), around)
 
     def cut() -> None:
@@ -117,19 +119,19 @@ def _open_health(address: str, health: Health, stack: ExitStack) -> str:
 
 def _needs(asked: Asked) -> list[Rule]:
     """What the loop does to the cluster itself; the actuator has permissions of its own."""
-    needs = []
+    needs: list[Rule] = []
     if asked.leader_elect:
-        needs.append(lease_rule(asked.namespace))
+        needs += lease_rules(asked.namespace, asked.lease_name)
     if asked.state_config_map and asked.state_file is None:
-        needs.append(Rule("", "configmaps", ("get", "create", "patch"), asked.namespace))
-    elif asked.status_config_map:
-        needs.append(Rule("", "configmaps", ("create", "patch"), asked.namespace))
+        needs += own_object("", "configmaps", ("get", "patch"), asked.namespace, asked.state_config_map)
+    if asked.status_config_map:
+        needs += own_object("", "configmaps", ("patch",), asked.namespace, asked.status_config_map)
     if asked.events and asked.actuator is not None and not asked.dry_run:
         needs.append(Rule("", "events", ("create",)))
     return needs
 
 
-def _surroundings(asked: Asked, api: Api, health: Health, stack: ExitStack) -> Surroundings:
+def _services(asked: Asked, api: Api, health: Health, stack: ExitStack) -> LoopServices:
     """Start what the loop tells others by; the stack ends it."""
     identity = f"{socket.gethostname()}-{os.getpid()}"
     lease = writer = None
@@ -143,7 +145,7 @@ def _surroundings(asked: Asked, api: Api, health: Health, stack: ExitStack) -> S
         writer.start()
         stack.callback(writer.stop)
     subject = Subject("ConfigMap", asked.status_config_map or "trimtab-status", asked.namespace)
-    return Surroundings(
+    return LoopServices(
         health=health,
         lease=lease,
         status_map=StatusMap(api, asked.namespace, asked.status_config_map) if asked.status_config_map else None,

@@ -17,7 +17,7 @@ def count(presence: PresenceCounters, pod_class: int, node: int, sign: int) -> N
 
 @inlined_kernel
 def is_kept_out(presence: PresenceCounters, pod_class: int, node: int) -> bool:
-    """Whether a counter that must be empty on the node is not. A node without the topology key is in no domain."""
+    """Return whether a counter that must be 0 on the node is not. A node without the topology key is in no domain."""
     for at in range(presence.empty_offsets[pod_class], presence.empty_offsets[pod_class + 1]):
         counter = presence.empty[at, 0]
         domain = presence.domain[presence.row[counter], node]
@@ -40,7 +40,7 @@ def kept_out_because(presence: PresenceCounters, pod_class: int, node: int) -> i
 
 @inlined_kernel
 def is_near_others(presence: PresenceCounters, pod_class: int, node: int) -> bool:
-    """Whether required affinity is met on the node.
+    """Return whether required affinity is met on the node.
 
     All topology keys must be there. Where a counter is 0, the pod may still be the first of its group: it meets its own
     terms, and no placed pod is counted anywhere.

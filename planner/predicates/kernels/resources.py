@@ -6,7 +6,7 @@ from planner.predicates.resources import POD_ROOM, ResourceCounters
 
 @inlined_kernel
 def has_room(resources: ResourceCounters, pod_class: int, node: int) -> bool:
-    """Whether everything that a pod of the class asks for is free on the node, room for one more pod included. O(R)."""
+    """Return whether all requests of a pod of the class are free on the node, one pod slot included. O(R)."""
     free, need = resources.free, resources.need
     enough = True
     for resource in range(free.shape[1]):
@@ -18,13 +18,13 @@ def has_room(resources: ResourceCounters, pod_class: int, node: int) -> bool:
 
 @inlined_kernel
 def has_pod_room(resources: ResourceCounters, node: int) -> bool:
-    """Whether the node takes one more pod. O(1)."""
+    """Return whether the node takes one more pod. O(1)."""
     return bool(resources.free[node, POD_ROOM] >= 1)
 
 
 @inlined_kernel
 def has_amounts(resources: ResourceCounters, pod_class: int, node: int) -> bool:
-    """Whether the amounts that a pod of the class asks for are free, room for pods aside. O(R)."""
+    """Return whether the amounts that a pod of the class asks for are free, room for pods aside. O(R)."""
     free, need = resources.free, resources.need
     for resource in range(free.shape[1]):
         if resource != POD_ROOM and free[node, resource] < need[pod_class, resource]:

@@ -62,7 +62,7 @@ def count(spread: SpreadCounters, pod_class: int, node: int, sign: int) -> None:
 
 @inlined_kernel
 def is_even(spread: SpreadCounters, pod_class: int, node: int) -> bool:
-    """Whether all constraints of the class hold with one more of its pods on the node."""
+    """Return whether all constraints of the class hold with one more of its pods on the node."""
     for at in range(spread.limit_offsets[pod_class], spread.limit_offsets[pod_class + 1]):
         counter = spread.limit[at, 0]
         pair = spread.pair[counter]

@@ -6,7 +6,7 @@ from planner.predicates.pod_volumes import VolumeCounters
 
 @inlined_kernel
 def is_claim_used(volumes: VolumeCounters, row: int) -> bool:
-    """Whether a placed pod mounts a ReadWriteOncePod claim of this pod."""
+    """Return whether a placed pod mounts a ReadWriteOncePod claim of this pod."""
     for at in range(volumes.claim_offsets[row], volumes.claim_offsets[row + 1]):
         if volumes.claim_used[volumes.claim[at]] > 0:
             return True
@@ -15,7 +15,7 @@ def is_claim_used(volumes: VolumeCounters, row: int) -> bool:
 
 @inlined_kernel
 def is_over_limit(volumes: VolumeCounters, row: int, node: int) -> bool:
-    """Whether the node cannot attach the pod's volumes that are not there yet. Volumes come by driver."""
+    """Return whether the node cannot attach the pod's volumes that are not there yet. Volumes come by driver."""
     driver, new = -1, 0
     for at in range(volumes.attach_offsets[row], volumes.attach_offsets[row + 1]):
         if volumes.attach[at, 0] != driver:

@@ -22,6 +22,7 @@ from planner.scale_down.drainability import (
     replica_count,
     replicated,
     safe_to_evict,
+    several_budgets,
     system,
     terminal,
     unsupported,
@@ -57,10 +58,15 @@ def judge(pods: PodDrainColumns) -> UInt8:
 
 
 def judge_budgets(pods: PodDrainColumns, codes: UInt8) -> UInt8:
-    """Return the codes of `judge` completed by the budgets as they stand, and by what cannot be decided. uint8[P]."""
+    """Return the codes of `judge` completed by the budgets as they stand, and by what nothing overrides. uint8[P]."""
     judged = codes.copy()
-    np.copyto(judged, disruption_budget.drainable(pods), where=codes == outcome.UNDEFINED)
-    undecided = unsupported.drainable(pods)
-    open_still = (undecided != outcome.UNDEFINED) & ((judged == outcome.UNDEFINED) | (judged == outcome.DRAIN_OK))
-    np.copyto(judged, undecided, where=open_still)
+    _override(judged, several_budgets.drainable(pods))
+    np.copyto(judged, disruption_budget.drainable(pods), where=judged == outcome.UNDEFINED)
+    _override(judged, unsupported.drainable(pods))
     return judged
+
+
+def _override(judged: UInt8, said: UInt8) -> None:
+    """Write what a rule says over outcomes by which a pod can be moved, in place. uint8[P] each."""
+    movable = (judged == outcome.UNDEFINED) | (judged == outcome.DRAIN_OK)
+    np.copyto(judged, said, where=movable & (said != outcome.UNDEFINED))

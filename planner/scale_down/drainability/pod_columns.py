@@ -5,10 +5,21 @@ from typing import Final, NamedTuple
 import numpy as np
 from trimtab.v1 import snapshot_pb2 as pb
 
+from planner.facts import pdb
+from planner.facts.pdb import BudgetMembership
 from planner.model.settings import SECOND_NS, ScaleDownSettings
 from planner.model.values import Owner
-from planner.scale_down.label_index import string_index
-from planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, FLAG_OTHER_KIND, Bool, Int64, Snapshot, UInt8
+from planner.snapshot.columns import (
+    FLAG_DAEMON,
+    FLAG_MIRROR,
+    FLAG_OTHER_KIND,
+    FLAG_OTHER_STATEFUL_SET,
+    Bool,
+    Int64,
+    Snapshot,
+    UInt8,
+)
+from planner.snapshot.lookup import string_index
 
 NO_CONTROLLER, UNKNOWN_CONTROLLER, OTHER_KIND = 0, 1, 2
 REPLICATION_CONTROLLER, REPLICA_SET, STATEFUL_SET, JOB, DAEMON_SET = 3, 4, 5, 6, 7
@@ -29,8 +40,8 @@ class PodDrainColumns(NamedTuple):
     """What the rules see of the pods; every array has length P.
 
     now_s : Unix seconds; phase, restart_policy, safe_to_evict, owner_kind : uint8; mirror, daemon, local_storage,
-    system, budgeted, budget_exhausted, unsupported, job_unmovable : bool; created_s, deletion_s, grace_s,
-    desired_replicas (-1 = unknown) : int64.
+    system, budgeted, several_budgets (refused by the eviction API for ever), budget_exhausted, unsupported,
+    job_unmovable : bool; created_s, deletion_s, grace_s, desired_replicas (-1 = unknown) : int64.
     """
 
     settings: ScaleDownSettings
@@ -44,27 +55,10 @@ class PodDrainColumns(NamedTuple):
     local_storage: Bool
     system: Bool
     budgeted: Bool
+    several_budgets: Bool
     budget_exhausted: Bool
     unsupported: Bool
     job_unmovable: Bool
-    created_s: Int64
-    deletion_s: Int64
-    grace_s: Int64
-    desired_replicas: Int64
-
-
-class PodFacts(NamedTuple):
-    """The columns that follow from a snapshot alone, whatever the settings and the moment."""
-
-    phase: UInt8
-    restart_policy: UInt8
-    safe_to_evict: UInt8
-    owner_kind: UInt8
-    mirror: Bool
-    daemon: Bool
-    local_storage: Bool
-    system: Bool
-    unsupported: Bool
     created_s: Int64
     deletion_s: Int64
     grace_s: Int64
@@ -81,18 +75,29 @@ class SpecColumns(NamedTuple):
     grace_s: Int64
 
 
-def pod_facts(snapshot: Snapshot) -> PodFacts:
-    """Gather what the snapshot says of its pods. O(P + S)."""
+def of_snapshot(snapshot: Snapshot, under: BudgetMembership) -> PodDrainColumns:
+    """Gather what follows from a snapshot alone, to be completed by `at`. O(P + S).
+
+    `budget_exhausted` is all false: which are used up is known only later.
+    """
     pods = snapshot.pods
     specs = _spec_columns(snapshot)
     kinds, desired = _owner_columns(snapshot.owners)
     other = (pods.flags & FLAG_OTHER_KIND) != 0
+    owner_kind = np.where(other & (kinds[pods.owner] == UNKNOWN_CONTROLLER), OTHER_KIND, kinds[pods.owner])
+    owner_kind[(pods.flags & FLAG_OTHER_STATEFUL_SET) != 0] = STATEFUL_SET
     # The two negative owner indices pick the two entries that _owner_columns puts at the end.
-    return PodFacts(
+    return PodDrainColumns(
+        settings=ScaleDownSettings(),
+        now_s=0,
+        budgeted=pdb.budgeted(under),
+        several_budgets=pdb.never_evicted(snapshot, under),
+        budget_exhausted=np.zeros(len(pods.spec), bool),
+        job_unmovable=np.zeros(len(pods.spec), bool),
         phase=pods.phase,
         restart_policy=specs.restart_policy[pods.spec],
         safe_to_evict=specs.safe_to_evict[pods.spec],
-        owner_kind=np.where(other & (kinds[pods.owner] == UNKNOWN_CONTROLLER), OTHER_KIND, kinds[pods.owner]),
+        owner_kind=owner_kind,
         mirror=(pods.flags & FLAG_MIRROR) != 0,
         daemon=(pods.flags & FLAG_DAEMON) != 0,
         local_storage=specs.local_storage[pods.spec],
@@ -105,20 +110,12 @@ def pod_facts(snapshot: Snapshot) -> PodFacts:
     )
 
 
-def columns(
-    snapshot: Snapshot, settings: ScaleDownSettings, now_ns: int, facts: PodFacts, budgeted: Bool
-) -> PodDrainColumns:
-    """Complete the columns. `budgeted` : bool[P], some budget matches.
-
-    `budget_exhausted` is all false: which budgets are used up is known only later. O(P) where Jobs may have to stay.
-    """
-    return PodDrainColumns(
+def at(snapshot: Snapshot, known: PodDrainColumns, settings: ScaleDownSettings, now_ns: int) -> PodDrainColumns:
+    """Complete the columns by settings and moment. O(P) where Jobs may have to stay."""
+    return known._replace(
         settings=settings,
         now_s=now_ns // SECOND_NS,
-        budgeted=budgeted,
-        budget_exhausted=np.zeros(len(facts.phase), bool),
-        job_unmovable=(facts.owner_kind == JOB) & _jobs_stay(snapshot, settings),
-        **facts._asdict(),
+        job_unmovable=(known.owner_kind == JOB) & _jobs_stay(snapshot, settings),
     )
 
 

@@ -20,7 +20,7 @@ _STATIC = tuple(int(reason) for reason in STATIC_REASONS)
 
 @inlined_kernel
 def fits_locally(sim: SimulationState, pod_class: int, node: int) -> bool:
-    """Whether the node's state, static predicates and free amounts admit the class."""
+    """Return whether the node's state, static predicates and free amounts admit the class."""
     if sim.node_state[node] != OPEN or sim.blocked[pod_class, sim.node_class[node]] != 0:
         return False
     return resources.has_room(sim.resources, pod_class, node)
@@ -28,7 +28,7 @@ def fits_locally(sim: SimulationState, pod_class: int, node: int) -> bool:
 
 @copied_kernel
 def fits_counters(sim: SimulationState, pod: int, pod_class: int, node: int) -> bool:
-    """Whether ports, disks, volumes, spread and affinity admit the pod."""
+    """Return whether ports, disks, volumes, spread and affinity admit the pod."""
     if presence.is_kept_out(sim.presence, pod_class, node):
         return False
     row = sim.volumes.row[pod]
@@ -41,7 +41,7 @@ def fits_counters(sim: SimulationState, pod: int, pod_class: int, node: int) -> 
 
 @inlined_kernel
 def fits(sim: SimulationState, pod: int, node: int) -> bool:
-    """Whether all predicates admit the pod, which is on no node, to the node. Cheapest first; O(terms of the pod)."""
+    """Return whether all predicates admit the pod, which is on no node, to the node. Cheapest first; O(its terms)."""
     if sim.pinned[pod] != -1 and sim.pinned[pod] != node:
         return False
     pod_class = sim.pod_class[pod]
@@ -50,7 +50,7 @@ def fits(sim: SimulationState, pod: int, node: int) -> bool:
 
 @kernel
 def failing(sim: SimulationState, pod: int, node: int) -> int:
-    """Return the mask `1 << PredicateReason.Code` of all predicates that say no; 0 = fits.
+    """Return the mask `1 << PredicateReason.Code` of all failing predicates; 0 = fits.
 
     A retired or dropped node counts as cordoned.
     """

@@ -4,9 +4,11 @@ from typing import cast
 
 import numpy as np
 
-from planner.model.jit import copied_kernel, inlined_kernel, kernel
+from planner.model.jit import copied_kernel, inlined_kernel, inner_kernel, kernel
 from planner.predicates.kernels import presence, resources, spread, volumes
 from planner.simulation.state import (
+    CLOSE_NODE,
+    CLOSED,
     DONE,
     DROP,
     DROPPED,
@@ -14,12 +16,12 @@ from planner.simulation.state import (
     NOT_POSSIBLE,
     NOWHERE,
     OPEN,
+    OPEN_NODE,
     PLACE,
     REMOVE,
     RETIRE,
     RETIRED,
     MoveLog,
-    SearchMemory,
     SimulationState,
 )
 from planner.snapshot.columns import Int64
@@ -27,15 +29,8 @@ from planner.snapshot.columns import Int64
 # Typed, or every kernel below would be compiled once for each literal that it is called with.
 _JOIN, _LEAVE = cast(int, np.int64(1)), cast(int, np.int64(-1))
 _GHOSTS_LEAVE, _GHOSTS_STAY = cast(int, np.int64(0)), cast(int, np.int64(1))
-_PLACE, _REMOVE, _RETIRE, _DROP, _NO_POD = (cast(int, np.int64(n)) for n in (PLACE, REMOVE, RETIRE, DROP, NOWHERE))
-
-
-@copied_kernel
-def _gain(memory: SearchMemory, node: int) -> None:
-    """Remember that a node got more room."""
-    count = memory.gain_count[0]
-    memory.gains[count % len(memory.gains)] = node
-    memory.gain_count[0] = count + 1
+_PLACE, _REMOVE, _RETIRE, _DROP = (cast(int, np.int64(n)) for n in (PLACE, REMOVE, RETIRE, DROP))
+_OPEN, _CLOSE, _NO_POD = (cast(int, np.int64(n)) for n in (OPEN_NODE, CLOSE_NODE, NOWHERE))
 
 
 @copied_kernel
@@ -48,28 +43,26 @@ def _enter(sim: SimulationState, pod: int, node: int, sign: int) -> None:
     row = sim.volumes.row[pod]
     if row >= 0:
         volumes.mount(sim.volumes, row, node, sign)
-    if sign > 0:
-        sim.pod_node[pod] = node
-    else:
-        sim.pod_node[pod] = NOWHERE
-        if sim.node_state[node] == OPEN:
-            _gain(sim.memory, node)
+    sim.pod_node[pod] = node if sign > 0 else NOWHERE
 
 
 @copied_kernel
 def _retire(sim: SimulationState, node: int, sign: int) -> None:
     spread.move_node(sim.spread, node, sign, _GHOSTS_LEAVE)
-    if sign < 0:
-        sim.node_state[node] = RETIRED
-    else:
-        sim.node_state[node] = OPEN
-        _gain(sim.memory, node)
+    sim.node_state[node] = RETIRED if sign < 0 else OPEN
 
 
 @copied_kernel
 def _drop(sim: SimulationState, node: int, sign: int) -> None:
     spread.move_node(sim.spread, node, sign, _GHOSTS_STAY)
     sim.node_state[node] = DROPPED if sign < 0 else RETIRED
+
+
+@copied_kernel
+def _open(sim: SimulationState, node: int, sign: int) -> None:
+    spread.move_node(sim.spread, node, sign, _GHOSTS_LEAVE)
+    spread.move_node(sim.spread, node, sign, _GHOSTS_STAY)
+    sim.node_state[node] = OPEN if sign > 0 else CLOSED
 
 
 @copied_kernel
@@ -83,13 +76,19 @@ def _write(log: MoveLog, move: int, pod: int, node: int) -> None:
 
 @copied_kernel
 def _is_full(log: MoveLog) -> bool:
-    return bool(log.length[0] >= len(log.moves))
+    """Return whether the log is full; this move and every later one then count as refused."""
+    full = log.refused[0] > 0 or log.length[0] >= len(log.moves)
+    log.refused[0] += full
+    return bool(full)
 
 
 @inlined_kernel
 def place(sim: SimulationState, pod: int, node: int) -> int:
-    """Put a pod that is on no node on one, fitting or not. Returns DONE, NOT_POSSIBLE (it is on one) or LOG_FULL."""
-    if sim.pod_node[pod] != NOWHERE or sim.node_state[node] == DROPPED:
+    """Put a pod that is on no node on one, fitting or not.
+
+    Returns DONE, NOT_POSSIBLE (the pod is on a node, or the node is closed or dropped) or LOG_FULL.
+    """
+    if sim.pod_node[pod] != NOWHERE or sim.node_state[node] >= DROPPED:
         return NOT_POSSIBLE
     if _is_full(sim.log):
         return LOG_FULL
@@ -111,9 +110,9 @@ def remove(sim: SimulationState, pod: int) -> int:
     return DONE
 
 
-@kernel
+@inner_kernel
 def retire(sim: SimulationState, node: int) -> int:
-    """Close a node to pods; it keeps its topology domains, as upstream's tainted ghost does. Order with `remove` is
+    """Close a node to pods; it keeps its topology domains, as a tainted node does upstream. Order with `remove` is
     free.
 
     Returns DONE, NOT_POSSIBLE (it is not open) or LOG_FULL.
@@ -127,7 +126,7 @@ def retire(sim: SimulationState, node: int) -> int:
     return DONE
 
 
-@kernel
+@inner_kernel
 def drop(sim: SimulationState, node: int) -> int:
     """Take a retired node, from which all pods were removed, out of the topology.
 
@@ -139,6 +138,36 @@ def drop(sim: SimulationState, node: int) -> int:
         return LOG_FULL
     _drop(sim, node, _LEAVE)
     _write(sim.log, _DROP, _NO_POD, node)
+    return DONE
+
+
+@kernel
+def open_node(sim: SimulationState, node: int) -> int:
+    """Open a closed virtual node: it takes pods, and its topology domains count.
+
+    Returns DONE, NOT_POSSIBLE (it is not closed) or LOG_FULL.
+    """
+    if sim.node_state[node] != CLOSED:
+        return NOT_POSSIBLE
+    if _is_full(sim.log):
+        return LOG_FULL
+    _open(sim, node, _JOIN)
+    _write(sim.log, _OPEN, _NO_POD, node)
+    return DONE
+
+
+@kernel
+def close_node(sim: SimulationState, node: int) -> int:
+    """Close an open node, on which no pod is: it is as if it were not there.
+
+    Returns DONE, NOT_POSSIBLE (it is not open) or LOG_FULL.
+    """
+    if sim.node_state[node] != OPEN:
+        return NOT_POSSIBLE
+    if _is_full(sim.log):
+        return LOG_FULL
+    _open(sim, node, _LEAVE)
+    _write(sim.log, _CLOSE, _NO_POD, node)
     return DONE
 
 
@@ -161,26 +190,24 @@ def revert(sim: SimulationState, mark: int) -> int:
             _enter(sim, pod, node, _JOIN)
         elif move == RETIRE:
             _retire(sim, node, _JOIN)
-        else:
+        elif move == DROP:
             _drop(sim, node, _JOIN)
+        else:
+            _open(sim, node, _LEAVE if move == OPEN_NODE else _JOIN)
         sim.log.length[0] = at
         undone += 1
     return undone
 
 
 @kernel
-def commit(sim: SimulationState, mark: int) -> None:
-    """Forget a mark. With the first mark (0) all moves become final and the log is empty again. O(1)."""
-    if mark == 0:
-        sim.log.length[0] = 0
-
-
-@kernel
 def fill(sim: SimulationState, node_of_pod: Int64) -> None:
-    """Put every pod on its node, -1 = on none, and let all nodes join. For a fresh state only; nothing is logged."""
+    """Put every pod on its node, -1 = on none, and let nodes join by their state. For a fresh state only; nothing is
+    logged."""
     for pod in range(len(node_of_pod)):
         if node_of_pod[pod] >= 0:
             _enter(sim, pod, node_of_pod[pod], _JOIN)
     for node in range(len(sim.node_state)):
-        spread.move_node(sim.spread, node, _JOIN, _GHOSTS_LEAVE)
-        spread.move_node(sim.spread, node, _JOIN, _GHOSTS_STAY)
+        if sim.node_state[node] == OPEN:
+            spread.move_node(sim.spread, node, _JOIN, _GHOSTS_LEAVE)
+        if sim.node_state[node] <= RETIRED:
+            spread.move_node(sim.spread, node, _JOIN, _GHOSTS_STAY)

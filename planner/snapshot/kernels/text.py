@@ -1,4 +1,4 @@
-"""Rows with a key (namespace, name): are they in order, bring them in order, find some among them, copy them.
+"""Rows with a key (namespace, name): check their order, sort, search and copy them.
 
 Keys are compared by namespace rank, then bytewise by name. Twin: tests/reference/snapshot/text.py.
 """
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.model.jit import kernel
+from planner.model.jit import inner_kernel, kernel
 from planner.snapshot.columns import Bool, Int32, Int64, Text, UInt8
 
 
@@ -19,7 +19,7 @@ class Keys(NamedTuple):
     offsets: Int64
 
 
-@kernel
+@inner_kernel
 def compare(a: Keys, i: int, b: Keys, j: int) -> int:
     """Return -1, 0 or 1: key i of `a` is smaller than, equal to or greater than key j of `b`. O(bytes)."""
     if a.namespace[i] != b.namespace[j]:
@@ -74,11 +74,10 @@ def sort(keys: Keys, order: Int64, scratch: Int64) -> int:
 
 @kernel
 def locate(keys: Keys, wanted: Keys, position: Int64, found: Bool) -> int:
-    """For each of C wanted keys, the first row of the ascending `keys` that is not smaller, and whether it is equal.
+    """Find for each of C wanted keys the first row of ascending `keys` that is not smaller, and whether it is equal.
 
-    position : int64[C], found : bool[C] are filled. Returns how many were found. Each search begins where the last one
-    ended if it may, with growing steps, so that ascending keys are found on a walk through memory:
-    O(C log(P / C)) comparisons, O(C log P) for keys in any order.
+    position : int64[C], found : bool[C] are filled. Returns how many were found. A search starts where the last one
+    ended if the wanted keys ascend, with growing steps: O(C log(P / C)) comparisons, O(C log P) for any order.
     """
     count, total = 0, len(keys.namespace)
     for c in range(len(wanted.namespace)):
@@ -101,9 +100,9 @@ def locate(keys: Keys, wanted: Keys, position: Int64, found: Bool) -> int:
     return count
 
 
-@kernel
+@inner_kernel
 def _copy(source: UInt8, offset: int, target: UInt8, start: int, size: int) -> None:
-    """Copy bytes. Unsigned indices spare the test for negative ones, which keeps the loop from being vectorised."""
+    """Copy bytes. Unsigned indices need no test for negative ones, which would prevent vectorisation."""
     first, last = np.uint64(offset), np.uint64(start)
     for k in range(np.uint64(size)):
         target[last + k] = source[first + k]
@@ -113,8 +112,8 @@ def _copy(source: UInt8, offset: int, target: UInt8, start: int, size: int) -> N
 def gather(first: Text, second: Text, source: Int64, out: Text) -> int:
     """Copy texts: row i of `out` is row source[i] of `first`, or of `second` for those from len(first) on.
 
-    source : int64[Q]; out.offsets : int64[Q+1] is filled in already, out.data has their bytes. Rows that follow each
-    other in a source are copied at once. Returns Q. O(bytes).
+    source : int64[Q]; out.offsets : int64[Q+1] is filled in already, out.data has their bytes. Consecutive rows of a
+    source are copied at once. Returns Q. O(bytes).
     """
     size = len(first.offsets) - 1
     count = len(source)

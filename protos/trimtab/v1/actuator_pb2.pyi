@@ -25,7 +25,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class GetActuatorInfoRequest(_message.Message):
-    """Nothing to say."""
+    """Has no fields."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -88,17 +88,24 @@ class StartDeletionRequest(_message.Message):
     SNAPSHOT_VERSION_FIELD_NUMBER: _builtins.int
     MAX_PARALLELISM_FIELD_NUMBER: _builtins.int
     MAX_DRAIN_PARALLELISM_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Identity of the request, 1 to 128 bytes. REQUIRED."""
     snapshot_version: _builtins.str
-    """Snapshot the plan was made on, for the record. OPTIONAL."""
+    """Version of the plan's snapshot, for the log. OPTIONAL."""
     max_parallelism: _builtins.int
-    """Most nodes being deleted at a time, those in progress included. OPTIONAL:
+    """Most nodes in deletion at a time, including those in progress. OPTIONAL:
     0 = the actuator's own limit.
     """
     max_drain_parallelism: _builtins.int
-    """Most nodes being drained at a time, those in progress included. OPTIONAL:
+    """Most nodes in drain at a time, including those in progress. OPTIONAL:
     0 = the actuator's own limit.
+    """
+    epoch: _builtins.int
+    """Epoch of the caller's leadership; increases with each new leader, such as
+    `Lease.epoch` of the reference loop. A request with a lower epoch than one
+    that was accepted before is refused with FAILED_PRECONDITION /
+    EPOCH_SUPERSEDED: its caller no longer leads. OPTIONAL: 0 = not checked.
     """
     @_builtins.property
     def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeToDelete]:
@@ -106,8 +113,9 @@ class StartDeletionRequest(_message.Message):
 
     @_builtins.property
     def plan_time(self) -> _timestamp_pb2.Timestamp:
-        """When the plan was made (`PlanRequest.now`). OPTIONAL: absent = not
-        checked.
+        """Time of the plan (`PlanRequest.now`). All nodes are refused when it is too
+        old, or further ahead of the actuator's clock than its `--max-clock-skew`.
+        OPTIONAL: absent = not checked.
         """
 
     def __init__(
@@ -119,10 +127,11 @@ class StartDeletionRequest(_message.Message):
         snapshot_version: _builtins.str = ...,
         max_parallelism: _builtins.int = ...,
         max_drain_parallelism: _builtins.int = ...,
+        epoch: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["plan_time", b"plan_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["max_drain_parallelism", b"max_drain_parallelism", "max_parallelism", b"max_parallelism", "nodes", b"nodes", "plan_time", b"plan_time", "request_id", b"request_id", "snapshot_version", b"snapshot_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "max_drain_parallelism", b"max_drain_parallelism", "max_parallelism", b"max_parallelism", "nodes", b"nodes", "plan_time", b"plan_time", "request_id", b"request_id", "snapshot_version", b"snapshot_version"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -164,7 +173,7 @@ Global___NodeToDelete: _TypeAlias = NodeToDelete  # noqa: Y015
 
 @_typing.final
 class StartDeletionResponse(_message.Message):
-    """What became of the request."""
+    """The answers to the request."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -188,7 +197,7 @@ Global___StartDeletionResponse: _TypeAlias = StartDeletionResponse  # noqa: Y015
 
 @_typing.final
 class NodeDeletionAnswer(_message.Message):
-    """What became of one node of the request."""
+    """The answer for one node of the request."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -201,9 +210,9 @@ class NodeDeletionAnswer(_message.Message):
     accepted: _builtins.bool
     """Whether its deletion has started."""
     reason: _reason_pb2.DeletionReason.Code.ValueType
-    """Why not."""
+    """Reason of the refusal."""
     detail: _builtins.str
-    """More, for people."""
+    """Explanation for humans."""
     def __init__(
         self,
         *,
@@ -222,14 +231,21 @@ Global___NodeDeletionAnswer: _TypeAlias = NodeDeletionAnswer  # noqa: Y015
 
 @_typing.final
 class ScaleUpRequest(_message.Message):
-    """Growth to carry out."""
+    """A scale-up."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     REQUEST_ID_FIELD_NUMBER: _builtins.int
     SPLITS_FIELD_NUMBER: _builtins.int
+    EPOCH_FIELD_NUMBER: _builtins.int
     request_id: _builtins.str
     """Identity of the request, 1 to 128 bytes. REQUIRED."""
+    epoch: _builtins.int
+    """Epoch of the caller's leadership; increases with each new leader, such as
+    `Lease.epoch` of the reference loop. A request with a lower epoch than one
+    that was accepted before is refused with FAILED_PRECONDITION /
+    EPOCH_SUPERSEDED: its caller no longer leads. OPTIONAL: 0 = not checked.
+    """
     @_builtins.property
     def splits(self) -> _containers.RepeatedCompositeFieldContainer[_plan_pb2.ScaleUpSplit]:
         """The planner's splits. REQUIRED."""
@@ -239,10 +255,11 @@ class ScaleUpRequest(_message.Message):
         *,
         request_id: _builtins.str = ...,
         splits: _abc.Iterable[_plan_pb2.ScaleUpSplit] | None = ...,
+        epoch: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["request_id", b"request_id", "splits", b"splits"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["epoch", b"epoch", "request_id", b"request_id", "splits", b"splits"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -250,7 +267,7 @@ Global___ScaleUpRequest: _TypeAlias = ScaleUpRequest  # noqa: Y015
 
 @_typing.final
 class ScaleUpResponse(_message.Message):
-    """What became of the growth."""
+    """The answers to the scale-up."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -274,29 +291,33 @@ Global___ScaleUpResponse: _TypeAlias = ScaleUpResponse  # noqa: Y015
 
 @_typing.final
 class ScaleUpAnswer(_message.Message):
-    """What became of one split."""
+    """The answer for one split."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     NODE_GROUP_FIELD_NUMBER: _builtins.int
     ACCEPTED_FIELD_NUMBER: _builtins.int
     DETAIL_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
     node_group: _builtins.str
     """Node group."""
     accepted: _builtins.bool
-    """Whether the cloud accepted the new size."""
+    """Whether the cloud has set the new size."""
     detail: _builtins.str
-    """Why not, for people."""
+    """Explanation of the refusal, for humans."""
+    reason: _reason_pb2.GrowthReason.Code.ValueType
+    """Reason of the refusal."""
     def __init__(
         self,
         *,
         node_group: _builtins.str = ...,
         accepted: _builtins.bool = ...,
         detail: _builtins.str = ...,
+        reason: _reason_pb2.GrowthReason.Code.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "detail", b"detail", "node_group", b"node_group"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accepted", b"accepted", "detail", b"detail", "node_group", b"node_group", "reason", b"reason"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -311,7 +332,7 @@ class ApplyTaintsRequest(_message.Message):
     UNNEEDED_NODES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def unneeded_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Nodes that should carry the soft taint; it is taken from all others."""
+        """Nodes that should carry the soft taint; it is removed from all others."""
 
     def __init__(
         self,
@@ -328,7 +349,7 @@ Global___ApplyTaintsRequest: _TypeAlias = ApplyTaintsRequest  # noqa: Y015
 
 @_typing.final
 class ApplyTaintsResponse(_message.Message):
-    """What became of it."""
+    """The result."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -336,11 +357,11 @@ class ApplyTaintsResponse(_message.Message):
     UNTAINTED_COUNT_FIELD_NUMBER: _builtins.int
     LEFT_COUNT_FIELD_NUMBER: _builtins.int
     tainted_count: _builtins.int
-    """Nodes that got the taint."""
+    """Nodes to which the taint was added."""
     untainted_count: _builtins.int
-    """Nodes that lost it."""
+    """Nodes from which it was removed."""
     left_count: _builtins.int
-    """Nodes left for next time by the bound on one call."""
+    """Nodes left for the next call by the limit of one call."""
     def __init__(
         self,
         *,
@@ -375,7 +396,7 @@ class ApplyPodCostsRequest(_message.Message):
 
     @_builtins.property
     def remove(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Pods whose cost is to be taken away, as "namespace/name". OPTIONAL."""
+        """Pods whose cost is to be removed, as "namespace/name". OPTIONAL."""
 
     def __init__(
         self,
@@ -393,7 +414,7 @@ Global___ApplyPodCostsRequest: _TypeAlias = ApplyPodCostsRequest  # noqa: Y015
 
 @_typing.final
 class ApplyPodCostsResponse(_message.Message):
-    """What became of it. The counts add up to the pods of the request."""
+    """The result. The counts add up to the pods of the request."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -406,13 +427,13 @@ class ApplyPodCostsResponse(_message.Message):
     written_count: _builtins.int
     """Pods written."""
     unchanged_count: _builtins.int
-    """Pods that had the cost already; a pod without cost has 0."""
+    """Pods that already had the cost; a pod without a cost has 0."""
     failed_count: _builtins.int
     """Pods that could not be written."""
     removed_count: _builtins.int
-    """Pods whose cost was taken away."""
+    """Pods whose cost was removed."""
     left_count: _builtins.int
-    """Pods left for next time by the bound on one call."""
+    """Pods left for the next call by the limit of one call."""
     @_builtins.property
     def failures(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodCostFailure]:
         """Why pods could not be written, in the order of the request; the first
@@ -449,9 +470,9 @@ class PodCostFailure(_message.Message):
     pod: _builtins.str
     """"namespace/name"."""
     reason: _reason_pb2.PodCostReason.Code.ValueType
-    """Why not."""
+    """Reason of the refusal."""
     detail: _builtins.str
-    """More, for people."""
+    """Explanation for humans."""
     def __init__(
         self,
         *,
@@ -469,14 +490,14 @@ Global___PodCostFailure: _TypeAlias = PodCostFailure  # noqa: Y015
 
 @_typing.final
 class CancelDeletionRequest(_message.Message):
-    """Deletions to stop."""
+    """Deletions to cancel."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     NODES_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
-    """Why, for the record. OPTIONAL."""
+    """Reason, for the log. OPTIONAL."""
     @_builtins.property
     def nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Nodes, by name. REQUIRED."""
@@ -497,7 +518,7 @@ Global___CancelDeletionRequest: _TypeAlias = CancelDeletionRequest  # noqa: Y015
 
 @_typing.final
 class CancelDeletionResponse(_message.Message):
-    """What became of it."""
+    """The result."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -505,11 +526,11 @@ class CancelDeletionResponse(_message.Message):
     NOT_CANCELLED_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def cancelled(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Nodes whose deletion was stopped, by this call or an earlier one."""
+        """Nodes whose deletion was cancelled, by this call or an earlier one."""
 
     @_builtins.property
     def not_cancelled(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Nodes whose deletion had gone too far, or was not in progress."""
+        """Nodes whose deletion could no longer be cancelled, or was not in progress."""
 
     def __init__(
         self,
@@ -619,7 +640,7 @@ Global___WatchStatusResponse: _TypeAlias = WatchStatusResponse  # noqa: Y015
 
 @_typing.final
 class ActuatorStatus(_message.Message):
-    """All that the actuator knows."""
+    """The complete status of an actuator."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -630,10 +651,10 @@ class ActuatorStatus(_message.Message):
     FINISHED_FIELD_NUMBER: _builtins.int
     NODE_GROUPS_FIELD_NUMBER: _builtins.int
     revision: _builtins.int
-    """Grows with every durable change."""
+    """Increases with every durable change."""
     @_builtins.property
     def time(self) -> _timestamp_pb2.Timestamp:
-        """When this status was made."""
+        """Time of this status."""
 
     @_builtins.property
     def deletions(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeDeletion]:
@@ -641,11 +662,11 @@ class ActuatorStatus(_message.Message):
 
     @_builtins.property
     def recent_evictions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Eviction]:
-        """Evictions not yet forgotten, sorted by time, then pod."""
+        """Recent evictions, sorted by time, then pod."""
 
     @_builtins.property
     def finished(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeDeletion]:
-        """Deletions that ended lately, sorted by end, then node."""
+        """Deletions that ended recently, sorted by end, then node."""
 
     @_builtins.property
     def node_groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeGroupStatus]:
@@ -692,16 +713,16 @@ class DeletionState(_message.Message):
         DRAINED: DeletionState._Code.ValueType  # 4
         """No pod to move is left."""
         DELETING: DeletionState._Code.ValueType  # 5
-        """The cloud has been asked to delete the instance."""
+        """The deletion of the instance was requested from the cloud."""
         DELETED: DeletionState._Code.ValueType  # 6
         """The instance is gone. Final."""
         FAILED: DeletionState._Code.ValueType  # 7
-        """Given up and rolled back. Final."""
+        """Failed and rolled back. Final."""
         CANCELLED: DeletionState._Code.ValueType  # 8
         """Cancelled and rolled back. Final."""
         ROLLING_BACK: DeletionState._Code.ValueType  # 9
-        """Given up or cancelled; the taint is being taken back. FAILED or
-        CANCELLED follows.
+        """Failed or cancelled; the taint is being removed. FAILED or CANCELLED
+        follows.
         """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
@@ -718,16 +739,16 @@ class DeletionState(_message.Message):
     DRAINED: DeletionState.Code.ValueType  # 4
     """No pod to move is left."""
     DELETING: DeletionState.Code.ValueType  # 5
-    """The cloud has been asked to delete the instance."""
+    """The deletion of the instance was requested from the cloud."""
     DELETED: DeletionState.Code.ValueType  # 6
     """The instance is gone. Final."""
     FAILED: DeletionState.Code.ValueType  # 7
-    """Given up and rolled back. Final."""
+    """Failed and rolled back. Final."""
     CANCELLED: DeletionState.Code.ValueType  # 8
     """Cancelled and rolled back. Final."""
     ROLLING_BACK: DeletionState.Code.ValueType  # 9
-    """Given up or cancelled; the taint is being taken back. FAILED or
-    CANCELLED follows.
+    """Failed or cancelled; the taint is being removed. FAILED or CANCELLED
+    follows.
     """
 
     def __init__(
@@ -771,28 +792,28 @@ class NodeDeletion(_message.Message):
     request_id: _builtins.str
     """Request that started it."""
     reason: _reason_pb2.DeletionReason.Code.ValueType
-    """Why it failed."""
+    """Reason of the failure."""
     detail: _builtins.str
-    """More, for people."""
+    """Explanation for humans."""
     pods_total_count: _builtins.int
-    """Pods that are to go, when the drain began."""
+    """Pods to evict."""
     pods_gone_count: _builtins.int
-    """Pods that have gone."""
+    """Pods that are gone."""
     @_builtins.property
     def start_time(self) -> _timestamp_pb2.Timestamp:
         """When it was accepted."""
 
     @_builtins.property
     def state_time(self) -> _timestamp_pb2.Timestamp:
-        """When it came into its state."""
+        """When it entered its state."""
 
     @_builtins.property
     def pods_left(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Pods that would not go, as "namespace/name", once it has failed."""
+        """Pods that were not evicted in time, as "namespace/name", of a failed drain."""
 
     @_builtins.property
     def drain_timeout(self) -> _duration_pb2.Duration:
-        """Time the drain may take."""
+        """Longest time of the drain."""
 
     def __init__(
         self,
@@ -821,7 +842,7 @@ Global___NodeDeletion: _TypeAlias = NodeDeletion  # noqa: Y015
 
 @_typing.final
 class Eviction(_message.Message):
-    """A pod that was evicted lately."""
+    """A pod that was evicted recently."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -873,7 +894,7 @@ Global___Eviction: _TypeAlias = Eviction  # noqa: Y015
 
 @_typing.final
 class NodeGroupStatus(_message.Message):
-    """A node group as the cloud sees it."""
+    """A node group as the cloud reports it."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -893,15 +914,15 @@ class NodeGroupStatus(_message.Message):
     max_size: _builtins.int
     """Largest size."""
     target_size: _builtins.int
-    """Size asked of the cloud."""
+    """Size requested from the cloud."""
     instance_count: _builtins.int
     """Instances that exist."""
     deletion_count: _builtins.int
     """Deletions in progress."""
     @_builtins.property
     def last_scale_up_time(self) -> _timestamp_pb2.Timestamp:
-        """When it was last made larger; absent = not, or longer ago than the
-        actuator remembers. So for the next two.
+        """When it was last scaled up; absent = never, or before the actuator's
+        records. The same holds for the next two.
         """
 
     @_builtins.property
@@ -935,7 +956,7 @@ Global___NodeGroupStatus: _TypeAlias = NodeGroupStatus  # noqa: Y015
 
 @_typing.final
 class ListObjectsRequest(_message.Message):
-    """Asks for all objects."""
+    """Has no fields."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -952,7 +973,7 @@ Global___ListObjectsRequest: _TypeAlias = ListObjectsRequest  # noqa: Y015
 
 @_typing.final
 class ListObjectsResponse(_message.Message):
-    """A piece of a Kubernetes `List` document."""
+    """A chunk of a Kubernetes `List` document."""
 
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class ActuatorStub:
-    """Durable: what a call has answered survives a crash at any instant.
+    """Durable: what a call has answered survives a crash at any time.
     """
 
     def __init__(self, channel):
@@ -78,11 +78,11 @@ class ActuatorStub:
 
 
 class ActuatorServicer:
-    """Durable: what a call has answered survives a crash at any instant.
+    """Durable: what a call has answered survives a crash at any time.
     """
 
     def GetInfo(self, request, context):
-        """What this build can do.
+        """Returns what this build can do.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -100,8 +100,10 @@ class ActuatorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ScaleUp(self, request, context):
-        """Grows node groups as the planner's splits say. Idempotent by
-        `request_id`.
+        """Scales node groups up by the planner's splits: from `current_size`, which
+        must be the group's size, to `new_size`. Idempotent by `request_id`. It is
+        answered once the cloud has answered for each; until then the call ends
+        with UNAVAILABLE, and the caller repeats the same request.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -115,32 +117,32 @@ class ActuatorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ApplyPodCosts(self, request, context):
-        """Writes pod deletion costs, as many as the bound on one call allows. May
-        be repeated at will: what is as wanted is not written again. A pod that
-        cannot be written is a result, not an error.
+        """Writes pod deletion costs, up to the limit of one call. Idempotent: a cost
+        that a pod already has is not written again. A pod that cannot be written
+        is a result, not an error.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def CancelDeletion(self, request, context):
-        """Stops a deletion that has not reached the cloud yet and takes its taint
-        back. May be repeated at will.
+        """Cancels deletions that were not requested from the cloud yet, and removes
+        their taints. Idempotent.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetStatus(self, request, context):
-        """All that goes on, at one moment.
+        """Returns the complete status at one time.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def WatchStatus(self, request, context):
-        """The status now, and again after each change; changes in quick succession
-        may come as one. Ends only when a side ends it.
+        """Sends the status now, and again after each change; changes in quick
+        succession may come as one. Ends only when one side ends it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -198,7 +200,7 @@ def add_ActuatorServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Actuator:
-    """Durable: what a call has answered survives a crash at any instant.
+    """Durable: what a call has answered survives a crash at any time.
     """
 
     @staticmethod
@@ -419,9 +421,9 @@ class Actuator:
 
 
 class EmbeddedClusterStub:
-    """A window into the small cluster that an actuator started with the
-    in-memory cloud embeds; other actuators do not serve it. For the demo,
-    tests and first steps.
+    """Reads the simulated cluster of an actuator that was started with
+    `--cloud memory`; other actuators do not serve it. For the demo, tests and
+    first steps.
     """
 
     def __init__(self, channel):
@@ -438,13 +440,13 @@ class EmbeddedClusterStub:
 
 
 class EmbeddedClusterServicer:
-    """A window into the small cluster that an actuator started with the
-    in-memory cloud embeds; other actuators do not serve it. For the demo,
-    tests and first steps.
+    """Reads the simulated cluster of an actuator that was started with
+    `--cloud memory`; other actuators do not serve it. For the demo, tests and
+    first steps.
     """
 
     def ListObjects(self, request, context):
-        """All objects as Kubernetes JSON, in pieces of one `List` document.
+        """Sends all objects as Kubernetes JSON, in chunks of one `List` document.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -467,9 +469,9 @@ def add_EmbeddedClusterServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class EmbeddedCluster:
-    """A window into the small cluster that an actuator started with the
-    in-memory cloud embeds; other actuators do not serve it. For the demo,
-    tests and first steps.
+    """Reads the simulated cluster of an actuator that was started with
+    `--cloud memory`; other actuators do not serve it. For the demo, tests and
+    first steps.
     """
 
     @staticmethod

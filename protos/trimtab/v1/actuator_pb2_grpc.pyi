@@ -27,14 +27,14 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class ActuatorStub:
-    """Durable: what a call has answered survives a crash at any instant."""
+    """Durable: what a call has answered survives a crash at any time."""
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> ActuatorAsyncStub: ...
     GetInfo: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.GetActuatorInfoRequest, _actuator_pb2.GetActuatorInfoResponse]
-    """What this build can do."""
+    """Returns what this build can do."""
     StartDeletion: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.StartDeletionRequest, _actuator_pb2.StartDeletionResponse]
     """Taints all accepted nodes before it returns, then drains and deletes them
     in the background. Idempotent by `request_id`: the same request gets the
@@ -43,34 +43,36 @@ class ActuatorStub:
     UNAVAILABLE. A node that is refused is a result, not an error.
     """
     ScaleUp: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.ScaleUpRequest, _actuator_pb2.ScaleUpResponse]
-    """Grows node groups as the planner's splits say. Idempotent by
-    `request_id`.
+    """Scales node groups up by the planner's splits: from `current_size`, which
+    must be the group's size, to `new_size`. Idempotent by `request_id`. It is
+    answered once the cloud has answered for each; until then the call ends
+    with UNAVAILABLE, and the caller repeats the same request.
     """
     ApplyTaints: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.ApplyTaintsRequest, _actuator_pb2.ApplyTaintsResponse]
     """Makes the soft taints of the cluster agree with the unneeded set."""
     ApplyPodCosts: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.ApplyPodCostsRequest, _actuator_pb2.ApplyPodCostsResponse]
-    """Writes pod deletion costs, as many as the bound on one call allows. May
-    be repeated at will: what is as wanted is not written again. A pod that
-    cannot be written is a result, not an error.
+    """Writes pod deletion costs, up to the limit of one call. Idempotent: a cost
+    that a pod already has is not written again. A pod that cannot be written
+    is a result, not an error.
     """
     CancelDeletion: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.CancelDeletionRequest, _actuator_pb2.CancelDeletionResponse]
-    """Stops a deletion that has not reached the cloud yet and takes its taint
-    back. May be repeated at will.
+    """Cancels deletions that were not requested from the cloud yet, and removes
+    their taints. Idempotent.
     """
     GetStatus: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.GetStatusRequest, _actuator_pb2.GetStatusResponse]
-    """All that goes on, at one moment."""
+    """Returns the complete status at one time."""
     WatchStatus: _grpc.UnaryStreamMultiCallable[_actuator_pb2.WatchStatusRequest, _actuator_pb2.WatchStatusResponse]
-    """The status now, and again after each change; changes in quick succession
-    may come as one. Ends only when a side ends it.
+    """Sends the status now, and again after each change; changes in quick
+    succession may come as one. Ends only when one side ends it.
     """
 
 @_typing.type_check_only
 class ActuatorAsyncStub(ActuatorStub):
-    """Durable: what a call has answered survives a crash at any instant."""
+    """Durable: what a call has answered survives a crash at any time."""
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetInfo: _aio.UnaryUnaryMultiCallable[_actuator_pb2.GetActuatorInfoRequest, _actuator_pb2.GetActuatorInfoResponse]  # type: ignore[assignment]
-    """What this build can do."""
+    """Returns what this build can do."""
     StartDeletion: _aio.UnaryUnaryMultiCallable[_actuator_pb2.StartDeletionRequest, _actuator_pb2.StartDeletionResponse]  # type: ignore[assignment]
     """Taints all accepted nodes before it returns, then drains and deletes them
     in the background. Idempotent by `request_id`: the same request gets the
@@ -79,29 +81,31 @@ class ActuatorAsyncStub(ActuatorStub):
     UNAVAILABLE. A node that is refused is a result, not an error.
     """
     ScaleUp: _aio.UnaryUnaryMultiCallable[_actuator_pb2.ScaleUpRequest, _actuator_pb2.ScaleUpResponse]  # type: ignore[assignment]
-    """Grows node groups as the planner's splits say. Idempotent by
-    `request_id`.
+    """Scales node groups up by the planner's splits: from `current_size`, which
+    must be the group's size, to `new_size`. Idempotent by `request_id`. It is
+    answered once the cloud has answered for each; until then the call ends
+    with UNAVAILABLE, and the caller repeats the same request.
     """
     ApplyTaints: _aio.UnaryUnaryMultiCallable[_actuator_pb2.ApplyTaintsRequest, _actuator_pb2.ApplyTaintsResponse]  # type: ignore[assignment]
     """Makes the soft taints of the cluster agree with the unneeded set."""
     ApplyPodCosts: _aio.UnaryUnaryMultiCallable[_actuator_pb2.ApplyPodCostsRequest, _actuator_pb2.ApplyPodCostsResponse]  # type: ignore[assignment]
-    """Writes pod deletion costs, as many as the bound on one call allows. May
-    be repeated at will: what is as wanted is not written again. A pod that
-    cannot be written is a result, not an error.
+    """Writes pod deletion costs, up to the limit of one call. Idempotent: a cost
+    that a pod already has is not written again. A pod that cannot be written
+    is a result, not an error.
     """
     CancelDeletion: _aio.UnaryUnaryMultiCallable[_actuator_pb2.CancelDeletionRequest, _actuator_pb2.CancelDeletionResponse]  # type: ignore[assignment]
-    """Stops a deletion that has not reached the cloud yet and takes its taint
-    back. May be repeated at will.
+    """Cancels deletions that were not requested from the cloud yet, and removes
+    their taints. Idempotent.
     """
     GetStatus: _aio.UnaryUnaryMultiCallable[_actuator_pb2.GetStatusRequest, _actuator_pb2.GetStatusResponse]  # type: ignore[assignment]
-    """All that goes on, at one moment."""
+    """Returns the complete status at one time."""
     WatchStatus: _aio.UnaryStreamMultiCallable[_actuator_pb2.WatchStatusRequest, _actuator_pb2.WatchStatusResponse]  # type: ignore[assignment]
-    """The status now, and again after each change; changes in quick succession
-    may come as one. Ends only when a side ends it.
+    """Sends the status now, and again after each change; changes in quick
+    succession may come as one. Ends only when one side ends it.
     """
 
 class ActuatorServicer(metaclass=_abc_1.ABCMeta):
-    """Durable: what a call has answered survives a crash at any instant."""
+    """Durable: what a call has answered survives a crash at any time."""
 
     @_abc_1.abstractmethod
     def GetInfo(
@@ -109,7 +113,7 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         request: _actuator_pb2.GetActuatorInfoRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_actuator_pb2.GetActuatorInfoResponse, _abc.Awaitable[_actuator_pb2.GetActuatorInfoResponse]]:
-        """What this build can do."""
+        """Returns what this build can do."""
 
     @_abc_1.abstractmethod
     def StartDeletion(
@@ -130,8 +134,10 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         request: _actuator_pb2.ScaleUpRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_actuator_pb2.ScaleUpResponse, _abc.Awaitable[_actuator_pb2.ScaleUpResponse]]:
-        """Grows node groups as the planner's splits say. Idempotent by
-        `request_id`.
+        """Scales node groups up by the planner's splits: from `current_size`, which
+        must be the group's size, to `new_size`. Idempotent by `request_id`. It is
+        answered once the cloud has answered for each; until then the call ends
+        with UNAVAILABLE, and the caller repeats the same request.
         """
 
     @_abc_1.abstractmethod
@@ -148,9 +154,9 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         request: _actuator_pb2.ApplyPodCostsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_actuator_pb2.ApplyPodCostsResponse, _abc.Awaitable[_actuator_pb2.ApplyPodCostsResponse]]:
-        """Writes pod deletion costs, as many as the bound on one call allows. May
-        be repeated at will: what is as wanted is not written again. A pod that
-        cannot be written is a result, not an error.
+        """Writes pod deletion costs, up to the limit of one call. Idempotent: a cost
+        that a pod already has is not written again. A pod that cannot be written
+        is a result, not an error.
         """
 
     @_abc_1.abstractmethod
@@ -159,8 +165,8 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         request: _actuator_pb2.CancelDeletionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_actuator_pb2.CancelDeletionResponse, _abc.Awaitable[_actuator_pb2.CancelDeletionResponse]]:
-        """Stops a deletion that has not reached the cloud yet and takes its taint
-        back. May be repeated at will.
+        """Cancels deletions that were not requested from the cloud yet, and removes
+        their taints. Idempotent.
         """
 
     @_abc_1.abstractmethod
@@ -169,7 +175,7 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         request: _actuator_pb2.GetStatusRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_actuator_pb2.GetStatusResponse, _abc.Awaitable[_actuator_pb2.GetStatusResponse]]:
-        """All that goes on, at one moment."""
+        """Returns the complete status at one time."""
 
     @_abc_1.abstractmethod
     def WatchStatus(
@@ -177,16 +183,16 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         request: _actuator_pb2.WatchStatusRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_actuator_pb2.WatchStatusResponse], _abc.AsyncIterator[_actuator_pb2.WatchStatusResponse]]:
-        """The status now, and again after each change; changes in quick succession
-        may come as one. Ends only when a side ends it.
+        """Sends the status now, and again after each change; changes in quick
+        succession may come as one. Ends only when one side ends it.
         """
 
 def add_ActuatorServicer_to_server(servicer: ActuatorServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
 class EmbeddedClusterStub:
-    """A window into the small cluster that an actuator started with the
-    in-memory cloud embeds; other actuators do not serve it. For the demo,
-    tests and first steps.
+    """Reads the simulated cluster of an actuator that was started with
+    `--cloud memory`; other actuators do not serve it. For the demo, tests and
+    first steps.
     """
 
     @_typing.overload
@@ -194,23 +200,23 @@ class EmbeddedClusterStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> EmbeddedClusterAsyncStub: ...
     ListObjects: _grpc.UnaryStreamMultiCallable[_actuator_pb2.ListObjectsRequest, _actuator_pb2.ListObjectsResponse]
-    """All objects as Kubernetes JSON, in pieces of one `List` document."""
+    """Sends all objects as Kubernetes JSON, in chunks of one `List` document."""
 
 @_typing.type_check_only
 class EmbeddedClusterAsyncStub(EmbeddedClusterStub):
-    """A window into the small cluster that an actuator started with the
-    in-memory cloud embeds; other actuators do not serve it. For the demo,
-    tests and first steps.
+    """Reads the simulated cluster of an actuator that was started with
+    `--cloud memory`; other actuators do not serve it. For the demo, tests and
+    first steps.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListObjects: _aio.UnaryStreamMultiCallable[_actuator_pb2.ListObjectsRequest, _actuator_pb2.ListObjectsResponse]  # type: ignore[assignment]
-    """All objects as Kubernetes JSON, in pieces of one `List` document."""
+    """Sends all objects as Kubernetes JSON, in chunks of one `List` document."""
 
 class EmbeddedClusterServicer(metaclass=_abc_1.ABCMeta):
-    """A window into the small cluster that an actuator started with the
-    in-memory cloud embeds; other actuators do not serve it. For the demo,
-    tests and first steps.
+    """Reads the simulated cluster of an actuator that was started with
+    `--cloud memory`; other actuators do not serve it. For the demo, tests and
+    first steps.
     """
 
     @_abc_1.abstractmethod
@@ -219,6 +225,6 @@ class EmbeddedClusterServicer(metaclass=_abc_1.ABCMeta):
         request: _actuator_pb2.ListObjectsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_actuator_pb2.ListObjectsResponse], _abc.AsyncIterator[_actuator_pb2.ListObjectsResponse]]:
-        """All objects as Kubernetes JSON, in pieces of one `List` document."""
+        """Sends all objects as Kubernetes JSON, in chunks of one `List` document."""
 
 def add_EmbeddedClusterServicer_to_server(servicer: EmbeddedClusterServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

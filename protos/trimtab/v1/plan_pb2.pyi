@@ -11,6 +11,7 @@ from google.protobuf import timestamp_pb2 as _timestamp_pb2
 from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from trimtab.v1 import reason_pb2 as _reason_pb2
+from trimtab.v1 import snapshot_pb2 as _snapshot_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -299,6 +300,7 @@ class Diagnostics(_message.Message):
     UNSUPPORTED_POD_COUNT_FIELD_NUMBER: _builtins.int
     ORPHANED_POD_COUNT_FIELD_NUMBER: _builtins.int
     NOTES_FIELD_NUMBER: _builtins.int
+    DECISIONS_FIELD_NUMBER: _builtins.int
     node_count: _builtins.int
     """Nodes in the snapshot."""
     pod_count: _builtins.int
@@ -319,6 +321,10 @@ class Diagnostics(_message.Message):
     def notes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Things the caller should know, such as a setting that had no effect."""
 
+    @_builtins.property
+    def decisions(self) -> _containers.RepeatedCompositeFieldContainer[Global___DecisionSummary]:
+        """What came of each decision, in the order in which they were taken."""
+
     def __init__(
         self,
         *,
@@ -330,14 +336,71 @@ class Diagnostics(_message.Message):
         unsupported_pod_count: _builtins.int = ...,
         orphaned_pod_count: _builtins.int = ...,
         notes: _abc.Iterable[_builtins.str] | None = ...,
+        decisions: _abc.Iterable[Global___DecisionSummary] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_class_count", b"node_class_count", "node_count", b"node_count", "notes", b"notes", "orphaned_pod_count", b"orphaned_pod_count", "pod_class_count", b"pod_class_count", "pod_count", b"pod_count", "stages", b"stages", "unsupported_pod_count", b"unsupported_pod_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["decisions", b"decisions", "node_class_count", b"node_class_count", "node_count", b"node_count", "notes", b"notes", "orphaned_pod_count", b"orphaned_pod_count", "pod_class_count", b"pod_class_count", "pod_count", b"pod_count", "stages", b"stages", "unsupported_pod_count", b"unsupported_pod_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Diagnostics: _TypeAlias = Diagnostics  # noqa: Y015
+
+@_typing.final
+class DecisionSummary(_message.Message):
+    """What came of one decision, in a few words and numbers: for logs and metrics."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class CountsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    DECISION_FIELD_NUMBER: _builtins.int
+    RESULT_FIELD_NUMBER: _builtins.int
+    COUNTS_FIELD_NUMBER: _builtins.int
+    decision: Global___Decision.Code.ValueType
+    """The decision."""
+    result: _builtins.str
+    """Outcome: the name of a value of the decision's result, such as
+    "SCALE_DOWN_NO_CANDIDATES".
+    """
+    @_builtins.property
+    def counts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Numbers by name, such as "unneeded": 3. Which there are depends on the
+        decision.
+        """
+
+    def __init__(
+        self,
+        *,
+        decision: Global___Decision.Code.ValueType = ...,
+        result: _builtins.str = ...,
+        counts: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counts", b"counts", "decision", b"decision", "result", b"result"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DecisionSummary: _TypeAlias = DecisionSummary  # noqa: Y015
 
 @_typing.final
 class StageTime(_message.Message):
@@ -373,78 +436,8 @@ class ScaleUpDecision(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
-    SPLITS_FIELD_NUMBER: _builtins.int
-    UNSCHEDULABLE_FIELD_NUMBER: _builtins.int
-    @_builtins.property
-    def splits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScaleUpSplit]:
-        """One entry per node group that grows, sorted by node group."""
-
-    @_builtins.property
-    def unschedulable(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnschedulablePod]:
-        """Pods that no node group helps, sorted by pod."""
-
-    def __init__(
-        self,
-        *,
-        splits: _abc.Iterable[Global___ScaleUpSplit] | None = ...,
-        unschedulable: _abc.Iterable[Global___UnschedulablePod] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["splits", b"splits", "unschedulable", b"unschedulable"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ScaleUpDecision: _TypeAlias = ScaleUpDecision  # noqa: Y015
-
-@_typing.final
-class ScaleUpSplit(_message.Message):
-    """Growth of one node group."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    NODE_GROUP_FIELD_NUMBER: _builtins.int
-    CURRENT_SIZE_FIELD_NUMBER: _builtins.int
-    NEW_SIZE_FIELD_NUMBER: _builtins.int
-    MAX_SIZE_FIELD_NUMBER: _builtins.int
-    PODS_FIELD_NUMBER: _builtins.int
-    node_group: _builtins.str
-    """Id of the node group."""
-    current_size: _builtins.int
-    """Size before."""
-    new_size: _builtins.int
-    """Size after."""
-    max_size: _builtins.int
-    """Largest size."""
-    @_builtins.property
-    def pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Pods that the new nodes are for, as "namespace/name", sorted."""
-
-    def __init__(
-        self,
-        *,
-        node_group: _builtins.str = ...,
-        current_size: _builtins.int = ...,
-        new_size: _builtins.int = ...,
-        max_size: _builtins.int = ...,
-        pods: _abc.Iterable[_builtins.str] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["current_size", b"current_size", "max_size", b"max_size", "new_size", b"new_size", "node_group", b"node_group", "pods", b"pods"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ScaleUpSplit: _TypeAlias = ScaleUpSplit  # noqa: Y015
-
-@_typing.final
-class UnschedulablePod(_message.Message):
-    """A pod that stays pending."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
     @_typing.final
-    class ReasonsEntry(_message.Message):
+    class OnExistingEntry(_message.Message):
         DESCRIPTOR: _descriptor.Descriptor
 
         KEY_FIELD_NUMBER: _builtins.int
@@ -463,27 +456,477 @@ class UnschedulablePod(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class OnUpcomingEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class ExcludedEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _reason_pb2.NodeGroupReason.Code.ValueType
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _reason_pb2.NodeGroupReason.Code.ValueType = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    SPLITS_FIELD_NUMBER: _builtins.int
+    UNSCHEDULABLE_FIELD_NUMBER: _builtins.int
+    ON_EXISTING_FIELD_NUMBER: _builtins.int
+    ON_UPCOMING_FIELD_NUMBER: _builtins.int
+    SKIPPED_FIELD_NUMBER: _builtins.int
+    RESULT_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    OPTIONS_FIELD_NUMBER: _builtins.int
+    EXCLUDED_FIELD_NUMBER: _builtins.int
+    PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
+    EVALUATED_FIELD_NUMBER: _builtins.int
+    NOT_EVALUATED_FIELD_NUMBER: _builtins.int
+    result: _reason_pb2.ScaleUpResult.Code.ValueType
+    """Outcome."""
+    detail: _builtins.str
+    """More about `result`, for people."""
+    price_per_hour: _builtins.float
+    """What the new nodes cost for one hour, those of unknown price left out, in
+    the currency of the prices.
+    """
+    evaluated: _builtins.int
+    """Number of options computed."""
+    not_evaluated: _builtins.int
+    """Number of node groups that the bound left out."""
+    @_builtins.property
+    def splits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScaleUpSplit]:
+        """One entry per node group that grows, sorted by node group."""
+
+    @_builtins.property
+    def unschedulable(self) -> _containers.RepeatedCompositeFieldContainer[Global___UnschedulablePod]:
+        """Pods that no node group helps, sorted by pod."""
+
+    @_builtins.property
+    def on_existing(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Pending pods that fit free room of nodes that exist: "namespace/name" to
+        the node's name. No node is added for them.
+        """
+
+    @_builtins.property
+    def on_upcoming(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Pending pods that fit nodes that were asked of the cloud and have not
+        registered yet: "namespace/name" to the id of the node group.
+        """
+
+    @_builtins.property
+    def skipped(self) -> _containers.RepeatedCompositeFieldContainer[Global___SkippedPod]:
+        """Pending pods that scale-up does not serve, sorted by pod."""
+
+    @_builtins.property
+    def options(self) -> _containers.RepeatedCompositeFieldContainer[Global___ScaleUpOption]:
+        """What the expanders chose among, by `choice`, best first within it."""
+
+    @_builtins.property
+    def excluded(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType]:
+        """Node groups for which no option was computed: id to reason."""
+
+    def __init__(
+        self,
+        *,
+        splits: _abc.Iterable[Global___ScaleUpSplit] | None = ...,
+        unschedulable: _abc.Iterable[Global___UnschedulablePod] | None = ...,
+        on_existing: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        on_upcoming: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        skipped: _abc.Iterable[Global___SkippedPod] | None = ...,
+        result: _reason_pb2.ScaleUpResult.Code.ValueType = ...,
+        detail: _builtins.str = ...,
+        options: _abc.Iterable[Global___ScaleUpOption] | None = ...,
+        excluded: _abc.Mapping[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType] | None = ...,
+        price_per_hour: _builtins.float = ...,
+        evaluated: _builtins.int = ...,
+        not_evaluated: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "evaluated", b"evaluated", "excluded", b"excluded", "not_evaluated", b"not_evaluated", "on_existing", b"on_existing", "on_upcoming", b"on_upcoming", "options", b"options", "price_per_hour", b"price_per_hour", "result", b"result", "skipped", b"skipped", "splits", b"splits", "unschedulable", b"unschedulable"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScaleUpDecision: _TypeAlias = ScaleUpDecision  # noqa: Y015
+
+@_typing.final
+class ScaleUpSplit(_message.Message):
+    """Growth of one node group."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_GROUP_FIELD_NUMBER: _builtins.int
+    CURRENT_SIZE_FIELD_NUMBER: _builtins.int
+    NEW_SIZE_FIELD_NUMBER: _builtins.int
+    MAX_SIZE_FIELD_NUMBER: _builtins.int
+    PODS_FIELD_NUMBER: _builtins.int
+    NEW_NODES_FIELD_NUMBER: _builtins.int
+    PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
+    node_group: _builtins.str
+    """Id of the node group."""
+    current_size: _builtins.int
+    """Target size before, in nodes."""
+    new_size: _builtins.int
+    """Target size after, in nodes."""
+    max_size: _builtins.int
+    """Largest size of the node group, in nodes."""
+    price_per_hour: _builtins.float
+    """What the new nodes cost for one hour, in the currency of the prices; 0 =
+    unknown.
+    """
+    @_builtins.property
+    def pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Pods that the new nodes are for, as "namespace/name", sorted."""
+
+    @_builtins.property
+    def new_nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NewNode]:
+        """The new nodes, `new_size` - `current_size` of them. Empty in an answer of
+        BalanceScaleUp, which knows no pods.
+        """
+
+    def __init__(
+        self,
+        *,
+        node_group: _builtins.str = ...,
+        current_size: _builtins.int = ...,
+        new_size: _builtins.int = ...,
+        max_size: _builtins.int = ...,
+        pods: _abc.Iterable[_builtins.str] | None = ...,
+        new_nodes: _abc.Iterable[Global___NewNode] | None = ...,
+        price_per_hour: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["current_size", b"current_size", "max_size", b"max_size", "new_nodes", b"new_nodes", "new_size", b"new_size", "node_group", b"node_group", "pods", b"pods", "price_per_hour", b"price_per_hour"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScaleUpSplit: _TypeAlias = ScaleUpSplit  # noqa: Y015
+
+@_typing.final
+class NewNode(_message.Message):
+    """A node that a node group adds."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PODS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Pods that fit it, all together, as "namespace/name", sorted; placeholders
+        by their names.
+        """
+
+    def __init__(
+        self,
+        *,
+        pods: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pods", b"pods"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NewNode: _TypeAlias = NewNode  # noqa: Y015
+
+@_typing.final
+class UnschedulablePod(_message.Message):
+    """A pod that stays pending."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ReasonsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _reason_pb2.NodeGroupReason.Code.ValueType
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _reason_pb2.NodeGroupReason.Code.ValueType = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class FailedPredicatesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _reason_pb2.PredicateReason.Code.ValueType
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _reason_pb2.PredicateReason.Code.ValueType = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     POD_FIELD_NUMBER: _builtins.int
     REASONS_FIELD_NUMBER: _builtins.int
+    FAILED_PREDICATES_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
     pod: _builtins.str
     """"namespace/name"."""
+    detail: _builtins.str
+    """One sentence, for people."""
     @_builtins.property
-    def reasons(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Node group id to reason."""
+    def reasons(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType]:
+        """Why no node of a group serves the pod: node group id to reason."""
+
+    @_builtins.property
+    def failed_predicates(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.PredicateReason.Code.ValueType]:
+        """With PREDICATE_FAILED: node group id to the first predicate, in the
+        scheduler's order, that refuses the pod on a new node of that group.
+        """
 
     def __init__(
         self,
         *,
         pod: _builtins.str = ...,
-        reasons: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        reasons: _abc.Mapping[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType] | None = ...,
+        failed_predicates: _abc.Mapping[_builtins.str, _reason_pb2.PredicateReason.Code.ValueType] | None = ...,
+        detail: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod", "reasons", b"reasons"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "failed_predicates", b"failed_predicates", "pod", b"pod", "reasons", b"reasons"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___UnschedulablePod: _TypeAlias = UnschedulablePod  # noqa: Y015
+
+@_typing.final
+class SkippedPod(_message.Message):
+    """A pending pod for which no node is added."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    POD_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    pod: _builtins.str
+    """"namespace/name"."""
+    reason: _reason_pb2.SkippedPodReason.Code.ValueType
+    """Why not."""
+    def __init__(
+        self,
+        *,
+        pod: _builtins.str = ...,
+        reason: _reason_pb2.SkippedPodReason.Code.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pod", b"pod", "reason", b"reason"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SkippedPod: _TypeAlias = SkippedPod  # noqa: Y015
+
+@_typing.final
+class ScaleUpOption(_message.Message):
+    """A node group, and how it would grow for some of the pending pods."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NODE_GROUP_FIELD_NUMBER: _builtins.int
+    CHOICE_FIELD_NUMBER: _builtins.int
+    NODE_COUNT_FIELD_NUMBER: _builtins.int
+    POD_COUNT_FIELD_NUMBER: _builtins.int
+    PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
+    SCORES_FIELD_NUMBER: _builtins.int
+    CHOSEN_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    DECIDED_BY_FIELD_NUMBER: _builtins.int
+    node_group: _builtins.str
+    """Id of the node group."""
+    choice: _builtins.int
+    """Number of the choice, from 0: after each choice, the pods that are left
+    have options of their own.
+    """
+    node_count: _builtins.int
+    """New nodes, > 0."""
+    pod_count: _builtins.int
+    """Pods that fit on them."""
+    price_per_hour: _builtins.float
+    """What the new nodes cost for one hour; absent = unknown."""
+    chosen: _builtins.bool
+    """Whether it was chosen."""
+    reason: _reason_pb2.NodeGroupReason.Code.ValueType
+    """Why it was not chosen; UNSPECIFIED when it was."""
+    decided_by: Global___Expander.Code.ValueType
+    """With NOT_CHOSEN: the expander that preferred another option."""
+    @_builtins.property
+    def scores(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExpanderScore]:
+        """What the expanders gave it, in their order, as far as they were asked."""
+
+    def __init__(
+        self,
+        *,
+        node_group: _builtins.str = ...,
+        choice: _builtins.int = ...,
+        node_count: _builtins.int = ...,
+        pod_count: _builtins.int = ...,
+        price_per_hour: _builtins.float | None = ...,
+        scores: _abc.Iterable[Global___ExpanderScore] | None = ...,
+        chosen: _builtins.bool = ...,
+        reason: _reason_pb2.NodeGroupReason.Code.ValueType = ...,
+        decided_by: Global___Expander.Code.ValueType = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "price_per_hour", b"price_per_hour"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "choice", b"choice", "chosen", b"chosen", "decided_by", b"decided_by", "node_count", b"node_count", "node_group", b"node_group", "pod_count", b"pod_count", "price_per_hour", b"price_per_hour", "reason", b"reason", "scores", b"scores"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__price_per_hour: _TypeAlias = _typing.Literal["price_per_hour"]  # noqa: Y015
+    _WhichOneofArgType__price_per_hour: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__price_per_hour) -> _WhichOneofReturnType__price_per_hour | None: ...
+
+Global___ScaleUpOption: _TypeAlias = ScaleUpOption  # noqa: Y015
+
+@_typing.final
+class ExpanderScore(_message.Message):
+    """What an expander gave an option."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EXPANDER_FIELD_NUMBER: _builtins.int
+    SCORE_FIELD_NUMBER: _builtins.int
+    expander: Global___Expander.Code.ValueType
+    """The expander."""
+    score: _builtins.float
+    """The score: the larger, the better. Its unit depends on the expander."""
+    def __init__(
+        self,
+        *,
+        expander: Global___Expander.Code.ValueType = ...,
+        score: _builtins.float = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["expander", b"expander", "score", b"score"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExpanderScore: _TypeAlias = ExpanderScore  # noqa: Y015
+
+@_typing.final
+class Expander(_message.Message):
+    """How one option is chosen among several."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[Expander._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: Expander._Code.ValueType  # 0
+        """Refused."""
+        LEAST_WASTE: Expander._Code.ValueType  # 1
+        """Least share of cpu and memory that stays idle on the new nodes."""
+        MOST_PODS: Expander._Code.ValueType  # 2
+        """Most pods served."""
+        LEAST_NODES: Expander._Code.ValueType  # 3
+        """Fewest new nodes."""
+        PRICE: Expander._Code.ValueType  # 4
+        """Lowest price of the new nodes, rated as in the Cluster Autoscaler."""
+        PRIORITY: Expander._Code.ValueType  # 5
+        """Highest rank among regular expressions on the node group's id:
+        `ScaleUpSettings.priority`.
+        """
+        HIGHEST_PRIORITY: Expander._Code.ValueType  # 6
+        """Highest number in a label of the node group's template:
+        `ScaleUpSettings.highest_priority`.
+        """
+        BALANCED: Expander._Code.ValueType  # 7
+        """Smallest node group among similar ones, so that sizes become equal."""
+        CHEAPEST_PLAN: Expander._Code.ValueType  # 8
+        """All node groups at once: the plan with the least total price, or with
+        the fewest nodes where prices lack. `ScaleUpSettings.cheapest_plan`.
+        """
+        RANDOM: Expander._Code.ValueType  # 9
+        """Any, by `PlanRequest.seed`. Always the last, whether listed or not."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: Expander.Code.ValueType  # 0
+    """Refused."""
+    LEAST_WASTE: Expander.Code.ValueType  # 1
+    """Least share of cpu and memory that stays idle on the new nodes."""
+    MOST_PODS: Expander.Code.ValueType  # 2
+    """Most pods served."""
+    LEAST_NODES: Expander.Code.ValueType  # 3
+    """Fewest new nodes."""
+    PRICE: Expander.Code.ValueType  # 4
+    """Lowest price of the new nodes, rated as in the Cluster Autoscaler."""
+    PRIORITY: Expander.Code.ValueType  # 5
+    """Highest rank among regular expressions on the node group's id:
+    `ScaleUpSettings.priority`.
+    """
+    HIGHEST_PRIORITY: Expander.Code.ValueType  # 6
+    """Highest number in a label of the node group's template:
+    `ScaleUpSettings.highest_priority`.
+    """
+    BALANCED: Expander.Code.ValueType  # 7
+    """Smallest node group among similar ones, so that sizes become equal."""
+    CHEAPEST_PLAN: Expander.Code.ValueType  # 8
+    """All node groups at once: the plan with the least total price, or with
+    the fewest nodes where prices lack. `ScaleUpSettings.cheapest_plan`.
+    """
+    RANDOM: Expander.Code.ValueType  # 9
+    """Any, by `PlanRequest.seed`. Always the last, whether listed or not."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Expander: _TypeAlias = Expander  # noqa: Y015
 
 @_typing.final
 class SlackDecision(_message.Message):
@@ -511,20 +954,66 @@ class SlackDecision(_message.Message):
         def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
         def WhichOneof(self, oneof_group: _Never) -> None: ...
 
+    @_typing.final
+    class PresentEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     PLACEHOLDERS_FIELD_NUMBER: _builtins.int
     DESIRED_FIELD_NUMBER: _builtins.int
     PUSHED_OUT_FIELD_NUMBER: _builtins.int
+    DICTIONARY_FIELD_NUMBER: _builtins.int
+    PRESENT_FIELD_NUMBER: _builtins.int
+    PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
+    PROBLEMS_FIELD_NUMBER: _builtins.int
+    price_per_hour: _builtins.float
+    """What the room that placeholders hold costs for one hour, in the currency
+    of the prices; 0 = unknown or nothing.
+    """
     @_builtins.property
     def placeholders(self) -> _containers.RepeatedCompositeFieldContainer[Global___Placeholder]:
         """Placeholders to keep, sorted by name."""
 
     @_builtins.property
     def desired(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Resource name to amount that should be free."""
+        """Resource name to amount that should be free, in the resource's unit."""
 
     @_builtins.property
     def pushed_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Placeholders of the last answer that pods took the place of."""
+        """Names of the placeholders of the last answer whose room pods have taken,
+        or whose node goes, sorted.
+        """
+
+    @_builtins.property
+    def dictionary(self) -> _snapshot_pb2.PodDictionary:
+        """Specs and label sets to which the placeholders refer."""
+
+    @_builtins.property
+    def present(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Resource name to amount that placeholders on nodes keep free, in the
+        resource's unit.
+        """
+
+    @_builtins.property
+    def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """What could not be taken into account, for people: a workload's annotation
+        or a schedule that cannot be read, with its name.
+        """
 
     def __init__(
         self,
@@ -532,10 +1021,14 @@ class SlackDecision(_message.Message):
         placeholders: _abc.Iterable[Global___Placeholder] | None = ...,
         desired: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         pushed_out: _abc.Iterable[_builtins.str] | None = ...,
+        dictionary: _snapshot_pb2.PodDictionary | None = ...,
+        present: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        price_per_hour: _builtins.float = ...,
+        problems: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["dictionary", b"dictionary"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["desired", b"desired", "placeholders", b"placeholders", "pushed_out", b"pushed_out"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["desired", b"desired", "dictionary", b"dictionary", "placeholders", b"placeholders", "present", b"present", "price_per_hour", b"price_per_hour", "problems", b"problems", "pushed_out", b"pushed_out"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -543,7 +1036,9 @@ Global___SlackDecision: _TypeAlias = SlackDecision  # noqa: Y015
 
 @_typing.final
 class Placeholder(_message.Message):
-    """A pod that keeps room free."""
+    """A pod that does not exist and keeps room free. All decisions simulate it as
+    a pod with its spec and labels.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -552,16 +1047,33 @@ class Placeholder(_message.Message):
     MEMORY_BYTES_FIELD_NUMBER: _builtins.int
     NODE_FIELD_NUMBER: _builtins.int
     KIND_FIELD_NUMBER: _builtins.int
+    FOR_OBJECT_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    LABEL_SET_FIELD_NUMBER: _builtins.int
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    POOL_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     """Name, unique."""
     cpu_milli: _builtins.int
-    """CPU in milli-cores."""
+    """CPU in milli-cores, as in its spec."""
     memory_bytes: _builtins.int
-    """Memory in bytes."""
+    """Memory in bytes, as in its spec."""
     node: _builtins.str
     """Node it is put on; "" = waits for a new node."""
-    kind: _builtins.str
-    """What it is for."""
+    kind: Global___PlaceholderKind.Code.ValueType
+    """Where its size comes from."""
+    for_object: _builtins.str
+    """Workload or CapacityBuffer that it is for, as "Kind/namespace/name"; "" =
+    any pod.
+    """
+    spec: _builtins.int
+    """Index into `pod_specs` of the dictionary beside it."""
+    label_set: _builtins.int
+    """Index into `label_sets` of that dictionary; 0 = no labels."""
+    namespace: _builtins.str
+    """Namespace that counts for its affinity and spread; "" = "default"."""
+    pool: _builtins.str
+    """Name of the pool whose settings ask for it; "" = the whole cluster."""
     def __init__(
         self,
         *,
@@ -569,15 +1081,68 @@ class Placeholder(_message.Message):
         cpu_milli: _builtins.int = ...,
         memory_bytes: _builtins.int = ...,
         node: _builtins.str = ...,
-        kind: _builtins.str = ...,
+        kind: Global___PlaceholderKind.Code.ValueType = ...,
+        for_object: _builtins.str = ...,
+        spec: _builtins.int = ...,
+        label_set: _builtins.int = ...,
+        namespace: _builtins.str = ...,
+        pool: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_milli", b"cpu_milli", "kind", b"kind", "memory_bytes", b"memory_bytes", "name", b"name", "node", b"node"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["cpu_milli", b"cpu_milli", "for_object", b"for_object", "kind", b"kind", "label_set", b"label_set", "memory_bytes", b"memory_bytes", "name", b"name", "namespace", b"namespace", "node", b"node", "pool", b"pool", "spec", b"spec"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Placeholder: _TypeAlias = Placeholder  # noqa: Y015
+
+@_typing.final
+class PlaceholderKind(_message.Message):
+    """Where the size of a placeholder comes from."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[PlaceholderKind._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: PlaceholderKind._Code.ValueType  # 0
+        """Never sent."""
+        STANDARD: PlaceholderKind._Code.ValueType  # 1
+        """Average node, divided by the granularity."""
+        LARGEST: PlaceholderKind._Code.ValueType  # 2
+        """Room for the largest pod."""
+        WORKLOAD: PlaceholderKind._Code.ValueType  # 3
+        """Copy of the pods of an annotated workload."""
+        CAPACITY_BUFFER: PlaceholderKind._Code.ValueType  # 4
+        """Asked for by a CapacityBuffer."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: PlaceholderKind.Code.ValueType  # 0
+    """Never sent."""
+    STANDARD: PlaceholderKind.Code.ValueType  # 1
+    """Average node, divided by the granularity."""
+    LARGEST: PlaceholderKind.Code.ValueType  # 2
+    """Room for the largest pod."""
+    WORKLOAD: PlaceholderKind.Code.ValueType  # 3
+    """Copy of the pods of an annotated workload."""
+    CAPACITY_BUFFER: PlaceholderKind.Code.ValueType  # 4
+    """Asked for by a CapacityBuffer."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlaceholderKind: _TypeAlias = PlaceholderKind  # noqa: Y015
 
 @_typing.final
 class ScaleDownDecision(_message.Message):
@@ -691,6 +1256,10 @@ class CandidateOrder(_message.Message):
         """An order without meaning, always the same. In a small cluster a few of
         them are tried besides the others.
         """
+        MINIMUMS: CandidateOrder._Code.ValueType  # 9
+        """Least of what resource minimums leave first, for what it saves. Tried
+        besides the others where a resource minimum counts a candidate.
+        """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -718,6 +1287,10 @@ class CandidateOrder(_message.Message):
     SHUFFLED: CandidateOrder.Code.ValueType  # 8
     """An order without meaning, always the same. In a small cluster a few of
     them are tried besides the others.
+    """
+    MINIMUMS: CandidateOrder.Code.ValueType  # 9
+    """Least of what resource minimums leave first, for what it saves. Tried
+    besides the others where a resource minimum counts a candidate.
     """
 
     def __init__(
@@ -966,13 +1539,38 @@ class PodCostGroup(_message.Message):
     OWNER_FIELD_NUMBER: _builtins.int
     COSTS_FIELD_NUMBER: _builtins.int
     COMPLETE_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    ORDER_FIELD_NUMBER: _builtins.int
+    SHARES_FIELD_NUMBER: _builtins.int
+    RANKED_AFTER_EACH_REMOVAL_FIELD_NUMBER: _builtins.int
     owner: _builtins.str
     """Owner as "Kind/namespace/name"."""
     complete: _builtins.bool
-    """Whether all pods of the owner have a cost here."""
+    """Whether all pods of the owner have a cost here. Without it, `costs` is
+    empty and nothing is to be written.
+    """
+    reason: _reason_pb2.PodCostGroupReason.Code.ValueType
+    """Why it is not complete; UNSPECIFIED when it is."""
+    detail: _builtins.str
+    """More about `reason`, for people."""
+    ranked_after_each_removal: _builtins.bool
+    """A strategy of the group has to rank again after each removal: one pod is
+    removed at a time.
+    """
     @_builtins.property
     def costs(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """"namespace/name" to cost."""
+        """"namespace/name" to cost: pods with a lower cost go first."""
+
+    @_builtins.property
+    def order(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """The pods in the order in which they should be removed, as
+        "namespace/name".
+        """
+
+    @_builtins.property
+    def shares(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodCostShare]:
+        """What each strategy contributes to the sum."""
 
     def __init__(
         self,
@@ -980,20 +1578,280 @@ class PodCostGroup(_message.Message):
         owner: _builtins.str = ...,
         costs: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         complete: _builtins.bool = ...,
+        reason: _reason_pb2.PodCostGroupReason.Code.ValueType = ...,
+        detail: _builtins.str = ...,
+        order: _abc.Iterable[_builtins.str] | None = ...,
+        shares: _abc.Iterable[Global___PodCostShare] | None = ...,
+        ranked_after_each_removal: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "costs", b"costs", "owner", b"owner"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "costs", b"costs", "detail", b"detail", "order", b"order", "owner", b"owner", "ranked_after_each_removal", b"ranked_after_each_removal", "reason", b"reason", "shares", b"shares"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PodCostGroup: _TypeAlias = PodCostGroup  # noqa: Y015
 
 @_typing.final
+class PodCostShare(_message.Message):
+    """What one strategy contributes to the ranks of a group."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STRATEGY_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    RANKS_FIELD_NUMBER: _builtins.int
+    strategy: Global___PodCostStrategy.Code.ValueType
+    """The strategy."""
+    name: _builtins.str
+    """Its name, with CUSTOM; "" otherwise."""
+    @_builtins.property
+    def ranks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """Its weighted rank for each pod, parallel to `PodCostGroup.order`, 0 to its
+        weight: a larger one is removed sooner.
+        """
+
+    def __init__(
+        self,
+        *,
+        strategy: Global___PodCostStrategy.Code.ValueType = ...,
+        name: _builtins.str = ...,
+        ranks: _abc.Iterable[_builtins.float] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "ranks", b"ranks", "strategy", b"strategy"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PodCostShare: _TypeAlias = PodCostShare  # noqa: Y015
+
+@_typing.final
+class PodCostStrategy(_message.Message):
+    """How pods of a group are ranked: a higher rank is removed sooner."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[PodCostStrategy._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: PodCostStrategy._Code.ValueType  # 0
+        """Refused."""
+        BALANCE_DOMAINS: PodCostStrategy._Code.ValueType  # 1
+        """By age within the topology domain, oldest first: rank 1 is the first pod
+        of its domain. `PodCostTerm.topology_key`.
+        """
+        UNTOLERATED_TAINTS: PodCostStrategy._Code.ValueType  # 2
+        """Number of taints of the node that the pod does not tolerate."""
+        PREFER_NO_SCHEDULE_NODES: PodCostStrategy._Code.ValueType  # 3
+        """Pods on nodes with a PreferNoSchedule taint that they do not tolerate."""
+        ANTI_AFFINITY: PodCostStrategy._Code.ValueType  # 4
+        """Pods whose removal improves anti-affinity most. Ranks again after each
+        removal.
+        """
+        YOUNGEST: PodCostStrategy._Code.ValueType  # 5
+        """Youngest pod first."""
+        OLDEST: PodCostStrategy._Code.ValueType  # 6
+        """Oldest pod first."""
+        NODE_DRAIN: PodCostStrategy._Code.ValueType  # 7
+        """Pods on the nodes that the same plan drains first."""
+        NODE_COST: PodCostStrategy._Code.ValueType  # 8
+        """Pods on the dearest nodes first."""
+        IDLE: PodCostStrategy._Code.ValueType  # 9
+        """Largest number in an annotation first: time without work.
+        `PodCostTerm.annotation`.
+        """
+        ACCUMULATED_WORK: PodCostStrategy._Code.ValueType  # 10
+        """Smallest number in an annotation first: work that would be lost.
+        `PodCostTerm.annotation`.
+        """
+        CUSTOM: PodCostStrategy._Code.ValueType  # 11
+        """A strategy that is installed beside the planner. `PodCostTerm.name`."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: PodCostStrategy.Code.ValueType  # 0
+    """Refused."""
+    BALANCE_DOMAINS: PodCostStrategy.Code.ValueType  # 1
+    """By age within the topology domain, oldest first: rank 1 is the first pod
+    of its domain. `PodCostTerm.topology_key`.
+    """
+    UNTOLERATED_TAINTS: PodCostStrategy.Code.ValueType  # 2
+    """Number of taints of the node that the pod does not tolerate."""
+    PREFER_NO_SCHEDULE_NODES: PodCostStrategy.Code.ValueType  # 3
+    """Pods on nodes with a PreferNoSchedule taint that they do not tolerate."""
+    ANTI_AFFINITY: PodCostStrategy.Code.ValueType  # 4
+    """Pods whose removal improves anti-affinity most. Ranks again after each
+    removal.
+    """
+    YOUNGEST: PodCostStrategy.Code.ValueType  # 5
+    """Youngest pod first."""
+    OLDEST: PodCostStrategy.Code.ValueType  # 6
+    """Oldest pod first."""
+    NODE_DRAIN: PodCostStrategy.Code.ValueType  # 7
+    """Pods on the nodes that the same plan drains first."""
+    NODE_COST: PodCostStrategy.Code.ValueType  # 8
+    """Pods on the dearest nodes first."""
+    IDLE: PodCostStrategy.Code.ValueType  # 9
+    """Largest number in an annotation first: time without work.
+    `PodCostTerm.annotation`.
+    """
+    ACCUMULATED_WORK: PodCostStrategy.Code.ValueType  # 10
+    """Smallest number in an annotation first: work that would be lost.
+    `PodCostTerm.annotation`.
+    """
+    CUSTOM: PodCostStrategy.Code.ValueType  # 11
+    """A strategy that is installed beside the planner. `PodCostTerm.name`."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PodCostStrategy: _TypeAlias = PodCostStrategy  # noqa: Y015
+
+@_typing.final
 class PlanState(_message.Message):
     """The planner's memory between two loops. The caller keeps it and sends it
-    back unread; any planner replica understands it. Columns are little-endian
-    arrays as in snapshot.proto, because tens of thousands of rows are usual.
+    back unread; any planner replica understands it. Each decision has a part of
+    its own, which another decision never reads; the part of a decision that is
+    not asked for comes back as it was sent.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SCALE_UP_FIELD_NUMBER: _builtins.int
+    SLACK_FIELD_NUMBER: _builtins.int
+    SCALE_DOWN_FIELD_NUMBER: _builtins.int
+    POD_COSTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def scale_up(self) -> Global___ScaleUpState:
+        """Scale-up's part. OPTIONAL."""
+
+    @_builtins.property
+    def slack(self) -> Global___SlackState:
+        """Slack's part. OPTIONAL."""
+
+    @_builtins.property
+    def scale_down(self) -> Global___ScaleDownState:
+        """Scale-down's part. OPTIONAL."""
+
+    @_builtins.property
+    def pod_costs(self) -> Global___PodCostsState:
+        """Pod costs' part. OPTIONAL."""
+
+    def __init__(
+        self,
+        *,
+        scale_up: Global___ScaleUpState | None = ...,
+        slack: Global___SlackState | None = ...,
+        scale_down: Global___ScaleDownState | None = ...,
+        pod_costs: Global___PodCostsState | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pod_costs", b"pod_costs", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pod_costs", b"pod_costs", "scale_down", b"scale_down", "scale_up", b"scale_up", "slack", b"slack"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PlanState: _TypeAlias = PlanState  # noqa: Y015
+
+@_typing.final
+class ScaleUpState(_message.Message):
+    """What scale-up remembers. No build writes it yet."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
+    layout_version: _builtins.int
+    """Version of this layout. REQUIRED; a version the planner does not know is
+    treated as absent, with a note.
+    """
+    def __init__(
+        self,
+        *,
+        layout_version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["layout_version", b"layout_version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ScaleUpState: _TypeAlias = ScaleUpState  # noqa: Y015
+
+@_typing.final
+class SlackState(_message.Message):
+    """What slack remembers. No build writes it yet."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
+    PLACEHOLDERS_FIELD_NUMBER: _builtins.int
+    DICTIONARY_FIELD_NUMBER: _builtins.int
+    layout_version: _builtins.int
+    """Version of this layout. REQUIRED; a version the planner does not know is
+    treated as absent, with a note.
+    """
+    @_builtins.property
+    def placeholders(self) -> _containers.RepeatedCompositeFieldContainer[Global___Placeholder]:
+        """Placeholders of the last answer. OPTIONAL."""
+
+    @_builtins.property
+    def dictionary(self) -> _snapshot_pb2.PodDictionary:
+        """Specs and label sets to which they refer. REQUIRED with placeholders."""
+
+    def __init__(
+        self,
+        *,
+        layout_version: _builtins.int = ...,
+        placeholders: _abc.Iterable[Global___Placeholder] | None = ...,
+        dictionary: _snapshot_pb2.PodDictionary | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["dictionary", b"dictionary"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dictionary", b"dictionary", "layout_version", b"layout_version", "placeholders", b"placeholders"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SlackState: _TypeAlias = SlackState  # noqa: Y015
+
+@_typing.final
+class PodCostsState(_message.Message):
+    """What pod costs remember. No build writes it yet."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
+    layout_version: _builtins.int
+    """Version of this layout. REQUIRED; a version the planner does not know is
+    treated as absent, with a note.
+    """
+    def __init__(
+        self,
+        *,
+        layout_version: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["layout_version", b"layout_version"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PodCostsState: _TypeAlias = PodCostsState  # noqa: Y015
+
+@_typing.final
+class ScaleDownState(_message.Message):
+    """What scale-down remembers. Columns are little-endian arrays as in
+    snapshot.proto, because tens of thousands of rows are usual.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1007,8 +1865,9 @@ class PlanState(_message.Message):
     UNREMOVABLE_FIELD_NUMBER: _builtins.int
     CANDIDATE_ORDER_FIELD_NUMBER: _builtins.int
     BASIS_FIELD_NUMBER: _builtins.int
+    HEADROOM_FIELD_NUMBER: _builtins.int
     layout_version: _builtins.int
-    """Version of this layout: 2. REQUIRED; a version the planner does not know
+    """Version of this layout: 3. REQUIRED; a version the planner does not know
     is treated as absent, with a note.
     """
     search_start: _builtins.int
@@ -1021,7 +1880,12 @@ class PlanState(_message.Message):
     """The order of candidates that gave the last plan."""
     basis: _builtins.int
     """Digest of what the choice among orders rested on, nodes and pods aside:
-    prices and settings. When it changes, the orders are compared anew.
+    prices and settings. When it changes, the orders are compared again.
+    """
+    headroom: _builtins.float
+    """How many times as much as the last plan any plan could have saved at most,
+    when the orders were last compared. They are compared again once it has
+    grown by more than the stability margin. 0 = unknown.
     """
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -1051,14 +1915,15 @@ class PlanState(_message.Message):
         unremovable: Global___FailedNodes | None = ...,
         candidate_order: Global___CandidateOrder.Code.ValueType = ...,
         basis: _builtins.int = ...,
+        headroom: _builtins.float = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hints", b"hints", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["basis", b"basis", "candidate_order", b"candidate_order", "hints", b"hints", "layout_version", b"layout_version", "resume_at", b"resume_at", "search_start", b"search_start", "strings", b"strings", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["basis", b"basis", "candidate_order", b"candidate_order", "headroom", b"headroom", "hints", b"hints", "layout_version", b"layout_version", "resume_at", b"resume_at", "search_start", b"search_start", "strings", b"strings", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___PlanState: _TypeAlias = PlanState  # noqa: Y015
+Global___ScaleDownState: _TypeAlias = ScaleDownState  # noqa: Y015
 
 @_typing.final
 class NodeTimes(_message.Message):
@@ -1199,6 +2064,7 @@ class PlanSettings(_message.Message):
     POD_COSTS_FIELD_NUMBER: _builtins.int
     NODE_GROUPS_FIELD_NUMBER: _builtins.int
     SIMULATION_FIELD_NUMBER: _builtins.int
+    PLANNER_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def scale_up(self) -> Global___ScaleUpSettings:
         """Scale-up. OPTIONAL."""
@@ -1223,6 +2089,10 @@ class PlanSettings(_message.Message):
     def simulation(self) -> Global___SimulationSettings:
         """How scheduling is simulated. OPTIONAL."""
 
+    @_builtins.property
+    def planner(self) -> Global___PlannerSettings:
+        """What holds for every decision. OPTIONAL."""
+
     def __init__(
         self,
         *,
@@ -1232,14 +2102,278 @@ class PlanSettings(_message.Message):
         pod_costs: Global___PodCostSettings | None = ...,
         node_groups: _abc.Mapping[_builtins.str, Global___NodeGroupSettings] | None = ...,
         simulation: Global___SimulationSettings | None = ...,
+        planner: Global___PlannerSettings | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["pod_costs", b"pod_costs", "scale_down", b"scale_down", "scale_up", b"scale_up", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["planner", b"planner", "pod_costs", b"pod_costs", "scale_down", b"scale_down", "scale_up", b"scale_up", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_groups", b"node_groups", "pod_costs", b"pod_costs", "scale_down", b"scale_down", "scale_up", b"scale_up", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["node_groups", b"node_groups", "planner", b"planner", "pod_costs", b"pod_costs", "scale_down", b"scale_down", "scale_up", b"scale_up", "simulation", b"simulation", "slack", b"slack"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PlanSettings: _TypeAlias = PlanSettings  # noqa: Y015
+
+@_typing.final
+class PlannerSettings(_message.Message):
+    """What holds for every decision."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    EXPENDABLE_PODS_PRIORITY_CUTOFF_FIELD_NUMBER: _builtins.int
+    GPU_LABEL_FIELD_NUMBER: _builtins.int
+    RECENT_EVICTION_TTL_FIELD_NUMBER: _builtins.int
+    RESERVE_FOR_PENDING_PODS_FIELD_NUMBER: _builtins.int
+    RESERVE_FOR_UNMARKED_PODS_FIELD_NUMBER: _builtins.int
+    LIMITS_FIELD_NUMBER: _builtins.int
+    BALANCE_FIELD_NUMBER: _builtins.int
+    expendable_pods_priority_cutoff: _builtins.int
+    """Pods with lower priority neither keep a node nor need a place. Default
+    -10. `--expendable-pods-priority-cutoff`.
+    """
+    gpu_label: _builtins.str
+    """Name of the node label that marks GPU nodes; "" = none does. Default
+    "cloud.google.com/gke-accelerator"; a node with allocatable
+    "nvidia.com/gpu" (or another resource ending in "/gpu") counts too.
+    """
+    reserve_for_pending_pods: _builtins.bool
+    """Keep room for pending pods that fit somewhere now: those that the
+    scheduler has marked unschedulable and that are not expendable. Default
+    true, as upstream, which places them before it looks for unneeded nodes.
+    """
+    reserve_for_unmarked_pods: _builtins.bool
+    """Keep room for pending pods that the scheduler has not marked, too.
+    Default false, as upstream: most of them are placed in a moment.
+    """
+    @_builtins.property
+    def recent_eviction_ttl(self) -> _duration_pb2.Duration:
+        """How long an evicted pod that its owner has not created again keeps room
+        free. >= 0 s, default 120 s; upstream's 0 switches the buffer off.
+        """
+
+    @_builtins.property
+    def limits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceLimit]:
+        """Least and largest amounts of resources, and numbers of nodes, in the
+        cluster or in a part of it. Default none. `--cores-total`,
+        `--memory-total`, `--gpu-total`, `--max-nodes-total`. Minimums hold for
+        scale-down, maximums for scale-up.
+        """
+
+    @_builtins.property
+    def balance(self) -> Global___BalanceSettings:
+        """What is kept even between similar node groups. OPTIONAL."""
+
+    def __init__(
+        self,
+        *,
+        expendable_pods_priority_cutoff: _builtins.int | None = ...,
+        gpu_label: _builtins.str | None = ...,
+        recent_eviction_ttl: _duration_pb2.Duration | None = ...,
+        reserve_for_pending_pods: _builtins.bool | None = ...,
+        reserve_for_unmarked_pods: _builtins.bool | None = ...,
+        limits: _abc.Iterable[Global___ResourceLimit] | None = ...,
+        balance: Global___BalanceSettings | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_reserve_for_unmarked_pods", b"_reserve_for_unmarked_pods", "balance", b"balance", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "reserve_for_unmarked_pods", b"reserve_for_unmarked_pods"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_reserve_for_unmarked_pods", b"_reserve_for_unmarked_pods", "balance", b"balance", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "limits", b"limits", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "reserve_for_unmarked_pods", b"reserve_for_unmarked_pods"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__expendable_pods_priority_cutoff: _TypeAlias = _typing.Literal["expendable_pods_priority_cutoff"]  # noqa: Y015
+    _WhichOneofArgType__expendable_pods_priority_cutoff: _TypeAlias = _typing.Literal["_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff"]  # noqa: Y015
+    _WhichOneofReturnType__gpu_label: _TypeAlias = _typing.Literal["gpu_label"]  # noqa: Y015
+    _WhichOneofArgType__gpu_label: _TypeAlias = _typing.Literal["_gpu_label", b"_gpu_label"]  # noqa: Y015
+    _WhichOneofReturnType__reserve_for_pending_pods: _TypeAlias = _typing.Literal["reserve_for_pending_pods"]  # noqa: Y015
+    _WhichOneofArgType__reserve_for_pending_pods: _TypeAlias = _typing.Literal["_reserve_for_pending_pods", b"_reserve_for_pending_pods"]  # noqa: Y015
+    _WhichOneofReturnType__reserve_for_unmarked_pods: _TypeAlias = _typing.Literal["reserve_for_unmarked_pods"]  # noqa: Y015
+    _WhichOneofArgType__reserve_for_unmarked_pods: _TypeAlias = _typing.Literal["_reserve_for_unmarked_pods", b"_reserve_for_unmarked_pods"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__expendable_pods_priority_cutoff) -> _WhichOneofReturnType__expendable_pods_priority_cutoff | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__gpu_label) -> _WhichOneofReturnType__gpu_label | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reserve_for_pending_pods) -> _WhichOneofReturnType__reserve_for_pending_pods | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__reserve_for_unmarked_pods) -> _WhichOneofReturnType__reserve_for_unmarked_pods | None: ...
+
+Global___PlannerSettings: _TypeAlias = PlannerSettings  # noqa: Y015
+
+@_typing.final
+class ResourceLimit(_message.Message):
+    """A limit on one resource, or on the number of nodes. Capacity counts, of
+    nodes that are not being deleted.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    MINIMUM_FIELD_NUMBER: _builtins.int
+    MAXIMUM_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    MAXIMUM_ADDED_FIELD_NUMBER: _builtins.int
+    resource: _builtins.str
+    """Name of the resource, such as "cpu" (milli-cores) or "memory" (bytes), or
+    "nodes" for the number of nodes. REQUIRED.
+    """
+    minimum: _builtins.int
+    """Least amount, >= 0, in the resource's unit: no node goes if less would
+    stay. OPTIONAL: absent = none; one of the three limits is REQUIRED.
+    """
+    maximum: _builtins.int
+    """Largest amount, >= `minimum`: no node is added if there were more.
+    OPTIONAL: absent = none. No decision of this build adds nodes: noted.
+    """
+    maximum_added: _builtins.int
+    """Largest amount, >= 0, that one plan may add. OPTIONAL: absent = none. No
+    decision of this build adds nodes: noted.
+    """
+    @_builtins.property
+    def nodes(self) -> Global___Selector:
+        """The nodes that count. OPTIONAL: absent = all nodes."""
+
+    def __init__(
+        self,
+        *,
+        resource: _builtins.str = ...,
+        minimum: _builtins.int | None = ...,
+        maximum: _builtins.int | None = ...,
+        nodes: Global___Selector | None = ...,
+        maximum_added: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_maximum", b"_maximum", "_maximum_added", b"_maximum_added", "_minimum", b"_minimum", "maximum", b"maximum", "maximum_added", b"maximum_added", "minimum", b"minimum", "nodes", b"nodes"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_maximum", b"_maximum", "_maximum_added", b"_maximum_added", "_minimum", b"_minimum", "maximum", b"maximum", "maximum_added", b"maximum_added", "minimum", b"minimum", "nodes", b"nodes", "resource", b"resource"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__maximum: _TypeAlias = _typing.Literal["maximum"]  # noqa: Y015
+    _WhichOneofArgType__maximum: _TypeAlias = _typing.Literal["_maximum", b"_maximum"]  # noqa: Y015
+    _WhichOneofReturnType__maximum_added: _TypeAlias = _typing.Literal["maximum_added"]  # noqa: Y015
+    _WhichOneofArgType__maximum_added: _TypeAlias = _typing.Literal["_maximum_added", b"_maximum_added"]  # noqa: Y015
+    _WhichOneofReturnType__minimum: _TypeAlias = _typing.Literal["minimum"]  # noqa: Y015
+    _WhichOneofArgType__minimum: _TypeAlias = _typing.Literal["_minimum", b"_minimum"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__maximum) -> _WhichOneofReturnType__maximum | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__maximum_added) -> _WhichOneofReturnType__maximum_added | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__minimum) -> _WhichOneofReturnType__minimum | None: ...
+
+Global___ResourceLimit: _TypeAlias = ResourceLimit  # noqa: Y015
+
+@_typing.final
+class Selector(_message.Message):
+    """A label selector by names: all requirements must hold; without any, it
+    selects everything.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class MatchLabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    MATCH_LABELS_FIELD_NUMBER: _builtins.int
+    MATCH_EXPRESSIONS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def match_labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Labels with their values. OPTIONAL."""
+
+    @_builtins.property
+    def match_expressions(self) -> _containers.RepeatedCompositeFieldContainer[Global___SelectorRequirement]:
+        """Other requirements. OPTIONAL."""
+
+    def __init__(
+        self,
+        *,
+        match_labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        match_expressions: _abc.Iterable[Global___SelectorRequirement] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["match_expressions", b"match_expressions", "match_labels", b"match_labels"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Selector: _TypeAlias = Selector  # noqa: Y015
+
+@_typing.final
+class SelectorRequirement(_message.Message):
+    """One requirement on a label."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    OPERATOR_FIELD_NUMBER: _builtins.int
+    VALUES_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    """Key of the label. REQUIRED."""
+    operator: _snapshot_pb2.LabelOperator.Code.ValueType
+    """Operator: IN, NOT_IN, EXISTS or DOES_NOT_EXIST. REQUIRED."""
+    @_builtins.property
+    def values(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Values. REQUIRED for IN and NOT_IN, empty otherwise."""
+
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        operator: _snapshot_pb2.LabelOperator.Code.ValueType = ...,
+        values: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "operator", b"operator", "values", b"values"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SelectorRequirement: _TypeAlias = SelectorRequirement  # noqa: Y015
+
+@_typing.final
+class BalanceSettings(_message.Message):
+    """Which node groups are similar, and how even they are kept. Two groups are
+    similar when their nodes have the same capacity (memory within
+    1.5 %), the same taints and the same labels, as far as some pod
+    selects nodes by them; zone, region and host name aside. All-or-nothing
+    groups are similar to none.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MAX_DIFFERENCE_FIELD_NUMBER: _builtins.int
+    max_difference: _builtins.int
+    """Most nodes by which similar node groups, and the zones of similar node
+    groups, may come to differ: a node goes only if no other group or zone
+    like its own then has over so many nodes more than its own. Nodes being
+    deleted do not count. Holds for all unneeded nodes together and for those
+    that go now; implies `ScaleDownSettings.balance`. >= 0; 0 = no limit, the
+    default. Upstream has none.
+    """
+    def __init__(
+        self,
+        *,
+        max_difference: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_difference", b"_max_difference", "max_difference", b"max_difference"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_difference", b"_max_difference", "max_difference", b"max_difference"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__max_difference: _TypeAlias = _typing.Literal["max_difference"]  # noqa: Y015
+    _WhichOneofArgType__max_difference: _TypeAlias = _typing.Literal["_max_difference", b"_max_difference"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_difference) -> _WhichOneofReturnType__max_difference | None: ...
+
+Global___BalanceSettings: _TypeAlias = BalanceSettings  # noqa: Y015
 
 @_typing.final
 class SimulationSettings(_message.Message):
@@ -1275,29 +2409,306 @@ class ScaleUpSettings(_message.Message):
 
     BALANCE_SIMILAR_NODE_GROUPS_FIELD_NUMBER: _builtins.int
     EXPANDERS_FIELD_NUMBER: _builtins.int
+    PRIORITY_FIELD_NUMBER: _builtins.int
+    HIGHEST_PRIORITY_FIELD_NUMBER: _builtins.int
+    CHEAPEST_PLAN_FIELD_NUMBER: _builtins.int
+    ENABLED_FIELD_NUMBER: _builtins.int
+    TEMPLATE_SOURCE_FIELD_NUMBER: _builtins.int
+    NEW_POD_SCALE_UP_DELAY_FIELD_NUMBER: _builtins.int
+    FORCE_DAEMONSETS_FIELD_NUMBER: _builtins.int
+    STARTUP_TAINTS_FIELD_NUMBER: _builtins.int
+    STATUS_TAINTS_FIELD_NUMBER: _builtins.int
+    SCHEDULER_NAMES_FIELD_NUMBER: _builtins.int
+    MAX_NEW_NODES_FIELD_NUMBER: _builtins.int
+    MAX_EVALUATED_NODE_GROUPS_FIELD_NUMBER: _builtins.int
     balance_similar_node_groups: _builtins.bool
-    """Split growth over similar node groups. Default false.
+    """Split growth over similar node groups (`BalanceSettings`). Default false.
     `--balance-similar-node-groups`.
     """
+    enabled: _builtins.bool
+    """Take the decision at all. Default true."""
+    template_source: Global___TemplateSource.Code.ValueType
+    """What a new node of a group is like. Default PREFER_TEMPLATE; upstream
+    prefers a node that exists.
+    """
+    force_daemonsets: _builtins.bool
+    """Put on a new node all DaemonSet pods that would run there, those too that
+    its template does not name. Default false. `--force-ds`.
+    """
+    max_new_nodes: _builtins.int
+    """Most nodes that one plan adds. >= 1, default 1000.
+    `--max-nodes-per-scaleup`.
+    """
+    max_evaluated_node_groups: _builtins.int
+    """Compute options for at most this many node groups. 0 = no limit, the
+    default. Makes a bounded run repeatable.
+    """
     @_builtins.property
-    def expanders(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Expanders in order. Default ["least-waste"]. `--expander`."""
+    def expanders(self) -> _containers.RepeatedScalarFieldContainer[Global___Expander.Code.ValueType]:
+        """How an option is chosen: each expander decides among those that the one
+        before it rates equal. Without repetition. Default [LEAST_WASTE].
+        `--expander`.
+        """
+
+    @_builtins.property
+    def priority(self) -> Global___PriorityExpanderSettings:
+        """For the expander PRIORITY. REQUIRED with it."""
+
+    @_builtins.property
+    def highest_priority(self) -> Global___HighestPriorityExpanderSettings:
+        """For the expander HIGHEST_PRIORITY. OPTIONAL."""
+
+    @_builtins.property
+    def cheapest_plan(self) -> Global___CheapestPlanExpanderSettings:
+        """For the expander CHEAPEST_PLAN. OPTIONAL."""
+
+    @_builtins.property
+    def new_pod_scale_up_delay(self) -> _duration_pb2.Duration:
+        """Pods younger than this wait; the pod's annotation
+        `cluster-autoscaler.kubernetes.io/pod-scale-up-delay` may ask for more.
+        >= 0 s, default 0 s. `--new-pod-scale-up-delay`.
+        """
+
+    @_builtins.property
+    def startup_taints(self) -> Global___TaintNames:
+        """Taints that go once a new node has started: no new node is assumed to
+        have them. OPTIONAL. `--startup-taint`.
+        """
+
+    @_builtins.property
+    def status_taints(self) -> Global___TaintNames:
+        """Taints that say how a node is, and not what it is: no new node is assumed
+        to have them. OPTIONAL. `--status-taint`.
+        """
+
+    @_builtins.property
+    def scheduler_names(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Names of schedulers whose pods are served, besides the default scheduler.
+        OPTIONAL.
+        """
 
     def __init__(
         self,
         *,
         balance_similar_node_groups: _builtins.bool | None = ...,
-        expanders: _abc.Iterable[_builtins.str] | None = ...,
+        expanders: _abc.Iterable[Global___Expander.Code.ValueType] | None = ...,
+        priority: Global___PriorityExpanderSettings | None = ...,
+        highest_priority: Global___HighestPriorityExpanderSettings | None = ...,
+        cheapest_plan: Global___CheapestPlanExpanderSettings | None = ...,
+        enabled: _builtins.bool | None = ...,
+        template_source: Global___TemplateSource.Code.ValueType = ...,
+        new_pod_scale_up_delay: _duration_pb2.Duration | None = ...,
+        force_daemonsets: _builtins.bool | None = ...,
+        startup_taints: Global___TaintNames | None = ...,
+        status_taints: Global___TaintNames | None = ...,
+        scheduler_names: _abc.Iterable[_builtins.str] | None = ...,
+        max_new_nodes: _builtins.int | None = ...,
+        max_evaluated_node_groups: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups", "balance_similar_node_groups", b"balance_similar_node_groups"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups", "_enabled", b"_enabled", "_force_daemonsets", b"_force_daemonsets", "_max_evaluated_node_groups", b"_max_evaluated_node_groups", "_max_new_nodes", b"_max_new_nodes", "balance_similar_node_groups", b"balance_similar_node_groups", "cheapest_plan", b"cheapest_plan", "enabled", b"enabled", "force_daemonsets", b"force_daemonsets", "highest_priority", b"highest_priority", "max_evaluated_node_groups", b"max_evaluated_node_groups", "max_new_nodes", b"max_new_nodes", "new_pod_scale_up_delay", b"new_pod_scale_up_delay", "priority", b"priority", "startup_taints", b"startup_taints", "status_taints", b"status_taints"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups", "balance_similar_node_groups", b"balance_similar_node_groups", "expanders", b"expanders"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups", "_enabled", b"_enabled", "_force_daemonsets", b"_force_daemonsets", "_max_evaluated_node_groups", b"_max_evaluated_node_groups", "_max_new_nodes", b"_max_new_nodes", "balance_similar_node_groups", b"balance_similar_node_groups", "cheapest_plan", b"cheapest_plan", "enabled", b"enabled", "expanders", b"expanders", "force_daemonsets", b"force_daemonsets", "highest_priority", b"highest_priority", "max_evaluated_node_groups", b"max_evaluated_node_groups", "max_new_nodes", b"max_new_nodes", "new_pod_scale_up_delay", b"new_pod_scale_up_delay", "priority", b"priority", "scheduler_names", b"scheduler_names", "startup_taints", b"startup_taints", "status_taints", b"status_taints", "template_source", b"template_source"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__balance_similar_node_groups: _TypeAlias = _typing.Literal["balance_similar_node_groups"]  # noqa: Y015
     _WhichOneofArgType__balance_similar_node_groups: _TypeAlias = _typing.Literal["_balance_similar_node_groups", b"_balance_similar_node_groups"]  # noqa: Y015
+    _WhichOneofReturnType__enabled: _TypeAlias = _typing.Literal["enabled"]  # noqa: Y015
+    _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
+    _WhichOneofReturnType__force_daemonsets: _TypeAlias = _typing.Literal["force_daemonsets"]  # noqa: Y015
+    _WhichOneofArgType__force_daemonsets: _TypeAlias = _typing.Literal["_force_daemonsets", b"_force_daemonsets"]  # noqa: Y015
+    _WhichOneofReturnType__max_evaluated_node_groups: _TypeAlias = _typing.Literal["max_evaluated_node_groups"]  # noqa: Y015
+    _WhichOneofArgType__max_evaluated_node_groups: _TypeAlias = _typing.Literal["_max_evaluated_node_groups", b"_max_evaluated_node_groups"]  # noqa: Y015
+    _WhichOneofReturnType__max_new_nodes: _TypeAlias = _typing.Literal["max_new_nodes"]  # noqa: Y015
+    _WhichOneofArgType__max_new_nodes: _TypeAlias = _typing.Literal["_max_new_nodes", b"_max_new_nodes"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__balance_similar_node_groups) -> _WhichOneofReturnType__balance_similar_node_groups | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__enabled) -> _WhichOneofReturnType__enabled | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__force_daemonsets) -> _WhichOneofReturnType__force_daemonsets | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_evaluated_node_groups) -> _WhichOneofReturnType__max_evaluated_node_groups | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_new_nodes) -> _WhichOneofReturnType__max_new_nodes | None: ...
 
 Global___ScaleUpSettings: _TypeAlias = ScaleUpSettings  # noqa: Y015
+
+@_typing.final
+class TemplateSource(_message.Message):
+    """What a new node of a group is like."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[TemplateSource._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: TemplateSource._Code.ValueType  # 0
+        """PREFER_TEMPLATE."""
+        PREFER_TEMPLATE: TemplateSource._Code.ValueType  # 1
+        """As the group's template says; as one of its nodes where it has none."""
+        PREFER_NODE: TemplateSource._Code.ValueType  # 2
+        """As one of its nodes, without what only that node has; as its template
+        says where it has no node.
+        """
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: TemplateSource.Code.ValueType  # 0
+    """PREFER_TEMPLATE."""
+    PREFER_TEMPLATE: TemplateSource.Code.ValueType  # 1
+    """As the group's template says; as one of its nodes where it has none."""
+    PREFER_NODE: TemplateSource.Code.ValueType  # 2
+    """As one of its nodes, without what only that node has; as its template
+    says where it has no node.
+    """
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TemplateSource: _TypeAlias = TemplateSource  # noqa: Y015
+
+@_typing.final
+class TaintNames(_message.Message):
+    """Taints by key."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEYS_FIELD_NUMBER: _builtins.int
+    PREFIXES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Whole keys. OPTIONAL."""
+
+    @_builtins.property
+    def prefixes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Beginnings of keys, not empty. OPTIONAL."""
+
+    def __init__(
+        self,
+        *,
+        keys: _abc.Iterable[_builtins.str] | None = ...,
+        prefixes: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["keys", b"keys", "prefixes", b"prefixes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TaintNames: _TypeAlias = TaintNames  # noqa: Y015
+
+@_typing.final
+class PriorityExpanderSettings(_message.Message):
+    """The expander PRIORITY."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RANKS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def ranks(self) -> _containers.RepeatedCompositeFieldContainer[Global___PriorityRank]:
+        """Ranks, each number once. REQUIRED."""
+
+    def __init__(
+        self,
+        *,
+        ranks: _abc.Iterable[Global___PriorityRank] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["ranks", b"ranks"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PriorityExpanderSettings: _TypeAlias = PriorityExpanderSettings  # noqa: Y015
+
+@_typing.final
+class PriorityRank(_message.Message):
+    """One rank of the expander PRIORITY."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RANK_FIELD_NUMBER: _builtins.int
+    PATTERNS_FIELD_NUMBER: _builtins.int
+    rank: _builtins.int
+    """The rank: a node group with a higher one is preferred. A group that no
+    pattern matches has none, and loses against all that have one.
+    """
+    @_builtins.property
+    def patterns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Regular expressions (RE2), one of which matches somewhere in the id of the
+        node group. REQUIRED.
+        """
+
+    def __init__(
+        self,
+        *,
+        rank: _builtins.int = ...,
+        patterns: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["patterns", b"patterns", "rank", b"rank"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PriorityRank: _TypeAlias = PriorityRank  # noqa: Y015
+
+@_typing.final
+class HighestPriorityExpanderSettings(_message.Message):
+    """The expander HIGHEST_PRIORITY."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LABEL_FIELD_NUMBER: _builtins.int
+    label: _builtins.str
+    """Key of the label of the template whose value is the priority, an integer;
+    a group without it has 0. OPTIONAL: "" = "zalando.org/scaling-priority".
+    """
+    def __init__(
+        self,
+        *,
+        label: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["label", b"label"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HighestPriorityExpanderSettings: _TypeAlias = HighestPriorityExpanderSettings  # noqa: Y015
+
+@_typing.final
+class CheapestPlanExpanderSettings(_message.Message):
+    """The expander CHEAPEST_PLAN."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MAX_IMPROVEMENTS_FIELD_NUMBER: _builtins.int
+    max_improvements: _builtins.int
+    """Most attempts to improve the plan. >= 0; absent = as the planner sees fit."""
+    def __init__(
+        self,
+        *,
+        max_improvements: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_improvements", b"_max_improvements", "max_improvements", b"max_improvements"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_improvements", b"_max_improvements", "max_improvements", b"max_improvements"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__max_improvements: _TypeAlias = _typing.Literal["max_improvements"]  # noqa: Y015
+    _WhichOneofArgType__max_improvements: _TypeAlias = _typing.Literal["_max_improvements", b"_max_improvements"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_improvements) -> _WhichOneofReturnType__max_improvements | None: ...
+
+Global___CheapestPlanExpanderSettings: _TypeAlias = CheapestPlanExpanderSettings  # noqa: Y015
 
 @_typing.final
 class ScaleDownSettings(_message.Message):
@@ -1324,18 +2735,12 @@ class ScaleDownSettings(_message.Message):
     IGNORE_MIRROR_PODS_UTILIZATION_FIELD_NUMBER: _builtins.int
     MAX_EVALUATED_NODES_FIELD_NUMBER: _builtins.int
     MIN_EVALUATED_NODES_FIELD_NUMBER: _builtins.int
-    GPU_LABEL_FIELD_NUMBER: _builtins.int
-    EXPENDABLE_PODS_PRIORITY_CUTOFF_FIELD_NUMBER: _builtins.int
     JOB_PODS_UNMOVABLE_FIELD_NUMBER: _builtins.int
-    RECENT_EVICTION_TTL_FIELD_NUMBER: _builtins.int
-    RESOURCE_MINIMUMS_FIELD_NUMBER: _builtins.int
     CANDIDATE_ORDERS_FIELD_NUMBER: _builtins.int
     STABILITY_MARGIN_FIELD_NUMBER: _builtins.int
     MIN_SAVING_PER_EVICTION_FIELD_NUMBER: _builtins.int
     MAX_NEW_UNNEEDED_NODES_FIELD_NUMBER: _builtins.int
-    RESERVE_FOR_PENDING_PODS_FIELD_NUMBER: _builtins.int
     BALANCE_FIELD_NUMBER: _builtins.int
-    MAX_BALANCE_DIFFERENCE_FIELD_NUMBER: _builtins.int
     DELAY_AFTER_ADD_FIELD_NUMBER: _builtins.int
     DELAY_AFTER_DELETE_FIELD_NUMBER: _builtins.int
     DELAY_AFTER_FAILURE_FIELD_NUMBER: _builtins.int
@@ -1398,15 +2803,6 @@ class ScaleDownSettings(_message.Message):
     """
     min_evaluated_nodes: _builtins.int
     """Simulate at least this many nodes, whatever the deadline. Default 10."""
-    gpu_label: _builtins.str
-    """Name of the node label that marks GPU nodes. Default
-    "cloud.google.com/gke-accelerator"; a node with allocatable
-    "nvidia.com/gpu" (or another resource ending in "/gpu") counts too.
-    """
-    expendable_pods_priority_cutoff: _builtins.int
-    """Pods with lower priority neither block nor need a place. Default -10.
-    `--expendable-pods-priority-cutoff`.
-    """
     job_pods_unmovable: _builtins.bool
     """Pods of Jobs keep their nodes. Default false, as upstream: a Job starts
     them again. The Zalando fork does this always.
@@ -1425,26 +2821,11 @@ class ScaleDownSettings(_message.Message):
     limit, the default: upstream has a limit only because its simulation is
     slow.
     """
-    reserve_for_pending_pods: _builtins.bool
-    """Keep room for pending pods that fit somewhere now. Default true, as
-    upstream, which places them before it looks for unneeded nodes.
-    """
     balance: _builtins.bool
-    """Among similar node groups the largest gives first, and within them the
-    zone with the most nodes: in the order of candidates, and where a limit
-    lets only some of the unneeded nodes go now. Node groups are similar when
-    their nodes have the same capacity (memory within 1.5 %), the same taints
-    and the same labels, as far as some pod selects nodes by them; zone,
-    region and host name aside. All-or-nothing groups take no part. Default
-    false, as upstream.
-    """
-    max_balance_difference: _builtins.int
-    """Most nodes by which similar node groups, and the zones of similar node
-    groups, may come to differ: a node goes only if no other group or zone
-    like its own then has over so many nodes more than its own. Nodes being
-    deleted do not count. Holds for all unneeded nodes together and for those
-    that go now; implies `balance`. 0 = no limit, the default. Upstream has
-    none.
+    """Among similar node groups (`BalanceSettings`) the largest gives first, and
+    within them the zone with the most nodes: in the order of candidates, and
+    where a limit lets only some of the unneeded nodes go now. Default false,
+    as upstream.
     """
     delay_type_local: _builtins.bool
     """The three delays hold for each node group apart: nodes of a group in
@@ -1484,18 +2865,6 @@ class ScaleDownSettings(_message.Message):
     def blocking_system_pod_disruption_timeout(self) -> _duration_pb2.Duration:
         """After this age a kube-system pod without PodDisruptionBudget blocks no
         more. Default 3600 s. `--blocking-system-pod-distruption-timeout`.
-        """
-
-    @_builtins.property
-    def recent_eviction_ttl(self) -> _duration_pb2.Duration:
-        """How long an evicted pod that its owner has not created again keeps room
-        free. Default 120 s; upstream's 0 switches the buffer off.
-        """
-
-    @_builtins.property
-    def resource_minimums(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceMinimum]:
-        """Amounts that must stay in the cluster. `--cores-total`, `--memory-total`,
-        `--gpu-total`, of each the minimum. OPTIONAL.
         """
 
     @_builtins.property
@@ -1546,18 +2915,12 @@ class ScaleDownSettings(_message.Message):
         ignore_mirror_pods_utilization: _builtins.bool | None = ...,
         max_evaluated_nodes: _builtins.int | None = ...,
         min_evaluated_nodes: _builtins.int | None = ...,
-        gpu_label: _builtins.str | None = ...,
-        expendable_pods_priority_cutoff: _builtins.int | None = ...,
         job_pods_unmovable: _builtins.bool | None = ...,
-        recent_eviction_ttl: _duration_pb2.Duration | None = ...,
-        resource_minimums: _abc.Iterable[Global___ResourceMinimum] | None = ...,
         candidate_orders: _abc.Iterable[Global___CandidateOrder.Code.ValueType] | None = ...,
         stability_margin: _builtins.float | None = ...,
         min_saving_per_eviction: _builtins.float | None = ...,
         max_new_unneeded_nodes: _builtins.int | None = ...,
-        reserve_for_pending_pods: _builtins.bool | None = ...,
         balance: _builtins.bool | None = ...,
-        max_balance_difference: _builtins.int | None = ...,
         delay_after_add: _duration_pb2.Duration | None = ...,
         delay_after_delete: _duration_pb2.Duration | None = ...,
         delay_after_failure: _duration_pb2.Duration | None = ...,
@@ -1565,9 +2928,9 @@ class ScaleDownSettings(_message.Message):
         evict_in_turn: _builtins.bool | None = ...,
         saving_before_count: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_balance_difference", b"_max_balance_difference", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_saving_before_count", b"_saving_before_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_balance_difference", b"max_balance_difference", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "saving_before_count", b"saving_before_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_saving_before_count", b"_saving_before_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "saving_before_count", b"saving_before_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff", "_gpu_label", b"_gpu_label", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_balance_difference", b"_max_balance_difference", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_reserve_for_pending_pods", b"_reserve_for_pending_pods", "_saving_before_count", b"_saving_before_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "candidate_orders", b"candidate_orders", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "expendable_pods_priority_cutoff", b"expendable_pods_priority_cutoff", "gpu_label", b"gpu_label", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_balance_difference", b"max_balance_difference", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "recent_eviction_ttl", b"recent_eviction_ttl", "reserve_for_pending_pods", b"reserve_for_pending_pods", "resource_minimums", b"resource_minimums", "saving_before_count", b"saving_before_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_balance", b"_balance", "_delay_type_local", b"_delay_type_local", "_enabled", b"_enabled", "_evict_in_turn", b"_evict_in_turn", "_gpu_utilization_threshold", b"_gpu_utilization_threshold", "_ignore_daemonsets_utilization", b"_ignore_daemonsets_utilization", "_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization", "_job_pods_unmovable", b"_job_pods_unmovable", "_max_drain_parallelism", b"_max_drain_parallelism", "_max_empty_bulk_delete", b"_max_empty_bulk_delete", "_max_evaluated_nodes", b"_max_evaluated_nodes", "_max_new_unneeded_nodes", b"_max_new_unneeded_nodes", "_max_scale_down_parallelism", b"_max_scale_down_parallelism", "_min_evaluated_nodes", b"_min_evaluated_nodes", "_min_replica_count", b"_min_replica_count", "_min_saving_per_eviction", b"_min_saving_per_eviction", "_saving_before_count", b"_saving_before_count", "_skip_nodes_with_custom_controller_pods", b"_skip_nodes_with_custom_controller_pods", "_skip_nodes_with_local_storage", b"_skip_nodes_with_local_storage", "_skip_nodes_with_system_pods", b"_skip_nodes_with_system_pods", "_stability_margin", b"_stability_margin", "_unready_enabled", b"_unready_enabled", "_utilization_threshold", b"_utilization_threshold", "balance", b"balance", "blocking_system_pod_disruption_timeout", b"blocking_system_pod_disruption_timeout", "candidate_orders", b"candidate_orders", "delay_after_add", b"delay_after_add", "delay_after_delete", b"delay_after_delete", "delay_after_failure", b"delay_after_failure", "delay_type_local", b"delay_type_local", "enabled", b"enabled", "evict_in_turn", b"evict_in_turn", "gpu_utilization_threshold", b"gpu_utilization_threshold", "ignore_daemonsets_utilization", b"ignore_daemonsets_utilization", "ignore_mirror_pods_utilization", b"ignore_mirror_pods_utilization", "job_pods_unmovable", b"job_pods_unmovable", "max_drain_parallelism", b"max_drain_parallelism", "max_empty_bulk_delete", b"max_empty_bulk_delete", "max_evaluated_nodes", b"max_evaluated_nodes", "max_new_unneeded_nodes", b"max_new_unneeded_nodes", "max_scale_down_parallelism", b"max_scale_down_parallelism", "min_evaluated_nodes", b"min_evaluated_nodes", "min_replica_count", b"min_replica_count", "min_saving_per_eviction", b"min_saving_per_eviction", "saving_before_count", b"saving_before_count", "skip_nodes_with_custom_controller_pods", b"skip_nodes_with_custom_controller_pods", "skip_nodes_with_local_storage", b"skip_nodes_with_local_storage", "skip_nodes_with_system_pods", b"skip_nodes_with_system_pods", "stability_margin", b"stability_margin", "unneeded_time", b"unneeded_time", "unready_enabled", b"unready_enabled", "unready_time", b"unready_time", "unremovable_node_recheck_timeout", b"unremovable_node_recheck_timeout", "utilization_threshold", b"utilization_threshold"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__balance: _TypeAlias = _typing.Literal["balance"]  # noqa: Y015
     _WhichOneofArgType__balance: _TypeAlias = _typing.Literal["_balance", b"_balance"]  # noqa: Y015
@@ -1577,10 +2940,6 @@ class ScaleDownSettings(_message.Message):
     _WhichOneofArgType__enabled: _TypeAlias = _typing.Literal["_enabled", b"_enabled"]  # noqa: Y015
     _WhichOneofReturnType__evict_in_turn: _TypeAlias = _typing.Literal["evict_in_turn"]  # noqa: Y015
     _WhichOneofArgType__evict_in_turn: _TypeAlias = _typing.Literal["_evict_in_turn", b"_evict_in_turn"]  # noqa: Y015
-    _WhichOneofReturnType__expendable_pods_priority_cutoff: _TypeAlias = _typing.Literal["expendable_pods_priority_cutoff"]  # noqa: Y015
-    _WhichOneofArgType__expendable_pods_priority_cutoff: _TypeAlias = _typing.Literal["_expendable_pods_priority_cutoff", b"_expendable_pods_priority_cutoff"]  # noqa: Y015
-    _WhichOneofReturnType__gpu_label: _TypeAlias = _typing.Literal["gpu_label"]  # noqa: Y015
-    _WhichOneofArgType__gpu_label: _TypeAlias = _typing.Literal["_gpu_label", b"_gpu_label"]  # noqa: Y015
     _WhichOneofReturnType__gpu_utilization_threshold: _TypeAlias = _typing.Literal["gpu_utilization_threshold"]  # noqa: Y015
     _WhichOneofArgType__gpu_utilization_threshold: _TypeAlias = _typing.Literal["_gpu_utilization_threshold", b"_gpu_utilization_threshold"]  # noqa: Y015
     _WhichOneofReturnType__ignore_daemonsets_utilization: _TypeAlias = _typing.Literal["ignore_daemonsets_utilization"]  # noqa: Y015
@@ -1589,8 +2948,6 @@ class ScaleDownSettings(_message.Message):
     _WhichOneofArgType__ignore_mirror_pods_utilization: _TypeAlias = _typing.Literal["_ignore_mirror_pods_utilization", b"_ignore_mirror_pods_utilization"]  # noqa: Y015
     _WhichOneofReturnType__job_pods_unmovable: _TypeAlias = _typing.Literal["job_pods_unmovable"]  # noqa: Y015
     _WhichOneofArgType__job_pods_unmovable: _TypeAlias = _typing.Literal["_job_pods_unmovable", b"_job_pods_unmovable"]  # noqa: Y015
-    _WhichOneofReturnType__max_balance_difference: _TypeAlias = _typing.Literal["max_balance_difference"]  # noqa: Y015
-    _WhichOneofArgType__max_balance_difference: _TypeAlias = _typing.Literal["_max_balance_difference", b"_max_balance_difference"]  # noqa: Y015
     _WhichOneofReturnType__max_drain_parallelism: _TypeAlias = _typing.Literal["max_drain_parallelism"]  # noqa: Y015
     _WhichOneofArgType__max_drain_parallelism: _TypeAlias = _typing.Literal["_max_drain_parallelism", b"_max_drain_parallelism"]  # noqa: Y015
     _WhichOneofReturnType__max_empty_bulk_delete: _TypeAlias = _typing.Literal["max_empty_bulk_delete"]  # noqa: Y015
@@ -1607,8 +2964,6 @@ class ScaleDownSettings(_message.Message):
     _WhichOneofArgType__min_replica_count: _TypeAlias = _typing.Literal["_min_replica_count", b"_min_replica_count"]  # noqa: Y015
     _WhichOneofReturnType__min_saving_per_eviction: _TypeAlias = _typing.Literal["min_saving_per_eviction"]  # noqa: Y015
     _WhichOneofArgType__min_saving_per_eviction: _TypeAlias = _typing.Literal["_min_saving_per_eviction", b"_min_saving_per_eviction"]  # noqa: Y015
-    _WhichOneofReturnType__reserve_for_pending_pods: _TypeAlias = _typing.Literal["reserve_for_pending_pods"]  # noqa: Y015
-    _WhichOneofArgType__reserve_for_pending_pods: _TypeAlias = _typing.Literal["_reserve_for_pending_pods", b"_reserve_for_pending_pods"]  # noqa: Y015
     _WhichOneofReturnType__saving_before_count: _TypeAlias = _typing.Literal["saving_before_count"]  # noqa: Y015
     _WhichOneofArgType__saving_before_count: _TypeAlias = _typing.Literal["_saving_before_count", b"_saving_before_count"]  # noqa: Y015
     _WhichOneofReturnType__skip_nodes_with_custom_controller_pods: _TypeAlias = _typing.Literal["skip_nodes_with_custom_controller_pods"]  # noqa: Y015
@@ -1632,10 +2987,6 @@ class ScaleDownSettings(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__evict_in_turn) -> _WhichOneofReturnType__evict_in_turn | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__expendable_pods_priority_cutoff) -> _WhichOneofReturnType__expendable_pods_priority_cutoff | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__gpu_label) -> _WhichOneofReturnType__gpu_label | None: ...
-    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__gpu_utilization_threshold) -> _WhichOneofReturnType__gpu_utilization_threshold | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ignore_daemonsets_utilization) -> _WhichOneofReturnType__ignore_daemonsets_utilization | None: ...
@@ -1643,8 +2994,6 @@ class ScaleDownSettings(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__ignore_mirror_pods_utilization) -> _WhichOneofReturnType__ignore_mirror_pods_utilization | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__job_pods_unmovable) -> _WhichOneofReturnType__job_pods_unmovable | None: ...
-    @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_balance_difference) -> _WhichOneofReturnType__max_balance_difference | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_drain_parallelism) -> _WhichOneofReturnType__max_drain_parallelism | None: ...
     @_typing.overload
@@ -1662,8 +3011,6 @@ class ScaleDownSettings(_message.Message):
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__min_saving_per_eviction) -> _WhichOneofReturnType__min_saving_per_eviction | None: ...
     @_typing.overload
-    def WhichOneof(self, oneof_group: _WhichOneofArgType__reserve_for_pending_pods) -> _WhichOneofReturnType__reserve_for_pending_pods | None: ...
-    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__saving_before_count) -> _WhichOneofReturnType__saving_before_count | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__skip_nodes_with_custom_controller_pods) -> _WhichOneofReturnType__skip_nodes_with_custom_controller_pods | None: ...
@@ -1679,60 +3026,6 @@ class ScaleDownSettings(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__utilization_threshold) -> _WhichOneofReturnType__utilization_threshold | None: ...
 
 Global___ScaleDownSettings: _TypeAlias = ScaleDownSettings  # noqa: Y015
-
-@_typing.final
-class ResourceMinimum(_message.Message):
-    """An amount that must stay in the cluster, or in a part of it."""
-
-    DESCRIPTOR: _descriptor.Descriptor
-
-    @_typing.final
-    class NodeLabelsEntry(_message.Message):
-        DESCRIPTOR: _descriptor.Descriptor
-
-        KEY_FIELD_NUMBER: _builtins.int
-        VALUE_FIELD_NUMBER: _builtins.int
-        key: _builtins.str
-        value: _builtins.str
-        def __init__(
-            self,
-            *,
-            key: _builtins.str = ...,
-            value: _builtins.str = ...,
-        ) -> None: ...
-        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
-        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-        def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-    RESOURCE_FIELD_NUMBER: _builtins.int
-    AMOUNT_FIELD_NUMBER: _builtins.int
-    NODE_LABELS_FIELD_NUMBER: _builtins.int
-    resource: _builtins.str
-    """Name of the resource, such as "cpu" (milli-cores) or "memory" (bytes).
-    REQUIRED.
-    """
-    amount: _builtins.int
-    """Least capacity, >= 0, in the resource's unit. REQUIRED."""
-    @_builtins.property
-    def node_labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Labels of the nodes that count. OPTIONAL: empty = all nodes."""
-
-    def __init__(
-        self,
-        *,
-        resource: _builtins.str = ...,
-        amount: _builtins.int = ...,
-        node_labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
-    ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
-    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["amount", b"amount", "node_labels", b"node_labels", "resource", b"resource"]  # noqa: Y015
-    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
-
-Global___ResourceMinimum: _TypeAlias = ResourceMinimum  # noqa: Y015
 
 @_typing.final
 class NodeGroupSettings(_message.Message):
@@ -1803,31 +3096,457 @@ class SlackSettings(_message.Message):
 
     DESCRIPTOR: _descriptor.Descriptor
 
+    @_typing.final
+    class ResourcesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        @_builtins.property
+        def value(self) -> Global___SlackAmount: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: Global___SlackAmount | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
     EXTRA_CAPACITY_MIN_RATE_FIELD_NUMBER: _builtins.int
     GRANULARITY_FIELD_NUMBER: _builtins.int
     STRATEGY_FIELD_NUMBER: _builtins.int
+    RESOURCES_FIELD_NUMBER: _builtins.int
+    POOLS_FIELD_NUMBER: _builtins.int
+    SCHEDULES_FIELD_NUMBER: _builtins.int
+    IGNORED_PODS_FIELD_NUMBER: _builtins.int
+    RESIZE_THRESHOLD_FIELD_NUMBER: _builtins.int
+    CAPACITY_BUFFER_READING_FIELD_NUMBER: _builtins.int
     extra_capacity_min_rate: _builtins.float
-    """Free capacity to keep, per minute of growth. OPTIONAL."""
-    granularity: _builtins.str
-    """How the slack is cut into placeholders. OPTIONAL."""
-    strategy: _builtins.str
-    """Where placeholders go. OPTIONAL."""
+    """Extra capacity to keep free, as a share of the cluster's allocatable cpu
+    and memory. >= 0, default 0.
+    """
+    granularity: _builtins.int
+    """How many standard placeholders an average node has room for. >= 1,
+    default 5.
+    """
+    strategy: Global___SlackStrategy.Code.ValueType
+    """Sizes of placeholders. Default EQUAL."""
+    resize_threshold: _builtins.float
+    """Standard placeholders keep their size until the size that they should
+    have differs from it by more than this share. >= 0, default 0.1.
+    """
+    capacity_buffer_reading: Global___CapacityBufferReading.Code.ValueType
+    """How a CapacityBuffer with both `replicas` and `percentage` is read.
+    Default LARGER.
+    """
+    @_builtins.property
+    def resources(self) -> _containers.MessageMap[_builtins.str, Global___SlackAmount]:
+        """Extra capacity by resource name, where it differs from
+        `extra_capacity_min_rate`. OPTIONAL.
+        """
+
+    @_builtins.property
+    def pools(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlackPool]:
+        """Parts of the cluster with slack of their own. OPTIONAL."""
+
+    @_builtins.property
+    def schedules(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlackSchedule]:
+        """Times at which other amounts hold; where several do, the largest counts.
+        OPTIONAL.
+        """
+
+    @_builtins.property
+    def ignored_pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodSelector]:
+        """Pods that the largest pod is not taken from. OPTIONAL."""
+
     def __init__(
         self,
         *,
         extra_capacity_min_rate: _builtins.float | None = ...,
-        granularity: _builtins.str = ...,
-        strategy: _builtins.str = ...,
+        granularity: _builtins.int | None = ...,
+        strategy: Global___SlackStrategy.Code.ValueType = ...,
+        resources: _abc.Mapping[_builtins.str, Global___SlackAmount] | None = ...,
+        pools: _abc.Iterable[Global___SlackPool] | None = ...,
+        schedules: _abc.Iterable[Global___SlackSchedule] | None = ...,
+        ignored_pods: _abc.Iterable[Global___PodSelector] | None = ...,
+        resize_threshold: _builtins.float | None = ...,
+        capacity_buffer_reading: Global___CapacityBufferReading.Code.ValueType = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_extra_capacity_min_rate", b"_extra_capacity_min_rate", "extra_capacity_min_rate", b"extra_capacity_min_rate"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_extra_capacity_min_rate", b"_extra_capacity_min_rate", "_granularity", b"_granularity", "_resize_threshold", b"_resize_threshold", "extra_capacity_min_rate", b"extra_capacity_min_rate", "granularity", b"granularity", "resize_threshold", b"resize_threshold"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_extra_capacity_min_rate", b"_extra_capacity_min_rate", "extra_capacity_min_rate", b"extra_capacity_min_rate", "granularity", b"granularity", "strategy", b"strategy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_extra_capacity_min_rate", b"_extra_capacity_min_rate", "_granularity", b"_granularity", "_resize_threshold", b"_resize_threshold", "capacity_buffer_reading", b"capacity_buffer_reading", "extra_capacity_min_rate", b"extra_capacity_min_rate", "granularity", b"granularity", "ignored_pods", b"ignored_pods", "pools", b"pools", "resize_threshold", b"resize_threshold", "resources", b"resources", "schedules", b"schedules", "strategy", b"strategy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__extra_capacity_min_rate: _TypeAlias = _typing.Literal["extra_capacity_min_rate"]  # noqa: Y015
     _WhichOneofArgType__extra_capacity_min_rate: _TypeAlias = _typing.Literal["_extra_capacity_min_rate", b"_extra_capacity_min_rate"]  # noqa: Y015
+    _WhichOneofReturnType__granularity: _TypeAlias = _typing.Literal["granularity"]  # noqa: Y015
+    _WhichOneofArgType__granularity: _TypeAlias = _typing.Literal["_granularity", b"_granularity"]  # noqa: Y015
+    _WhichOneofReturnType__resize_threshold: _TypeAlias = _typing.Literal["resize_threshold"]  # noqa: Y015
+    _WhichOneofArgType__resize_threshold: _TypeAlias = _typing.Literal["_resize_threshold", b"_resize_threshold"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__extra_capacity_min_rate) -> _WhichOneofReturnType__extra_capacity_min_rate | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__granularity) -> _WhichOneofReturnType__granularity | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__resize_threshold) -> _WhichOneofReturnType__resize_threshold | None: ...
 
 Global___SlackSettings: _TypeAlias = SlackSettings  # noqa: Y015
+
+@_typing.final
+class SlackAmount(_message.Message):
+    """Extra capacity of one resource."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RATE_FIELD_NUMBER: _builtins.int
+    FLOOR_FIELD_NUMBER: _builtins.int
+    CEILING_FIELD_NUMBER: _builtins.int
+    rate: _builtins.float
+    """Share of the allocatable amount. >= 0. OPTIONAL: absent =
+    `extra_capacity_min_rate` of the same message for "cpu" and "memory", 0
+    for other resources.
+    """
+    floor: _builtins.int
+    """Least amount, >= 0, in the resource's unit. OPTIONAL: absent = none."""
+    ceiling: _builtins.int
+    """Largest amount, >= `floor`, in the resource's unit. OPTIONAL: absent =
+    none.
+    """
+    def __init__(
+        self,
+        *,
+        rate: _builtins.float | None = ...,
+        floor: _builtins.int | None = ...,
+        ceiling: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_ceiling", b"_ceiling", "_floor", b"_floor", "_rate", b"_rate", "ceiling", b"ceiling", "floor", b"floor", "rate", b"rate"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_ceiling", b"_ceiling", "_floor", b"_floor", "_rate", b"_rate", "ceiling", b"ceiling", "floor", b"floor", "rate", b"rate"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__ceiling: _TypeAlias = _typing.Literal["ceiling"]  # noqa: Y015
+    _WhichOneofArgType__ceiling: _TypeAlias = _typing.Literal["_ceiling", b"_ceiling"]  # noqa: Y015
+    _WhichOneofReturnType__floor: _TypeAlias = _typing.Literal["floor"]  # noqa: Y015
+    _WhichOneofArgType__floor: _TypeAlias = _typing.Literal["_floor", b"_floor"]  # noqa: Y015
+    _WhichOneofReturnType__rate: _TypeAlias = _typing.Literal["rate"]  # noqa: Y015
+    _WhichOneofArgType__rate: _TypeAlias = _typing.Literal["_rate", b"_rate"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__ceiling) -> _WhichOneofReturnType__ceiling | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__floor) -> _WhichOneofReturnType__floor | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__rate) -> _WhichOneofReturnType__rate | None: ...
+
+Global___SlackAmount: _TypeAlias = SlackAmount  # noqa: Y015
+
+@_typing.final
+class SlackStrategy(_message.Message):
+    """Sizes of placeholders."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[SlackStrategy._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: SlackStrategy._Code.ValueType  # 0
+        """EQUAL."""
+        EQUAL: SlackStrategy._Code.ValueType  # 1
+        """All of one size."""
+        LARGEST_POD: SlackStrategy._Code.ValueType  # 2
+        """One as large as the largest cpu and the largest memory over all pods,
+        the rest equal.
+        """
+        LARGEST_BY_RESOURCE: SlackStrategy._Code.ValueType  # 3
+        """One like the pod with the most cpu, one like that with the most memory,
+        the rest equal.
+        """
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: SlackStrategy.Code.ValueType  # 0
+    """EQUAL."""
+    EQUAL: SlackStrategy.Code.ValueType  # 1
+    """All of one size."""
+    LARGEST_POD: SlackStrategy.Code.ValueType  # 2
+    """One as large as the largest cpu and the largest memory over all pods,
+    the rest equal.
+    """
+    LARGEST_BY_RESOURCE: SlackStrategy.Code.ValueType  # 3
+    """One like the pod with the most cpu, one like that with the most memory,
+    the rest equal.
+    """
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SlackStrategy: _TypeAlias = SlackStrategy  # noqa: Y015
+
+@_typing.final
+class SlackPool(_message.Message):
+    """A part of the cluster with slack of its own, besides that of the whole
+    cluster. What is absent is taken from `SlackSettings`.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ResourcesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        @_builtins.property
+        def value(self) -> Global___SlackAmount: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: Global___SlackAmount | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NAME_FIELD_NUMBER: _builtins.int
+    NODE_GROUPS_FIELD_NUMBER: _builtins.int
+    NODES_FIELD_NUMBER: _builtins.int
+    TOPOLOGY_KEY_FIELD_NUMBER: _builtins.int
+    EXTRA_CAPACITY_MIN_RATE_FIELD_NUMBER: _builtins.int
+    RESOURCES_FIELD_NUMBER: _builtins.int
+    GRANULARITY_FIELD_NUMBER: _builtins.int
+    STRATEGY_FIELD_NUMBER: _builtins.int
+    SCHEDULES_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name, unique among the pools. REQUIRED."""
+    topology_key: _builtins.str
+    """Key of a node label: slack for each of its values apart, such as
+    "topology.kubernetes.io/zone". OPTIONAL: "" = for all nodes together.
+    """
+    extra_capacity_min_rate: _builtins.float
+    """`SlackSettings.extra_capacity_min_rate`."""
+    granularity: _builtins.int
+    """`SlackSettings.granularity`."""
+    strategy: Global___SlackStrategy.Code.ValueType
+    """`SlackSettings.strategy`; UNSPECIFIED = that of `SlackSettings`."""
+    @_builtins.property
+    def node_groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Ids of node groups. OPTIONAL; with `nodes`, both must hold."""
+
+    @_builtins.property
+    def nodes(self) -> Global___Selector:
+        """Labels of nodes. OPTIONAL; without `node_groups` and `nodes`, all nodes."""
+
+    @_builtins.property
+    def resources(self) -> _containers.MessageMap[_builtins.str, Global___SlackAmount]:
+        """`SlackSettings.resources`."""
+
+    @_builtins.property
+    def schedules(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlackSchedule]:
+        """`SlackSettings.schedules`."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        node_groups: _abc.Iterable[_builtins.str] | None = ...,
+        nodes: Global___Selector | None = ...,
+        topology_key: _builtins.str = ...,
+        extra_capacity_min_rate: _builtins.float | None = ...,
+        resources: _abc.Mapping[_builtins.str, Global___SlackAmount] | None = ...,
+        granularity: _builtins.int | None = ...,
+        strategy: Global___SlackStrategy.Code.ValueType = ...,
+        schedules: _abc.Iterable[Global___SlackSchedule] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_extra_capacity_min_rate", b"_extra_capacity_min_rate", "_granularity", b"_granularity", "extra_capacity_min_rate", b"extra_capacity_min_rate", "granularity", b"granularity", "nodes", b"nodes"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_extra_capacity_min_rate", b"_extra_capacity_min_rate", "_granularity", b"_granularity", "extra_capacity_min_rate", b"extra_capacity_min_rate", "granularity", b"granularity", "name", b"name", "node_groups", b"node_groups", "nodes", b"nodes", "resources", b"resources", "schedules", b"schedules", "strategy", b"strategy", "topology_key", b"topology_key"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__extra_capacity_min_rate: _TypeAlias = _typing.Literal["extra_capacity_min_rate"]  # noqa: Y015
+    _WhichOneofArgType__extra_capacity_min_rate: _TypeAlias = _typing.Literal["_extra_capacity_min_rate", b"_extra_capacity_min_rate"]  # noqa: Y015
+    _WhichOneofReturnType__granularity: _TypeAlias = _typing.Literal["granularity"]  # noqa: Y015
+    _WhichOneofArgType__granularity: _TypeAlias = _typing.Literal["_granularity", b"_granularity"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__extra_capacity_min_rate) -> _WhichOneofReturnType__extra_capacity_min_rate | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__granularity) -> _WhichOneofReturnType__granularity | None: ...
+
+Global___SlackPool: _TypeAlias = SlackPool  # noqa: Y015
+
+@_typing.final
+class SlackSchedule(_message.Message):
+    """A time at which other amounts of slack hold."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class ResourcesEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        @_builtins.property
+        def value(self) -> Global___SlackAmount: ...
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: Global___SlackAmount | None = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _typing.Literal["value", b"value"]  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    CRON_FIELD_NUMBER: _builtins.int
+    DURATION_FIELD_NUMBER: _builtins.int
+    TIME_ZONE_FIELD_NUMBER: _builtins.int
+    EXTRA_CAPACITY_MIN_RATE_FIELD_NUMBER: _builtins.int
+    RESOURCES_FIELD_NUMBER: _builtins.int
+    REPLICAS_FIELD_NUMBER: _builtins.int
+    cron: _builtins.str
+    """When it begins: five fields of cron (minute, hour, day of month, month,
+    day of week). REQUIRED.
+    """
+    time_zone: _builtins.str
+    """Time zone of `cron`, by its name in the IANA data base, such as
+    "Europe/Berlin". OPTIONAL: "" = UTC.
+    """
+    extra_capacity_min_rate: _builtins.float
+    """`SlackSettings.extra_capacity_min_rate` meanwhile. OPTIONAL: absent = not
+    changed.
+    """
+    replicas: _builtins.int
+    """Number of standard placeholders meanwhile, in place of what the rates
+    ask for. >= 0. OPTIONAL: absent = what the rates ask for.
+    """
+    @_builtins.property
+    def duration(self) -> _duration_pb2.Duration:
+        """How long it lasts, > 0 s. REQUIRED."""
+
+    @_builtins.property
+    def resources(self) -> _containers.MessageMap[_builtins.str, Global___SlackAmount]:
+        """`SlackSettings.resources` meanwhile, resource by resource. OPTIONAL."""
+
+    def __init__(
+        self,
+        *,
+        cron: _builtins.str = ...,
+        duration: _duration_pb2.Duration | None = ...,
+        time_zone: _builtins.str = ...,
+        extra_capacity_min_rate: _builtins.float | None = ...,
+        resources: _abc.Mapping[_builtins.str, Global___SlackAmount] | None = ...,
+        replicas: _builtins.int | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_extra_capacity_min_rate", b"_extra_capacity_min_rate", "_replicas", b"_replicas", "duration", b"duration", "extra_capacity_min_rate", b"extra_capacity_min_rate", "replicas", b"replicas"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_extra_capacity_min_rate", b"_extra_capacity_min_rate", "_replicas", b"_replicas", "cron", b"cron", "duration", b"duration", "extra_capacity_min_rate", b"extra_capacity_min_rate", "replicas", b"replicas", "resources", b"resources", "time_zone", b"time_zone"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__extra_capacity_min_rate: _TypeAlias = _typing.Literal["extra_capacity_min_rate"]  # noqa: Y015
+    _WhichOneofArgType__extra_capacity_min_rate: _TypeAlias = _typing.Literal["_extra_capacity_min_rate", b"_extra_capacity_min_rate"]  # noqa: Y015
+    _WhichOneofReturnType__replicas: _TypeAlias = _typing.Literal["replicas"]  # noqa: Y015
+    _WhichOneofArgType__replicas: _TypeAlias = _typing.Literal["_replicas", b"_replicas"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__extra_capacity_min_rate) -> _WhichOneofReturnType__extra_capacity_min_rate | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__replicas) -> _WhichOneofReturnType__replicas | None: ...
+
+Global___SlackSchedule: _TypeAlias = SlackSchedule  # noqa: Y015
+
+@_typing.final
+class CapacityBufferReading(_message.Message):
+    """How a CapacityBuffer with both `replicas` and `percentage` is read."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[CapacityBufferReading._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: CapacityBufferReading._Code.ValueType  # 0
+        """LARGER."""
+        LARGER: CapacityBufferReading._Code.ValueType  # 1
+        """The larger of the two counts, `percentage` rounded up: the Cluster
+        Autoscaler from 1.37 on.
+        """
+        SMALLER: CapacityBufferReading._Code.ValueType  # 2
+        """The smaller of the two counts, `percentage` rounded down: the Cluster
+        Autoscaler up to 1.36.
+        """
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: CapacityBufferReading.Code.ValueType  # 0
+    """LARGER."""
+    LARGER: CapacityBufferReading.Code.ValueType  # 1
+    """The larger of the two counts, `percentage` rounded up: the Cluster
+    Autoscaler from 1.37 on.
+    """
+    SMALLER: CapacityBufferReading.Code.ValueType  # 2
+    """The smaller of the two counts, `percentage` rounded down: the Cluster
+    Autoscaler up to 1.36.
+    """
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CapacityBufferReading: _TypeAlias = CapacityBufferReading  # noqa: Y015
+
+@_typing.final
+class PodSelector(_message.Message):
+    """Pods by namespace and labels: both must hold. Without any, all pods."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAMESPACES_FIELD_NUMBER: _builtins.int
+    LABELS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def namespaces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Namespaces. OPTIONAL: empty = all."""
+
+    @_builtins.property
+    def labels(self) -> Global___Selector:
+        """Labels of pods. OPTIONAL: absent = any."""
+
+    def __init__(
+        self,
+        *,
+        namespaces: _abc.Iterable[_builtins.str] | None = ...,
+        labels: Global___Selector | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["labels", b"labels"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["labels", b"labels", "namespaces", b"namespaces"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PodSelector: _TypeAlias = PodSelector  # noqa: Y015
 
 @_typing.final
 class PodCostSettings(_message.Message):
@@ -1838,7 +3557,9 @@ class PodCostSettings(_message.Message):
     TARGETS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def targets(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodCostTarget]:
-        """Which pods get a cost, and how. OPTIONAL."""
+        """Which pods get a cost, and how; of several targets that select a pod, the
+        first counts. OPTIONAL: without any, no pod gets a cost.
+        """
 
     def __init__(
         self,
@@ -1865,18 +3586,20 @@ class PodCostTarget(_message.Message):
     OWNER_KINDS_FIELD_NUMBER: _builtins.int
     SELECTOR_FIELD_NUMBER: _builtins.int
     STRATEGIES_FIELD_NUMBER: _builtins.int
-    selector: _builtins.str
-    """Label selector in kubectl's notation. OPTIONAL."""
     @_builtins.property
     def namespaces(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Namespaces. OPTIONAL."""
+        """Namespaces. OPTIONAL: empty = all."""
 
     @_builtins.property
     def owner_kinds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Kinds of owners. OPTIONAL."""
+        """Kinds of owners, such as "ReplicaSet". OPTIONAL: empty = all."""
 
     @_builtins.property
-    def strategies(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodCostStrategy]:
+    def selector(self) -> Global___Selector:
+        """Labels of pods. OPTIONAL: absent = any."""
+
+    @_builtins.property
+    def strategies(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodCostTerm]:
         """Strategies, summed with their weights. REQUIRED."""
 
     def __init__(
@@ -1884,10 +3607,10 @@ class PodCostTarget(_message.Message):
         *,
         namespaces: _abc.Iterable[_builtins.str] | None = ...,
         owner_kinds: _abc.Iterable[_builtins.str] | None = ...,
-        selector: _builtins.str = ...,
-        strategies: _abc.Iterable[Global___PodCostStrategy] | None = ...,
+        selector: Global___Selector | None = ...,
+        strategies: _abc.Iterable[Global___PodCostTerm] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["selector", b"selector"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
     _ClearFieldArgType: _TypeAlias = _typing.Literal["namespaces", b"namespaces", "owner_kinds", b"owner_kinds", "selector", b"selector", "strategies", b"strategies"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
@@ -1896,8 +3619,8 @@ class PodCostTarget(_message.Message):
 Global___PodCostTarget: _TypeAlias = PodCostTarget  # noqa: Y015
 
 @_typing.final
-class PodCostStrategy(_message.Message):
-    """One way to compute a cost."""
+class PodCostTerm(_message.Message):
+    """One strategy of a target, and how much it counts."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1905,26 +3628,47 @@ class PodCostStrategy(_message.Message):
     WEIGHT_FIELD_NUMBER: _builtins.int
     THRESHOLD_FIELD_NUMBER: _builtins.int
     TOPOLOGY_KEY_FIELD_NUMBER: _builtins.int
-    strategy: _builtins.str
-    """Name. REQUIRED."""
+    ANNOTATION_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    strategy: Global___PodCostStrategy.Code.ValueType
+    """The strategy. REQUIRED."""
     weight: _builtins.float
-    """Weight. OPTIONAL."""
+    """Factor of its ranks after they are scaled to 0 to 1. >= 0, default 1."""
     threshold: _builtins.float
-    """Threshold, where the strategy has one. OPTIONAL."""
+    """Ranks above this count as this. > 0, in the strategy's unit. OPTIONAL:
+    absent = no bound.
+    """
     topology_key: _builtins.str
-    """Node label, where the strategy has domains. OPTIONAL."""
+    """Key of the node label that makes a domain. REQUIRED for BALANCE_DOMAINS,
+    empty otherwise.
+    """
+    annotation: _builtins.str
+    """Key of the pods' annotation with a number. REQUIRED for IDLE and
+    ACCUMULATED_WORK, empty otherwise.
+    """
+    name: _builtins.str
+    """Name of the installed strategy. REQUIRED for CUSTOM, empty otherwise."""
     def __init__(
         self,
         *,
-        strategy: _builtins.str = ...,
-        weight: _builtins.float = ...,
-        threshold: _builtins.float = ...,
+        strategy: Global___PodCostStrategy.Code.ValueType = ...,
+        weight: _builtins.float | None = ...,
+        threshold: _builtins.float | None = ...,
         topology_key: _builtins.str = ...,
+        annotation: _builtins.str = ...,
+        name: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_threshold", b"_threshold", "_weight", b"_weight", "threshold", b"threshold", "weight", b"weight"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["strategy", b"strategy", "threshold", b"threshold", "topology_key", b"topology_key", "weight", b"weight"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_threshold", b"_threshold", "_weight", b"_weight", "annotation", b"annotation", "name", b"name", "strategy", b"strategy", "threshold", b"threshold", "topology_key", b"topology_key", "weight", b"weight"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__threshold: _TypeAlias = _typing.Literal["threshold"]  # noqa: Y015
+    _WhichOneofArgType__threshold: _TypeAlias = _typing.Literal["_threshold", b"_threshold"]  # noqa: Y015
+    _WhichOneofReturnType__weight: _TypeAlias = _typing.Literal["weight"]  # noqa: Y015
+    _WhichOneofArgType__weight: _TypeAlias = _typing.Literal["_weight", b"_weight"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__threshold) -> _WhichOneofReturnType__threshold | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__weight) -> _WhichOneofReturnType__weight | None: ...
 
-Global___PodCostStrategy: _TypeAlias = PodCostStrategy  # noqa: Y015
+Global___PodCostTerm: _TypeAlias = PodCostTerm  # noqa: Y015

@@ -27,7 +27,7 @@ if _version_not_supported:
 
 
 class PlannerStub:
-    """Stateless at the edge; any replica takes any call. All calls are idempotent.
+    """Any replica can serve any call. All calls are idempotent.
     """
 
     def __init__(self, channel):
@@ -59,18 +59,18 @@ class PlannerStub:
 
 
 class PlannerServicer:
-    """Stateless at the edge; any replica takes any call. All calls are idempotent.
+    """Any replica can serve any call. All calls are idempotent.
     """
 
     def GetInfo(self, request, context):
-        """What this build can do. Never fails once the service is ready.
+        """Returns what this build supports. Never fails once the service is ready.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def Plan(self, request_iterator, context):
-        """Takes the decisions asked for. Errors: INVALID_ARGUMENT,
+        """Makes the requested decisions. Errors: INVALID_ARGUMENT,
         FAILED_PRECONDITION (base unknown), UNIMPLEMENTED, DEADLINE_EXCEEDED,
         RESOURCE_EXHAUSTED.
         """
@@ -79,15 +79,15 @@ class PlannerServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CheckFit(self, request_iterator, context):
-        """Says which nodes each pod fits, and why not; one answer per pod, sorted
-        by pod. Errors as for Plan.
+        """Returns for each pod the nodes that it fits, and the reasons where it does
+        not; one message per pod, sorted by pod. Errors as for Plan.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def BalanceScaleUp(self, request, context):
-        """Splits a given growth over given node groups. This build answers
+        """Splits a number of new nodes between node groups. This build answers
         UNIMPLEMENTED unless `GetInfo` lists it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -126,7 +126,7 @@ def add_PlannerServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Planner:
-    """Stateless at the edge; any replica takes any call. All calls are idempotent.
+    """Any replica can serve any call. All calls are idempotent.
     """
 
     @staticmethod

@@ -37,7 +37,7 @@ DESCRIPTOR: _descriptor.FileDescriptor
 
 @_typing.final
 class ClusterSnapshot(_message.Message):
-    """A whole cluster. Also used, filled in part, as the `changed` half of a
+    """A whole cluster. Also used, partly filled, as the `changed` part of a
     delta: all its indices refer to its own dictionaries.
     """
 
@@ -58,7 +58,7 @@ class ClusterSnapshot(_message.Message):
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Dictionary of strings; element 0 is "". REQUIRED when any string index is
-        used. No duplicates needed or forbidden.
+        used. Duplicates are allowed.
         """
 
     @_builtins.property
@@ -116,7 +116,7 @@ class ClusterSnapshot(_message.Message):
 
     @_builtins.property
     def actuation_status(self) -> Global___ActuationStatus:
-        """What the actuator is doing. OPTIONAL: absent means nothing. In a delta,
+        """The actuator's status. OPTIONAL: absent means idle. In a delta,
         absent means unchanged; present replaces the whole message.
         """
 
@@ -159,13 +159,13 @@ class SnapshotDelta(_message.Message):
     DELETED_NAMESPACES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def changed(self) -> Global___ClusterSnapshot:
-        """Rows to add, or to put in place of the row with the same key. REQUIRED;
+        """Rows to add, or to replace the row with the same key. REQUIRED;
         may be empty.
         """
 
     @_builtins.property
     def deleted_pods(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Pods to remove, as "namespace/name". A key the base lacks is an error."""
+        """Pods to remove, as "namespace/name". A key that is not in the base is an error."""
 
     @_builtins.property
     def deleted_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -241,6 +241,50 @@ class LabelSets(_message.Message):
 Global___LabelSets: _TypeAlias = LabelSets  # noqa: Y015
 
 @_typing.final
+class PodDictionary(_message.Message):
+    """Specs and labels of pods outside of a snapshot, all their indices into its
+    own dictionaries.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STRINGS_FIELD_NUMBER: _builtins.int
+    RESOURCES_FIELD_NUMBER: _builtins.int
+    LABEL_SETS_FIELD_NUMBER: _builtins.int
+    POD_SPECS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """As `ClusterSnapshot.strings`."""
+
+    @_builtins.property
+    def resources(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """As `ClusterSnapshot.resources`."""
+
+    @_builtins.property
+    def label_sets(self) -> Global___LabelSets:
+        """As `ClusterSnapshot.label_sets`."""
+
+    @_builtins.property
+    def pod_specs(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodSpec]:
+        """Distinct specs."""
+
+    def __init__(
+        self,
+        *,
+        strings: _abc.Iterable[_builtins.str] | None = ...,
+        resources: _abc.Iterable[_builtins.str] | None = ...,
+        label_sets: Global___LabelSets | None = ...,
+        pod_specs: _abc.Iterable[Global___PodSpec] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["label_sets", b"label_sets"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["label_sets", b"label_sets", "pod_specs", b"pod_specs", "resources", b"resources", "strings", b"strings"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PodDictionary: _TypeAlias = PodDictionary  # noqa: Y015
+
+@_typing.final
 class PodTable(_message.Message):
     """Pods as parallel columns: element i of each column describes pod i. All
     columns have length P unless they say otherwise.
@@ -286,8 +330,8 @@ class PodTable(_message.Message):
     """
     node: _builtins.bytes
     """int32 column: string index of the node's name; 0 = not on a node.
-    REQUIRED. A name of no node in the snapshot is kept, and the pod takes
-    no part in the simulation.
+    REQUIRED. A node that is not in the snapshot is allowed; the pod is then
+    left out of the simulation.
     """
     owner: _builtins.bytes
     """int32 column: string index of the uid of the controlling owner; 0 = none.
@@ -307,7 +351,10 @@ class PodTable(_message.Message):
     """uint8 column of flags: 1 = Ready condition is true; 2 = mirror pod;
     4 = controlled by a DaemonSet; 8 = scheduling gated; 16 = controlled by an
     object of another kind than ReplicationController, ReplicaSet,
-    StatefulSet, Job, DaemonSet, which `owners` need not list. OPTIONAL.
+    StatefulSet, Job, DaemonSet, which `owners` need not list; 32 = the
+    scheduler has tried and marked the pod unschedulable (condition
+    `PodScheduled` is false, reason `Unschedulable`); 64 = controlled by an
+    object of kind StatefulSet of another API group than `apps`. OPTIONAL.
     """
     deletion_cost: _builtins.bytes
     """int32 column: annotation `controller.kubernetes.io/pod-deletion-cost`.
@@ -368,13 +415,13 @@ class PodPhase(_message.Message):
         UNSPECIFIED: PodPhase._Code.ValueType  # 0
         """Unknown; treated as running."""
         PENDING: PodPhase._Code.ValueType  # 1
-        """Accepted, not all containers run."""
+        """Accepted, not all containers are running."""
         RUNNING: PodPhase._Code.ValueType  # 2
         """Bound and running."""
         SUCCEEDED: PodPhase._Code.ValueType  # 3
-        """Ended with success; takes no room."""
+        """Terminated successfully; uses no resources."""
         FAILED: PodPhase._Code.ValueType  # 4
-        """Ended with failure; takes no room."""
+        """Terminated with a failure; uses no resources."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -382,13 +429,13 @@ class PodPhase(_message.Message):
     UNSPECIFIED: PodPhase.Code.ValueType  # 0
     """Unknown; treated as running."""
     PENDING: PodPhase.Code.ValueType  # 1
-    """Accepted, not all containers run."""
+    """Accepted, not all containers are running."""
     RUNNING: PodPhase.Code.ValueType  # 2
     """Bound and running."""
     SUCCEEDED: PodPhase.Code.ValueType  # 3
-    """Ended with success; takes no room."""
+    """Terminated successfully; uses no resources."""
     FAILED: PodPhase.Code.ValueType  # 4
-    """Ended with failure; takes no room."""
+    """Terminated with a failure; uses no resources."""
 
     def __init__(
         self,
@@ -403,8 +450,8 @@ Global___PodPhase: _TypeAlias = PodPhase  # noqa: Y015
 
 @_typing.final
 class PodSpec(_message.Message):
-    """What the scheduler and the drain rules look at in a pod's spec and
-    annotations. Pods that agree in all of it share one row.
+    """What the scheduler and the drain rules use of a pod's spec and annotations.
+    Pods with equal values share one row.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -497,8 +544,8 @@ class PodSpec(_message.Message):
 
     @_builtins.property
     def exclusive_disks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """A volume restriction that holds whatever the claims: inline disks that
-        may not be mounted twice on a node, as opaque names, string indices.
+        """Inline disks that may not be mounted twice on a node, as opaque names,
+        string indices; independent of claims.
         OPTIONAL.
         """
 
@@ -985,7 +1032,7 @@ Global___TolerationOperator: _TypeAlias = TolerationOperator  # noqa: Y015
 
 @_typing.final
 class Toleration(_message.Message):
-    """A pod's toleration. `tolerationSeconds` has no part in scheduling."""
+    """A pod's toleration. `tolerationSeconds` does not affect scheduling."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1058,7 +1105,7 @@ class PodAffinityTerm(_message.Message):
     NAMESPACE_SELECTOR_FIELD_NUMBER: _builtins.int
     TOPOLOGY_KEY_FIELD_NUMBER: _builtins.int
     topology_key: _builtins.int
-    """String index of the node label that makes a domain. REQUIRED."""
+    """String index of the node label that defines the domains. REQUIRED."""
     @_builtins.property
     def selector(self) -> Global___LabelSelector:
         """Which pods. OPTIONAL: absent matches none."""
@@ -1105,9 +1152,9 @@ class TopologySpreadConstraint(_message.Message):
     HONOR_NODE_TAINTS_FIELD_NUMBER: _builtins.int
     MATCH_LABEL_KEYS_FIELD_NUMBER: _builtins.int
     max_skew: _builtins.int
-    """Largest allowed difference to the domain with the fewest, >= 1. REQUIRED."""
+    """Largest allowed difference to the domain with the fewest pods, >= 1. REQUIRED."""
     topology_key: _builtins.int
-    """String index of the node label that makes a domain. REQUIRED."""
+    """String index of the node label that defines the domains. REQUIRED."""
     min_domains: _builtins.int
     """With fewer eligible domains than this, the fewest counts as 0. OPTIONAL:
     absent means 1.
@@ -1193,7 +1240,7 @@ class Volume(_message.Message):
     @_builtins.property
     def node_affinity(self) -> Global___NodeSelector:
         """Node affinity of the bound volume, or allowed topologies of the storage
-        class of a claim that waits. OPTIONAL.
+        class of a claim that waits for its first consumer. OPTIONAL.
         """
 
     @_builtins.property
@@ -1235,11 +1282,11 @@ class VolumeState(_message.Message):
     class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[VolumeState._Code.ValueType], _builtins.type):
         DESCRIPTOR: _descriptor.EnumDescriptor
         UNSPECIFIED: VolumeState._Code.ValueType  # 0
-        """Nothing scheduling depends on."""
+        """Irrelevant for scheduling."""
         BOUND: VolumeState._Code.ValueType  # 1
         """Bound."""
         WAIT_FOR_FIRST_CONSUMER: VolumeState._Code.ValueType  # 2
-        """Unbound, to be bound where the pod goes."""
+        """Unbound, to be bound on the pod's node."""
         UNBOUND_IMMEDIATE: VolumeState._Code.ValueType  # 3
         """Unbound with immediate binding: no node fits until it is bound."""
         MISSING: VolumeState._Code.ValueType  # 4
@@ -1251,11 +1298,11 @@ class VolumeState(_message.Message):
         """The values; their meaning is that of the message."""
 
     UNSPECIFIED: VolumeState.Code.ValueType  # 0
-    """Nothing scheduling depends on."""
+    """Irrelevant for scheduling."""
     BOUND: VolumeState.Code.ValueType  # 1
     """Bound."""
     WAIT_FOR_FIRST_CONSUMER: VolumeState.Code.ValueType  # 2
-    """Unbound, to be bound where the pod goes."""
+    """Unbound, to be bound on the pod's node."""
     UNBOUND_IMMEDIATE: VolumeState.Code.ValueType  # 3
     """Unbound with immediate binding: no node fits until it is bound."""
     MISSING: VolumeState.Code.ValueType  # 4
@@ -1276,7 +1323,7 @@ Global___VolumeState: _TypeAlias = VolumeState  # noqa: Y015
 
 @_typing.final
 class Node(_message.Message):
-    """A node, or the template of one."""
+    """A node."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1295,7 +1342,7 @@ class Node(_message.Message):
     DELETION_DELAYED_FIELD_NUMBER: _builtins.int
     ATTACH_LIMITS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """`metadata.name`. REQUIRED, unique; empty in a template."""
+    """`metadata.name`. REQUIRED, unique."""
     provider_id: _builtins.str
     """`spec.providerID`. OPTIONAL."""
     label_set: _builtins.int
@@ -1303,14 +1350,17 @@ class Node(_message.Message):
     unschedulable: _builtins.bool
     """`spec.unschedulable`."""
     ready: _builtins.bool
-    """The Ready condition is "True"."""
+    """The Ready condition is "True". A plan moves no pod to a node that is not
+    ready, because the node lifecycle controller is about to taint it; CheckFit
+    considers taints only, as the scheduler does.
+    """
     node_group: _builtins.str
     """Id of the node group. OPTIONAL: "" = not autoscaled."""
     scale_down_disabled: _builtins.bool
     """Annotation `cluster-autoscaler.kubernetes.io/scale-down-disabled` = true."""
     deletion_delayed: _builtins.bool
     """An annotation with prefix `delay-deletion.cluster-autoscaler.kubernetes.io/`
-    is present.
+    is present: the actuator waits for its removal before it deletes the node.
     """
     @_builtins.property
     def taints(self) -> _containers.RepeatedCompositeFieldContainer[Global___Taint]:
@@ -1318,7 +1368,7 @@ class Node(_message.Message):
 
     @_builtins.property
     def allocatable(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """Allocatable amounts, parallel to `resources`; a shorter list is filled up
+        """Allocatable amounts, parallel to `resources`; a shorter list is padded
         with 0. The resource "pods" is the pod limit. Each >= 0. REQUIRED.
         """
 
@@ -1365,6 +1415,93 @@ class Node(_message.Message):
 Global___Node: _TypeAlias = Node  # noqa: Y015
 
 @_typing.final
+class NodeTemplate(_message.Message):
+    """What a new node of a group is like: ready, without pods but those of
+    DaemonSets, and without startup and status taints.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LABEL_SET_FIELD_NUMBER: _builtins.int
+    TAINTS_FIELD_NUMBER: _builtins.int
+    ALLOCATABLE_FIELD_NUMBER: _builtins.int
+    CAPACITY_FIELD_NUMBER: _builtins.int
+    ATTACH_LIMITS_FIELD_NUMBER: _builtins.int
+    DAEMONSET_PODS_FIELD_NUMBER: _builtins.int
+    label_set: _builtins.int
+    """Index into `label_sets`. OPTIONAL: 0 = no labels."""
+    @_builtins.property
+    def taints(self) -> _containers.RepeatedCompositeFieldContainer[Global___Taint]:
+        """Taints. OPTIONAL."""
+
+    @_builtins.property
+    def allocatable(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Allocatable amounts, as `Node.allocatable`. REQUIRED."""
+
+    @_builtins.property
+    def capacity(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """Capacity, likewise. OPTIONAL: empty means the same as allocatable."""
+
+    @_builtins.property
+    def attach_limits(self) -> _containers.RepeatedCompositeFieldContainer[Global___AttachLimit]:
+        """Attach limits by CSI driver. OPTIONAL: a driver not listed has no limit."""
+
+    @_builtins.property
+    def daemonset_pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___TemplatePod]:
+        """Pods of DaemonSets that run on each new node; they take room of
+        `allocatable`. OPTIONAL: empty = none. No decision of this build adds
+        nodes, so they have no effect yet.
+        """
+
+    def __init__(
+        self,
+        *,
+        label_set: _builtins.int = ...,
+        taints: _abc.Iterable[Global___Taint] | None = ...,
+        allocatable: _abc.Iterable[_builtins.int] | None = ...,
+        capacity: _abc.Iterable[_builtins.int] | None = ...,
+        attach_limits: _abc.Iterable[Global___AttachLimit] | None = ...,
+        daemonset_pods: _abc.Iterable[Global___TemplatePod] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocatable", b"allocatable", "attach_limits", b"attach_limits", "capacity", b"capacity", "daemonset_pods", b"daemonset_pods", "label_set", b"label_set", "taints", b"taints"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NodeTemplate: _TypeAlias = NodeTemplate  # noqa: Y015
+
+@_typing.final
+class TemplatePod(_message.Message):
+    """A pod of a DaemonSet that runs on each new node of a group."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    LABEL_SET_FIELD_NUMBER: _builtins.int
+    namespace: _builtins.str
+    """Namespace. REQUIRED."""
+    spec: _builtins.int
+    """Index into `pod_specs`. REQUIRED."""
+    label_set: _builtins.int
+    """Index into `label_sets`. OPTIONAL: 0 = no labels."""
+    def __init__(
+        self,
+        *,
+        namespace: _builtins.str = ...,
+        spec: _builtins.int = ...,
+        label_set: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["label_set", b"label_set", "namespace", b"namespace", "spec", b"spec"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___TemplatePod: _TypeAlias = TemplatePod  # noqa: Y015
+
+@_typing.final
 class AttachLimit(_message.Message):
     """How many volumes of a CSI driver a node can attach."""
 
@@ -1375,7 +1512,7 @@ class AttachLimit(_message.Message):
     driver: _builtins.int
     """String index of the driver. REQUIRED."""
     count: _builtins.int
-    """Most volumes, >= 0. REQUIRED."""
+    """Maximum number of volumes, >= 0. REQUIRED."""
     def __init__(
         self,
         *,
@@ -1392,7 +1529,7 @@ Global___AttachLimit: _TypeAlias = AttachLimit  # noqa: Y015
 
 @_typing.final
 class NodeGroup(_message.Message):
-    """A set of alike nodes whose number can change."""
+    """A set of similar nodes whose size can change."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1415,7 +1552,7 @@ class NodeGroup(_message.Message):
     max_size: _builtins.int
     """Largest size, >= `min_size`. REQUIRED."""
     target_size: _builtins.int
-    """Size asked of the cloud, >= 0. REQUIRED."""
+    """Size requested from the cloud, >= 0. REQUIRED."""
     price_per_hour: _builtins.float
     """Price of one node for one hour, in any one currency, >= 0. OPTIONAL:
     absent = unknown.
@@ -1425,8 +1562,8 @@ class NodeGroup(_message.Message):
     zero_or_max: _builtins.bool
     """All nodes or none."""
     @_builtins.property
-    def template(self) -> Global___Node:
-        """A new node of this group. OPTIONAL: without it an existing node serves."""
+    def template(self) -> Global___NodeTemplate:
+        """A new node of this group. OPTIONAL: without it an existing node is used."""
 
     @_builtins.property
     def backoff_until(self) -> _timestamp_pb2.Timestamp:
@@ -1455,7 +1592,7 @@ class NodeGroup(_message.Message):
         min_size: _builtins.int = ...,
         max_size: _builtins.int = ...,
         target_size: _builtins.int = ...,
-        template: Global___Node | None = ...,
+        template: Global___NodeTemplate | None = ...,
         price_per_hour: _builtins.float | None = ...,
         health: Global___NodeGroupHealth.Code.ValueType = ...,
         backoff_until: _timestamp_pb2.Timestamp | None = ...,
@@ -1601,7 +1738,7 @@ class PodDisruptionBudget(_message.Message):
     @_builtins.property
     def status(self) -> Global___PodDisruptionBudgetStatus:
         """Status. OPTIONAL: absent means that the disruption controller has not
-        seen it; no disruption is allowed.
+        processed it; no disruption is allowed.
         """
 
     def __init__(
@@ -1695,7 +1832,7 @@ Global___Namespace: _TypeAlias = Namespace  # noqa: Y015
 
 @_typing.final
 class ActuationStatus(_message.Message):
-    """What the actuator is doing, as the planner needs it."""
+    """The part of the actuator's status that the planner needs."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1707,7 +1844,7 @@ class ActuationStatus(_message.Message):
 
     @_builtins.property
     def recent_evictions(self) -> _containers.RepeatedCompositeFieldContainer[Global___RecentEviction]:
-        """Pods evicted lately that their owner may not have created again yet.
+        """Recently evicted pods that their owner may not have created again yet.
         OPTIONAL.
         """
 
@@ -1736,7 +1873,7 @@ class DeletionInProgress(_message.Message):
     DRAIN_FIELD_NUMBER: _builtins.int
     START_TIME_FIELD_NUMBER: _builtins.int
     node: _builtins.str
-    """Name of the node; it need not be in the snapshot any more. REQUIRED."""
+    """Name of the node, which may be gone from the snapshot. REQUIRED."""
     node_group: _builtins.str
     """Id of its node group. REQUIRED."""
     drain: _builtins.bool
@@ -1763,7 +1900,7 @@ Global___DeletionInProgress: _TypeAlias = DeletionInProgress  # noqa: Y015
 
 @_typing.final
 class RecentEviction(_message.Message):
-    """A pod evicted lately."""
+    """A recently evicted pod."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1781,9 +1918,12 @@ class RecentEviction(_message.Message):
     uid: _builtins.str
     """Uid of the pod. REQUIRED."""
     spec: _builtins.int
-    """Index into `pod_specs`. REQUIRED."""
+    """Index into `pod_specs`. OPTIONAL: absent = not known. The pod then counts
+    as another one of its owner in the snapshot, spec and labels; where there
+    is none, it is noted and keeps no room.
+    """
     label_set: _builtins.int
-    """Index into `label_sets`. OPTIONAL."""
+    """Index into `label_sets`. OPTIONAL: 0 = no labels; ignored without `spec`."""
     owner: _builtins.str
     """Uid of the controlling owner. OPTIONAL: "" = unknown."""
     @_builtins.property
@@ -1796,15 +1936,17 @@ class RecentEviction(_message.Message):
         namespace: _builtins.str = ...,
         name: _builtins.str = ...,
         uid: _builtins.str = ...,
-        spec: _builtins.int = ...,
+        spec: _builtins.int | None = ...,
         label_set: _builtins.int = ...,
         owner: _builtins.str = ...,
         evict_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["evict_time", b"evict_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_spec", b"_spec", "evict_time", b"evict_time", "spec", b"spec"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["evict_time", b"evict_time", "label_set", b"label_set", "name", b"name", "namespace", b"namespace", "owner", b"owner", "spec", b"spec", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_spec", b"_spec", "evict_time", b"evict_time", "label_set", b"label_set", "name", b"name", "namespace", b"namespace", "owner", b"owner", "spec", b"spec", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__spec: _TypeAlias = _typing.Literal["spec"]  # noqa: Y015
+    _WhichOneofArgType__spec: _TypeAlias = _typing.Literal["_spec", b"_spec"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__spec) -> _WhichOneofReturnType__spec | None: ...
 
 Global___RecentEviction: _TypeAlias = RecentEviction  # noqa: Y015

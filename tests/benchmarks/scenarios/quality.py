@@ -16,14 +16,15 @@ from trimtab.v1 import snapshot_pb2
 from clients.cluster_generator import ClusterShape
 from clients.kubernetes_objects import read_files
 from planner.model.settings import ScaleDownSettings, resolve_scale_down
-from planner.scale_down import ScaleDownRequest, ScaleDownResult, decide
-from planner.simulation.build import build_simulation
+from planner.round.decision import Decided
+from planner.scale_down.loop import decide_scale_down
 from planner.snapshot.columns import Snapshot
 from planner.snapshot.decode import canonicalize
 from tests.benchmarks.clusters import CONSTRAINED, LARGE, snapshot
 from tests.benchmarks.registry import Stages, scenario
 from tests.benchmarks.scenarios.scale_down import verify as verify_room
 from tests.benchmarks.scenarios.scale_down import volume_bound
+from tests.builders.scale_down import scale_down_request
 from tests.certificates.scale_down import offences
 
 NOW_S = 1_800_000_000
@@ -44,7 +45,7 @@ class Compared:
     message: snapshot_pb2.ClusterSnapshot
     cluster: Snapshot
     settings: ScaleDownSettings
-    plain: ScaleDownResult
+    plain: Decided
 
 
 def prepare(message: snapshot_pb2.ClusterSnapshot) -> Compared:
@@ -62,14 +63,15 @@ def generated(shape: ClusterShape) -> Compared:
     return prepare(snapshot(shape))
 
 
-def _decide(cluster: Snapshot, settings: ScaleDownSettings) -> ScaleDownResult:
-    return decide(ScaleDownRequest(cluster, partial(build_simulation, cluster), settings, None, NOW_S * 10**9))
+def _decide(cluster: Snapshot, settings: ScaleDownSettings) -> Decided:
+    request = scale_down_request(cluster, pb.PlanSettings(), NOW_S)._replace(settings=settings)
+    return decide_scale_down(request)
 
 
-def run(made: Compared, stages: Stages) -> ScaleDownResult:
+def run(made: Compared, stages: Stages) -> Decided:
     with stages.stage("total"):
         result = _decide(made.cluster, made.settings)
-    ours, plain = result.decision.unneeded, made.plain.decision.unneeded
+    ours, plain = result.result.unneeded, made.plain.result.unneeded
     bound = volume_bound(made.cluster, max(len(ours), len(plain)))
     stages.fact("nodes freed", len(ours))
     stages.fact("in list order", len(plain))
@@ -80,11 +82,11 @@ def run(made: Compared, stages: Stages) -> ScaleDownResult:
     return result
 
 
-def verify(made: Compared, result: ScaleDownResult) -> None:
+def verify(made: Compared, result: Decided) -> None:
     """No fewer nodes than in list order, and all of it holds."""
-    assert len(result.decision.unneeded) >= len(made.plain.decision.unneeded)
+    assert len(result.result.unneeded) >= len(made.plain.result.unneeded)
     if made.message.pods.count < 1_000:
-        assert offences(made.message, EVERY_NODE, result.decision, NOW_S) == []
+        assert offences(made.message, EVERY_NODE, result.result, NOW_S) == []
     else:
         verify_room(made, result)
 

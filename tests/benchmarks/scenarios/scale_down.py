@@ -11,11 +11,15 @@ import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 
 from clients.cluster_generator import ClusterShape
-from planner.model.derive import Derive, build_always
+from planner.model.derive import Derive, Reuse, build_always, write_always
 from planner.model.settings import ScaleDownSettings
-from planner.scale_down import ScaleDownRequest, ScaleDownResult, decide
-from planner.service.memory import KeptSnapshot
+from planner.round.decision import Decided
+from planner.round.round import Round
+from planner.scale_down.loop import decide_scale_down
+from planner.scale_down.request import ScaleDownRequest
+from planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
 from planner.simulation.build import Simulation, build_simulation
+from planner.simulation.kernels import revert
 from planner.snapshot.columns import Snapshot
 from planner.snapshot.decode import canonicalize
 from tests.benchmarks.clusters import LARGE, snapshot
@@ -26,36 +30,40 @@ NOW_NS = 1_800_000_000 * 10**9
 
 @dataclass
 class Deciding:
-    """A cluster with its simulation, which every decision leaves as it found it, and the last answer's state.
+    """A cluster with its simulation, and the last answer's state.
 
-    derive : as the service has it, for a snapshot that it has seen before.
+    derive, reuse : as the service has them, for a snapshot that it has seen before.
     """
 
     cluster: Snapshot
     simulation: Simulation
     settings: ScaleDownSettings
-    state: pb.PlanState | None
+    state: pb.ScaleDownState | None
     derive: Derive = build_always
+    reuse: Reuse = write_always
 
     def request(self) -> ScaleDownRequest:
-        return ScaleDownRequest(
-            self.cluster, lambda _: self.simulation, self.settings, self.state, NOW_NS, derive=self.derive
-        )
+        this = Round(self.cluster, lambda _: self.simulation, NOW_NS, derive=self.derive, reuse=self.reuse)
+        return ScaleDownRequest(this, self.settings, self.state)
 
 
 def prepare(shape: ClusterShape, settings: ScaleDownSettings, *, steady: bool = False) -> Deciding:
     cluster = canonicalize(snapshot(shape))
     made = Deciding(cluster, build_simulation(cluster), settings, None)
     if steady:
-        made.derive = KeptSnapshot(cluster).derive
-        made.state = decide(made.request()).state
+        made.derive = CachedSnapshot(cluster).derive
+        made.reuse = partial(VersionCache(1 << 28).reuse, CacheScope("", ""))
+        made.state = decide_scale_down(made.request()).state
+        revert(made.simulation.state, 0)
     return made
 
 
-def run(made: Deciding, stages: Stages) -> ScaleDownResult:
+def run(made: Deciding, stages: Stages) -> Decided:
     with stages.stage("total"):
-        result = decide(made.request())
-    decision = result.decision
+        result = decide_scale_down(made.request())
+    # The next run starts from the cluster as it is.
+    revert(made.simulation.state, 0)
+    decision = result.result
     stages.fact("unneeded", len(decision.unneeded))
     stages.fact("bound", volume_bound(made.cluster, len(decision.unneeded)))
     stages.fact("saving per hour", sum(node.saving_per_hour for node in decision.unneeded))
@@ -74,9 +82,9 @@ def volume_bound(cluster: Snapshot, least: int) -> int:
     return max(len(cluster.nodes.name) - stay, least)
 
 
-def verify(made: Deciding, result: ScaleDownResult) -> None:
+def verify(made: Deciding, result: Decided) -> None:
     """Every node is in one list, every destination stays and has room for all that it ends up with."""
-    decision, cluster = result.decision, made.cluster
+    decision, cluster = result.result, made.cluster
     place = {name: i for i, name in enumerate(cluster.nodes.name)}
     going = {place[entry.node] for entry in decision.unneeded}
     named = [entry.node for entry in (*decision.unneeded, *decision.unremovable)]
@@ -96,10 +104,10 @@ def verify(made: Deciding, result: ScaleDownResult) -> None:
     assert (used[received] + extra[received] <= cluster.nodes.allocatable[received, 0]).all()
 
 
-def verify_steady(made: Deciding, result: ScaleDownResult) -> None:
+def verify_steady(made: Deciding, result: Decided) -> None:
     """Nothing changed, so nothing is searched."""
     verify(made, result)
-    assert result.decision.searches == 0
+    assert result.result.searches == 0
 
 
 scenario(

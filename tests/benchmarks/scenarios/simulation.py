@@ -8,9 +8,9 @@ from trimtab.v1.snapshot_pb2 import LabelOperator
 from planner.model.jit import kernel
 from planner.model.values import LabelRequirement, PodSpec, SpreadConstraint
 from planner.simulation.build import Simulation, build_simulation
-from planner.simulation.kernels import find, place, remove, revert
+from planner.simulation.kernels import fits, place, remove, revert
+from planner.simulation.log import check_log
 from planner.simulation.state import SimulationState
-from planner.simulation.warm_up import warm_up
 from planner.snapshot.columns import Bool, Snapshot
 from planner.snapshot.decode import decode_snapshot
 from tests.benchmarks.clusters import CONSTRAINED, LARGE, snapshot
@@ -23,8 +23,9 @@ WORKLOADS, ZONES = 20, 3
 
 
 def _decoded(shape: object) -> Snapshot:
-    warm_up()
-    return decode_snapshot(snapshot(shape).SerializeToString())  # type: ignore[arg-type]
+    made = decode_snapshot(snapshot(shape).SerializeToString())  # type: ignore[arg-type]
+    build_simulation(made)  # compiles
+    return made
 
 
 def build(made: Snapshot, stages: Stages) -> Simulation:
@@ -49,6 +50,17 @@ class Pending(NamedTuple):
 
     snapshot: Snapshot
     allowed: Bool
+
+
+@kernel
+def find(sim: SimulationState, pod: int, allowed: Bool, start: int) -> int:
+    """Return the first node from `start` on, cyclic, that is allowed and fits the pod; -1 = none."""
+    nodes = len(sim.node_state)
+    for step in range(nodes):
+        node = (start + step) % nodes
+        if allowed[node] and fits(sim, pod, node):
+            return int(node)
+    return -1
 
 
 @kernel
@@ -92,7 +104,6 @@ def waiting(pods: int, nodes: int = 1000) -> Pending:
         rows,
         [PodRow(f"p{i:06}", specs[i % WORKLOADS], labels={"app": f"app-{i % WORKLOADS}"}) for i in range(pods)],
     )
-    warm_up()
     allowed = np.ones(nodes, np.bool_)
     place_all(build_simulation(made).state, allowed, pods - 1)
     return Pending(made, allowed)
@@ -110,6 +121,7 @@ def place_waiting(pending: Pending, stages: Stages) -> Simulation:
 def verify_placed(pending: Pending, simulation: Simulation) -> None:
     """Everything is placed, and no workload is uneven by more than one."""
     state = simulation.state
+    check_log(state)
     assert (state.pod_node >= 0).all()
     zone = state.pod_node % ZONES
     for workload in range(WORKLOADS):

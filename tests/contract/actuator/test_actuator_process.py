@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -123,6 +123,7 @@ METRICS = {
     "oldest_deletion_age_seconds": {"state": {"TAINTED", "DRAINING"}},
     "failed_scale_downs_total": {"reason": {"CANCELLED"}, "kind": {"drain"}},
     "leading": {},
+    "unknown_taints": {},
 }
 
 
@@ -182,6 +183,89 @@ def test_two_processes_cannot_work_in_one_directory(directory: Path) -> None:
     assert "another actuator works in" in other.stderr
 
 
+def test_two_processes_cannot_work_on_one_store_in_different_directories(directory: Path) -> None:
+    (directory / "link").symlink_to(directory / "state")
+    store = f"--store=sqlite:///{directory / 'link' / 'store.sqlite'}"
+    with running(directory):
+        more = command(directory, store, f"--state-dir={directory / 'other'}")
+        other = subprocess.run(more, capture_output=True, text=True, timeout=30, check=False)
+    assert other.returncode == 2
+    assert "store.sqlite.lock is locked" in other.stderr
+
+
+def test_a_store_that_is_deleted_underneath_ends_the_process_with_a_reason(directory: Path) -> None:
+    with running(directory) as (process, client):
+        client.start_deletion(request("drain", "n0", drain=True))
+        (directory / "state" / "store.sqlite").unlink()
+        with pytest.raises(TrimtabError, match="UNAVAILABLE"):
+            client.start_deletion(request("empty", "n6", drain=False))
+        assert process.wait(20) == 2
+        assert process.stderr is not None
+        said = process.stderr.read()
+    assert "store.sqlite was deleted or replaced" in said
+    assert "Traceback" not in said
+    # A new store knows nothing, and says so of each node.
+    with running(directory) as (process, client):
+        assert not client.get_status().deletions
+        process.kill()
+        assert process.stderr is not None
+        told = [json.loads(line) for line in process.stderr.read().splitlines()]
+    assert [line["node"] for line in told if line["event"] == "unknown_taint"] == ["n0"]
+
+
+def test_each_change_of_state_of_each_node_is_one_line_of_the_log(directory: Path) -> None:
+    with running(directory, "--log-level=info") as (process, client):
+        client.start_deletion(request("both", "n0", "nowhere", drain=True))
+        client.start_deletion(request("empty", "n6", drain=False))
+        wait_until_deleted(client, {"n0", "n6"})
+        process.kill()
+        assert process.stderr is not None
+        lines = [json.loads(line) for line in process.stderr.read().splitlines()]
+    states = [line for line in lines if line["event"] == "node_state"]
+    assert [line["state"] for line in states if line["node"] == "n0"] == [
+        "PLANNED", "TAINTED", "DRAINING", "DRAINED", "DELETING", "DELETED",
+    ]  # fmt: skip
+    assert [line["state"] for line in states if line["node"] == "n6"] == [
+        "PLANNED", "TAINTED", "DRAINED", "DELETING", "DELETED",
+    ]  # fmt: skip
+    assert {(line["node"], line["node_group"], line["request_id"]) for line in states} == {
+        ("n0", "g", "both"), ("n6", "g", "empty"),
+    }  # fmt: skip
+    (refused,) = (line for line in lines if line["event"] == "node_refused")
+    assert (refused["node"], refused["request_id"], refused["reason"]) == ("nowhere", "both", "NODE_NOT_FOUND")
+
+
+def lose_cluster(directory: Path) -> None:
+    (directory / "state").mkdir()
+    (directory / "state" / "cluster.sqlite").write_text("no database, but long enough to be looked at" * 50)
+
+
+def lose_store(directory: Path) -> None:
+    (directory / "state").mkdir()
+    (directory / "state" / "store.sqlite").write_text("no database, but long enough to be looked at" * 50)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "more", "message"),
+    [
+        pytest.param(lose_cluster, [], "cluster.sqlite: the cluster in it cannot be read", id="damaged cluster"),
+        pytest.param(lose_store, [], "store.sqlite", id="damaged store"),
+        pytest.param(lambda _: None, ["--address-file=/proc/nowhere/address"], "/proc/nowhere", id="address file"),
+        pytest.param(lambda _: None, ["--state-dir=/proc/nowhere"], "/proc/nowhere", id="state directory"),
+    ],
+)
+def test_damaged_files_are_told_in_one_line(
+    directory: Path, prepare: Callable[[Path], None], more: list[str], message: str
+) -> None:
+    prepare(directory)
+    done = subprocess.run(command(directory, *more), capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 2
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("trimtab-actuator: ")
+    assert message in last
+    assert "Traceback" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [
@@ -190,8 +274,14 @@ def test_two_processes_cannot_work_in_one_directory(directory: Path) -> None:
         pytest.param(["--log-level=loud"], "log level 'loud' is unknown", id="unknown log level"),
         pytest.param(["--cluster=missing.json"], "missing.json: cannot be read", id="missing file"),
         pytest.param(["--max-parallelism=0"], "--max-parallelism", id="limit of nothing"),
+        pytest.param(["--drain-timeout=inf"], "--drain-timeout: inf is no number", id="endless time"),
+        pytest.param(["--max-plan-age=nan"], "--max-plan-age", id="no number"),
         pytest.param(["--drain-priority-config=0:10,high:5"], "'high:5' is not PRIORITY:SECONDS", id="no priority"),
-        pytest.param(["--store=sqlite:///missing/dir/x.sqlite"], "cannot open sqlite:///missing", id="store nowhere"),
+        pytest.param(
+            ["--store=sqlite:///missing/dir/x.sqlite"],
+            "missing/dir cannot be used for state: No such file",
+            id="store nowhere",
+        ),
     ],
 )
 def test_bad_settings_are_told_in_one_line(directory: Path, more: list[str], message: str) -> None:

@@ -12,16 +12,17 @@ from opentelemetry.metrics import NoOpMeter
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2, reason_pb2
 
 from actuator.cloud.memory.cloud import MemoryCloud
-from actuator.cloud.memory.cluster import MemoryCluster
-from actuator.cloud.memory.controllers import Delays
-from actuator.cloud.memory.faults import Fault
+from actuator.cloud.provider import CloudError, CloudRefusedError
 from actuator.kube.cluster import ClusterError, ForbiddenError, RefusedError, TooManyRequestsError
 from actuator.service.app import Actuator
 from actuator.service.embedded import EmbeddedClusterServicer
 from actuator.service.encoded import SERVICE, add_actuator
 from actuator.service.servicer import ActuatorServicer
 from actuator.service.settings import ActuatorSettings
-from actuator.settings import DeleteSettings, DrainSettings, WorkSettings
+from actuator.settings import DeleteSettings, DrainSettings, GrowSettings, WorkSettings
+from actuator.simulated_cluster.cluster import SimulatedCluster
+from actuator.simulated_cluster.controllers import Delays
+from actuator.simulated_cluster.faults import Fault
 from actuator.store.records import StoreError
 from actuator.tracker.admission import Limits
 from clients.actuator_client import ActuatorClient
@@ -35,6 +36,7 @@ SETTINGS = ActuatorSettings(
     work=WorkSettings(
         drain=DrainSettings(timeout_s=60.0, eviction_retry_s=0.02, poll_s=0.02, thread_count=4),
         delete=DeleteSettings(timeout_s=20, poll_s=0.02, retry_s=0.02),
+        grow=GrowSettings(retry_s=0.02),
         delay_after_taint_s=0.0,
         rollback_retry_s=0.05,
         call_backoff=Backoff(0.001, 0.01),
@@ -52,7 +54,7 @@ class Service:
     """A running service with its client."""
 
     def __init__(self, settings: ActuatorSettings = SETTINGS, delays: Delays = DELAYS) -> None:
-        self.cluster = MemoryCluster(small_cluster(), None, delays)
+        self.cluster = SimulatedCluster(small_cluster(), None, delays)
         self.store = ListStore()
         self.actuator = Actuator(self.store, self.cluster, MemoryCloud(self.cluster), NoOpMeter("test"), settings)
         self.servicer = ActuatorServicer(self.actuator)
@@ -193,8 +195,6 @@ def test_a_cancelled_deletion_gives_its_node_back_before_the_call_returns(servic
 
 
 def test_a_cloud_that_refuses_gives_the_node_back(service: Service) -> None:
-    from actuator.cloud.provider import CloudRefusedError
-
     service.cluster.faults.add(Fault("delete_instances", error=CloudRefusedError("protected from termination")))
     service.start("r1", "n6", drain=False)
     assert service.wait("n6") == {"n6": "FAILED"}
@@ -218,8 +218,40 @@ def test_growth_beyond_the_maximum_or_of_an_unknown_group_is_answered_not_raised
     response = service.client.scale_up("g1", [split(then=9), split("nowhere"), split("h")])
     assert [answer.accepted for answer in response.splits] == [True, False, False]
     assert "does not exist" in response.splits[1].detail
-    response = service.client.scale_up("g2", [split(then=100)])
+    response = service.client.scale_up("g2", [split(now=9, then=100)])
     assert "exceeds the maximum" in response.splits[0].detail
+    assert response.splits[0].reason == reason_pb2.GrowthReason.REFUSED
+
+
+def test_orders_of_a_leader_that_was_replaced_are_refused(service: Service) -> None:
+    old, new = service.client, ActuatorClient(service.shell.address, ONCE)
+    old.epoch, new.epoch = lambda: 4, lambda: 5
+    assert old.scale_up("g1", [split()]).splits[0].accepted
+    assert new.start_deletion(deletion("r1", "n6")).nodes[0].accepted
+    for order in (
+        lambda: old.scale_up("g2", [split(now=10, then=11)]),
+        lambda: old.start_deletion(deletion("r2", "n7")),
+    ):
+        error = refusal(order)
+        assert (error.code, error.reason) == (grpc.StatusCode.FAILED_PRECONDITION, Reason.EPOCH_SUPERSEDED)
+        assert error.metadata["epoch"] == "5"
+    # What became of an order that was taken may be asked by anybody.
+    assert old.start_deletion(deletion("r1", "n6")).nodes[0].accepted
+    assert new.scale_up("g1", [split()]).splits[0].accepted
+    new.close()
+
+
+def test_growth_from_a_size_that_the_group_does_not_have_is_refused(service: Service) -> None:
+    response = service.client.scale_up("g1", [split(now=9999, then=10_000)])
+    assert response.splits[0].reason == reason_pb2.GrowthReason.SIZE_CHANGED
+    assert service.client.get_status().node_groups[0].target_size == 8
+
+
+def test_growth_that_the_cloud_did_not_answer_is_asked_about(service: Service) -> None:
+    service.cluster.faults.add(Fault("set_size", error=CloudError("timeout"), times=5))
+    response = service.client.scale_up("g1", [split()])
+    assert response.splits[0].accepted
+    assert service.client.get_status().node_groups[0].target_size == 10
 
 
 def test_soft_taints_follow_the_unneeded_set_within_the_bound() -> None:
@@ -307,7 +339,7 @@ def test_when_the_store_fails_nothing_is_done_any_more_and_the_process_is_told_t
     service.store.append = fail  # type: ignore[method-assign, assignment]
     error = refusal(lambda: service.start("r1", "n0"))
     assert (error.code, error.reason) == (grpc.StatusCode.UNAVAILABLE, Reason.BACKEND_UNAVAILABLE)
-    assert "disk full" in error.message
+    assert error.message == "the actuator's store does not work; its log says why"
     assert told.wait(5)
     assert service.cluster.get_node("n0").taints == ()
     assert refusal(service.client.get_status).reason == Reason.BACKEND_UNAVAILABLE
@@ -333,6 +365,16 @@ def assuming(count: int, digest: str) -> actuator_pb2.StartDeletionRequest:
         pytest.param(deletion("r1"), "nodes is empty", id="no nodes"),
         pytest.param(deletion("r1", "n0", ""), "nodes[1]", id="node without name"),
         pytest.param(deletion("r1", "n" * 254), "nodes[0]", id="node name too long"),
+        pytest.param(
+            deletion("r1", "../namespaces/kube-system/secrets/token"), "no name of a node", id="a path for a node"
+        ),
+        pytest.param(
+            actuator_pb2.CancelDeletionRequest(nodes=["n0?watch=1"]), "no name of a node", id="a query for a node"
+        ),
+        pytest.param(actuator_pb2.ApplyTaintsRequest(unneeded_nodes=[".."]), "no name of a node", id="dots for a node"),
+        pytest.param(
+            actuator_pb2.ApplyPodCostsRequest(remove=["../pods/web"]), "is no pod", id="a path for a namespace"
+        ),
         pytest.param(deletion("r1", "n0", "n1", "n0"), "nodes[2]: n0 was given before, at 0", id="node twice"),
         pytest.param(deletion("r1", *map(str, range(10_001))), "10001 entries", id="too many nodes"),
         pytest.param(deletion("r1", "n0", max_parallelism=-1), "max_parallelism", id="negative limit"),

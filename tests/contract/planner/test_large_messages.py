@@ -7,15 +7,15 @@ import grpc
 import pytest
 from trimtab.v1 import plan_pb2, planner_pb2_grpc, snapshot_pb2
 
-from clients.live_cluster.snapshots import Taken
+from clients.live_cluster.taken import Taken
 from clients.planner_client import PlannerClient
 from clients.reference_loop.planner_session import GrpcLink, PlannerSession
 from clients.transport.client import RetryPolicy, invoke
 from clients.transport.errors import Reason, TrimtabError
 from clients.transport.server import Registration, ServerSettings, Shell
 from clients.transport.telemetry import start_telemetry
-from planner.service.engine import Engine
 from planner.service.process import MAX_MESSAGE_BYTES, SERVICE
+from planner.service.request_handler import RequestHandler
 from planner.service.servicer import PlannerServicer
 from planner.service.settings import PlannerOptions
 from planner.service.warm_up import NOW_S
@@ -40,7 +40,7 @@ def address(request: pytest.FixtureRequest) -> Iterator[str]:
     """A planner with the limits of the process."""
     options = PlannerOptions(cache_bytes=request.param)
     telemetry = start_telemetry("planner")
-    servicer = PlannerServicer(Engine(telemetry.meter, options.cache_bytes, tell=False), options)
+    servicer = PlannerServicer(RequestHandler(telemetry.meter, options.cache_bytes, log_decisions=False), options)
     registration = Registration(planner_pb2_grpc.add_PlannerServicer_to_server, servicer, SERVICE)
     settings = dataclasses.replace(ServerSettings(), max_message_bytes=MAX_MESSAGE_BYTES)
     with Shell("planner", [registration], settings, telemetry) as shell:

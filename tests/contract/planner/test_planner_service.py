@@ -18,8 +18,8 @@ from clients.transport.error_table import ERRORS
 from clients.transport.errors import Reason, TrimtabError
 from clients.transport.server import Registration, Shell
 from clients.transport.telemetry import start_telemetry
-from planner.service.engine import Engine
 from planner.service.process import SERVICE
+from planner.service.request_handler import Caller, RequestHandler
 from planner.service.servicer import PlannerServicer
 from planner.service.settings import PlannerOptions
 from planner.service.streams import MAX_PIECE_BYTES
@@ -35,11 +35,11 @@ LIMIT = 8 << 20
 BRIEF = settings(max_examples=60, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 
 
-def make_shell(**options: Any) -> Shell:
+def make_shell(handler: RequestHandler | None = None, **options: Any) -> Shell:
     """A planner with small limits."""
     chosen = PlannerOptions(**({"max_snapshot_bytes": LIMIT} | options))
     telemetry = start_telemetry("planner")
-    servicer = PlannerServicer(Engine(telemetry.meter, chosen.cache_bytes), chosen)
+    servicer = PlannerServicer(handler or RequestHandler(telemetry.meter, chosen.cache_bytes), chosen)
     registration = Registration(planner_pb2_grpc.add_PlannerServicer_to_server, servicer, SERVICE)
     return Shell("planner", [registration], telemetry=telemetry)
 
@@ -332,36 +332,44 @@ def test_a_caller_that_hangs_up_midway_leaves_nothing_behind(address: str) -> No
         assert client.plan(small_cluster(), asking()).snapshot_version
 
 
+class HeldHandler(RequestHandler):
+    """Holds the first plan until it may go on."""
+
+    def __init__(self) -> None:
+        super().__init__(start_telemetry("planner").meter, 0)
+        self.entered, self.may_go_on = threading.Event(), threading.Event()
+
+    def plan(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> plan_pb2.PlanResponse:
+        self.entered.set()
+        assert self.may_go_on.wait(20)
+        return super().plan(request, payload, caller)
+
+
 def test_more_calls_than_may_be_are_refused_and_a_free_place_is_taken_again() -> None:
-    with make_shell(max_concurrent=1) as shell, connect(shell.address) as channel:
+    handler = HeldHandler()
+    with make_shell(handler, max_concurrent=1) as shell, connect(shell.address) as channel:
         stub = planner_pb2_grpc.PlannerStub(channel)
-        may_end = threading.Event()
-
-        def slow() -> Iterator[plan_pb2.PlanRequestPart]:
-            yield HEADER
-            assert may_end.wait(20)
-            yield from PIECES
-
-        call = stub.Plan.future(slow())
-        until = time.monotonic() + 20
-        while (error := attempt(stub)) is None and time.monotonic() < until:
-            if call.done():  # it came while the attempt held the one place, and was itself refused
-                call = stub.Plan.future(slow())
-            time.sleep(0.01)
-        assert error is not None
-        assert error.reason == Reason.OVERLOADED
-        may_end.set()
+        call = stub.Plan.future(iter(parts(asking())))
+        assert handler.entered.wait(20)
+        assert refused(lambda: send(stub, parts(asking()))).reason == Reason.OVERLOADED
+        handler.may_go_on.set()
         assert call.result(20).snapshot_version
         assert send(stub, parts(asking())).snapshot_version
 
 
-def attempt(stub: planner_pb2_grpc.PlannerStub) -> TrimtabError | None:
-    """Make a call that may be refused."""
-    try:
-        send(stub, parts(asking()))
-    except TrimtabError as error:
-        return error
-    return None
+def test_a_request_that_is_not_whole_takes_no_place() -> None:
+    may_end = threading.Event()
+
+    def half() -> Iterator[plan_pb2.PlanRequestPart]:
+        yield HEADER
+        may_end.wait(20)
+
+    with make_shell(max_concurrent=1) as shell, connect(shell.address) as channel:
+        stub = planner_pb2_grpc.PlannerStub(channel)
+        calls = [stub.Plan.future(half()) for _ in range(20)]
+        assert send(stub, parts(asking())).snapshot_version
+        may_end.set()
+        assert {type(call.exception(20)) for call in calls} != {type(None)}
 
 
 @BRIEF

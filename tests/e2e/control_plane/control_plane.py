@@ -90,6 +90,16 @@ class ControlPlane:
         self.processes.clear()
         shutil.rmtree(self.state, ignore_errors=True)
 
+    def stop_api_server(self) -> None:
+        """Kill the API server."""
+        process = self.processes["kube-apiserver"]
+        process.kill()
+        process.wait(timeout=30)
+
+    def start_api_server(self) -> None:
+        """Start one after `stop_api_server`: it remembers no versions of objects from before."""
+        self._api_server()
+
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
         """Run kubectl as admin; return its output, raise with its message when it fails."""
         command = [self.binaries / "kubectl", f"--kubeconfig={self.kubeconfig('admin')}", *arguments]

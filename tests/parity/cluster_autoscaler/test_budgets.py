@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from planner.scale_down.budgets import Bucket, crop, room
+from planner.scale_down.selection.deletion_limits import Bucket, crop, room
 from tests.parity.cluster_autoscaler.cases import load
 
 

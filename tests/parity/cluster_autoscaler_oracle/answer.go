@@ -19,7 +19,12 @@ type Answer struct {
 	Passed []string `json:"passed,omitempty"`
 	// Waiting: why an unneeded node does not go at once.
 	Waiting map[string]int `json:"waiting,omitempty"`
-	Ms      float64        `json:"-"`
+	// Places: where each moved pod ends, as simulated.
+	Places map[string]string `json:"places,omitempty"`
+	// Pending: where pending pods were put first.
+	Pending map[string]string `json:"pending,omitempty"`
+	Ms      float64           `json:"ms"`
+	WholeMs float64           `json:"wholeMs"`
 }
 
 // Reason says why a node stays, and which pod ("namespace/name") is in the way.

@@ -24,6 +24,7 @@ from clients.cluster_generator.objects import objects
 from clients.cluster_generator.shape import ClusterShape
 
 from .mixed import NOW, Mix, MixedCluster
+from .widened import widen
 
 DATA = Path(__file__).parents[1] / "data" / "cluster_autoscaler"
 RUNS = 4
@@ -60,6 +61,7 @@ def mixed(seed: int) -> dict[str, Any]:
     mix = r.choice(MIXES)
     settings = {name: r.choice(values) for name, (share, values) in CHOICES.items() if r.random() < share}
     items = MixedCluster(seed, mix).items()
+    settings |= widen(items, seed)
     return {"name": f"mixed-{seed}", "now": NOW, "settings": {"scaleDown": settings}, "items": items}
 
 
@@ -108,7 +110,9 @@ RECORDINGS: dict[str, tuple[Callable[[int], dict[str, Any]], int, int]] = {
 def ask(program: str, documents: list[dict[str, Any]], runs: int = RUNS) -> Iterator[dict[str, Any]]:
     """The answers to documents, in their order."""
     lines = "\n".join(json.dumps(document) for document in documents)
-    done = subprocess.run([program, "-runs", str(runs)], input=lines.encode(), capture_output=True, check=False)
+    done = subprocess.run(
+        [program, "-strict-pending", "-runs", str(runs)], input=lines.encode(), capture_output=True, check=False
+    )
     if done.returncode:
         sys.exit(done.stderr.decode()[-2000:])
     yield from map(json.loads, done.stdout.splitlines())

@@ -32,7 +32,7 @@ def own_namespaces(term: PodAffinityTerm, owner: PodRow) -> tuple[str, ...]:
 
 
 def incoming_matches(term: PodAffinityTerm, owner: PodRow, other: PodRow, namespaces: Namespaces) -> bool:
-    """A term of a pod to be placed: listed namespaces that match are named ones; then an empty label set is asked."""
+    """Return whether a term of the incoming pod matches; its namespace selector is also tried on an empty label set."""
     selector = term.namespace_selector
     names = set(own_namespaces(term, owner))
     if selector is not None:
@@ -42,7 +42,7 @@ def incoming_matches(term: PodAffinityTerm, owner: PodRow, other: PodRow, namesp
 
 
 def existing_matches(term: PodAffinityTerm, owner: PodRow, pod: PodRow, namespaces: Namespaces) -> bool:
-    """A term of a placed pod against the pod to be placed."""
+    """Return whether a term of a placed pod matches the incoming pod."""
     there = pod.namespace in own_namespaces(term, owner) or selects(
         term.namespace_selector, namespaces.get(pod.namespace, {})
     )

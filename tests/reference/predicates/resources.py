@@ -6,7 +6,7 @@ from tests.builders.rows import NodeRow, PodRow
 
 
 def short(pod: PodRow, node: NodeRow, there: list[PodRow]) -> list[str]:
-    """Names of resources that are not free in sufficient quantity."""
+    """Return the names of resources that are not free in sufficient quantity."""
     out = []
     for name, amount in pod.spec.requests:
         counted = name in ("cpu", "memory", "ephemeral-storage") or "/" in name or name.startswith("hugepages-")

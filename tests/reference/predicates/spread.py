@@ -8,7 +8,7 @@ from tests.builders.rows import NodeRow, PodRow
 from tests.reference.classes.selectors import node_matches, selects
 from tests.reference.predicates.static import tolerates_all
 
-GHOST = Taint("ToBeDeletedByClusterAutoscaler", "1234", TaintEffect.NO_SCHEDULE)
+DRAINED = Taint("ToBeDeletedByClusterAutoscaler", "1234", TaintEffect.NO_SCHEDULE)
 
 
 def eligible(pod: PodRow, constraint: SpreadConstraint, node: NodeRow) -> bool:
@@ -42,8 +42,8 @@ def violated(
             if selector and p.namespace == pod.namespace and not p.terminating and selects(selector, p.labels)
         ]
         counts[one.labels[key]] = counts.get(one.labels[key], 0) + len(counted)
-        ghost = one._replace(taints=(*one.taints, GHOST))
-        if not retired or eligible(pod, constraint, ghost):
+        drained = one._replace(taints=(*one.taints, DRAINED))
+        if not retired or eligible(pod, constraint, drained):
             domains.add(one.labels[key])
     smallest = min((counts[domain] for domain in domains), default=0)
     if len(domains) < constraint.min_domains:

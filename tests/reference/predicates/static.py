@@ -47,7 +47,7 @@ def zone_excludes(pod: PodRow, node: NodeRow) -> bool:
 
 
 def refusals(pod: PodRow, node: NodeRow) -> set[int]:
-    """Reasons of all static predicates that say no."""
+    """Return the reasons of all static predicates that fail."""
     spec, out = pod.spec, set()
     cordoned = Taint("node.kubernetes.io/unschedulable", "", TaintEffect.NO_SCHEDULE)
     if node.unschedulable and not tolerated(spec.tolerations, cordoned):

@@ -8,7 +8,7 @@ from tests.reference.simulation.moves import Cluster
 
 
 def failing(cluster: Cluster, pod: PodRow, name: str) -> set[int]:
-    """Reasons of all predicates that say no; a node that is not open counts as cordoned."""
+    """Return the reasons of all failing predicates; a node that is not open counts as cordoned."""
     node = cluster.nodes[name]
     there = cluster.pods_on(name)
     placed = [(other, cluster.nodes[at]) for other, at in cluster.placed()]
@@ -27,5 +27,5 @@ def failing(cluster: Cluster, pod: PodRow, name: str) -> set[int]:
 
 
 def fits(cluster: Cluster, pod: PodRow, name: str) -> bool:
-    """Whether no predicate says no."""
+    """Return whether no predicate fails."""
     return not failing(cluster, pod, name)

@@ -16,11 +16,11 @@ class Cluster:
         self.state = dict.fromkeys(self.nodes, "open")
 
     def placed(self) -> list[tuple[PodRow, str]]:
-        """Every pod that is somewhere, and where."""
+        """Return every pod that is somewhere, and where."""
         return [(pod, at) for pod, at in zip(self.pods, self.at, strict=True) if at]
 
     def pods_on(self, name: str) -> list[PodRow]:
-        """The pods of a node."""
+        """Return the pods of a node."""
         return [pod for pod, at in self.placed() if at == name]
 
     def place(self, pod: int, node: str) -> None:
@@ -40,7 +40,7 @@ class Cluster:
         self.state[node] = "dropped"
 
     def mark(self) -> tuple[list[str], dict[str, str]]:
-        """A copy of what can change."""
+        """Return a copy of what can change."""
         return list(self.at), dict(self.state)
 
     def revert(self, mark: tuple[list[str], dict[str, str]]) -> None:

@@ -114,6 +114,16 @@ class Reader:
             tuple(sorted((self._text[one.driver], one.count) for one in m.attach_limits)),
         )
 
+    def _template(self, m: pb.NodeTemplate) -> Any:
+        names = ("label_set", "taints", "allocatable", "capacity", "attach_limits")
+        return self._node(pb.Node(ready=True, **{name: getattr(m, name) for name in names}))
+
+    def _template_pods(self, m: pb.NodeTemplate) -> list[Any]:
+        return [
+            (one.namespace, self._spec(self._m.pod_specs[one.spec]), self._labels(one.label_set))
+            for one in m.daemonset_pods
+        ]
+
     def _group(self, m: pb.NodeGroup) -> Any:
         price = m.price_per_hour if m.HasField("price_per_hour") else math.nan
         return (
@@ -121,7 +131,7 @@ class Reader:
             m.min_size,
             m.max_size,
             m.target_size,
-            self._node(m.template) if m.HasField("template") else None,
+            self._template(m.template) if m.HasField("template") else None,
             repr(price),
             m.health,
             time_ns(m.backoff_until),
@@ -129,6 +139,7 @@ class Reader:
             time_ns(m.last_scale_up_time),
             time_ns(m.last_deletion_time),
             time_ns(m.last_failure_time),
+            sorted(map(str, self._template_pods(m.template))),
         )
 
     def _owner(self, m: pb.Owner) -> Owner:
@@ -153,7 +164,7 @@ class Reader:
         )
 
     def _eviction(self, m: pb.RecentEviction) -> Any:
-        spec = self._spec(self._m.pod_specs[m.spec])
+        spec = self._spec(self._m.pod_specs[m.spec]) if m.HasField("spec") else None
         return (m.namespace, m.name, m.uid, spec, self._labels(m.label_set), m.owner, time_ns(m.evict_time))
 
     def _requirements(self, messages: Any) -> tuple[LabelRequirement, ...]:

@@ -9,7 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 from trimtab.v1 import recording_pb2 as pb
-from trimtab.v1.plan_pb2 import PlanRequest, PlanResponse, PlanSettings, PlanState
+from trimtab.v1.plan_pb2 import PlanRequest, PlanResponse, PlanSettings, PlanState, ScaleDownState
 from trimtab.v1.snapshot_pb2 import ClusterSnapshot, SnapshotDelta
 
 from clients.recording import MAGIC, Recorded, RecordingError, RecordingReader, RecordingWriter, is_recording
@@ -89,7 +89,7 @@ def _write_and_fail(writer: RecordingWriter) -> None:
 def test_frames_of_a_kind_not_known_are_skipped() -> None:
     header = pb.RecordingFrame(header=pb.RecordingHeader(magic=MAGIC, format_version=1))
     unknown = pb.RecordingFrame.FromString(b"\xfa\x01\x00")
-    state = pb.RecordingFrame(state=PlanState(search_start=1))
+    state = pb.RecordingFrame(state=PlanState(scale_down=ScaleDownState(search_start=1)))
     frames, _ = read(packed(header, unknown, state))
     assert frames == [state]
 
@@ -107,7 +107,7 @@ def test_frames_of_a_kind_not_known_are_skipped() -> None:
         pytest.param(b"nonsense", "compressed data are damaged", id="not zstd"),
         pytest.param(zstandard.compress(b"\x05nonsense"), "a frame is damaged", id="not a message"),
         pytest.param(zstandard.compress(b"\xff" * 9), "the length of a frame is damaged", id="length"),
-        pytest.param(zstandard.compress(b"\xff\xff\xff\xff\x0f"), "larger than allowed", id="huge"),
+        pytest.param(zstandard.compress(b"\xff\xff\xff\xff\x0f"), "larger than the limit", id="huge"),
         pytest.param(
             packed(
                 pb.RecordingFrame(header=pb.RecordingHeader(magic=MAGIC, format_version=1)),

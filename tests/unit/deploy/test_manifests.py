@@ -8,9 +8,10 @@ import pytest
 import yaml
 
 from actuator.cloud.kwok.groups import read_group
-from actuator.kube.permissions import ACTUATOR, kwok_rules
+from actuator.cloud.kwok.ledger import NAME
+from actuator.kube.permissions import ACTUATOR, POD_COSTS, kwok_rules
 from clients.cli.documents import read_settings
-from clients.kubernetes_api.permissions import Rule, lease_rule
+from clients.kubernetes_api.permissions import Rule, lease_rules, own_object
 from clients.live_cluster.resources import RESOURCES
 
 MANIFESTS = Path(__file__).parents[3] / "deploy" / "manifests"
@@ -25,37 +26,41 @@ def objects() -> dict[tuple[str, str], Any]:
     return {(item["kind"], item["metadata"]["name"]): item for item in found}
 
 
-def granted(*roles: tuple[str, str]) -> set[tuple[str, str, str, str]]:
-    """Group, resource, verb and namespace of everything that the roles grant."""
+def granted(*roles: tuple[str, str]) -> set[tuple[str, str, str, str, str]]:
+    """Group, resource, verb, namespace and name ("" = all) of everything that the roles grant."""
     found = objects()
     return {
-        (group, resource, verb, NAMESPACE if kind == "Role" else "")
+        (group, resource, verb, NAMESPACE if kind == "Role" else "", object_name)
         for kind, name in roles
         for rule in found[kind, name]["rules"]
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         for verb in rule["verbs"]
+        for object_name in rule.get("resourceNames", [""])
     }
 
 
-def asked(rules: Iterable[Rule]) -> set[tuple[str, str, str, str]]:
-    return {(rule.group, rule.resource, verb, rule.namespace) for rule in rules for verb in rule.verbs}
+def asked(rules: Iterable[Rule]) -> set[tuple[str, str, str, str, str]]:
+    return {(rule.group, rule.resource, verb, rule.namespace, rule.name) for rule in rules for verb in rule.verbs}
 
 
 def test_the_actuator_is_granted_exactly_what_it_asks_for() -> None:
     roles = [("ClusterRole", "trimtab-actuator"), ("Role", "trimtab-actuator")]
-    assert granted(*roles) == asked([*ACTUATOR, lease_rule(NAMESPACE)])
+    assert granted(*roles) == asked([*ACTUATOR, *lease_rules(NAMESPACE, "trimtab-actuator")])
+    assert granted(("ClusterRole", "trimtab-actuator-pod-costs")) == asked(POD_COSTS)
 
 
 def test_the_cloud_kwok_is_granted_exactly_what_it_asks_for() -> None:
     roles = [("ClusterRole", "trimtab-actuator-kwok"), ("Role", "trimtab-actuator-kwok")]
-    assert granted(*roles) == asked(kwok_rules(NAMESPACE))
+    assert granted(*roles) == asked(kwok_rules(NAMESPACE, NAME))
 
 
 def test_the_loop_may_watch_all_that_a_snapshot_is_made_of_and_write_what_it_reports() -> None:
-    watched = {(one.group, one.plural, verb, "") for one in RESOURCES for verb in ("list", "watch")}
-    leases = asked([lease_rule(NAMESPACE)])
-    own = {("", "configmaps", verb, NAMESPACE) for verb in ("get", "create", "patch")} | {("", "events", "create", "")}
+    watched = {(one.group, one.plural, verb, "", "") for one in RESOURCES for verb in ("list", "watch")}
+    leases = asked(lease_rules(NAMESPACE, "trimtab-loop"))
+    state = asked(own_object("", "configmaps", ("get", "patch"), NAMESPACE, "trimtab-state"))
+    status = asked(own_object("", "configmaps", ("patch",), NAMESPACE, "trimtab-status"))
+    own = state | status | {("", "events", "create", "", "")}
     assert granted(("ClusterRole", "trimtab-loop"), ("Role", "trimtab-loop")) == watched | leases | own
 
 
@@ -88,9 +93,9 @@ def known_options(command: str) -> set[str]:
     """The options of one of our commands."""
     import typer
 
-    from actuator.__main__ import app as actuator
+    from actuator.service.command import app as actuator
     from clients.cli.commands import app as cli
-    from planner.__main__ import app as planner
+    from planner.service.command import app as planner
 
     found: Any = typer.main.get_command({"actuator": actuator, "planner": planner}.get(command, cli))
     if command == "run":

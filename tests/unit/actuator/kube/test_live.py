@@ -20,7 +20,7 @@ from actuator.kube.permissions import ACTUATOR
 from actuator.kube.settings import KubeSettings
 from actuator.leadership import NotLeaderError
 from clients.kubernetes_api.errors import MissingPermissionError
-from clients.kubernetes_api.permissions import lease_rule, require
+from clients.kubernetes_api.permissions import lease_rules, require
 from tests.builders.json_api import Fault, JsonApiServer
 
 HARD = Taint(HARD_TAINT_KEY, "1700000000", NO_SCHEDULE)
@@ -233,8 +233,8 @@ def test_a_refused_eviction_is_left_to_the_drain_with_the_hint(
 
 def test_deleting_a_node_that_is_gone_is_no_error(server: JsonApiServer) -> None:
     cluster = KubeCluster(server.api())
-    cluster.delete_node("n1")
-    cluster.delete_node("n1")
+    cluster.delete_node("n1", "uid-n1")
+    cluster.delete_node("n1", "uid-n1")
     assert server.objects == {}
 
 
@@ -250,7 +250,7 @@ def test_whoever_may_not_act_can_read_and_change_nothing(server: JsonApiServer) 
     for change in (
         lambda: cluster.add_taint("n1", HARD),
         lambda: cluster.evict(pod, None),
-        lambda: cluster.delete_node("n1"),
+        lambda: cluster.delete_node("n1", "uid-n1"),
     ):
         with pytest.raises(NotLeaderError, match="somebody"):
             change()
@@ -260,11 +260,12 @@ def test_whoever_may_not_act_can_read_and_change_nothing(server: JsonApiServer) 
 def test_missing_permissions_are_told_together_as_the_rules_to_add(server: JsonApiServer) -> None:
     server.forbidden = {"patch nodes", "create pods/eviction", "update leases"}
     with pytest.raises(MissingPermissionError) as caught:
-        require(server.api().http, (*ACTUATOR, lease_rule("here")))
+        require(server.api().http, (*ACTUATOR, *lease_rules("here", "mine")))
     assert caught.value.rules.splitlines() == [
         '- {apiGroups: [""], resources: [nodes], verbs: [patch]}',
         '- {apiGroups: [""], resources: [pods/eviction], verbs: [create]}',
-        '- {apiGroups: ["coordination.k8s.io"], resources: [leases], verbs: [update]}  # Role in namespace here',
+        '- {apiGroups: ["coordination.k8s.io"], resources: [leases], resourceNames: [mine], verbs: [update]}'
+        "  # Role in namespace here",
     ]
 
 

@@ -1,12 +1,19 @@
 """What becomes of a deletion when the cloud throttles, refuses, fails in part, forgets, or was quicker."""
 
-from collections.abc import Callable
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from actuator.cloud.memory.faults import Fault
 from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState
 from actuator.kube.cluster import ClusterError
+from actuator.runner.deleter import GroupDeleter
+from actuator.simulated_cluster.faults import Fault
+from actuator.tracker.events import Event, NodeEvent
+from actuator.tracker.instructions import DeleteInstance
 from tests.builders.actuator import SETTINGS, Stage, small_cluster
 
 Prepare = Callable[[Stage], None]
@@ -45,10 +52,10 @@ def instance_vanishes(at_s: float, with_node: bool) -> Prepare:
 
     def prepare(stage: Stage) -> None:
         stage.run_for(at_s)
-        with stage.looking(), stage.cluster.transaction() as world:
+        with stage.looking(), stage.cluster.transaction() as state:
             if with_node:
                 stage.cluster.controllers.lose_node("n6")
-            world.drop_instance("n6")
+            state.drop_instance("n6")
 
     return prepare
 
@@ -104,17 +111,93 @@ def test_what_becomes_of_two_deletions_when(
     assert len(stage.noted("deleted")) == asked
     assert stage.tainted() == set()
     left = {node for node, end in zip(EMPTY, ends, strict=True) if end == REFUSED}
-    assert set(EMPTY) & set(stage.cluster.world.rooms) == left
+    assert set(EMPTY) & set(stage.cluster.state.nodes) == left
 
 
 def test_a_machine_that_does_not_end_in_time_is_given_back_and_told() -> None:
     stage = Stage(small_cluster())
-    stage.cloud.instance_states = lambda _group, nodes: dict.fromkeys(nodes, InstanceState.DELETING)  # type: ignore[method-assign]
+    stage.cloud.instance_states = lambda _group, instances: dict.fromkeys(instances, InstanceState.DELETING)  # type: ignore[method-assign]
     stage.start(stage.request("r", "n6", drain=False))
     stage.run()
     assert stage.finished() == {"n6": REFUSED}
     (deletion,) = stage.status().finished
     assert deletion.detail == f"not deleted within {SETTINGS.work.delete.timeout_s:g} s: the instance is still there"
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["before it was asked for", "after it was asked for"])
+def test_an_instance_that_the_cloud_does_not_know_is_given_back_with_its_node(asked: bool) -> None:
+    stage = Stage(small_cluster())
+    stage.start(stage.request("r", "n6", drain=False))
+    if asked:
+        stage.run_for(2)
+        assert stage.noted("deleted") == ["n6"]
+    with stage.looking(), stage.cluster.transaction() as state:
+        state.drop_instance("n6")
+        state.ended.clear()
+    stage.run()
+    assert stage.finished() == {"n6": ("FAILED", "INSTANCE_UNKNOWN")}
+    assert len(stage.noted("deleted")) == asked
+    assert "n6" in stage.cluster.state.nodes, "its machine may run on"
+    assert stage.tainted() == set()
+
+
+def test_a_new_node_under_the_name_of_one_that_is_gone_is_left_alone() -> None:
+    stage = Stage(small_cluster())
+    lose_node = stage.cluster.controllers.lose_node
+
+    def replace_node(name: str) -> None:
+        item = dict(stage.cluster.state.nodes[name].node)
+        lose_node(name)
+        stage.cluster.state.put_node({**item, "metadata": {**item["metadata"], "uid": "another"}})
+
+    stage.cluster.controllers.lose_node = replace_node  # type: ignore[method-assign]
+    stage.start(stage.request("r", "n6", drain=False))
+    stage.run()
+    assert stage.finished() == {"n6": DELETED}
+    with stage.looking():
+        assert stage.cluster.get_node("n6").uid == "another"
+
+
+def test_nodes_may_come_while_a_step_gives_others_up() -> None:
+    class Away:
+        def instance_states(self, group: str, instances: Sequence[str]) -> Any:
+            raise CloudError("away")
+
+    class Ticking:
+        """Time passes with every look at it, so that each node's time is over at the next step."""
+
+        def __init__(self) -> None:
+            self.looks, self.failed = 0, set[str]()
+
+        def steady_ms(self) -> int:
+            self.looks += 5_000
+            return self.looks
+
+        def now_ms(self) -> int:
+            return 0
+
+        def submit(self, event: Event) -> None:
+            assert isinstance(event, NodeEvent)
+            self.failed.add(event.node)
+
+    recorder, names = Ticking(), [f"n{number}" for number in range(3_000)]
+    settings = replace(SETTINGS.work, delete=replace(SETTINGS.work.delete, timeout_s=0))
+    stage = Stage(small_cluster())
+    deleter = GroupDeleter("g", stage.cluster, Away(), recorder, settings)  # type: ignore[arg-type]
+    orders = [DeleteInstance(name, "g", f"test://{name}", "") for name in names]
+    interval_s = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        coming = threading.Thread(target=lambda: [deleter.want(order) for order in orders])
+        coming.start()
+        while coming.is_alive():
+            deleter.step()
+        coming.join()
+    finally:
+        sys.setswitchinterval(interval_s)
+    while deleter.step() is not None:
+        pass
+    assert recorder.failed == set(names)
 
 
 def test_a_node_that_the_cloud_leaves_is_cleaned_up() -> None:
@@ -133,7 +216,7 @@ def test_a_node_that_the_cloud_leaves_is_cleaned_up() -> None:
     stage.run()
     assert stage.finished() == {"n6": DELETED}
     assert deleted == ["n6"]
-    assert "n6" not in stage.cluster.world.rooms
+    assert "n6" not in stage.cluster.state.nodes
 
 
 def test_deletions_of_a_group_that_come_together_are_made_in_one_call() -> None:
@@ -148,4 +231,34 @@ def test_deletions_of_a_group_that_come_together_are_made_in_one_call() -> None:
     stage.cloud.delete_instances = delete_instances  # type: ignore[method-assign, assignment]
     stage.start(stage.request("r", *EMPTY, drain=False))
     stage.run()
-    assert calls == [list(EMPTY)]
+    assert calls == [[f"test://{node}" for node in EMPTY]]
+
+
+DELAY = "delay-deletion.cluster-autoscaler.kubernetes.io/storage"
+
+
+def delayed() -> Stage:
+    """n6 goes, and something asks to wait with its machine."""
+    items = small_cluster()
+    next(item for item in items if item["metadata"]["name"] == "n6")["metadata"]["annotations"] = {DELAY: "true"}
+    stage = Stage(items)
+    stage.start(stage.request("r", *EMPTY, drain=False))
+    return stage
+
+
+def test_a_deletion_that_an_annotation_delays_begins_when_that_is_taken_away() -> None:
+    stage = delayed()
+    stage.run_for(60)
+    assert stage.noted("deleted") == ["n7"], "the other one does not wait"
+    with stage.looking(), stage.cluster.transaction() as state:
+        del state.nodes["n6"].node["metadata"]["annotations"][DELAY]
+    stage.run_for(30)
+    assert stage.noted("deleted") == ["n7", "n6"]
+
+
+def test_an_annotation_delays_a_deletion_for_two_minutes_and_no_longer() -> None:
+    stage = delayed()
+    stage.run_for(SETTINGS.work.delete.delay_s - 5)
+    assert stage.noted("deleted") == ["n7"]
+    stage.run()
+    assert stage.finished() == {"n6": DELETED, "n7": DELETED}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from actuator.leadership import NotLeaderError
-from actuator.runner.engine import Engine
+from actuator.runner.event_processor import EventProcessor
 from actuator.service.leading import Leadership
 from actuator.store.journal import Journal
 from actuator.store.records import StoreConflictError
@@ -45,8 +45,8 @@ class Acting:
     """What leads."""
 
     def __init__(self, store: ListStore) -> None:
-        self.engine = Engine(Journal(store), lambda: 0.0, lambda: None)
-        self.engine.leading = False
+        self.processor = EventProcessor(Journal(store), lambda: 0.0, lambda: None)
+        self.processor.leading = False
         self.led = 0
 
     def lead(self) -> None:

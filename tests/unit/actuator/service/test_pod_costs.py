@@ -3,11 +3,11 @@
 import pytest
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
-from actuator.cloud.memory.faults import Fault
 from actuator.kube.cluster import ClusterError, ConflictError, ForbiddenError, NotFoundError, RefusedError
 from actuator.service.pod_costs import apply_pod_costs
 from actuator.service.settings import PodCostLimits
-from actuator.service.validation import MAX_COSTS, cost_wishes
+from actuator.service.validation import MAX_COSTS, cost_requests
+from actuator.simulated_cluster.faults import Fault
 from clients.transport.errors import ServiceError
 from tests.builders.actuator import Stage, small_cluster
 
@@ -22,7 +22,7 @@ def request(costs: dict[str, int], remove: list[str] | None = None) -> actuator_
 def apply(
     stage: Stage, costs: dict[str, int], remove: list[str] | None = None, limits: PodCostLimits | None = None
 ) -> actuator_pb2.ApplyPodCostsResponse:
-    return apply_pod_costs(stage.cluster, cost_wishes(request(costs, remove)), limits or PodCostLimits())
+    return apply_pod_costs(stage.cluster, cost_requests(request(costs, remove)), limits or PodCostLimits())
 
 
 def cost(stage: Stage, key: str) -> str | None:
@@ -103,4 +103,4 @@ def test_pods_that_cannot_be_read_fail_the_call() -> None:
 )
 def test_a_bad_request_is_refused_by_name(bad: actuator_pb2.ApplyPodCostsRequest, message: str) -> None:
     with pytest.raises(ServiceError, match=message):
-        cost_wishes(bad)
+        cost_requests(bad)

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from actuator.cloud.memory.faults import Fault
 from actuator.kube.cluster import (
     PREFER_NO_SCHEDULE,
     SOFT_TAINT_KEY,
@@ -17,6 +16,7 @@ from actuator.kube.cluster import (
 )
 from actuator.service.settings import SoftTaintSettings
 from actuator.service.soft_taints import SoftTaintResult, apply_soft_taints
+from actuator.simulated_cluster.faults import Fault
 from tests.builders.actuator import Stage, small_cluster
 
 ENOUGH = SoftTaintSettings(max_count=100)

@@ -6,10 +6,12 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from trimtab.v1 import actuator_pb2, plan_pb2
 
-from actuator.cloud.memory.faults import Fault
 from actuator.cloud.provider import CloudRefusedError
+from actuator.kube.cluster import HARD_TAINT_KEY, hard_taint
 from actuator.service.metrics import Metrics
+from actuator.service.servicer import ActuatorServicer
 from actuator.service.status import StatusWriter, eviction_message, timestamp
+from actuator.simulated_cluster.faults import Fault
 from actuator.tracker.events import PodsEvicted
 from actuator.tracker.states import PodRef, Retention
 from actuator.tracker.tracker import Tracker
@@ -28,7 +30,7 @@ def test_recent_evictions_are_those_not_forgotten_sorted_by_time_then_pod(steps:
         tracker.handle(PodsEvicted("n1", (pod(number), pod(number + 1000))), now_ms)
         if look:
             now_ms += 500 * (seconds % 2)
-            expected = [kept for kept in tracker.memory.evictions.values() if kept.time_ms >= now_ms - 5000]
+            expected = [kept for kept in tracker.data.evictions.values() if kept.time_ms >= now_ms - 5000]
             expected.sort(key=lambda kept: (kept.time_ms, kept.pod.key, kept.pod.uid))
             status = writer.write(tracker, now_ms, True).message()
             assert list(status.recent_evictions) == [eviction_message(kept) for kept in expected]
@@ -57,8 +59,8 @@ def test_deletions_in_the_kept_bytes_are_as_they_are_now() -> None:
     now_ms = int(stage.time.now_s * 1000)
     seen = set()
     while stage.time.step():
-        status = stage.actuator.engine.read(lambda tracker, _: kept.write(tracker, now_ms, True).message())
-        assert status == stage.actuator.engine.read(lambda t, _: StatusWriter().write(t, now_ms, True).message())
+        status = stage.actuator.processor.read(lambda tracker, _: kept.write(tracker, now_ms, True).message())
+        assert status == stage.actuator.processor.read(lambda t, _: StatusWriter().write(t, now_ms, True).message())
         seen |= {(one.node, one.state, one.pods_gone_count) for one in status.deletions}
     assert len(seen) > 10
 
@@ -105,12 +107,28 @@ def test_a_status_tells_node_groups_with_their_deletions() -> None:
     )
 
 
+def test_nodes_with_a_taint_that_nobody_here_knows_of_are_measured() -> None:
+    reader = InMemoryMetricReader()
+    provider = MeterProvider(metric_readers=[reader])
+    stage = Stage(small_cluster())
+    stage.actuator.metrics = metrics = Metrics(provider.get_meter("test"))
+    metrics.watch(stage.actuator.processor)
+    stage.cluster.add_taint("n1", hard_taint(0))
+    stage.start(stage.request("r", "n0"))
+    stage.actuator.start()
+    assert points(reader, "unknown_taints") == {(): 1}
+    stage.cluster.remove_taint("n1", HARD_TAINT_KEY)
+    ActuatorServicer(stage.actuator).ApplyTaints(actuator_pb2.ApplyTaintsRequest(), None)  # type: ignore[arg-type]
+    assert points(reader, "unknown_taints") == {(): 0}
+    provider.shutdown()
+
+
 def test_deletions_are_measured_by_kind_result_and_state() -> None:
     reader = InMemoryMetricReader()
     provider = MeterProvider(metric_readers=[reader])
     stage = Stage(small_cluster())
     metrics = Metrics(provider.get_meter("test"))
-    metrics.watch(stage.actuator.engine)
+    metrics.watch(stage.actuator.processor)
     stage.start(stage.request("r", "n0"))
     stage.start(stage.request("e", "n6", drain=False))
     assert points(reader, "deletions_in_progress")["1m", "TAINTED"] == 2

@@ -141,6 +141,66 @@ def open_and_close(path: Path) -> None:
     SqlStore(sqlite_url(path)).close()
 
 
+SECRET_URLS = [
+    pytest.param("postgresql://user:s3cret@127.0.0.1:1/db", id="before the host"),
+    pytest.param("postgresql://user@127.0.0.1:1/db?password=s3cret", id="as a parameter"),
+    pytest.param("postgresql://user@127.0.0.1:1/db?sslpassword=s3cret&sslmode=none%20such", id="of the key"),
+    pytest.param("mysql://user:s3cret@host/db", id="of a database that is not supported"),
+    pytest.param("postgresql://user:s3cret@host:port/db", id="in a URL that is none"),
+    pytest.param("s3cret", id="in what is no URL at all"),
+]
+
+
+@pytest.mark.parametrize("url", SECRET_URLS)
+def test_no_error_repeats_a_password_of_the_url(url: str) -> None:
+    with pytest.raises(StoreError) as caught:
+        SqlStore(url)
+    assert "s3cret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("url", ["sqlite://", "sqlite:///:memory:"])
+def test_a_store_in_memory_is_refused(url: str) -> None:
+    with pytest.raises(StoreError, match="forgets everything"):
+        SqlStore(url)
+
+
+def delete(path: Path) -> None:
+    path.unlink()
+
+
+def replace(path: Path) -> None:
+    content = path.read_bytes()
+    path.unlink()
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("name", ["store.sqlite", "store.sqlite-wal"])
+@pytest.mark.parametrize("strike", [delete, replace])
+def test_a_store_that_is_lost_underneath_is_noticed_by_reads_and_writes(
+    tmp_path: Path, name: str, strike: Callable[[Path], None]
+) -> None:
+    store = SqlStore(sqlite_url(tmp_path / "store.sqlite"))
+    journal = Journal(store)
+    journal.handle(EVENT, 1)
+    journal.commit()
+    journal.check()
+    strike(tmp_path / name)
+    with pytest.raises(StoreError, match="deleted or replaced"):
+        journal.check()
+    with pytest.raises(StoreError, match="deleted or replaced"):
+        store.append(2, records("b"))
+    store.close()
+
+
+def test_a_store_that_is_lost_while_an_event_is_written_does_not_take_it(tmp_path: Path) -> None:
+    path = tmp_path / "store.sqlite"
+    store = SqlStore(sqlite_url(path))
+    sa.event.listen(store._engine, "commit", lambda _connection: path.unlink())
+    with pytest.raises(StoreError, match="deleted or replaced"):
+        store.append(1, records("a"))
+    store.close()
+
+
 def test_sqlite_writes_to_the_disk_before_a_commit_returns(tmp_path: Path) -> None:
     store = SqlStore(sqlite_url(tmp_path / "store.sqlite"))
     with store._engine.connect() as connection:
@@ -267,7 +327,7 @@ def test_a_store_forgets_what_is_over_and_stays_small(tmp_path: Path) -> None:
     assert all(count <= 100 for count, _ in rows)
     assert max(size for _, size in rows) <= 1.1 * rows[0][1], "snapshots grow"
     again = Journal(SqlStore(sqlite_url(tmp_path / "store.sqlite")), retention)
-    assert len(again.tracker.memory.evictions) == 101
+    assert len(again.tracker.data.evictions) == 101
     again.close()
 
 

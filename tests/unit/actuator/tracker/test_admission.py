@@ -5,7 +5,16 @@ from typing import Any
 import pytest
 
 from actuator.tracker import events as e
-from actuator.tracker.admission import Facts, GroupFacts, Limits, NodeFacts, NodeWish, admit, digest_of, pending_nodes
+from actuator.tracker.admission import (
+    Facts,
+    GroupFacts,
+    Limits,
+    NodeFacts,
+    NodeRequest,
+    admit,
+    digest_of,
+    pending_nodes,
+)
 from actuator.tracker.states import NodeAnswer, Reason
 from actuator.tracker.tracker import Tracker
 
@@ -15,14 +24,18 @@ EMPTY = NodeFacts("g", ())
 
 
 def decide(
-    *wishes: NodeWish, tracker: Tracker | None = None, age_s: float | None = None, limits: Limits = LIMITS, **facts: Any
+    *requests: NodeRequest,
+    tracker: Tracker | None = None,
+    age_s: float | None = None,
+    limits: Limits = LIMITS,
+    **facts: Any,
 ) -> dict[str, str]:
     tracker = tracker or Tracker()
-    nodes = {wish.node: SEEN if wish.drain else EMPTY for wish in wishes} | facts.get("nodes", {})
+    nodes = {request.node: SEEN if request.drain else EMPTY for request in requests} | facts.get("nodes", {})
     groups = facts.get("groups", {"g": GroupFacts(0, 10)})
     seen = Facts({name: node for name, node in nodes.items() if node}, groups, facts.get("pending", frozenset()))
-    admission = admit(tracker.memory, wishes, seen, limits, age_s)
-    assert [answer.node for answer in admission.answers] == [wish.node for wish in wishes]
+    admission = admit(tracker.data, requests, seen, limits, age_s)
+    assert [answer.node for answer in admission.answers] == [request.node for request in requests]
     assert {planned.node for planned in admission.nodes} == {a.node for a in admission.answers if a.accepted}
     return {a.node: "yes" if a.accepted else Reason.Name(a.reason) for a in admission.answers}
 
@@ -46,12 +59,14 @@ def busy(*nodes: str, drain: bool = False) -> Tracker:
         pytest.param({"groups": {"g": GroupFacts(3, 3)}}, "NODE_GROUP_MIN_SIZE_REACHED", id="at the minimum"),
         pytest.param({"age_s": 61.0}, "PLAN_TOO_OLD", id="an old plan"),
         pytest.param({"age_s": 59.0}, "yes", id="a fresh plan"),
+        pytest.param({"age_s": -29.0}, "yes", id="a plan ahead of the clock within the skew"),
+        pytest.param({"age_s": -31.0}, "PLAN_AHEAD", id="a plan ahead of the clock"),
         pytest.param({"tracker": busy("x", "y", "z")}, "LIMIT_EXCEEDED", id="limit"),
         pytest.param({"tracker": busy("x", drain=True)}, "LIMIT_EXCEEDED", id="drain limit"),
     ],
 )
 def test_a_node_is_answered_with_the_first_reason_that_holds(facts: dict[str, Any], answer: str) -> None:
-    assert decide(NodeWish("n1", True), **facts) == {"n1": answer}
+    assert decide(NodeRequest("n1", True), **facts) == {"n1": answer}
 
 
 @pytest.mark.parametrize(
@@ -65,44 +80,46 @@ def test_a_node_is_answered_with_the_first_reason_that_holds(facts: dict[str, An
     ],
 )
 def test_the_pods_must_be_those_the_plan_assumed(count: int, uids: tuple[str, ...], answer: str) -> None:
-    assert decide(NodeWish("n1", True, count, digest_of(uids))) == {"n1": answer}
+    assert decide(NodeRequest("n1", True, count, digest_of(uids))) == {"n1": answer}
 
 
 def test_a_node_with_pods_is_refused_without_drain() -> None:
-    assert decide(NodeWish("n1", False), nodes={"n1": SEEN}) == {"n1": "NODE_CHANGED"}
+    assert decide(NodeRequest("n1", False), nodes={"n1": SEEN}) == {"n1": "NODE_CHANGED"}
 
 
 def test_refused_nodes_do_not_stop_the_others() -> None:
-    wishes = [NodeWish("gone", False), NodeWish("n1", False)]
-    assert decide(*wishes, nodes={"gone": None}) == {"gone": "NODE_NOT_FOUND", "n1": "yes"}
+    requests = [NodeRequest("gone", False), NodeRequest("n1", False)]
+    assert decide(*requests, nodes={"gone": None}) == {"gone": "NODE_NOT_FOUND", "n1": "yes"}
 
 
 def test_empty_nodes_take_the_places_before_drains_whatever_the_order() -> None:
-    wishes = [NodeWish("d1", True), NodeWish("e1", False), NodeWish("e2", False), NodeWish("e3", False)]
-    assert decide(*wishes) == {"d1": "LIMIT_EXCEEDED", "e1": "yes", "e2": "yes", "e3": "yes"}
+    requests = [NodeRequest("d1", True), NodeRequest("e1", False), NodeRequest("e2", False), NodeRequest("e3", False)]
+    assert decide(*requests) == {"d1": "LIMIT_EXCEEDED", "e1": "yes", "e2": "yes", "e3": "yes"}
 
 
 def test_a_group_is_never_taken_below_its_minimum_by_one_request() -> None:
-    wishes = [NodeWish(name, False) for name in ("e1", "e2", "e3")]
-    answers = decide(*wishes, groups={"g": GroupFacts(3, 5)})
+    requests = [NodeRequest(name, False) for name in ("e1", "e2", "e3")]
+    answers = decide(*requests, groups={"g": GroupFacts(3, 5)})
     assert answers == {"e1": "yes", "e2": "yes", "e3": "NODE_GROUP_MIN_SIZE_REACHED"}
 
 
 def test_nodes_on_their_way_out_count_until_the_target_size_has_them_counted_out() -> None:
     tracker = busy("x")
     groups = {"g": GroupFacts(3, 4)}
-    assert decide(NodeWish("n1", False), tracker=tracker, groups=groups) == {"n1": "NODE_GROUP_MIN_SIZE_REACHED"}
+    assert decide(NodeRequest("n1", False), tracker=tracker, groups=groups) == {"n1": "NODE_GROUP_MIN_SIZE_REACHED"}
     for event in (e.SetTainted("before"), e.NodeEmpty("x"), e.DeleteBegun("x"), e.DeleteAccepted("x")):
         tracker.handle(event, 0)
-    assert pending_nodes(tracker.memory) == frozenset()
-    assert decide(NodeWish("n1", False), tracker=tracker, groups=groups) == {"n1": "yes"}
+    assert pending_nodes(tracker.data) == frozenset()
+    assert decide(NodeRequest("n1", False), tracker=tracker, groups=groups) == {"n1": "yes"}
 
 
 def test_a_node_counted_out_while_sizes_were_read_still_counts() -> None:
     tracker = busy("x")
     for event in (e.SetTainted("before"), e.NodeEmpty("x"), e.DeleteBegun("x"), e.DeleteAccepted("x")):
         tracker.handle(event, 0)
-    answers = decide(NodeWish("n1", False), tracker=tracker, groups={"g": GroupFacts(3, 4)}, pending=frozenset({"x"}))
+    answers = decide(
+        NodeRequest("n1", False), tracker=tracker, groups={"g": GroupFacts(3, 4)}, pending=frozenset({"x"})
+    )
     assert answers == {"n1": "NODE_GROUP_MIN_SIZE_REACHED"}
 
 

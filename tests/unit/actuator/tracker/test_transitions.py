@@ -51,7 +51,7 @@ def tracker_in(state: State) -> Tracker:
     for event in (accepted("n1"), *PATHS[state]):
         tracker.handle(event, 1_000)
         tracker.check_invariants()
-    assert tracker.memory.deletions["n1"].state is state
+    assert tracker.data.deletions["n1"].state is state
     return tracker
 
 
@@ -79,15 +79,15 @@ def test_each_event_in_each_state_does_what_the_table_says(state: State, event: 
         tracker.check_invariants()
         target = edges[0].target
         if target in FINAL_STATES:
-            assert "n1" not in tracker.memory.deletions
-            ended = tracker.memory.finished[-1].state
+            assert "n1" not in tracker.data.deletions
+            ended = tracker.data.finished[-1].state
             assert ended in FINAL_STATES
             assert ended is target or event is e.RolledBack
         else:
-            assert tracker.memory.deletions["n1"].state is target
+            assert tracker.data.deletions["n1"].state is target
     elif event in LATE.get(state, frozenset()):
         assert tracker.handle(NODE_EVENTS[event], 2_000) == []
-        assert tracker.memory.deletions["n1"].state is state
+        assert tracker.data.deletions["n1"].state is state
         tracker.check_invariants()
     else:
         with pytest.raises(ImpossibleEventError, match=event.__name__):
@@ -121,18 +121,18 @@ def test_one_node_without_taint_rolls_the_whole_set_back_and_changes_the_answers
     tracker = Tracker()
     tracker.handle(accepted("n1", "n2"), 0)
     assert tracker.handle(e.SetFailed("r1", "n2", "forbidden"), 0) == [i.RollBack("n1"), i.RollBack("n2")]
-    answers = {answer.node: answer.reason for answer in tracker.memory.requests["r1"].answers}
+    answers = {answer.node: answer.reason for answer in tracker.data.requests["r1"].answers}
     assert answers == {"n1": Reason.SET_ROLLED_BACK, "n2": Reason.FAILED_TO_MARK_TO_BE_DELETED}
     for node in ("n1", "n2"):
         tracker.handle(e.RolledBack(node), 0)
-    assert {deletion.state for deletion in tracker.memory.finished} == {State.FAILED}
+    assert {deletion.state for deletion in tracker.data.finished} == {State.FAILED}
 
 
 def test_settling_a_set_twice_changes_nothing() -> None:
     tracker = tracker_in(State.DRAINING)
     assert tracker.handle(e.SetTainted("r1"), 0) == []
     assert tracker.handle(e.SetFailed("r1", "n1", "late"), 0) == []
-    assert tracker.memory.deletions["n1"].state is State.DRAINING
+    assert tracker.data.deletions["n1"].state is State.DRAINING
 
 
 def test_a_node_in_progress_cannot_be_accepted_again() -> None:
@@ -147,7 +147,7 @@ def test_an_eviction_is_remembered_whatever_becomes_of_the_deletion() -> None:
     tracker.handle(e.RolledBack("n1"), 6)
     other = msgspec.structs.replace(POD, uid="uid-2")
     tracker.handle(e.PodsEvicted("n1", (other,)), 7)
-    assert [(uid, kept.time_ms) for uid, kept in tracker.memory.evictions.items()] == [("uid-1", 5), ("uid-2", 7)]
+    assert [(uid, kept.time_ms) for uid, kept in tracker.data.evictions.items()] == [("uid-1", 5), ("uid-2", 7)]
 
 
 def test_a_pod_is_kept_in_memory_once_though_many_events_tell_of_it() -> None:
@@ -158,8 +158,8 @@ def test_a_pod_is_kept_in_memory_once_though_many_events_tell_of_it() -> None:
         # As it comes from the store: every text in it is a new one.
         tracker.handle(e.decode(e.encode(event)), 1)
     for one in (tracker, Tracker.load(tracker.dump())):
-        (deletion,) = one.memory.deletions.values()
-        for uid, eviction in one.memory.evictions.items():
+        (deletion,) = one.data.deletions.values()
+        for uid, eviction in one.data.evictions.items():
             assert eviction.pod is deletion.pods[eviction.pod.uid]
             assert uid is eviction.pod.uid
             assert eviction.node is deletion.node
@@ -181,7 +181,7 @@ def test_what_is_over_is_forgotten_in_time(after_s: int, evictions: int, finishe
     for event in (accepted("n1"), *PATHS[State.DELETING], e.PodsEvicted("n9", (POD,)), e.InstanceGone("n1")):
         tracker.handle(event, 0)
     tracker.handle(accepted(request_id="later"), after_s * 1000)
-    memory = tracker.memory
+    memory = tracker.data
     assert (len(memory.evictions), len(memory.finished), len(memory.requests) - 1) == (evictions, finished, requests)
 
 
@@ -231,9 +231,9 @@ def test_growth_is_asked_for_until_it_is_answered() -> None:
     from actuator.tracker.states import Growth, GrowthAnswer
 
     tracker = Tracker()
-    growths = (Growth("g", 2),)
-    assert tracker.handle(e.GrowthRequested("r1", "d", growths), 0) == [i.Grow("r1", growths)]
-    assert tracker.resume() == [i.Grow("r1", growths)]
+    growths = (Growth("g", 1, 3),)
+    assert tracker.handle(e.GrowthRequested("r1", "d", growths), 7) == [i.Grow("r1", growths, 7)]
+    assert tracker.resume() == [i.Grow("r1", growths, 7)]
     with pytest.raises(ImpossibleEventError):
         tracker.handle(e.GrowthRequested("r1", "d", growths), 0)
     tracker.handle(e.GrowthAnswered("r1", (GrowthAnswer("g", True),)), 0)

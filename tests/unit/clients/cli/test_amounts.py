@@ -31,3 +31,11 @@ def test_durations_are_told_in_their_two_largest_units(seconds: float, text: str
 def test_long_lists_are_cut_and_say_so() -> None:
     assert amounts.some(["a", "b", "c"]) == "a, b, c"
     assert amounts.some(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+
+
+def test_plurals_are_right() -> None:
+    assert [amounts.counted(*one) for one in ((1, "node"), (2, "node"), (0, "class"))] == [
+        "1 node",
+        "2 nodes",
+        "0 classes",
+    ]

@@ -6,7 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from trimtab.v1 import actuator_pb2_grpc
 
+from clients.transport.server import Registration, Shell
 from tests.builders import kubernetes as k8s
 from tests.unit.clients.cli.conftest import Run, listed
 
@@ -110,7 +112,49 @@ def test_a_reader_that_goes_away_is_no_error(cluster: Path) -> None:
     assert done.stdout.strip() in {"0", "1"}
 
 
-def test_a_planner_that_is_not_there_is_a_failure(trimtab: Run, cluster: Path) -> None:
+def test_a_planner_that_is_not_there_is_named_with_its_address(trimtab: Run, cluster: Path) -> None:
     outcome = trimtab("plan", cluster, "--planner", "127.0.0.1:9")
     assert (outcome.code, outcome.out) == (1, "")
-    assert "Traceback" not in outcome.err
+    assert outcome.err.startswith("trimtab: no planner at 127.0.0.1:9: ")
+    assert outcome.err.count("\n") == 1
+
+
+def test_an_actuator_in_place_of_a_planner_is_named(
+    trimtab: Run, cluster: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    servicer = actuator_pb2_grpc.ActuatorServicer()
+    registration = Registration(actuator_pb2_grpc.add_ActuatorServicer_to_server, servicer, "trimtab.v1.Actuator")
+    with Shell("actuator", [registration]) as shell:
+        capsys.readouterr()
+        message = refused(trimtab, "plan", cluster, "--planner", shell.address)
+    assert f"no planner at {shell.address}: that is an actuator" in message
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_cluster_without_nodes_is_refused_with_what_to_export(
+    trimtab: Run, tmp_path: Path, command: tuple[str, ...]
+) -> None:
+    file = listed(tmp_path, k8s.pod("p1"))
+    message = refused(trimtab, *[part.format(file=file) for part in command])
+    assert "no Node" in message
+    assert "kubectl get nodes," in message
+
+
+def test_a_cluster_is_read_from_a_pipe_and_from_standard_input(cluster: Path) -> None:
+    command = (
+        f'cat "{cluster}" | "{sys.executable}" -m clients.cli fit - --pod default/web-0 && '
+        f'"{sys.executable}" -m clients.cli fit <(cat "{cluster}") --pod default/web-0'
+    )
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=200, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[:3] == lines[3:]
+    assert len(lines) == 6
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_limit_of_an_input_is_named_with_its_flag(trimtab: Run, cluster: Path, command: tuple[str, ...]) -> None:
+    arguments = [part.format(file=cluster) for part in command]
+    message = refused(trimtab, *arguments, "--max-input-bytes", "1000")
+    assert "larger than 1000 bytes" in message
+    assert "--max-input-bytes" in message

@@ -7,8 +7,10 @@ import pytest
 from google.protobuf import json_format
 from trimtab.v1 import plan_pb2
 
-from clients.cli.documents import read_settings, read_state
+from clients.cli.documents import check_state, read_settings, read_state, settings_notes
 from clients.cli.failures import InputError
+from clients.cli.message_fields import checked
+from tests.builders import node, node_group, snapshot_of
 
 
 def written(directory: Path, text: str, name: str = "settings.yaml") -> Path:
@@ -44,14 +46,25 @@ def test_an_empty_file_gives_default_settings(tmp_path: Path, text: str) -> None
         pytest.param("scaleDwn: {}", "scaleDwn", id="unknown key at the top"),
         pytest.param("nodeGroups: {g: {minSize: 1}}", "minSize", id="unknown key of a node group"),
         pytest.param("scaleDown: {unneededTime: 600}", '"600s"', id="duration without unit"),
-        pytest.param("scaleDown: {unneededTime: 10m}", '"600s"', id="duration in another unit"),
+        pytest.param("scaleDown: {unneededTime: 10 min}", '"10m"', id="duration in another unit"),
+        pytest.param(
+            "scaleDown: {unneededTme: 10m}",
+            "scaleDown.unneededTme: there is no such field; did you mean unneededTime?",
+            id="nearest name",
+        ),
+        pytest.param("scaleUp: {expanders: {}}", "scaleUp.expanders: a list is expected", id="mapping for a list"),
+        pytest.param("scaleDown: {unneeded_time: 1s, unneededTime: 2s}", "given twice", id="field twice by two names"),
+        pytest.param("nodeGroups: {g: {unneededTime: []}}", "nodeGroups.g.unneededTime", id="duration of a group"),
+        pytest.param("a: " + "[" * 30_000, "nested more than", id="nested without end in yaml"),
+        pytest.param('{"a": ' + "[" * 30_000, "nested", id="nested without end in json"),
+        pytest.param('{"a": ' * 30_000, "", id="mappings without end in json"),
         pytest.param("scaleDown: {utilizationThreshold: high}", "utilizationThreshold", id="text for a number"),
         pytest.param("scaleDown: {maxDrainParallelism: 1.5}", "maxDrainParallelism", id="fraction for a whole number"),
         pytest.param("scaleDown: {enabled: 1}", "enabled", id="number for a switch"),
         pytest.param("scaleDown: 5", "scaleDown", id="number for a section"),
         pytest.param("scaleDown: {}\nscaleDown: {}", "'scaleDown' is given twice", id="key twice in yaml"),
         pytest.param('{"scaleDown": {}, "scaleDown": {}}', "'scaleDown' is given twice", id="key twice in json"),
-        pytest.param("nodeGroups: {7: {}}", "7 is no string", id="number for a key"),
+        pytest.param("nodeGroups: {7: {}}", "7 is no text", id="number for a key"),
         pytest.param("- scaleDown", "a mapping is expected", id="list"),
         pytest.param("scaleDown: [", "neither YAML nor JSON", id="broken yaml"),
         pytest.param("!!python/object:os.system {}", "neither YAML nor JSON", id="yaml with a foreign tag"),
@@ -78,9 +91,30 @@ def test_files_that_cannot_be_read_are_told_apart(tmp_path: Path) -> None:
             read_settings(path)
 
 
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("600s", 600), ("10m", 600), ("1h30m", 5400), ("1.5h", 5400), ("250ms", 0.25), ("-1s", -1), ("0s", 0)],
+)
+def test_durations_are_read_in_units_that_people_write(tmp_path: Path, text: str, seconds: float) -> None:
+    settings = read_settings(written(tmp_path, f"nodeGroups: {{a: {{unneededTime: {text}}}}}"))
+    assert settings.node_groups["a"].unneeded_time.ToNanoseconds() == seconds * 1e9
+
+
+def test_every_message_that_is_printed_is_read_back() -> None:
+    settings = plan_pb2.PlanSettings()
+    settings.scale_down.unneeded_time.FromSeconds(90)
+    settings.node_groups["a"].utilization_threshold = 0.5
+    for empty in (False, True):
+        document = json_format.MessageToDict(settings, always_print_fields_with_no_presence=empty)
+        again = plan_pb2.PlanSettings()
+        json_format.ParseDict(checked(document, again.DESCRIPTOR), again)
+        assert again == settings
+
+
 def some_state() -> plan_pb2.PlanState:
     unneeded = plan_pb2.NodeTimes(node=b"\1\0\0\0", time_ns=(1_700_000_000 * 10**9).to_bytes(8, "little"))
-    return plan_pb2.PlanState(layout_version=2, strings=["", "n1"], unneeded=unneeded)
+    part = plan_pb2.ScaleDownState(layout_version=2, strings=["", "n1"], unneeded=unneeded)
+    return plan_pb2.PlanState(scale_down=part)
 
 
 @pytest.mark.parametrize("whole", [pytest.param(False, id="the state"), pytest.param(True, id="the whole answer")])
@@ -97,3 +131,34 @@ def test_no_state_file_means_no_state() -> None:
 def test_a_state_of_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nodes"):
         read_state(written(tmp_path, '{"nodes": []}', "state.json"))
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"state": {}, "diagnostics": {}}', '{"state": null, "diagnostics": {}}'])
+def test_an_empty_state_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputError, match="it is empty; give what `trimtab plan -o json` printed"):
+        read_state(written(tmp_path, text, "state.json"))
+
+
+def test_a_state_without_its_version_is_refused(tmp_path: Path) -> None:
+    document = json_format.MessageToDict(some_state())
+    text = json.dumps(document).replace("layoutVersion", "layout_version").replace(": 2,", ": 0,")
+    with pytest.raises(InputError, match="layoutVersion is missing"):
+        read_state(written(tmp_path, text, "state.json"))
+
+
+def test_a_state_belongs_to_a_cluster_that_has_one_of_its_nodes() -> None:
+    path = Path("state.json")
+    check_state(path, some_state(), snapshot_of(node("n1"), node("n2")))
+    check_state(None, plan_pb2.PlanState(), snapshot_of(node("n2")))
+    with pytest.raises(
+        InputError, match=r"state.json: the input has none of the 1 nodes .* such as n1: it is the state of"
+    ):
+        check_state(path, some_state(), snapshot_of(node("n2")))
+
+
+def test_settings_for_a_node_group_that_is_not_there_are_noted_with_the_nearest() -> None:
+    settings = plan_pb2.PlanSettings()
+    settings.node_groups["worker-a"].utilization_threshold = 0.5
+    assert settings_notes(settings, snapshot_of(node_group("worker-a"))) == []
+    (text,) = settings_notes(settings, snapshot_of(node_group("workers-a")))
+    assert text == "settings: nodeGroups.worker-a: the input has no such node group; did you mean workers-a?"

@@ -102,6 +102,8 @@ def test_an_envelope_says_what_is_inside() -> None:
         ),
         pytest.param(b"Service Unavailable\n", "5", (503, "", 5.0), id="text"),
         pytest.param(b"\xff\xfe", "soon", (503, "", None), id="bytes, and a hint that is no number"),
+        pytest.param(b"", "\xb2", (503, "", None), id="a hint that is a digit to Python only"),
+        pytest.param(b"", "9" * 400, (503, "", 3600.0), id="a hint beyond all bounds"),
     ],
 )
 def test_errors_are_read_in_every_form_a_server_or_proxy_gives(

@@ -67,6 +67,23 @@ def test_a_leader_that_renews_no_more_is_followed_after_the_duration(server: Fak
     assert server.documents[PATH]["spec"]["leaseTransitions"] == 1
 
 
+def test_each_leader_has_a_greater_epoch_though_the_lease_be_deleted(server: FakeApiServer) -> None:
+    clock, epochs = Clock(), []
+    for created in ("2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"):
+        first, second = candidate(server, "a", clock), candidate(server, "b", clock)
+        metadata = {"name": "trimtab-loop", "namespace": "kube-system", "creationTimestamp": created}
+        server.documents[PATH] = {"metadata": metadata, "spec": {"holderIdentity": ""}}
+        assert first.attempt()
+        epochs.append(first.epoch)
+        assert first.attempt()
+        assert first.epoch == epochs[-1], "a renewal is the same term"
+        second.attempt()
+        clock.now_s += 15
+        assert second.attempt()
+        epochs.append(second.epoch)
+    assert epochs == sorted(set(epochs))
+
+
 def test_a_leader_counts_itself_out_before_others_may_take_over(server: FakeApiServer) -> None:
     clock = Clock()
     first = candidate(server, "a", clock)

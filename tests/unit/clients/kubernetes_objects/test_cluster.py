@@ -6,10 +6,14 @@ from typing import Any
 import pytest
 
 from clients.kubernetes_objects import ObjectError
+from clients.kubernetes_objects.build import Known, build_snapshot
+from clients.kubernetes_objects.decode import decode_objects
 from clients.kubernetes_objects.kinds import Node, NodeGroup, ObjectMeta, OwnerReference
 from clients.kubernetes_objects.kinds.nodes import NodeGroupSpec
 from clients.kubernetes_objects.node_groups import Membership
+from clients.kubernetes_objects.objects import Objects
 from clients.kubernetes_objects.owners import controller_of
+from clients.kubernetes_objects.pod_rows import pod_row
 from tests.builders import (
     csi_node,
     daemon_set,
@@ -222,7 +226,20 @@ def test_a_template_may_give_capacity_alone() -> None:
     snapshot = build(group)
     row = snapshot.node_groups[0].template
     assert amounts(snapshot, row.allocatable) == {"cpu": 2000, "pods": 10}
-    assert (row.name, row.ready, label_set(snapshot, row.label_set)) == ("", True, {"pool": "x"})
+    assert label_set(snapshot, row.label_set) == {"pool": "x"}
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        (11, ["NodeGroup g1: targetSize 11 is above maxSize 10"]),
+        (1, ["NodeGroup g1: targetSize 1 is below minSize 2"]),
+        (10, []),
+    ],
+)
+def test_a_target_size_outside_of_the_limits_is_noted(target: int, expected: list[str]) -> None:
+    group = node_group("g1", min_size=2, max_size=10, target=target)
+    assert notes(group) == expected
 
 
 @pytest.mark.parametrize(
@@ -259,6 +276,26 @@ def test_a_broken_node_is_refused_with_its_field(built: Any, path: str) -> None:
     with pytest.raises(ObjectError) as caught:
         build(built)
     assert (caught.value.kind, caught.value.name, caught.value.path) == ("Node", "n1", path)
+
+
+@pytest.mark.parametrize(
+    ("name", "namespace", "path"),
+    [
+        pytest.param("../secrets/token", "default", "metadata.name", id="a path"),
+        pytest.param("a\nb", "default", "metadata.name", id="two lines"),
+        pytest.param("A", "default", "metadata.name", id="a capital"),
+        pytest.param("é", "default", "metadata.name", id="not ASCII"),
+        pytest.param("a..b", "default", "metadata.name", id="an empty part"),
+        pytest.param("a", "kube.system", "metadata.namespace", id="a namespace with a dot"),
+    ],
+)
+def test_a_name_that_kubernetes_does_not_allow_is_refused(name: str, namespace: str, path: str) -> None:
+    with pytest.raises(ObjectError, match="is not a name that Kubernetes allows") as caught:
+        build(pod("other"), pod(name, namespace=namespace))
+    assert (caught.value.kind, caught.value.path) == ("Pod", path)
+    row = pod_row(decode_objects([pod("a")]).of("Pod")[0])._replace(name=name, namespace=namespace)
+    with pytest.raises(ObjectError, match="is not a name that Kubernetes allows"):
+        build_snapshot(Objects(), known=Known(pods=[row]))
 
 
 @pytest.mark.parametrize(
@@ -400,6 +437,10 @@ def test_a_budget_without_status_has_none() -> None:
         pytest.param(pdb(selector=labelled(("a", "In"))), "spec.selector.matchExpressions[0].values", id="selector"),
         pytest.param(pdb(allowed=-1), "status.disruptionsAllowed", id="negative"),
         pytest.param(pdb(spec={"unhealthyPodEvictionPolicy": "x"}), "spec.unhealthyPodEvictionPolicy", id="policy"),
+        pytest.param(pdb(min_available="abc"), "spec.minAvailable", id="no number"),
+        pytest.param(pdb(max_unavailable="10 %"), "spec.maxUnavailable", id="no percentage"),
+        pytest.param(pdb(min_available=-1), "spec.minAvailable", id="negative number"),
+        pytest.param(pdb(min_available=1, max_unavailable=1), "spec.maxUnavailable", id="both limits"),
     ],
 )
 def test_a_broken_budget_is_refused(built: Any, path: str) -> None:

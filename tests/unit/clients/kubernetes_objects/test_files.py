@@ -1,7 +1,10 @@
 """Files of every form, and what is said when one is broken."""
 
 import gzip
+import io
 import json
+import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +14,7 @@ from trimtab.v1.snapshot_pb2 import SnapshotDelta
 
 from clients.kubernetes_objects import InputError, ObjectError, read_files, read_objects
 from clients.recording import RecordingWriter, write_snapshot
-from tests.builders import listed, namespace, node, pod, snapshot_of
+from tests.builders import listed, namespace, node, node_group, pod, snapshot_of
 from tests.unit.clients.kubernetes_objects.reading import names, text_column
 
 OBJECTS = [node("n1"), pod("a", node="n1"), pod("b"), namespace("default")]
@@ -222,7 +225,7 @@ def test_changes_of_another_cluster_are_refused(tmp_path: Path) -> None:
     with RecordingWriter(file) as writer:
         writer.write(snapshot_of(pod("a")))
         writer.write(SnapshotDelta(deleted_pods=["default/b"]))
-    with pytest.raises(InputError, match=r"do not fit the cluster before them .*'default/b'.*; record anew"):
+    with pytest.raises(InputError, match=r"do not fit the cluster before them .*'default/b'.*; record again"):
         read_files([file])
 
 
@@ -255,3 +258,111 @@ def test_objects_remember_the_file_they_came_from(tmp_path: Path) -> None:
         path.write_bytes(dumped(pod(path.name)))
     objects = read_objects(paths)
     assert [objects.file_of("Pod", one) for one in objects.of("Pod")] == [str(path) for path in paths]
+
+
+def piped(content: bytes) -> str:
+    """Return the path of a pipe that holds the content."""
+    reader, writer = os.pipe()
+    threading.Thread(target=lambda: (os.write(writer, content), os.close(writer)), daemon=True).start()
+    return f"/dev/fd/{reader}"
+
+
+@pytest.mark.parametrize("form", ["json", "gzip", "recording"])
+def test_a_pipe_is_read_as_a_file_is(form: str, tmp_path: Path) -> None:
+    recording = tmp_path / "x.trimtab"
+    write_snapshot(recording, snapshot_of(OBJECTS))
+    text = dumped(listed(*OBJECTS))
+    content = {"json": text, "gzip": gzip.compress(text), "recording": recording.read_bytes()}[form]
+    assert read_files([piped(content)]).snapshot == snapshot_of(OBJECTS)
+
+
+def test_standard_input_is_a_file_beside_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "pods.json"
+    file.write_bytes(dumped(listed(*OBJECTS[1:])))
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BufferedReader(io.BytesIO(dumped(OBJECTS[0])))))
+    assert read_files([file, "-"]).snapshot == snapshot_of(OBJECTS)
+    with pytest.raises(InputError, match="given twice"):
+        read_files(["-", "-"])
+
+
+@pytest.mark.parametrize("form", ["plain", "gzip", "recording"])
+def test_an_input_that_is_larger_than_the_limit_is_refused(form: str, tmp_path: Path) -> None:
+    file = tmp_path / "bomb"
+    content = dumped(listed(*(pod(f"p{i}") for i in range(300))))
+    if form == "recording":
+        write_snapshot(file, snapshot_of([pod(f"p{i}", labels={"a": str(i)}) for i in range(300)]))
+    else:
+        file.write_bytes(gzip.compress(content) if form == "gzip" else content)
+    with pytest.raises(InputError, match="larger than") as caught:
+        read_files([file], max_bytes=5_000)
+    assert str(file) in str(caught.value)
+    read_files([file], max_bytes=len(content))
+
+
+@pytest.mark.parametrize("text", [b"[" * 30_000, b"- " * 30_000, b'[{"a":' * 30_000, b'{"a":' * 30_000])
+def test_nesting_without_end_is_refused(text: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "deep"
+    file.write_bytes(text)
+    with pytest.raises(InputError, match=str(file)):
+        read_files([file])
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        pytest.param(
+            dumped(listed(pod("a"))).replace(b'"name": "a"', b'"name": "a", "name": "b"'), "Pod", id="in an object"
+        ),
+        pytest.param(b'{"kind":"List","apiVersion":"v1","items":[],"items":[]}', "'items'", id="in a list"),
+        pytest.param(dumped(pod("a"))[:-1] + b', "spec": {}}', "'spec'", id="in an object alone"),
+        pytest.param(b"kind: Pod\napiVersion: v1\nmetadata: {name: a}\nmetadata: {}", "'metadata'", id="in YAML"),
+    ],
+)
+def test_a_key_that_is_given_twice_is_refused(text: bytes, where: str, tmp_path: Path) -> None:
+    file = tmp_path / "input"
+    file.write_bytes(text)
+    with pytest.raises(InputError, match=r"key '.*' is given twice") as caught:
+        read_files([file])
+    assert str(file) in str(caught.value)
+    assert where in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["a:b", '":', "\u003a", "é:\\:\n"])
+def test_colons_in_texts_are_no_repeated_keys(text: str, tmp_path: Path) -> None:
+    file, one = tmp_path / "input", node("n1", annotations={text: text})
+    for content in (dumped(listed(one)), dumped(listed(one)).replace(b":b", b"\\u003ab")):
+        file.write_bytes(content)
+        assert [row.name for row in read_files([file]).snapshot.nodes] == ["n1"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "note"),
+    [
+        pytest.param({"kind": "Nodes"}, "v1 Nodes: this kind is unknown; did you mean Node?", id="kind"),
+        pytest.param(
+            {"apiVersion": "v9"}, "v9 Node: this version is unknown, known are v1; it is read as", id="version"
+        ),
+    ],
+)
+def test_a_kind_or_version_that_looks_wrong_is_noted(changes: dict[str, Any], note: str, tmp_path: Path) -> None:
+    file = tmp_path / "input.json"
+    file.write_bytes(dumped(listed({**node("n1"), **changes}, {**node("n2"), **changes})))
+    assert sum(note in one for one in read_files([file]).notes) == 1
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        pytest.param({"kind": "NodeGruop"}, "did you mean NodeGroup?", id="kind"),
+        pytest.param({"kind": "Settings"}, "trimtab.dev has NodeGroup", id="another kind"),
+        pytest.param({"apiVersion": "trimtab.dev/v2"}, "known are trimtab.dev/v1", id="version"),
+    ],
+)
+def test_a_kind_or_version_of_ours_that_is_unknown_is_refused(
+    changes: dict[str, Any], problem: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "input.json"
+    for form in (dumped, lambda value: yaml.safe_dump(value).encode()):
+        file.write_bytes(form(listed({**node_group("a"), **changes})))
+        with pytest.raises(InputError, match=problem):
+            read_files([file])

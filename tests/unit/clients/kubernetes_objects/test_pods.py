@@ -73,27 +73,45 @@ def test_phases_become_their_codes(phase: str, code: int) -> None:
     assert list(build(pod(phase=phase)).pods.phase) == [code]
 
 
-READY, MIRROR, DAEMON, GATED, OTHER_KIND = 1, 2, 4, 8, 16
+READY, MIRROR, DAEMON, GATED, OTHER_KIND, UNSCHEDULABLE, OTHER_STATEFUL_SET = 1, 2, 4, 8, 16, 32, 64
+OTHER_SET = {"apiVersion": "apps.kruise.io/v1beta1", "kind": "StatefulSet", "name": "s", "uid": "u", "controller": True}
+
+
+def scheduled(status: str, reason: str) -> Any:
+    """A pod on no node, with what the scheduler says of it."""
+    return pod() | {"status": {"conditions": [{"type": "PodScheduled", "status": status, "reason": reason}]}}
 
 
 @pytest.mark.parametrize(
     ("built", "flags"),
     [
-        pytest.param(pod(), 0, id="none"),
+        pytest.param(pod(node="n1", ready=False), 0, id="none"),
+        pytest.param(scheduled("False", "Unschedulable"), UNSCHEDULABLE, id="marked"),
+        pytest.param(scheduled("False", "SchedulerError"), 0, id="not marked"),
+        pytest.param(scheduled("True", "Unschedulable"), 0, id="scheduled"),
+        pytest.param(pod(node="n1", owner=OTHER_SET), READY | OTHER_STATEFUL_SET, id="StatefulSet of another group"),
         pytest.param(pod(node="n1"), READY, id="ready"),
-        pytest.param(pod(annotations={"kubernetes.io/config.mirror": "x"}), MIRROR, id="mirror by annotation"),
-        pytest.param(pod(owner={"kind": "Node", "name": "n1", "uid": "u", "controller": True}), MIRROR, id="by owner"),
-        pytest.param(pod(owner=daemon_set()), DAEMON, id="daemon"),
         pytest.param(
-            pod(annotations={"cluster-autoscaler.kubernetes.io/daemonset-pod": "true"}), DAEMON, id="daemon, annotated"
+            pod(annotations={"kubernetes.io/config.mirror": "x"}), MIRROR | UNSCHEDULABLE, id="mirror by annotation"
+        ),
+        pytest.param(
+            pod(owner={"kind": "Node", "name": "n1", "uid": "u", "controller": True}),
+            MIRROR | UNSCHEDULABLE,
+            id="by owner",
+        ),
+        pytest.param(pod(owner=daemon_set()), DAEMON | UNSCHEDULABLE, id="daemon"),
+        pytest.param(
+            pod(annotations={"cluster-autoscaler.kubernetes.io/daemonset-pod": "true"}),
+            DAEMON | UNSCHEDULABLE,
+            id="daemon, annotated",
         ),
         pytest.param(
             pod(owner={"kind": "CloneSet", "name": "c", "uid": "u", "controller": True}),
-            OTHER_KIND,
+            OTHER_KIND | UNSCHEDULABLE,
             id="of another kind",
         ),
-        pytest.param(pod(owner=replica_set()), 0, id="of a known kind"),
-        pytest.param(pod(spec={"schedulingGates": [{"name": "example.org/wait"}]}), GATED, id="gated"),
+        pytest.param(pod(owner=replica_set()), UNSCHEDULABLE, id="of a known kind"),
+        pytest.param(pod(spec={"schedulingGates": [{"name": "example.org/wait"}]}), GATED | UNSCHEDULABLE, id="gated"),
     ],
 )
 def test_flags_say_what_a_pod_is(built: Any, flags: int) -> None:

@@ -3,24 +3,28 @@
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from dataclasses import replace
+from typing import Any, Protocol
 
 import pytest
 import urllib3
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from structlog.testing import capture_logs
 from trimtab.k8s.v1 import core_pb2
 
 from clients.kubernetes_api.api import Api
 from clients.kubernetes_api.connection import Connection, ConnectionSettings
 from clients.kubernetes_api.errors import ApiError
 from clients.live_cluster.reflector import Reflector, ReflectorSettings
+from clients.live_cluster.relist_backoff import RelistBackoff, RelistBackoffSettings
 from clients.live_cluster.resources import BY_KIND
-from clients.transport.backoff import Backoff
 from tests.builders.api_server import FakeApiServer, Fault
 
 PODS = "/api/v1/pods"
-QUICK = ReflectorSettings(page_limit=2, list_timeout_s=0.5, watch_timeout_s=30, backoff=Backoff(0.01, 0.05))
+QUICK = ReflectorSettings(
+    page_limit=2, list_timeout_s=0.5, watch_timeout_s=30, backoff=RelistBackoffSettings(0.01, 0.05)
+)
 
 
 class Names:
@@ -52,10 +56,10 @@ class Names:
 class Running:
     """A reflector of pods in a thread."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, settings: ReflectorSettings = QUICK) -> None:
         self.sink, self.error = Names(), None
         api = Api(Connection(url, urllib3.PoolManager(), lambda: "", ConnectionSettings(connect_timeout_s=2)))
-        self.reflector = Reflector(api, BY_KIND["Pod"], self.sink, QUICK)
+        self.reflector = Reflector(api, BY_KIND["Pod"], self.sink, settings)
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
 
@@ -95,11 +99,11 @@ def server() -> Iterator[FakeApiServer]:
 
 
 @pytest.fixture
-def start(server: FakeApiServer) -> Iterator[Callable[[], Running]]:
+def start(server: FakeApiServer) -> Iterator["Start"]:
     started: list[Running] = []
 
-    def begin() -> Running:
-        started.append(Running(server.url))
+    def begin(settings: ReflectorSettings = QUICK) -> Running:
+        started.append(Running(server.url, settings))
         return started[-1]
 
     yield begin
@@ -107,7 +111,8 @@ def start(server: FakeApiServer) -> Iterator[Callable[[], Running]]:
         one.stop()
 
 
-Start = Callable[[], Running]
+class Start(Protocol):
+    def __call__(self, settings: ReflectorSettings = QUICK) -> Running: ...
 
 
 def test_a_list_in_pages_is_followed_by_a_watch_that_misses_nothing(server: FakeApiServer, start: Start) -> None:
@@ -236,17 +241,104 @@ def test_stopping_wakes_a_watch_that_waits(server: FakeApiServer, start: Start) 
     assert running.error is None
 
 
-def test_how_long_changes_have_been_missed_is_known_until_they_come_again(server: FakeApiServer, start: Start) -> None:
+def test_how_long_changes_have_been_missed_counts_from_the_last_evidence(server: FakeApiServer, start: Start) -> None:
     running = start()
     running.until_pods("a", "b", "c", "d", "e")
-    running.until(lambda: running.reflector._is_open)
-    assert running.reflector.stale_s == 0
-    server.fail(PODS, *[Fault(status=500)] * 30)
+    server.fail(PODS, *[Fault(status=500, watch=True)] * 3)
     server.cut_watches()
-    running.until(lambda: running.reflector.stale_s > 0.02 and "500" in running.reflector.trouble)
-    running.until(lambda: running.reflector.stale_s == 0)
+    running.until(lambda: "500" in running.reflector.trouble)
+    before_s = running.reflector.stale_s
+    running.until(lambda: running.reflector.stale_s > before_s)
+    running.until(lambda: running.reflector.trouble == "" or not server.faults[PODS])
+    server.bookmark(PODS)
+    running.until(lambda: running.reflector.stale_s < before_s and running.reflector.trouble == "")
+
+
+def test_watches_that_expire_at_once_lead_to_fewer_and_fewer_lists_and_each_is_logged(
+    server: FakeApiServer, start: Start
+) -> None:
+    server.fail(PODS, *[Fault(status=410, reason="Expired", watch=True)] * 1000)
+    with capture_logs() as lines:
+        running = start(replace(QUICK, backoff=RelistBackoffSettings(0.005, 0.04)))
+        running.until(lambda: running.reflector.lists >= 6)
+    running.stop()
+    pauses = [line["pause_s"] for line in lines if line["event"] == "cluster_retry"]
+    assert len(pauses) >= running.reflector.lists - 1
+    bounds = [0.005, 0.01, 0.02, 0.04, 0.04]
+    assert all(bound <= pause <= 2 * bound for bound, pause in zip(bounds, pauses, strict=False))
+    assert {line["kind"] for line in lines} == {"Pod"}
+    assert all("410" in line["error"] for line in lines)
+
+
+def test_a_watch_that_brings_one_event_and_ends_at_once_is_opened_again_after_a_pause(
+    server: FakeApiServer, start: Start
+) -> None:
+    running = start()
+    running.until_pods("a", "b", "c", "d", "e")
+    for count in range(1, 4):
+        server.bookmark(PODS)
+        running.until(lambda: running.reflector._version == str(server.version))
+        server.cut_watches()
+        running.until(lambda count=count: running.reflector.failures == count)
+    assert running.reflector.lists == 1
+
+
+@pytest.mark.parametrize("silent", [True, "trickle"], ids=["not a byte", "bytes, but no event"])
+def test_a_watch_that_is_open_but_silent_is_replaced_by_a_list(
+    server: FakeApiServer, start: Start, silent: bool | str
+) -> None:
+    server.fail(PODS, *[Fault(silent=silent, watch=True)] * 1000)
+    with capture_logs() as lines:
+        running = start(replace(QUICK, silence_s=0.05, watch_timeout_s=1.1 if silent == "trickle" else 30))
+        running.until_pods("a", "b", "c", "d", "e")
+        server.put(PODS, pod("f"))
+        running.until_pods("a", "b", "c", "d", "e", "f")
+    assert running.reflector.lists >= 2
+    assert running.reflector.failures == 0
+    assert {line["event"] for line in lines} == {"watch_silent"}
+
+
+def test_a_silent_watch_does_not_count_as_fresh(server: FakeApiServer, start: Start) -> None:
+    server.fail(PODS, Fault(silent="trickle", watch=True))
+    running = start()
+    running.until(lambda: running.reflector.watches == 1)
+    running.until(lambda: running.reflector.stale_s > 0.1)
+    assert running.reflector.lists == 1
+
+
+def test_a_server_cannot_ask_for_more_than_a_bounded_pause(server: FakeApiServer, start: Start) -> None:
+    server.fail(PODS, Fault(status=429, reason="TooManyRequests", retry_after=10**30))
+    with capture_logs() as lines:
+        running = start(replace(QUICK, max_retry_after_s=0.2))
+        running.until_pods("a", "b", "c", "d", "e")
+    assert [line["pause_s"] for line in lines] == [0.2]
+
+
+def test_a_watch_that_keeps_failing_leads_to_a_list(server: FakeApiServer, start: Start) -> None:
+    server.fail(PODS, *[Fault(status=504, reason="Timeout", message="Too large resource version", watch=True)] * 5)
+    running = start()
+    running.until(lambda: running.reflector.lists == 2)
     server.put(PODS, pod("f"))
-    running.until(lambda: running.reflector.trouble == "")
+    running.until_pods("a", "b", "c", "d", "e", "f")
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 200), st.floats(0, 1, exclude_max=True)), max_size=20),
+    st.floats(0.001, 1),
+    st.floats(1, 50),
+)
+def test_pauses_double_up_to_a_bound_and_begin_again_after_a_time_without_any(
+    calls: list[tuple[float, float]], first_s: float, longest_s: float
+) -> None:
+    now_s, drawn = 1000.0, 0.0
+    backoff = RelistBackoff(RelistBackoffSettings(first_s, longest_s, 120.0), lambda: now_s, lambda: drawn)
+    in_a_row = 0
+    for step, (since_s, draw) in enumerate(calls):
+        before_s, drawn = now_s, draw
+        now_s += since_s
+        in_a_row = 0 if step == 0 or now_s - before_s > 120 else in_a_row + 1
+        bound_s = min(first_s * 2**in_a_row, longest_s)
+        assert backoff.pause_s() == pytest.approx(bound_s * (1 + draw))
 
 
 FAULTS = st.sampled_from(

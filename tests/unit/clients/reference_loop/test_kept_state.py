@@ -17,7 +17,8 @@ from clients.kubernetes_api.connection import Connection
 from clients.kubernetes_api.errors import ClusterError
 from clients.reference_loop.health import Health
 from clients.reference_loop.kept_state import PAUSE_S, REFRESH_S, Place, StateConfigMap, StateFile, StateKeeper
-from clients.reference_loop.loop import Loop, LoopSettings, Surroundings
+from clients.reference_loop.loop import Loop, LoopServices, LoopSettings
+from clients.reference_loop.loop_clock import LoopClock
 from clients.transport.backoff import Backoff
 from tests.builders.api_server import FakeApiServer, Fault
 from tests.unit.clients.reference_loop.test_loop import Scripted, run
@@ -58,24 +59,38 @@ class InMemory:
 
 
 def state(nodes: int = 3, hints: int = 0) -> plan_pb2.PlanState:
-    made = plan_pb2.PlanState(layout_version=2, strings=["", *(f"n{i}" for i in range(nodes))])
+    whole = plan_pb2.PlanState()
+    made = whole.scale_down
+    made.layout_version = 3
+    made.strings.extend(["", *(f"n{i}" for i in range(nodes))])
     made.unneeded.node = b"".join((i + 1).to_bytes(4, "little") for i in range(nodes))
-    made.unneeded.time_ns = b"\1" * 8 * nodes
+    made.unneeded.time_ns = bytes(8) * nodes
     made.unremovable.blocking_pod.extend(f"default/p{random.Random(i).random()}" for i in range(nodes))
-    made.hints.pod = random.Random(1).randbytes(hints)
-    return made
+    if hints:
+        made.hints.pod = random.Random(1).randbytes(hints)
+    return whole
+
+
+@pytest.mark.parametrize("later_s", [0, 250, -10_000], ids=["at once", "later", "with a clock that is behind"])
+def test_timers_continue_where_they_were_when_the_state_was_written(place: Place, later_s: int) -> None:
+    kept = state()
+    kept.scale_down.unneeded.time_ns = int((NOW_S - 20) * 1e9).to_bytes(8, "little") * 3
+    StateKeeper(place, "c", 300).save(kept, NOW_S)
+    found = StateKeeper(place, "c", 300).load(NOW_S + later_s)
+    assert found is not None
+    assert found.scale_down.unneeded.time_ns == int((NOW_S + later_s - 20) * 1e9).to_bytes(8, "little") * 3
 
 
 def test_what_is_kept_is_gone_on_with(place: Place) -> None:
     StateKeeper(place, "c", 300).save(state(hints=40), NOW_S)
     found = StateKeeper(place, "c", 300).load(NOW_S + 200)
     assert found is not None
-    assert found.unneeded == state().unneeded
-    assert len(found.hints.pod) == (40 if place.is_cheap else 0), "what only saves time is not worth etcd's"
+    assert found.scale_down.unneeded == state().scale_down.unneeded
+    assert len(found.scale_down.hints.pod) == (40 if place.is_cheap else 0), "what only saves time is not worth etcd's"
     StateKeeper(place, "c", 300).save(state(5), NOW_S + 300)
     found = StateKeeper(place, "c", 300).load(NOW_S + 300)
     assert found is not None
-    assert found.unneeded == state(5).unneeded
+    assert found.scale_down.unneeded == state(5).scale_down.unneeded
 
 
 def test_where_nothing_is_kept_there_is_none(place: Place) -> None:
@@ -131,11 +146,11 @@ def test_what_is_too_large_is_kept_without_what_can_be_done_without() -> None:
     keeper.save(state(100, hints=5000), NOW_S)
     first = keeper.load(NOW_S)
     assert first is not None
-    assert (first.HasField("hints"), first.HasField("unremovable")) == (False, True)
+    assert (first.scale_down.HasField("hints"), first.scale_down.HasField("unremovable")) == (False, True)
     keeper.save(state(300), NOW_S + PAUSE_S)
     second = keeper.load(NOW_S + PAUSE_S)
     assert second is not None
-    assert (len(second.unneeded.node), second.HasField("unremovable")) == (1200, False)
+    assert (len(second.scale_down.unneeded.node), second.scale_down.HasField("unremovable")) == (1200, False)
     writes = place.writes
     place.limit_bytes = 10
     keeper.save(state(300), NOW_S + 500)
@@ -170,7 +185,7 @@ def test_a_server_that_is_away_is_waited_for_before_timers_start_afresh(
 
 def loop_of(rounds: Scripted, keeper: StateKeeper, now: Callable[[], float], lease: Any = None) -> Loop:
     settings = LoopSettings(0.01, 2, Backoff(0.01, 0.02))
-    return Loop(rounds, settings, Surroundings(Health(60), lease, states=keeper), now)
+    return Loop(rounds, settings, LoopServices(Health(60), lease, states=keeper), LoopClock(now, lambda: 0.0))
 
 
 def test_a_loop_goes_on_from_the_state_of_the_one_before_it(config_map: StateConfigMap, server: FakeApiServer) -> None:
@@ -180,7 +195,7 @@ def test_a_loop_goes_on_from_the_state_of_the_one_before_it(config_map: StateCon
     last = first.setup.planner.requests[-1]
     server.fail(MAP, Fault(status=503))
     run(loop_of(second, StateKeeper(config_map, "c", 300), lambda: NOW_S + 60))
-    assert [one and one.layout_version for one in second.resumed] == [2], "its second answer was the last"
+    assert [one and one.scale_down.layout_version for one in second.resumed] == [2], "its second answer was the last"
     assert last.state_version == "t1"
 
 
@@ -208,4 +223,4 @@ def test_only_a_leader_keeps_its_state_and_each_leadership_begins_with_what_was_
     lease.is_held = True
     thread.join(20)
     assert not thread.is_alive()
-    assert [one and len(one.unneeded.node) for one in rounds.resumed] == [None, 28]
+    assert [one and len(one.scale_down.unneeded.node) for one in rounds.resumed] == [None, 28]

@@ -14,8 +14,8 @@ from clients.kubernetes_api.api import Api
 from clients.kubernetes_api.connection import Connection
 from clients.kubernetes_api.errors import ClusterError, MissingPermissionError
 from clients.reference_loop.health import Health, HealthServer
-from clients.reference_loop.loop import Loop, LoopSettings, Surroundings
-from clients.reference_loop.rounds import Round
+from clients.reference_loop.loop import Loop, LoopServices, LoopSettings
+from clients.reference_loop.rounds import RoundResult
 from clients.reference_loop.status_map import StatusMap
 from clients.transport.backoff import Backoff
 from clients.transport.errors import TrimtabError
@@ -38,7 +38,10 @@ class Scripted:
     def resume(self, state: plan_pb2.PlanState | None) -> None:
         self.resumed.append(state)
 
-    def run(self, request_id: str, now: Any, may_act: Callable[[], bool]) -> Round:
+    def shift_timers(self, by_s: float) -> None:
+        raise AssertionError("nobody set the clock")
+
+    def run(self, request_id: str, now: Any, may_act: Callable[[], bool]) -> RoundResult:
         self.count += 1
         self.on_round()
         if self.failures:
@@ -68,7 +71,7 @@ def test_failures_are_waited_out_and_told_until_they_are_over(server: FakeApiSer
     health = Health(60)
     seen: list[str] = []
     status_map = StatusMap(api, "kube-system", "trimtab-status")
-    loop = Loop(rounds, LoopSettings(0.01, 2, Backoff(0.01, 0.02)), Surroundings(health, status_map=status_map))
+    loop = Loop(rounds, LoopSettings(0.01, 2, Backoff(0.01, 0.02)), LoopServices(health, status_map=status_map))
     rounds.on_round = lambda: seen.append(loop.trouble)
     run(loop)
     assert seen[0] == ""
@@ -84,7 +87,7 @@ def test_while_it_fails_the_status_says_why(server: FakeApiServer) -> None:
     status_map = StatusMap(
         Api(Connection(server.url, urllib3.PoolManager(), lambda: "")), "kube-system", "trimtab-status"
     )
-    loop = Loop(rounds, QUICK, Surroundings(Health(60), status_map=status_map))
+    loop = Loop(rounds, QUICK, LoopServices(Health(60), status_map=status_map))
     thread = threading.Thread(target=loop.run, daemon=True)
     thread.start()
     end = time.monotonic() + 10
@@ -98,14 +101,14 @@ def test_while_it_fails_the_status_says_why(server: FakeApiServer) -> None:
 
 @pytest.mark.parametrize("error", [MissingPermissionError("- verbs: [list]"), ZeroDivisionError()], ids=repr)
 def test_what_no_patience_mends_ends_the_loop(error: Exception) -> None:
-    loop = Loop(Scripted(error), QUICK, Surroundings(Health(60)))
+    loop = Loop(Scripted(error), QUICK, LoopServices(Health(60)))
     with pytest.raises(type(error)):
         loop.run()
 
 
 def test_a_loop_told_to_stop_gives_no_more_orders() -> None:
     rounds = Scripted()
-    loop = Loop(rounds, QUICK, Surroundings(Health(60)))
+    loop = Loop(rounds, QUICK, LoopServices(Health(60)))
     asked: list[bool] = []
 
     def stop_midway() -> None:
@@ -121,7 +124,7 @@ def test_a_loop_told_to_stop_gives_no_more_orders() -> None:
 def test_an_error_of_a_service_counts_as_one_to_wait_out() -> None:
     rounds = Scripted(unavailable())
     assert isinstance(rounds.failures[0], TrimtabError)
-    loop = Loop(rounds, LoopSettings(0.01, 1, Backoff(0.01, 0.02)), Surroundings(Health(60)))
+    loop = Loop(rounds, LoopSettings(0.01, 1, Backoff(0.01, 0.02)), LoopServices(Health(60)))
     run(loop)
     assert rounds.count == 2
 

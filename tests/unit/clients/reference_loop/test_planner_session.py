@@ -3,7 +3,7 @@
 import pytest
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
-from clients.live_cluster.snapshots import Taken
+from clients.live_cluster.taken import Taken
 from clients.reference_loop.planner_session import PlannerSession
 from clients.transport.errors import Reason, TrimtabError
 from tests.unit.clients.reference_loop.fakes import FakePlanner, failure, unavailable
@@ -46,7 +46,7 @@ def test_the_state_travels_by_version_and_in_full_when_that_is_unknown() -> None
     ask(session, NOTHING)
     assert not planner.requests[0].HasField("state")
     assert planner.requests[1].state_version == "t1"
-    assert planner.requests[2].state.layout_version == 1
+    assert planner.requests[2].state.scale_down.layout_version == 1
     assert planner.requests[2].state_version == ""
 
 
@@ -65,7 +65,9 @@ def test_a_recorded_request_brings_its_own_state_or_goes_on_from_the_last_answer
     session = PlannerSession(planner)
     session.ask(plan_pb2.PlanRequest(), WHOLE)
     session.ask(plan_pb2.PlanRequest(state_version="recorded"), NOTHING)
-    session.ask(plan_pb2.PlanRequest(state=plan_pb2.PlanState(layout_version=77)), NOTHING)
+    session.ask(
+        plan_pb2.PlanRequest(state=plan_pb2.PlanState(scale_down=plan_pb2.ScaleDownState(layout_version=77))), NOTHING
+    )
     assert not planner.requests[0].HasField("state")
     assert planner.requests[1].state_version == "t1"
-    assert planner.requests[2].state.layout_version == 77
+    assert planner.requests[2].state.scale_down.layout_version == 77

@@ -6,9 +6,9 @@ from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
 from clients.kubernetes_objects.kinds import NodeGroup
 from clients.live_cluster.cluster import Seen
-from clients.live_cluster.snapshots import Taken
+from clients.live_cluster.taken import Taken
 from clients.reference_loop.planner_session import PlannerSession
-from clients.reference_loop.rounds import Round, Rounds, RoundSettings
+from clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
 from clients.transport.errors import TrimtabError
 from tests.unit.clients.reference_loop.fakes import FakeActuator, FakePlanner, plan_of, unavailable
 
@@ -37,9 +37,9 @@ class Setup:
         self.cluster, self.planner, self.actuator = FakeCluster(), FakePlanner(answer), FakeActuator()
         self.leads = True
         wanted = RoundSettings(**settings)  # type: ignore[arg-type]
-        self.rounds = Rounds(self.cluster, PlannerSession(self.planner), self.actuator, wanted)
+        self.rounds = RoundRunner(self.cluster, PlannerSession(self.planner), self.actuator, wanted)
 
-    def run(self) -> Round:
+    def run(self) -> RoundResult:
         return self.rounds.run("id", Timestamp(seconds=100), lambda: self.leads)
 
 
@@ -127,8 +127,23 @@ class FullDisk:
 def test_a_disk_that_is_full_ends_the_recording_and_not_the_loop() -> None:
     recorder = FullDisk()
     setup = Setup(plan_of(empty=["n1"]))
-    setup.rounds = Rounds(setup.cluster, PlannerSession(setup.planner), setup.actuator, RoundSettings(), recorder)
+    setup.rounds = RoundRunner(setup.cluster, PlannerSession(setup.planner), setup.actuator, RoundSettings(), recorder)
     assert not any("recording" in note for note in setup.run().notes)
     assert any("No space left" in note for note in setup.run().notes)
     assert not any("recording" in note for note in setup.run().notes)
     assert (len(setup.actuator.orders), recorder.count) == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "starts"), [(0.0, True), (29.0, True), (-29.0, True), (200.0, False), (-200.0, False)]
+)
+def test_with_clocks_that_differ_too_much_no_deletion_is_started(ahead_s: float, starts: bool) -> None:
+    setup = Setup(plan_of(empty=["n1"], waiting=["n2"]))
+    setup.actuator.status.time.FromNanoseconds(int((100 + ahead_s) * 1e9))
+    done = setup.run()
+    assert bool(setup.actuator.orders) == starts
+    assert setup.actuator.tainted == [["n2"]], "soft taints do not depend on the time"
+    assert done.clock_skew_s == pytest.approx(ahead_s, abs=5)
+    said = [note for note in done.notes if "no deletion is started" in note]
+    assert bool(said) == (not starts)
+    assert all(("behind" if ahead_s < 0 else "ahead of") in note for note in said)

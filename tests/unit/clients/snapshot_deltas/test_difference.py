@@ -12,7 +12,7 @@ from trimtab.v1 import snapshot_pb2 as pb
 from clients.snapshot_deltas import Interner, application, difference, writing
 from clients.snapshot_deltas.interning import KEYS
 from planner.model.values import PodSpec
-from planner.service.memory import KeptSnapshot
+from planner.service.version_cache import CachedSnapshot
 from planner.snapshot.decode import canonicalize
 from planner.snapshot.delta import apply_delta
 from planner.snapshot.errors import SnapshotError
@@ -165,7 +165,7 @@ def test_each_difference_leads_to_the_whole_snapshot_bit_by_bit(
 ) -> None:
     message = write(cluster, in_order=True)
     interner = Interner()
-    last, kept = interner.intern(message), KeptSnapshot(canonicalize(message))
+    last, kept = interner.intern(message), CachedSnapshot(canonicalize(message))
     for edits in line:
         for edit, a, b in edits:
             edit(message, a, b)
@@ -177,7 +177,7 @@ def test_each_difference_leads_to_the_whole_snapshot_bit_by_bit(
         delta = difference(last, interned, interner)
         applied = whole if delta is None else apply_delta(kept.snapshot, delta, kept.derive)
         assert applied.version == whole.version
-        last, kept = interned, KeptSnapshot(applied, kept)
+        last, kept = interned, CachedSnapshot(applied, kept)
 
 
 def many_pods() -> pb.ClusterSnapshot:

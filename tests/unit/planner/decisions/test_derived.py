@@ -63,7 +63,7 @@ def test_answers_are_the_same_whether_anything_was_kept_or_not(
         request = ask(*one)
         afresh = plan(snapshot, request, state, Work())
         before = kept.look()
-        again = plan(snapshot, request, state, Work(derive=kept.derive))
+        again = plan(snapshot, request, state, Work(derive=kept.derive, reuse=kept.derive))
         assert again.SerializeToString(deterministic=True) == afresh.SerializeToString(deterministic=True)
         fits = list(check_fit(snapshot, request, Work(derive=kept.derive)))
         assert fits == list(check_fit(snapshot, request, Work()))

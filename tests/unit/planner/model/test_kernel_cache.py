@@ -1,12 +1,19 @@
-"""Compiled code is kept from run to run exactly as long as all that it was made of is unchanged."""
+"""Compiled code is kept from run to run exactly as long as all that it was made of is unchanged.
+
+Processes that start at the same time compile each kernel once. What is used of numba's private classes is there.
+"""
 
 import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
+import numba
 import pytest
+from numba.core import caching, dispatcher
 
+from planner.model.kernel_cache import PARTS, missing_parts
 from planner.model.kernel_content import content_of
 
 ROOT = Path(__file__).parents[4]
@@ -43,18 +50,27 @@ def middle(x: int) -> int:
 PROGRAM = "from package.outer import outer; print(outer(1), sum(outer.stats.cache_hits.values()))"
 
 
-def run(directory: Path, **environment: str) -> list[str]:
-    """Call the outer kernel in a process of its own; return its result, and how often it came from the cache."""
+def start(directory: Path, program: str = PROGRAM, **environment: str) -> subprocess.Popen[str]:
+    """Start a program that can import the package."""
     path = os.pathsep.join([str(directory), str(ROOT), str(ROOT / "protos")])
     known = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
     # Sources are changed within a second here, which compiled Python would not notice.
     set_up = {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
-    command = [sys.executable, "-c", PROGRAM]
-    done = subprocess.run(
-        command, env=known | set_up | environment, capture_output=True, text=True, timeout=120, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", program]
+    return subprocess.Popen(command, env=known | set_up | environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[list[str], str]:
+    """Return the words that a program wrote to standard output, and what it wrote to standard error."""
+    out, errors = process.communicate(timeout=120)
+    assert process.returncode == 0, errors
+    return out.split(), errors
+
+
+def run(directory: Path, **environment: str) -> list[str]:
+    """Call the outer kernel in a process of its own; return its result, and how often it came from the cache."""
+    return finish(start(directory, **environment))[0]
 
 
 def write(directory: Path, **changed: tuple[str, str]) -> None:
@@ -86,6 +102,24 @@ def test_code_made_of_something_that_has_changed_is_not_used(
     write(tmp_path, **changed)
     assert run(tmp_path) == [answer, "0"]
     assert run(tmp_path) == [answer, "1"]
+
+
+def test_code_for_a_type_that_is_no_longer_there_is_compiled_for_the_one_that_is(tmp_path: Path) -> None:
+    package = tmp_path / "package"
+    for name in ("Pair", "Couple"):
+        write(tmp_path)
+        (package / "numbers.py").write_text(
+            f"from typing import NamedTuple\n\n\nclass {name}(NamedTuple):\n    one: int\n    other: int\n"
+        )
+        (package / "inner.py").write_text(
+            "from planner.model.jit import kernel\n\n\n@kernel\ndef total(x):\n    return x.one + x.other\n"
+        )
+        (package / "outer.py").write_text(
+            "from package.inner import total\nfrom package import numbers\n\n\nclass outer:\n    stats = total.stats\n"
+            f"    def __new__(cls, x):\n        return total(numbers.{name}(x, 4))\n"
+        )
+        assert run(tmp_path) == ["5", "0"]
+        assert run(tmp_path) == ["5", "1"]
 
 
 def test_what_says_the_same_is_loaded(tmp_path: Path) -> None:
@@ -121,6 +155,100 @@ def test_where_nothing_can_be_written_kernels_are_compiled_each_time(tmp_path: P
     nowhere.write_text("no directory can be made here")
     for _ in range(2):
         assert run(tmp_path, XDG_CACHE_HOME=str(nowhere), HOME=str(nowhere)) == ["14007", "0"]
+
+
+def test_processes_that_start_at_the_same_time_compile_a_kernel_once(tmp_path: Path) -> None:
+    write(tmp_path)
+    processes = [start(tmp_path) for _ in range(3)]
+    assert sorted(finish(process)[0][1] for process in processes) == ["0", "1", "1"]
+
+
+HOLDER = """
+from package.outer import outer, middle
+from package.inner import inner
+from planner.model.jit import numba
+for one in (inner, middle):
+    assert one._cache.load_overload(numba.int64(numba.int64), one.targetctx) is None
+print("held", flush=True)
+input()
+"""
+
+
+def test_the_kernels_of_a_process_that_was_killed_are_compiled_by_another(tmp_path: Path) -> None:
+    write(tmp_path)
+    holder = start(tmp_path, HOLDER)
+    assert holder.stdout is not None
+    assert holder.stdout.readline() == "held\n"
+    waiting = start(tmp_path)
+    with pytest.raises(subprocess.TimeoutExpired):
+        waiting.wait(timeout=3)
+    holder.kill()
+    holder.communicate()
+    assert finish(waiting)[0] == ["14007", "0"]
+
+
+RECORDER = """
+from planner.model.jit import compile_recorded, record_calls
+record_calls()
+from package.outer import outer
+print(outer(1))
+compile_recorded()
+"""
+
+
+def test_what_another_process_compiled_for_the_calls_that_it_noted_is_loaded(tmp_path: Path) -> None:
+    write(tmp_path)
+    assert finish(start(tmp_path, RECORDER)) == (["14007"], "")
+    assert run(tmp_path) == ["14007", "1"]
+
+
+def test_this_version_of_numba_has_all_that_keeping_kernels_is_built_on() -> None:
+    missing = missing_parts()
+    advice = "mend planner/model/kernel_cache.py, then raise numba's upper bound in pyproject.toml"
+    assert not missing, f"numba {numba.__version__}: {'; '.join(missing)}. Kernels are not kept: {advice}"
+
+
+class Otherwise(caching.FunctionCache):
+    """As another version of numba might have it."""
+
+    def __init__(self, py_func: object, options: object) -> None:
+        super().__init__(py_func)
+        self.options = options
+
+
+class Renamed:
+    """Made as before, and with nothing inside that is known."""
+
+    load_overload = save_overload = None
+
+    def __init__(self, py_func: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        pytest.param({"FunctionCache": None}, "has no class FunctionCache", id="a class is gone"),
+        pytest.param({"IndexDataCacheFile": object}, "IndexDataCacheFile has no method _load_index", id="a method"),
+        pytest.param({"FunctionCache": Otherwise}, "cannot be made of a function alone", id="one more parameter"),
+        pytest.param({"FunctionCache": Renamed}, "FunctionCache has no attribute _impl", id="an attribute"),
+    ],
+)
+def test_a_part_of_numba_that_is_missing_is_named(changed: dict[str, object], words: str) -> None:
+    known = {name: getattr(caching, name) for name in PARTS}
+    assert words in "; ".join(missing_parts(SimpleNamespace(**known | changed)))
+    assert "enable_caching" in "; ".join(missing_parts(of_dispatcher=SimpleNamespace()))
+    assert missing_parts(SimpleNamespace(**known), dispatcher) == ()
+
+
+def test_without_a_part_of_numba_kernels_work_and_are_not_kept_and_one_line_warns(tmp_path: Path) -> None:
+    write(tmp_path)
+    program = f"from numba.core import caching; del caching.IndexDataCacheFile._load_index\n{PROGRAM}"
+    for _ in range(2):
+        words, errors = finish(start(tmp_path, program))
+        assert words == ["14007", "0"]
+        assert errors.count("compiled kernels are not kept: numba") == 1, errors
+    assert not caches(tmp_path)
 
 
 def one(x: int) -> int:

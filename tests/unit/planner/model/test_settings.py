@@ -1,19 +1,34 @@
-"""Settings of scale-down: defaults, overrides, and errors that name the field."""
+"""Settings, planner-wide ones and those of scale-down: defaults, overrides, and errors that name the field."""
 
 import pytest
 from google.protobuf.json_format import ParseDict
 from trimtab.v1 import plan_pb2
+from trimtab.v1.snapshot_pb2 import LabelOperator
 
-from planner.model.settings import DEFAULT_ORDERS, ScaleDownSettings, SettingsError, resolve_scale_down
+from planner.model.settings import (
+    DEFAULT_ORDERS,
+    PlannerSettings,
+    ResourceLimit,
+    ScaleDownSettings,
+    SettingsError,
+    resolve_planner,
+    resolve_scale_down,
+)
+from planner.model.values import LabelRequirement
 
 
 def resolved(**given: object) -> ScaleDownSettings:
-    groups = given.pop("nodeGroups", {})
-    return resolve_scale_down(ParseDict({"scaleDown": given, "nodeGroups": groups}, plan_pb2.PlanSettings()))
+    more = {key: given.pop(key) for key in ("nodeGroups", "planner") if key in given}
+    return resolve_scale_down(ParseDict({"scaleDown": given} | more, plan_pb2.PlanSettings()))
+
+
+def general(**given: object) -> PlannerSettings:
+    return resolve_planner(ParseDict({"planner": given}, plan_pb2.PlanSettings()))
 
 
 def test_nothing_given_means_the_defaults() -> None:
     assert resolved() == ScaleDownSettings()
+    assert general() == PlannerSettings()
     assert ScaleDownSettings().max_parallelism == 10
     assert ScaleDownSettings().general.unneeded_time_ns == 600 * 10**9
 
@@ -57,8 +72,6 @@ WRONG = {
     "scale_down.stability_margin": {"stabilityMargin": -0.1},
     "scale_down.min_saving_per_eviction": {"minSavingPerEviction": "Infinity"},
     "scale_down.candidate_orders[1]": {"candidateOrders": ["AGE", 0]},
-    "scale_down.resource_minimums[0].resource": {"resourceMinimums": [{"amount": 1}]},
-    "scale_down.resource_minimums[0].amount": {"resourceMinimums": [{"resource": "cpu", "amount": -1}]},
     "node_groups['a'].unneeded_time": {"nodeGroups": {"a": {"unneededTime": "-1s"}}},
 }
 
@@ -69,3 +82,61 @@ def test_a_value_that_cannot_be_meant_is_refused_by_name(field: str) -> None:
         resolved(**WRONG[field])
     assert caught.value.field == field
     assert caught.value.problem
+
+
+def test_an_empty_gpu_label_is_no_label_and_a_cutoff_of_zero_is_one() -> None:
+    given = general(gpuLabel="", expendablePodsPriorityCutoff=0, reserveForPendingPods=False, recentEvictionTtl="0s")
+    assert given == PlannerSettings(0, "", 0, reserve_for_pending=False)
+
+
+def test_a_largest_difference_between_groups_implies_balance() -> None:
+    given: dict[str, object] = {"planner": {"balance": {"maxDifference": 2}}}
+    assert resolved(**given).balance
+    assert general(balance={"maxDifference": 2}).max_balance_difference == 2
+
+
+def test_a_limit_names_its_resource_its_bounds_and_its_nodes() -> None:
+    nodes = {"matchLabels": {"pool": "a"}, "matchExpressions": [{"key": "gpu", "operator": "DOES_NOT_EXIST"}]}
+    given = general(limits=[{"resource": "cpu", "minimum": 4000}, {"resource": "nodes", "maximum": 9, "nodes": nodes}])
+    assert general(limits=[{"resource": "cpu", "maximumAdded": 7}]).limits[0].maximum_added == 7
+    pool = LabelRequirement("pool", LabelOperator.IN, ("a",))
+    no_gpu = LabelRequirement("gpu", LabelOperator.DOES_NOT_EXIST, ())
+    assert given.limits == (ResourceLimit("cpu", 4000), ResourceLimit("nodes", None, 9, nodes=(pool, no_gpu)))
+
+
+def requirement(**given: object) -> dict[str, object]:
+    return {"limits": [{"resource": "cpu", "minimum": 1, "nodes": {"matchExpressions": [given]}}]}
+
+
+WRONG_IN_GENERAL: dict[str, dict[str, object]] = {
+    "planner.recent_eviction_ttl": {"recentEvictionTtl": "-1s"},
+    "planner.balance.max_difference": {"balance": {"maxDifference": -1}},
+    "planner.limits[0].resource": {"limits": [{"minimum": 1}]},
+    "planner.limits[0].minimum": {"limits": [{"resource": "cpu", "minimum": -1}]},
+    "planner.limits[0].maximum": {"limits": [{"resource": "cpu", "maximum": -1}]},
+    "planner.limits[0].maximum_added": {"limits": [{"resource": "cpu", "maximumAdded": -1}]},
+    "planner.limits[0]": {"limits": [{"resource": "cpu"}]},
+    "planner.limits[1].minimum": {
+        "limits": [{"resource": "cpu", "maximum": 1}, {"resource": "cpu", "minimum": 3, "maximum": 2}]
+    },
+    "planner.limits[0].nodes.match_labels": {
+        "limits": [{"resource": "cpu", "minimum": 1, "nodes": {"matchLabels": {"": "a"}}}]
+    },
+    "planner.limits[0].nodes.match_expressions[0].key": requirement(operator="EXISTS"),
+    "planner.limits[0].nodes.match_expressions[0].operator": requirement(key="a", operator="GT", values=["1"]),
+    "planner.limits[0].nodes.match_expressions[0].values": requirement(key="a", operator="IN"),
+}
+
+
+@pytest.mark.parametrize("field", WRONG_IN_GENERAL)
+def test_a_planner_wide_value_that_cannot_be_meant_is_refused_by_name(field: str) -> None:
+    with pytest.raises(SettingsError) as caught:
+        general(**WRONG_IN_GENERAL[field])
+    assert caught.value.field == field
+    assert caught.value.problem
+
+
+@pytest.mark.parametrize(("operator", "values"), [("EXISTS", ["x"]), ("DOES_NOT_EXIST", ["x"]), ("NOT_IN", [])])
+def test_an_operator_gets_the_values_that_it_needs(operator: str, values: list[str]) -> None:
+    with pytest.raises(SettingsError, match="values"):
+        general(**requirement(key="a", operator=operator, values=values))

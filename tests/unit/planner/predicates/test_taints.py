@@ -1,10 +1,14 @@
 """TaintToleration and NodeUnschedulable, case by case."""
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from trimtab.v1.snapshot_pb2 import TaintEffect as Effect
 from trimtab.v1.snapshot_pb2 import TolerationOperator as Op
 
 from planner.model.values import PodSpec, Taint, Toleration
+from planner.predicates.taints import any_tolerates, untolerated
 from tests.builders.fitting import node, pending, reasons
 
 GPU = Taint("gpu", "a", Effect.NO_SCHEDULE)
@@ -50,3 +54,41 @@ def test_a_cordoned_node_takes_pods_that_tolerate_its_taint(toleration: Tolerati
     spec = PodSpec(tolerations=(toleration,) if toleration else ())
     expected = [] if tolerated else ["NODE_UNSCHEDULABLE"]
     assert reasons(pending(spec), [node(unschedulable=True)]) == {"n1": expected}
+
+
+KEYS, VALUES = st.sampled_from(["", "a", "b"]), st.sampled_from(["", "x", "y"])
+TAINTS = st.builds(Taint, KEYS, VALUES, st.sampled_from(Effect.Code.values()[1:]))
+TOLERATIONS = st.builds(Toleration, KEYS, st.integers(0, 4), VALUES, st.sampled_from(Effect.Code.values()))
+
+
+@given(st.lists(st.lists(TOLERATIONS).map(tuple)), st.lists(st.lists(TAINTS).map(tuple)).map(tuple))
+def test_all_sets_at_once_are_judged_as_one_toleration_and_one_taint_are(
+    toleration_sets: list[tuple[Toleration, ...]], taint_sets: tuple[tuple[Taint, ...], ...]
+) -> None:
+    excluding = (Effect.NO_SCHEDULE, Effect.NO_EXECUTE)
+    expected = [
+        [any(t.effect in excluding and not any_tolerates(tolerations, t) for t in taints) for taints in taint_sets]
+        for tolerations in toleration_sets
+    ]
+    assert untolerated(toleration_sets, taint_sets).tolist() == expected
+
+
+class Steps:
+    """Counts how often the deadline is asked for."""
+
+    def __init__(self) -> None:
+        self.checked = 0
+
+    def check(self) -> None:
+        self.checked += 1
+
+    def take(self, byte_count: int, what: str) -> None:
+        pass
+
+
+def test_a_taint_for_each_of_thousands_of_tenants_costs_a_step_a_tenant_and_not_a_step_a_pair() -> None:
+    count, steps = 3000, Steps()
+    taints = tuple((Taint("tenant", f"t{i}", Effect.NO_SCHEDULE),) for i in range(count))
+    bare = untolerated([(Toleration("tenant", Op.EQUAL, f"t{i}", 0),) for i in range(count)], taints, steps)
+    assert (bare == ~np.eye(count, dtype=bool)).all()
+    assert steps.checked == count

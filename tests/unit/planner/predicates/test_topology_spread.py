@@ -132,7 +132,7 @@ def test_a_retired_node_keeps_its_domain_and_a_dropped_one_does_not() -> None:
 @pytest.mark.parametrize(
     ("tolerations", "kept"),
     [
-        pytest.param((), False, id="the ghost's taint takes the domain away"),
+        pytest.param((), False, id="the taint of a drained node takes the domain away"),
         pytest.param((Toleration("", TolerationOperator.EXISTS, "", 0),), True, id="unless it is tolerated"),
     ],
 )

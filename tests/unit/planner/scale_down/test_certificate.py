@@ -20,7 +20,7 @@ from tests.builders.kubernetes import (
     spread,
     storage_class,
 )
-from tests.builders.scale_down import NOW_S, plan, settings_of
+from tests.builders.scale_down import NOW_S, even, plan, settings_of
 from tests.certificates.scale_down import offences
 
 Decision = plan_pb2.ScaleDownDecision
@@ -82,6 +82,14 @@ BAD_PLACES = {
 def test_a_place_that_the_scheduler_would_refuse_is_found(case: tuple[list[Json], str]) -> None:
     objects, expected = case
     assert expected in faults(objects, plan_by_hand(web_0="n3", web_1="n3"))
+
+
+def test_a_plan_whose_pods_only_fit_beside_one_another_is_found() -> None:
+    third = pod("web-2", node="n4", owner=replica_set("web", 3), labels={"app": "web"})
+    objects = [*on_n3(affinity=pod_affinity(labelled(app="web"))), third]
+    assert "in no order can ['default/web-1', 'default/web-0'] be placed" in faults(
+        objects, plan_by_hand(web_0="n3", web_1="n3")
+    )
 
 
 def _forget_node(decision: Decision) -> None:
@@ -163,7 +171,11 @@ BAD_CLUSTERS = {
         "below 1",
     ),
     "no group": ([*base()[:4], *base()[5:]], None, "may not be taken"),
-    "a minimum of cores": (base(), {"resourceMinimums": [{"resource": "cpu", "amount": "9000"}]}, "8000 of cpu stay"),
+    "a minimum of cores": (
+        base(),
+        {"planner": {"limits": [{"resource": "cpu", "minimum": "9000"}]}},
+        "8000 of cpu stay",
+    ),
     "a pod nobody creates again": ([*base()[:6], pod("web-0", node="n1"), base()[7]], None, "nothing creates it again"),
 }
 
@@ -214,16 +226,14 @@ def test_groups_and_zones_that_become_too_uneven_are_found() -> None:
     settings: Json = {"unneededTime": "0s"}
     decision = plan(*objects, settings=settings).decision
     assert list(decision.delete_empty) == ["a1", "a2", "a3"]
-    assert (
-        faults(objects, decision, settings) == faults(objects, decision, settings | {"maxBalanceDifference": 3}) == ""
-    )
-    assert "group a falls to 0, one like it keeps 3" in faults(
-        objects, decision, settings | {"maxBalanceDifference": 2}
-    )
-    found = faults(objects, decision, settings | {"maxBalanceDifference": 1})
+    assert faults(objects, decision, settings) == faults(objects, decision, settings | even(3)) == ""
+    assert "group a falls to 0, one like it keeps 3" in faults(objects, decision, settings | even(2))
+    found = faults(objects, decision, settings | even(1))
     assert "zone v falls to 1" not in found, "zones are within one of each other"
     other = [node(f"c{i}", zone="u") for i in range(3)]
     found = faults(
-        [*objects, *other, node_group("c", nodes=["c0", "c1", "c2"])], decision, settings | {"maxBalanceDifference": 1}
+        [*objects, *other, node_group("c", nodes=["c0", "c1", "c2"])],
+        decision,
+        settings | even(1),
     )
     assert "zone v falls to 1, one like it keeps 5" in found

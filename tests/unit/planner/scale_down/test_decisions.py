@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import pytest
-from trimtab.v1 import plan_pb2
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 from tests.builders.kubernetes import Json, labelled, node, node_group, pdb, pod, replica_set, snapshot_of, spread
 from tests.builders.scale_down import NOW_S, Outcome, plan, plan_message
@@ -124,6 +124,8 @@ def test_a_clock_that_went_back_gives_no_time_in_the_future() -> None:
     first = plan(cluster({"n1": []}), now_s=NOW_S + 100)
     second = plan(cluster({"n1": []}), state=first.state, now_s=NOW_S)
     assert second.decision.unneeded[0].since.seconds == NOW_S
+    assert second.notes == ("state has times up to 100.0 s after now, which count as now: the clocks differ",)
+    assert plan(cluster({"n1": []}), state=second.state, now_s=NOW_S).notes == ()
 
 
 def test_no_place_says_how_many_nodes_failed_which_predicate() -> None:
@@ -192,27 +194,27 @@ def test_drains_that_use_up_a_budget_come_last() -> None:
     assert list(found.decision.drain) == ["n2"]
 
 
-def vanish(message: plan_pb2.PlanState) -> None:
+def vanish(message: plan_pb2.ScaleDownState) -> None:
     message.strings[1:] = [f"gone-{name}" for name in message.strings[1:]]
 
 
-def truncate(message: plan_pb2.PlanState) -> None:
+def truncate(message: plan_pb2.ScaleDownState) -> None:
     message.unneeded.time_ns = message.unneeded.time_ns[:-1]
 
 
-def lengthen(message: plan_pb2.PlanState) -> None:
+def lengthen(message: plan_pb2.ScaleDownState) -> None:
     message.unneeded.node += b"\1\0\0\0"
 
 
-def point_nowhere(message: plan_pb2.PlanState) -> None:
+def point_nowhere(message: plan_pb2.ScaleDownState) -> None:
     message.hints.destination = b"\xff\xff\0\0" * (len(message.hints.destination) // 4)
 
 
-def divide_wrongly(message: plan_pb2.PlanState) -> None:
+def divide_wrongly(message: plan_pb2.ScaleDownState) -> None:
     message.hints.offsets = message.hints.offsets[:-4] + b"\x07\0\0\0"
 
 
-def other_layout(message: plan_pb2.PlanState) -> None:
+def other_layout(message: plan_pb2.ScaleDownState) -> None:
     message.layout_version = 1
 
 
@@ -223,11 +225,13 @@ def other_layout(message: plan_pb2.PlanState) -> None:
         pytest.param(truncate, "no multiple of 8", id="a truncated column"),
         pytest.param(lengthen, "differ in length", id="a column too long"),
         pytest.param(point_nowhere, "a string that is not there", id="an index out of range"),
-        pytest.param(divide_wrongly, "do not divide", id="offsets that do not fit"),
+        pytest.param(divide_wrongly, "hints.offsets", id="offsets that do not fit"),
         pytest.param(other_layout, "layout 1", id="another layout"),
     ],
 )
-def test_a_state_that_cannot_be_used_counts_as_absent(spoil: Callable[[plan_pb2.PlanState], None], note: str) -> None:
+def test_a_state_that_cannot_be_used_counts_as_absent(
+    spoil: Callable[[plan_pb2.ScaleDownState], None], note: str
+) -> None:
     objects = cluster({f"n{i}": ["100m"] * (i % 3) for i in range(6)})
     first = plan(objects)
     spoil(first.state)
@@ -259,3 +263,43 @@ def test_no_move_relies_on_a_pod_that_has_yet_to_leave_a_node_being_deleted() ->
     ]  # fmt: skip
     found = plan(objects)
     assert found.reasons["n3"] == "NO_PLACE_TO_MOVE_PODS"
+
+
+def test_no_pod_is_moved_to_a_node_that_is_not_ready_though_no_taint_keeps_the_scheduler_off() -> None:
+    web = replica_set("web", 2)
+    pods = [pod("p1", "100m", node="n1", owner=web), pod("p2", "100m", node="n2", owner=web)]
+    objects = [web, node("n1"), node("n2", ready=False), node_group("g", nodes=["n1", "n2"], target=2), *pods]
+    found = plan(objects)
+    assert found.unneeded == ["n2"]
+    assert found.destinations == {"default/p2": "n1"}
+    assert found.blocking["n1"] == ("default/p1", "NO_PLACE")
+    # A remembered destination that is not ready any more is none.
+    healthy = plan([web, node("n1"), node("n2"), node_group("g", nodes=["n1"], target=1), *pods])
+    assert healthy.destinations == {"default/p1": "n2"}
+    sick = [web, node("n1"), node("n2", ready=False), node_group("g", nodes=["n1"], target=1), *pods]
+    assert plan(sick, state=healthy.state, now_s=NOW_S + 10).unneeded == []
+
+
+def test_no_room_on_a_node_that_is_not_ready_is_kept_for_a_pod_that_waits() -> None:
+    web = replica_set("web", 2)
+    objects = [
+        web, node("n1", "1"), node("n2", "1", ready=False), node("n3", "1"), node_group("g", nodes=["n1"], target=1),
+        pod("p1", "100m", node="n1", owner=web), pod("waits", "950m", owner=web),
+    ]  # fmt: skip
+    assert plan(objects).reasons["n1"] == "NO_PLACE_TO_MOVE_PODS"
+
+
+def test_a_drain_that_leaves_a_budget_with_nothing_comes_last_with_deletions_counted() -> None:
+    """Of the two disruptions that the budget allows, one is used up by the node that is being deleted."""
+    web, own = replica_set("web", 9), {"labels": {"app": "web"}}
+    objects = [
+        web, *(node(name) for name in ("n1", "n2", "n3", "n4")), pdb("web", 2, **own),
+        node_group("g", nodes=["n1", "n2", "n3"], target=3),
+        pod("p1", "100m", node="n1", owner=web, **own), pod("p2", "100m", node="n2", owner=web),
+        pod("p3", "100m", node="n3", owner=web, **own),
+    ]  # fmt: skip
+    status = snapshot_pb2.ActuationStatus()
+    status.deletions.add(node="n3", node_group="g", drain=True)
+    found = plan(objects, actuation=status, settings={"unneededTime": "0s", "maxDrainParallelism": 2})
+    assert found.unneeded == ["n1", "n2"]
+    assert list(found.decision.drain) == ["n2"]

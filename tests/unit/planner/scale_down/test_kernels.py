@@ -1,17 +1,21 @@
 """The small kernels answer as their naive twins."""
 
+import os
 from itertools import accumulate
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from trimtab.v1 import plan_pb2
 
-from planner.scale_down.kernels.grouping import group_by_node
-from planner.scale_down.kernels.hints import digest_texts, match_hints
-from planner.scale_down.kernels.wire import Names, NodeRows, write_sorted_uids, write_staying, write_unneeded
+from planner.facts.kernels.grouping import group_by_node
+from planner.placement.kernels.hints import Remembered, digest_texts, match_hints
+from planner.scale_down.report.kernels.wire import Names, NodeRows, write_sorted_uids, write_staying, write_unneeded
 from tests.builders.columns import text
-from tests.reference.scale_down import grouping, hints, wire
+from tests.reference.facts import grouping
+from tests.reference.placement import hints
+from tests.reference.scale_down.report import wire
 
 NAMES = st.text("abcdefghijklmnopqrstuvwxyz-.0123456789", min_size=1, max_size=253)
 
@@ -39,28 +43,46 @@ def test_digests_of_uids_are_those_of_the_twin(uids: list[str]) -> None:
 def test_hints_are_found_again_whatever_pods_came_and_went(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 4))
     remembered = {
-        group: data.draw(st.dictionaries(st.integers(-5, 5), st.integers(0, count - 1), max_size=6))
+        group: data.draw(st.lists(st.tuples(st.integers(-5, 5), st.integers(0, count - 1)), max_size=9))
         for group in data.draw(st.lists(st.integers(0, count), unique=True))
     }
-    present = [data.draw(st.lists(st.integers(-5, 5), unique=True, max_size=6)) for _ in range(count + 1)]
+    kept = [[digest for digest, _ in remembered.get(group, [])] for group in range(count + 1)]
+    news = [data.draw(st.lists(st.integers(-5, 5), max_size=4)) for _ in range(count + 1)]
+    present = [one + more if data.draw(st.booleans()) else more + one for one, more in zip(kept, news, strict=True)]
     digests = [digest for group in present for digest in group]
     ends = [0, *accumulate(len(group) for group in present)]
     members = [list(range(ends[g], ends[g + 1])) for g in range(count + 1)]
     hint = np.full(len(digests), -1, np.int32)
     bounds = [0, *accumulate(len(rows) for rows in remembered.values())]
     found = match_hints(
-        np.array(list(remembered), np.int32),
-        np.array(bounds, np.int32),
-        np.array([pod for rows in remembered.values() for pod in rows], np.int32),
-        np.array([node for rows in remembered.values() for node in rows.values()], np.int32),
+        Remembered(
+            np.array(list(remembered), np.int32),
+            np.array(bounds, np.int32),
+            np.array([pod for rows in remembered.values() for pod, _ in rows], np.int32),
+            np.array([node for rows in remembered.values() for _, node in rows], np.int32),
+        ),
         np.array(ends, np.int64),
         np.arange(len(digests), dtype=np.int32),
         np.array(digests, np.int32),
+        np.empty(bounds[-1], np.int32),
         hint,
     )
     expected = hints.match(remembered, members, digests)
     assert {pod: node for pod, node in enumerate(hint.tolist()) if node >= 0} == expected
     assert found == len(expected)
+
+
+@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="too many pods for plain Python")
+def test_as_many_pods_as_a_cluster_has_wait_though_none_or_all_of_them_are_remembered() -> None:
+    """Comparing each with each would take some ten minutes."""
+    count = 1_000_000
+    old, new = np.arange(count, dtype=np.int32), np.arange(count, 2 * count, dtype=np.int32)
+    source, bounds = np.zeros(1, np.int32), np.array([0, count], np.int32)
+    members, ends = np.arange(count, dtype=np.int32), np.array([0, count], np.int64)
+    for digests, found in ((new, 0), (old[::-1].copy(), count), (np.zeros(count, np.int32), count)):
+        hint, order = np.full(count, -1, np.int32), np.empty(count, np.int32)
+        assert match_hints(Remembered(source, bounds, old, old), ends, members, digests, order, hint) == found
+        assert np.array_equal(hint, digests if found else np.full(count, -1))
 
 
 @given(st.data())

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 from tests.builders.scale_down import NOW_S, Outcome, plan_message
+from tests.builders.snapshots import int32
 from tests.stateful.test_scale_down_loops import SETTINGS, STEP_S, World
 
 COLUMNS = (
@@ -20,7 +21,7 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def lived(seed: int) -> tuple[snapshot_pb2.ClusterSnapshot, plan_pb2.PlanState]:
+def lived(seed: int) -> tuple[snapshot_pb2.ClusterSnapshot, plan_pb2.ScaleDownState]:
     """A cluster after three loops, and the state of the last."""
     world, state = World(Random(seed)), None
     for loop in range(3):
@@ -35,7 +36,7 @@ def lived(seed: int) -> tuple[snapshot_pb2.ClusterSnapshot, plan_pb2.PlanState]:
 LIVED = [lived(seed) for seed in range(4)]
 
 
-def answered(which: int, state: plan_pb2.PlanState) -> Outcome:
+def answered(which: int, state: plan_pb2.ScaleDownState) -> Outcome:
     """The next loop, proven by the certificate; its answer and state can be written, and another loop read them."""
     message, _ = LIVED[which]
     found = plan_message(message, SETTINGS, state, NOW_S + 3 * STEP_S)
@@ -50,7 +51,7 @@ def test_flipped_bits_of_the_bytes_are_read_or_refused(which: int, flips: list[i
     data = bytearray(LIVED[which][1].SerializeToString())
     for flip in flips:
         data[flip // 8 % len(data)] ^= 1 << flip % 8
-    state = plan_pb2.PlanState()
+    state = plan_pb2.ScaleDownState()
     try:
         state.ParseFromString(bytes(data))
     except DecodeError:
@@ -63,7 +64,7 @@ def test_flipped_bits_of_the_bytes_are_read_or_refused(which: int, flips: list[i
 def test_columns_of_any_content_are_read_or_counted_as_absent(
     which: int, column: tuple[str, str], data: st.DataObject
 ) -> None:
-    state = plan_pb2.PlanState()
+    state = plan_pb2.ScaleDownState()
     state.CopyFrom(LIVED[which][1])
     table = getattr(state, column[0])
     length = len(getattr(table, column[1]))
@@ -76,13 +77,13 @@ def test_columns_of_any_content_are_read_or_counted_as_absent(
 @given(st.integers(0, len(LIVED) - 1), st.integers(-(2**31), 2**31 - 1), st.integers(-(2**31), 2**31 - 1))
 @settings(max_examples=60, deadline=None)
 def test_pointers_of_any_value_are_read_or_counted_as_absent(which: int, start: int, resume: int) -> None:
-    state = plan_pb2.PlanState()
+    state = plan_pb2.ScaleDownState()
     state.CopyFrom(LIVED[which][1])
     state.search_start, state.resume_at = start, resume
     answered(which, state)
 
 
-def in_times(state: plan_pb2.PlanState, value: int) -> None:
+def in_times(state: plan_pb2.ScaleDownState, value: int) -> None:
     for table in (state.unneeded, state.unremovable):
         table.time_ns = value.to_bytes(8, "little", signed=True) * (len(table.time_ns) // 8)
 
@@ -90,7 +91,7 @@ def in_times(state: plan_pb2.PlanState, value: int) -> None:
 @pytest.mark.parametrize("value", [-(2**63), -1, 0, 1, 2**63 - 1])
 def test_times_that_cannot_be_count_as_now(value: int) -> None:
     message, state = LIVED[0]
-    damaged = plan_pb2.PlanState()
+    damaged = plan_pb2.ScaleDownState()
     damaged.CopyFrom(state)
     in_times(damaged, value)
     found = plan_message(message, SETTINGS, damaged, NOW_S + 3 * STEP_S)
@@ -99,30 +100,53 @@ def test_times_that_cannot_be_count_as_now(value: int) -> None:
     assert {entry.since.seconds for entry in found.decision.unneeded} == wanted
 
 
-def newer(state: plan_pb2.PlanState) -> None:
-    state.layout_version = 3
+def newer(state: plan_pb2.ScaleDownState) -> None:
+    state.layout_version = 4
 
 
-def older(state: plan_pb2.PlanState) -> None:
+def older(state: plan_pb2.ScaleDownState) -> None:
     state.layout_version = 1
 
 
 @pytest.mark.parametrize("spoil", [newer, older])
 def test_a_state_of_another_version_counts_as_absent_and_is_said_to(
-    spoil: Callable[[plan_pb2.PlanState], None],
+    spoil: Callable[[plan_pb2.ScaleDownState], None],
 ) -> None:
     message, state = LIVED[0]
-    other = plan_pb2.PlanState()
+    other = plan_pb2.ScaleDownState()
     other.CopyFrom(state)
     spoil(other)
     found = plan_message(message, SETTINGS, other, NOW_S + 3 * STEP_S)
-    assert found.notes == (f"state has layout {other.layout_version}, not 2: started afresh",)
-    assert found.state.layout_version == 2
+    assert found.notes == (f"scale-down state has layout {other.layout_version}, not 3: started afresh",)
+    assert found.state.layout_version == 3
 
 
 def test_a_state_with_fields_of_a_later_day_is_read() -> None:
     _, state = LIVED[0]
     # Field 900, a number, which nobody knows yet.
-    extended = plan_pb2.PlanState.FromString(state.SerializeToString() + b"\xa0\x38\x01")
+    extended = plan_pb2.ScaleDownState.FromString(state.SerializeToString() + b"\xa0\x38\x01")
     assert extended != state
     assert answered(0, extended).unneeded == answered(0, state).unneeded
+
+
+@pytest.mark.parametrize(
+    ("sources", "offsets", "note"),
+    [
+        pytest.param((1, 2, 3, 4), (0, 2**31 - 1, -(2**31), -2, 2), "hints.offsets[1]", id="differences that wrap"),
+        pytest.param((1, 2), (0, 3, 2), "hints.offsets[1]", id="beyond the entries"),
+        pytest.param((1, 2), (0, 2, 1), "hints.offsets[1]", id="falling"),
+        pytest.param((1, 2), (1, 1, 2), "hints.offsets[0]", id="not from 0"),
+        pytest.param((1, 2), (0, 2), "hints.offsets", id="too few"),
+        pytest.param((1, 1), (0, 1, 2), "hints.source names a node twice", id="a source twice"),
+    ],
+)
+def test_hints_that_would_be_read_past_their_end_are_refused_as_a_whole(
+    sources: tuple[int, ...], offsets: tuple[int, ...], note: str
+) -> None:
+    message, lived_state = LIVED[0]
+    names = [node.name for node in message.nodes]
+    state = plan_pb2.ScaleDownState(layout_version=lived_state.layout_version, strings=["", *names])
+    state.hints.source, state.hints.offsets = int32(sources), int32(offsets)
+    state.hints.pod, state.hints.destination = int32((7, 7)), int32((1, 1))
+    (said,) = plan_message(message, SETTINGS, state, NOW_S + 3 * STEP_S).notes
+    assert note in said

@@ -1,10 +1,17 @@
-"""Warming up compiles everything: a large cluster, a delta and a check of what fits compile nothing more."""
+"""Warming up compiles everything: a large cluster, a delta and a check of what fits compile nothing more.
+
+Where something has to be compiled, a second process helps, compiles the same, and never stays.
+"""
 
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import pytest
+
+from planner.service.warm_up import cores
 
 PROGRAM = """
 import gc, sys
@@ -15,7 +22,7 @@ from trimtab.v1 import plan_pb2
 from clients.cluster_generator import ClusterShape, generate, write_list
 from clients.kubernetes_objects import read_files
 from clients.snapshot_deltas import Interner, difference
-from planner.service.engine import Caller, Engine
+from planner.service.request_handler import Caller, RequestHandler
 from planner.service.warm_up import NOW_S, warm_up
 
 
@@ -30,28 +37,124 @@ file = Path(sys.argv[1])
 shape = ClusterShape(nodes=40, pods=600, spread_share=0.2, anti_affinity_share=0.2, pending_pods=5)
 write_list(generate(shape), file)
 cluster = read_files([file]).snapshot
-engine = Engine(NoOpMeterProvider().get_meter("x"), 1 << 26, tell=False)
+handler = RequestHandler(NoOpMeterProvider().get_meter("x"), 1 << 26, log_decisions=False)
 request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_DOWN])
 request.now.seconds = NOW_S + 10**8
-answer = engine.plan(request, cluster.SerializeToString(), Caller())
+answer = handler.plan(request, cluster.SerializeToString(), Caller())
 interner = Interner()
 old = interner.intern(cluster)
 cluster.nodes[0].unschedulable = True
 delta = difference(old, interner.intern(cluster), interner)
 request.state.CopyFrom(answer.state)
 request.base_version = answer.snapshot_version
-request.settings.scale_down.max_balance_difference = 3
-engine.plan(request, delta.SerializeToString(), Caller())
-list(engine.check_fit(request, b"", Caller()))
+request.settings.planner.balance.max_difference = 3
+handler.plan(request, delta.SerializeToString(), Caller())
+list(handler.check_fit(request, b"", Caller()))
 after = compiled()
 assert len(before) > 10, before
+assert not any(name.endswith(".entry") for name in after), "a kernel without an entry for Python is called by Python"
 late = {name: (before.get(name), count) for name, count in after.items() if before.get(name) != count}
 assert not late, late
 """
 
 
-@pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")
-def test_nothing_compiles_after_the_warm_up(tmp_path) -> None:
-    command = [sys.executable, "-c", PROGRAM, str(tmp_path / "cluster.json")]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+ROOT = Path(__file__).parents[4]
+pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")
+
+
+def run(program: str, *arguments: str, **environment: str) -> str:
+    """Return what a program prints."""
+    path = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "protos")])}
+    command = [sys.executable, "-c", program, *arguments]
+    done = subprocess.run(
+        command, env=os.environ | path | environment, capture_output=True, text=True, timeout=280, check=False
+    )
     assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout
+
+
+def test_nothing_compiles_after_the_warm_up(tmp_path) -> None:
+    run(PROGRAM, str(tmp_path / "cluster.json"))
+
+
+SIGNATURES = """
+import gc, sys
+from numba.core.dispatcher import Dispatcher
+{start}
+{end}
+for one in gc.get_objects():
+    if isinstance(one, Dispatcher) and "no_cpython_wrapper" not in one.targetoptions:
+        for signature in one.signatures:
+            print(one.py_func.__module__, one.py_func.__name__, signature)
+"""
+
+
+def test_the_second_process_compiles_exactly_what_the_first_calls() -> None:
+    second = SIGNATURES.format(
+        start="from planner.model.jit import compile_recorded, record_calls; record_calls()",
+        end="from planner.service.warm_up import answer_requests; answer_requests(); compile_recorded()",
+    )
+    first = SIGNATURES.format(start="from planner.service.warm_up import answer_requests", end="answer_requests()")
+    assert sorted(run(second).splitlines()) == sorted(run(first).splitlines())
+
+
+COLD = """
+import os, signal, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from planner.service.warm_up import second_process
+
+def children():
+    return Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+
+with second_process():
+    assert not children()
+    from tiny import tiny
+    assert not children()
+    assert tiny(1) == 2
+    print(*children(), flush=True)
+    if sys.argv[2] == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if sys.argv[2] == "kills":
+        os.kill(int(children()[0]), signal.SIGKILL)
+assert not children()
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="the system does not list processes as files")
+@pytest.mark.skipif(cores() < 2, reason="with one core no second process is started")
+@pytest.mark.parametrize("how", ["ends", "killed", "kills"])
+def test_a_second_process_is_started_only_to_compile_and_never_stays(tmp_path: Path, how: str) -> None:
+    (tmp_path / "tiny.py").write_text(
+        "from planner.model.jit import kernel\n\n\n@kernel\ndef tiny(x: int) -> int:\n    return x + 1\n"
+    )
+    path = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "protos")])}
+    command = [sys.executable, "-c", COLD, str(tmp_path), how]
+    cold = subprocess.run(command, env=os.environ | path, capture_output=True, text=True, timeout=120, check=False)
+    (second,) = cold.stdout.split()
+    assert (cold.returncode == 0) == (how != "killed"), cold.stderr
+    for _ in range(600):
+        if not Path(f"/proc/{second}").exists():
+            break
+        time.sleep(0.1)
+    assert not Path(f"/proc/{second}").exists()
+    # Now it is kept: nothing is compiled, and no second process is started.
+    if how == "ends":
+        assert run(COLD, str(tmp_path), how).split() == []
+
+
+def test_kernels_are_compiled_ahead_where_they_can_be_kept(tmp_path: Path) -> None:
+    program = "from planner.__main__ import main; main()"
+    place = os.environ.get("NUMBA_CACHE_DIR")
+    command = [sys.executable, "-c", program, "--compile"]
+    path = {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "protos")])}
+    done = subprocess.run(command, env=os.environ | path, capture_output=True, text=True, timeout=280, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith(f"compiled kernels are kept in {place or ROOT}")
+    nowhere = {"NUMBA_CACHE_DIR": "/proc/nowhere", "XDG_CACHE_HOME": "/proc/nowhere", "HOME": "/proc/nowhere"}
+    nowhere["NUMBA_CACHE_LOCATOR_CLASSES"] = "UserProvidedCacheLocator"
+    done = subprocess.run(
+        command, env=os.environ | path | nowhere, capture_output=True, text=True, timeout=280, check=False
+    )
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "set NUMBA_CACHE_DIR to a writable directory" in done.stderr

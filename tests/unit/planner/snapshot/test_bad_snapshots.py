@@ -18,6 +18,8 @@ from tests.builders.random_clusters import clusters
 from tests.builders.snapshots import int32, write
 
 Damage = Callable[[pb.ClusterSnapshot], Any]
+WRAPPING = [0, 0, 2**31 - 1, -(2**31), -2, 2]
+"""Begins and ends well, and every difference is positive where it is taken in 32 bits."""
 
 
 def put(column: str, row: int, value: int, dtype: str = "<i4") -> Damage:
@@ -132,7 +134,9 @@ CASES: list[tuple[str, Damage, tuple[str, int, str]]] = [
     ("resource twice", lambda m: m.resources.append("cpu"), ("resources", 3, "")),
     ("label set 0 not empty", sets([0, 1], [1], [1]), ("label_sets", 0, "offsets")),
     ("offsets descend", sets([0, 0, 2, 1], [1, 2], [1, 1]), ("label_sets", 2, "offsets")),
-    ("offsets beyond the entries", sets([0, 0, 3], [1, 2], [1, 1]), ("label_sets", WHOLE_TABLE, "offsets")),
+    ("offsets beyond the entries", sets([0, 0, 3], [1, 2], [1, 1]), ("label_sets", 2, "offsets")),
+    ("offsets end early", sets([0, 0, 1], [1, 2], [1, 1]), ("label_sets", 2, "offsets")),
+    ("offsets whose differences wrap", sets(WRAPPING, [1, 2], [1, 1]), ("label_sets", 2, "offsets")),
     ("values shorter than keys", sets([0, 0, 2], [1, 2], [1]), ("label_sets", WHOLE_TABLE, "values")),
     ("label key out of range", sets([0, 0, 1], [99], [1]), ("label_sets", 0, "keys")),
     ("label value negative", sets([0, 0, 1], [1], [-1]), ("label_sets", 0, "values")),
@@ -153,7 +157,7 @@ CASES: list[tuple[str, Damage, tuple[str, int, str]]] = [
     ("owner out of range", put("owner", 4, 1000), ("pods", 4, "owner")),
     ("pinned node out of range", fill("pinned_node", 99, "<i4"), ("pods", 0, "pinned_node")),
     ("phase unknown", put("phase", 1, 5, "u1"), ("pods", 1, "phase")),
-    ("flags unknown", put("flags", 1, 32, "u1"), ("pods", 1, "flags")),
+    ("flags unknown", put("flags", 1, 128, "u1"), ("pods", 1, "flags")),
     ("created negative", fill("created", -1, "<i8"), ("pods", 0, "created")),
     ("deletion absurd", fill("deletion", 2**62, "<i8"), ("pods", 0, "deletion")),
     ("name empty", put("name_lengths", 1, 0), ("pods", 1, "name_lengths")),
@@ -350,6 +354,8 @@ def test_a_few_bytes_cannot_ask_for_any_amount_of_memory() -> None:
     message = pb.ClusterSnapshot(resources=[f"r{i}" for i in range(5000)])
     for i in range(20_000):
         message.nodes.add(name=f"n{i}")
+    assert canonicalize(message).nodes.allocatable.shape == (20_000, 4)
+    message.nodes[7].allocatable.extend([1] * 5000)
     with pytest.raises(SnapshotError, match="amounts"):
         canonicalize(message)
 

@@ -1,6 +1,10 @@
 """The cache keeps what was used last, within its memory."""
 
+import tracemalloc
+from collections.abc import Callable
+
 import numpy as np
+import pytest
 
 from planner.service.warm_up import small_cluster
 from planner.snapshot.cache import LeastRecentlyUsed, size_of
@@ -45,8 +49,36 @@ def test_without_memory_nothing_is_kept() -> None:
     assert filled(1, 1, limit=0).get(0) is None
 
 
-def test_arrays_count_with_their_bytes_and_rows_at_a_flat_rate() -> None:
+def test_arrays_and_texts_count_with_their_bytes() -> None:
     assert size_of(np.zeros(1000, np.int64)) == 8000
-    assert size_of(("a", "b")) == 400
+    assert size_of("x" * 10_000_000) > 10_000_000
     snapshot = canonicalize(small_cluster())
     assert size_of(snapshot) > sum(array.nbytes for array in snapshot.pods if isinstance(array, np.ndarray))
+
+
+class Holder:
+    """An object that is no tuple."""
+
+    def __init__(self) -> None:
+        self.found = {("a", i): np.zeros(1000, np.bool_) for i in range(100)}
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: tuple(f"{i:>1000}" for i in range(1000)), id="many long texts"),
+        pytest.param(lambda: tuple(f"{i:>1000}" for i in range(10)), id="few long texts"),
+        pytest.param(lambda: tuple(f"name-{i}" for i in range(50_000)), id="names"),
+        pytest.param(lambda: {f"name-{i}": i + 1000 for i in range(20_000)}, id="names by number"),
+        pytest.param(lambda: tuple(((f"key-{i}", "v"), (f"other-{i}", "w")) for i in range(10_000)), id="labels"),
+        pytest.param(Holder, id="arrays by key within an object"),
+    ],
+)
+def test_what_is_kept_counts_as_what_it_takes_within_a_factor(make: Callable[[], object]) -> None:
+    tracemalloc.start()
+    try:
+        kept = make()
+        taken = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert taken / 2 < size_of(kept) < taken * 5

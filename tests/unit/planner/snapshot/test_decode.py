@@ -50,6 +50,7 @@ def rows_of(s: Snapshot) -> dict[str, list[Any]]:
             *(g.id, g.min_size, g.max_size, g.target_size, templates[g.template] if g.template >= 0 else None),
             *(repr(g.price_per_hour), g.health, g.backoff_until_ns, g.zero_or_max),
             *(g.last_scale_up_ns, g.last_deletion_ns, g.last_failure_ns),
+            sorted(str(tuple(pod)) for pod in g.daemonset_pods),
         )
         for g in s.groups
     ]
@@ -62,10 +63,14 @@ def rows_of(s: Snapshot) -> dict[str, list[Any]]:
         "namespaces": [(name, labels_of(s, i)) for name, i in s.namespaces],
         "deletions": list(s.deletions),
         "evictions": [
-            (e.namespace, e.name, e.uid, s.specs[e.spec], labels_of(s, e.label_set), e.owner, e.evict_ns)
+            (e.namespace, e.name, e.uid, spec_of(s, e.spec), labels_of(s, e.label_set), e.owner, e.evict_ns)
             for e in s.recent_evictions
         ],
     }
+
+
+def spec_of(s: Snapshot, spec: int) -> Any:
+    return s.specs[spec] if spec >= 0 else None
 
 
 def texts_of(column: Any, names: list[str], dangling: Dangling) -> list[str]:
@@ -143,7 +148,8 @@ def test_dictionaries_are_sorted_without_duplicates_and_hold_only_what_is_used(c
     assert sets == sorted(set(sets))
     assert sets[0] == ()
     assert len(set(s.specs)) == len(s.specs)
-    assert {s.specs[i] for i in s.pods.spec} | {s.specs[e.spec] for e in s.recent_evictions} == set(s.specs)
+    evicted = {s.specs[e.spec] for e in s.recent_evictions if e.spec >= 0}
+    assert {s.specs[i] for i in s.pods.spec} | evicted == set(s.specs)
     keys = [(s.strings[s.pods.namespace[i]].encode(), s.pods.name.get(i).encode()) for i in range(len(s.pods.spec))]
     assert keys == sorted(keys)
     assert s.resources[:4] == ("cpu", "memory", "ephemeral-storage", "pods")

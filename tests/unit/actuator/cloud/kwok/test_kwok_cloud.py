@@ -9,8 +9,8 @@ import pytest
 from actuator.cloud.kwok.cloud import KwokCloud
 from actuator.cloud.kwok.groups import CAPACITY_ANNOTATION, load_groups, read_group
 from actuator.cloud.kwok.settings import KwokSettings
-from actuator.cloud.memory.objects import ObjectError
-from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState
+from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, SizeChangedError
+from actuator.simulated_cluster.objects import ObjectError
 from tests.builders.json_api import Fault, JsonApiServer
 from tests.builders.kubernetes import node, node_group
 
@@ -44,12 +44,12 @@ def group(name: str = "g", target: int = 3, **annotations: str) -> Any:
 
 def cloud(server: JsonApiServer, clock: Clock, *groups: Any, **settings: Any) -> KwokCloud:
     read = {one.name: one for one in map(read_group, groups or (group(),))}
-    return KwokCloud(server.api(), read, KwokSettings(node_start_s=3, instance_delete_s=2, **settings), clock=clock)
+    return KwokCloud(server.api(), read, KwokSettings(node_start_s=3, instance_delete_s=2, **settings), clock, clock)
 
 
 def pass_time(cloud: KwokCloud, clock: Clock, seconds: float) -> None:
     clock.now_s += seconds
-    cloud.let_pass()
+    cloud.resync()
 
 
 def sizes(cloud: KwokCloud) -> list[tuple[str, int, int]]:
@@ -62,6 +62,11 @@ def opened(server: JsonApiServer, clock: Clock, *groups: Any, **settings: Any) -
     made.open()
     pass_time(made, clock, 3)
     return made
+
+
+def instance(node_name: str, group_name: str = "g") -> str:
+    """The provider id of an instance of the cloud."""
+    return f"kwok://{group_name}/{node_name}"
 
 
 def nodes(server: JsonApiServer) -> list[str]:
@@ -94,12 +99,15 @@ def test_a_new_node_is_as_the_template_says_and_kwoks(server: JsonApiServer, clo
 def test_growth_counts_once_for_each_token_and_not_beyond_the_maximum(server: JsonApiServer, clock: Clock) -> None:
     made = opened(server, clock)
     for _ in range(2):
-        made.grow("g", 2, "token")
+        made.set_size("g", 3, 5, "token")
     assert sizes(made) == [("g", 5, 3)]
-    with pytest.raises(CloudRefusedError, match=r"5 \+ 2 exceeds the maximum 6"):
-        made.grow("g", 2, "other")
+    assert (made.was_set("g", "token"), made.was_set("g", "other")) == (True, False)
+    with pytest.raises(CloudRefusedError, match="size 7 exceeds the maximum 6"):
+        made.set_size("g", 5, 7, "other")
+    with pytest.raises(SizeChangedError, match="has size 5, not 4 as expected"):
+        made.set_size("g", 4, 6, "another")
     with pytest.raises(CloudRefusedError, match="nowhere does not exist"):
-        made.grow("nowhere", 1, "third")
+        made.set_size("nowhere", 0, 1, "third")
     pass_time(cloud(server, clock), clock, 3)
     assert sizes(made) == [("g", 5, 5)]
 
@@ -107,34 +115,100 @@ def test_growth_counts_once_for_each_token_and_not_beyond_the_maximum(server: Js
 def test_a_deletion_lowers_the_target_at_once_and_the_node_goes_later(server: JsonApiServer, clock: Clock) -> None:
     made = opened(server, clock)
     for _ in range(2):
-        assert made.delete_instances("g", ["g-1", "never"]) == {}
+        assert made.delete_instances("g", [instance("g-1")]) == {}
         assert sizes(made) == [("g", 2, 3)]
-    states = made.instance_states("g", ["g-1", "g-2", "never"])
-    assert states == {"g-1": InstanceState.DELETING, "g-2": InstanceState.RUNNING, "never": InstanceState.GONE}
+    states = made.instance_states("g", [instance("g-1"), instance("g-2")])
+    assert list(states.values()) == [InstanceState.DELETING, InstanceState.RUNNING]
     pass_time(cloud(server, clock), clock, 2)
     assert sizes(made) == [("g", 2, 2)]
-    assert made.instance_states("g", ["g-1"]) == {"g-1": InstanceState.GONE}
+    assert made.instance_states("g", [instance("g-1")]) == {instance("g-1"): InstanceState.GONE}
+
+
+def test_an_instance_never_heard_of_is_unknown_and_not_deleted(server: JsonApiServer, clock: Clock) -> None:
+    made = opened(server, clock)
+    for never in (instance("g-9"), "aws:///eu-1a/i-0", "g-1", ""):
+        assert made.instance_states("g", [never]) == {never: InstanceState.UNKNOWN}
+        assert isinstance(made.delete_instances("g", [never])[never], CloudRefusedError)
+    assert sizes(made) == [("g", 3, 3)]
+
+
+def test_a_new_machine_under_an_old_name_is_another_instance(server: JsonApiServer, clock: Clock) -> None:
+    made = opened(server, clock)
+    made.delete_instances("g", [instance("g-1")])
+    pass_time(made, clock, 2)
+    again = node("g-1", labels={"kwok": "on", "trimtab.dev/node-group": "g"})
+    again["spec"]["providerID"] = "kwok://g/g-1#2"
+    server.put("/api/v1/nodes", again)
+    states = made.instance_states("g", [instance("g-1"), "kwok://g/g-1#2"])
+    assert list(states.values()) == [InstanceState.GONE, InstanceState.RUNNING]
+
+
+def test_nodes_without_provider_id_get_one_when_the_cloud_is_opened(server: JsonApiServer, clock: Clock) -> None:
+    item = node("bare", labels={"kwok": "on", "trimtab.dev/node-group": "g"}, provider_id="")
+    server.put("/api/v1/nodes", item)
+    made = opened(server, clock)
+    assert made.groups_of([instance("bare"), ""]) == {instance("bare"): "g"}
+
+
+def test_whoever_was_superseded_gives_the_cloud_no_orders(server: JsonApiServer, clock: Clock) -> None:
+    old = opened(server, clock)
+    new = opened(server, clock)
+    with pytest.raises(CloudError, match="taken the cloud over"):
+        old.set_size("g", 3, 4, "token")
+    with pytest.raises(CloudError, match="taken the cloud over"):
+        old.delete_instances("g", [instance("g-1")])
+    new.set_size("g", 3, 4, "token")
+    assert sizes(new) == [("g", 4, 3)]
+
+
+@pytest.mark.parametrize("jump_s", [-3600.0, 3600.0])
+def test_a_wall_clock_that_jumps_makes_no_node_early_or_late(
+    server: JsonApiServer, clock: Clock, jump_s: float
+) -> None:
+    made, wall = opened(server, clock), Clock()
+    wall.now_s = clock.now_s
+    jumping = KwokCloud(server.api(), made._groups, KwokSettings(node_start_s=3), wall, clock)
+    jumping.set_size("g", 3, 4, "token")
+    wall.now_s += jump_s
+    pass_time(jumping, clock, 2.9)
+    assert sizes(jumping) == [("g", 4, 3)]
+    pass_time(jumping, clock, 0.1)
+    assert sizes(jumping) == [("g", 4, 4)]
+
+
+def test_what_a_process_with_a_clock_ahead_began_takes_no_longer_after_a_restart(
+    server: JsonApiServer, clock: Clock
+) -> None:
+    made = opened(server, clock)
+    made.set_size("g", 3, 4, "token")
+    made.delete_instances("g", [instance("g-1")])
+    clock.now_s -= 3600
+    later = cloud(server, clock)
+    later.open()
+    pass_time(later, clock, 3)
+    assert sizes(later) == [("g", 3, 3)]
 
 
 def test_a_group_keeps_its_minimum_and_only_its_own_nodes(server: JsonApiServer, clock: Clock) -> None:
     made = opened(server, clock, group("g"), group("h"))
-    assert made.groups_of(["g-1", "h-2", "never"]) == {"g-1": "g", "h-2": "h"}
-    failed = made.delete_instances("g", ["g-1", "h-1", "g-2", "g-3"])
+    first, second = instance("g-1"), instance("h-2", "h")
+    assert made.groups_of([first, second, "never"]) == {first: "g", second: "h"}
+    failed = made.delete_instances("g", [first, instance("h-1", "h"), instance("g-2"), instance("g-3")])
     assert {name: str(error) for name, error in failed.items()} == {
-        "h-1": "h-1 belongs to node group h, not g",
-        "g-3": "node group g is at its minimum 1",
+        instance("h-1", "h"): "h-1 belongs to node group h, not g",
+        instance("g-3"): "node group g is at its minimum 1",
     }
     assert sizes(made) == [("g", 1, 3), ("h", 3, 3)]
 
 
 def test_a_shortage_keeps_the_target_and_ends_when_there_is_room(server: JsonApiServer, clock: Clock) -> None:
     made = opened(server, clock, group(**{CAPACITY_ANNOTATION: "4"}))
-    made.grow("g", 3, "token")
+    made.set_size("g", 3, 6, "token")
     pass_time(made, clock, 3)
     assert sizes(made) == [("g", 6, 4)]
-    made.delete_instances("g", ["g-1"])
+    made.delete_instances("g", [instance("g-1")])
     pass_time(made, clock, 2)
-    made.let_pass()
+    made.resync()
     assert sizes(made) == [("g", 5, 4)]
 
 
@@ -152,20 +226,20 @@ def test_calls_fail_as_often_as_the_settings_say(server: JsonApiServer, clock: C
     failed = 0
     for _ in range(40):
         try:
-            made.instance_states("g", ["g-1"])
+            made.instance_states("g", [instance("g-1")])
         except CloudError:
             failed += 1
     assert 10 <= failed <= 30
 
 
 @pytest.mark.parametrize("fault", [Fault(409), Fault(500), Fault(0), Fault(0, after=True)], ids=str)
-def test_books_are_changed_once_in_spite_of(server: JsonApiServer, clock: Clock, fault: Fault) -> None:
+def test_ledger_are_changed_once_in_spite_of(server: JsonApiServer, clock: Clock, fault: Fault) -> None:
     made = opened(server, clock)
     server.fail("PUT", fault)
     try:
-        made.grow("g", 2, "token")
+        made.set_size("g", 3, 5, "token")
     except CloudError:
-        made.grow("g", 2, "token")
+        made.set_size("g", 3, 5, "token")
     assert sizes(made) == [("g", 5, 3)]
 
 

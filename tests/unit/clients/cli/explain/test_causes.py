@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from trimtab.v1 import planner_pb2, reason_pb2
 
+from clients.cli.cluster_view import ClusterView, PodView
 from clients.cli.explain.causes import cause
-from clients.cli.explain.cluster_view import ClusterView, PodView
 from clients.cli.explain.pods import explain_pod, pod_document, pod_lines
 from clients.kubernetes_objects import build_snapshot, decode_objects
 from tests.builders import kubernetes as k8s
@@ -63,7 +63,7 @@ SSD = {"disk": "ssd"}
             k8s.node("n1", cpu="1"),
             k8s.pod(cpu="2500m"),
             Reason.INSUFFICIENT_RESOURCES,
-            "wants 2.5 cores of cpu, 1 core free",
+            "wants 2.5 cores, 1 core free",
             id="too little cpu",
         ),
         pytest.param(
@@ -117,6 +117,17 @@ def test_usage_is_the_share_that_is_requested() -> None:
     assert view.usage() == {"cpu": 0.25, "memory": 0.5}
 
 
+def test_a_node_that_fits_but_is_not_ready_is_named_as_such() -> None:
+    view = view_of(k8s.node("n1"), k8s.node("n2", ready=False), k8s.pod(cpu="1"))
+    answer = planner_pb2.CheckFitResponse(pod="default/p1")
+    for name in ("n1", "n2"):
+        answer.nodes.add(node=name, fits=True)
+    explanation = explain_pod(view, pod_of(view, "default/p1"), answer)
+    assert (explanation.fits, explanation.not_ready) == (("n1", "n2"), ("n2",))
+    assert "Not ready, so no plan moves a pod there" in "\n".join(pod_lines(explanation))
+    assert pod_document(explanation)["fitsNotReady"] == ["n2"]
+
+
 def explained() -> tuple[ClusterView, planner_pb2.CheckFitResponse]:
     view = view_of(k8s.node("n1"), k8s.node("n2", cpu="1"), k8s.node("n3", cpu="2"), k8s.pod(cpu="3"))
     answer = planner_pb2.CheckFitResponse(pod="default/p1")
@@ -135,8 +146,8 @@ def test_a_pod_is_explained_by_reason_and_cause() -> None:
             "reason": "INSUFFICIENT_RESOURCES",
             "nodes": ["n2", "n3"],
             "causes": [
-                {"cause": "wants 3 cores of cpu, 1 core free", "nodes": ["n2"]},
-                {"cause": "wants 3 cores of cpu, 2 cores free", "nodes": ["n3"]},
+                {"cause": "wants 3 cores, 1 core free", "nodes": ["n2"]},
+                {"cause": "wants 3 cores, 2 cores free", "nodes": ["n3"]},
             ],
         }
     ]
@@ -147,4 +158,4 @@ def test_the_explanation_reads_as_text() -> None:
     text = "\n".join(pod_lines(explain_pod(view, pod_of(view, "default/p1"), answer)))
     assert "waits for a node" in text
     assert "It fits 1 of 3 nodes" in text
-    assert "wants 3 cores of cpu, 1 core free" in text
+    assert "wants 3 cores, 1 core free" in text

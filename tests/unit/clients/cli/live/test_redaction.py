@@ -1,29 +1,33 @@
-"""A redacted recording tells no name, and every decision over it is what it was."""
+"""A redacted recording tells neither names nor numbers, and every decision over it is what it was."""
 
-import re
+from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
 import pytest
-from google.protobuf.descriptor import FieldDescriptor
-from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from trimtab.v1 import plan_pb2, recording_pb2, snapshot_pb2
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 from clients.cli.live.links import open_link
-from clients.cli.live.redaction import KEPT, KEPT_KEYS, redact_file, tokens_of
+from clients.cli.live.redaction import redact_file
+from clients.cli.live.redaction.integers import in_order
+from clients.cli.live.redaction.numbers import FIRST_NOW_S
+from clients.cli.live.redaction.tokens import KEPT, KEPT_KEYS, tokens_of
 from clients.cli.live.replay import _comparable, compare, read_rounds
 from clients.cli.live.rounds_recorder import RoundsRecorder
 from clients.kubernetes_objects.files import read_files
-from clients.live_cluster.snapshots import Taken
-from clients.recording import RecordingReader, RecordingWriter, write_snapshot
+from clients.live_cluster.taken import Taken
+from clients.recording import RecordingReader, write_snapshot
 from clients.reference_loop.planner_session import PlannerSession
 from planner.classes.node_requirements import is_label_key, is_label_value
 from tests.builders import kubernetes as k8s
 from tests.builders.random_clusters import changes, clusters
 from tests.builders.snapshots import Cluster, write, write_delta
+
+NOW_S = 1_790_000_000
 
 
 def unasked() -> Taken:
@@ -59,18 +63,6 @@ def differences(path: Path) -> list[tuple[str, object, object]]:
         for one in read_rounds(str(path), opened):
             answer = session.ask(one.request, one.taken)
             found += compare(_comparable(one.answer, one.redacted), _comparable(answer, one.redacted))
-    return found
-
-
-def texts(message: Message) -> set[str]:
-    """Every string in a message."""
-    found: set[str] = set()
-    for field, value in message.ListFields():
-        for one in (value.keys() if hasattr(value, "keys") else value) if field.is_repeated else (value,):
-            if isinstance(one, str):
-                found.add(one)
-            elif isinstance(one, Message):
-                found |= texts(one)
     return found
 
 
@@ -135,14 +127,17 @@ def test_a_state_from_before_the_recording_stays_in_it_without_names(tmp_path: P
     first = changed(a_cluster())[:1]
     state = recorded(plain, first, plan_pb2.PlanSettings())
     assert state is not None
-    assert state.unneeded.node
-    state.unneeded.time_ns = (1_780_000_000 * 10**9).to_bytes(8, "little") * (len(state.unneeded.node) // 4)
-    state.ClearField("hints")
+    assert state.scale_down.unneeded.node
+    state.scale_down.unneeded.time_ns = (1_780_000_000 * 10**9).to_bytes(8, "little") * (
+        len(state.scale_down.unneeded.node) // 4
+    )
+    state.scale_down.ClearField("hints")
     recorded(plain, changed(a_cluster()), plan_pb2.PlanSettings(), state)
     redact_file(plain, redacted)
     with redacted.open("rb") as opened:
         frames = list(RecordingReader(str(redacted), opened))
-    assert frames[1].request.state.unneeded.time_ns == state.unneeded.time_ns
+    (time_ns,) = set(np.frombuffer(frames[1].request.state.scale_down.unneeded.time_ns, "<i8").tolist())
+    assert frames[1].request.now.ToNanoseconds() - time_ns == (1_790_000_000 - 1_780_000_000) * 10**9
     assert not any(b"node-a" in frame.SerializeToString() for frame in frames)
     assert differences(redacted) == []
 
@@ -154,7 +149,8 @@ def test_a_redacted_recording_tells_no_name(tmp_path: Path) -> None:
     whole = b""
     with redacted.open("rb") as opened:
         reader = RecordingReader(str(redacted), opened)
-        assert (reader.header.redacted, reader.header.cluster, reader.header.comment) == (True, "", "")
+        header = reader.header
+        assert (header.redacted, header.cluster, header.comment, header.producer) == (True, "", "", "")
         for frame in reader:
             whole += frame.SerializeToString()
     for word in (b"secret", b"node-a", b"web", b"single", b"agent", b"zone-", b"team", b"my-cluster", b"host-"):
@@ -180,132 +176,116 @@ def test_tokens_keep_the_order_and_tell_strings_apart(strings: set[str]) -> None
             assert is_label_key(f"{token}/a") == is_label_key(f"{text}/a")
 
 
-NO_NAMES = {
-    "PodSpec.unsupported": "field names of Kubernetes",
-    "Owner.kind": "a kind of Kubernetes",
-    "Owner.api_version": "a version of Kubernetes",
-    "PodDisruptionBudget.min_available": "a number or percentage",
-    "PodDisruptionBudget.max_unavailable": "a number or percentage",
-    "ScaleUpSettings.expanders": "a word of ours",
-    "PodCostTarget.owner_kinds": "a kind of Kubernetes",
-    "PodCostStrategy.strategy": "a word of ours",
-    "SlackSettings.granularity": "a word of ours",
-    "SlackSettings.strategy": "a word of ours",
-    "Placeholder.kind": "a word of ours",
-    "StageTime.stage": "a word of ours",
-    "UnremovableNode.failed_predicates": "words of ours",
-    "PlanRequest.base_version": "a digest",
-    "PlanRequest.state_version": "a digest",
-    "PlanResponse.snapshot_version": "a digest",
-    "PlanResponse.state_version": "a digest",
-    "NodeAssumption.pods_to_move_digest": "a digest, made anew",
-}
-"""Fields that hold no name of a cluster; every other string of the contract must be replaced."""
+@given(st.sets(st.from_regex(r"[-+]?[0-9]{1,4}|[0-9]{1,18}", fullmatch=True), max_size=40))
+def test_integers_that_are_compared_become_others_in_the_same_order(texts: set[str]) -> None:
+    tokens = in_order(texts)
+    assert len(set(tokens.values())) == len(texts)
+    for text, token in tokens.items():
+        assert len(token) == len(text)
+        for other, its in tokens.items():
+            assert (int(text) < int(other), text < other) == (int(token) < int(its), token < its)
+    both = tokens_of({*texts, "a", "7x", "12-3"}, tokens)
+    names = sorted(text for text in both if text[:1] not in "-+")
+    assert [both[name] for name in names] == sorted(both[name] for name in names)
 
 
-class Filler:
-    """Fills every field of every message, so that no string of the contract is forgotten, new ones included."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def name(self) -> str:
-        """A string that stands for a name, of one of the forms that names have."""
-        self.count += 1
-        forms = (
-            "zq{}",
-            "zq{}.zq.example/zq{}",
-            "zq{}__zq",
-            "node-role.kubernetes.io/zq{}",
-            "zq/zq{}/zq",
-            "zq{}zq.k8s.io/x",
-        )
-        return forms[self.count % len(forms)].format(self.count, self.count)
-
-    def fill(self, message: Message, depth: int = 0) -> Message:
-        """Fill a message in place, down to some depth."""
-        for field in message.DESCRIPTOR.fields:
-            if field.containing_oneof is None or message.WhichOneof(field.containing_oneof.name) is None:
-                self._fill_field(message, field, depth)
-        if isinstance(message, snapshot_pb2.PodTable):
-            message.count = 1
-            for data, lengths in (("names", "name_lengths"), ("uids", "uid_lengths")):
-                text = self.name().replace("/", "-").encode()
-                setattr(message, data, text)
-                setattr(message, lengths, len(text).to_bytes(4, "little"))
-            message.namespace = (1).to_bytes(4, "little")
-        return message
-
-    def _fill_field(self, message: Message, field: FieldDescriptor, depth: int) -> None:
-        value = getattr(message, field.name)
-        inner = field.message_type
-        if inner is not None and inner.GetOptions().map_entry:
-            entry = inner.fields_by_name["value"]
-            if f"{message.DESCRIPTOR.name}.{field.name}" in NO_NAMES:
-                return
-            if entry.message_type is not None:
-                self.fill(value[self.name()], depth + 1)
-            else:
-                value[self.name()] = self._value(field) if entry.type == FieldDescriptor.TYPE_STRING else 1
-        elif inner is not None and depth < 7:
-            self.fill(value.add() if field.is_repeated else value, depth + 1)
-        elif field.type == FieldDescriptor.TYPE_STRING:
-            if f"{message.DESCRIPTOR.name}.{field.name}" in NO_NAMES:
-                return
-            if field.is_repeated:
-                value.extend([self.name(), self.name()])
-            else:
-                setattr(message, field.name, self.name())
-
-    def _value(self, field: FieldDescriptor) -> str:
-        """The value in a map from names to strings."""
-        return "RESOURCES" if field.name == "reasons" else self.name()
+def test_an_integer_alone_keeps_nothing_but_its_length() -> None:
+    assert in_order({"123456789012", "-42", "007", "0"}) == {
+        "123456789012": "100000000000",
+        "-42": "-20",
+        "007": "003",
+        "0": "0",
+    }
 
 
-def filled_contents() -> list[Message]:
-    """One of each thing that a recording may hold, filled."""
-    filler = Filler()
-    kinds = (
-        snapshot_pb2.ClusterSnapshot, snapshot_pb2.SnapshotDelta, plan_pb2.PlanRequest, plan_pb2.PlanResponse,
-        plan_pb2.PlanSettings, plan_pb2.PlanState,
-    )  # fmt: skip
-    return [filler.fill(kind()) for kind in kinds]
+def test_times_are_moved_together_and_ages_beyond_all_timers_are_one(tmp_path: Path) -> None:
+    def at(age_s: int) -> str:
+        return datetime.fromtimestamp(NOW_S - age_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
-
-def test_no_string_of_the_contract_is_forgotten(tmp_path: Path) -> None:
-    contents = filled_contents()
-    strings = {text for message in contents for text in texts(message) if "zq" in text}
-    assert len(strings) > 100
+    pods = [k8s.pod(f"p{age}", created=at(age)) for age in (60, 7200, 100_000, 200_000)]
+    nodes = [k8s.node(f"n{age}", created=at(age)) for age in (300_000, 100)]
     plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
-    with RecordingWriter(plain, recording_pb2.RecordingHeader(cluster="zq", comment="zq")) as writer:
-        for message in contents:
-            writer.write(message)  # type: ignore[arg-type]
+    with RoundsRecorder(plain) as recorder:
+        request = plan_pb2.PlanRequest(now=Timestamp(seconds=NOW_S))
+        recorder.add(Taken(k8s.snapshot_of(nodes, pods), None), request, plan_pb2.PlanResponse())
     redact_file(plain, redacted)
     with redacted.open("rb") as opened:
-        reader = RecordingReader(str(redacted), opened)
-        assert b"zq" not in reader.header.SerializeToString()
-        frames = [frame for frame in reader]
-    assert len(frames) == len(contents)
-    for frame in frames:
-        data = frame.SerializeToString()
-        assert b"zq" not in data, re.findall(rb"[ -~]{0,20}zq[ -~]{0,20}", data)
+        snapshot, asked, _ = RecordingReader(str(redacted), opened)
+    assert asked.request.now.seconds == FIRST_NOW_S
+    created = np.frombuffer(snapshot.snapshot.pods.created, "<i8")
+    ages = sorted(FIRST_NOW_S - created)
+    assert ages[:2] == [60, 7200]
+    assert ages[2] == ages[3] < 100_000
+    assert sorted(one.create_time.seconds for one in snapshot.snapshot.nodes) == [1, 2]
 
 
-def test_integers_stay_where_a_selector_compares_them_and_nowhere_else(tmp_path: Path) -> None:
-    def redacted_strings(name: str, **pod_arguments: object) -> list[str]:
-        node = k8s.node("n1", labels={"account": "123456789012", "generation": "7"})
-        snapshot = k8s.snapshot_of([node], [k8s.pod("p", **pod_arguments)])  # type: ignore[arg-type]
-        plain, redacted = tmp_path / f"{name}.trimtab", tmp_path / f"{name}.redacted.trimtab"
-        write_snapshot(plain, snapshot)
-        redact_file(plain, redacted)
-        with redacted.open("rb") as opened:
-            (frame,) = RecordingReader(str(redacted), opened)
-        return list(frame.snapshot.strings)
+def test_fields_that_this_build_does_not_know_are_left_out(tmp_path: Path) -> None:
+    snapshot = a_cluster()
+    unknown = b"\xfa\x3f\x06secret"  # field 1023, six bytes
+    pod_spec = snapshot.pod_specs[0]
+    pod_spec.MergeFromString(unknown)
+    snapshot.MergeFromString(unknown)
+    plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
+    write_snapshot(plain, snapshot)
+    redact_file(plain, redacted)
+    with redacted.open("rb") as opened:
+        (frame,) = RecordingReader(str(redacted), opened)
+    assert b"secret" not in frame.SerializeToString()
 
-    assert not {"123456789012", "7"} & set(redacted_strings("equal"))
-    compared = redacted_strings("compared", affinity=k8s.node_affinity([("generation", "Gt", ["5"])]))
-    assert {"7", "5"} <= set(compared)
-    assert "generation" not in compared
+
+def test_integers_of_labels_are_hidden_where_a_selector_compares_them_too(tmp_path: Path) -> None:
+    web = k8s.replica_set("web", 2)
+    nodes = [
+        k8s.node(f"n{generation}", labels={"account": "123456789012", "generation": str(generation)})
+        for generation in (7_654_321, 7_654_322, 7_654_329)
+    ]
+    affinity = k8s.node_affinity([("generation", "Gt", ["7654321"])])
+    group = k8s.node_group("g", 0, 9, nodes=[one["metadata"]["name"] for one in nodes[:2]])
+    pods = k8s.pods_of(web, 2, node="n7654322", affinity=affinity)
+    snapshot = k8s.snapshot_of(nodes, pods, web, group, k8s.namespace())
+    plain, redacted = tmp_path / "plain.trimtab", tmp_path / "redacted.trimtab"
+    recorded(plain, [Taken(snapshot, None)], plan_pb2.PlanSettings())
+    redact_file(plain, redacted)
+    with redacted.open("rb") as opened:
+        frames = list(RecordingReader(str(redacted), opened))
+    whole = b"".join(frame.SerializeToString() for frame in frames)
+    for secret in (b"123456789012", b"7654321", b"7654322", b"7654329"):
+        assert secret not in whole
+    moved = [node for node in frames[-1].response.scale_down.unneeded if node.destinations]
+    assert len(moved) == 1, "the pods of the node in the middle fit on the one with the greatest label"
+    assert differences(redacted) == []
+
+
+SECRETS = st.lists(
+    st.from_regex(r"zq[a-z0-9]{3,9}|zq[a-z]{3}/zq[a-z]{4}|[2-9][1-9]{8,12}", fullmatch=True),
+    min_size=12, max_size=12, unique=True,
+)  # fmt: skip
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(SECRETS, st.lists(st.from_regex("[2-9][1-9]{8,11}", fullmatch=True).map(int), min_size=3, max_size=3))
+def test_no_string_and_no_amount_of_a_cluster_is_in_its_redacted_recording(
+    tmp_path_factory: pytest.TempPathFactory, secrets: list[str], amounts: list[int]
+) -> None:
+    name = [secret.replace("/", "-") for secret in secrets]
+    web = k8s.replica_set(name[0], 1)
+    node = k8s.node(name[1], labels={name[2]: name[3], f"{name[4]}.zq/x": "1"}, memory=str(amounts[0]))
+    affinity = k8s.node_affinity([(name[2], "Gt", [name[3]]), (name[5], "NotIn", [name[6]])])
+    pods = k8s.pods_of(web, 1, node=name[1], affinity=affinity, labels={name[7]: name[8]}, memory=str(amounts[1]))
+    snapshot = k8s.snapshot_of([node], pods, web, k8s.node_group(name[9], 0, 9, nodes=[name[1]]))
+    snapshot.nodes[0].provider_id = secrets[10]
+    nodes = plan_pb2.Selector(match_labels={name[11]: name[3]})
+    limit = plan_pb2.ResourceLimit(resource="memory", minimum=amounts[2], nodes=nodes)
+    wanted = plan_pb2.PlanSettings(planner=plan_pb2.PlannerSettings(limits=[limit]))
+    folder = tmp_path_factory.mktemp("secrets")
+    recorded(folder / "plain", [Taken(snapshot, None)], wanted)
+    redact_file(folder / "plain", folder / "redacted")
+    assert differences(folder / "redacted") == []
+    with (folder / "redacted").open("rb") as opened:
+        frames = list(RecordingReader("redacted", opened))
+    text = "\n".join(str(frame) for frame in frames) + "".join(str(frame.snapshot.pods.names) for frame in frames)
+    for secret in (*secrets, *(part for one in secrets for part in one.split("/")), *map(str, amounts)):
+        assert secret not in text, secret
 
 
 @settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])

@@ -34,8 +34,12 @@ def test_all_permissions_that_lack_are_said_those_of_the_loop_itself_included(tr
     assert done.code == 1
     assert [line for line in done.err.splitlines() if line.startswith("- ")] == [
         '- {apiGroups: [""], resources: [nodes], verbs: [watch]}',
-        '- {apiGroups: ["coordination.k8s.io"], resources: [leases], verbs: [update]}  # Role in namespace kube-system',
-        '- {apiGroups: [""], resources: [configmaps], verbs: [patch]}  # Role in namespace kube-system',
+        '- {apiGroups: ["coordination.k8s.io"], resources: [leases], resourceNames: [trimtab-loop], verbs: [update]}'
+        "  # Role in namespace kube-system",
+        '- {apiGroups: [""], resources: [configmaps], resourceNames: [trimtab-state], verbs: [patch]}'
+        "  # Role in namespace kube-system",
+        '- {apiGroups: [""], resources: [configmaps], resourceNames: [trimtab-status], verbs: [patch]}'
+        "  # Role in namespace kube-system",
         '- {apiGroups: [""], resources: [events], verbs: [create]}',
     ]
 

@@ -1,10 +1,12 @@
 """Since when a node is unneeded, with the real planner: known to a loop that has just been started."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import urllib3
+from google.protobuf.timestamp_pb2 import Timestamp
+from structlog.testing import capture_logs
 
 from clients.cli.live.links import open_link
 from clients.kubernetes_api.api import Api
@@ -14,9 +16,10 @@ from clients.live_cluster.cluster import LiveCluster
 from clients.live_cluster.resources import BY_KIND
 from clients.reference_loop.health import Health
 from clients.reference_loop.kept_state import Place, StateConfigMap, StateFile, StateKeeper
-from clients.reference_loop.loop import Loop, LoopSettings, Surroundings
+from clients.reference_loop.loop import Loop, LoopServices, LoopSettings
+from clients.reference_loop.loop_clock import LoopClock
 from clients.reference_loop.planner_session import PlannerSession
-from clients.reference_loop.rounds import Rounds, RoundSettings
+from clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
 from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer
 from tests.builders.kubernetes_protobuf import encoded
@@ -39,9 +42,9 @@ def since(api: Api, place: Place, now_s: float) -> dict[str, int]:
     """Run a loop for one round; return since when which nodes are unneeded."""
     with LiveCluster(api) as cluster, open_link(None) as link:
         assert cluster.wait_until_listed(20)
-        rounds = Rounds(cluster, PlannerSession(link), None, RoundSettings("c", groups=GROUPS))
-        around = Surroundings(Health(60), states=StateKeeper(place, "c", 300))
-        loop = Loop(rounds, LoopSettings(0.01, 1), around, lambda: now_s)
+        rounds = RoundRunner(cluster, PlannerSession(link), None, RoundSettings("c", groups=GROUPS))
+        around = LoopServices(Health(60), states=StateKeeper(place, "c", 300))
+        loop = Loop(rounds, LoopSettings(0.01, 1), around, LoopClock(lambda: now_s, lambda: 0.0))
         loop.run()
     assert loop.last is not None
     return {one.node: one.since.seconds for one in loop.last.answer.scale_down.unneeded}
@@ -53,6 +56,54 @@ def test_timers_of_nodes_go_on_after_a_restart(api: Api, tmp_path: Path, where: 
     first = since(api, place, NOW_S)
     assert set(first.values()) == {int(NOW_S)}
     assert len(first) == 2
-    assert since(api, place, NOW_S + 200) == first
+    assert set(since(api, place, NOW_S + 20).values()) == {int(NOW_S) + 20}, "nobody watched in between"
     afresh = since(api, place, NOW_S + 200 + 301)
     assert set(afresh.values()) == {int(NOW_S) + 501}, "nobody has watched for too long"
+
+
+class Clocks:
+    """A wall clock and a monotonic one, moved by hand."""
+
+    def __init__(self) -> None:
+        self.wall_s, self.monotonic_s = NOW_S, 50.0
+
+    def pass_(self, seconds: float, step_s: float = 0.0) -> None:
+        """Let time pass, and set the wall clock."""
+        self.monotonic_s += seconds
+        self.wall_s += seconds + step_s
+
+
+@pytest.mark.parametrize("step_s", [660.0, -660.0, 86_400.0], ids=["11 minutes on", "11 minutes back", "a day on"])
+def test_a_step_of_the_wall_clock_is_not_credited_to_timers_of_nodes(api: Api, tmp_path: Path, step_s: float) -> None:
+    clocks = Clocks()
+    place = StateFile(tmp_path / "state")
+    unneeded: list[dict[str, float]] = []
+
+    class Watched(RoundRunner):
+        """Rounds 20 s apart; the wall clock is set after the second."""
+
+        def run(self, request_id: str, now: Timestamp, may_act: Callable[[], bool]) -> RoundResult:
+            done = super().run(request_id, now, may_act)
+            decision = done.answer.scale_down
+            assert not decision.delete_empty
+            unneeded.append({one.node: now.seconds - one.since.seconds for one in decision.unneeded})
+            clocks.pass_(20, step_s if len(unneeded) == 2 else 0.0)
+            return done
+
+    def run_loop(rounds_wanted: int) -> None:
+        with LiveCluster(api) as cluster, open_link(None) as link:
+            assert cluster.wait_until_listed(20)
+            rounds = Watched(cluster, PlannerSession(link), None, RoundSettings("c", groups=GROUPS))
+            around = LoopServices(Health(60), states=StateKeeper(place, "c", 300))
+            clock = LoopClock(lambda: clocks.wall_s, lambda: clocks.monotonic_s)
+            Loop(rounds, LoopSettings(0.001, rounds_wanted), around, clock).run()
+
+    with capture_logs() as lines:
+        run_loop(4)
+    assert [set(one.values()) for one in unneeded] == [{0}, {20}, {40}, {60}]
+    assert [line["step_s"] for line in lines if line["event"] == "clock_stepped"] == [step_s]
+    run_loop(1)
+    assert set(unneeded[-1].values()) == {80}, "what was kept has the moved times"
+    clocks.pass_(5, 200)
+    run_loop(1)
+    assert set(unneeded[-1].values()) == {100}, "a step while no loop runs is not credited either"

@@ -1,0 +1,224 @@
+"""The event processor: the only way by which events reach the journal.
+
+Decides the order of events, writes concurrent events in one transaction, and dispatches instructions only when their
+events are durable. Thread-safe. Times are Unix milliseconds.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+import structlog
+
+from actuator.leadership import NotLeaderError
+from actuator.runner.clock import Clock
+from actuator.store.journal import Journal
+from actuator.store.records import StoreError
+from actuator.tracker.events import ClockJumped, Event
+from actuator.tracker.instructions import Instruction
+from actuator.tracker.tracker import Tracker
+
+T = TypeVar("T")
+# Returns the event for the present tracker and time; None = no event. Must not change the tracker.
+Proposal = Callable[[Tracker, int], Event | None]
+# Called after each durable event, in order.
+Listener = Callable[[Event, Tracker, int], None]
+
+log = structlog.get_logger("processor")
+
+
+class _Ticket:
+    """A proposal that waits for its result."""
+
+    def __init__(self, proposal: Proposal) -> None:
+        self.proposal = proposal
+        self.done = False
+        self.event: Event | None = None
+        self.instructions: list[Instruction] = []
+        self.error: Exception | None = None
+
+
+class EventProcessor:
+    """Tracker and store, safe for many threads."""
+
+    def __init__(self, journal: Journal, clock: Clock, on_broken: Callable[[], None]) -> None:
+        """Set up; `on_broken` is called once when the store fails: the process must end."""
+        self._journal = journal
+        self._clock = clock
+        self._on_broken = on_broken
+        self._lock = threading.Lock()
+        self._queue_lock = threading.Lock()
+        self._queue: list[_Ticket] = []
+        self._changed = threading.Condition()
+        self._revision = journal.tracker.data.revision
+        # Whether this process decides; one that follows reads what the leader writes.
+        self.leading = True
+        # Identity of the leader, as last read, for callers of a follower.
+        self.leader_name: Callable[[], str] = str
+        self.dispatch: Callable[[Instruction], None] = _drop
+        self.listeners: list[Listener] = []
+
+    def submit(self, event: Event) -> None:
+        """Record an event; durable when this returns. Raises `ImpossibleEventError`, `StoreError`."""
+        self.propose(lambda _tracker, _now_ms: event)
+
+    def propose(self, proposal: Proposal) -> Event | None:
+        """Decide on the present data and record the decision, with no event in between.
+
+        Raises what the proposal raises, `ImpossibleEventError`, `StoreError`, `NotLeaderError`.
+        """
+        if not self.leading:
+            raise NotLeaderError(self.leader_name())
+        ticket = _Ticket(proposal)
+        with self._queue_lock:
+            self._queue.append(ticket)
+        with self._lock:
+            # The first caller processes the proposals of all.
+            if not ticket.done:
+                with self._queue_lock:
+                    batch, self._queue = self._queue, []
+                self._run(batch)
+        if ticket.error is not None:
+            raise ticket.error
+        return ticket.event
+
+    def read(self, look: Callable[[Tracker, int], T]) -> T:
+        """Return the result of `look` on the data, all of which is durable. `look` must keep no reference to it."""
+        with self._lock:
+            self._check_store()
+            return look(self._journal.tracker, self._now())
+
+    def resume(self) -> None:
+        """Dispatch the instructions after a restart. Raises `StoreError`."""
+        with self._lock:
+            now_ms = self._now()
+            ahead_ms = self._journal.tracker.latest_ms() - now_ms
+            if ahead_ms > 0:
+                log.warning("the clock is behind stored times; ages count from now", by_s=ahead_ms / 1000)
+                self._move_times(-ahead_ms, now_ms)
+        for instruction in self.read(lambda tracker, _now_ms: tracker.resume()):
+            self.dispatch(instruction)
+
+    def refresh(self) -> None:
+        """Read what the leader has written since. Raises `StoreError`."""
+        with self._lock:
+            self._journal.refresh()
+        self._notify_change()
+
+    def lead(self) -> None:
+        """Decide from now on, on everything written so far. Raises `StoreError`."""
+        with self._lock:
+            self._journal.refresh()
+            self.leading = True
+        self._notify_change()
+
+    def wait_for_change(self, revision: int, timeout_s: float) -> int:
+        """Wait until the revision is another one; returns the present one."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._revision != revision, timeout_s)
+            return self._revision
+
+    def wake_all(self) -> None:
+        """Wake all callers of `wait_for_change`."""
+        with self._changed:
+            self._changed.notify_all()
+
+    @property
+    def broken(self) -> StoreError | None:
+        """Return why nothing is done any more; None = the store works."""
+        return self._journal.broken
+
+    def now_ms(self) -> int:
+        """Return the present time."""
+        return self._clock.now_ms()
+
+    def steady_ms(self) -> int:
+        """Return the steady time, for durations."""
+        return self._clock.steady_ms()
+
+    def _check_store(self) -> None:
+        """Raise `StoreError` when the store has failed, or is no longer there."""
+        if self._journal.broken is not None:
+            raise self._journal.broken
+        try:
+            self._journal.check()
+        except StoreError as error:
+            self._break([], error)
+            raise
+
+    def _now(self) -> int:
+        """Return the present time. A jump of the clock is recorded before any time is compared with it.
+
+        Raises `StoreError`. Call under the lock.
+        """
+        now_ms, jump_ms = self._clock.take_jump()
+        if jump_ms:
+            log.warning("the clock has jumped; all ages are kept", by_s=jump_ms / 1000)
+            # A follower's data are the leader's, and so are the times in them.
+            if self.leading:
+                self._move_times(jump_ms, now_ms)
+        return now_ms
+
+    def _move_times(self, by_ms: int, now_ms: int) -> None:
+        """Move all stored times: everything keeps its age. Raises `StoreError`."""
+        event = ClockJumped(by_ms)
+        self._journal.handle(event, now_ms)
+        try:
+            self._journal.commit()
+        except StoreError as error:
+            self._break([], error)
+            raise
+        for listener in self.listeners:
+            listener(event, self._journal.tracker, now_ms)
+        self._notify_change()
+
+    def _run(self, batch: list[_Ticket]) -> None:
+        try:
+            now_ms = self._now()
+        except StoreError as error:
+            self._end_all(batch, error)
+            return
+        for ticket in batch:
+            try:
+                ticket.event = ticket.proposal(self._journal.tracker, now_ms)
+                if ticket.event is not None:
+                    ticket.instructions = self._journal.handle(ticket.event, now_ms)
+            except Exception as error:
+                ticket.error = error
+        try:
+            self._journal.commit()
+        except StoreError as error:
+            self._break(batch, error)
+            return
+        for ticket in batch:
+            ticket.done = True
+            self._dispatch_all(ticket, now_ms)
+        self._notify_change()
+
+    def _dispatch_all(self, ticket: _Ticket, now_ms: int) -> None:
+        if ticket.event is None or ticket.error is not None:
+            return
+        for listener in self.listeners:
+            listener(ticket.event, self._journal.tracker, now_ms)
+        for instruction in ticket.instructions:
+            self.dispatch(instruction)
+
+    def _notify_change(self) -> None:
+        with self._changed:
+            self._revision = self._journal.tracker.data.revision
+            self._changed.notify_all()
+
+    def _break(self, batch: list[_Ticket], error: StoreError) -> None:
+        log.error("the store failed; nothing more is done before a restart", detail=str(error))
+        self._end_all(batch, error)
+        self._on_broken()
+
+    def _end_all(self, batch: list[_Ticket], error: StoreError) -> None:
+        """End all proposals with an error."""
+        for ticket in batch:
+            ticket.done = True
+            ticket.error = error
+
+
+def _drop(instruction: Instruction) -> None:
+    raise AssertionError(f"no dispatcher for {instruction}")

@@ -1,0 +1,15 @@
+"""The command `trimtab-actuator` and its options. Decides nothing: see `actuator.service.process`."""
+
+import typer
+
+from actuator.service.options import KubeOptions, KwokOptions, SimulationOptions, StateOptions, WorkOptions
+from actuator.service.process import run
+from clients.transport.options import ServerOptions, add_command
+
+app = typer.Typer(
+    add_completion=False,
+    context_settings={"auto_envvar_prefix": "TRIMTAB_ACTUATOR"},
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+add_command(app, run, ServerOptions, StateOptions, WorkOptions, SimulationOptions, KubeOptions, KwokOptions)

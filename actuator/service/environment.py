@@ -1,0 +1,35 @@
+"""The environment of an actuator, as a value: a cluster and its cloud. Decides nothing."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from actuator.cloud.provider import CloudProvider
+from actuator.kube.cluster import Cluster
+from actuator.service.leading import Leadership
+from actuator.service.options import KubeOptions, KwokOptions, SimulationOptions
+from clients.transport.server import Registration
+
+
+class SettingError(Exception):
+    """A setting that cannot be used."""
+
+
+class Environment(NamedTuple):
+    """A cluster and its cloud. `leadership` None = this process is the only one."""
+
+    cluster: Cluster
+    cloud: CloudProvider
+    registrations: tuple[Registration, ...] = ()
+    leadership: Leadership | None = None
+    # Most age of the cloud's node groups in a status, seconds; 0 = a read costs nothing.
+    groups_max_age_s: float = 0.0
+    # Runs before the first action of this process.
+    prepare: Callable[[], None] = lambda: None
+
+
+class EnvironmentOptions(NamedTuple):
+    """All options of environments."""
+
+    simulation: SimulationOptions
+    kube: KubeOptions
+    kwok: KwokOptions

@@ -1,0 +1,81 @@
+"""The environments of an actuator: the simulated cluster, or a live one with the cloud `kwok`.
+
+Decides from the options which one is opened, and what is checked before. Opening changes nothing outside the process.
+"""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import fields
+from pathlib import Path
+
+import structlog
+from trimtab.v1 import actuator_pb2_grpc
+
+from actuator.cloud.memory.cloud import MemoryCloud
+from actuator.service.embedded import EmbeddedClusterServicer
+from actuator.service.environment import Environment, EnvironmentOptions, SettingError
+from actuator.service.options import KubeOptions, KwokOptions, SimulationOptions, StateOptions
+from actuator.simulated_cluster.cluster import SimulatedCluster
+from actuator.simulated_cluster.objects import load_files
+from actuator.store.records import Store
+from clients.transport.extras import require_extra
+from clients.transport.server import Registration
+
+log = structlog.get_logger("actuator")
+
+CLOUDS = ("memory", "kwok")
+_READ_BY_KWOK = ("node_start", "instance_delete")
+"""Options of the simulated cluster that count for `kwok` too."""
+
+
+def open_environment(
+    stack: ExitStack, state: StateOptions, options: EnvironmentOptions, store: Store, end_process: Callable[[], None]
+) -> Environment:
+    """Open what the options name. Raises `SettingError`, `ClusterError`, `MissingExtraError`, `ValueError`."""
+    _refuse_ignored(state.cloud, options)
+    match state.cloud:
+        case "memory":
+            return _open_memory(stack, state.state_dir, options.simulation)
+        case "kwok":
+            require_extra("kubernetes", "--cloud kwok")
+            from actuator.service.kwok import open_kwok
+
+            return open_kwok(stack, options, store, end_process)
+        case cloud:
+            raise SettingError(f"--cloud {cloud} is unknown; this build has: {', '.join(CLOUDS)}")
+
+
+def _refuse_ignored(cloud: str, options: EnvironmentOptions) -> None:
+    """Refuse options that differ from their defaults although the cloud does not read them. Raises `SettingError`."""
+    unread = {
+        "memory": (*_changed(options.kube), *_changed(options.kwok)),
+        "kwok": tuple(name for name in _changed(options.simulation) if name not in _READ_BY_KWOK),
+    }.get(cloud, ())
+    if unread:
+        flags = ", ".join("--" + name.replace("_", "-") for name in unread)
+        raise SettingError(f"--cloud {cloud} does not read {flags}; leave it out, or choose another cloud")
+
+
+def _changed(section: KubeOptions | KwokOptions | SimulationOptions) -> list[str]:
+    """Return names of the options that differ from their defaults."""
+    default = type(section)()
+    return [one.name for one in fields(section) if getattr(section, one.name) != getattr(default, one.name)]
+
+
+def open_memory_cluster(directory: Path, options: SimulationOptions) -> SimulatedCluster:
+    """Open the simulated cluster in a state directory; files are read only the first time."""
+    cluster = SimulatedCluster(load_files(options.cluster), directory / "cluster.sqlite", options.delays())
+    if cluster.restored and options.cluster:
+        log.info("going on with the cluster in the state directory; --cluster files are not read again")
+    return cluster
+
+
+def _open_memory(stack: ExitStack, directory: Path, options: SimulationOptions) -> Environment:
+    cluster = open_memory_cluster(directory, options)
+    stack.callback(cluster.close)
+    registration = Registration(
+        actuator_pb2_grpc.add_EmbeddedClusterServicer_to_server,
+        EmbeddedClusterServicer(cluster),
+        "trimtab.v1.EmbeddedCluster",
+    )
+    return Environment(cluster, MemoryCloud(cluster), (registration,))

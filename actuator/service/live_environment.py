@@ -1,0 +1,67 @@
+"""A live cluster with any cloud: the connection, the permissions, the Lease and the client of the cluster.
+
+Decides that every permission that will be needed is checked before anything is done, and that no call changes anything
+while another process leads. A module for each cloud, such as `actuator.service.kwok`, gives the rest.
+"""
+
+import os
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from typing import NamedTuple
+
+from actuator.cloud.provider import CloudProvider
+from actuator.kube.api import Api, connect
+from actuator.kube.live import KubeCluster
+from actuator.kube.permissions import ACTUATOR
+from actuator.service.environment import Environment
+from actuator.service.leading import Leadership
+from actuator.service.options import KubeOptions
+from actuator.store.records import Store
+from clients.kubernetes_api.lease import Lease
+from clients.kubernetes_api.permissions import Rule, lease_rules, require
+
+# A request to the cloud for its node groups may list all nodes: a tenth of a second for some thousands of them.
+GROUPS_MAX_AGE_S = 5.0
+
+
+class LiveCloud(NamedTuple):
+    """A cloud over a connection. `prepare` runs before the first action of this process."""
+
+    provider: CloudProvider
+    prepare: Callable[[], None] = lambda: None
+
+
+class CloudWiring(NamedTuple):
+    """What a cloud adds: the permissions that it needs in the cluster, and its construction.
+
+    `build` gets the connection and a function that returns whether this process may act; no call is made.
+    """
+
+    rules: Sequence[Rule]
+    build: Callable[[Api, Callable[[], bool]], LiveCloud]
+
+
+def open_live(
+    stack: ExitStack, kube: KubeOptions, wiring: CloudWiring, store: Store, end_process: Callable[[], None]
+) -> Environment:
+    """Connect to the cluster and build its cloud. Raises `ClusterError`, `ValueError`."""
+    api = connect(kube.kubeconfig, kube.context, kube.call_timeout())
+    stack.callback(api.close)
+    rules = [*ACTUATOR, *wiring.rules]
+    require(api.http, [*rules, *lease_rules(kube.namespace, kube.lease_name)] if kube.leader_elect else rules)
+    leadership = None
+    if kube.leader_elect:
+        # A connection of its own: what blocks the actuator's calls must not block renewals of the Lease.
+        lease_api = connect(kube.kubeconfig, kube.context, kube.call_timeout())
+        stack.callback(lease_api.close)
+        leadership = Leadership(Lease(lease_api.http, _identity(), kube.lease()), store, end_process)
+        api.http.guard = leadership.guard
+    cloud = wiring.build(api, leadership.may_act if leadership else lambda: True)
+    cluster = KubeCluster(api, kube.settings())
+    return Environment(cluster, cloud.provider, (), leadership, GROUPS_MAX_AGE_S, cloud.prepare)
+
+
+def _identity() -> str:
+    """Return a name that no other process has."""
+    return f"{socket.gethostname()}_{os.getpid()}_{os.urandom(4).hex()}"

@@ -1,0 +1,236 @@
+"""The simulated cluster behind the interface of a live one.
+
+Decides what its API answers: evictions are refused with "too many requests" when they would violate a
+PodDisruptionBudget. Every method is one transaction: it runs what is due, acts, then writes to the database.
+Thread-safe.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from actuator.kube.cluster import (
+    POD_COST_ANNOTATION,
+    NodeView,
+    NotFoundError,
+    PodCost,
+    PodView,
+    RefusedError,
+    Taint,
+    TooManyRequestsError,
+    deletion_delayed,
+)
+from actuator.simulated_cluster.controllers import Controllers, Delays, write_owner_status
+from actuator.simulated_cluster.database import Database, JournalEntry
+from actuator.simulated_cluster.faults import Faults
+from actuator.simulated_cluster.objects import Object
+from actuator.simulated_cluster.pods import Pod, PodKey
+from actuator.simulated_cluster.scheduler import NodeInfo
+from actuator.simulated_cluster.state import ClusterState
+
+
+class SimulatedCluster:
+    """A `Cluster` (see `actuator.kube.cluster`)."""
+
+    def __init__(
+        self,
+        objects: Sequence[Object] = (),
+        path: Path | None = None,
+        delays: Delays | None = None,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """Restore the cluster in the file at `path`; only if it holds none, start from `objects`.
+
+        Raises `ObjectError`.
+        """
+        self.state = ClusterState(Database(path))
+        self.controllers = Controllers(self.state, delays or Delays())
+        self.faults = Faults(sleep)
+        self._clock = clock
+        self._lock = threading.RLock()
+        self.restored = self.state.restore()
+        if not self.restored:
+            self.state.fill(objects)
+        with self.transaction() as state:
+            self.controllers.finish_terminating()
+            self._write_statuses(state)
+
+    @contextmanager
+    def transaction(self, operation: str = "", subject: str = "") -> Iterator[ClusterState]:
+        """Run a block with exclusive access to the present state; changes are saved at its end, also on an error."""
+        if operation:
+            self.faults.strike(operation, subject)
+        with self._lock:
+            self.controllers.advance(int(self._clock() * 1000))
+            try:
+                yield self.state
+                self.controllers.schedule()
+            finally:
+                self.state.flush()
+        if operation:
+            self.faults.after(operation, subject)
+
+    def get_node(self, name: str, recent: bool = False) -> NodeView:
+        """Return one node, as it is now."""
+        del recent
+        with self.transaction("get_node", name) as state:
+            return _view(_node_info(state, name))
+
+    def list_nodes(self) -> Sequence[NodeView]:
+        """Return all nodes, sorted by name."""
+        with self.transaction("list_nodes") as state:
+            return [_view(info) for _, info in sorted(state.nodes.items())]
+
+    def add_taint(self, node: str, taint: Taint) -> bool:
+        """Add a taint."""
+        with self.transaction("add_taint", node) as state:
+            info = _node_info(state, node)
+            if _view(info).taint(taint.key) is not None:
+                return False
+            spec = info.node.setdefault("spec", {})
+            spec["taints"] = [*(spec.get("taints") or ()), taint._asdict()]
+            state.node_changed(info)
+            state.note("tainted", f"{node} {taint.key}")
+            return True
+
+    def remove_taint(self, node: str, key: str) -> bool:
+        """Remove a taint."""
+        with self.transaction("remove_taint", node) as state:
+            info = _node_info(state, node)
+            if _view(info).taint(key) is None:
+                return False
+            taints = info.node["spec"]["taints"]
+            info.node["spec"]["taints"] = [taint for taint in taints if taint.get("key") != key]
+            state.node_changed(info)
+            state.note("untainted", f"{node} {key}")
+            return True
+
+    def list_pods(self, node: str, recent: bool = False) -> Sequence[PodView]:
+        """Return the pods bound to a node, as they are now, sorted by namespace and name."""
+        del recent
+        with self.transaction("list_pods", node) as state:
+            info = state.nodes.get(node)
+            return [pod.view() for _, pod in sorted(info.pods.items())] if info else []
+
+    def evict(self, pod: PodView, grace_s: int | None) -> None:
+        """Evict a pod, if its budget allows."""
+        with self.transaction("evict", pod.key) as state:
+            found = state.pods.get((pod.namespace, pod.name))
+            if found is None or found.uid != pod.uid:
+                raise NotFoundError(f"pod {pod.key} with uid {pod.uid} does not exist")
+            if found.terminating:
+                state.note("evicted_twice", found.uid)
+                return
+            self._check_budget(state, found)
+            state.note("daemon_evicted" if found.daemon else "evicted", found.uid)
+            self.controllers.terminate(found, found.grace_s if grace_s is None else grace_s)
+
+    def delete_node(self, name: str, uid: str) -> None:
+        """Delete exactly this node object; its pods go with it."""
+        with self.transaction("delete_node", name) as state:
+            info = state.nodes.get(name)
+            if info is not None and _view(info).uid == uid:
+                self.controllers.lose_node(name)
+
+    def pod_costs(self, keys: Sequence[str]) -> Mapping[str, PodCost]:
+        """Return those of the pods that exist."""
+        with self.transaction("pod_costs") as state:
+            pods = (state.pods.get(_pod_key(key)) for key in keys)
+            return {"/".join(pod.key): _cost(pod) for pod in pods if pod is not None}
+
+    def write_pod_cost(self, pod: PodCost, cost: str | None) -> None:
+        """Write or remove a pod's deletion cost."""
+        with self.transaction("write_pod_cost", pod.key) as state:
+            found = state.pods.get((pod.namespace, pod.name))
+            if found is None or found.uid != pod.uid:
+                raise NotFoundError(f"pod {pod.key} with uid {pod.uid} does not exist")
+            annotations = {name: text for name, text in found.annotations.items() if name != POD_COST_ANNOTATION}
+            found.item["metadata"]["annotations"] = annotations | ({} if cost is None else {POD_COST_ANNOTATION: cost})
+            state.put_pod(found)
+            state.note("cost_written", pod.key)
+
+    def objects(self) -> list[Object]:
+        """Return all objects, with status as controllers would write it, sorted by kind, namespace, name."""
+        with self.transaction() as state:
+            self._write_statuses(state)
+            found: list[Object] = [*state.groups.values(), *state.budgets.items.values(), *state.others.values()]
+            found += [info.node for info in state.nodes.values()]
+            found += [pod.item for pod in state.pods.values()]
+            found.sort(key=lambda o: (o["kind"], o["metadata"].get("namespace") or "", o["metadata"]["name"]))
+            # Copied through JSON: the result does not change with the cluster.
+            copied: list[Object] = msgspec.json.decode(msgspec.json.encode(found))
+            return copied
+
+    def journal(self) -> list[JournalEntry]:
+        """Return what happened so far: tainted, untainted, evicted, daemon_evicted, evicted_twice, recreated, pod_lost,
+        grown, deleted, cost_written.
+        """
+        with self.transaction() as state:
+            state.flush()
+            return state.journal()
+
+    def close(self) -> None:
+        """Close the database."""
+        with self._lock:
+            self.state.close()
+
+    def _check_budget(self, state: ClusterState, pod: Pod) -> None:
+        """Raise unless the eviction API would grant the eviction.
+
+        Source: Kubernetes, pkg/registry/core/pod/storage/eviction.go.
+        """
+        if pod.terminal or pod.phase == "Pending":
+            return
+        keys = state.budgets.of(pod)
+        if not keys:
+            return
+        if len(keys) > 1:
+            raise RefusedError(f"pod {pod.key[0]}/{pod.key[1]} is covered by {len(keys)} PodDisruptionBudgets")
+        status = state.budgets.status(keys[0])
+        if not pod.ready:
+            policy = (state.budgets.items[keys[0]].get("spec") or {}).get("unhealthyPodEvictionPolicy")
+            if policy == "AlwaysAllow" or status.current_healthy >= status.desired_healthy > 0:
+                return
+        if status.disruptions_allowed < 1:
+            raise TooManyRequestsError(
+                f"budget {keys[0][0]}/{keys[0][1]} needs {status.desired_healthy} healthy pods and has"
+                f" {status.current_healthy}"
+            )
+
+    def _write_statuses(self, state: ClusterState) -> None:
+        state.budgets.write_statuses()
+        for uid, owner in state.owners.items():
+            if owner["kind"] not in ("Deployment", "DaemonSet"):
+                write_owner_status(owner, list(state.pods_by_owner.get(uid, {}).values()))
+
+
+def _pod_key(key: str) -> PodKey:
+    namespace, _, name = key.partition("/")
+    return namespace, name
+
+
+def _cost(pod: Pod) -> PodCost:
+    return PodCost(*pod.key, pod.uid, pod.annotations.get(POD_COST_ANNOTATION))
+
+
+def _node_info(state: ClusterState, name: str) -> NodeInfo:
+    info = state.nodes.get(name)
+    if info is None:
+        raise NotFoundError(f"node {name} does not exist")
+    return info
+
+
+def _view(info: NodeInfo) -> NodeView:
+    spec = info.node.get("spec") or {}
+    taints = [Taint(t.get("key", ""), t.get("value") or "", t.get("effect", "")) for t in spec.get("taints") or ()]
+    gpu = any(name.endswith("/gpu") and amount > 0 for name, amount in info.allocatable.items())
+    metadata = info.node["metadata"]
+    delayed = deletion_delayed(metadata.get("annotations"))
+    return NodeView(
+        info.name, str(metadata.get("uid") or ""), spec.get("providerID") or "", tuple(taints), gpu, delayed
+    )

@@ -1,0 +1,257 @@
+"""The controllers of the simulated cluster: pods become ready and end, owners replace them, the scheduler places them,
+machines start and end.
+
+Decides by time alone and deterministically: the same calls at the same times give the same cluster. Times are Unix
+milliseconds.
+"""
+
+import copy
+import hashlib
+from dataclasses import dataclass
+
+from actuator.simulated_cluster.objects import Object, condition, desired_replicas, made_uid
+from actuator.simulated_cluster.pods import RECREATED_KINDS, Pod, format_time
+from actuator.simulated_cluster.scheduler import NodeInfo, choose
+from actuator.simulated_cluster.state import ClusterState, Instance, made_provider_id
+
+# Letters of generated name suffixes: they form no words.
+SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+
+
+@dataclass(frozen=True)
+class Delays:
+    """Durations of operations, seconds."""
+
+    # From binding to ready: pulling an image and starting take a few.
+    pod_start_s: float = 2.0
+    # From the start of the termination to its end, at most the pod's grace period.
+    pod_stop_s: float = 1.0
+    # From the accepted request to a ready node.
+    node_start_s: float = 5.0
+    # From the accepted request to the deleted instance.
+    instance_delete_s: float = 2.0
+
+
+class Controllers:
+    """The controllers of one cluster."""
+
+    def __init__(self, state: ClusterState, delays: Delays) -> None:
+        self._state = state
+        self._delays = delays
+
+    def advance(self, now_ms: int) -> None:
+        """Run everything that is due, in order of time."""
+        for due_ms, key in self._state.next_due(now_ms):
+            # A clock that jumps back does not undo what has happened.
+            self._state.now_ms = max(self._state.now_ms, due_ms)
+            kind, namespace, name = key.split("/", 2)
+            if kind == "Pod":
+                self._pod_due(self._state.pods.get((namespace, name)), due_ms)
+            else:
+                self._instance_due(self._state.instances.get(name), due_ms)
+            self.schedule()
+        self._state.now_ms = max(self._state.now_ms, now_ms)
+        self.schedule()
+
+    def terminate(self, pod: Pod, grace_s: int) -> None:
+        """Terminate a pod. Owners other than StatefulSets replace it at once: they count active pods only."""
+        state = self._state
+        pod.item["metadata"]["deletionTimestamp"] = format_time(state.now_ms + grace_s * 1000)
+        pod.item["metadata"]["deletionGracePeriodSeconds"] = grace_s
+        pod.ready_due_ms = 0
+        pod.gone_due_ms = state.now_ms + int(min(grace_s, self._delays.pod_stop_s) * 1000)
+        state.put_pod(pod)
+        if pod.owner.get("kind") != "StatefulSet":
+            self._replace(pod)
+
+    def finish_terminating(self) -> None:
+        """Terminate the pods that were terminating when the cluster was recorded."""
+        for pod in list(self._state.pods.values()):
+            if pod.terminating and not pod.gone_due_ms:
+                pod.gone_due_ms = self._state.now_ms + max(1, int(self._delays.pod_stop_s * 1000))
+                self._state.put_pod(pod)
+
+    def grow(self, group: str, delta: int) -> None:
+        """Start machines."""
+        for _ in range(delta):
+            name = f"{group}-{_suffix(group, self._state.next_number())}"
+            due_ms = self._state.now_ms + max(1, int(self._delays.node_start_s * 1000))
+            self._state.put_instance(Instance(name, group, made_provider_id(name), start_due_ms=due_ms))
+
+    def end_instance(self, instance: Instance) -> None:
+        """Begin the deletion of a machine."""
+        instance.gone_due_ms = self._state.now_ms + max(1, int(self._delays.instance_delete_s * 1000))
+        self._state.put_instance(instance)
+
+    def schedule(self) -> None:
+        """Place what can be placed: by priority, then age, then name."""
+        state = self._state
+        if not state.schedule_needed:
+            return
+        state.schedule_needed = False
+        for pod in sorted(state.pending.values(), key=_scheduling_order):
+            info = choose(pod, state.nodes.values())
+            if info is not None:
+                self._bind(pod, info)
+
+    def _bind(self, pod: Pod, info: NodeInfo) -> None:
+        pod.spec["nodeName"] = info.name
+        pod.item["status"] = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]}
+        pod.ready_due_ms = self._state.now_ms + max(1, int(self._delays.pod_start_s * 1000))
+        self._state.put_pod(pod)
+
+    def _pod_due(self, pod: Pod | None, due_ms: int) -> None:
+        if pod is None:
+            return
+        if pod.gone_due_ms == due_ms:
+            self._state.drop_pod(pod)
+            if pod.owner.get("kind") == "StatefulSet":
+                self._replace(pod)
+        elif pod.ready_due_ms == due_ms and not pod.terminating:
+            started = format_time(due_ms)
+            kinds = ("PodScheduled", "Initialized", "ContainersReady", "Ready")
+            pod.item["status"] = {
+                "phase": "Running",
+                "startTime": started,
+                "conditions": [{"type": kind, "status": "True", "lastTransitionTime": started} for kind in kinds],
+            }
+            pod.ready_due_ms = 0
+            self._state.put_pod(pod)
+
+    def _replace(self, pod: Pod) -> None:
+        """Create a pod in place of one that terminates, unless its owner has enough."""
+        if pod.owner.get("kind") not in RECREATED_KINDS or not self._wants_more(pod):
+            return
+        state, number = self._state, self._state.next_number()
+        new = copy.deepcopy(pod.item)
+        metadata = new["metadata"]
+        for field in ("deletionTimestamp", "deletionGracePeriodSeconds", "resourceVersion", "selfLink"):
+            metadata.pop(field, None)
+        metadata["uid"] = made_uid(pod.uid, number)
+        metadata["creationTimestamp"] = format_time(state.now_ms)
+        if pod.owner.get("kind") != "StatefulSet":
+            prefix = metadata.get("generateName") or f"{pod.owner.get('name')}-"
+            metadata["generateName"] = prefix
+            metadata["name"] = prefix + _suffix(pod.uid, number)
+        new["spec"].pop("nodeName", None)
+        new["status"] = {"phase": "Pending"}
+        state.put_pod(Pod(new))
+        state.note("recreated", f"{pod.key[0]}/{metadata['name']}")
+
+    def _wants_more(self, pod: Pod) -> bool:
+        owner = self._state.owners.get(pod.owner_uid)
+        wanted = desired_replicas(owner) if owner else None
+        if wanted is None:
+            return True
+        siblings = self._state.pods_by_owner.get(pod.owner_uid, {}).values()
+        return len([other for other in siblings if other.active]) < wanted
+
+    def _instance_due(self, instance: Instance | None, due_ms: int) -> None:
+        if instance is None:
+            return
+        if instance.gone_due_ms == due_ms:
+            self.lose_node(instance.name)
+            self._state.drop_instance(instance.name)
+        elif instance.start_due_ms == due_ms:
+            instance.start_due_ms = 0
+            self._state.put_instance(instance)
+            self._start_node(instance)
+
+    def lose_node(self, name: str) -> None:
+        """Remove a node with the pods still on it; owners replace those, and the journal names them."""
+        state = self._state
+        info = state.nodes.get(name)
+        for pod in sorted(info.pods.values(), key=lambda pod: pod.key) if info else ():
+            if not pod.stays_with_node and pod.active:
+                state.note("pod_lost", f"{pod.key[0]}/{pod.key[1]}")
+            state.drop_pod(pod)
+            if pod.active or pod.owner.get("kind") == "StatefulSet":
+                self._replace(pod)
+        state.drop_node(name)
+        instance = state.instances.get(name)
+        members = state.groups[instance.group]["spec"].get("nodes") if instance else None
+        if instance and members and name in members:
+            members.remove(name)
+            state.group_changed(instance.group)
+
+    def _start_node(self, instance: Instance) -> None:
+        """Turn a machine into a node with its DaemonSet pods."""
+        state = self._state
+        group = state.groups[instance.group]
+        node = self._new_node(instance, group)
+        if group["spec"].get("nodes") is not None:
+            group["spec"]["nodes"].append(instance.name)
+            state.group_changed(instance.group)
+        state.put_node(node)
+        self._start_daemons(state.nodes[instance.name])
+
+    def _new_node(self, instance: Instance, group: Object) -> Object:
+        template = copy.deepcopy(group["spec"].get("template") or self._like_a_member(instance.group))
+        status = template.get("status") or {}
+        selector = group["spec"].get("nodeSelector") or {}
+        labels = {**((template.get("metadata") or {}).get("labels") or {}), **(selector.get("matchLabels") or selector)}
+        now = format_time(self._state.now_ms)
+        return {
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {
+                "name": instance.name,
+                "uid": made_uid(instance.name, 0),
+                "creationTimestamp": now,
+                "labels": {**labels, HOSTNAME_LABEL: instance.name},
+            },
+            "spec": {
+                "providerID": instance.provider_id,
+                "taints": (template.get("spec") or {}).get("taints") or [],
+            },
+            "status": {
+                "capacity": status.get("capacity") or status.get("allocatable") or {},
+                "allocatable": status.get("allocatable") or status.get("capacity") or {},
+                "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": now}],
+            },
+        }
+
+    def _like_a_member(self, group: str) -> Object:
+        """Return a template made of the first node of the group; {} when it has none."""
+        for name, instance in sorted(self._state.instances.items()):
+            if instance.group == group and name in self._state.nodes:
+                return {**self._state.nodes[name].node, "spec": {}}
+        return {}
+
+    def _start_daemons(self, info: NodeInfo) -> None:
+        """Create a pod of every DaemonSet that has one elsewhere and tolerates the node, as a copy of that one."""
+        models: dict[str, Pod] = {}
+        for key in sorted(self._state.pods):
+            pod = self._state.pods[key]
+            if pod.owner.get("kind") == "DaemonSet" and pod.active:
+                models.setdefault(str(pod.owner.get("uid")), pod)
+        for model in models.values():
+            new = copy.deepcopy(model.item)
+            new["spec"].pop("nodeName", None)
+            (new["spec"].get("affinity") or {}).pop("nodeAffinity", None)
+            number = self._state.next_number()
+            prefix = new["metadata"].get("generateName") or f"{model.owner.get('name')}-"
+            new["metadata"].update(name=prefix + _suffix(model.uid, number), uid=made_uid(model.uid, number))
+            pod = Pod(new)
+            if info.static_fit(pod)[0] and info.fits(pod):
+                self._bind(pod, info)
+
+
+def write_owner_status(owner: Object, pods: list[Pod]) -> None:
+    """Write how many pods a controller has into its status, as it would itself."""
+    active = sum(pod.active for pod in pods)
+    ready = sum(pod.active and condition(pod.item, "Ready") for pod in pods)
+    fields = {"active": active} if owner["kind"] == "Job" else {"replicas": active, "readyReplicas": ready}
+    owner["status"] = {**(owner.get("status") or {}), **fields}
+
+
+def _scheduling_order(pod: Pod) -> tuple[int, str, tuple[str, str]]:
+    created = str(pod.item["metadata"].get("creationTimestamp") or "")
+    return -int(pod.spec.get("priority") or 0), created, pod.key
+
+
+def _suffix(seed: str, number: int) -> str:
+    """Return five letters."""
+    digest = hashlib.sha256(f"{seed}/{number}".encode()).digest()
+    return "".join(SUFFIX_LETTERS[byte % len(SUFFIX_LETTERS)] for byte in digest[:5])

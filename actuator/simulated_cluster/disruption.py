@@ -1,0 +1,136 @@
+"""PodDisruptionBudgets as the disruption controller maintains them.
+
+Decides how many pods of a budget may be disrupted now. Rounds percentages up. Never changes an object.
+Source: Kubernetes, pkg/controller/disruption: `getExpectedPodCount`, `countHealthyPods`, `updatePdbStatus`.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from actuator.simulated_cluster.objects import Object, ObjectError
+from actuator.simulated_cluster.pods import Pod, PodKey
+from actuator.simulated_cluster.selectors import matches
+
+# Desired replicas of an owner by uid, None = unknown.
+Scale = Callable[[str], int | None]
+
+
+class BudgetStatus(NamedTuple):
+    """Status of a budget, counts of pods."""
+
+    disruptions_allowed: int
+    current_healthy: int
+    desired_healthy: int
+    expected_pods: int
+
+
+def covers(budget: Mapping[str, Any], pod: Pod) -> bool:
+    """Return whether a budget of the pod's namespace selects it."""
+    return matches((budget.get("spec") or {}).get("selector"), pod.labels)
+
+
+def budget_status(budget: Mapping[str, Any], pods: Iterable[Pod], scale: Scale) -> BudgetStatus:
+    """Count. `pods` are those the budget covers."""
+    selected = [pod for pod in pods if not pod.terminal]
+    spec = budget.get("spec") or {}
+    expected, desired = _expected_and_desired(spec, selected, scale)
+    healthy = sum(pod.ready and not pod.terminating for pod in selected)
+    allowed = max(0, healthy - desired) if expected > 0 else 0
+    return BudgetStatus(allowed, healthy, desired, expected)
+
+
+class Budgets:
+    """All budgets, the pods each covers, and their status as long as none of those pods changes.
+
+    Labels of pods and selectors of budgets do not change here, so who covers whom is settled once.
+    """
+
+    def __init__(self, scale: Scale) -> None:
+        self._scale = scale
+        self.items: dict[PodKey, Object] = {}
+        self._members: dict[PodKey, dict[PodKey, Pod]] = {}
+        self._status: dict[PodKey, BudgetStatus] = {}
+
+    def put(self, item: Object, pods: Iterable[Pod]) -> None:
+        """Add a budget; `pods` are those of its namespace."""
+        key = item["metadata"].get("namespace") or "default", item["metadata"]["name"]
+        self.items[key] = item
+        self._members[key] = {pod.key: pod for pod in pods if covers(item, pod)}
+        self._status.pop(key, None)
+
+    def of(self, pod: Pod) -> list[PodKey]:
+        """Return the budgets that cover a pod."""
+        return [key for key, item in self.items.items() if key[0] == pod.key[0] and covers(item, pod)]
+
+    def pod_changed(self, pod: Pod) -> None:
+        """Call when a pod is new or has changed."""
+        for key in self.of(pod):
+            self._members[key][pod.key] = pod
+            self._status.pop(key, None)
+
+    def pod_gone(self, pod: Pod) -> None:
+        """Call when a pod is gone."""
+        for key in self.of(pod):
+            self._members[key].pop(pod.key, None)
+            self._status.pop(key, None)
+
+    def status(self, key: PodKey) -> BudgetStatus:
+        """Return status of a budget. Raises ValueError when it cannot be understood."""
+        found = self._status.get(key)
+        if found is None:
+            found = self._status[key] = budget_status(self.items[key], self._members[key].values(), self._scale)
+        return found
+
+    def write_statuses(self) -> None:
+        """Write every status into its object. Raises `ObjectError` naming the budget."""
+        for key, item in self.items.items():
+            try:
+                write_status(item, self.status(key))
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                raise ObjectError(f"PodDisruptionBudget {key[0]}/{key[1]}: {error!r}") from error
+
+
+def write_status(budget: Object, status: BudgetStatus) -> None:
+    """Write the counts into the object."""
+    budget["status"] = {
+        **(budget.get("status") or {}),
+        "disruptionsAllowed": status.disruptions_allowed,
+        "currentHealthy": status.current_healthy,
+        "desiredHealthy": status.desired_healthy,
+        "expectedPods": status.expected_pods,
+    }
+    generation = budget["metadata"].get("generation")
+    if generation is not None:
+        budget["status"]["observedGeneration"] = generation
+
+
+def _expected_and_desired(spec: Mapping[str, Any], selected: list[Pod], scale: Scale) -> tuple[int, int]:
+    if spec.get("maxUnavailable") is not None:
+        expected = _expected(selected, scale)
+        return expected, max(0, expected - _scaled(spec["maxUnavailable"], expected))
+    if spec.get("minAvailable") is not None:
+        wanted = spec["minAvailable"]
+        expected = _expected(selected, scale) if isinstance(wanted, str) else len(selected)
+        return expected, _scaled(wanted, expected)
+    return len(selected), 0
+
+
+def _expected(selected: list[Pod], scale: Scale) -> int:
+    """Return the sum of desired replicas of the selected pods' controllers; for an unknown controller, its pods."""
+    counts: dict[str, int] = {}
+    for pod in selected:
+        owner = str(pod.owner.get("uid") or pod.uid)
+        counts[owner] = counts.get(owner, 0) + 1
+    total = 0
+    for owner, count in counts.items():
+        wanted = scale(owner)
+        total += count if wanted is None else wanted
+    return total
+
+
+def _scaled(value: object, total: int) -> int:
+    """Return an integer, or a percentage of the total, rounded up."""
+    text = str(value)
+    if text.endswith("%"):
+        return -(-int(text[:-1]) * total // 100)
+    return int(text)

@@ -1,0 +1,125 @@
+"""Kubernetes objects from files, as raw dicts.
+
+Decides which files are read (`.json`, `.yaml`, `.yml`, each also with `.gz`; single objects, `List`s, several YAML
+documents) and which fields are required. Errors name file, object and field.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from clients.kubernetes_api.names import RULE, is_label, is_subdomain
+from clients.transport.bounded_input import DamagedInputError, InputSizeError, read_bounded
+from clients.transport.strict_json import RepeatedKeyError, may_repeat_keys, refuse_repeated_keys
+from clients.transport.strict_yaml import YamlError, check_yaml
+
+Object = dict[str, Any]
+
+
+class ObjectError(ValueError):
+    """A file or object that cannot be used; the text names it and the reason."""
+
+
+def load_files(paths: Iterable[Path]) -> list[Object]:
+    """Read all objects of all files, in order. Raises `ObjectError`."""
+    return [item for path in paths for item in _load_file(path)]
+
+
+def _load_file(path: Path) -> Iterator[Object]:
+    try:
+        with path.open("rb") as file:
+            data = read_bounded(file)
+    except (OSError, InputSizeError, DamagedInputError) as error:
+        raise ObjectError(f"{path}: cannot be read: {error}") from error
+    name = path.name.removesuffix(".gz")
+    try:
+        if name.endswith(".json"):
+            documents = [msgspec.json.decode(data)]
+            if may_repeat_keys(data):
+                refuse_repeated_keys(data)
+        elif name.endswith((".yaml", ".yml")):
+            check_yaml(data)
+            documents = list(yaml.load_all(data, Loader=yaml.CSafeLoader))
+        else:
+            raise ObjectError(f"{path}: unknown kind of file; use .json, .yaml or .yml, also with .gz")
+    except (
+        msgspec.DecodeError,
+        yaml.YAMLError,
+        YamlError,
+        RepeatedKeyError,
+        UnicodeDecodeError,
+        RecursionError,
+    ) as error:
+        raise ObjectError(f"{path}: {error}") from error
+    for document in documents:
+        yield from _flatten(document, str(path))
+
+
+def _flatten(document: Any, place: str) -> Iterator[Object]:
+    """Yield the objects of a document, which may be a `List`."""
+    if document is None:
+        return
+    if not isinstance(document, dict):
+        raise ObjectError(f"{place}: an object was expected, not {type(document).__name__}")
+    if isinstance(document.get("items"), list):
+        for position, item in enumerate(document["items"]):
+            if isinstance(item, dict) and "kind" not in item and str(document.get("kind", "")).endswith("List"):
+                item["kind"] = document["kind"].removesuffix("List")
+            yield from _flatten(item, f"{place}: items[{position}]")
+        return
+    check(document, place)
+    yield document
+
+
+def check(item: Object, place: str) -> None:
+    """Raise `ObjectError` unless an object has what every object needs."""
+    metadata = item.get("metadata")
+    if not isinstance(item.get("kind"), str) or not isinstance(metadata, dict) or not metadata.get("name"):
+        raise ObjectError(f"{place}: kind and metadata.name are needed")
+    _check_names(item["kind"], metadata, place)
+    for field in ("spec", "status"):
+        if not isinstance(item.get(field) or {}, dict):
+            raise ObjectError(f"{place}: {item['kind']} {metadata['name']}: {field} must be an object")
+
+
+def _check_names(kind: str, metadata: Mapping[str, Any], place: str) -> None:
+    """Raise `ObjectError` unless name and namespace are such as Kubernetes allows."""
+    name, namespace = metadata["name"], metadata.get("namespace") or "default"
+    if kind in ("Node", "Pod") and not (isinstance(name, str) and is_subdomain(name)):
+        raise ObjectError(f"{place}: {kind} {str(name)[:100]!r}: a name has {RULE}")
+    if not isinstance(namespace, str) or not is_label(namespace):
+        raise ObjectError(f"{place}: {kind} {name}: {str(namespace)[:100]!r} is no namespace; those have {RULE}")
+
+
+def controller_of(item: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the controlling owner's reference, {} = none."""
+    references = item["metadata"].get("ownerReferences") or ()
+    return next((reference for reference in references if reference.get("controller")), {})
+
+
+def labels_of(item: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return an object's labels."""
+    return item["metadata"].get("labels") or {}
+
+
+def condition(item: Mapping[str, Any], kind: str) -> bool:
+    """Return whether a status condition is "True"."""
+    conditions = (item.get("status") or {}).get("conditions") or ()
+    return any(entry.get("type") == kind and entry.get("status") == "True" for entry in conditions)
+
+
+def desired_replicas(owner: Object) -> int | None:
+    """Return the desired number of pods of a controller; None = not specified."""
+    spec = owner.get("spec") or {}
+    wanted = spec.get("parallelism" if owner["kind"] == "Job" else "replicas")
+    return None if wanted is None else int(wanted)
+
+
+def made_uid(seed: str, number: int) -> str:
+    """Return a uid in Kubernetes' form, always the same for the same seed and number."""
+    digits = hashlib.sha256(f"uid/{seed}/{number}".encode()).hexdigest()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:32]))

@@ -1,0 +1,167 @@
+"""A pod of the simulated cluster: the raw object, and values that are read from it often.
+
+Decides when a pod counts as active, ready and evictable. Times are Unix milliseconds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from actuator.kube.cluster import DAEMON_ANNOTATION, MIRROR_ANNOTATION, PodView, daemon_eviction
+from actuator.simulated_cluster.objects import Object, condition, controller_of, labels_of
+from actuator.simulated_cluster.quantities import Amounts, pod_requests
+
+PodKey = tuple[str, str]
+
+# Kinds whose controller replaces an evicted pod.
+RECREATED_KINDS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "Job"})
+
+
+@dataclass
+class Pod:
+    """A pod. `ready_due_ms` and `gone_due_ms` are when it becomes ready and ends; 0 = it does not by itself."""
+
+    item: Object
+    ready_due_ms: int = 0
+    gone_due_ms: int = 0
+    requests: Amounts = field(init=False)
+    ports: frozenset[tuple[str, str, int]] = field(init=False)
+    owner: Mapping[str, Any] = field(init=False)
+    # Pods with the same key are alike to the static predicates.
+    static_key: bytes = field(init=False)
+
+    def __post_init__(self) -> None:
+        spec = self.spec
+        self.requests = pod_requests(spec)
+        self.ports = _host_ports(spec)
+        self.owner = controller_of(self.item)
+        node_affinity = (spec.get("affinity") or {}).get("nodeAffinity")
+        self.static_key = msgspec.json.encode((spec.get("nodeSelector"), node_affinity, spec.get("tolerations")))
+
+    @property
+    def spec(self) -> Object:
+        """Return the object's spec."""
+        spec: Object = self.item.setdefault("spec", {})
+        return spec
+
+    @property
+    def key(self) -> PodKey:
+        """Return namespace and name."""
+        return self.item["metadata"].get("namespace") or "default", self.item["metadata"]["name"]
+
+    @property
+    def uid(self) -> str:
+        """Return the uid; "namespace/name" for an object without one."""
+        return str(self.item["metadata"].get("uid") or "/".join(self.key))
+
+    @property
+    def node(self) -> str:
+        """Return node it is bound to, "" = none."""
+        return self.spec.get("nodeName") or ""
+
+    @property
+    def phase(self) -> str:
+        """Return life-cycle phase."""
+        return (self.item.get("status") or {}).get("phase") or "Pending"
+
+    @property
+    def terminating(self) -> bool:
+        """Return whether the pod is terminating."""
+        return bool(self.item["metadata"].get("deletionTimestamp"))
+
+    @property
+    def terminal(self) -> bool:
+        """Return whether the pod has succeeded or failed; it uses no resources."""
+        return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def active(self) -> bool:
+        """Return whether the pod counts as a replica of its owner."""
+        return not self.terminating and not self.terminal
+
+    @property
+    def ready(self) -> bool:
+        """Return whether the Ready condition is true."""
+        return condition(self.item, "Ready")
+
+    @property
+    def owner_uid(self) -> str:
+        """Return uid of the controlling owner, "" = none."""
+        return str(self.owner.get("uid") or "")
+
+    @property
+    def mirror(self) -> bool:
+        """Return whether the pod is the mirror of a static pod."""
+        return MIRROR_ANNOTATION in self.annotations or self.owner.get("kind") == "Node"
+
+    @property
+    def daemon(self) -> bool:
+        """Return whether the pod is a DaemonSet's, or annotated to be treated like one."""
+        return self.owner.get("kind") == "DaemonSet" or self.annotations.get(DAEMON_ANNOTATION) == "true"
+
+    @property
+    def annotations(self) -> Mapping[str, str]:
+        """Return the object's annotations."""
+        return self.item["metadata"].get("annotations") or {}
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """Return the object's labels."""
+        return labels_of(self.item)
+
+    @property
+    def grace_s(self) -> int:
+        """Return the termination grace period, seconds."""
+        grace = self.spec.get("terminationGracePeriodSeconds")
+        return 30 if grace is None else int(grace)
+
+    @property
+    def stays_with_node(self) -> bool:
+        """Return whether the pod is a DaemonSet or mirror pod, which is not moved."""
+        return self.mirror or self.daemon
+
+    def view(self) -> PodView:
+        """Return the pod as the actuator sees it."""
+        namespace, name = self.key
+        return PodView(
+            namespace=namespace,
+            name=name,
+            uid=self.uid,
+            node=self.node,
+            phase=self.phase,
+            priority=int(self.spec.get("priority") or 0),
+            owner_kind=str(self.owner.get("kind") or ""),
+            owner_name=str(self.owner.get("name") or ""),
+            owner_uid=self.owner_uid,
+            mirror=self.mirror,
+            daemon=self.daemon,
+            deletion_ms=parse_time_ms(self.item["metadata"].get("deletionTimestamp")),
+            grace_s=self.grace_s,
+            daemon_eviction=daemon_eviction(self.annotations),
+        )
+
+
+def format_time(time_ms: int) -> str:
+    """Return a time as Kubernetes writes it, in whole seconds."""
+    return datetime.fromtimestamp(time_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def parse_time_ms(text: object) -> int:
+    """Read Kubernetes' form of a time; 0 = absent."""
+    if not text:
+        return 0
+    moment = text if isinstance(text, datetime) else datetime.fromisoformat(str(text))
+    return int(moment.timestamp() * 1000)
+
+
+def _host_ports(spec: Mapping[str, Any]) -> frozenset[tuple[str, str, int]]:
+    """Return host address, protocol and port of each host port."""
+    return frozenset(
+        (port.get("hostIP") or "0.0.0.0", port.get("protocol") or "TCP", int(port["hostPort"]))
+        for container in spec.get("containers") or ()
+        for port in container.get("ports") or ()
+        if port.get("hostPort")
+    )

@@ -1,0 +1,118 @@
+"""A small, deterministic scheduler: chooses the node for a pending pod.
+
+Decides by node selector, node affinity, taints, resources, pod count and host ports; of the nodes that fit, one without
+a soft taint that the pod does not tolerate, then the fullest (bin packing, as autoscaled clusters configure it), then
+the first by name. Ignores inter-pod affinity and topology spread.
+Source: kube-scheduler's Filter plugins; scoring like NodeResourcesFit with strategy MostAllocated.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from actuator.simulated_cluster.objects import Object, labels_of
+from actuator.simulated_cluster.pods import Pod
+from actuator.simulated_cluster.quantities import Amounts, amounts
+from actuator.simulated_cluster.selectors import matches_node, tolerates
+
+CORDON_TAINT = {"key": "node.kubernetes.io/unschedulable", "value": "", "effect": "NoSchedule"}
+NO_POD_LIMIT = 1 << 30
+
+
+class NodeInfo:
+    """A node with the resources that its pods use."""
+
+    def __init__(self, node: Object) -> None:
+        self.node = node
+        self.name: str = node["metadata"]["name"]
+        status = node.get("status") or {}
+        self.allocatable: Amounts = amounts(status.get("allocatable") or status.get("capacity"))
+        self.pod_limit = self.allocatable.pop("pods", NO_POD_LIMIT)
+        self.used: Amounts = {}
+        self.pods: dict[tuple[str, str], Pod] = {}
+        self._live_count = 0
+        # Results of the static predicates by `Pod.static_key`: (fits, soft taints not tolerated).
+        self._static: dict[bytes, tuple[bool, int]] = {}
+
+    def forget_static(self) -> None:
+        """Call when the node's labels, taints or cordon have changed."""
+        self._static.clear()
+
+    def add(self, pod: Pod) -> None:
+        """Add a pod's resources."""
+        self.pods[pod.key] = pod
+        if not pod.terminal:
+            self._live_count += 1
+            for name, value in pod.requests.items():
+                self.used[name] = self.used.get(name, 0) + value
+
+    def remove(self, pod: Pod) -> None:
+        """Subtract a pod's resources."""
+        if self.pods.pop(pod.key, None) is not None and not pod.terminal:
+            self._live_count -= 1
+            for name, value in pod.requests.items():
+                self.used[name] -= value
+
+    def static_fit(self, pod: Pod) -> tuple[bool, int]:
+        """Return whether labels and taints allow the pod, and the number of soft taints that it does not tolerate."""
+        found = self._static.get(pod.static_key)
+        if found is None:
+            found = self._static[pod.static_key] = _static_fit(pod.spec, self.node)
+        return found
+
+    def fits(self, pod: Pod) -> bool:
+        """Return whether the node has enough free resources now."""
+        if self._live_count >= self.pod_limit:
+            return False
+        if any(value > self.free(name) for name, value in pod.requests.items() if value > 0):
+            return False
+        return not pod.ports or not any(_conflict(pod.ports, other.ports) for other in self.pods.values())
+
+    def free(self, name: str) -> int:
+        """Return the free amount of a resource."""
+        return self.allocatable.get(name, 0) - self.used.get(name, 0)
+
+    def fullness_permille(self, pod: Pod) -> int:
+        """Return mean of the used shares of cpu and memory with the pod on it, in 1/1000."""
+        shares = 0
+        for name in ("cpu", "memory"):
+            whole = self.allocatable.get(name, 0)
+            if whole > 0:
+                shares += (self.used.get(name, 0) + pod.requests.get(name, 0)) * 1000 // whole
+        return shares // 2
+
+
+def choose(pod: Pod, nodes: Iterable[NodeInfo]) -> NodeInfo | None:
+    """Return the node for a pod, None = it fits nowhere. Cost O(nodes)."""
+    best: tuple[int, int, str] | None = None
+    chosen = None
+    for info in nodes:
+        fits, untolerated = info.static_fit(pod)
+        if not fits or not info.fits(pod):
+            continue
+        rank = (untolerated, -info.fullness_permille(pod), info.name)
+        if best is None or rank < best:
+            best, chosen = rank, info
+    return chosen
+
+
+def _static_fit(spec: Mapping[str, Any], node: Object) -> tuple[bool, int]:
+    name = node["metadata"]["name"]
+    if not matches_node(spec, name, labels_of(node)):
+        return False, 0
+    node_spec = node.get("spec") or {}
+    taints = list(node_spec.get("taints") or ())
+    if node_spec.get("unschedulable"):
+        taints.append(CORDON_TAINT)
+    tolerations = spec.get("tolerations") or ()
+    untolerated = [taint for taint in taints if not tolerates(tolerations, taint)]
+    hard = [taint for taint in untolerated if taint.get("effect") != "PreferNoSchedule"]
+    return not hard, len(untolerated)
+
+
+def _conflict(left: frozenset[tuple[str, str, int]], right: frozenset[tuple[str, str, int]]) -> bool:
+    """Return whether two pods want the same host port on the same address."""
+    return any(
+        protocol == other_protocol and port == other_port and (ip == other_ip or "0.0.0.0" in (ip, other_ip))
+        for ip, protocol, port in left
+        for other_ip, other_protocol, other_port in right
+    )

@@ -1,0 +1,304 @@
+"""All objects of the simulated cluster, their indices, and their persistence.
+
+Decides only that indices agree with objects and that every change reaches the database; `controllers` decides the
+changes. Not thread-safe: the cluster's lock guards it. Times are Unix milliseconds; 0 = never.
+"""
+
+import heapq
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from actuator.simulated_cluster.database import Database, JournalEntry
+from actuator.simulated_cluster.disruption import Budgets
+from actuator.simulated_cluster.objects import Object, ObjectError, check, desired_replicas, labels_of, made_uid
+from actuator.simulated_cluster.pods import Pod, PodKey
+from actuator.simulated_cluster.scheduler import NodeInfo
+from actuator.simulated_cluster.selectors import matches
+
+# Provider ids of deleted machines that are kept, the latest ones.
+MAX_ENDED = 10_000
+OWNER_KINDS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "Job", "Deployment", "DaemonSet"})
+
+
+@dataclass
+class Instance:
+    """A machine of the cloud, named like its node. It becomes a node at `start_due_ms` and ends at `gone_due_ms`."""
+
+    name: str
+    group: str
+    provider_id: str
+    start_due_ms: int = 0
+    gone_due_ms: int = 0
+
+
+class ClusterState:
+    """The objects. `now_ms` is the time of the transaction."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self.now_ms = 0
+        self.nodes: dict[str, NodeInfo] = {}
+        self.pods: dict[PodKey, Pod] = {}
+        self.pods_by_namespace: dict[str, dict[PodKey, Pod]] = {}
+        self.pods_by_owner: dict[str, dict[PodKey, Pod]] = {}
+        # Pending pods.
+        self.pending: dict[PodKey, Pod] = {}
+        self.groups: dict[str, Object] = {}
+        self.instances: dict[str, Instance] = {}
+        # Names of machines by provider id, and the provider ids of those that have ended.
+        self._name_of: dict[str, str] = {}
+        self.ended: dict[str, None] = {}
+        self.owners: dict[str, Object] = {}
+        self.budgets = Budgets(self._scale)
+        # Everything else, by "Kind/namespace/name".
+        self.others: dict[str, Object] = {}
+        # Tokens of scale-ups already made, and the number of names generated so far.
+        self.tokens: set[str] = set()
+        self.name_count = 0
+        # Whether something has changed that may help a pending pod.
+        self.schedule_needed = True
+        self._due: list[tuple[int, str]] = []
+        self._changed: dict[str, Any] = {}
+        self._entries: list[JournalEntry] = []
+
+    def restore(self) -> bool:
+        """Load everything from the database; False = it is empty."""
+        found = False
+        for key, (item, more) in self._database.load():
+            found = True
+            self._restore(key, item, more)
+        return found
+
+    def fill(self, items: Iterable[Object]) -> None:
+        """Add objects from files. Raises `ObjectError` naming the object."""
+        seen: set[str] = set()
+        for item in items:
+            metadata = item.get("metadata") or {}
+            place = f"{item.get('kind')} {metadata.get('namespace', '')}/{metadata.get('name')}"
+            check(item, place)
+            key = _key(item)
+            if key in seen:
+                raise ObjectError(f"{place}: given twice")
+            seen.add(key)
+            # A recording without uids gets some, the same for every reader.
+            metadata.setdefault("uid", made_uid(key, 0))
+            try:
+                self.put(item)
+            except (ValueError, TypeError, KeyError, AttributeError) as error:
+                raise ObjectError(f"{place}: {error!r}") from error
+        self._add_instances()
+
+    def put(self, item: Object) -> None:
+        """Add any object."""
+        key = _key(item)
+        match item["kind"]:
+            case "Node":
+                self.put_node(item)
+            case "Pod":
+                self.put_pod(Pod(item))
+            case "NodeGroup":
+                self.groups[item["metadata"]["name"]] = item
+                self._changed[key] = (item, {})
+            case "PodDisruptionBudget":
+                namespace = item["metadata"].get("namespace") or "default"
+                self.budgets.put(item, self.pods_by_namespace.get(namespace, {}).values())
+                self._changed[key] = (item, {})
+            case kind:
+                if kind in OWNER_KINDS and item["metadata"].get("uid"):
+                    self.owners[item["metadata"]["uid"]] = item
+                self.others[key] = item
+                self._changed[key] = (item, {})
+
+    def put_node(self, item: Object) -> None:
+        """Add a node."""
+        info = NodeInfo(item)
+        self.nodes[info.name] = info
+        for pod in self.pods.values():
+            if pod.node == info.name:
+                info.add(pod)
+        self.node_changed(info)
+
+    def node_changed(self, info: NodeInfo) -> None:
+        """Call after a change of a node's object."""
+        info.forget_static()
+        self.schedule_needed = True
+        self._changed[f"Node//{info.name}"] = (info.node, {})
+
+    def drop_node(self, name: str) -> None:
+        """Remove a node; its pods have gone before."""
+        if self.nodes.pop(name, None) is not None:
+            self._changed[f"Node//{name}"] = None
+
+    def put_pod(self, pod: Pod) -> None:
+        """Add or update a pod; its node and requests must not change otherwise."""
+        self.pods[pod.key] = pod
+        self.pods_by_namespace.setdefault(pod.key[0], {})[pod.key] = pod
+        self.pods_by_owner.setdefault(pod.owner_uid, {})[pod.key] = pod
+        self.budgets.pod_changed(pod)
+        waits = not pod.node and pod.active and not pod.spec.get("schedulingGates")
+        if waits:
+            self.pending[pod.key] = pod
+            self.schedule_needed = True
+        else:
+            self.pending.pop(pod.key, None)
+        if pod.node in self.nodes and pod.key not in self.nodes[pod.node].pods:
+            self.nodes[pod.node].add(pod)
+        key = f"Pod/{pod.key[0]}/{pod.key[1]}"
+        for due_ms in (pod.ready_due_ms, pod.gone_due_ms):
+            if due_ms:
+                heapq.heappush(self._due, (due_ms, key))
+        self._changed[key] = (pod.item, {"ready_due_ms": pod.ready_due_ms, "gone_due_ms": pod.gone_due_ms})
+
+    def drop_pod(self, pod: Pod) -> None:
+        """Remove a pod."""
+        self.budgets.pod_gone(pod)
+        del self.pods_by_owner[pod.owner_uid][pod.key]
+        del self.pods[pod.key]
+        del self.pods_by_namespace[pod.key[0]][pod.key]
+        self.pending.pop(pod.key, None)
+        if pod.node in self.nodes:
+            self.nodes[pod.node].remove(pod)
+        self.schedule_needed = True
+        self._changed[f"Pod/{pod.key[0]}/{pod.key[1]}"] = None
+
+    def put_instance(self, instance: Instance) -> None:
+        """Add or update a machine."""
+        self.instances[instance.name] = instance
+        self._name_of[instance.provider_id] = instance.name
+        key = f"Instance//{instance.name}"
+        for due_ms in (instance.start_due_ms, instance.gone_due_ms):
+            if due_ms:
+                heapq.heappush(self._due, (due_ms, key))
+        self._changed[key] = (asdict(instance), {})
+
+    def drop_instance(self, name: str) -> None:
+        """Remove a machine; its provider id is kept."""
+        instance = self.instances.pop(name, None)
+        if instance is None:
+            return
+        self._changed[f"Instance//{name}"] = None
+        del self._name_of[instance.provider_id]
+        self.ended[instance.provider_id] = None
+        self._changed[f"Ended//{instance.provider_id}"] = (instance.provider_id, {})
+        while len(self.ended) > MAX_ENDED:
+            oldest = next(iter(self.ended))
+            del self.ended[oldest]
+            self._changed[f"Ended//{oldest}"] = None
+
+    def instance_of(self, provider_id: str) -> Instance | None:
+        """Return the machine with that provider id; None = there is none."""
+        name = self._name_of.get(provider_id)
+        return None if name is None else self.instances[name]
+
+    def group_changed(self, group: str) -> None:
+        """Call after a change of a node group's object."""
+        self._changed[f"NodeGroup//{group}"] = (self.groups[group], {})
+
+    def remember_token(self, token: str) -> None:
+        """Record that a scale-up was made."""
+        self.tokens.add(token)
+        self._changed[f"Token//{token}"] = (token, {})
+
+    def next_number(self) -> int:
+        """Return a number that no generated name contains yet."""
+        self.name_count += 1
+        self._changed["NameCount//"] = (self.name_count, {})
+        return self.name_count
+
+    def note(self, what: str, subject: str) -> None:
+        """Write a line of the journal."""
+        self._entries.append(JournalEntry(self.now_ms, what, subject))
+
+    def journal(self) -> list[JournalEntry]:
+        """Return what happened so far."""
+        return self._database.journal()
+
+    def next_due(self, until_ms: int) -> Iterator[tuple[int, str]]:
+        """Remove and yield what is due by then, in order of time: due time and key of a pod or an instance."""
+        while self._due and self._due[0][0] <= until_ms:
+            yield heapq.heappop(self._due)
+
+    def flush(self) -> None:
+        """Write all changes since the last time, in one transaction."""
+        if self._changed or self._entries:
+            self._database.save(self._changed, self._entries)
+            self._changed, self._entries = {}, []
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
+
+    def _restore(self, key: str, item: Any, more: dict[str, int]) -> None:
+        kind = key.split("/", 1)[0]
+        match kind:
+            case "Instance":
+                self.put_instance(Instance(**item))
+            case "Token":
+                self.tokens.add(item)
+            case "Ended":
+                self.ended[item] = None
+            case "NameCount":
+                self.name_count = item
+            case "Pod":
+                self.put_pod(Pod(item, **more))
+            case _:
+                self.put(item)
+        self._changed.pop(key, None)
+
+    def _add_instances(self) -> None:
+        """Add the machines and sizes of the node groups just read."""
+        for name, group in sorted(self.groups.items()):
+            spec = group.setdefault("spec", {})
+            nodes = [node for node in sorted(self.nodes) if self._is_member(node, spec)]
+            for node in nodes:
+                self.put_instance(Instance(node, name, self._provider_id(node)))
+            spec.setdefault("targetSize", len(nodes))
+            spec.setdefault("minSize", 0)
+            spec.setdefault("maxSize", max(1000, spec["targetSize"]))
+            for field in ("minSize", "maxSize", "targetSize"):
+                if type(spec[field]) is not int or spec[field] < 0:
+                    raise ObjectError(f"NodeGroup {name}: spec.{field} must be a whole number, not {spec[field]!r}")
+            self.group_changed(name)
+
+    def _provider_id(self, node: str) -> str:
+        """Return the provider id of a node that was read; generate one where it has none. Raises `ObjectError`."""
+        info = self.nodes[node]
+        spec = info.node.setdefault("spec", {})
+        if not spec.get("providerID"):
+            spec["providerID"] = made_provider_id(node)
+            self.node_changed(info)
+        provider_id = str(spec["providerID"])
+        if provider_id in self._name_of:
+            raise ObjectError(f"Node {node}: spec.providerID {provider_id} is that of {self._name_of[provider_id]} too")
+        return provider_id
+
+    def _scale(self, owner_uid: str) -> int | None:
+        owner = self.owners.get(owner_uid)
+        return desired_replicas(owner) if owner else None
+
+    def _is_member(self, node: str, spec: Object) -> bool:
+        if node in self.instances:
+            return False
+        if node in (spec.get("nodes") or ()):
+            return True
+        selector = spec.get("nodeSelector")
+        if not selector:
+            return False
+        if not ({"matchLabels", "matchExpressions"} & selector.keys()):
+            selector = {"matchLabels": selector}
+        return matches(selector, labels_of(self.nodes[node].node))
+
+
+def made_provider_id(node: str) -> str:
+    """Return the provider id of a machine of this cloud."""
+    return f"memory:///{node}"
+
+
+def _key(item: Object) -> str:
+    """Return "Kind/namespace/name"; nodes and node groups have no namespace, pods and budgets always one."""
+    kind, metadata = item["kind"], item["metadata"]
+    if kind in ("Node", "NodeGroup"):
+        return f"{kind}//{metadata['name']}"
+    default = "default" if kind in ("Pod", "PodDisruptionBudget") else ""
+    return f"{kind}/{metadata.get('namespace') or default}/{metadata['name']}"

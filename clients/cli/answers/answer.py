@@ -1,0 +1,24 @@
+"""What renderers are given: the answer, and the request that it answers."""
+
+from dataclasses import dataclass
+
+from trimtab.v1 import plan_pb2
+
+from clients.cli.answers.costs import Costs
+from clients.cli.cluster_view import ClusterView
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answered request. `settings` and `now_ns` (Unix nanoseconds) are the request's; `verbose` shows all rows."""
+
+    response: plan_pb2.PlanResponse
+    view: ClusterView
+    settings: plan_pb2.PlanSettings
+    now_ns: int
+    verbose: bool = False
+
+    @property
+    def costs(self) -> Costs:
+        """What nodes cost."""
+        return Costs(self.view.snapshot)

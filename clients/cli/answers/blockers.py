@@ -1,0 +1,139 @@
+"""What keeps nodes: the reasons by the nodes they keep and by what these cost, with the worst offenders of each.
+
+A budget that blocks is named with its numbers, a pod that blocks by its controller. Lines are sorted by the number of
+nodes, then by their price.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+from trimtab.v1 import plan_pb2, reason_pb2
+
+from clients.cli.amounts import counted, percent, some
+from clients.cli.answers.answer import Answer
+from clients.cli.cluster_view import ClusterView
+from clients.cli.sentences import PREDICATE_SENTENCES, codes_of, why_it_stays
+from clients.cli.timers import threshold
+
+MOST_REASONS, MOST_OFFENDERS = 6, 3
+_BUDGETS = (reason_pb2.BlockingPodReason.NOT_ENOUGH_PDB, reason_pb2.BlockingPodReason.SEVERAL_BUDGETS)
+_Reason = reason_pb2.UnremovableReason
+
+
+def render(answer: Answer) -> Iterator[RenderableType]:
+    """Yield the table of reasons, and with `--verbose` one of all nodes that stay."""
+    nodes = answer.response.scale_down.unremovable
+    yield _reasons(answer)
+    if answer.verbose:
+        yield ""
+        yield _all(nodes)
+
+
+def by_reason(answer: Answer) -> list[list[plan_pb2.UnremovableNode]]:
+    """Return the nodes that stay, by reason; the reason that keeps most nodes first."""
+    found: dict[tuple[int, int], list[plan_pb2.UnremovableNode]] = defaultdict(list)
+    for node in answer.response.scale_down.unremovable:
+        # The pod's reason is one of its own only where a pod blocks the drain.
+        found[node.reason, node.blocking_reason if node.reason == _Reason.BLOCKED_BY_POD else 0].append(node)
+    costs = answer.costs
+    return sorted(found.values(), key=lambda alike: (-len(alike), -costs.of(one.node for one in alike)))
+
+
+def why(answer: Answer, alike: Sequence[plan_pb2.UnremovableNode]) -> str:
+    """Return the reason of nodes that stay for the same one."""
+    if alike[0].reason == _Reason.NOT_UNDERUTILIZED:
+        limits = {percent(threshold(answer.settings, answer.view.nodes[one.node])) for one in alike}
+        return f"{why_it_stays(alike[0])}{f' of {limits.pop()}' if len(limits) == 1 else ''}"
+    return why_it_stays(alike[0])
+
+
+def offenders(answer: Answer, alike: Sequence[plan_pb2.UnremovableNode]) -> list[tuple[str, int]]:
+    """Return what causes a reason and on how many nodes: budgets, controllers of pods, or predicates."""
+    first, counts = alike[0], Counter[str]()
+    for one in alike:
+        if one.blocking_reason in _BUDGETS:
+            counts[budget_text(answer.view, one.blocking_pod)] += 1
+        elif first.reason == _Reason.BLOCKED_BY_POD:
+            counts[_controller(answer.view, one.blocking_pod)] += 1
+        elif first.reason == _Reason.NO_PLACE_TO_MOVE_PODS and one.failed_predicates:
+            code = max(sorted(one.failed_predicates), key=lambda name: one.failed_predicates[name])
+            counts[f"pod {one.blocking_pod}, on most nodes: {PREDICATE_SENTENCES.get(code, code)}"] += 1
+        elif first.reason == _Reason.NODE_GROUP_MIN_SIZE_REACHED:
+            counts[group_text(answer.view, one.node)] += 1
+        elif one.detail:
+            counts[one.detail] += 1
+    return counts.most_common()
+
+
+def group_text(view: ClusterView, node: str) -> str:
+    """Return a node's group with its size and minimum."""
+    group = view.groups[view.nodes[node].node_group]
+    return f"node group {group.id}: {counted(group.target_size, 'node')}, minimum {group.min_size}"
+
+
+def budget_text(view: ClusterView, pod: str) -> str:
+    """Return the PodDisruptionBudget that a pod is under, with its numbers; of several their names."""
+    found = view.pod(pod)
+    budgets = view.budgets_of(found) if found else []
+    if not budgets:
+        return f"pod {pod}"
+    one, status = budgets[0], budgets[0].status
+    name = f"budget {one.namespace}/{one.name}"
+    if len(budgets) > 1:
+        return f"budgets {some([f'{one.namespace}/{one.name}' for one in budgets])} match pod {pod}"
+    if not one.HasField("status"):
+        return f"{name}: no eviction allowed (it has no status yet)"
+    numbers = f"{status.current_healthy} of {status.expected_pods} pods healthy, {status.desired_healthy} required"
+    if status.disruptions_allowed:
+        return f"{name}: {counted(status.disruptions_allowed, 'eviction')} allowed at once, too few ({numbers})"
+    return f"{name}: no eviction allowed ({numbers})"
+
+
+def _controller(view: ClusterView, pod: str) -> str:
+    """Return a pod's controller, or the pod itself."""
+    found = view.pod(pod)
+    owner = found.owner if found else None
+    return f"{owner.kind} {owner.namespace}/{owner.name}" if owner else f"pod {pod}"
+
+
+def _reasons(answer: Answer) -> Table:
+    """Return a row for each reason, and below it one for each of its worst offenders."""
+    groups, costs = by_reason(answer), answer.costs
+    shown = groups if answer.verbose else groups[:MOST_REASONS]
+    staying = len(answer.response.scale_down.unremovable)
+    title = f"What keeps the other {counted(staying, 'node')}" if answer.response.scale_down.unneeded else "Why"
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    table.add_column("nodes", justify="right", no_wrap=True)
+    if costs.known:
+        table.add_column("an hour", justify="right", no_wrap=True)
+    table.add_column("because", overflow="fold")
+    for alike in shown:
+        price = [costs.text(one.node for one in alike)] if costs.known else []
+        found = offenders(answer, alike)
+        example = "" if found else f" [dim](such as {escape(alike[0].node)})[/dim]"
+        table.add_row(f"{len(alike):,}", *price, escape(why(answer, alike)) + example)
+        most = len(found) if answer.verbose else MOST_OFFENDERS
+        for text, count in found[:most]:
+            table.add_row("", *([""] if price else []), f"  [dim]{counted(count, 'node')},[/dim] {escape(text)}")
+        if len(found) > most:
+            table.add_row("", *([""] if price else []), f"  [dim]and {len(found) - most:,} more[/dim]")
+    if len(groups) > len(shown):
+        rest = sum(len(alike) for alike in groups[len(shown) :])
+        table.add_row(f"{rest:,}", *([""] if costs.known else []), "for other reasons (--verbose shows all)")
+    return table
+
+
+def _all(nodes: Sequence[plan_pb2.UnremovableNode]) -> Table:
+    """Return every node that stays, with codes."""
+    table = Table(title="All nodes that stay", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for column in ("node", "used", "because"):
+        table.add_column(column, justify="right" if column == "used" else "left", overflow="fold")
+    for one in nodes:
+        pod = f", pod {one.blocking_pod}" if one.blocking_pod else ""
+        detail = f": {one.detail}" if one.detail else ""
+        used = percent(one.utilization) if one.utilization else ""
+        table.add_row(escape(one.node), used, escape(f"{why_it_stays(one)}{detail}{pod} ({codes_of(one)})"))
+    return table

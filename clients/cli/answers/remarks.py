@@ -1,0 +1,43 @@
+"""What there is to know about the cluster besides the decisions: pods that wait, unready nodes, notes."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.markup import escape
+
+from clients.cli.amounts import counted, some
+from clients.cli.answers.answer import Answer
+
+
+def render(answer: Answer) -> Iterator[RenderableType]:
+    """Yield one line for each remark."""
+    for text in (*_pods(answer), *answer.response.diagnostics.notes):
+        yield f"[dim]Note: {escape(text)}[/dim]"
+    if answer.verbose:
+        diagnostics = answer.response.diagnostics
+        yield (
+            f"[dim]{counted(diagnostics.node_count, 'node')} in {counted(diagnostics.node_class_count, 'class')}, "
+            f"{counted(diagnostics.pod_count, 'pod')} in {counted(diagnostics.pod_class_count, 'class')}.[/dim]"
+        )
+
+
+def _pods(answer: Answer) -> Iterator[str]:
+    """Yield a sentence for each kind of pod that a reader should know of."""
+    waiting = answer.view.waiting_pods()
+    if waiting:
+        yield f"{_are(len(waiting), 'pod')} waiting for a node ({some(waiting, 2)}); `trimtab fit` says what fits."
+    orphaned = answer.view.orphaned_pod_count()
+    if orphaned:
+        yield f"{_are(orphaned, 'pod')} bound to nodes that are not in the input, and left out."
+    unready = [node.name for node in answer.view.snapshot.nodes if not node.ready]
+    if unready:
+        pods = answer.view.pod_count_on(unready)
+        yield f"{_are(len(unready), 'node')} not ready ({some(unready, 2)}), with {counted(pods, 'pod')}."
+    unsupported = answer.response.diagnostics.unsupported_pod_count
+    if unsupported:
+        yield f"{counted(unsupported, 'pod')} with a constraint that this build does not support: not moved."
+
+
+def _are(count: int, noun: str) -> str:
+    """Return "1 pod is", "2 pods are"."""
+    return f"{counted(count, noun)} {'is' if count == 1 else 'are'}"

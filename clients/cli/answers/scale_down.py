@@ -1,0 +1,167 @@
+"""Scale-down for people: how many nodes can go and what that saves, which they are, and what keeps the others."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+from trimtab.v1 import plan_pb2, reason_pb2
+
+from clients.cli.amounts import byte_count, counted, duration, percent, some
+from clients.cli.answers import blockers
+from clients.cli.answers.answer import Answer
+from clients.cli.answers.costs import HOURS_A_MONTH, money
+from clients.cli.sentences import NODE_SENTENCES, RESULT_SENTENCES
+from clients.cli.timers import DEFAULT_PARALLELISM, remaining_s, wait_s
+
+MOST_ROWS = 10
+"""Rows of a table without `--verbose`."""
+_Reason = reason_pb2.UnremovableReason
+_Result = reason_pb2.ScaleDownResult
+_TIMERS = (_Reason.NOT_UNNEEDED_LONG_ENOUGH, _Reason.NOT_UNREADY_LONG_ENOUGH)
+_TELLING_RESULTS = (
+    _Result.SCALE_DOWN_ERROR,
+    _Result.SCALE_DOWN_NOT_TRIED,
+    _Result.SCALE_DOWN_IN_COOLDOWN,
+    _Result.SCALE_DOWN_THROTTLED,
+)
+"""Outcomes that say more than the numbers of nodes do."""
+
+
+def render(answer: Answer) -> Iterator[RenderableType]:
+    """Yield the headline, the nodes that can go, and what keeps the others."""
+    decision = answer.response.scale_down
+    yield f"[bold]{headline(answer)}[/bold]"
+    yield from _moves(decision)
+    yield from _when(answer)
+    if decision.result in _TELLING_RESULTS:
+        detail = f": {escape(decision.detail)}" if decision.detail else ""
+        yield f"[yellow]{_sentence(RESULT_SENTENCES[decision.result])}{detail}.[/yellow]"
+    if decision.unneeded:
+        yield ""
+        yield _nodes_that_go(answer)
+    if decision.unremovable:
+        yield ""
+        yield from blockers.render(answer)
+
+
+def headline(answer: Answer) -> str:
+    """Return how many nodes can go, what share that is, and what it saves."""
+    decision = answer.response.scale_down
+    total, going = len(answer.view.nodes), [one.node for one in decision.unneeded]
+    if not going:
+        return f"None of {counted(total, 'node')} can go." if total else "There are no nodes."
+    share = percent(len(going) / total)
+    return f"{len(going):,} of {counted(total, 'node')} can go ({share}). {_saving(answer, going)}"
+
+
+def _moves(decision: plan_pb2.ScaleDownDecision) -> Iterator[str]:
+    """Yield how many pods have to move."""
+    if decision.unneeded:
+        pods = sum(len(one.destinations) for one in decision.unneeded)
+        fit = "1 pod has to move, and fits" if pods == 1 else f"{pods:,} pods have to move, and fit"
+        yield f"{fit} on the nodes that stay, all at the same time." if pods else "No pod has to move."
+
+
+def _saving(answer: Answer, going: Sequence[str]) -> str:
+    """Return what some nodes cost, or where no price is known, what they have to give."""
+    costs = answer.costs
+    if not costs.known:
+        cores, memory = _capacity(answer, going)
+        return f"That frees {cores:,.0f} cores and {byte_count(memory)} of memory (no prices are given)."
+    saved = costs.of(going)
+    month = f"{saved * HOURS_A_MONTH:,.0f}"
+    share = f" ({percent(saved / costs.total)})" if costs.total else ""
+    unknown = f"; {counted(costs.unknown_count, 'node')} without a price" if costs.unknown_count else ""
+    return f"That saves {money(saved)} of {money(costs.total)} an hour{share}, {month} a month{unknown}."
+
+
+def _capacity(answer: Answer, nodes: Sequence[str]) -> tuple[float, int]:
+    """Return the cores and bytes of memory that some nodes have to give."""
+    given = [answer.view.allocatable(node) for node in nodes]
+    return sum(one.get("cpu", 0) for one in given) / 1000, sum(one.get("memory", 0) for one in given)
+
+
+def _when(answer: Answer) -> Iterator[str]:
+    """Yield what goes now, and what the rest waits for."""
+    decision = answer.response.scale_down
+    if not decision.unneeded:
+        return
+    now = len(decision.delete_empty) + len(decision.drain)
+    drained = f" ({len(decision.drain)} after a drain)" if decision.drain else ""
+    yield f"{_go(now)} now{drained}." if now else "None goes now."
+    waiting = [one for one in decision.unneeded if one.not_now_reason]
+    timed = [one for one in waiting if one.not_now_reason in _TIMERS]
+    if timed:
+        left = max(_remaining_s(answer, one) for one in timed)
+        asked = duration(max(wait_s(answer.settings, answer.view.nodes[one.node]) for one in timed))
+        few = _at_most(answer, len(timed))
+        yield f"{_go(len(timed))} in {duration(left)}, once unneeded for {asked}{few}. --state carries the timers on."
+    others = Counter(one.detail or NODE_SENTENCES[one.not_now_reason] for one in waiting if one not in timed)
+    for text, count in others.most_common(3):
+        yield f"{_go(count)} later: {escape(text)}."
+
+
+def _at_most(answer: Answer, count: int) -> str:
+    """Return how many nodes may go at a time, where that is fewer than there are."""
+    settings = answer.settings.scale_down
+    given = settings.HasField("max_scale_down_parallelism")
+    most = settings.max_scale_down_parallelism if given else DEFAULT_PARALLELISM
+    return f", at most {most} at a time" if most < count else ""
+
+
+def _go(count: int) -> str:
+    """Return "1 goes", "2 go"."""
+    return f"{count:,} {'goes' if count == 1 else 'go'}"
+
+
+def _remaining_s(answer: Answer, node: plan_pb2.UnneededNode) -> float:
+    """Return how much longer an unneeded node has to wait for its timer, seconds."""
+    return remaining_s(answer.settings, answer.view.nodes[node.node], node.since.ToNanoseconds(), answer.now_ns)
+
+
+def _nodes_that_go(answer: Answer) -> Table:
+    """Return the nodes that can go: dearest first, then the least used."""
+    nodes = sorted(answer.response.scale_down.unneeded, key=lambda one: (-one.saving_per_hour, one.utilization))
+    shown = nodes if answer.verbose else nodes[:MOST_ROWS]
+    priced = answer.costs.known
+    table = Table(
+        title=f"What can go{_cut(len(shown), len(nodes))}", title_justify="left", box=None, padding=(0, 2, 0, 0)
+    )
+    table.add_column("node", overflow="fold")
+    if priced:
+        table.add_column("an hour", justify="right", no_wrap=True)
+    for column, right in (("used", True), ("pods", True), ("when", False)):
+        table.add_column(column, justify="right" if right else "left", no_wrap=True)
+    table.add_column("its pods go to", overflow="fold")
+    for one in shown:
+        targets = Counter(one.destinations.values())
+        places = [f"{node} ({count})" for node, count in targets.most_common()]
+        table.add_row(
+            escape(one.node),
+            *([money(one.saving_per_hour) if one.saving_per_hour else ""] if priced else []),
+            percent(one.utilization),
+            str(len(one.destinations)),
+            _moment(answer, one),
+            escape(some(places, len(places) if answer.verbose else 2)) or "[dim]no pods to move[/dim]",
+        )
+    return table
+
+
+def _moment(answer: Answer, node: plan_pb2.UnneededNode) -> str:
+    """Return when a node goes, with the code in a verbose answer."""
+    if not node.not_now_reason:
+        return "[green]now[/green]"
+    text = f"in {duration(_remaining_s(answer, node))}" if node.not_now_reason in _TIMERS else "later"
+    return f"{text} ({_Reason.Code.Name(node.not_now_reason)})" if answer.verbose else text
+
+
+def _cut(shown: int, total: int) -> str:
+    """Return how many rows of how many are shown."""
+    return f": {shown} of {total:,} (--verbose shows all)" if shown < total else ""
+
+
+def _sentence(clause: str) -> str:
+    """Return a clause with a capital letter."""
+    return clause[:1].upper() + clause[1:]

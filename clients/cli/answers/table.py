@@ -1,0 +1,52 @@
+"""The ordered table of decisions and how each is rendered; prints a whole answer."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import yaml
+from google.protobuf.message import Message
+from rich.console import Console, RenderableType
+from rich.markup import escape
+from trimtab.v1 import plan_pb2
+
+from clients.cli.answers import remarks, scale_down
+from clients.cli.answers.answer import Answer
+from clients.cli.output import as_document
+
+Render = Callable[[Answer], Iterator[RenderableType]]
+
+
+class Rendering(NamedTuple):
+    """One decision: its field of `PlanResponse`, and what renders it."""
+
+    decision: plan_pb2.Decision.Code.ValueType
+    field: str
+    render: Render
+
+
+RENDERINGS = (Rendering(plan_pb2.Decision.SCALE_DOWN, "scale_down", scale_down.render),)
+"""In the order in which decisions are shown. A decision that is not here is printed as YAML."""
+
+
+def print_answer(console: Console, answer: Answer) -> None:
+    """Print every decision of an answer, then what else there is to know about the cluster."""
+    for part in rendered(answer):
+        console.print(part)
+
+
+def rendered(answer: Answer) -> Iterator[RenderableType]:
+    """Yield an answer part by part."""
+    known = {one.field for one in RENDERINGS}
+    for rendering in RENDERINGS:
+        if answer.response.HasField(rendering.field):  # type: ignore[arg-type]
+            yield from rendering.render(answer)
+    for field, value in answer.response.ListFields():
+        if field.name in _decision_fields() - known and isinstance(value, Message):
+            yield f"[bold]{field.name}[/bold]\n{escape(yaml.safe_dump(as_document(value), sort_keys=False))}"
+    yield from remarks.render(answer)
+
+
+def _decision_fields() -> set[str]:
+    """Return the names of the fields of `PlanResponse` that hold decisions."""
+    codes = (name for name, value in plan_pb2.Decision.Code.items() if value)
+    return {name.lower() for name in codes}

@@ -1,0 +1,201 @@
+"""A `ClusterSnapshot` with its indices resolved, for looking things up one at a time.
+
+Never validates: the planner has accepted the snapshot before. Units as in the snapshot: cpu in
+milli-cores, other resources in base units.
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from trimtab.v1 import snapshot_pb2 as pb
+
+Int32 = NDArray[np.int32]
+_ENDED = (pb.PodPhase.SUCCEEDED, pb.PodPhase.FAILED)
+
+
+def _int32(data: bytes, count: int) -> Int32:
+    """An int32 column; an empty one is all zero."""
+    return np.frombuffer(data, "<i4") if data else np.zeros(count, np.int32)
+
+
+@dataclass(frozen=True)
+class PodView:
+    """One pod. `node` "" = on none; `owner` None = has none, or one that the snapshot lacks."""
+
+    key: str
+    row: int
+    node: str
+    spec: pb.PodSpec
+    phase: int
+    owner: pb.Owner | None
+    labels: dict[str, str] = field(default_factory=dict)
+
+
+class ClusterView:
+    """Looks up nodes, pods and what is free. Built in O(P) once, then O(1), or O(P) for what is on a node."""
+
+    def __init__(self, snapshot: pb.ClusterSnapshot) -> None:
+        self.snapshot = snapshot
+        self.nodes = {node.name: node for node in snapshot.nodes}
+        self.groups = {group.id: group for group in snapshot.node_groups}
+        self._owners = {owner.uid: owner for owner in snapshot.owners}
+
+    def text(self, index: int) -> str:
+        """Return a string of the dictionary."""
+        return self.snapshot.strings[index] if index else ""
+
+    @cached_property
+    def pod_keys(self) -> list[str]:
+        """ "namespace/name" of every pod, in rows' order."""
+        pods = self.snapshot.pods
+        ends = np.cumsum(_int32(pods.name_lengths, pods.count)).tolist()
+        names = pods.names
+        namespaces = _int32(pods.namespace, pods.count).tolist()
+        keys, start = [], 0
+        for namespace, end in zip(namespaces, ends, strict=True):
+            keys.append(f"{self.text(namespace)}/{names[start:end].decode()}")
+            start = end
+        return keys
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        """Row of each pod."""
+        return {key: row for row, key in enumerate(self.pod_keys)}
+
+    @cached_property
+    def _node_column(self) -> Int32:
+        """String index of each pod's node; 0 for those that are on none or have ended."""
+        pods = self.snapshot.pods
+        phases = np.frombuffer(pods.phase, np.uint8)
+        return np.where(np.isin(phases, _ENDED), 0, _int32(pods.node, pods.count)).astype(np.int32)
+
+    def pod(self, key: str) -> PodView | None:
+        """Return a pod by "namespace/name", or None."""
+        row = self._rows.get(key)
+        return None if row is None else self._pod(row)
+
+    def _pod(self, row: int) -> PodView:
+        """Return the pod of a row."""
+        pods = self.snapshot.pods
+        spec = self.snapshot.pod_specs[int(_int32(pods.spec, pods.count)[row])]
+        owner = self._owners.get(self.text(int(_int32(pods.owner, pods.count)[row])))
+        return PodView(
+            key=self.pod_keys[row],
+            row=row,
+            node=self.text(int(_int32(pods.node, pods.count)[row])),
+            spec=spec,
+            phase=int(pods.phase[row]),
+            owner=owner,
+            labels=self.labels(int(_int32(pods.label_set, pods.count)[row])),
+        )
+
+    def labels(self, label_set: int) -> dict[str, str]:
+        """Return a label set."""
+        sets = self.snapshot.label_sets
+        offsets = _int32(sets.offsets, label_set + 2)
+        start, end = int(offsets[label_set]), int(offsets[label_set + 1])
+        keys, values = _int32(sets.keys, 0)[start:end].tolist(), _int32(sets.values, 0)[start:end].tolist()
+        return {self.text(key): self.text(value) for key, value in zip(keys, values, strict=True)}
+
+    def pods_on(self, node: str) -> list[PodView]:
+        """Return the pods that take room on a node, sorted by key."""
+        places = {index for index, text in enumerate(self.snapshot.strings) if index and text == node}
+        rows = np.flatnonzero(np.isin(self._node_column, list(places))).tolist() if places else []
+        return sorted((self._pod(row) for row in rows), key=lambda pod: pod.key)
+
+    def requests(self, pod: PodView) -> dict[str, int]:
+        """Return the requests of a pod."""
+        return {self.snapshot.resources[entry.resource]: entry.amount for entry in pod.spec.requests}
+
+    def volumes(self, pod: PodView) -> list[pb.Volume]:
+        """Return the volumes that a pod mounts."""
+        pods = self.snapshot.pods
+        mounting = _int32(pods.volume_pod, 0)
+        start, end = np.searchsorted(mounting, [pod.row, pod.row + 1]).tolist()
+        return [self.snapshot.volumes[volume] for volume in _int32(pods.volume, 0)[start:end].tolist()]
+
+    def allocatable(self, node: str) -> dict[str, int]:
+        """Return the allocatable amounts of a node."""
+        return dict(zip(self.snapshot.resources, self.nodes[node].allocatable, strict=False))
+
+    @cached_property
+    def _free(self) -> dict[str, dict[str, int]]:
+        """What each node has left, "pods" included, by node."""
+        snapshot = self.snapshot
+        specs = np.zeros((len(snapshot.pod_specs), len(snapshot.resources)), np.int64)
+        for row, spec in enumerate(snapshot.pod_specs):
+            for entry in spec.requests:
+                specs[row, entry.resource] = entry.amount
+        place = {name: row for row, name in enumerate(self.nodes)}
+        of_string = np.array([place.get(text, -1) if index else -1 for index, text in enumerate(snapshot.strings)])
+        at = of_string[self._node_column] if len(of_string) else np.zeros(0, np.int64)
+        taken = np.zeros((len(place), len(snapshot.resources)), np.int64)
+        np.add.at(taken, at[at >= 0], specs[_int32(snapshot.pods.spec, snapshot.pods.count)[at >= 0]])
+        pods = np.bincount(at[at >= 0], minlength=len(place)).tolist()
+        free = {}
+        for name, row in place.items():
+            left = dict.fromkeys(snapshot.resources, 0) | self.allocatable(name)
+            free[name] = {
+                resource: left[resource] - int(taken[row, r]) for r, resource in enumerate(snapshot.resources)
+            }
+            free[name]["pods"] = left.get("pods", 0) - pods[row]
+        return free
+
+    def free(self, node: str, without: PodView | None = None) -> dict[str, int]:
+        """Return what a node has left, "pods" included; as if `without` were not on it."""
+        left = dict(self._free[node])
+        if without is not None and without.node == node and without.phase not in _ENDED:
+            left["pods"] += 1
+            for resource, amount in self.requests(without).items():
+                left[resource] += amount
+        return left
+
+    def usage(self) -> dict[str, float]:
+        """Return the share of allocatable cpu and memory that is requested, over all nodes, 0 to 1."""
+        shares = {}
+        for resource in ("cpu", "memory"):
+            has = sum(self.allocatable(node).get(resource, 0) for node in self.nodes)
+            left = sum(self.free(node).get(resource, 0) for node in self.nodes)
+            shares[resource] = (has - left) / has if has else 0.0
+        return shares
+
+    def waiting_pods(self) -> list[str]:
+        """Return the pods that wait for a node as "namespace/name", sorted; pods that have ended do not wait."""
+        pods = self.snapshot.pods
+        ended = np.isin(np.frombuffer(pods.phase, np.uint8), _ENDED)
+        free = np.flatnonzero((_int32(pods.node, pods.count) == 0) & ~ended)
+        return sorted(self.pod_keys[row] for row in free.tolist()) if len(free) else []
+
+    def pod_count_on(self, nodes: Collection[str]) -> int:
+        """Return how many pods take room on some nodes."""
+        wanted = set(nodes)
+        places = [index for index, text in enumerate(self.snapshot.strings) if index and text in wanted]
+        return int(np.isin(self._node_column, places).sum())
+
+    def orphaned_pod_count(self) -> int:
+        """Return how many pods are bound to a node that the snapshot lacks."""
+        return int((self._node_column != 0).sum()) - self.pod_count_on(self.nodes)
+
+    def budgets_of(self, pod: PodView) -> list[pb.PodDisruptionBudget]:
+        """Return the PodDisruptionBudgets that select a pod, by name."""
+        namespace = pod.key.partition("/")[0]
+        budgets = [one for one in self.snapshot.pod_disruption_budgets if one.namespace == namespace]
+        chosen = [one for one in budgets if one.HasField("selector") and self.selects(one.selector, pod.labels)]
+        return sorted(chosen, key=lambda one: one.name)
+
+    def selects(self, selector: pb.LabelSelector, labels: Mapping[str, str]) -> bool:
+        """Whether all requirements of a label selector hold for some labels."""
+        return all(self._holds(one, labels) for one in selector.requirements)
+
+    def _holds(self, requirement: pb.LabelRequirement, labels: Mapping[str, str]) -> bool:
+        """Whether one requirement holds; Gt and Lt do not occur in label selectors."""
+        key, values = self.text(requirement.key), {self.text(value) for value in requirement.values}
+        return {
+            pb.LabelOperator.IN: labels.get(key) in values,
+            pb.LabelOperator.NOT_IN: labels.get(key) not in values,
+            pb.LabelOperator.EXISTS: key in labels,
+            pb.LabelOperator.DOES_NOT_EXIST: key not in labels,
+        }.get(requirement.operator, False)

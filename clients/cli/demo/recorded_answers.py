@@ -1,0 +1,48 @@
+"""What the real Cluster Autoscaler answered to the demo's clusters, as recorded; the file says how it was made.
+
+The recording names its input by a digest, so that it is never shown beside another one.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+import msgspec
+
+from clients.cli.demo.evidence import Object
+
+FILE = "cluster_autoscaler_answers.json"
+
+
+@dataclass(frozen=True)
+class RecordedAnswers:
+    """Loops over one input, each with the node list in another order; savings are an hour's."""
+
+    version: str
+    runs: int
+    first_count: int
+    first_saving: float
+    best_count: int
+
+
+def recorded_answers(cluster: Path) -> RecordedAnswers | None:
+    """Return what was recorded for a cluster, or None where nothing was for exactly this input."""
+    text = (resources.files("clients.data.recordings") / FILE).read_bytes()
+    document = msgspec.json.decode(text)
+    found = document["answers"].get(digest(cluster.read_bytes()))
+    if found is None:
+        return None
+    return RecordedAnswers(
+        version=document["version"],
+        runs=len(found["nodes"]),
+        first_count=found["nodes"][0],
+        first_saving=found["savingPerHour"][0],
+        best_count=max(found["nodes"]),
+    )
+
+
+def digest(listed: bytes) -> str:
+    """Return the digest of a `List`'s objects, whatever its white space."""
+    items: list[Object] = msgspec.json.decode(listed)["items"]
+    return hashlib.sha256(msgspec.json.encode(items, order="sorted")).hexdigest()

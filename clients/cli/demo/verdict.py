@@ -1,0 +1,129 @@
+"""How a chapter of the demo ended: examples, reasons, before and after, and what the cluster's own objects prove."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+
+from clients.cli.amounts import counted, percent, some
+from clients.cli.answers.answer import Answer
+from clients.cli.answers.blockers import by_reason, why
+from clients.cli.answers.costs import HOURS_A_MONTH, money
+from clients.cli.demo import evidence
+from clients.cli.demo.loop import Story
+from clients.cli.demo.recorded_answers import RecordedAnswers
+
+MOST_EXAMPLES, MOST_REASONS = 3, 3
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a chapter came to: lines to show, and everything that went wrong."""
+
+    lines: tuple[RenderableType, ...]
+    wrong: tuple[str, ...]
+
+
+def judge(story: Story, recorded: RecordedAnswers | None, *, brief: bool = False) -> Verdict:
+    """Compare the cluster's objects before and after, and put together what there is to show.
+
+    brief : without reasons and figures.
+    """
+    wrong = [f"node {node} was not removed: {reason}" for node, reason in story.failed().items()]
+    gone = story.planned - set(story.failed())
+    wrong += evidence.complaints(story.before, story.after, gone)
+    story.witness.look(story.after)
+    wrong += story.witness.broken()
+    if story.crash:
+        lost = story.crash.nodes - story.ended.keys()
+        wrong += [f"node {node}: its deletion was forgotten when the actuator was killed" for node in sorted(lost)]
+    lines: list[RenderableType] = [_headline(story, len(gone)), *_examples(story.answers[0])]
+    if not brief:
+        lines += [*_reasons(story.answers[-1]), _before_and_after(story)]
+    if recorded:
+        lines.append(_beside(story.answers[0], recorded))
+    lines += [f"[red]{escape(line)}[/red]" for line in wrong] or list(_proven(story))
+    return Verdict(tuple(lines), tuple(wrong))
+
+
+def _headline(story: Story, gone: int) -> str:
+    """Return how many nodes are gone, what that saves, and how many pods moved for it."""
+    total, first = len(story.before.nodes), story.answers[0]
+    text = f"{gone:,} of {counted(total, 'node')} removed ({percent(gone / total)})" if total else "No nodes"
+    pods = counted(evidence.moved(story.before, story.after), "pod")
+    if not first.costs.known:
+        return f"[bold]{text}, {pods} moved.[/bold]"
+    saved = first.costs.total - story.answers[-1].costs.total
+    return f"[bold]{text}, {pods} moved: {money(saved)} an hour saved, {saved * HOURS_A_MONTH:,.0f} a month.[/bold]"
+
+
+def _examples(answer: Answer) -> Iterator[RenderableType]:
+    """Yield a few nodes of the first plan, with the places of their pods."""
+    drained = set(answer.response.scale_down.drain)
+    nodes = [one for one in answer.response.scale_down.unneeded if one.node in drained]
+    # The median shows more than nodes with one pod or with thirty.
+    nodes.sort(key=lambda one: (len(one.destinations), one.node))
+    middle = max(0, len(nodes) // 2 - MOST_EXAMPLES // 2)
+    chosen = nodes[middle : middle + MOST_EXAMPLES]
+    if chosen:
+        yield "For example, drained by the first plan:"
+    for one in chosen:
+        places = Counter(one.destinations.values()).most_common()
+        to = some([f"{node} ({count})" for node, count in places], 2)
+        yield Padding.indent(f"{escape(one.node)}: {counted(len(one.destinations), 'pod')} to {escape(to)}", 2)
+
+
+def _reasons(answer: Answer) -> Iterator[RenderableType]:
+    """Yield why most of the nodes stay that stay in the end."""
+    groups = by_reason(answer)
+    if groups:
+        yield "Why nodes stay in the end:"
+    for alike in groups[:MOST_REASONS]:
+        yield Padding.indent(f"{counted(len(alike), 'node')}: {escape(why(answer, alike))}", 2)
+
+
+def _before_and_after(story: Story) -> Table:
+    """Return the cluster in figures; pods that come and go with their node are counted by themselves."""
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in (f"after {counted(len(story.answers), 'loop')}", "before", "after"):
+        table.add_column(column, justify="right" if column in ("before", "after") else "left", no_wrap=True)
+    first, last = story.answers[0], story.answers[-1]
+    table.add_row("nodes", f"{len(story.before.nodes):,}", f"{len(story.after.nodes):,}")
+    if first.costs.known:
+        table.add_row("an hour", money(first.costs.total), money(last.costs.total))
+        month = (f"{answer.costs.total * HOURS_A_MONTH:,.0f}" for answer in (first, last))
+        table.add_row("a month", *month)
+    of_nodes = story.before.node_pod_count, story.after.node_pod_count
+    all_pods = len(story.before.pods), len(story.after.pods)
+    table.add_row("pods of workloads", *(f"{total - own:,}" for total, own in zip(all_pods, of_nodes, strict=True)))
+    if of_nodes[0]:
+        table.add_row("pods of DaemonSets and static pods", *(f"{own:,}" for own in of_nodes))
+    usage = first.view.usage(), last.view.usage()
+    for resource in usage[0]:
+        table.add_row(f"{resource} requested", *(percent(one[resource]) for one in usage))
+    return table
+
+
+def _beside(answer: Answer, recorded: RecordedAnswers) -> str:
+    """Return the first plan beside the recorded answers of the Cluster Autoscaler to the same input."""
+    nodes = [one.node for one in answer.response.scale_down.unneeded]
+    saved = f", {money(answer.costs.of(nodes))} an hour" if answer.costs.known else ""
+    theirs = f", {money(recorded.first_saving)} an hour" if answer.costs.known else ""
+    return (
+        f"One loop on the same input: [bold]Trimtab {counted(len(nodes), 'node')}{saved}[/bold]; {recorded.version} "
+        f"(recorded) {recorded.first_count}{theirs}, best of {recorded.runs} node orders {recorded.best_count}."
+    )
+
+
+def _proven(story: Story) -> Iterator[str]:
+    """Yield what the objects prove, when nothing went wrong."""
+    if story.crash:
+        yield f"[green]Survived:[/green] all {len(story.crash.nodes)} deletions that the kill interrupted have ended."
+    if story.before.budgets:
+        budgets = counted(len(story.before.budgets), "PodDisruptionBudget")
+        yield f"[green]All kept:[/green] {budgets}, checked {story.witness.looks} times."
+    yield "[green]Nothing lost:[/green] every workload has all its pods, every planned node is gone, no taint is left."

@@ -1,0 +1,68 @@
+"""Node groups made by label, for input that has none: nodes with the same values of some labels are one group.
+
+kubectl does not know node groups. For a first look, machines of one type in one zone are a good guess: such a group has
+a minimum of 0 and its present size as target and maximum. Nodes of the control plane stay out of every group.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from trimtab.v1 import snapshot_pb2 as pb
+
+from clients.cli.amounts import counted
+from clients.cli.cluster_view import ClusterView
+from clients.cli.failures import InputError
+from clients.cli.output import note
+
+DEFAULT_LABELS = ("node.kubernetes.io/instance-type", "topology.kubernetes.io/zone")
+NONE = "none"
+_OLD_NAMES = {
+    "node.kubernetes.io/instance-type": "beta.kubernetes.io/instance-type",
+    "topology.kubernetes.io/zone": "failure-domain.beta.kubernetes.io/zone",
+}
+_CONTROL_PLANE = {"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
+
+
+def read_labels(text: str | None) -> tuple[str, ...] | None:
+    """Read `--group-by`: labels separated by commas, or "none"; None = not given."""
+    if text is None:
+        return None
+    labels = tuple(part.strip() for part in text.split(",")) if text.strip() != NONE else ()
+    if not all(labels):
+        raise InputError(f'--group-by {text}: give names of labels separated by commas, or "{NONE}"')
+    return labels
+
+
+def group_by_labels(snapshot: pb.ClusterSnapshot, labels: Sequence[str] | None) -> None:
+    """Give a snapshot without node groups such groups, in place, and write a note about it.
+
+    labels : None = the default ones, () = none. Errors: InputError where the snapshot has groups of its own.
+    """
+    if snapshot.node_groups:
+        if labels:
+            raise InputError("--group-by: the input has NodeGroup objects of its own; leave the option out")
+        return
+    if not snapshot.nodes or labels == ():
+        return
+    chosen, view = labels or DEFAULT_LABELS, ClusterView(snapshot)
+    sizes: Counter[str] = Counter()
+    for node in snapshot.nodes:
+        found = view.labels(node.label_set)
+        if not _CONTROL_PLANE & found.keys():
+            node.node_group = _name(found, chosen)
+            sizes[node.node_group] += 1
+    for name, size in sorted(sizes.items()):
+        snapshot.node_groups.add(id=name, min_size=0, max_size=size, target_size=size)
+    left_out = len(snapshot.nodes) - sum(sizes.values())
+    out = f"; {counted(left_out, 'node')} of the control plane left out" if left_out else ""
+    note(
+        f"the input has no NodeGroup objects, so nodes are grouped by {' and '.join(chosen)} into "
+        f"{counted(len(sizes), 'group')} with minimum 0{out}. --group-by LABEL,… chooses other labels, --group-by "
+        f"{NONE} makes no groups"
+    )
+
+
+def _name(found: dict[str, str], labels: Sequence[str]) -> str:
+    """Return the values of the labels, those that are missing left out; "unlabelled" without any."""
+    values = (found.get(label) or found.get(_OLD_NAMES.get(label, ""), "") for label in labels)
+    return "/".join(value for value in values if value) or "unlabelled"

@@ -1,0 +1,107 @@
+"""A recording, written again redacted.
+
+The file is read twice: first for all strings and numbers, then to write it. Decides nothing about a cluster.
+"""
+
+import hashlib
+import random
+from collections.abc import Iterator, Mapping
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from trimtab.v1 import plan_pb2, recording_pb2
+from trimtab.v1 import snapshot_pb2 as pb
+
+from clients.cli.live.redaction.integers import ComparedIntegers
+from clients.cli.live.redaction.numbers import Found, visit
+from clients.cli.live.redaction.strings import REDACTED, texts_of, walk
+from clients.cli.live.redaction.tokens import atoms, replaced, tokens_of
+from clients.recording import RecordingReader, RecordingWriter
+
+
+def redact_file(source: Path, target: Path, draw: random.Random | None = None) -> None:
+    """Write `source`, a recording, to `target` redacted; `draw` gives the factors. Errors: RecordingError."""
+    strings: set[str] = set()
+    integers, found = ComparedIntegers(), Found()
+
+    def collect(text: str) -> str:
+        strings.update(atoms(text))
+        return text
+
+    with source.open("rb") as opened:
+        for message in _contents(RecordingReader(str(source), opened)):
+            # Numbers first: they are found by the names of resources.
+            found.see(message)
+            for snapshot in (message, getattr(message, "changed", None)):
+                if isinstance(snapshot, pb.ClusterSnapshot):
+                    integers.see(snapshot)
+            walk(message, collect)
+    tokens = tokens_of(strings, integers.tokens())
+    replacements = found.replacements(draw or random.SystemRandom())
+    uids: dict[str, str] = {}
+    with source.open("rb") as opened:
+        reader = RecordingReader(str(source), opened)
+        header = recording_pb2.RecordingHeader(redacted=True)
+        if reader.header.HasField("create_time"):
+            header.create_time.FromDatetime(replacements.moment(reader.header.create_time.ToDatetime(UTC)))
+        last = plan_pb2.PlanState()
+        with RecordingWriter(target, header) as writer:
+            for message in _contents(reader):
+                goes_on = isinstance(message, plan_pb2.PlanRequest) and message.state == last
+                if isinstance(message, plan_pb2.PlanResponse):
+                    last = plan_pb2.PlanState()
+                    last.CopyFrom(message.state)
+                visit(message, replacements)
+                _redact_strings(message, tokens, uids)
+                if goes_on:
+                    _name_state(message)
+                writer.write(message)
+
+
+def _redact_strings(message: Any, tokens: Mapping[str, str], uids: dict[str, str]) -> None:
+    """Replace all strings of a frame's content. `uids`: new pod to new uid, carried from frame to frame."""
+    walk(message, lambda text: replaced(text, tokens))
+    if isinstance(message, pb.ClusterSnapshot):
+        uids.clear()
+        uids.update(_uids(message))
+    elif isinstance(message, pb.SnapshotDelta):
+        for pod in message.deleted_pods:
+            uids.pop(pod, None)
+        uids.update(_uids(message.changed))
+    elif isinstance(message, plan_pb2.PlanResponse):
+        for node in message.scale_down.unneeded:
+            _redo_digest(node, uids)
+
+
+def _name_state(request: plan_pb2.PlanRequest) -> None:
+    """Name the state of the last answer instead of giving it: a replay has it, with hints of its own."""
+    if request.HasField("state"):
+        request.ClearField("state")
+        request.state_version = REDACTED
+
+
+def _contents(reader: RecordingReader) -> Iterator[Any]:
+    """Yield the content of each frame, without fields that this build does not know."""
+    for frame in reader:
+        frame.DiscardUnknownFields()
+        which = frame.WhichOneof("frame")
+        if which is not None:
+            yield getattr(frame, which)
+
+
+def _uids(snapshot: pb.ClusterSnapshot) -> dict[str, str]:
+    """Return the uid of each pod of a snapshot, by "namespace/name"."""
+    table = snapshot.pods
+    spaces = [snapshot.strings[index] for index in np.frombuffer(table.namespace, dtype="<i4").tolist()]
+    names, uids = texts_of(table.names, table.name_lengths), texts_of(table.uids, table.uid_lengths)
+    return {f"{space}/{name}": uid for space, name, uid in zip(spaces, names, uids, strict=True)}
+
+
+def _redo_digest(node: plan_pb2.UnneededNode, uids: Mapping[str, str]) -> None:
+    """Make the digest of the pods to be moved again, of their new uids, as `NodeAssumption` defines it."""
+    moved = sorted(uids[pod] for pod in node.destinations if pod in uids)
+    if node.assumption.pods_to_move_digest:
+        text = "".join(uid + "\n" for uid in moved)
+        node.assumption.pods_to_move_digest = hashlib.sha256(text.encode()).hexdigest()[:16]

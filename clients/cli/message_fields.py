@@ -1,0 +1,128 @@
+"""A document that a person wrote, checked against the message that it shall become, and brought to proto3 JSON.
+
+Decides which fields exist and what kind of value each takes. Errors are in the document's terms: the path of the field,
+what is wrong, and the nearest name. Durations may be written as `10m` or `1h30m` beside proto3's `600s`.
+"""
+
+import difflib
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+from google.protobuf.descriptor import Descriptor, EnumDescriptor, FieldDescriptor
+
+from clients.cli.failures import InputError
+from clients.kubernetes_objects.errors import FieldError
+from clients.kubernetes_objects.times import go_duration_ns
+
+_INTEGERS: Final = (
+    FieldDescriptor.CPPTYPE_INT32,
+    FieldDescriptor.CPPTYPE_INT64,
+    FieldDescriptor.CPPTYPE_UINT32,
+    FieldDescriptor.CPPTYPE_UINT64,
+)
+_FLOATS: Final = (FieldDescriptor.CPPTYPE_DOUBLE, FieldDescriptor.CPPTYPE_FLOAT)
+
+
+def checked(document: Any, descriptor: Descriptor, path: str = "") -> Any:
+    """Return the proto3 JSON form of a document for one message. Errors: InputError."""
+    if descriptor.full_name == "google.protobuf.Duration":
+        return _duration(document, path)
+    if descriptor.file.package == "google.protobuf":
+        return document
+    if not isinstance(document, Mapping):
+        raise _wrong(path, "a mapping", document)
+    known = {name: field for field in descriptor.fields for name in (field.name, field.json_name)}
+    built: dict[str, Any] = {}
+    for key, value in document.items():
+        below = f"{path}.{key}" if path else str(key)
+        if key not in known:
+            raise InputError(
+                f"{below}: there is no such field{_nearest(str(key), [f.json_name for f in known.values()])}"
+            )
+        field = known[key]
+        if field.json_name in built:
+            raise InputError(f"{below}: the field is given twice, as {field.name} and as {field.json_name}")
+        built[field.json_name] = _value(value, field, below)
+    return built
+
+
+def _value(value: Any, field: FieldDescriptor, path: str) -> Any:
+    """Check a field, which may be a list or a map; null is an absent field."""
+    if value is None:
+        return None
+    kind = field.message_type
+    if kind is not None and kind.GetOptions().map_entry:
+        if not isinstance(value, Mapping):
+            raise _wrong(path, "a mapping", value)
+        entry = kind.fields_by_name["value"]
+        return {key: _single(one, entry, f"{path}.{key}") for key, one in value.items()}
+    if field.is_repeated:
+        if not isinstance(value, list):
+            raise _wrong(path, "a list", value)
+        return [_single(one, field, f"{path}[{i}]") for i, one in enumerate(value)]
+    return _single(value, field, path)
+
+
+def _single(value: Any, field: FieldDescriptor, path: str) -> Any:
+    """Check one value of a field."""
+    if field.message_type is not None:
+        return checked(value, field.message_type, path)
+    if field.enum_type is not None:
+        _check_enum(value, field.enum_type, path)
+    elif field.cpp_type == FieldDescriptor.CPPTYPE_BOOL and not isinstance(value, bool):
+        raise _wrong(path, "true or false", value)
+    elif field.cpp_type in _INTEGERS and not _is_integer(value):
+        raise _wrong(path, "a whole number", value)
+    elif field.cpp_type in _FLOATS and not _is_number(value):
+        raise _wrong(path, "a number", value)
+    elif field.cpp_type == FieldDescriptor.CPPTYPE_STRING and not isinstance(value, str):
+        raise _wrong(path, "a text", value)
+    return value
+
+
+def _check_enum(value: Any, enum: EnumDescriptor, path: str) -> None:
+    names = [one.name for one in enum.values]
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise _wrong(path, f"one of {', '.join(names)}", value)
+    if isinstance(value, str) and value not in names:
+        raise InputError(f"{path}: {value!r} is unknown{_nearest(value, names)}; there are {', '.join(names)}")
+
+
+def _duration(value: Any, path: str) -> str:
+    """Return a duration in seconds, as proto3 JSON writes it."""
+    try:
+        duration_ns = go_duration_ns(value if isinstance(value, str) else "")
+    except FieldError:
+        problem = f"{value!r} is no duration; write a number with a unit"
+        raise InputError(f'{path}: {problem}, such as "600s" or "10m"') from None
+    return f"{Decimal(duration_ns).scaleb(-9):f}s"
+
+
+def _is_integer(value: Any) -> bool:
+    """Return whether proto3 JSON takes a value as a whole number; large ones are written as text."""
+    if isinstance(value, str):
+        return re.fullmatch(r"-?\d+", value) is not None
+    return isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, str):
+        return (
+            value in ("NaN", "Infinity", "-Infinity")
+            or re.fullmatch(r"-?\d+(\.\d+)?([eE][-+]?\d+)?", value) is not None
+        )
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _wrong(path: str, expected: str, value: Any) -> InputError:
+    given = "a mapping" if isinstance(value, Mapping) else "a list" if isinstance(value, list) else repr(value)
+    return InputError(f"{path + ': ' if path else ''}{expected} is expected, not {given}")
+
+
+def _nearest(name: str, names: list[str]) -> str:
+    """Return a question about the name that was meant, "" if none is near."""
+    lowered = {one.lower(): one for one in names}
+    near = difflib.get_close_matches(name.lower(), list(lowered), 1)
+    return f"; did you mean {lowered[near[0]]}?" if near else ""

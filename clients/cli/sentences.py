@@ -1,0 +1,96 @@
+"""One clause for each reason of the contract, for people. A test holds the tables complete.
+
+A node's clause holds for one node or many; the subject of a pod's clause is the pod, which the caller writes before it.
+"""
+
+from trimtab.v1 import plan_pb2, reason_pb2
+
+_Node = reason_pb2.UnremovableReason
+_Pod = reason_pb2.BlockingPodReason
+_Result = reason_pb2.ScaleDownResult
+
+NODE_SENTENCES = {
+    _Node.UNSPECIFIED: "no reason",
+    _Node.SCALE_DOWN_DISABLED_ANNOTATION: "an annotation disables scale-down",
+    _Node.SCALE_DOWN_UNREADY_DISABLED: "not ready, and scale-down of unready nodes is off",
+    _Node.NOT_AUTOSCALED: "in no node group",
+    _Node.NOT_UNNEEDED_LONG_ENOUGH: "not unneeded for long enough",
+    _Node.NOT_UNREADY_LONG_ENOUGH: "not unready for long enough",
+    _Node.NODE_GROUP_MIN_SIZE_REACHED: "the node group would fall below its minimum size",
+    _Node.NODE_GROUP_MAX_DELETION_COUNT_REACHED: "the node group has as many deletions in progress as allowed",
+    _Node.ATOMIC_SCALE_DOWN_FAILED: "the node group can only go as a whole, and not all of it can go",
+    _Node.MINIMAL_RESOURCE_LIMIT_EXCEEDED: "the cluster would fall below a resource minimum",
+    _Node.CURRENTLY_BEING_DELETED: "already being deleted",
+    _Node.NOT_UNDERUTILIZED: "utilization above the threshold",
+    _Node.NOT_UNNEEDED_OTHER_REASON: "kept for another reason than pods",
+    _Node.RECENTLY_UNREMOVABLE: "found unremovable a short while ago, to be checked again later",
+    _Node.NO_PLACE_TO_MOVE_PODS: "pods do not fit on the nodes that stay",
+    _Node.BLOCKED_BY_POD: "a pod must not be evicted",
+    _Node.UNEXPECTED_ERROR: "could not be evaluated",
+    _Node.NO_NODE_INFO: "not part of the simulation",
+    _Node.BLOCKED_BY_ON_COMPLETION_POD: "a pod must run to completion first",
+    _Node.DESTINATION_OF_MOVED_PODS: "pods of removed nodes move there",
+    _Node.NOT_EVALUATED: "the simulation stopped before",
+    _Node.IN_COOLDOWN: "a cool-down is in force",
+    _Node.RESERVED_FOR_PENDING_PODS: "room is kept for pending pods",
+    _Node.BALANCE: "similar node groups or zones would become too uneven",
+}
+POD_SENTENCES = {
+    _Pod.UNSPECIFIED: "",
+    _Pod.CONTROLLER_NOT_FOUND: "has a controller that is not in the input",
+    _Pod.MIN_REPLICAS_REACHED: "has a controller with fewer replicas than minReplicaCount",
+    _Pod.NOT_REPLICATED: "has no controller that would create it again",
+    _Pod.LOCAL_STORAGE_REQUESTED: "keeps data on the node (emptyDir or hostPath)",
+    _Pod.NOT_SAFE_TO_EVICT_ANNOTATION: "is annotated safe-to-evict: false",
+    _Pod.UNMOVABLE_KUBE_SYSTEM_POD: "is a kube-system pod without a PodDisruptionBudget",
+    _Pod.NOT_ENOUGH_PDB: "has a PodDisruptionBudget that does not allow its eviction",
+    _Pod.UNEXPECTED_ERROR: "could not be evaluated",
+    _Pod.UNSUPPORTED_CONSTRAINT: "has a constraint that this build does not support",
+    _Pod.SEVERAL_BUDGETS: "is matched by several PodDisruptionBudgets: the API refuses to evict it",
+    _Pod.JOB_POD_UNMOVABLE: "belongs to a Job, and the settings keep Job pods in place",
+    _Pod.WAITING_FOR_COMPLETION: "is annotated safe-to-evict: on-completion and still runs",
+    _Pod.NO_PLACE: "fits no node that stays",
+}
+RESULT_SENTENCES = {
+    _Result.UNSPECIFIED: "nothing was decided",
+    _Result.SCALE_DOWN_ERROR: "pods of nodes that are being deleted fit nowhere, so no other node may go",
+    _Result.SCALE_DOWN_NO_NODE_DELETED: "there are unneeded nodes, but none may go now",
+    _Result.SCALE_DOWN_NODE_DELETE_STARTED: "nodes go now",
+    _Result.SCALE_DOWN_NOT_TRIED: "scale-down is switched off",
+    _Result.SCALE_DOWN_IN_COOLDOWN: "a cool-down is in force",
+    _Result.SCALE_DOWN_IN_PROGRESS: "deletions are in progress, and no other node goes now",
+    _Result.SCALE_DOWN_NO_CANDIDATES: "no node is unneeded",
+    _Result.SCALE_DOWN_THROTTLED: "as many deletions are in progress as the limits allow",
+}
+PREDICATE_SENTENCES = {
+    "NODE_UNSCHEDULABLE": "cordoned",
+    "NODE_NAME_MISMATCH": "the pod names another node",
+    "TAINT_NOT_TOLERATED": "a taint is not tolerated",
+    "NODE_AFFINITY_NOT_MATCHED": "node selector or node affinity does not match",
+    "HOST_PORT_CONFLICT": "a host port is taken",
+    "TOO_MANY_PODS": "the node has as many pods as it may",
+    "INSUFFICIENT_RESOURCES": "not enough of a resource",
+    "VOLUME_RESTRICTED": "a volume is in use elsewhere",
+    "VOLUME_LIMIT_EXCEEDED": "too many volumes are attached",
+    "VOLUME_NOT_BINDABLE": "a volume cannot be bound there",
+    "VOLUME_ZONE_MISMATCH": "a volume is in another zone",
+    "TOPOLOGY_SPREAD_VIOLATED": "topology spread would be violated",
+    "POD_AFFINITY_NOT_MATCHED": "pod affinity does not match",
+    "POD_ANTI_AFFINITY_VIOLATED": "the pod's anti-affinity forbids it",
+    "EXISTING_POD_ANTI_AFFINITY_VIOLATED": "another pod's anti-affinity forbids it",
+    "UNSUPPORTED_CONSTRAINT": "a constraint that this build does not support",
+    "SCHEDULING_GATED": "held back by scheduling gates",
+}
+
+
+def why_it_stays(node: plan_pb2.UnremovableNode) -> str:
+    """Return one clause that says why a node stays; the pod that blocks it is "a pod"."""
+    if node.reason == _Node.BLOCKED_BY_POD and node.blocking_reason:
+        return f"a pod {POD_SENTENCES[node.blocking_reason]}"
+    return NODE_SENTENCES[node.reason]
+
+
+def codes_of(node: plan_pb2.UnremovableNode) -> str:
+    """Return the codes of a node that stays, as `-o json` has them."""
+    code = reason_pb2.UnremovableReason.Code.Name(node.reason)
+    return f"{code}, {reason_pb2.BlockingPodReason.Code.Name(node.blocking_reason)}" if node.blocking_reason else code

@@ -1,0 +1,39 @@
+"""The thresholds and timers that a request sets for a node. Read only to show them; the planner applies them."""
+
+from google.protobuf.duration_pb2 import Duration
+from trimtab.v1 import plan_pb2, snapshot_pb2
+
+DEFAULT_THRESHOLD, DEFAULT_UNNEEDED_S, DEFAULT_UNREADY_S = 0.5, 600.0, 1200.0
+DEFAULT_PARALLELISM = 10
+"""Of `ScaleDownSettings`, as its comments give them."""
+
+
+def threshold(settings: plan_pb2.PlanSettings, node: snapshot_pb2.Node) -> float:
+    """Return the utilization up to which a node without GPU is a candidate, 0 to 1."""
+    override = _override(settings, node)
+    if override.HasField("utilization_threshold"):
+        return override.utilization_threshold
+    general = settings.scale_down
+    return general.utilization_threshold if general.HasField("utilization_threshold") else DEFAULT_THRESHOLD
+
+
+def wait_s(settings: plan_pb2.PlanSettings, node: snapshot_pb2.Node) -> float:
+    """Return for how long a node has to be unneeded before it goes, seconds."""
+    ready = node.ready
+    field, default = ("unneeded_time", DEFAULT_UNNEEDED_S) if ready else ("unready_time", DEFAULT_UNREADY_S)
+    for one in (_override(settings, node), settings.scale_down):
+        if one.HasField(field):  # type: ignore[arg-type]
+            chosen: Duration = getattr(one, field)
+            return chosen.ToTimedelta().total_seconds()
+    return default
+
+
+def remaining_s(settings: plan_pb2.PlanSettings, node: snapshot_pb2.Node, since_ns: int, now_ns: int) -> float:
+    """Return how much longer a node has to stay unneeded, seconds, at least 0."""
+    return max(0.0, wait_s(settings, node) - (now_ns - since_ns) / 1e9)
+
+
+def _override(settings: plan_pb2.PlanSettings, node: snapshot_pb2.Node) -> plan_pb2.NodeGroupSettings:
+    """Return the settings of the node's group."""
+    groups = settings.node_groups
+    return groups[node.node_group] if node.node_group in groups else plan_pb2.NodeGroupSettings()

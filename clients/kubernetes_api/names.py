@@ -1,0 +1,59 @@
+"""Names of objects: which ones Kubernetes allows, and how they go into a path.
+
+Decides nothing about what exists. A name is never put into a path but by `object_path`: unquoted, one such as
+"../namespaces/kube-system/secrets/token" would name another object.
+Source: apimachinery, util/validation (IsDNS1123Subdomain, IsDNS1123Label); Kubernetes, apis/core/validation: nodes and
+pods have the names of a subdomain, namespaces those of a label.
+"""
+
+import re
+from collections.abc import Sequence
+from urllib.parse import quote
+
+MAX_SUBDOMAIN_LENGTH = 253
+MAX_LABEL_LENGTH = 63
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_IS_LABEL = re.compile(_LABEL)
+_CHARACTERS = b"abcdefghijklmnopqrstuvwxyz0123456789-."
+_NO_SUBDOMAIN = ("\n-", "-\n", "\n.", ".\n", "..", ".-", "-.", "\n\n")
+"""What valid names do not contain when each stands on a line of its own."""
+RULE = "lower-case letters, digits, '-' and '.', a letter or digit first and last"
+
+
+def is_subdomain(name: str) -> bool:
+    """Return whether a name is that of a node or a pod."""
+    return len(name) <= MAX_SUBDOMAIN_LENGTH and _SUBDOMAIN.fullmatch(name) is not None
+
+
+def is_label(name: str) -> bool:
+    """Return whether a name is that of a namespace."""
+    return len(name) <= MAX_LABEL_LENGTH and _IS_LABEL.fullmatch(name) is not None
+
+
+def first_invalid(names: Sequence[str]) -> int | None:
+    """Return the index of the first name that is not a subdomain; None if all are.
+
+    Cost: all names are checked together, some ten nanoseconds each.
+    """
+    lines = "\n".join(("", *names, ""))
+    if (
+        lines.isascii()
+        and lines.count("\n") == len(names) + 1
+        and not lines.encode().translate(None, _CHARACTERS + b"\n")
+        and not any(part in lines for part in _NO_SUBDOMAIN)
+        and max(map(len, names), default=0) <= MAX_SUBDOMAIN_LENGTH
+    ):
+        return None
+    return next((index for index, name in enumerate(names) if not is_subdomain(name)), None)
+
+
+def object_path(collection: str, *words: str) -> str:
+    """Return the path of an object below a collection; each word becomes one segment of the path.
+
+    Errors: ValueError for a word that could be no segment ("", "." and "..").
+    """
+    for word in words:
+        if word in ("", ".", ".."):
+            raise ValueError(f"{word!r} is no name of an object")
+    return "/".join((collection, *(quote(word, safe="") for word in words)))

@@ -1,0 +1,49 @@
+"""The loop's time: the wall clock, whose steps are noticed and never credited to timers.
+
+Decides what a step is: the wall clock moved by more than `LARGEST_DRIFT_S` further, or less far, than the monotonic
+clock since the last look. The loop's time follows the wall clock, because objects and other processes carry its times;
+`shift` moves the planner's timers by the same step, so that durations stay what the monotonic clock says.
+Units: seconds, nanoseconds where named.
+"""
+
+import time
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+import numpy as np
+from trimtab.v1 import plan_pb2
+
+LARGEST_DRIFT_S: Final = 2.0
+"""A wall clock may drift so much, or be slewed by NTP, from one look to the next. A larger difference is a step."""
+
+
+class Moment(NamedTuple):
+    """now_s : Unix seconds; step_s : how far the wall clock was set since the last look, 0 = it was not."""
+
+    now_s: float
+    step_s: float
+
+
+class LoopClock:
+    """The two clocks. Not for several threads at a time."""
+
+    def __init__(self, wall: Callable[[], float] = time.time, monotonic: Callable[[], float] = time.monotonic) -> None:
+        """`wall` returns Unix seconds, `monotonic` seconds since any moment."""
+        self._wall, self._monotonic = wall, monotonic
+        self._offset_s = wall() - monotonic()
+
+    def look(self) -> Moment:
+        """Return the time, and by how much the wall clock was set since the last look."""
+        now_s = self._wall()
+        offset_s = now_s - self._monotonic()
+        step_s, self._offset_s = offset_s - self._offset_s, offset_s
+        return Moment(now_s, step_s if abs(step_s) > LARGEST_DRIFT_S else 0.0)
+
+
+def shift(state: plan_pb2.PlanState, by_s: float) -> None:
+    """Move all times of a planner's state, in place; a time that is not known stays 0."""
+    for times in (state.scale_down.unneeded, state.scale_down.unremovable):
+        if times.time_ns:
+            column = np.frombuffer(times.time_ns, "<i8")
+            moved = np.maximum(column + round(by_s * 1e9), 1)
+            times.time_ns = np.where(column > 0, moved, column).astype("<i8").tobytes()

@@ -1,0 +1,57 @@
+"""Bytes of a file or of standard input, unpacked, up to a limit. Decides nothing about their content.
+
+Unit: bytes.
+"""
+
+import gzip
+import io
+import sys
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, cast
+
+STANDARD_INPUT: Final = Path("-")
+"""The name of standard input among files."""
+MAX_INPUT_BYTES: Final = 1 << 30
+"""Most bytes of an input, unpacked, unless a caller gives another limit: Kubernetes objects of about a million pods."""
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_PIECE_BYTES: Final = 1 << 20
+
+
+class InputSizeError(ValueError):
+    """An input is larger than the limit."""
+
+
+class DamagedInputError(ValueError):
+    """Compressed bytes cannot be unpacked."""
+
+
+@contextmanager
+def open_input(path: Path) -> Iterator[io.BufferedReader]:
+    """Open a file, a pipe, or standard input for "-". It is read once, from its start: a pipe cannot go back."""
+    if path == STANDARD_INPUT:
+        yield cast(io.BufferedReader, sys.stdin.buffer)
+        return
+    with path.open("rb") as file:
+        yield file
+
+
+def read_bounded(file: io.BufferedReader, max_bytes: int = MAX_INPUT_BYTES) -> bytes:
+    """Return all bytes of a file, unpacked where they are gzip.
+
+    Errors: InputSizeError for more than `max_bytes`, as soon as they are read; DamagedInputError; OSError.
+    """
+    packed = file.peek(2)[:2] == _GZIP_MAGIC
+    source = gzip.GzipFile(fileobj=file) if packed else file
+    content = io.BytesIO()
+    try:
+        while piece := source.read(_PIECE_BYTES):
+            if content.tell() + len(piece) > max_bytes:
+                what = "unpacked, it is" if packed else "it is"
+                raise InputSizeError(f"{what} larger than {max_bytes} bytes")
+            content.write(piece)
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise DamagedInputError(f"its compressed data are damaged or cut off ({error})") from error
+    return content.getvalue()

@@ -1,0 +1,35 @@
+"""Optional dependencies: which extra provides which packages, and the error when one is missing.
+
+Decides only whether packages can be imported; imports none of them.
+"""
+
+from collections.abc import Mapping
+from importlib.util import find_spec
+from types import MappingProxyType
+from typing import Final
+
+EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+    {
+        "kubernetes": ("kubernetes", "urllib3"),
+        "postgresql": ("psycopg",),
+        "otlp": ("opentelemetry.exporter.otlp",),
+    }
+)
+"""The packages that each extra of `pyproject.toml` provides."""
+
+
+class MissingExtraError(Exception):
+    """An extra is not installed; the message names what needs it and how to install it."""
+
+
+def require_extra(extra: str, user: str) -> None:
+    """Check that the packages of an extra are installed; `user` is what needs them. Errors: MissingExtraError."""
+    if not all(_is_installed(package) for package in EXTRAS[extra]):
+        raise MissingExtraError(f"{user} needs the extra {extra}: pip install 'trimtab[{extra}]'")
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:  # of a parent package
+        return False

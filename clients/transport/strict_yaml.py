@@ -1,0 +1,95 @@
+"""YAML that is safe to load: nesting and aliases are bounded, and no key of a mapping is given twice.
+
+Checks the events of the parser before anything is built, because the C composer recurses without a limit and crashes
+the process. Never builds values.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+
+MAX_DEPTH: Final = 200
+"""Collections inside each other. Objects of Kubernetes have fewer than 50."""
+MAX_EXPANSION: Final = 1_000_000
+"""Values that aliases may stand for in all. Files that people write have a few thousand."""
+
+
+class YamlError(ValueError):
+    """A document that is not loaded; the message names the line."""
+
+
+@dataclass
+class _Collection:
+    """A mapping or a sequence whose end has not been read yet."""
+
+    anchor: str | None
+    is_mapping: bool
+    size: int = 1
+    is_key_next: bool = True
+    keys: set[str] = field(default_factory=set)
+
+
+def check_yaml(data: bytes | str) -> None:
+    """Check a stream of documents. O(length). Errors: YamlError; yaml.YAMLError for what is not YAML."""
+    checker = _Checker()
+    for event in yaml.parse(data, Loader=yaml.CSafeLoader):
+        checker.read(event)
+
+
+class _Checker:
+    """The state of one check."""
+
+    def __init__(self) -> None:
+        self._open: list[_Collection] = []
+        self._sizes: dict[str, int] = {}
+        self._expanded = 0
+
+    def read(self, event: Any) -> None:
+        """Take one event of the parser into account."""
+        if isinstance(event, yaml.ScalarEvent):
+            self._check_key(event)
+            self._close(event.anchor, 1)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            if len(self._open) >= MAX_DEPTH:
+                raise YamlError(f"line {_line(event)}: it is nested more than {MAX_DEPTH} levels deep")
+            self._open.append(_Collection(event.anchor, isinstance(event, yaml.MappingStartEvent)))
+        elif isinstance(event, yaml.CollectionEndEvent):
+            closed = self._open.pop()
+            self._close(closed.anchor, closed.size)
+        elif isinstance(event, yaml.AliasEvent):
+            self._expand(event)
+        elif isinstance(event, yaml.DocumentEndEvent):
+            self._sizes.clear()
+
+    def _check_key(self, event: Any) -> None:
+        if not self._open or not self._open[-1].is_mapping or not self._open[-1].is_key_next:
+            return
+        keys = self._open[-1].keys
+        if event.value in keys:
+            raise YamlError(f"line {_line(event)}: key {event.value!r} is given twice")
+        keys.add(event.value)
+
+    def _expand(self, event: Any) -> None:
+        """Count what an alias stands for."""
+        if event.anchor not in self._sizes:
+            raise YamlError(f"line {_line(event)}: alias {event.anchor!r} stands for nothing before it")
+        size = self._sizes[event.anchor]
+        self._expanded += size
+        if self._expanded > MAX_EXPANSION:
+            raise YamlError(f"line {_line(event)}: aliases stand for more than {MAX_EXPANSION} values")
+        self._close(None, size)
+
+    def _close(self, anchor: str | None, size: int) -> None:
+        """Take a complete value into account."""
+        if anchor is not None:
+            self._sizes[anchor] = size
+        if self._open:
+            parent = self._open[-1]
+            parent.size += size
+            parent.is_key_next = not parent.is_key_next
+
+
+def _line(event: Any) -> int:
+    line: int = event.start_mark.line
+    return line + 1

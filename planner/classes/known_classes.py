@@ -1,0 +1,69 @@
+"""Which of the classes that exist a further pod belongs to.
+
+Contract: exact. A pod gets the class that `planner.classes.pod_classes` would give it, or none where it would get a
+class of its own, or where a term might look into its namespace that holds no pod so far. Cost: O(S + further pods),
+vectorised; loops over the further pods' labels only.
+"""
+
+from collections.abc import Callable, Container
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.classes.grouping import group_columns, group_rows
+from planner.classes.label_columns import ABSENT, LabelMatrix
+from planner.classes.pod_classes import PodClasses, class_columns
+from planner.snapshot.columns import Bool, Int32
+
+NONE = -1
+"""No class that exists."""
+
+
+def label_groups(labels: LabelMatrix, sets: list[dict[str, str]]) -> Int32:
+    """Return the group of each label set, or a number from `labels.groups.size` on where it would be a new one."""
+    codes = np.full((len(sets), len(labels.columns)), ABSENT, np.int32)
+    for row, one in enumerate(sets):
+        for key, column in labels.columns.items():
+            value = one.get(key)
+            if value is not None:
+                codes[row, column] = labels.code_of[column].get(value, labels.other[column])
+    return group_rows(np.concatenate([labels.codes, codes])).of[len(labels.codes) :]
+
+
+def namespace_numbers(classes: PodClasses, names: list[str], holding: Callable[[], Container[str]]) -> Int32:
+    """Return the index of each namespace in `classes.namespaces`, NONE where it holds no pod. holding : those that
+    do."""
+    number = {name: at for at, name in enumerate(classes.namespaces[:-1])}
+    out = np.array([number.get(name, NONE) for name in names], np.int32)
+    if (out == NONE).any():
+        held = holding()
+        elsewhere = len(classes.namespaces) - 1
+        out[:] = [elsewhere if at == NONE and name in held else at for at, name in zip(out, names, strict=True)]
+    return out
+
+
+def known_classes(
+    classes: PodClasses, spec: Int32, namespace: Int32, label_group: Int32, rest: tuple[Int32, Bool]
+) -> NDArray[np.int64]:
+    """Return the class of each further pod : int64[pods], or NONE.
+
+    spec, namespace : int32[pods], NONE = not known; label_group : int32[pods]; rest : (pinned : int32[pods] as far as
+    it is part of the class, spread_expired : bool[pods]). The pods are neither terminating nor gated and mount nothing.
+    """
+    pinned, expired = rest
+    unknown = (spec == NONE) | (namespace == NONE)
+    zeros = np.zeros(len(spec), np.int32)
+    flags = classes.flags.astype(np.int32)
+    groups = group_columns(
+        class_columns(
+            np.concatenate([classes.spec, np.maximum(spec, 0)]),
+            np.concatenate([classes.namespace, np.maximum(namespace, 0)]),
+            np.concatenate([classes.label_group, label_group]),
+            np.concatenate([flags, zeros + 4 * expired.astype(np.int32)]),
+            np.concatenate([classes.volume_set, zeros]),
+            np.concatenate([classes.pinned, pinned]),
+        )
+    )
+    having = np.full(groups.size, NONE, np.int64)
+    having[groups.of[: classes.size]] = np.arange(classes.size)
+    return np.where(unknown, NONE, having[groups.of[classes.size :]])

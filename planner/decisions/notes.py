@@ -1,0 +1,77 @@
+"""What a caller should know of a request besides the answer: settings without effect, references that lead nowhere.
+
+Decides nothing. Every setting that this build does not serve is noted when it is given.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1 import snapshot_pb2
+
+from planner.decisions.table import Table, missing
+from planner.facts.recent_evictions import described
+from planner.snapshot.columns import FLAG_OTHER_KIND, Snapshot
+
+_TERMINAL: Final = (snapshot_pb2.PodPhase.SUCCEEDED, snapshot_pb2.PodPhase.FAILED)
+
+
+class Counts(NamedTuple):
+    """Pods that take part, those of them that cannot be decided, those on nodes that the snapshot lacks."""
+
+    pods: int
+    unsupported: int
+    orphaned: int
+
+
+def count_pods(snapshot: Snapshot) -> Counts:
+    """Count pods. O(P + specs)."""
+    pods = snapshot.pods
+    takes_part = ~np.isin(pods.phase, _TERMINAL)
+    unsupported = np.array([bool(spec.unsupported) for spec in snapshot.specs], np.bool_)
+    return Counts(
+        int(takes_part.sum()),
+        int((unsupported[pods.spec] & takes_part).sum()) if len(unsupported) else 0,
+        int(takes_part[snapshot.dangling.node.row].sum()),
+    )
+
+
+def notes(snapshot: Snapshot, request: pb.PlanRequest, table: Table) -> Iterator[str]:
+    """Yield notes on settings and on the snapshot."""
+    yield from _on_settings(snapshot, request.settings, table)
+    missing_groups = sorted(snapshot.dangling.group.names)
+    if missing_groups:
+        shown = ", ".join(missing_groups[:5])
+        yield f"nodes name node groups that the snapshot lacks, and are not autoscaled: {shown}"
+    unknown = [f"{one.namespace}/{one.name}" for one in described(snapshot, snapshot.recent_evictions) if one.spec < 0]
+    if unknown:
+        shown = ", ".join(unknown[:3]) + (", …" if len(unknown) > 3 else "")
+        yield (
+            f"no room is kept for {len(unknown)} evicted pods of which neither the spec nor another pod of the same "
+            f"owner is known: {shown}"
+        )
+    flags = snapshot.pods.flags[snapshot.dangling.owner.row]
+    controlled = int(np.count_nonzero((flags & FLAG_OTHER_KIND) == 0))
+    if controlled and not snapshot.owners:
+        yield (
+            f"{controlled} pods name a controller, and the snapshot lists none: all count as not found and hold their "
+            "nodes; list the controllers as owners"
+        )
+
+
+def _on_settings(snapshot: Snapshot, settings: pb.PlanSettings, table: Table) -> Iterable[str]:
+    """Yield which settings have no effect."""
+    groups = {group.id for group in snapshot.groups}
+    for name in sorted(settings.node_groups):
+        if name not in groups:
+            yield f"settings.node_groups[{name!r}] has no effect: the snapshot has no such node group"
+    without = list(missing(table))
+    for field in without:
+        if settings.HasField(field):  # type: ignore[arg-type]
+            yield f"settings.{field} has no effect: this build does not take that decision"
+    if "scale_up" in without:
+        for i, limit in enumerate(settings.planner.limits):
+            for field in ("maximum", "maximum_added"):
+                if limit.HasField(field):  # type: ignore[arg-type]
+                    yield f"settings.planner.limits[{i}].{field} has no effect: this build does not take SCALE_UP"

@@ -1,0 +1,29 @@
+"""All decisions that this build takes, in the order in which a plan takes them. The only place that lists them.
+
+What waits for a place and what adds room comes before what takes room away, and costs follow what was decided:
+slack, scale-up, scale-down, pod costs, whatever the order of the request.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.round.decision import Decision
+from planner.scale_down.decision import SCALE_DOWN
+
+Table = tuple[Decision, ...]
+TABLE: Final[Table] = (SCALE_DOWN,)
+
+
+def codes(table: Table) -> "list[pb.Decision.Code.ValueType]":
+    """Return the decisions of a table, by number."""
+    return sorted(decision.code for decision in table)
+
+
+def missing(table: Table) -> Iterable[str]:
+    """Yield the fields, in `PlanSettings` and `PlanResponse`, of the decisions that exist but are not in a table."""
+    taken = {decision.code for decision in table}
+    for name, code in pb.Decision.Code.items():
+        if code not in taken and code != pb.Decision.UNSPECIFIED:
+            yield name.lower()

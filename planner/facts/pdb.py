@@ -1,0 +1,152 @@
+"""PodDisruptionBudgets: which pods each one covers, what an eviction uses, and what remains.
+
+Remaining disruptions come from the status; an absent or outdated status allows none. The status already excludes pods
+that are unhealthy or terminating, so evicting these uses no disruption:
+- a terminating or pending pod, one in a terminal phase, or one listed in `disruptedPods`, never;
+- a pod that is not ready, if the budget always allows unhealthy pods or its healthy pods suffice.
+Any other pod uses one disruption of each budget that covers it.
+Source: Kubernetes policy/v1 and the eviction subresource (canIgnorePDB, unhealthyPodEvictionPolicy).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from trimtab.v1 import snapshot_pb2 as pb
+
+from planner.facts.kernels.membership import write_membership
+from planner.facts.label_index import LabelIndex
+from planner.model.effort import UNLIMITED, Effort
+from planner.model.values import PodDisruptionBudget
+from planner.snapshot.columns import FLAG_READY, Bool, Int32, Int64, PodColumns, Snapshot, UInt8
+from planner.snapshot.lookup import string_index
+
+_BYTES_OF_PAIR = 64
+"""Peak memory of a (pod, budget) pair, intermediate arrays included."""
+
+
+class BudgetMembership(NamedTuple):
+    """Budgets by pod in compressed rows: pod p is covered by budgets[offsets[p] : offsets[p + 1]], ascending.
+
+    offsets : int64[P+1]; budgets : int32[M]; needs : uint8[M], 1 where evicting the pod uses a disruption, else 0.
+    """
+
+    offsets: Int64
+    budgets: Int32
+    needs: UInt8
+
+
+def remaining_disruptions(budgets: tuple[PodDisruptionBudget, ...]) -> Int64:
+    """Return the disruptions that each budget still allows. int64[B], each >= 0."""
+    allowed = [max(budget.disruptions_allowed, 0) if budget.observed else 0 for budget in budgets]
+    return np.array(allowed, np.int64)
+
+
+def membership(snapshot: Snapshot, effort: Effort = UNLIMITED) -> BudgetMembership:
+    """Return the budgets that cover each pod, and its needs. O(P in namespaces with budgets + M)."""
+    pods = snapshot.pods
+    spaces, entries, bounds = _selected(snapshot, effort)
+    offsets = np.zeros(len(pods.spec) + 1, np.int64)
+    head = np.full(max(len(snapshot.label_sets.offsets) - 1, 1), -1, np.int32)
+    following = np.zeros(len(entries), np.int32)
+    count = write_membership(
+        pods.label_set, spaces, entries, bounds, head, following, offsets, np.zeros(0, np.int32)
+    )  # fmt: skip
+    effort.check()
+    effort.take(_BYTES_OF_PAIR * count, "pods times their PodDisruptionBudgets")
+    budget = np.empty(count, np.int32)
+    if count:
+        write_membership(pods.label_set, spaces, entries, bounds, head, following, offsets, budget)
+    pod = np.repeat(np.arange(len(pods.spec)), np.diff(offsets))
+    return BudgetMembership(offsets, budget, _needs(snapshot, pod, budget, effort))
+
+
+def _selected(snapshot: Snapshot, effort: Effort) -> tuple[Int64, Int32, Int64]:
+    """Return the input of `write_membership`: pod ranges of namespaces with budgets, and the label sets selected."""
+    by_namespace: dict[str, list[int]] = {}
+    for row, budget in enumerate(snapshot.budgets):
+        by_namespace.setdefault(budget.namespace, []).append(row)
+    index = LabelIndex(snapshot.strings, snapshot.label_sets)
+    spaces = np.zeros((len(by_namespace), 2), np.int64)
+    bounds = np.zeros(len(by_namespace) + 1, np.int64)
+    entries = []
+    for at, namespace in enumerate(sorted(by_namespace)):
+        code = string_index(snapshot.strings, namespace)
+        spaces[at] = np.searchsorted(snapshot.pods.namespace, np.array([code, code + 1], np.int32))
+        bounds[at + 1] = bounds[at]
+        for row in reversed(by_namespace[namespace]):
+            effort.check()
+            sets = index.sets_matching(snapshot.budgets[row].selector)
+            effort.take(2 * sets.nbytes, "label sets that PodDisruptionBudgets select")
+            entries.append(np.stack([sets, np.full(len(sets), row, np.int32)], axis=1))
+            bounds[at + 1] += len(sets)
+    return spaces, np.concatenate([np.zeros((0, 2), np.int32), *entries]), bounds
+
+
+def _needs(snapshot: Snapshot, pod: Int64, budget: Int32, effort: Effort) -> UInt8:
+    """Return 1 for each (pod, budget) pair whose eviction uses a disruption. uint8[M]."""
+    pods = snapshot.pods
+    never = _is_exempt(pods)
+    exempt = np.array([_exempts_unhealthy(row) for row in snapshot.budgets], bool)
+    not_ready = (pods.flags & FLAG_READY) == 0
+    needs = ~never[pod] & ~(not_ready[pod] & exempt[budget])
+    granting = [row for row, one in enumerate(snapshot.budgets) if one.disrupted_pods]
+    order = np.argsort(budget, kind="stable") if granting else budget
+    for row in granting:
+        effort.check()
+        granted = set(snapshot.budgets[row].disrupted_pods)
+        first, last = np.searchsorted(budget, (row, row + 1), sorter=order)
+        at = order[first:last]
+        if len(at):
+            needs[at] &= np.array([pods.name.get(p) not in granted for p in pod[at]], bool)
+    used: UInt8 = needs.astype(np.uint8)
+    return used
+
+
+def _exempts_unhealthy(budget: PodDisruptionBudget) -> bool:
+    """Return whether evicting pods that are not ready uses no disruption."""
+    if budget.always_allow_unhealthy:
+        return True
+    status_known = budget.observed and budget.disruptions_allowed >= 0
+    return status_known and budget.desired_healthy > 0 and budget.current_healthy >= budget.desired_healthy
+
+
+def exhausted(under: BudgetMembership, remaining: Int64) -> Bool:
+    """Return for each pod whether one of its budgets lacks the disruption it needs. bool[P]."""
+    lacking = (under.needs > 0) & (remaining[under.budgets] < 1)
+    return _any_by_pod(under, lacking)
+
+
+def budgeted(under: BudgetMembership) -> Bool:
+    """Return for each pod whether any budget covers it. bool[P]."""
+    any_budget: Bool = np.diff(under.offsets) > 0
+    return any_budget
+
+
+def never_evicted(snapshot: Snapshot, under: BudgetMembership) -> Bool:
+    """Return for each pod whether the eviction API always refuses it: more than one budget covers it. bool[P].
+
+    The API checks no budget for a pod that is pending, terminating or in a terminal phase.
+    """
+    refused: Bool = (np.diff(under.offsets) > 1) & ~_is_exempt(snapshot.pods)
+    return refused
+
+
+def _is_exempt(pods: PodColumns) -> Bool:
+    exempt_pods: Bool = (pods.deletion_s > 0) | (pods.phase == pb.PodPhase.PENDING) | pods.is_terminal()
+    return exempt_pods
+
+
+def use_up(under: BudgetMembership, remaining: Int64, pods: Int64) -> None:
+    """Subtract in place the disruptions that evicting `pods` uses, never below 0: these evictions are not refused."""
+    chosen = np.zeros(len(under.offsets) - 1, bool)
+    chosen[pods] = True
+    of_pair = np.repeat(chosen, np.diff(under.offsets))
+    used = np.bincount(under.budgets[of_pair], weights=under.needs[of_pair], minlength=len(remaining))
+    np.maximum(remaining - used.astype(np.int64), 0, out=remaining)
+
+
+def _any_by_pod(under: BudgetMembership, pairs: Bool) -> Bool:
+    marked = np.zeros(len(under.offsets) - 1, bool)
+    pod_of_pair = np.repeat(np.arange(len(marked)), np.diff(under.offsets))
+    marked[pod_of_pair[pairs]] = True
+    return marked

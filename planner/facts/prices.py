@@ -1,0 +1,19 @@
+"""What a node costs per hour, and what its removal saves. Source: the price of its node group."""
+
+import numpy as np
+
+from planner.facts.utilization import Float64
+from planner.snapshot.columns import Snapshot
+
+
+def prices(snapshot: Snapshot) -> Float64:
+    """Return the price per hour of each node. float64[N], NaN = unknown."""
+    by_group = np.array([*(group.price_per_hour for group in snapshot.groups), np.nan])
+    price: Float64 = by_group[snapshot.nodes.group]
+    return price
+
+
+def savings(price: Float64) -> Float64:
+    """Return what removing each node is worth: its price; where unknown, the mean of the known; without any, 1."""
+    known = ~np.isnan(price)
+    return np.where(known, price, price[known].mean() if known.any() else 1.0)

@@ -1,0 +1,133 @@
+"""Utilization of nodes: the larger of the cpu and memory shares; on a GPU node, the share of its GPUs.
+
+Requests over allocatable. Pods whose deletion is overdue and expendable pods do not count. DaemonSet and mirror pods
+may be ignored; their requests are then subtracted from both sides. A node without allocatable cpu or memory has no
+utilization (NaN). A GPU node whose GPUs are not registered yet counts as unused. Source: Cluster Autoscaler,
+simulator/utilization, Calculate.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from trimtab.v1 import snapshot_pb2 as pb
+
+from planner.facts.label_index import LabelIndex
+from planner.model.settings import ScaleDownSettings
+from planner.model.values import LabelRequirement
+from planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int32, Snapshot
+from planner.snapshot.dictionaries import CPU, MEMORY
+
+Float64 = NDArray[np.float64]
+
+GPU_SUFFIX: Final = "/gpu"
+
+
+class Utilization(NamedTuple):
+    """share : float64[N], NaN = cannot be computed; gpu : bool[N], the share is that of GPUs; awaits_gpu : bool[N],
+    a GPU node whose GPUs are not registered yet; the Cluster Autoscaler counts it as unready."""
+
+    share: Float64
+    gpu: Bool
+    awaits_gpu: Bool
+
+
+class NodeUse(NamedTuple):
+    """Requests. requests : float64[R, S] of each spec; used : float64[R, N] sum over the pods of a node, 0 for
+    resources that utilization does not use."""
+
+    requests: Float64
+    used: Float64
+
+
+class _NotCounted(NamedTuple):
+    """Node and spec of pods on nodes that do not count, and of those subtracted from both sides. int32 each."""
+
+    node: Int32
+    spec: Int32
+    out_node: Int32
+    out_spec: Int32
+
+
+def node_use(snapshot: Snapshot, requests: Float64) -> NodeUse:
+    """Sum the requests on each node. requests : float64[R, S]. O(P · resources used by utilization)."""
+    pods = snapshot.pods
+    count = len(snapshot.nodes.name)
+    placed = pods.node >= 0
+    node, spec = pods.node[placed], pods.spec[placed]
+    used = np.zeros((len(snapshot.resources), count))
+    for resource, name in enumerate(snapshot.resources):
+        if resource in (CPU, MEMORY) or name.endswith(GPU_SUFFIX):
+            used[resource] = np.bincount(node, weights=requests[resource][spec], minlength=count)
+    return NodeUse(requests, used)
+
+
+def measure(
+    snapshot: Snapshot, settings: ScaleDownSettings, gpu_label: str, use: NodeUse, ignored: Bool
+) -> Utilization:
+    """Return the utilization of every node. `ignored` : bool[P], pods that do not count. O(ignored pods + N·R)."""
+    not_counted = _not_counted(snapshot, settings, ignored)
+    gpu_resource = _gpu_resource(snapshot, gpu_label)
+    cpu, memory = (_share(snapshot, not_counted, use, resource) for resource in (CPU, MEMORY))
+    share = np.maximum(cpu, memory)
+    is_gpu = gpu_resource != NOT_A_GPU_NODE
+    share[gpu_resource == NO_GPU_YET] = 0.0
+    for resource in np.unique(gpu_resource[gpu_resource >= 0]).tolist():
+        mine = gpu_resource == resource
+        share[mine] = _share(snapshot, not_counted, use, resource)[mine]
+    return Utilization(share, is_gpu, gpu_resource == NO_GPU_YET)
+
+
+NOT_A_GPU_NODE: Final = -1
+NO_GPU_YET: Final = -2
+
+
+def _gpu_resource(snapshot: Snapshot, gpu_label: str) -> Int32:
+    """Return by node its first resource that is a GPU, NO_GPU_YET when only the label says so. int32[N]."""
+    nodes = snapshot.nodes
+    resource = np.full(len(nodes.name), NOT_A_GPU_NODE, np.int32)
+    if gpu_label:
+        exists = (LabelRequirement(gpu_label, pb.LabelOperator.EXISTS, ()),)
+        labelled = LabelIndex(snapshot.strings, snapshot.label_sets).matching(exists)
+        resource[labelled[nodes.label_set]] = NO_GPU_YET
+    for r in range(len(snapshot.resources) - 1, -1, -1):
+        if snapshot.resources[r].endswith(GPU_SUFFIX):
+            resource[nodes.allocatable[:, r] > 0] = r
+    return resource
+
+
+def _daemons_left_out(snapshot: Snapshot, settings: ScaleDownSettings) -> Bool:
+    by_group = [settings.of_group(group.id).ignore_daemonsets_utilization for group in snapshot.groups]
+    out: Bool = np.array([*by_group, settings.general.ignore_daemonsets_utilization], bool)[snapshot.nodes.group]
+    return out
+
+
+def _not_counted(snapshot: Snapshot, settings: ScaleDownSettings, ignored: Bool) -> _NotCounted:
+    pods = snapshot.pods
+    placed = pods.node >= 0
+    daemons_out = _daemons_left_out(snapshot, settings)
+    out = np.zeros(len(placed), bool)
+    if daemons_out.any():
+        # Pods on no node or an unknown one are masked below; their negative numbers are no rows.
+        out |= ((pods.flags & FLAG_DAEMON) != 0) & daemons_out[np.maximum(pods.node, 0)]
+    if settings.ignore_mirror_pods_utilization:
+        out |= (pods.flags & FLAG_MIRROR) != 0
+    unused, left_out = np.flatnonzero(placed & ignored), np.flatnonzero(placed & ~ignored & out)
+    return _NotCounted(pods.node[unused], pods.spec[unused], pods.node[left_out], pods.spec[left_out])
+
+
+def _share(snapshot: Snapshot, not_counted: _NotCounted, use: NodeUse, resource: int) -> Float64:
+    """Return the share of one resource by node. float64[N], NaN where the node has none."""
+    request = use.requests[resource]
+    count = len(snapshot.nodes.name)
+    ignored = np.bincount(not_counted.node, weights=request[not_counted.spec], minlength=count)
+    reserved = np.bincount(not_counted.out_node, weights=request[not_counted.out_spec], minlength=count)
+    used = use.used[resource] - ignored - reserved
+    room = snapshot.nodes.allocatable[:, resource]
+    left = room - reserved
+    share = np.full(count, np.nan)
+    np.divide(used, left, out=share, where=(room > 0) & (left > 0))
+    # A node filled by what is left out has no room that could be used: any use at all is above every threshold.
+    full = (room > 0) & (left <= 0)
+    share[full] = np.where(used[full] > 0, np.inf, 0.0)
+    return share

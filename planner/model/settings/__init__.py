@@ -1,0 +1,27 @@
+"""Settings, resolved from `PlanSettings` by concern: planner-wide ones, and those of each decision.
+
+Decides what an absent field means and which values are usable; never reads a file or the environment.
+"""
+
+from planner.model.settings.planner import DEFAULT_GPU_LABEL, NODES, PlannerSettings, ResourceLimit, resolve_planner
+from planner.model.settings.reading import SECOND_NS, SettingsError
+from planner.model.settings.scale_down import (
+    DEFAULT_ORDERS,
+    GroupScaleDownSettings,
+    ScaleDownSettings,
+    resolve_scale_down,
+)
+
+__all__ = [
+    "DEFAULT_GPU_LABEL",
+    "DEFAULT_ORDERS",
+    "NODES",
+    "SECOND_NS",
+    "GroupScaleDownSettings",
+    "PlannerSettings",
+    "ResourceLimit",
+    "ScaleDownSettings",
+    "SettingsError",
+    "resolve_planner",
+    "resolve_scale_down",
+]

@@ -1,0 +1,107 @@
+"""Settings that hold for every decision, resolved: defaults filled in, durations as integers, values checked.
+
+Times in nanoseconds, amounts as in the snapshot. Defaults are upstream's unless the field says why not.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.snapshot_pb2 import LabelOperator
+
+from planner.model.settings.reading import SECOND_NS, SettingsError, count, duration_ns, flag
+from planner.model.values import LabelRequirement, Selector
+
+DEFAULT_GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
+NODES: Final = "nodes"
+"""What a limit names in place of a resource to count nodes."""
+_PATH: Final = "planner"
+_WITH_VALUES: Final = (LabelOperator.IN, LabelOperator.NOT_IN)
+_OPERATORS: Final = (*_WITH_VALUES, LabelOperator.EXISTS, LabelOperator.DOES_NOT_EXIST)
+
+
+@dataclass(frozen=True)
+class ResourceLimit:
+    """Least and largest amount of a resource over the nodes that `nodes` selects, and most that one plan adds.
+
+    None = no such limit.
+    """
+
+    resource: str
+    minimum: int | None = None
+    maximum: int | None = None
+    maximum_added: int | None = None
+    nodes: Selector = ()
+
+
+@dataclass(frozen=True)
+class PlannerSettings:
+    """Planner-wide settings, resolved from `PlanSettings.planner`."""
+
+    expendable_priority: int = -10
+    """Pods of lower priority neither hold a node nor need a place. `--expendable-pods-priority-cutoff`."""
+    gpu_label: str = DEFAULT_GPU_LABEL
+    """Label of GPU nodes; the first the Cluster Autoscaler knew. GPU resources are recognized besides."""
+    recent_eviction_ttl_ns: int = 120 * SECOND_NS
+    """How long an evicted pod not yet created again keeps room. Upstream's 0 switches this off; a drain needs it."""
+    reserve_for_pending: bool = True
+    """Keep room for pending pods that fit now, as upstream does."""
+    reserve_for_unmarked: bool = False
+    """Also for pods that the scheduler has not marked unschedulable. `--bypassed-scheduler-names` is alike."""
+    limits: tuple[ResourceLimit, ...] = ()
+    """Amounts to keep to. `--cores-total`, `--memory-total`, `--gpu-total`, `--max-nodes-total`."""
+    max_balance_difference: int = 0
+    """Nodes by which similar groups and their zones may come to differ; 0 = no limit, as upstream. Implies balance."""
+
+
+def resolve_planner(message: pb.PlanSettings) -> PlannerSettings:
+    """Resolve the planner-wide part of `PlanSettings`. Raises SettingsError for a value that cannot be meant."""
+    given, defaults = message.planner, PlannerSettings()
+    return PlannerSettings(
+        expendable_priority=(
+            given.expendable_pods_priority_cutoff
+            if given.HasField("expendable_pods_priority_cutoff")
+            else defaults.expendable_priority
+        ),
+        gpu_label=given.gpu_label if given.HasField("gpu_label") else defaults.gpu_label,
+        recent_eviction_ttl_ns=duration_ns(given, "recent_eviction_ttl", defaults.recent_eviction_ttl_ns, _PATH),
+        reserve_for_pending=flag(given, "reserve_for_pending_pods", defaults.reserve_for_pending),
+        reserve_for_unmarked=flag(given, "reserve_for_unmarked_pods", defaults.reserve_for_unmarked),
+        limits=tuple(_limit(limit, f"{_PATH}.limits[{i}]") for i, limit in enumerate(given.limits)),
+        max_balance_difference=count(given.balance, "max_difference", 0, f"{_PATH}.balance"),
+    )
+
+
+def _limit(given: pb.ResourceLimit, path: str) -> ResourceLimit:
+    if not given.resource:
+        raise SettingsError(f"{path}.resource", f'empty; name a resource, such as "cpu", or "{NODES}"')
+    minimum = count(given, "minimum", 0, path) if given.HasField("minimum") else None
+    maximum = count(given, "maximum", 0, path) if given.HasField("maximum") else None
+    added = count(given, "maximum_added", 0, path) if given.HasField("maximum_added") else None
+    if minimum is None and maximum is None and added is None:
+        raise SettingsError(path, "neither minimum, maximum nor maximum_added is given; give at least one of them")
+    if minimum is not None and maximum is not None and minimum > maximum:
+        raise SettingsError(f"{path}.minimum", f"{minimum} is above the maximum {maximum}")
+    return ResourceLimit(given.resource, minimum, maximum, added, selector(given.nodes, f"{path}.nodes"))
+
+
+def selector(given: pb.Selector, path: str) -> Selector:
+    """Return a selector's requirements, sorted; () selects everything. Raises SettingsError."""
+    for label in given.match_labels:
+        if not label:
+            raise SettingsError(f"{path}.match_labels", "a label's key is empty")
+    labels = sorted(given.match_labels.items())
+    rows = [LabelRequirement(key, LabelOperator.IN, (value,)) for key, value in labels]
+    rows += [_requirement(one, f"{path}.match_expressions[{i}]") for i, one in enumerate(given.match_expressions)]
+    return tuple(rows)
+
+
+def _requirement(given: pb.SelectorRequirement, path: str) -> LabelRequirement:
+    if not given.key:
+        raise SettingsError(f"{path}.key", "empty; name the label")
+    operator = given.operator
+    if operator not in _OPERATORS:
+        raise SettingsError(f"{path}.operator", f"{operator} cannot be used; use IN, NOT_IN, EXISTS or DOES_NOT_EXIST")
+    if (operator in _WITH_VALUES) != bool(given.values):
+        raise SettingsError(f"{path}.values", "give values with IN and NOT_IN, and none with EXISTS and DOES_NOT_EXIST")
+    return LabelRequirement(given.key, operator, tuple(given.values))

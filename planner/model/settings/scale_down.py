@@ -1,0 +1,176 @@
+"""Settings of scale-down, resolved: defaults filled in, durations as integers, values checked.
+
+Decides what an absent field means; never reads a file or the environment. Times in nanoseconds. Defaults are upstream's
+(`facts` of the Cluster Autoscaler's flags) unless the field says why not.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from google.protobuf.message import Message
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.model.settings.reading import SECOND_NS, SettingsError, count, duration_ns, flag, number, share
+
+DEFAULT_ORDERS: Final = (pb.CandidateOrder.UTILIZATION, pb.CandidateOrder.EVICTION_COST, pb.CandidateOrder.PRICE)
+
+
+@dataclass(frozen=True)
+class GroupScaleDownSettings:
+    """What may differ from one node group to the next."""
+
+    utilization_threshold: float = 0.5
+    """Nodes at most this much used are candidates, 0 to 1. `--scale-down-utilization-threshold`."""
+    gpu_utilization_threshold: float = 0.5
+    """The same for GPU nodes. `--scale-down-gpu-utilization-threshold`."""
+    unneeded_time_ns: int = 600 * SECOND_NS
+    """How long a ready node is unneeded before it goes. `--scale-down-unneeded-time`."""
+    unready_time_ns: int = 1200 * SECOND_NS
+    """The same for an unready node. `--scale-down-unready-time`."""
+    ignore_daemonsets_utilization: bool = False
+    """Leave DaemonSet pods out of utilization. `--ignore-daemonsets-utilization`."""
+    job_pods_unmovable: bool = False
+    """Pods of Jobs keep their nodes. Off as upstream; the Zalando fork does it always."""
+
+
+@dataclass(frozen=True)
+class ScaleDownSettings:
+    """Scale-down, resolved from `PlanSettings`."""
+
+    enabled: bool = True
+    """Take the decision at all. `--scale-down-enabled`."""
+    general: GroupScaleDownSettings = field(default_factory=GroupScaleDownSettings)
+    """For node groups without overrides."""
+    groups: Mapping[str, GroupScaleDownSettings] = field(default_factory=dict)
+    """By node group id, complete: what the override lacks is taken from `general`."""
+    unready_enabled: bool = True
+    """Whether unready nodes go. `--scale-down-unready-enabled`."""
+    recheck_timeout_ns: int = 300 * SECOND_NS
+    """How long a failed simulation is believed. `--unremovable-node-recheck-timeout`."""
+    max_parallelism: int = 10
+    """Most nodes being deleted at a time. `--max-scale-down-parallelism`, deprecated `--max-empty-bulk-delete`."""
+    max_drain_parallelism: int = 10
+    """Most nodes being drained at a time. Upstream's 1 drains serially; ours are proven jointly removable."""
+    skip_system_pods: bool = True
+    """kube-system pods without a budget hold their node. `--skip-nodes-with-system-pods`."""
+    skip_local_storage: bool = True
+    """Pods with local storage hold their node. `--skip-nodes-with-local-storage`."""
+    skip_custom_controllers: bool = True
+    """Pods of controllers of unknown kind hold their node. `--skip-nodes-with-custom-controller-pods`."""
+    min_replica_count: int = 0
+    """Fewest replicas of a controller whose pods move. `--min-replica-count`."""
+    system_pod_timeout_ns: int = 3600 * SECOND_NS
+    """Age at which a kube-system pod holds no more. `--blocking-system-pod-distruption-timeout`."""
+    ignore_mirror_pods_utilization: bool = False
+    """Leave mirror pods out of utilization. `--ignore-mirror-pods-utilization`."""
+    max_evaluated: int = 0
+    """Simulate at most this many nodes besides the last unneeded; 0 = no limit, because the simulation is fast."""
+    min_evaluated: int = 10
+    """Simulate at least this many nodes whatever the deadline, so that each loop gets on."""
+    orders: tuple[int, ...] = DEFAULT_ORDERS
+    """`CandidateOrder.Code`s to simulate. Three, because each costs one simulation."""
+    stability_margin: float = 0.05
+    """Share by which another plan must be better than the last one's continuation."""
+    min_saving_per_eviction: float = 0.0
+    """Price per hour and eviction below which no pod is moved. Off: it needs prices."""
+    max_new_unneeded: int = 0
+    """Unneeded nodes to look for beyond those of the last loop; 0 = no limit."""
+    balance: bool = False
+    """Of similar node groups the largest gives first, and in them the fullest zone. Off, as upstream."""
+    delay_after_add_ns: int = 600 * SECOND_NS
+    """Time without deletions after a group has grown. `--scale-down-delay-after-add`."""
+    delay_after_delete_ns: int = 0
+    """The same after a deletion was started. `--scale-down-delay-after-delete`."""
+    delay_after_failure_ns: int = 180 * SECOND_NS
+    """The same after a deletion has failed. `--scale-down-delay-after-failure`."""
+    delay_type_local: bool = False
+    """Delays hold for each node group apart, not for the cluster. `--scale-down-delay-type-local`."""
+    evict_in_turn: bool = True
+    """Where else fewer nodes went than upstream's, pods of a node may be more than a budget allows at once."""
+    saving_before_count: bool = False
+    """Take what saves most even if upstream's order frees more nodes. Off: who compares counts nodes first."""
+
+    def of_group(self, group: str) -> GroupScaleDownSettings:
+        """Return the settings of a node group; "" and groups without overrides have the general ones."""
+        return self.groups.get(group, self.general)
+
+
+def resolve_scale_down(message: pb.PlanSettings) -> ScaleDownSettings:
+    """Resolve the scale-down part of `PlanSettings`. Raises SettingsError for a value that cannot be meant."""
+    given = message.scale_down
+    path = "scale_down"
+    general = _group_settings(given, GroupScaleDownSettings(), path)
+    groups = {
+        name: _group_settings(message.node_groups[name], general, f"node_groups[{name!r}]")
+        for name in sorted(message.node_groups)
+    }
+    defaults = ScaleDownSettings()
+    parallelism = "max_scale_down_parallelism"
+    if not given.HasField("max_scale_down_parallelism") and given.HasField("max_empty_bulk_delete"):
+        parallelism = "max_empty_bulk_delete"
+    return replace(
+        defaults,
+        general=general,
+        groups=groups,
+        recheck_timeout_ns=duration_ns(given, "unremovable_node_recheck_timeout", defaults.recheck_timeout_ns, path),
+        max_parallelism=count(given, parallelism, defaults.max_parallelism, path, 1),
+        max_drain_parallelism=count(given, "max_drain_parallelism", defaults.max_drain_parallelism, path, 1),
+        min_replica_count=count(given, "min_replica_count", defaults.min_replica_count, path),
+        system_pod_timeout_ns=duration_ns(
+            given, "blocking_system_pod_disruption_timeout", defaults.system_pod_timeout_ns, path
+        ),
+        max_evaluated=count(given, "max_evaluated_nodes", defaults.max_evaluated, path),
+        min_evaluated=count(given, "min_evaluated_nodes", defaults.min_evaluated, path),
+        orders=_orders(given, defaults.orders, path),
+        stability_margin=number(given, "stability_margin", defaults.stability_margin, path),
+        min_saving_per_eviction=number(given, "min_saving_per_eviction", defaults.min_saving_per_eviction, path),
+        max_new_unneeded=count(given, "max_new_unneeded_nodes", defaults.max_new_unneeded, path),
+        delay_after_add_ns=duration_ns(given, "delay_after_add", defaults.delay_after_add_ns, path),
+        delay_after_delete_ns=duration_ns(given, "delay_after_delete", defaults.delay_after_delete_ns, path),
+        delay_after_failure_ns=duration_ns(given, "delay_after_failure", defaults.delay_after_failure_ns, path),
+        **_switches(given, defaults) | {"balance": given.balance or message.planner.balance.max_difference > 0},
+    )
+
+
+_SWITCHES: Final = {
+    "enabled": "enabled",
+    "unready_enabled": "unready_enabled",
+    "skip_nodes_with_system_pods": "skip_system_pods",
+    "skip_nodes_with_local_storage": "skip_local_storage",
+    "skip_nodes_with_custom_controller_pods": "skip_custom_controllers",
+    "ignore_mirror_pods_utilization": "ignore_mirror_pods_utilization",
+    "balance": "balance",
+    "delay_type_local": "delay_type_local",
+    "evict_in_turn": "evict_in_turn",
+    "saving_before_count": "saving_before_count",
+}
+"""Fields taken as they are: name on the wire to name here."""
+
+
+def _switches(given: Message, defaults: ScaleDownSettings) -> dict[str, Any]:
+    return {
+        here: getattr(given, wire) if given.HasField(wire) else getattr(defaults, here)
+        for wire, here in _SWITCHES.items()
+    }
+
+
+def _group_settings(given: Message, default: GroupScaleDownSettings, path: str) -> GroupScaleDownSettings:
+    return GroupScaleDownSettings(
+        utilization_threshold=share(given, "utilization_threshold", default.utilization_threshold, path),
+        gpu_utilization_threshold=share(given, "gpu_utilization_threshold", default.gpu_utilization_threshold, path),
+        unneeded_time_ns=duration_ns(given, "unneeded_time", default.unneeded_time_ns, path),
+        unready_time_ns=duration_ns(given, "unready_time", default.unready_time_ns, path),
+        ignore_daemonsets_utilization=flag(
+            given, "ignore_daemonsets_utilization", default.ignore_daemonsets_utilization
+        ),
+        job_pods_unmovable=flag(given, "job_pods_unmovable", default.job_pods_unmovable),
+    )
+
+
+def _orders(given: pb.ScaleDownSettings, default: tuple[int, ...], path: str) -> tuple[int, ...]:
+    known = set(pb.CandidateOrder.Code.values()) - {pb.CandidateOrder.UNSPECIFIED}
+    for i, order in enumerate(given.candidate_orders):
+        if order not in known:
+            raise SettingsError(f"{path}.candidate_orders[{i}]", f"{order} is no order; see CandidateOrder")
+    return tuple(dict.fromkeys(given.candidate_orders)) or default

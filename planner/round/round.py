@@ -1,0 +1,60 @@
+"""One round: what every decision of one plan is given.
+
+The decisions of a plan work on one simulation, one after the other. What a decision has done in it (placeholders and
+pods placed, nodes opened or drained) is there for the next; before the first, every running pod is on its node and the
+pods to wait for (recent evictions) are on none. Reads no clock: the moment comes with the request.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from google.protobuf.message import Message
+
+from planner.facts.recent_evictions import awaited
+from planner.model.derive import Derive, Reuse, build_always, write_always
+from planner.model.effort import UNLIMITED, Effort
+from planner.model.settings import PlannerSettings
+from planner.model.values import RecentEviction
+from planner.simulation.build import Simulation
+from planner.simulation.virtual_rows import VirtualPod, evicted_pods
+from planner.snapshot.columns import Snapshot
+
+SimulationFactory = Callable[[tuple[VirtualPod, ...]], Simulation]
+"""Returns a simulation of the snapshot with virtual pods, numbered from P on in the order given."""
+
+
+@dataclass(frozen=True)
+class Round:
+    """A decision is a function of this, its settings and its state, as far as `time_left` lets it get on.
+
+    now_ns : Unix nanoseconds; time_left : False once a simulation should stop, None = no bound; derive : see `Derive`;
+    effort : see `Effort`; reuse : see `Reuse`; decided : results of the decisions taken before in this round, by
+    `Decision.Code`.
+    """
+
+    snapshot: Snapshot
+    simulate: SimulationFactory
+    now_ns: int
+    seed: int = 0
+    settings: PlannerSettings = field(default_factory=PlannerSettings)
+    time_left: Callable[[], bool] | None = None
+    derive: Derive = build_always
+    effort: Effort = UNLIMITED
+    reuse: Reuse = write_always
+    decided: dict[int, Message] = field(default_factory=dict)
+
+    @cached_property
+    def evictions(self) -> tuple[RecentEviction, ...]:
+        """Pods evicted lately that will come back and are not back yet; they follow the snapshot's pods."""
+        return awaited(self.snapshot, self.now_ns, self.settings.recent_eviction_ttl_ns)
+
+    @cached_property
+    def simulation(self) -> Simulation:
+        """The one simulation of the round, built when a decision first asks for it."""
+        return self.simulate(evicted_pods(self.snapshot, self.evictions))
+
+    def go_on_with(self, simulation: Simulation) -> None:
+        """Put a simulation in place of the one of the round: the same cluster and moves, with more room for them, or
+        with more virtual pods and nodes (`planner.simulation.virtual`)."""
+        vars(self)["simulation"] = simulation

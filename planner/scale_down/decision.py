@@ -1,0 +1,38 @@
+"""Scale-down as one of the decisions of a plan: its entry in the table."""
+
+from typing import Final
+
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1 import reason_pb2
+
+from planner.model.settings import ScaleDownSettings, resolve_scale_down
+from planner.round.decision import Decided, Decision, Summary
+from planner.round.round import Round
+from planner.scale_down.loop import decide_scale_down
+from planner.scale_down.request import ScaleDownRequest
+
+
+def decide(this: Round, settings: ScaleDownSettings, state: pb.ScaleDownState | None) -> Decided:
+    """Take the scale-down decision."""
+    return decide_scale_down(ScaleDownRequest(this, settings, state))
+
+
+def summarize(result: pb.ScaleDownDecision) -> Summary:
+    """Return what logs and metrics say of a result."""
+    counts = {
+        "unneeded": len(result.unneeded),
+        "delete_empty": len(result.delete_empty),
+        "drain": len(result.drain),
+        "evaluated": result.evaluated,
+        "not_evaluated": result.not_evaluated,
+    }
+    return Summary(reason_pb2.ScaleDownResult.Code.Name(result.result), counts)
+
+
+def warm_up(settings: pb.PlanSettings) -> None:
+    """Choose settings with which nodes go at once and groups are balanced."""
+    settings.scale_down.unneeded_time.seconds = 0
+    settings.scale_down.balance = True
+
+
+SCALE_DOWN: Final = Decision(pb.Decision.SCALE_DOWN, resolve_scale_down, decide, summarize, warm_up)

@@ -1,0 +1,17 @@
+"""Rule 14, ours: a pod under more than one disruption budget blocks, because the eviction API refuses it for ever.
+
+Overrides DRAIN_OK, for no annotation changes that; DaemonSet and mirror pods are not evicted to make their node go.
+Source: Kubernetes, the eviction subresource: it answers 500 for more than one budget.
+"""
+
+from trimtab.v1 import reason_pb2
+
+from planner.scale_down.drainability import outcome
+from planner.scale_down.drainability.pod_columns import PodDrainColumns
+from planner.snapshot.columns import UInt8
+
+
+def drainable(pods: PodDrainColumns) -> UInt8:
+    """Return the block for pods under several budgets. uint8[P]."""
+    evicted = pods.several_budgets & ~pods.daemon & ~pods.mirror
+    return outcome.where(evicted, outcome.block(reason_pb2.BlockingPodReason.SEVERAL_BUDGETS))

@@ -1,1 +1,0 @@
-"""Loops of the scale-down decision over pods and nodes; each module has a naive twin in tests/reference."""

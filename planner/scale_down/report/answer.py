@@ -1,0 +1,164 @@
+"""The decision as the message that goes out. Decides nothing; nodes by name, which is their number's order.
+
+Large parts (destinations) are written as protobuf bytes by a kernel and merged, entry-wise building being far slower.
+"""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1 import reason_pb2
+
+from planner.facts.utilization import Float64
+from planner.model.derive import Derive
+from planner.model.settings import SECOND_NS
+from planner.scale_down.report.kernels.wire import Names, NodeRows, write_sorted_uids, write_staying, write_unneeded
+from planner.scale_down.request import ScaleDownRequest
+from planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
+
+
+class Unneeded(NamedTuple):
+    """Unneeded nodes ascending. Pods to move of nodes[i]: pods[bounds[i]:bounds[i+1]], and where each goes.
+
+    nodes : int32[U]; since_ns : int64[U]; not_now : uint8[U] reason code, 0 = goes now; pods, destination : int32[M];
+    bounds : int64[U+1]; saving, eviction_cost : float64[U]; details : by node, where there is something to say.
+    """
+
+    nodes: Int32
+    since_ns: Int64
+    not_now: UInt8
+    bounds: Int64
+    pods: Int32
+    destination: Int32
+    saving: Float64
+    eviction_cost: Float64
+    details: Mapping[int, str]
+
+
+class Staying(NamedTuple):
+    """Nodes that stay, ascending. reason : uint8[V] `UnremovableReason.Code`; the rest by node, where there is any.
+
+    blocking : pod in the way and `BlockingPodReason.Code`; failed : nodes by `PredicateReason` name.
+    """
+
+    nodes: Int32
+    reason: UInt8
+    blocking: Mapping[int, "tuple[str, reason_pb2.BlockingPodReason.Code.ValueType]"]
+    failed: Mapping[int, Mapping[str, int]]
+    details: Mapping[int, str]
+
+
+def add_unneeded(decision: pb.ScaleDownDecision, request: ScaleDownRequest, unneeded: Unneeded, share: Float64) -> None:
+    """Append the unneeded nodes. share : float64[N] utilization. O(bytes of the answer).
+
+    Of an unchanged snapshot an unchanged plan may be written once.
+    """
+    snapshot = request.snapshot
+    rows = NodeRows(
+        node=unneeded.nodes,
+        seconds=unneeded.since_ns // SECOND_NS,
+        nanos=unneeded.since_ns % SECOND_NS,
+        reason=unneeded.not_now,
+        utilization=_as_bytes(np.nan_to_num(share[unneeded.nodes], posinf=np.inf)),
+        saving=_as_bytes(unneeded.saving),
+        cost=_as_bytes(unneeded.eviction_cost),
+        digests=np.zeros(0, np.uint8),
+        pods=unneeded.pods,
+        destination=unneeded.destination,
+        bounds=unneeded.bounds,
+    )
+    content = hashlib.sha256()
+    for column in rows:
+        content.update(len(column).to_bytes(8, "little"))
+        content.update(np.ascontiguousarray(column).data)
+    key = f"unneeded nodes {content.hexdigest()} of {snapshot.version}"
+    written = request.reuse(key, partial(_write_unneeded, snapshot, request.derive, rows))
+    decision.MergeFromString(written)
+    for row, node in enumerate(unneeded.nodes.tolist()) if unneeded.details else ():
+        if node in unneeded.details:
+            decision.unneeded[row].detail = unneeded.details[node]
+
+
+def _write_unneeded(snapshot: Snapshot, derive: Derive, content: NodeRows) -> bytes:
+    """Return the entries as they go out, with the digests that `content` lacks."""
+    names = derive("texts", partial(texts_of, snapshot))
+    digests = "".join(_digests(snapshot, content)).encode()
+    rows = content._replace(digests=np.frombuffer(digests, np.uint8).copy())
+    sizes = np.zeros(len(rows.node), np.int64)
+    out = np.empty(write_unneeded(names, rows, sizes, np.zeros(0, np.uint8)), np.uint8)
+    if len(out):
+        write_unneeded(names, rows, sizes, out)
+    return out.tobytes()
+
+
+def _as_bytes(values: Float64) -> UInt8:
+    """Return doubles as the bytes that go out, little-endian."""
+    return values.astype("<f8").view(np.uint8)
+
+
+def add_staying(decision: pb.ScaleDownDecision, request: ScaleDownRequest, staying: Staying, share: Float64) -> None:
+    """Append the nodes that stay. share : float64[N] utilization, shown as 0 where it could not be computed."""
+    names = request.derive("texts", partial(texts_of, request.snapshot))
+    shown = share[staying.nodes]
+    utilization = _as_bytes(np.where(np.isnan(shown), 0.0, shown))
+    reasons = staying.reason.astype(np.uint8)
+    out = np.empty(write_staying(names, staying.nodes, reasons, utilization, np.zeros(0, np.uint8)), np.uint8)
+    if len(out):
+        write_staying(names, staying.nodes, reasons, utilization, out)
+        decision.MergeFromString(out.tobytes())
+    told = staying.blocking.keys() | staying.failed.keys() | staying.details.keys()
+    for row in np.flatnonzero(np.isin(staying.nodes, np.fromiter(told, np.int32, len(told)))).tolist():
+        _add_told(decision.unremovable[row], int(staying.nodes[row]), staying)
+
+
+def _add_told(entry: pb.UnremovableNode, node: int, staying: Staying) -> None:
+    if node in staying.blocking:
+        entry.blocking_pod, entry.blocking_reason = staying.blocking[node]
+    if node in staying.failed:
+        entry.failed_predicates.update(staying.failed[node])
+    if node in staying.details:
+        entry.detail = staying.details[node]
+
+
+def _digests(snapshot: Snapshot, unneeded: NodeRows) -> list[str]:
+    """Return the digest over the sorted uids of the pods to move of each node."""
+    uids = snapshot.pods.uid
+    most = int(np.diff(unneeded.bounds).max(initial=0))
+    moved = unneeded.pods
+    size = int((uids.offsets[moved + 1] - uids.offsets[moved]).sum()) + len(moved)
+    out = np.empty(size, np.uint8)
+    ends = np.zeros(len(unneeded.node), np.int64)
+    write_sorted_uids(uids.data, uids.offsets, moved, unneeded.bounds, np.zeros((most, 2), np.int64), out, ends)
+    written = out.tobytes()
+    bounds = [0, *ends.tolist()]
+    return [hashlib.sha256(written[bounds[i] : bounds[i + 1]]).hexdigest()[:16] for i in range(len(bounds) - 1)]
+
+
+def texts_of(snapshot: Snapshot) -> Names:
+    """Gather the texts of what answers name. O(P + bytes of names)."""
+    pods = snapshot.pods
+    spaces, namespace = _used_namespaces(snapshot)
+    space_data, space_offsets = _joined(spaces)
+    node_data, node_offsets = _joined(snapshot.nodes.name)
+    return Names(
+        namespace, space_data, space_offsets, pods.name.data, pods.name.offsets, node_data, node_offsets
+    )  # fmt: skip
+
+
+def _used_namespaces(snapshot: Snapshot) -> tuple[list[str], Int32]:
+    """Return the namespaces of pods and by pod the number of its own. Pods are sorted by namespace: int32[P]."""
+    column = snapshot.pods.namespace
+    starts = np.flatnonzero(np.diff(column, prepend=-1))
+    number = np.cumsum(np.diff(column, prepend=-1) != 0, dtype=np.int32) - np.int32(1)
+    return [snapshot.strings[column[start]] for start in starts], number.astype(np.int32)
+
+
+def _joined(texts: Sequence[str]) -> tuple[UInt8, Int64]:
+    encoded = [text.encode() for text in texts]
+    offsets = np.zeros(len(encoded) + 1, np.int64)
+    np.cumsum([len(one) for one in encoded], out=offsets[1:])
+    # A copy, so that kernels see a writable array.
+    return np.frombuffer(b"".join(encoded), np.uint8).copy(), offsets

@@ -1,0 +1,100 @@
+"""More about a reason, for people: since when, which pod, which limit. Decides nothing.
+
+One short clause a node, where there is anything to say beyond the reason itself.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import numpy as np
+from trimtab.v1 import reason_pb2
+
+from planner.model.settings import SECOND_NS
+from planner.scale_down.drainability import outcome
+from planner.scale_down.report.codes import unremovable_name
+from planner.scale_down.search.displaced import name_of
+from planner.scale_down.search.drain_sets import Attempt
+from planner.scale_down.selection.removal import Removal
+from planner.scale_down.situation import Situation
+from planner.snapshot.columns import Int32, Int64, UInt8
+
+Reason = reason_pb2.UnremovableReason
+WHOLE: Final = "its node group goes as a whole or not at all"
+DELAYED: Final = "its deletion waits up to 2 minutes for a delay-deletion annotation to be taken away"
+
+
+def why_waiting(situation: Situation, codes: UInt8, nodes: Int32, removal: Removal) -> Mapping[int, str]:
+    """Return by node why an unneeded node does not go now. codes : uint8[P] of pods; nodes : int32[U]."""
+    texts = {
+        int(Reason.NOT_UNNEEDED_OTHER_REASON): "waits until fewer deletions are in progress",
+        int(Reason.ATOMIC_SCALE_DOWN_FAILED): WHOLE,
+        int(Reason.BALANCE): "waits until larger node groups and zones like its own have given",
+        int(Reason.IN_COOLDOWN): situation.cooldown.cluster,
+    }
+    rows = list(zip(nodes.tolist(), removal.not_now.tolist(), strict=True))
+    delayed = situation.request.snapshot.nodes.deletion_delayed
+    found = {node: DELAYED for node, reason in rows if reason == 0 and delayed[node]}
+    found |= {node: texts[reason] for node, reason in rows if reason in texts}
+    waiting = {node for node, reason in rows if reason == Reason.BLOCKED_BY_ON_COMPLETION_POD}
+    if waiting:
+        found |= _awaited(situation, codes, waiting)
+    return found
+
+
+def why_in_turn(situation: Situation, left: Int64, attempt: Attempt) -> Mapping[int, str]:
+    """Return by node which budget its pods are too many for at once, so that they are evicted in turn.
+
+    left : int64[B] of budgets before the plan. O(moved pods) where there is any such node, else O(B).
+    """
+    problem, under = attempt.problem, attempt.problem.budgets
+    if not (under.left < 0).any():
+        return {}
+    left, found = left.copy(), {}
+    for node in attempt.accepted.tolist():
+        pods = problem.pods[problem.offsets[node] : problem.offsets[node + 1]]
+        pairs = [pair for pod in pods.tolist() for pair in range(under.offsets[pod], under.offsets[pod + 1])]
+        np.subtract.at(left, under.budgets[pairs], under.needs[pairs])
+        short = [row for row in np.unique(under.budgets[pairs]).tolist() if left[row] < 0]
+        if short:
+            budget = situation.request.snapshot.budgets[short[0]]
+            found[node] = f"more pods than budget {budget.namespace}/{budget.name} allows at once: evicted in turn"
+    return found
+
+
+def _awaited(situation: Situation, codes: UInt8, waiting: set[int]) -> dict[int, str]:
+    """Return by node the pods that have to complete first."""
+    node_of = situation.request.snapshot.pods.node
+    pods: dict[int, list[int]] = {}
+    for pod in np.flatnonzero((codes == outcome.WAIT) & (node_of >= 0)).tolist():
+        pods.setdefault(int(node_of[pod]), []).append(pod)
+    return {node: _pods_text(situation, pods[node]) for node in sorted(waiting)}
+
+
+def _pods_text(situation: Situation, pods: list[int]) -> str:
+    more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
+    return f"waits for pod {name_of(situation, pods[0])}{more} to complete"
+
+
+def why_staying(situation: Situation, reasons: UInt8) -> Mapping[int, str]:
+    """Return by node what there is to say about why it stays. reasons : uint8[N], 0 = it does not."""
+    return {node: text for node, text in _staying(situation, reasons) if text}
+
+
+def _staying(situation: Situation, reasons: UInt8) -> Iterator[tuple[int, str]]:
+    request = situation.request
+    nodes, most = request.snapshot.nodes, request.round.settings.max_balance_difference
+    failed = situation.memory.failed
+    ages_s = ((request.now_ns - failed.time_ns) // SECOND_NS).tolist()
+    for node, why, age_s in zip(failed.node.tolist(), failed.reason.tolist(), ages_s, strict=True):
+        if reasons[node] == Reason.RECENTLY_UNREMOVABLE:
+            yield node, f"{unremovable_name(why)} {age_s} s ago"
+    texts = {
+        Reason.UNEXPECTED_ERROR: "the node has no allocatable cpu or memory",
+        Reason.NOT_UNNEEDED_OTHER_REASON: "its removal saves too little for each pod that would have to move",
+        Reason.ATOMIC_SCALE_DOWN_FAILED: WHOLE,
+        Reason.BALANCE: f"similar node groups and their zones may differ by {most} at most",
+    }
+    for reason, text in texts.items():
+        yield from ((node, text) for node in np.flatnonzero(reasons == reason).tolist())
+    for node in np.flatnonzero(reasons == Reason.IN_COOLDOWN).tolist():
+        yield node, situation.cooldown.groups[int(nodes.group[node])]

@@ -1,0 +1,94 @@
+"""Why a candidate stays: the pod in the way and, where it finds no place, how many nodes each predicate rules out.
+
+Asked of the simulation as the plan leaves it, all pods of unneeded nodes moved. Pods of one class that only their node
+matters to get the same answer, so each class is counted once. Where a pod would find a place alone, its node is
+emptied once more, and the pod counted that then finds none beside its companions.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from trimtab.v1 import reason_pb2
+
+from planner.scale_down.report.codes import predicate_name
+from planner.scale_down.report.kernels.joint_failures import count_joint_failures
+from planner.scale_down.search.drain_sets import Attempt
+from planner.scale_down.search.kernels.drain_sets import BLOCKED, NO_PLACE, Problem
+from planner.scale_down.search.kernels.failures import count_failures, discount_failures
+from planner.simulation.build import Simulation
+from planner.snapshot.columns import Bool, Int64
+
+Predicate = reason_pb2.PredicateReason
+REASONS = max(Predicate.Code.values()) + 1
+JOINT_WORK = 300_000
+"""Checks of a pod against a node that explanations may take for nodes whose pods fit alone: a few milliseconds."""
+TOGETHER_DETAIL = "there is a place for each pod alone, but not for all at the same time"
+UPSETTING_DETAIL = "there is a place for each pod, but then none for pods of other nodes that go"
+
+
+class Explanation(NamedTuple):
+    """By node: pod without a place, pod over its budget, nodes by `PredicateReason` name, more for people."""
+
+    no_place: Mapping[int, int]
+    over_budget: Mapping[int, int]
+    failed: Mapping[int, Mapping[str, int]]
+    details: Mapping[int, str]
+
+
+def explain(simulation: Simulation, problem: Problem, attempt: Attempt | None) -> Explanation:
+    """Explain the outcome of an attempt, whose end state the simulation is in. O(classes in the way · N)."""
+    if attempt is None:
+        return Explanation({}, {}, {}, {})
+    stuck, over = _culprits(attempt.problem, NO_PLACE), _culprits(attempt.problem, BLOCKED)
+    allowed = problem.search.allowed.copy()
+    allowed[attempt.accepted] = False
+    counts = _counts(simulation, allowed, stuck)
+    failed = {node: _named(row) for node, row in zip(stuck, counts, strict=True)}
+    together = [node for node, row in zip(stuck, counts, strict=True) if row[0] > 0]
+    pods, jointly, upsetting = _joint(simulation, attempt, together)
+    details = {**dict.fromkeys(together, TOGETHER_DETAIL), **dict.fromkeys(upsetting, UPSETTING_DETAIL)}
+    return Explanation({**stuck, **pods}, over, {**failed, **jointly}, details)
+
+
+def _joint(
+    simulation: Simulation, attempt: Attempt, together: Sequence[int]
+) -> tuple[dict[int, int], dict[int, Mapping[str, int]], list[int]]:
+    """Return by node the first pod without a place beside its companions, and why; and the nodes without such a pod.
+
+    Of so many nodes as work allows.
+    """
+    problem = attempt.problem
+    work = np.cumsum((np.diff(problem.offsets)[list(together)] + 1) * len(problem.outcome))
+    nodes = np.array(together, np.int32)[work <= JOINT_WORK]
+    pods, counts = np.full(len(nodes), -1, np.int32), np.zeros((len(nodes), REASONS), np.int64)
+    count_joint_failures(simulation.state, problem, nodes, pods, counts)
+    rows = [(node, pod, row) for node, pod, row in zip(nodes.tolist(), pods.tolist(), counts, strict=True) if pod >= 0]
+    found = {node: pod for node, pod, _ in rows}
+    return found, {node: _named(row) for node, _, row in rows}, nodes[pods < 0].tolist()
+
+
+def _culprits(problem: Problem, outcome: int) -> dict[int, int]:
+    """Return by node the pod in the way, of the nodes with an outcome."""
+    return {int(node): int(problem.culprit[node]) for node in np.flatnonzero(problem.outcome == outcome)}
+
+
+def _counts(simulation: Simulation, allowed: Bool, stuck: Mapping[int, int]) -> Int64:
+    """Return for each node in turn how many other nodes fail its pod, by reason. int64[K, REASONS]."""
+    state = simulation.state
+    nodes = np.fromiter(stuck.keys(), np.int32, len(stuck))
+    pods = np.fromiter(stuck.values(), np.int32, len(stuck))
+    # A pod with volumes is a class of its own, and so is one that itself counts where it is.
+    alone = (state.volumes.row[pods] >= 0) | (state.local_class[state.pod_class[pods]] == 0)
+    kind = np.where(alone, -1 - pods, state.pod_class[pods])
+    _, first, of = np.unique(kind, return_index=True, return_inverse=True)
+    by_kind = np.zeros((len(first), REASONS), np.int64)
+    count_failures(state, pods[first], allowed, by_kind)
+    counts = by_kind[of.reshape(-1)]
+    # A pod's own node is no destination.
+    discount_failures(state, pods, nodes, counts)
+    return counts
+
+
+def _named(counts: Int64) -> Mapping[str, int]:
+    return {predicate_name(reason): int(counts[reason]) for reason in range(1, REASONS) if counts[reason]}

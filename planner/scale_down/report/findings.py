@@ -1,0 +1,290 @@
+"""From what the loop found to what it says: the message, and what is remembered.
+
+Decides nothing but the outcome's name. Nodes in order of name.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+import numpy as np
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1 import reason_pb2
+
+from planner.facts.prices import prices
+from planner.round.decision import Decided
+from planner.scale_down.drainability import outcome
+from planner.scale_down.report.answer import Staying, Unneeded, add_staying, add_unneeded
+from planner.scale_down.report.codes import blocking_code, order_code
+from planner.scale_down.report.details import why_in_turn, why_staying, why_waiting
+from planner.scale_down.report.explain import Explanation, explain
+from planner.scale_down.request import ScaleDownRequest
+from planner.scale_down.search.displaced import name_of, pods_of_leaving_nodes, take_out
+from planner.scale_down.search.kernels.drain_sets import HINT_HITS, SEARCHES, Problem
+from planner.scale_down.search.portfolio import Choice
+from planner.scale_down.selection.removal import Removal, UnneededSet, room_left, select
+from planner.scale_down.selection.timers import since
+from planner.scale_down.situation import Situation
+from planner.scale_down.state import FailedNodes, Memory, Moves, remember
+from planner.simulation.build import Simulation
+from planner.snapshot.columns import Bool, Int32, Int64, UInt8
+
+Reason = reason_pb2.UnremovableReason
+Blocking = reason_pb2.BlockingPodReason
+Outcome = reason_pb2.ScaleDownResult
+RESERVED: Final = np.uint8(Reason.RESERVED_FOR_PENDING_PODS)
+
+
+class Finding(NamedTuple):
+    """What the loop found. codes : uint8[P] rules' outcomes, budgets included; reasons : uint8[N] why a node is not
+    eligible, 0 = it is; choice : None when there could be no candidates, for which `trouble` says why."""
+
+    situation: Situation
+    simulation: Simulation
+    problem: Problem
+    codes: UInt8
+    reasons: UInt8
+    choice: Choice | None
+    trouble: str
+
+
+def not_tried(request: ScaleDownRequest) -> Decided:
+    """Answer when scale-down is switched off: every node stays, the state stays as it came."""
+    decision = pb.ScaleDownDecision(result=Outcome.SCALE_DOWN_NOT_TRIED, detail="scale-down is switched off")
+    for name in request.snapshot.nodes.name:
+        decision.unremovable.add(node=name, reason=Reason.NOT_EVALUATED)
+    return Decided(decision, request.state or pb.ScaleDownState())
+
+
+def conclude(finding: Finding) -> Decided:
+    """Put the answer and the next state together. O(N + moved pods)."""
+    situation, choice = finding.situation, finding.choice
+    accepted = choice.attempt.accepted if choice else np.zeros(0, np.int32)
+    unneeded, removal = _unneeded(finding, np.sort(accepted))
+    reasons = _final_reasons(finding, unneeded.nodes)
+    decision = pb.ScaleDownDecision(detail=finding.trouble or situation.cooldown.cluster)
+    share = situation.utilization.share
+    request = situation.request
+    add_unneeded(decision, request, unneeded, share)
+    staying = np.flatnonzero(reasons).astype(np.int32)
+    told = explain(finding.simulation, finding.problem, choice.attempt if choice else None)
+    blocking = _blocking(finding, reasons, told)
+    details = {**told.details, **why_staying(situation, reasons)}
+    names = request.snapshot.nodes.name
+    stays = Staying(staying, reasons[staying], blocking, told.failed, details)
+    add_staying(decision, request, stays, share)
+    decision.delete_empty.extend(names[node] for node in removal.delete_empty)
+    decision.drain.extend(names[node] for node in removal.drain)
+    decision.result = _result(finding, removal, len(accepted))
+    _count(decision, finding, int((reasons == Reason.NOT_EVALUATED).sum()))
+    state = _state(finding, accepted, reasons, blocking)
+    return Decided(decision, state, situation.notes, partial(take_out, situation, finding.simulation, accepted))
+
+
+def _unneeded(finding: Finding, nodes: Int32) -> tuple[Unneeded, Removal]:
+    situation = finding.situation
+    request, memory = situation.request, situation.memory
+    snapshot = request.snapshot
+    since_ns = since(nodes, memory.unneeded, memory.since_ns, len(situation.leaving), request.now_ns)
+    bounds, pods = _moves_of(finding.problem, nodes)
+    waiting = _nodes_with(situation, finding.codes == outcome.WAIT)[nodes]
+    removal = select(
+        situation,
+        UnneededSet(nodes, since_ns, np.diff(bounds) == 0, waiting, _risky(finding, nodes, bounds, pods)),
+    )
+    cost = situation.eviction_cost
+    price = np.nan_to_num(prices(snapshot))
+    where = finding.choice.attempt.problem.destination if finding.choice else finding.problem.destination
+    left = finding.problem.budgets.left
+    in_turn = why_in_turn(situation, left, finding.choice.attempt) if finding.choice else {}
+    return (
+        Unneeded(
+            nodes, since_ns, removal.not_now, bounds, pods, where[pods], price[nodes], cost[nodes],
+            {**in_turn, **why_waiting(situation, finding.codes, nodes, removal)},
+        ),
+        removal,
+    )  # fmt: skip
+
+
+def _moves_of(problem: Problem, nodes: Int32) -> tuple[Int64, Int32]:
+    """Return the pods to move of some nodes, node by node: int64[U+1] bounds and int32[M] pods."""
+    lengths = problem.offsets[nodes + 1] - problem.offsets[nodes]
+    bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+    rows = np.arange(bounds[-1]) + np.repeat(problem.offsets[nodes] - bounds[:-1], lengths)
+    return bounds, problem.pods[rows]
+
+
+def _nodes_with(situation: Situation, mask: Bool) -> Bool:
+    """Say for each node whether it has a pod for which the mask : bool[P] holds. bool[N]."""
+    node = situation.request.snapshot.pods.node
+    found = np.zeros(len(situation.leaving), bool)
+    found[node[mask & (node >= 0)]] = True
+    return found
+
+
+def _risky(finding: Finding, nodes: Int32, bounds: Int64, pods: Int32) -> Bool:
+    """Say for each node whether the whole plan leaves a budget of one of its pods with nothing. bool[U].
+
+    Pods of nodes being deleted have used up theirs before.
+    """
+    under, left = finding.situation.under, finding.problem.budgets.left.copy()
+    pairs = np.repeat(np.arange(len(under.offsets) - 1), np.diff(under.offsets))
+    moved = np.zeros(len(under.offsets) - 1, bool)
+    moved[pods] = True
+    used = moved[pairs] & (under.needs > 0)
+    np.subtract.at(left, under.budgets[used], 1)
+    risky_pod = np.zeros(len(moved), bool)
+    risky_pod[pairs[used & (left[under.budgets] <= 0)]] = True
+    owner = np.repeat(np.arange(len(nodes)), np.diff(bounds))
+    risky = np.zeros(len(nodes), bool)
+    risky[owner[risky_pod[pods]]] = True
+    return risky
+
+
+def _final_reasons(finding: Finding, unneeded: Int32) -> UInt8:
+    """Return by node why it stays, 0 = it is unneeded. uint8[N]."""
+    reasons = finding.reasons.copy()
+    eligible = reasons == 0
+    if finding.choice:
+        reasons[eligible] = finding.choice.attempt.problem.outcome[eligible]
+        reasons[_reserved(finding.situation, finding.choice.attempt.problem) & eligible] = RESERVED
+    else:
+        reasons[eligible] = Reason.NOT_EVALUATED
+    reasons[unneeded] = 0
+    return reasons
+
+
+def _reserved(situation: Situation, problem: Problem) -> Bool:
+    """Say for each node whether it stays as the destination of pending pods alone. bool[N]."""
+    target = problem.destination[situation.pending]
+    only_pending = problem.received == np.bincount(target[target >= 0], minlength=len(problem.received))
+    destination = problem.outcome == Reason.DESTINATION_OF_MOVED_PODS
+    reserved: Bool = destination & only_pending[: len(destination)]
+    return reserved
+
+
+def _blocking(
+    finding: Finding, reasons: UInt8, told: Explanation
+) -> dict[int, "tuple[str, reason_pb2.BlockingPodReason.Code.ValueType]"]:
+    """Return by node the pod in its way and why."""
+    situation = finding.situation
+    blocking: dict[int, tuple[str, reason_pb2.BlockingPodReason.Code.ValueType]] = {}
+    failed = situation.memory.failed
+    recent, codes = (reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE).tolist(), failed.blocking_reason.tolist()
+    for row, node in enumerate(failed.node.tolist()):
+        if recent[row]:
+            blocking[node] = (failed.blocking_pod[row], blocking_code(codes[row]))
+    node_of = situation.request.snapshot.pods.node
+    stopping = np.flatnonzero(outcome.blocks(finding.codes) & (node_of >= 0))
+    stopping = stopping[reasons[node_of[stopping]] == Reason.BLOCKED_BY_POD]
+    nodes, first = np.unique(node_of[stopping], return_index=True)
+    for node, pod in zip(nodes.tolist(), stopping[first].tolist(), strict=True):
+        blocking[node] = (name_of(situation, pod), blocking_code(outcome.blocking_reason(int(finding.codes[pod]))))
+    for node, pod in told.no_place.items():
+        blocking[node] = (name_of(situation, pod), Blocking.NO_PLACE)
+    for node, pod in told.over_budget.items():
+        blocking[node] = (name_of(situation, pod), Blocking.NOT_ENOUGH_PDB)
+    return blocking
+
+
+def _result(finding: Finding, removal: Removal, unneeded_count: int) -> "reason_pb2.ScaleDownResult.Code.ValueType":
+    if finding.choice is None:
+        return Outcome.SCALE_DOWN_ERROR
+    if finding.situation.cooldown.cluster:
+        return Outcome.SCALE_DOWN_IN_COOLDOWN
+    if removal.delete_empty or removal.drain:
+        return Outcome.SCALE_DOWN_NODE_DELETE_STARTED
+    if room_left(finding.situation).total <= 0:
+        return Outcome.SCALE_DOWN_THROTTLED
+    if unneeded_count == 0:
+        return Outcome.SCALE_DOWN_NO_CANDIDATES
+    if finding.situation.leaving.any() or finding.situation.request.snapshot.deletions:
+        return Outcome.SCALE_DOWN_IN_PROGRESS
+    return Outcome.SCALE_DOWN_NO_NODE_DELETED
+
+
+def _count(decision: pb.ScaleDownDecision, finding: Finding, not_evaluated: int) -> None:
+    counts = finding.problem.counts
+    if finding.choice is None:
+        decision.not_evaluated = not_evaluated
+        decision.hint_hits, decision.searches = int(counts[HINT_HITS]), int(counts[SEARCHES])
+        return
+    attempt = finding.choice.attempt
+    decision.evaluated = attempt.evaluated
+    decision.not_evaluated = not_evaluated
+    decision.hint_hits = attempt.hint_hits
+    decision.searches = attempt.searches
+    decision.candidate_order = order_code(attempt.order)
+    decision.orders_tried = finding.choice.tried
+
+
+def _state(
+    finding: Finding,
+    accepted: Int32,
+    reasons: UInt8,
+    blocking: Mapping[int, "tuple[str, reason_pb2.BlockingPodReason.Code.ValueType]"],
+) -> pb.ScaleDownState:
+    situation, choice = finding.situation, finding.choice
+    request, memory = situation.request, situation.memory
+    since_ns = since(accepted, memory.unneeded, memory.since_ns, len(situation.leaving), request.now_ns)
+    order = choice.attempt.order if choice else int(memory.order)
+    stopped_at = choice.attempt.stopped_at if choice else memory.resume_at
+    moves = _moves(finding, accepted)
+    kept = Memory(
+        accepted,
+        since_ns,
+        _failed(finding, reasons, blocking),
+        memory.hint,
+        int(moves.destination[-1]) if choice and choice.attempt.searches and len(moves.destination)
+        else memory.search_start,
+        stopped_at,
+        order_code(order),
+        situation.basis if choice else memory.basis,
+        choice.headroom if choice else memory.headroom,
+    )  # fmt: skip
+    return remember(kept, moves, request.snapshot.nodes.name, situation.groups.digests)
+
+
+def _moves(finding: Finding, accepted: Int32) -> Moves:
+    """Return every destination: of pods from nodes being deleted, from unneeded nodes, and of pods on no node."""
+    situation = finding.situation
+    snapshot = situation.request.snapshot
+    where = finding.choice.attempt.problem.destination if finding.choice else finding.problem.destination
+    leaving_pods = pods_of_leaving_nodes(situation)
+    leaving, counts = np.unique(snapshot.pods.node[leaving_pods], return_counts=True)
+    bounds, pods = _moves_of(finding.problem, accepted)
+    evicted = np.arange(len(snapshot.pods.spec), len(situation.groups.digests), dtype=np.int32)
+    loose = np.concatenate([situation.pending, evicted])
+    source = np.concatenate([leaving, accepted, np.array([len(situation.leaving)])]).astype(np.int32)
+    lengths = np.concatenate([counts, np.diff(bounds), np.array([len(loose)])])
+    moved = np.concatenate([leaving_pods, pods, loose]).astype(np.int32)
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+    # A virtual node is no place to remember.
+    target = where[moved]
+    return Moves(source, ends, moved, np.where(target < len(situation.leaving), target, -1).astype(np.int32))
+
+
+def _failed(
+    finding: Finding,
+    reasons: UInt8,
+    blocking: Mapping[int, "tuple[str, reason_pb2.BlockingPodReason.Code.ValueType]"],
+) -> FailedNodes:
+    """Return what is believed of failed simulations from now on: what is still believed, and what failed now."""
+    situation = finding.situation
+    request, old = situation.request, situation.memory.failed
+    time_ns = np.zeros(len(reasons), np.int64)
+    why = np.zeros(len(reasons), np.uint8)
+    # What a bound kept from being looked at again keeps its time: it stands behind what was never looked at.
+    still = (reasons[old.node] == Reason.RECENTLY_UNREMOVABLE) | (reasons[old.node] == Reason.NOT_EVALUATED)
+    time_ns[old.node[still]] = old.time_ns[still]
+    why[old.node[still]] = old.reason[still]
+    # Of blocked nodes only those that the loop tried: what rules alone decide costs nothing to look at again.
+    blocked = (reasons == Reason.BLOCKED_BY_POD) & (finding.reasons == 0)
+    now_failed = (reasons == Reason.NO_PLACE_TO_MOVE_PODS) | (reasons == Reason.BALANCE) | blocked
+    time_ns[now_failed] = request.now_ns
+    why[now_failed] = reasons[now_failed]
+    node = np.flatnonzero(why).astype(np.int32)
+    rows = [blocking.get(one, ("", Blocking.UNSPECIFIED)) for one in node.tolist()]
+    return FailedNodes(
+        node, time_ns[node], why[node], np.array([code for _, code in rows], np.uint8), tuple(pod for pod, _ in rows)
+    )

@@ -1,0 +1,1 @@
+"""Compiled writers of the wire format."""

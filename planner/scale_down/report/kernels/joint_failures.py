@@ -1,0 +1,66 @@
+"""Why the pods of a node have no place all at the same time, though each alone has one.
+
+Each node is emptied once more on a fork of the simulation, its pods and those it has received placed one by one as in
+the greedy loop; for the first without a place, the nodes that each predicate rules out are counted, the others being
+where they went.
+Source: own.
+"""
+
+from planner.model.jit import copied_kernel, kernel, widened
+from planner.scale_down.search.kernels.drain_sets import Problem, seek, take_off
+from planner.scale_down.search.kernels.failures import count_failure
+from planner.simulation.kernels import fits, mark, place, retire, revert
+from planner.simulation.state import SimulationState
+from planner.snapshot.columns import Int32, Int64
+
+
+@kernel
+def count_joint_failures(sim: SimulationState, problem: Problem, nodes: Int32, culprits: Int32, counts: Int64) -> int:
+    """Fill culprits : int32[K] with the first pod without a place of each of nodes : int32[K], -1 = all have one.
+
+    counts : int64[K, REASONS], zeroed, in place: by `PredicateReason.Code`, how many allowed nodes it rules out for
+    that pod. The simulation is left as it was. Returns how many nodes have a culprit. O(K · pods of a node · N).
+    """
+    found = 0
+    for row in range(len(nodes)):
+        node = widened(nodes[row])
+        before = mark(sim)
+        allowed = problem.search.allowed[node]
+        problem.search.allowed[node] = False
+        retire(sim, node)
+        take_off(sim, problem, node)
+        culprit = first_without_place(sim, problem, node)
+        culprits[row] = culprit
+        if culprit >= 0:
+            found += 1
+            for other in range(len(problem.search.allowed)):
+                if problem.search.allowed[other]:
+                    count_failure(sim, culprit, widened(other), widened(1), counts[row])
+        revert(sim, before)
+        problem.search.allowed[node] = allowed
+    return found
+
+
+@copied_kernel
+def first_without_place(sim: SimulationState, problem: Problem, node: int) -> int:
+    """Place the pods of a node, then those it has received; return the first that finds no place, -1 if all do."""
+    at, last = problem.offsets[node], problem.offsets[node + 1]
+    held = widened(problem.first_held[node])
+    while at < last or held >= 0:
+        pod = widened(problem.pods[at]) if at < last else held
+        held = held if at < last else widened(problem.next_held[held])
+        at += 1
+        if not finds_place(sim, problem, pod):
+            return int(pod)
+    return -1
+
+
+@copied_kernel
+def finds_place(sim: SimulationState, problem: Problem, pod: int) -> bool:
+    """Place a pod at its hint if that fits, else at the first node in search order that does; say whether one did."""
+    target = widened(problem.hint[pod])
+    if target < 0 or not problem.search.allowed[target] or not fits(sim, pod, target):
+        target = widened(seek(sim, problem.search, pod))
+    if target >= 0:
+        place(sim, pod, target)
+    return bool(target >= 0)

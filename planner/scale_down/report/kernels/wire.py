@@ -1,0 +1,283 @@
+"""The nodes of an answer as protobuf bytes, and the uids that a plan's digest is taken over.
+
+Why by hand: thousands of messages and a map of 100,000 entries built one by one cost many times what it costs to parse
+them. The bytes are those of `ScaleDownDecision.unneeded`, field 1, each an `UnneededNode`, or of `unremovable`, 2,
+each an `UnremovableNode`; fields that hold nothing are left out, as proto3 has it.
+Source: protobuf encoding, length-delimited fields and maps.
+"""
+
+from typing import NamedTuple
+
+from planner.model.jit import inner_kernel, kernel, widened
+from planner.snapshot.columns import Int32, Int64, UInt8
+
+ENTRY_FIELD, NODE_FIELD, SINCE_FIELD, MAP_FIELD, REASON_FIELD = 0x0A, 0x0A, 0x12, 0x1A, 0x20
+UTILIZATION_FIELD, ASSUMPTION_FIELD, DETAIL_FIELD, SAVING_FIELD, COST_FIELD = 0x29, 0x32, 0x3A, 0x41, 0x49
+STAYING_FIELD, STAYING_REASON_FIELD, STAYING_UTILIZATION_FIELD = 0x12, 0x10, 0x39
+FIRST_NUMBER, SECOND_NUMBER = 0x08, 0x10
+KEY_FIELD, VALUE_FIELD, SLASH, NEW_LINE = 0x0A, 0x12, 0x2F, 0x0A
+DIGEST_LENGTH = 16
+
+
+class Names(NamedTuple):
+    """Texts of what is named. namespace : int32[P] into the texts namespaces; pods and nodes : texts by number."""
+
+    namespace: Int32
+    namespaces: UInt8
+    namespace_offsets: Int64
+    pods: UInt8
+    pod_offsets: Int64
+    nodes: UInt8
+    node_offsets: Int64
+
+
+@inner_kernel
+def varint_length(value: int) -> int:
+    """Return how many bytes a number takes."""
+    length = 1
+    while value >= 128:
+        value >>= 7
+        length += 1
+    return length
+
+
+@inner_kernel
+def write_varint(out: UInt8, at: int, value: int) -> int:
+    """Write a number at a position; return the position behind it."""
+    while value >= 128:
+        out[at] = (value & 127) | 128
+        value >>= 7
+        at += 1
+    out[at] = value
+    return at + 1
+
+
+@inner_kernel
+def write_text(out: UInt8, at: int, data: UInt8, first: int, last: int) -> int:
+    """Copy data[first:last] to a position; return the position behind it."""
+    for index in range(first, last):
+        out[at] = data[index]
+        at += 1
+    return at
+
+
+@inner_kernel
+def write_destination(names: Names, pod: int, node: int, out: UInt8, at: int) -> int:
+    """Write one map entry, "namespace/name" to node, and return the position behind it.
+
+    With an empty `out` nothing is written: the position tells how much is needed.
+    """
+    space = names.namespace[pod]
+    first_of_space, end_of_space = names.namespace_offsets[space], names.namespace_offsets[space + 1]
+    first_of_pod, end_of_pod = names.pod_offsets[pod], names.pod_offsets[pod + 1]
+    first_of_node, end_of_node = names.node_offsets[node], names.node_offsets[node + 1]
+    key = end_of_space - first_of_space + 1 + end_of_pod - first_of_pod
+    value = end_of_node - first_of_node
+    entry = 2 + varint_length(key) + key + varint_length(value) + value
+    if len(out) == 0:
+        return int(at + 1 + varint_length(entry) + entry)
+    out[at] = MAP_FIELD
+    at = write_varint(out, at + 1, entry)
+    out[at] = KEY_FIELD
+    at = write_varint(out, at + 1, key)
+    at = write_text(out, at, names.namespaces, first_of_space, end_of_space)
+    out[at] = SLASH
+    at = write_text(out, at + 1, names.pods, first_of_pod, end_of_pod)
+    out[at] = VALUE_FIELD
+    at = write_varint(out, at + 1, value)
+    return write_text(out, at, names.nodes, first_of_node, end_of_node)
+
+
+@inner_kernel
+def write_numbers(field: int, first: int, second: int, out: UInt8, at: int) -> int:
+    """Write a message of two numbers, fields 1 and 2, zeros left out; return the position behind it."""
+    size = (1 + varint_length(first) if first else 0) + (1 + varint_length(second) if second else 0)
+    if len(out) == 0:
+        return at + 2 + size
+    out[at] = field
+    out[at + 1] = size
+    at += 2
+    if first:
+        out[at] = FIRST_NUMBER
+        at = write_varint(out, at + 1, first)
+    if second:
+        out[at] = SECOND_NUMBER
+        at = write_varint(out, at + 1, second)
+    return at
+
+
+@inner_kernel
+def write_assumption(count: int, digests: UInt8, row: int, out: UInt8, at: int) -> int:
+    """Write a `NodeAssumption`: the number of pods to move and their digest, 16 characters of digests."""
+    size = (1 + varint_length(count) if count else 0) + 2 + DIGEST_LENGTH
+    if len(out) == 0:
+        return at + 2 + size
+    out[at] = ASSUMPTION_FIELD
+    out[at + 1] = size
+    at += 2
+    if count:
+        out[at] = FIRST_NUMBER
+        at = write_varint(out, at + 1, count)
+    out[at] = VALUE_FIELD
+    out[at + 1] = DIGEST_LENGTH
+    return write_text(out, at + 2, digests, row * DIGEST_LENGTH, (row + 1) * DIGEST_LENGTH)
+
+
+@inner_kernel
+def write_double(field: int, doubles: UInt8, row: int, out: UInt8, at: int) -> int:
+    """Write a double given as its 8 bytes, doubles[8·row:]; a zero is left out."""
+    empty = True
+    for index in range(8 * row, 8 * row + 8):
+        empty = empty and doubles[index] == 0
+    if empty:
+        return at
+    if len(out) == 0:
+        return at + 9
+    out[at] = field
+    return write_text(out, at + 1, doubles, 8 * row, 8 * row + 8)
+
+
+class NodeRows(NamedTuple):
+    """What the entries of U nodes hold besides their destinations.
+
+    node : int32[U]; seconds, nanos : int64[U] since when; reason : uint8[U]; utilization, saving, cost : uint8[8·U],
+    doubles as bytes; digests : uint8[16·U]; pods, destination : int32[M]; bounds : int64[U+1].
+    """
+
+    node: Int32
+    seconds: Int64
+    nanos: Int64
+    reason: UInt8
+    utilization: UInt8
+    saving: UInt8
+    cost: UInt8
+    digests: UInt8
+    pods: Int32
+    destination: Int32
+    bounds: Int64
+
+
+@inner_kernel
+def write_content(names: Names, rows: NodeRows, row: int, out: UInt8, at: int) -> int:
+    """Write one `UnneededNode` but for its detail; return the position behind it."""
+    node = rows.node[row]
+    first, last = names.node_offsets[node], names.node_offsets[node + 1]
+    if len(out) == 0:
+        at += 1 + varint_length(last - first) + last - first
+    else:
+        out[at] = NODE_FIELD
+        at = write_varint(out, at + 1, last - first)
+        at = write_text(out, at, names.nodes, first, last)
+    at = write_numbers(SINCE_FIELD, rows.seconds[row], rows.nanos[row], out, at)
+    for index in range(rows.bounds[row], rows.bounds[row + 1]):
+        at = write_destination(names, rows.pods[index], rows.destination[index], out, at)
+    if rows.reason[row] != 0:
+        if len(out) != 0:
+            out[at] = REASON_FIELD
+            out[at + 1] = rows.reason[row]
+        at += 2
+    at = write_double(widened(UTILIZATION_FIELD), rows.utilization, row, out, at)
+    at = write_assumption(rows.bounds[row + 1] - rows.bounds[row], rows.digests, row, out, at)
+    at = write_double(widened(SAVING_FIELD), rows.saving, row, out, at)
+    return write_double(widened(COST_FIELD), rows.cost, row, out, at)
+
+
+@kernel
+def write_unneeded(names: Names, rows: NodeRows, sizes: Int64, out: UInt8) -> int:
+    """Write all entries to `out` : uint8 and return the number of bytes. O(bytes).
+
+    sizes : int64[U], of each entry's content: filled when `out` is empty (and nothing else written), read otherwise.
+    """
+    at = 0
+    for row in range(len(rows.node)):
+        if len(out) == 0:
+            sizes[row] = write_content(names, rows, row, out, widened(0))
+            at += 1 + varint_length(sizes[row]) + sizes[row]
+        else:
+            out[at] = ENTRY_FIELD
+            at = write_varint(out, at + 1, sizes[row])
+            at = write_content(names, rows, row, out, at)
+    return at
+
+
+@kernel
+def write_staying(names: Names, nodes: Int32, reasons: UInt8, utilization: UInt8, out: UInt8) -> int:
+    """Write the entries of nodes : int32[V] that stay to `out` : uint8 and return the number of bytes. O(bytes).
+
+    reasons : uint8[V], below 128; utilization : uint8[8·V], doubles as bytes. With an empty `out` nothing is written.
+    """
+    at = 0
+    nothing = out[:0]
+    for row in range(len(nodes)):
+        first, last = names.node_offsets[nodes[row]], names.node_offsets[nodes[row] + 1]
+        size = 1 + varint_length(last - first) + last - first + (2 if reasons[row] != 0 else 0)
+        size = write_double(widened(STAYING_UTILIZATION_FIELD), utilization, row, nothing, size)
+        if len(out) == 0:
+            at += 1 + varint_length(size) + size
+            continue
+        out[at] = STAYING_FIELD
+        at = write_varint(out, at + 1, size)
+        out[at] = NODE_FIELD
+        at = write_varint(out, at + 1, last - first)
+        at = write_text(out, at, names.nodes, first, last)
+        if reasons[row] != 0:
+            out[at] = STAYING_REASON_FIELD
+            out[at + 1] = reasons[row]
+            at += 2
+        at = write_double(widened(STAYING_UTILIZATION_FIELD), utilization, row, out, at)
+    return at
+
+
+@inner_kernel
+def text_less(data: UInt8, offsets: Int64, one: int, other: int) -> bool:
+    """Say whether text `one` sorts before text `other`, bytewise."""
+    first, second = offsets[one], offsets[other]
+    while first < offsets[one + 1] and second < offsets[other + 1]:
+        if data[first] != data[second]:
+            return bool(data[first] < data[second])
+        first += 1
+        second += 1
+    return bool(offsets[one + 1] - offsets[one] < offsets[other + 1] - offsets[other])
+
+
+@inner_kernel
+def text_start(data: UInt8, first: int, last: int) -> int:
+    """Return the first 7 bytes of a text as a number that sorts as they do; a shorter text as if zeros followed."""
+    start = 0
+    for at in range(first, first + 7):
+        start = (start << 8) | (widened(data[at]) if at < last else 0)
+    return start
+
+
+@kernel
+def write_sorted_uids(
+    data: UInt8, offsets: Int64, pods: Int32, bounds: Int64, scratch: Int64, out: UInt8, ends: Int64
+) -> None:
+    """Write, for each node i, the uids of pods[bounds[i]:bounds[i+1]] in order, each with a line feed behind it.
+
+    scratch : int64[most pods of a node, 2] (first bytes, pod), so that few whole texts are compared; out : uint8[bytes
+    of the uids + M]; ends : int64[U]. O(bytes + pods² of a node), because a node has few pods.
+    """
+    at = widened(0)
+    for row in range(len(bounds) - 1):
+        count = 0
+        for index in range(bounds[row], bounds[row + 1]):
+            pod = widened(pods[index])
+            start = text_start(data, offsets[pod], offsets[pod + 1])
+            place = count
+            while place > 0:
+                before = scratch[place - 1, 0]
+                if before < start or (before == start and not text_less(data, offsets, pod, scratch[place - 1, 1])):
+                    break
+                scratch[place, 0] = before
+                scratch[place, 1] = scratch[place - 1, 1]
+                place -= 1
+            scratch[place, 0] = start
+            scratch[place, 1] = pod
+            count += 1
+        for place in range(count):
+            pod = scratch[place, 1]
+            at = write_text(out, at, data, offsets[pod], offsets[pod + 1])
+            out[at] = NEW_LINE
+            at += 1
+        ends[row] = at

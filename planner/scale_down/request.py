@@ -1,0 +1,44 @@
+"""What the scale-down decision is a function of."""
+
+from typing import NamedTuple
+
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.model.derive import Derive, Reuse
+from planner.model.effort import Effort
+from planner.model.settings import ScaleDownSettings
+from planner.round.round import Round
+from planner.snapshot.columns import Snapshot
+
+
+class ScaleDownRequest(NamedTuple):
+    """The round, the settings of scale-down, and its state of the last answer, None = first loop."""
+
+    round: Round
+    settings: ScaleDownSettings
+    state: pb.ScaleDownState | None
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The snapshot of the round."""
+        return self.round.snapshot
+
+    @property
+    def now_ns(self) -> int:
+        """The moment of the round, Unix nanoseconds."""
+        return self.round.now_ns
+
+    @property
+    def derive(self) -> Derive:
+        """Keeps what follows from the snapshot alone."""
+        return self.round.derive
+
+    @property
+    def effort(self) -> Effort:
+        """Bounds what the decision may take."""
+        return self.round.effort
+
+    @property
+    def reuse(self) -> Reuse:
+        """Keeps what was written for the same content before."""
+        return self.round.reuse

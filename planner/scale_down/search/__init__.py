@@ -1,0 +1,1 @@
+"""Search for sets of nodes that can go together."""

@@ -1,0 +1,79 @@
+"""Pods that need room before anything else: those on nodes being deleted, those just evicted, those pending.
+
+The first two must find a place, or there are no candidates this time: what is under way is not yet safe. They use up
+disruption budgets but no budget stops them. Pending pods get what room there is, best effort, in each attempt afresh.
+A pod that a decision before this one has placed stays where it is.
+Source: the design of parallel drain; Cluster Autoscaler, planner.injectRecentlyEvictedPods, filter_out_schedulable.
+"""
+
+import numpy as np
+
+from planner.facts import pdb
+from planner.scale_down.search.kernels.drain_sets import Problem, evacuate, place_all
+from planner.scale_down.situation import Situation
+from planner.simulation.build import Simulation
+from planner.simulation.state import NOWHERE
+from planner.snapshot.columns import Int32
+
+
+def pods_of_leaving_nodes(situation: Situation) -> Int32:
+    """Return the pods that nodes being deleted still have to give up, node by node in pod order. int32.
+
+    A pod that is terminating has been evicted: what takes its place is pending, placed, or a recent eviction.
+    """
+    snapshot = situation.request.snapshot
+    node = snapshot.pods.node
+    # Two entries more, for the numbers -1 and -2 of pods that are on no node or on an unknown one.
+    on_leaving = np.append(situation.leaving, (False, False))[node]
+    moving = on_leaving & situation.needs_place & (snapshot.pods.deletion_s == 0)
+    pods = np.flatnonzero(moving)
+    return pods[np.argsort(node[pods], kind="stable")].astype(np.int32)
+
+
+def hold_placed(situation: Situation, simulation: Simulation, problem: Problem) -> None:
+    """Note which pods a decision before this one has placed: their nodes hold them. O(P)."""
+    placed, snapshot = simulation.state.pod_node, situation.request.snapshot
+    moved = placed >= 0
+    moved[: simulation.pod_count] &= placed[: simulation.pod_count] != snapshot.pods.node
+    pods = np.flatnonzero(moved).astype(np.int32)
+    place_all(simulation.state, problem, pods, False)
+
+
+def settle_leaving(situation: Situation, simulation: Simulation, problem: Problem) -> int:
+    """Step 1: place the pods of nodes being deleted. Return the first that finds no place, -1 if none."""
+    pods = pods_of_leaving_nodes(situation)
+    still_there = simulation.state.pod_node[pods] == situation.request.snapshot.pods.node[pods]
+    evacuate(simulation.state, np.flatnonzero(situation.leaving).astype(np.int32), pods[still_there], False)
+    pdb.use_up(situation.under, problem.budgets.left, pods.astype(np.int64))
+    return int(place_all(simulation.state, problem, unplaced(simulation, pods), True))
+
+
+def settle_evicted(situation: Situation, simulation: Simulation, problem: Problem) -> int:
+    """Step 2: place the pods just evicted. Return the first that finds no place, -1 if none."""
+    first = simulation.pod_count
+    evicted = np.arange(first, first + len(situation.evictions), dtype=np.int32)
+    return int(place_all(simulation.state, problem, unplaced(simulation, evicted), True))
+
+
+def unplaced(simulation: Simulation, pods: Int32) -> Int32:
+    """Return the pods that are on no node in the simulation. int32."""
+    unplaced: Int32 = pods[simulation.state.pod_node[pods] == NOWHERE]
+    return unplaced
+
+
+def take_out(situation: Situation, simulation: Simulation, nodes: Int32) -> None:
+    """Take nodes : int32 out of the simulation, with the pods that are still on them. O(P)."""
+    at = simulation.state.pod_node[: len(situation.request.snapshot.pods.spec)]
+    gone = np.zeros(len(simulation.state.node_state) + 1, bool)
+    gone[nodes] = True
+    evacuate(simulation.state, nodes, np.flatnonzero(gone[at]).astype(np.int32), True)
+
+
+def name_of(situation: Situation, pod: int) -> str:
+    """Return "namespace/name" of a pod, virtual ones included."""
+    snapshot = situation.request.snapshot
+    known = len(snapshot.pods.spec)
+    if pod < known:
+        return snapshot.pod_key(pod)
+    eviction = situation.evictions[pod - known]
+    return f"{eviction.namespace}/{eviction.name}"

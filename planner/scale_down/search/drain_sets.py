@@ -1,0 +1,326 @@
+"""Which nodes can go all together: one attempt of the greedy loop over candidates in a given order.
+
+Everything an attempt did to the simulation is undone by whoever asked for it, unless it is the one taken.
+Never chooses among orders.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Final, NamedTuple
+
+import numpy as np
+from trimtab.v1 import reason_pb2
+
+from planner.model.settings import ScaleDownSettings
+from planner.scale_down.search.headroom import Volume
+from planner.scale_down.search.kernels.drain_sets import (
+    BLOCKED,
+    DESTINATION,
+    EVALUATED,
+    HINT_HITS,
+    NO_PLACE,
+    NOT_EVALUATED,
+    SEARCHES,
+    TAKEN,
+    Problem,
+    drain_candidates,
+    mark_misplaced,
+    place_all,
+    repeat,
+)
+from planner.scale_down.search.kernels.joint_order import mark_without_order
+from planner.scale_down.search.orders import NodeMeasures
+from planner.scale_down.selection.balance import Balance, uneven
+from planner.scale_down.state import Memory, PodGroups
+from planner.simulation.kernels import revert
+from planner.simulation.log import check_log, current_mark
+from planner.simulation.state import SimulationState
+from planner.snapshot.columns import Bool, Int32
+
+BATCH: Final = 256
+"""Candidates between two looks at the clock: a few milliseconds; handing over the arrays takes a third of one."""
+ATOMIC: Final = reason_pb2.UnremovableReason.ATOMIC_SCALE_DOWN_FAILED
+BALANCE: Final = reason_pb2.UnremovableReason.BALANCE
+PATIENCE: Final = 32
+"""Destinations in a row that cannot be emptied either before the others are left alone."""
+UNBOUNDED: Final = np.iinfo(np.int64).max
+
+
+class Rule(Enum):
+    """What disruption budgets let go. In turn: pods of a node, or of the last node under a budget, one by one.
+
+    AT_ONCE: only what all budgets allow at the same time; IN_TURN: every node whose budgets have one disruption left
+    each, as upstream; IN_TURN_LAST: first what goes at once, then what goes in turn.
+    """
+
+    AT_ONCE = 0
+    IN_TURN = 1
+    IN_TURN_LAST = 2
+
+
+class Task(NamedTuple):
+    """What attempts share.
+
+    staying : int32 nodes that are no candidates, in search order; eligible : int32[E] candidates ascending;
+    known : bool[N], unneeded in the last loop; residents : pods by node; loose : int32 pods for which room is kept, but
+    which are on no node; pending : int32 those of them that each attempt places; whole : int32[N] how many nodes of its
+    group have to go with a node, 0 = none; waits : bool[N], some pod has to complete before the node goes; anew : what
+    the choice among orders rests on has changed since; volume : returns what nodes have and need of cpu and memory; a
+    loop that only repeats its plan does not ask for it.
+    """
+
+    state: SimulationState
+    problem: Problem
+    settings: ScaleDownSettings
+    measures: NodeMeasures
+    memory: Memory
+    staying: Int32
+    eligible: Int32
+    known: Bool
+    residents: PodGroups
+    loose: Int32
+    pending: Int32
+    whole: Int32
+    waits: Bool
+    balance: Balance | None
+    anew: bool
+    volume: Callable[[], Volume]
+    time_left: Callable[[], bool] | None
+
+
+class Attempt(NamedTuple):
+    """One run of the greedy loop.
+
+    order : `CandidateOrder.Code`; rule : for budgets; staying : int32 nodes that are no candidates, as searched;
+    candidates : int32[E] as tried; reached : how many were looked at; accepted : int32[U] in order; stopped_at : node
+    where a bound stopped the loop, -1 = complete; fresh : simulated nodes that were not unneeded in the last loop;
+    problem : outcomes, culprits and destinations; again : how many of the first candidates the last plan let go;
+    hinted : pending pods went where the last loop had them; proven : how many of the accepted went all together as
+    before, and fit so.
+    """
+
+    order: int
+    rule: Rule
+    staying: Int32
+    candidates: Int32
+    reached: int
+    accepted: Int32
+    evaluated: int
+    hint_hits: int
+    searches: int
+    stopped_at: int
+    fresh: int
+    problem: Problem
+    again: int
+    hinted: bool
+    proven: int
+
+
+class Way(NamedTuple):
+    """How an attempt is made.
+
+    at_most : candidates to look at, -1 = all; again : how many of the first candidates the last plan let go; hinted :
+    pending pods go where the last loop had them, if they can.
+    """
+
+    order: int
+    rule: Rule = Rule.AT_ONCE
+    at_most: int = -1
+    again: int = 0
+    hinted: bool = False
+
+
+def run(task: Task, candidates: Int32, way: Way) -> Attempt:
+    """Run the greedy loop over candidates : int32[E] from the situation as it is.
+
+    Nodes whose pods would be misplaced once all are gone are left out and the loop run again, until none is; so are
+    nodes of all-or-nothing groups that do not go whole, and nodes that have to stay for balance. Raises
+    MoveLogFullError.
+    """
+    start = current_mark(task.state)
+    left_out = np.zeros(len(task.known), np.uint8)
+    culprit = np.full(len(task.known), -1, np.int32)
+    while True:
+        attempt = _pass(task, candidates, left_out > 0, way)
+        misplaced, stays = _misplaced(task, attempt), to_stay_even(task, attempt.accepted)
+        parts = _parts(task, attempt)
+        check_log(task.state)
+        if misplaced.any():
+            culprit[misplaced] = attempt.problem.culprit[misplaced]
+            left_out[misplaced] = NO_PLACE
+        elif len(parts):
+            left_out[parts] = ATOMIC
+        elif len(stays):
+            left_out[stays] = BALANCE
+        else:
+            break
+        revert(task.state, start)
+    out = left_out > 0
+    attempt.problem.outcome[out] = left_out[out]
+    attempt.problem.culprit[out] = culprit[out]
+    return attempt._replace(evaluated=attempt.evaluated + int(out.sum()))
+
+
+def to_stay_even(task: Task, accepted: Int32) -> Int32:
+    """Return the accepted nodes that have to stay so that similar groups and zones keep the limit."""
+    return accepted[uneven(task.balance, accepted)] if task.balance else accepted[:0]
+
+
+def _parts(task: Task, attempt: Attempt) -> Int32:
+    """Return the accepted nodes of all-or-nothing groups of which others stay; none while a bound stopped the loop."""
+    accepted = attempt.accepted
+    if attempt.stopped_at >= 0 or not task.whole[accepted].any():
+        return accepted[:0]
+    group = task.problem.limits.group[accepted]
+    return accepted[np.bincount(group)[group] < task.whole[accepted]]
+
+
+def _misplaced(task: Task, attempt: Attempt) -> Bool:
+    """Mark accepted nodes of which a pod would be misplaced once all are gone. bool[N]."""
+    if attempt.proven == len(attempt.accepted):
+        return np.zeros(len(task.known), bool)
+    return ask_again(task, attempt.problem)
+
+
+def ask_again(task: Task, problem: Problem) -> Bool:
+    """Mark the accepted nodes of pods that would not fit where they go. bool[N].
+
+    Asked of all moved pods once more, pending pods placed or not: does each fit in the end, and is there an order in
+    which the scheduler can place them.
+    """
+    misplaced = np.zeros(len(task.known), bool)
+    if not task.state.local_class.all():
+        groups = task.residents
+        for loose in (task.loose[:0], task.loose) if len(task.loose) else (task.loose,):
+            mark_misplaced(task.state, problem, groups.offsets, groups.members, loose, misplaced)
+            mark_without_order(task.state, problem, loose, misplaced)
+    return misplaced
+
+
+def _pass(task: Task, every: Int32, left_out: Bool, way: Way) -> Attempt:
+    """Go over the candidates once, in batches as far as time and bounds allow.
+
+    every : int32[E] candidates; left_out : bool[N], those that stay all the same. Destinations are searched among the
+    nodes that stay anyway, then among the candidates, last first.
+    """
+    candidates = every[~left_out[every]]
+    at_most, again = way.at_most, way.again
+    search_order = np.concatenate([task.staying, every[left_out[every]], candidates[::-1]])
+    before = candidates[: int((~left_out[every[:again]]).sum())]
+    problem, position = _begin(task, search_order, before, way)
+    proven = position
+    limits = (task.settings.max_evaluated or UNBOUNDED, task.settings.max_new_unneeded or UNBOUNDED)
+    bounds = np.array(limits, np.int64)
+    end = len(candidates) if at_most < 0 else int((~left_out[every[:at_most]]).sum())
+    while position < end:
+        last = _batch_end(task, candidates, position, end, limits[0] - int(bounds[0])) if at_most < 0 else end
+        if last == position:
+            break
+        reached = int(drain_candidates(task.state, problem, candidates, position, last, task.known, bounds, 0))
+        position = reached
+        if reached < last:
+            break
+    if _is_more_than_a_repetition(task, problem, limits[0] - int(bounds[0])):
+        drain_candidates(task.state, problem, candidates, 0, position, task.known, bounds, PATIENCE)
+    if way.rule == Rule.IN_TURN_LAST:
+        blocked = candidates[:position][problem.outcome[candidates[:position]] == BLOCKED]
+        problem.budgets.in_turn[:] = True
+        problem.culprit[blocked] = -1
+        drain_candidates(task.state, problem, blocked, 0, len(blocked), task.known, bounds, 0)
+    stopped_at = int(candidates[position]) if position < len(candidates) else -1
+    return Attempt(
+        order=way.order,
+        rule=way.rule,
+        staying=task.staying,
+        candidates=every,
+        reached=len(every) if stopped_at < 0 else int(np.flatnonzero(every == stopped_at)[0]),
+        accepted=problem.accepted[: problem.counts[TAKEN]].copy(),
+        evaluated=int(problem.counts[EVALUATED]),
+        hint_hits=int(problem.counts[HINT_HITS]),
+        searches=int(problem.counts[SEARCHES]),
+        stopped_at=stopped_at,
+        fresh=limits[0] - int(bounds[0]),
+        problem=problem,
+        again=again,
+        hinted=way.hinted,
+        proven=proven,
+    )
+
+
+def _begin(task: Task, search_order: Int32, before: Int32, way: Way) -> tuple[Problem, int]:
+    """Return the problem to go on with, and how many nodes of the last plan are gone in it already: all, or none.
+
+    Pending pods are placed first, so that what goes leaves them room.
+
+    before : int32 nodes of the last plan. They go all together: one after the other, pods that nodes passed on could be
+    in each other's way, though in the end they are not.
+    """
+    start = current_mark(task.state)
+    problem = _prepared(task, search_order, way)
+    if len(before) == 0:
+        return problem, 0
+    if repeat(task.state, problem, before) and not ask_again(task, problem).any():
+        return problem, len(before)
+    revert(task.state, start)
+    return _prepared(task, search_order, way), 0
+
+
+def _prepared(task: Task, search_order: Int32, way: Way) -> Problem:
+    """Return a problem to begin with, the pending pods placed that fit somewhere."""
+    problem = _fresh(task.problem, search_order)
+    # A node that was unneeded last time may have been so because its pods go in turn.
+    known = task.known & task.settings.evict_in_turn
+    np.logical_or(known, way.rule == Rule.IN_TURN, out=problem.budgets.in_turn)
+    if len(task.pending):
+        if not way.hinted:
+            problem = problem._replace(hint=problem.hint.copy())
+            problem.hint[task.pending] = -1
+        place_all(task.state, problem, task.pending, False)
+    return problem
+
+
+def _is_more_than_a_repetition(task: Task, problem: Problem, fresh: int) -> bool:
+    """Say whether a pass has found anything that the last loop had not.
+
+    New candidates, or lost ones, or a candidate with a pod for which no room was kept there in the last loop.
+    """
+    again = problem.accepted[: problem.counts[TAKEN]]
+    lost = int(task.known[task.eligible].sum()) - int(task.known[again].sum())
+    return task.anew or fresh > 0 or lost > 0 or _is_new_destination(task, problem)
+
+
+def _is_new_destination(task: Task, problem: Problem) -> bool:
+    """Say whether a candidate became a destination by a pod that the last loop had elsewhere or nowhere. O(pods)."""
+    pods = task.loose[problem.destination[task.loose] >= 0]
+    at = problem.destination[pods]
+    return bool(((problem.outcome[at] == DESTINATION) & (problem.hint[pods] != at)).any())
+
+
+def _batch_end(task: Task, candidates: Int32, position: int, end: int, fresh: int) -> int:
+    """Return how far to go before the clock is asked again; `position` itself when time is up."""
+    if task.time_left is None:
+        return end
+    if task.time_left():
+        return min(position + BATCH, end)
+    owing = task.settings.min_evaluated - fresh
+    if owing <= 0 and not task.known[candidates[position]]:
+        return position
+    return min(position + max(owing, 1), end)
+
+
+def _fresh(problem: Problem, order: Int32) -> Problem:
+    """Copy what an attempt writes, so that the next one starts from the same. order : int32[N] destinations."""
+    search, budgets, limits = problem.search, problem.budgets, problem.limits
+    return problem._replace(
+        search=search._replace(order=order, allowed=search.allowed.copy(), cursor=np.zeros_like(search.cursor)),
+        budgets=budgets._replace(left=budgets.left.copy(), in_turn=budgets.in_turn.copy()),
+        limits=limits._replace(group_left=limits.group_left.copy(), amount_left=limits.amount_left.copy()),
+        received=problem.received.copy(),
+        first_held=problem.first_held.copy(),
+        next_held=problem.next_held.copy(),
+        outcome=np.full(len(problem.outcome), NOT_EVALUATED, np.uint8),
+        culprit=np.full(len(problem.culprit), -1, np.int32),
+        destination=problem.destination.copy(),
+        counts=problem.counts.copy(),
+        accepted=np.empty(len(problem.accepted), np.int32),
+    )

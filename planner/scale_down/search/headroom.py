@@ -1,0 +1,52 @@
+"""How much more any plan could save than a given one: an upper bound from cpu and memory alone.
+
+Decides nothing. Nodes that go take their free room with them, and their pods need room on those that stay. So for each
+resource, what the nodes of a plan have free and what their pods to move request is together at most what all nodes have
+free. The most that can be saved under that alone, nodes taken in parts, is above what any plan saves.
+Cost: O(N log N + pods to move).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.facts.utilization import Float64
+from planner.snapshot.columns import Bool, Int32, Int64
+
+Amounts = NDArray[np.int64]
+
+
+class Volume(NamedTuple):
+    """weight : int64[Q, N], of each resource what a node has free and what its pods to move request; free : int64[Q],
+    what all nodes together have free."""
+
+    weight: Amounts
+    free: Int64
+
+
+def volume(room: Amounts, used: Amounts, moving: Amounts, leaving: Bool) -> Volume:
+    """Return what nodes have and need. room, used, moving : int64[Q, N]; leaving : bool[N], nodes being deleted."""
+    free = np.where(leaving, 0, np.maximum(room - used, 0))
+    return Volume(free + moving, free.sum(axis=1))
+
+
+def saving_bound(given: Volume, candidates: Int32, saving: Float64) -> float:
+    """Return the most that any set of candidates could save. candidates : int32[E]; saving : float64[N], positive."""
+    worth = saving[candidates]
+    return min(
+        (_most(given.weight[q, candidates], int(given.free[q]), worth) for q in range(len(given.free))), default=0.0
+    )
+
+
+def _most(weight: Int64, free: int, worth: Float64) -> float:
+    """Return the largest worth of candidates, one of them taken in part, whose weights sum up to at most `free`."""
+    order = np.lexsort((np.arange(len(weight)), -worth / np.maximum(weight, 1)))
+    upto = np.cumsum(weight[order])
+    whole = int(np.searchsorted(upto, free, side="right"))
+    # A running sum, not `sum`, whose rounding depends on the machine.
+    most = float(np.cumsum(worth[order[:whole]])[-1]) if whole else 0.0
+    if whole < len(order):
+        before = int(upto[whole - 1]) if whole else 0
+        most += float(worth[order[whole]]) * (free - before) / int(weight[order[whole]])
+    return most

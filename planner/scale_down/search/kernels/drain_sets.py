@@ -1,0 +1,467 @@
+"""The greedy loop: one candidate after the other, all its pods placed at the same time, or it stays.
+
+A candidate is tried on a fork: it takes no more pods, its pods are taken off, then each is placed, at its remembered
+destination if that still fits, else at the first node in search order that does. If one finds no place, or a limit or
+a disruption budget would be exceeded, everything is undone. Accepted nodes are no destinations, and a node that has
+received pods is no candidate any more. In the end nodes that received pods get one more chance: if what they received
+and what they had fits elsewhere, they were no destinations after all.
+
+Search order instead of upstream's round-robin: nodes that stay anyway come first and the most wanted candidates last,
+so that pods do not land on nodes that could go. A cursor for each class remembers up to where no node has room for it;
+room only ever shrinks, so for classes that only room decides on the whole search costs O(classes · N + pods).
+Source: Cluster Autoscaler, simulator.RemovalSimulator and scheduling.HintingSimulator, for what is tried; own loop.
+"""
+
+from typing import NamedTuple
+
+from planner.model.jit import copied_kernel, inner_kernel, kernel, widened
+from planner.simulation.kernels import drop, fits, mark, place, remove, retire, revert
+from planner.simulation.kernels.checks import fits_locally
+from planner.simulation.state import NOWHERE, SimulationState
+from planner.snapshot.columns import Bool, Int32, Int64, UInt8
+
+ACCEPTED = 0
+MIN_SIZE, MINIMUM, NO_PLACE, BLOCKED, DESTINATION, NOT_EVALUATED = 6, 9, 14, 15, 19, 20
+"""Outcomes, as `UnremovableReason.Code`."""
+
+EVALUATED, HINT_HITS, SEARCHES, MOVED, TAKEN = 0, 1, 2, 3, 4
+"""Positions in `Problem.counts`; TAKEN counts accepted nodes."""
+COUNTS = 5
+
+
+class Budgets(NamedTuple):
+    """Disruption budgets. offsets : int64[P'+1] into budgets : int32 and needs : uint8; left : int64[B], in place.
+
+    in_turn : bool[N], nodes whose pods may be evicted one after the other: one disruption left is enough for them,
+    and what they use up beyond it is owed.
+    """
+
+    offsets: Int64
+    budgets: Int32
+    needs: UInt8
+    left: Int64
+    in_turn: Bool
+
+
+class Limits(NamedTuple):
+    """Minimums. group : int32[N]; amount : int64[N, Q]; group_left : int64[G+1], amount_left : int64[Q], in place."""
+
+    group: Int32
+    group_left: Int64
+    amount: Int64
+    amount_left: Int64
+
+
+class Search(NamedTuple):
+    """Where pods may go.
+
+    order : int32[D] nodes, best first; allowed : bool[N], in place; cursor : int64[S], in place, by pod class the
+    position in `order` before which no node has room.
+    """
+
+    order: Int32
+    allowed: Bool
+    cursor: Int64
+
+
+class Problem(NamedTuple):
+    """All that one attempt reads and writes.
+
+    offsets : int64[N+1], pods : int32[M]  pods to move, by node; hint : int32[P'] node or -1;
+    received : int32[N] how many pods each node has received, first_held : int32[N], next_held : int32[P'] which, as
+    lists (-1 = end), outcome : uint8[N], culprit : int32[N] pod in the way or -1, destination : int32[P'],
+    counts : int64[COUNTS], accepted : int32[N]  written; accepted nodes in order.
+    """
+
+    offsets: Int64
+    pods: Int32
+    hint: Int32
+    search: Search
+    budgets: Budgets
+    limits: Limits
+    received: Int32
+    first_held: Int32
+    next_held: Int32
+    outcome: UInt8
+    culprit: Int32
+    destination: Int32
+    counts: Int64
+    accepted: Int32
+
+
+@inner_kernel
+def has_room_left(sim: SimulationState, search: Search, pod: int, candidate: int) -> bool:
+    """Say whether any node that may receive has room for a pod; move the cursor of its class up to it.
+
+    To be asked while nothing is placed tentatively, so that what the cursor passes is full for good. It does not pass
+    the candidate (-1 = none), which may receive again if it stays.
+    """
+    of_class = sim.pod_class[pod]
+    at = search.cursor[of_class]
+    passing = True
+    while at < len(search.order):
+        node = widened(search.order[at])
+        if search.allowed[node] and fits_locally(sim, of_class, node):
+            break
+        passing = passing and node != candidate
+        at += 1
+        if passing:
+            search.cursor[of_class] = at
+    if passing:
+        search.cursor[of_class] = at
+    return bool(at < len(search.order))
+
+
+@inner_kernel
+def seek(sim: SimulationState, search: Search, pod: int) -> int:
+    """Return the first node in search order that may receive and fits a pod, -1 if none."""
+    pinned = widened(sim.pinned[pod])
+    if pinned >= 0:
+        return int(pinned) if search.allowed[pinned] and fits(sim, pod, pinned) else -1
+    for at in range(search.cursor[sim.pod_class[pod]], len(search.order)):
+        node = widened(search.order[at])
+        if search.allowed[node] and fits(sim, pod, node):
+            return int(node)
+    return -1
+
+
+@inner_kernel
+def destination_of(sim: SimulationState, problem: Problem, pod: int) -> int:
+    """Return where a pod goes: to its hint if that still fits, else the first node that does; -1 if none."""
+    target = widened(problem.hint[pod])
+    if target >= 0 and problem.search.allowed[target] and fits(sim, pod, target):
+        problem.counts[HINT_HITS] += 1
+        return int(target)
+    problem.counts[SEARCHES] += 1
+    return seek(sim, problem.search, pod)
+
+
+@inner_kernel
+def over_budget(problem: Problem, node: int) -> int:
+    """Use up the budgets of the pods of a node; return -1, or the first pod for which a budget lacks, nothing used."""
+    if problem.budgets.in_turn[node]:
+        culprit = first_lacking(problem, node, widened(1))
+        if culprit < 0:
+            use_up(problem, node, widened(1))
+        return culprit
+    use_up(problem, node, widened(1))
+    culprit = first_lacking(problem, node, widened(0))
+    if culprit >= 0:
+        use_up(problem, node, widened(-1))
+    return culprit
+
+
+@inner_kernel
+def use_up(problem: Problem, node: int, times: int) -> None:
+    """Take what moving the pods of a node uses up from their budgets; -1 times gives it back."""
+    under = problem.budgets
+    for row in range(problem.offsets[node], problem.offsets[node + 1]):
+        pod = widened(problem.pods[row])
+        for pair in range(under.offsets[pod], under.offsets[pod + 1]):
+            under.left[under.budgets[pair]] -= times * widened(under.needs[pair])
+
+
+@inner_kernel
+def first_lacking(problem: Problem, node: int, least: int) -> int:
+    """Return the first pod of a node that uses up a budget of which less than `least` is left, -1 if none."""
+    under = problem.budgets
+    for row in range(problem.offsets[node], problem.offsets[node + 1]):
+        pod = widened(problem.pods[row])
+        for pair in range(under.offsets[pod], under.offsets[pod + 1]):
+            if under.needs[pair] > 0 and under.left[under.budgets[pair]] < least:
+                return int(pod)
+    return -1
+
+
+@inner_kernel
+def over_limit(limits: Limits, node: int) -> int:
+    """Return the reason why the minimums keep a node, 0 if they do not."""
+    if limits.group_left[limits.group[node]] <= 0:
+        return MIN_SIZE
+    for q in range(len(limits.amount_left)):
+        if 0 < limits.amount[node, q] > limits.amount_left[q]:
+            return MINIMUM
+    return 0
+
+
+@copied_kernel
+def hopeless(sim: SimulationState, problem: Problem, node: int) -> int:
+    """Return the first pod of a node for which no node has room even alone, -1 if none; hinted pods are not asked."""
+    search = problem.search
+    for row in range(problem.offsets[node], problem.offsets[node + 1]):
+        pod = widened(problem.pods[row])
+        target = widened(problem.hint[pod])
+        hinted = target >= 0 and search.allowed[target]
+        if not hinted and not has_room_left(sim, search, pod, node):
+            return int(pod)
+    return -1
+
+
+@copied_kernel
+def take_off(sim: SimulationState, problem: Problem, node: int) -> None:
+    """Take the pods that a node has to move off it, then those that it has received."""
+    at, last = problem.offsets[node], problem.offsets[node + 1]
+    held = widened(problem.first_held[node])
+    # One loop for both: all that a move does is compiled into each place that moves.
+    while at < last or held >= 0:
+        pod = widened(problem.pods[at]) if at < last else held
+        held = held if at < last else widened(problem.next_held[held])
+        at += 1
+        remove(sim, pod)
+
+
+@copied_kernel
+def settle(sim: SimulationState, problem: Problem, node: int) -> int:
+    """Place the pods that `take_off` has taken off, in its order; return -1, or the first that finds no place."""
+    at, last = problem.offsets[node], problem.offsets[node + 1]
+    held = widened(problem.first_held[node])
+    while at < last or held >= 0:
+        pod = widened(problem.pods[at]) if at < last else held
+        held = held if at < last else widened(problem.next_held[held])
+        at += 1
+        target = destination_of(sim, problem, pod)
+        if target < 0:
+            return int(pod)
+        place(sim, pod, target)
+        problem.destination[pod] = target
+    return -1
+
+
+@inner_kernel
+def hold(problem: Problem, pod: int, node: int) -> None:
+    """Note that a node has received a pod."""
+    problem.destination[pod] = node
+    problem.next_held[pod] = problem.first_held[node]
+    problem.first_held[node] = pod
+    problem.received[node] += 1
+
+
+@copied_kernel
+def pass_on(problem: Problem, node: int) -> None:
+    """Note where the pods went: those that the node had, and those that it had received."""
+    pod = widened(problem.first_held[node])
+    problem.first_held[node] = -1
+    problem.received[node] = 0
+    while pod >= 0:
+        following = widened(problem.next_held[pod])
+        hold(problem, pod, widened(problem.destination[pod]))
+        pod = following
+    for row in range(problem.offsets[node], problem.offsets[node + 1]):
+        pod = widened(problem.pods[row])
+        hold(problem, pod, widened(problem.destination[pod]))
+        problem.counts[MOVED] += 1
+
+
+@copied_kernel
+def try_candidate(sim: SimulationState, problem: Problem, node: int) -> int:
+    """Try to empty a node; return its outcome. On success the simulation keeps the moves, else nothing has changed."""
+    might_receive = problem.search.allowed[node]
+    problem.search.allowed[node] = False
+    culprit = hopeless(sim, problem, node)
+    if culprit < 0:
+        fork = mark(sim)
+        retire(sim, node)
+        take_off(sim, problem, node)
+        culprit = settle(sim, problem, node)
+        if culprit >= 0:
+            revert(sim, fork)
+    if culprit < 0:
+        pass_on(problem, node)
+        return ACCEPTED
+    pod = widened(problem.first_held[node])
+    while pod >= 0:
+        problem.destination[pod] = node
+        pod = widened(problem.next_held[pod])
+    problem.search.allowed[node] = might_receive
+    problem.culprit[node] = culprit
+    return NO_PLACE
+
+
+@copied_kernel
+def consider(sim: SimulationState, problem: Problem, node: int) -> int:
+    """Return the outcome of a candidate: kept by a limit, by a budget, for want of places, or accepted and noted."""
+    limits = problem.limits
+    outcome = over_limit(limits, node)
+    if outcome != 0:
+        return outcome
+    problem.counts[EVALUATED] += 1
+    culprit = over_budget(problem, node)
+    if culprit >= 0:
+        problem.culprit[node] = culprit
+        return BLOCKED
+    outcome = try_candidate(sim, problem, node)
+    if outcome != ACCEPTED:
+        use_up(problem, node, widened(-1))
+        return outcome
+    accept(problem, node)
+    return ACCEPTED
+
+
+@inner_kernel
+def accept(problem: Problem, node: int) -> None:
+    """Note that a node goes, and what that takes from the minimums."""
+    limits = problem.limits
+    limits.group_left[limits.group[node]] -= 1
+    for q in range(len(limits.amount_left)):
+        limits.amount_left[q] -= limits.amount[node, q]
+    problem.accepted[problem.counts[TAKEN]] = node
+    problem.counts[TAKEN] += 1
+    problem.outcome[node] = ACCEPTED
+
+
+@kernel
+def repeat(sim: SimulationState, problem: Problem, nodes: Int32) -> bool:
+    """Let nodes go again, all together, each pod to its hint; False = one cannot, and nothing was moved.
+
+    A node that has received a pod by now (one displaced or pending) is a destination and cannot.
+
+    Asks of a pod whose class affinity or spread matter to only whether its node alone admits it: in what order nodes
+    once went does not matter, only how pods fit in the end, which `mark_misplaced` says. `problem` is spoiled where
+    this fails. O(moved pods · terms).
+    """
+    fork = mark(sim)
+    for row in range(len(nodes)):
+        node = widened(nodes[row])
+        kept = problem.received[node] > 0 or over_limit(problem.limits, node) != 0
+        if kept or over_budget(problem, node) >= 0:
+            revert(sim, fork)
+            return False
+        accept(problem, node)
+        problem.search.allowed[node] = False
+        retire(sim, node)
+        for at in range(problem.offsets[node], problem.offsets[node + 1]):
+            remove(sim, widened(problem.pods[at]))
+    for row in range(len(nodes)):
+        node = widened(nodes[row])
+        problem.counts[EVALUATED] += 1
+        for at in range(problem.offsets[node], problem.offsets[node + 1]):
+            pod = widened(problem.pods[at])
+            target = widened(problem.hint[pod])
+            if target < 0 or not problem.search.allowed[target] or not fits_in_the_end(sim, pod, target):
+                revert(sim, fork)
+                return False
+            place(sim, pod, target)
+            hold(problem, pod, target)
+            problem.counts[HINT_HITS] += 1
+            problem.counts[MOVED] += 1
+    return True
+
+
+@copied_kernel
+def fits_in_the_end(sim: SimulationState, pod: int, node: int) -> bool:
+    """Whether a node admits a pod, as far as that cannot change any more when all other pods are in their places."""
+    of_class = sim.pod_class[pod]
+    if sim.local_class[of_class] != 0:
+        return fits(sim, pod, node)
+    return (sim.pinned[pod] == -1 or sim.pinned[pod] == node) and fits_locally(sim, of_class, node)
+
+
+@kernel
+def drain_candidates(
+    sim: SimulationState, problem: Problem, candidates: Int32, first: int, last: int, known: Bool, bounds: Int64,
+    patience: int,
+) -> int:  # fmt: skip
+    """Try candidates[first:last] in order; return the position of the first that was not looked at.
+
+    bounds : int64[2], in place: of nodes that are not known : bool[N], how many more may be simulated and how many
+    accepted; at 0 the loop stops. Outcomes, culprits, destinations, counts and accepted nodes are written to
+    `problem`. O(moved pods · terms + classes · N) for classes that only room decides on.
+
+    With patience > 0 those are tried once more, and no others, that were kept because they had received pods. One that
+    fails stays what it was, a destination; after `patience` failures on end the loop stops. They count as simulated
+    already. One kernel for both, because everything below is compiled into each that calls it.
+    """
+    failures = 0
+    again = patience > 0
+    for position in range(first, last):
+        if bounds[1] <= 0 or (bounds[0] <= 0 and not again) or (again and failures >= patience):
+            return position
+        node = widened(candidates[position])
+        received = problem.received[node] > 0
+        if again and not (received and problem.outcome[node] == DESTINATION):
+            continue
+        if received and not again:
+            problem.outcome[node] = DESTINATION
+            continue
+        before = problem.counts[EVALUATED]
+        outcome = consider(sim, problem, node)
+        if outcome == ACCEPTED or not again:
+            problem.outcome[node] = outcome
+            failures = 0
+        else:
+            problem.culprit[node] = -1
+            failures += 1
+        if not known[node]:
+            bounds[0] -= 0 if again else problem.counts[EVALUATED] - before
+            bounds[1] -= outcome == ACCEPTED
+    return last
+
+
+@kernel
+def mark_misplaced(
+    sim: SimulationState, problem: Problem, offsets: Int64, members: Int32, loose: Int32, misplaced: Bool
+) -> int:
+    """Mark in misplaced : bool[N] the accepted nodes with a pod that would not fit where it went, were all nodes gone.
+
+    While nodes go one after the other, a later one can upset the balance that an earlier one's pods relied on. So each
+    moved pod is asked once more with everything in its final place; pods that only their node matters to need not be.
+    offsets, members : all pods by node; loose : pods to take away first, which are not there yet and may come late.
+    Returns how many nodes were marked; the simulation is left as it was.
+    """
+    before = mark(sim)
+    for row in range(len(loose)):
+        remove(sim, widened(loose[row]))
+    count = 0
+    for row in range(problem.counts[TAKEN]):
+        node = widened(problem.accepted[row])
+        for at in range(offsets[node], offsets[node + 1]):
+            if sim.pod_node[members[at]] == node:
+                remove(sim, widened(members[at]))
+        drop(sim, node)
+    for row in range(problem.counts[TAKEN]):
+        node = widened(problem.accepted[row])
+        for at in range(problem.offsets[node], problem.offsets[node + 1]):
+            pod = widened(problem.pods[at])
+            if sim.local_class[sim.pod_class[pod]] != 0 or misplaced[node]:
+                continue
+            remove(sim, pod)
+            if not fits(sim, pod, widened(problem.destination[pod])):
+                misplaced[node] = True
+                problem.culprit[node] = pod
+                count += 1
+            place(sim, pod, widened(problem.destination[pod]))
+    revert(sim, before)
+    return count
+
+
+@kernel
+def place_all(sim: SimulationState, problem: Problem, pods: Int32, strict: bool) -> int:
+    """Place pods that are on no node, hints first; with `strict` return the first that finds no place; -1 if none.
+
+    A pod that is on a node stays. Writes `problem.counts` and `destination` (-1 = no place); nothing is undone.
+    """
+    for row in range(len(pods)):
+        pod = widened(pods[row])
+        if sim.pod_node[pod] != NOWHERE:
+            hold(problem, pod, widened(sim.pod_node[pod]))
+            continue
+        has_room_left(sim, problem.search, pod, widened(-1))
+        target = destination_of(sim, problem, pod)
+        problem.destination[pod] = target
+        if target >= 0:
+            place(sim, pod, target)
+            hold(problem, pod, target)
+        elif strict:
+            return int(pod)
+    return -1
+
+
+@kernel
+def evacuate(sim: SimulationState, nodes: Int32, pods: Int32, gone: bool) -> None:
+    """Close nodes and take pods off them; with `gone` the nodes, on which no pod is left, leave the topology too."""
+    for node in nodes:
+        retire(sim, widened(node))
+    for pod in pods:
+        remove(sim, widened(pod))
+    for row in range(len(nodes) if gone else 0):
+        drop(sim, widened(nodes[row]))

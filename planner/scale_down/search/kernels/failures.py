@@ -1,0 +1,73 @@
+"""Which nodes admit a pod that has to leave its own, and why the others do not, as the simulation stands.
+
+A pod counts for the spread, the affinity and the claims of others, itself included, where it is. So a pod to which any
+of that matters is asked for while it is on no node. Its own node is no destination. The simulation is left as it was.
+Source: own.
+"""
+
+from planner.model.jit import copied_kernel, inner_kernel, kernel, widened
+from planner.simulation.kernels import failing, fits, mark, remove, revert
+from planner.simulation.state import SimulationState
+from planner.snapshot.columns import Bool, Int32, Int64
+
+
+@kernel
+def count_failures(sim: SimulationState, pods: Int32, allowed: Bool, counts: Int64) -> None:
+    """Add to counts : int64[K, REASONS] how many allowed nodes each predicate rules out for each pod, its own included.
+
+    counts[:, 0] counts the nodes that none rules out. O(K · N).
+    """
+    for row in range(len(pods)):
+        fork = mark(sim)
+        take_off_counted(sim, widened(pods[row]))
+        for node in range(len(allowed)):
+            if allowed[node]:
+                count_failure(sim, widened(pods[row]), widened(node), widened(1), counts[row])
+        revert(sim, fork)
+
+
+@kernel
+def discount_failures(sim: SimulationState, pods: Int32, nodes: Int32, counts: Int64) -> None:
+    """Take one node for each pod out of its counts : int64[K, REASONS] again. O(K)."""
+    for row in range(len(pods)):
+        fork = mark(sim)
+        take_off_counted(sim, widened(pods[row]))
+        count_failure(sim, widened(pods[row]), widened(nodes[row]), widened(-1), counts[row])
+        revert(sim, fork)
+
+
+@kernel
+def mark_placeable(sim: SimulationState, pods: Int32, nodes: Int32, allowed: Bool, placeable: Bool) -> int:
+    """Mark in placeable : bool[K] the pods that some allowed node admits, other than that in nodes : int32[K].
+
+    Returns how many were marked. O(K · N).
+    """
+    count = 0
+    for row in range(len(pods)):
+        pod = widened(pods[row])
+        fork = mark(sim)
+        take_off_counted(sim, pod)
+        for node in range(len(allowed)):
+            if allowed[node] and node != nodes[row] and fits(sim, pod, widened(node)):
+                placeable[row] = True
+                count += 1
+                break
+        revert(sim, fork)
+    return count
+
+
+@copied_kernel
+def take_off_counted(sim: SimulationState, pod: int) -> None:
+    """Take a pod off its node where that can matter to what other nodes admit."""
+    if sim.local_class[sim.pod_class[pod]] == 0 or sim.volumes.row[pod] >= 0:
+        remove(sim, pod)
+
+
+@inner_kernel
+def count_failure(sim: SimulationState, pod: int, node: int, step: int, counts: Int64) -> None:
+    """Add `step` to counts : int64[32] for each predicate that says no, to counts[0] if none does."""
+    mask = failing(sim, pod, node)
+    if mask == 0:
+        counts[0] += step
+    for reason in range(1, len(counts)):
+        counts[reason] += step * ((mask >> reason) & 1)

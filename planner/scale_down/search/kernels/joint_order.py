@@ -1,0 +1,110 @@
+"""Is there an order in which the scheduler can put all moved pods where a plan has them, with all of them evicted?
+
+That every pod fits in the end is not enough: two pods may each fit only because the other one is there already. So the
+pods whose placing may need others (required affinity, topology spread) are taken off all at once, the nodes that go
+being closed but still there, and are put back in rounds, each when it fits. Nodes of pods that never fit stay.
+Source: own; what the scheduler sees while nodes are drained in parallel.
+"""
+
+from planner.model.jit import copied_kernel, inner_kernel, kernel, widened
+from planner.scale_down.search.kernels.drain_sets import TAKEN, Problem
+from planner.simulation.kernels import fits, mark, place, remove, revert
+from planner.simulation.state import NOWHERE, SimulationState
+from planner.snapshot.columns import Bool, Int32
+
+
+@kernel
+def mark_without_order(sim: SimulationState, problem: Problem, loose: Int32, misplaced: Bool) -> int:
+    """Mark in misplaced : bool[N] accepted nodes that have to stay so that the pods of all others can be placed.
+
+    Nodes already marked count as staying. Where no pod fits any more, the node of the first one in order of acceptance
+    stays, and its pods with it. loose : pods to take away first, which may come late. Returns how many nodes were
+    marked, their culprits written; the simulation is left as it was. O(rounds · moved pods · terms).
+    """
+    before = mark(sim)
+    for row in range(len(loose)):
+        remove(sim, widened(loose[row]))
+    waiting = 0
+    for row in range(problem.counts[TAKEN]):
+        node = widened(problem.accepted[row])
+        if misplaced[node]:
+            send_back(sim, problem, node)
+        else:
+            waiting += take_off_dependent(sim, problem, node)
+    count = 0
+    # Without room for moves no pod would ever be placed: what is found then is not used.
+    while waiting > 0 and sim.log.refused[0] == 0:
+        placed = put_back(sim, problem, misplaced)
+        waiting -= placed
+        if placed == 0:
+            node = first_waiting(sim, problem, misplaced)
+            misplaced[node] = True
+            count += 1
+            waiting -= send_back(sim, problem, node)
+    revert(sim, before)
+    return count
+
+
+@copied_kernel
+def may_need_others(sim: SimulationState, pod: int) -> bool:
+    """Say whether placing a pod can need others to be in their places."""
+    of_class = sim.pod_class[pod]
+    near = sim.presence.filled_offsets[of_class + 1] > sim.presence.filled_offsets[of_class]
+    return bool(near or sim.spread.limit_offsets[of_class + 1] > sim.spread.limit_offsets[of_class])
+
+
+@inner_kernel
+def take_off_dependent(sim: SimulationState, problem: Problem, node: int) -> int:
+    """Take the pods of a node whose placing may need others off; return how many."""
+    count = 0
+    for at in range(problem.offsets[node], problem.offsets[node + 1]):
+        pod = widened(problem.pods[at])
+        if may_need_others(sim, pod):
+            remove(sim, pod)
+            count += 1
+    return count
+
+
+@inner_kernel
+def put_back(sim: SimulationState, problem: Problem, misplaced: Bool) -> int:
+    """Put every waiting pod that fits where the plan has it there, in order of acceptance; return how many."""
+    count = 0
+    for row in range(problem.counts[TAKEN]):
+        node = widened(problem.accepted[row])
+        if misplaced[node]:
+            continue
+        for at in range(problem.offsets[node], problem.offsets[node + 1]):
+            pod = widened(problem.pods[at])
+            if sim.pod_node[pod] == NOWHERE and fits(sim, pod, widened(problem.destination[pod])):
+                place(sim, pod, widened(problem.destination[pod]))
+                count += 1
+    return count
+
+
+@inner_kernel
+def first_waiting(sim: SimulationState, problem: Problem, misplaced: Bool) -> int:
+    """Return the first accepted node with a waiting pod, which becomes its culprit; one must be there."""
+    for row in range(problem.counts[TAKEN]):
+        node = widened(problem.accepted[row])
+        if misplaced[node]:
+            continue
+        for at in range(problem.offsets[node], problem.offsets[node + 1]):
+            pod = widened(problem.pods[at])
+            if sim.pod_node[pod] == NOWHERE:
+                problem.culprit[node] = pod
+                return int(node)
+    return -1
+
+
+@inner_kernel
+def send_back(sim: SimulationState, problem: Problem, node: int) -> int:
+    """Put all moved pods of a node on it again; return how many of them were waiting."""
+    waiting = 0
+    for at in range(problem.offsets[node], problem.offsets[node + 1]):
+        pod = widened(problem.pods[at])
+        if sim.pod_node[pod] == NOWHERE:
+            waiting += 1
+        else:
+            remove(sim, pod)
+        place(sim, pod, node)
+    return waiting

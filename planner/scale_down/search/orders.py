@@ -1,0 +1,66 @@
+"""In which order candidates are tried. Every order is total: ties are broken by name, which is the node's number.
+
+Decides nothing about limits or placement. Source: own; upstream tries candidates in the order of its node list.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.facts.prices import savings
+from planner.facts.utilization import Float64
+from planner.snapshot.columns import Int32, Int64
+
+_SCATTER: Final = (2_654_435_761, 2_246_822_519)
+"""Odd multipliers that send neighbours far apart, modulo 2^32."""
+
+
+class NodeMeasures(NamedTuple):
+    """What orders compare; every array has length N.
+
+    utilization : float64, NaN = unknown; eviction_cost : float64 of all pods to move;
+    price : float64 per hour, NaN = unknown; created_ns : int64; budget_use : float64, disruptions of budgets that the
+    pods to move use up, each as a share of what its budget has left; minimum_use : float64, the largest share of what a
+    resource minimum leaves.
+    """
+
+    utilization: Float64
+    eviction_cost: Float64
+    price: Float64
+    created_ns: Int64
+    budget_use: Float64
+    minimum_use: Float64
+
+
+def arrange(measures: NodeMeasures, candidates: Int32, order: int) -> Int32:
+    """Return the candidates in the order asked for; BALANCE as UTILIZATION. int32[C]; O(C log C)."""
+    key = _keys(measures, order)[candidates]
+    if order == pb.CandidateOrder.NAME:
+        return np.sort(candidates)
+    if order == pb.CandidateOrder.SHUFFLED:
+        return shuffled(np.sort(candidates), 0)
+    return candidates[np.lexsort((candidates, measures.utilization[candidates], key))]
+
+
+def shuffled(candidates: Int32, number: int) -> Int32:
+    """Return the candidates in the order of that number, which means nothing and is always the same. int32[C]."""
+    position = np.arange(1, len(candidates) + 1, dtype=np.uint64)
+    scattered = (position * np.uint64(_SCATTER[0] + 2 * number)) % np.uint64(1 << 32)
+    return candidates[np.argsort((scattered * np.uint64(_SCATTER[1])) % np.uint64(1 << 32), kind="stable")]
+
+
+def _keys(measures: NodeMeasures, order: int) -> Float64:
+    """Return by node what the order sorts by, ascending. float64[N]."""
+    if order == pb.CandidateOrder.EVICTION_COST:
+        return measures.eviction_cost
+    if order == pb.CandidateOrder.PRICE:
+        used = np.nan_to_num(measures.utilization, posinf=1e6)
+        return -savings(measures.price) / (0.01 + used)
+    if order == pb.CandidateOrder.BUDGETS:
+        return measures.budget_use
+    if order == pb.CandidateOrder.MINIMUMS:
+        return measures.minimum_use / savings(measures.price)
+    if order == pb.CandidateOrder.AGE:
+        return measures.created_ns.astype(np.float64)
+    return measures.utilization

@@ -1,0 +1,219 @@
+"""Which attempt is taken: the last plan goes on first, other orders are tried where that leaves anything to be gained.
+
+Upstream's order under its own rule for disruption budgets is the measure: a plan that frees fewer nodes is not taken,
+among the others saving per hour decides. The last plan is left only for one that is better by the margin of stability.
+Never places a pod itself.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.facts.prices import savings
+from planner.scale_down.search.drain_sets import Attempt, Rule, Task, Way, run
+from planner.scale_down.search.headroom import saving_bound
+from planner.scale_down.search.orders import arrange, shuffled
+from planner.scale_down.selection.balance import level
+from planner.simulation.kernels import revert
+from planner.simulation.log import current_mark
+from planner.snapshot.columns import Int32
+
+SMALL: Final = 100
+"""Candidates up to which a cluster is small: there one order or another makes a node of difference."""
+SHUFFLES: Final = 8
+"""Orders without meaning tried in a small cluster; four times as many found no more (measured)."""
+
+
+class Choice(NamedTuple):
+    """The attempt taken, how many were made, and how much more than it any plan could save when orders were compared.
+
+    headroom : upper bound of the saving over what the plan saved, at the last comparison of orders; 0 = unknown.
+    """
+
+    attempt: Attempt
+    tried: int
+    headroom: float
+
+
+def choose(task: Task) -> Choice:
+    """Return the best attempt; the simulation is left as it left it.
+
+    Of the orders asked for, that which saves most. Where the measures free more nodes, one of them is taken, or the
+    best with nodes besides whose pods have to be evicted in turn.
+    """
+    start = current_mark(task.state)
+    first_order = task.memory.order or task.settings.orders[0]
+    candidates, again = _continued(task, first_order)
+    attempts = [run(task, candidates, Way(first_order, again=again, hinted=True))]
+    if not _worth_more(task, attempts[0]):
+        return Choice(attempts[0], 1, task.memory.headroom)
+    for order in _orders(task):
+        candidates = _arranged(task, task.eligible, order, task.eligible[:0])
+        if _in_time(task) and not any(np.array_equal(candidates, other.candidates) for other in attempts):
+            attempts.append(_afresh(task, start, candidates, order))
+    made = [] if task.settings.saving_before_count else list(_measures(task, start))
+    measures = [one for one in made if one.stopped_at < 0]
+    least = max((_freed(task, one) for one in measures), default=0)
+    best = _best_of(task, attempts, least)
+    in_place: Attempt | None = made[-1] if made else attempts[-1]
+    if _freed(task, best) * _margin(task, best, attempts[0]) < least:
+        best = _with_more(task, start, best, [one for one in measures if _freed(task, one) == least])
+        in_place = best if best.rule == Rule.IN_TURN_LAST else None
+    if best is not in_place:
+        revert(task.state, start)
+        task = task._replace(staying=best.staying)
+        best = run(task, best.candidates, Way(best.order, best.rule, best.reached, best.again, best.hinted))
+    return Choice(best, len(attempts) + len(made), _headroom(task, best))
+
+
+def _orders(task: Task) -> tuple[int, ...]:
+    """Return the orders asked for, and where resource minimums hold nodes, one that is sparing with them."""
+    more = (pb.CandidateOrder.MINIMUMS,) if task.measures.minimum_use[task.eligible].any() else ()
+    return (*task.settings.orders, *more)
+
+
+def _measures(task: Task, start: int) -> Iterator[Attempt]:
+    """Make the attempts that a plan is measured by: those of an autoscaler that takes candidates as they are listed.
+
+    By name; in a small cluster, where much is chance, in some orders more. And one that is sparing with budgets, which
+    frees some per cent more where there are many. Pods look for places in other orders, too: fullest node first, from
+    the other end, or as always.
+    """
+    rule = Rule.IN_TURN if task.settings.evict_in_turn else Rule.AT_ONCE
+    ways = [(pb.CandidateOrder.NAME, task.eligible, rule)]
+    if len(task.eligible) <= SMALL:
+        more = [shuffled(task.eligible, number) for number in range(SHUFFLES)]
+        ways += [(pb.CandidateOrder.SHUFFLED, candidates, rule) for candidates in more]
+    if task.measures.budget_use[task.eligible].any():
+        sparing = arrange(task.measures, task.eligible, pb.CandidateOrder.BUDGETS)
+        ways.append((pb.CandidateOrder.BUDGETS, sparing, Rule.AT_ONCE))
+    fullest_first = task.staying[np.argsort(-task.measures.utilization[task.staying], kind="stable")]
+    searches = (fullest_first, task.staying, task.staying[::-1].copy())
+    for number, (order, candidates, its_rule) in enumerate(ways):
+        if _in_time(task):
+            its = task._replace(staying=searches[number % len(searches)])
+            yield _afresh(its, start, _level(task, candidates, order, task.eligible[:0]), order, its_rule)
+
+
+def _with_more(task: Task, start: int, best: Attempt, largest: Sequence[Attempt]) -> Attempt:
+    """Return what to take where the best attempt frees fewer nodes than the largest measures.
+
+    A measure that stays within all budgets; or the best, with nodes whose pods go in turn; or a measure with such.
+    """
+    within = [one for one in largest if not (one.problem.budgets.left < 0).any()]
+    if within:
+        return max(within, key=lambda one: _saving(task, one))
+    more = _afresh(task._replace(staying=best.staying), start, best.candidates, best.order, Rule.IN_TURN_LAST)
+    return more if _freed(task, more) >= _freed(task, largest[0]) else largest[0]
+
+
+def _in_time(task: Task) -> bool:
+    return task.time_left is None or task.time_left()
+
+
+def _afresh(task: Task, start: int, candidates: Int32, order: int, rule: Rule = Rule.AT_ONCE) -> Attempt:
+    """Undo the last attempt and make another."""
+    revert(task.state, start)
+    return run(task, candidates, Way(order, rule))
+
+
+def _best_of(task: Task, attempts: Sequence[Attempt], least: int) -> Attempt:
+    """Return the attempt that saves most among those with at least so many nodes; without any, the largest.
+
+    The first goes on with the last plan, if there was one: it is beaten only by a margin.
+    """
+    first = attempts[0]
+    whole = [one for one in attempts if one.stopped_at < 0]
+    enough = [one for one in whole if _freed(task, one) * _margin(task, one, first) >= least]
+    if not enough:
+        return max(whole, key=lambda one: (_freed(task, one) * _margin(task, one, first), one is first))
+    best = enough[0]
+    for one in enough[1:]:
+        if _is_better(task, one, best, _margin(task, best, first)):
+            best = one
+    return best
+
+
+def _margin(task: Task, attempt: Attempt, first: Attempt) -> float:
+    """Return by what factor an attempt has to be beaten."""
+    return 1.0 + task.settings.stability_margin if attempt is first and len(task.memory.unneeded) else 1.0
+
+
+def _continued(task: Task, order: int) -> tuple[Int32, int]:
+    """Return the candidates, and how many of them are of the last plan: those first, in its order, then the others.
+
+    The others begin where a bound stopped the last loop.
+    """
+    is_eligible = np.zeros(len(task.known), bool)
+    is_eligible[task.eligible] = True
+    again = task.memory.unneeded[is_eligible[task.memory.unneeded]]
+    fresh = _arranged(task, task.eligible[~task.known[task.eligible]], order, again)
+    stopped = np.flatnonzero(fresh == task.memory.resume_at)
+    if len(stopped):
+        fresh = np.roll(fresh, -int(stopped[0]))
+    # What was looked at in an earlier loop waits for the others, so that none starves whatever comes and goes.
+    looked_at = np.zeros(len(task.known), np.int64)
+    looked_at[task.memory.failed.node] = task.memory.failed.time_ns
+    fresh = fresh[np.argsort(looked_at[fresh], kind="stable")]
+    return np.concatenate([again, fresh]).astype(np.int32), len(again)
+
+
+def _arranged(task: Task, candidates: Int32, order: int, gone: Int32) -> Int32:
+    """Return candidates : int32 in an order, similar groups level where asked for. gone : int32 that go before."""
+    return _level(task, arrange(task.measures, candidates, order), order, gone)
+
+
+def _level(task: Task, arranged: Int32, order: int, gone: Int32) -> Int32:
+    """Return what is arranged, nodes that cannot go before a pod completes last, and similar groups level."""
+    arranged = arranged[np.argsort(task.waits[arranged], kind="stable")]
+    if task.balance and (task.settings.balance or order == pb.CandidateOrder.BALANCE):
+        return level(task.balance, arranged, gone)
+    return arranged
+
+
+def _worth_more(task: Task, attempt: Attempt) -> bool:
+    """Say whether another order could do better: a candidate stays, and the loop did more than repeat itself."""
+    if attempt.stopped_at >= 0 or len(attempt.accepted) == len(task.eligible):
+        return False
+    again = task.known[task.eligible].sum()
+    if not (task.anew or attempt.fresh > 0 or int(task.known[attempt.accepted].sum()) < int(again)):
+        return False
+    return task.anew or len(task.eligible) <= SMALL or not _is_as_good_as_compared(task, attempt)
+
+
+def _is_as_good_as_compared(task: Task, attempt: Attempt) -> bool:
+    """Say whether an attempt that goes on with the last plan is as near to what any plan could save as that was.
+
+    Nearer than the margin by which another plan would have to be better: then comparing orders again, which costs
+    several times the rest of a loop, is not worth it.
+    """
+    limit = task.memory.headroom * (1.0 + task.settings.stability_margin)
+    return 0.0 < _headroom(task, attempt) <= limit
+
+
+def _headroom(task: Task, attempt: Attempt) -> float:
+    """Return how many times as much as an attempt any plan could save at most; 0 where the attempt saves nothing."""
+    saved = _saving(task, attempt)
+    return saving_bound(task.volume(), task.eligible, savings(task.measures.price)) / saved if saved > 0 else 0.0
+
+
+def _is_better(task: Task, one: Attempt, other: Attempt, margin: float) -> bool:
+    """Say whether an attempt saves more than another by a margin; at equal saving, for less eviction cost."""
+    mine, its = _saving(task, one), _saving(task, other)
+    if mine > its * margin + 1e-9:
+        return True
+    if margin > 1.0 or mine < its - 1e-9:
+        return False
+    cost = task.measures.eviction_cost
+    return float(cost[one.accepted].sum()) < float(cost[other.accepted].sum()) - 1e-9
+
+
+def _freed(task: Task, attempt: Attempt) -> int:
+    """Return how many nodes an attempt frees, without those that wait for a pod to complete."""
+    return int(np.count_nonzero(~task.waits[attempt.accepted]))
+
+
+def _saving(task: Task, attempt: Attempt) -> float:
+    return float(savings(task.measures.price)[attempt.accepted].sum())

@@ -1,0 +1,113 @@
+"""Nodes without a place for a pod, tried once more: the moves of nodes that went later may have made one.
+
+Room only shrinks while nodes go, but a pod that moves can even out a spread, bring the companion that another pod needs
+or take away the one that it avoids. And a node left out so that others can go may have a place behind them.
+Source: own.
+"""
+
+import numpy as np
+
+from planner.scale_down.search.drain_sets import PATIENCE, Attempt, Task, ask_again, to_stay_even
+from planner.scale_down.search.kernels.drain_sets import (
+    ACCEPTED,
+    DESTINATION,
+    HINT_HITS,
+    NO_PLACE,
+    SEARCHES,
+    TAKEN,
+    Problem,
+    drain_candidates,
+)
+from planner.scale_down.search.kernels.failures import mark_placeable
+from planner.simulation.kernels import mark, revert
+from planner.simulation.log import check_log
+from planner.snapshot.columns import Int32
+
+MOST_CHECKS = 2_000_000
+"""Checks of a pod against a node in one look: some 50 ms."""
+
+
+def look_again(task: Task, attempt: Attempt) -> Attempt:
+    """Return the attempt with the nodes that can go after all, in the simulation that it left, which goes on with them.
+
+    Each is tried behind all others; one that leaves a pod of another without its place, or groups uneven, stays. Ends
+    with a look that finds none, or after `PATIENCE` failures. Nothing is tried where a bound stopped the loop. Raises
+    MoveLogFullError.
+    """
+    if attempt.stopped_at >= 0 or task.state.local_class.all():
+        return attempt
+    patience, problem, found = PATIENCE, attempt.problem, True
+    while found:
+        found = False
+        for node in _placeable(task, problem).tolist():
+            if patience == 0 or not _goes_on(task, problem):
+                break
+            problem, went = _try(task, problem, node)
+            found |= went
+            patience -= not went
+    return attempt._replace(
+        accepted=problem.accepted[: problem.counts[TAKEN]].copy(),
+        hint_hits=int(problem.counts[HINT_HITS]),
+        searches=int(problem.counts[SEARCHES]),
+        problem=problem,
+    )
+
+
+def _goes_on(task: Task, problem: Problem) -> bool:
+    """Say whether time and the bound of new nodes allow one more."""
+    accepted = problem.accepted[: problem.counts[TAKEN]]
+    most = task.settings.max_new_unneeded
+    full = most and int((~task.known[accepted]).sum()) >= most
+    return not full and (task.time_left is None or task.time_left())
+
+
+def _placeable(task: Task, problem: Problem) -> Int32:
+    """Return the nodes without a place for a pod that has one now. int32, nodes of groups that go whole left out."""
+    stuck = np.flatnonzero((problem.outcome == NO_PLACE) & (task.whole == 0) & (problem.culprit >= 0))
+    nodes = stuck[: max(1, MOST_CHECKS // max(len(problem.outcome), 1))].astype(np.int32)
+    pods = problem.culprit[nodes]
+    # For a pod that only its node matters to, places only ever become fewer.
+    moved_to_none = task.state.local_class[task.state.pod_class[pods]] == 0
+    nodes, pods = nodes[moved_to_none], pods[moved_to_none]
+    placeable = np.zeros(len(nodes), bool)
+    mark_placeable(task.state, pods, nodes, problem.search.allowed, placeable)
+    check_log(task.state)
+    found: Int32 = nodes[placeable]
+    return found
+
+
+def _try(task: Task, problem: Problem, node: int) -> tuple[Problem, bool]:
+    """Try one node; return the problem to go on with, and whether the node goes."""
+    fork, tried = mark(task.state), _copied(problem)
+    received = tried.received[node] > 0
+    if received:
+        tried.outcome[node] = DESTINATION
+    one, bounds = np.array([node], np.int32), np.ones(2, np.int64)
+    known = np.zeros(len(task.known), bool)
+    drain_candidates(task.state, tried, one, 0, 1, known, bounds, int(received))
+    check_log(task.state)
+    if tried.outcome[node] != ACCEPTED:
+        return tried, False
+    if ask_again(task, tried).any() or len(to_stay_even(task, tried.accepted[: tried.counts[TAKEN]])):
+        revert(task.state, fork)
+        return problem, False
+    check_log(task.state)
+    return tried, True
+
+
+def _copied(problem: Problem) -> Problem:
+    """Copy what a try writes."""
+    search, budgets, limits = problem.search, problem.budgets, problem.limits
+    return problem._replace(
+        search=search._replace(allowed=search.allowed.copy(), cursor=np.zeros_like(search.cursor)),
+        budgets=budgets._replace(left=budgets.left.copy()),
+        limits=limits._replace(group_left=limits.group_left.copy(), amount_left=limits.amount_left.copy()),
+        received=problem.received.copy(),
+        first_held=problem.first_held.copy(),
+        next_held=problem.next_held.copy(),
+        outcome=problem.outcome.copy(),
+        culprit=problem.culprit.copy(),
+        destination=problem.destination.copy(),
+        counts=problem.counts.copy(),
+        accepted=problem.accepted.copy(),
+    )

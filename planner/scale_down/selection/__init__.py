@@ -1,0 +1,1 @@
+"""Select which of the unneeded nodes go now."""

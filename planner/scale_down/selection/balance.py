@@ -1,0 +1,96 @@
+"""Evenness of similar node groups and of their zones, as nodes go.
+
+Decides in which order similar groups give (the largest first, in it the fullest zone) and which nodes of a set have to
+stay so that no group or zone gives while another like it would be larger by more than a limit. Never decides what is
+similar (`similarity`), nor whether a node can go. Nodes being deleted count as gone.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from planner.facts.similarity import Parts
+from planner.scale_down.selection.kernels.balance import level_order
+from planner.snapshot.columns import Bool, Int32, Int64
+
+
+class Balance(NamedTuple):
+    """parts : what is to stay even; most : nodes by which alike parts may come to differ, 0 = no limit."""
+
+    parts: Parts
+    most: int
+
+
+def level(balance: Balance, nodes: Int32, gone: Int32) -> Int32:
+    """Return nodes : int32[E], given in the order wanted, so that of similar groups the largest gives first.
+
+    Only nodes of similar groups change places with each other. gone : int32 nodes that go before. O(E · cells).
+    """
+    parts = balance.parts
+    taking_part = np.flatnonzero(parts.group[nodes] >= 0)
+    rows = nodes[taking_part]
+    group_size, zone_size = _sizes(parts, gone)
+    pairs, cell = np.unique(np.stack([parts.group[rows], parts.zone[rows]]), axis=1, return_inverse=True)
+    cell = cell.reshape(-1)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(cell, minlength=pairs.shape[1]))]).astype(np.int64)
+    by_turns = np.empty(len(rows), np.int32)
+    level_order(
+        np.argsort(cell, kind="stable").astype(np.int32),
+        starts,
+        pairs[0].astype(np.int32),
+        pairs[1].astype(np.int32),
+        group_size,
+        zone_size,
+        np.zeros(pairs.shape[1], np.int64),
+        by_turns,
+    )
+    kind = parts.group_kind[parts.group[rows]]
+    ordered = nodes.copy()
+    # The places that a kind has keep being its own.
+    places = taking_part[np.argsort(kind, kind="stable")]
+    ordered[places] = rows[by_turns[np.argsort(kind[by_turns], kind="stable")]]
+    return ordered
+
+
+def uneven(balance: Balance, nodes: Int32) -> Bool:
+    """Say which of nodes : int32[U], most wanted first, have to stay so that the others keep the limit. bool[U].
+
+    The least wanted of a part stay first. O(U · parts) in the worst case.
+    """
+    stays = np.zeros(len(nodes), bool)
+    if balance.most == 0:
+        return stays
+    parts = balance.parts
+    while True:
+        group_size, zone_size = _sizes(parts, nodes[~stays])
+        kept = _keep_back(nodes, stays, parts.group, _lacking(parts.group_kind, group_size, balance.most))
+        kept += _keep_back(nodes, stays, parts.zone, _lacking(parts.zone_kind, zone_size, balance.most))
+        if kept == 0:
+            return stays
+
+
+def _sizes(parts: Parts, gone: Int32) -> tuple[Int64, Int64]:
+    """Return the sizes of groups and zones without some nodes."""
+    group, zone = parts.group[gone], parts.zone[gone]
+    return (
+        parts.group_size - np.bincount(group[group >= 0], minlength=len(parts.group_size)),
+        parts.zone_size - np.bincount(zone[zone >= 0], minlength=len(parts.zone_size)),
+    )
+
+
+def _lacking(kind: Int32, size: Int64, most: int) -> Int64:
+    """Return by part how many nodes it lacks to be within the limit of the largest of its kind. int64, <= 0 = none."""
+    largest = np.zeros(int(kind.max(initial=-1)) + 2, np.int64)
+    np.maximum.at(largest, kind, size)
+    lacking: Int64 = np.where(kind >= 0, largest[kind] - most - size, 0)
+    return lacking
+
+
+def _keep_back(nodes: Int32, stays: Bool, part: Int32, lacking: Int64) -> int:
+    """Mark in `stays` the least wanted nodes of each part that lacks some; return how many."""
+    count = 0
+    for one in np.flatnonzero(lacking > 0).tolist():
+        held = np.flatnonzero((part[nodes] == one) & ~stays)[-int(lacking[one]) :]
+        stays[held] = True
+        count += len(held)
+    return count

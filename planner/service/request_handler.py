@@ -1,0 +1,153 @@
+"""Handle a request without gRPC: request and bytes in, answer out. Shared by the service and the in-process planner.
+
+Decides the order of steps and what is logged, measured and cached; never decides about the cluster. One structured log
+line per decision. Raises ServiceError for every error that a caller can cause. Thread-safe.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import NamedTuple
+
+import structlog
+from opentelemetry.metrics import Meter
+from trimtab.v1 import plan_pb2, planner_pb2
+
+from planner.decisions.fit import check_fit
+from planner.decisions.plan import plan
+from planner.decisions.requests import check_decisions, check_request
+from planner.decisions.table import TABLE, Table
+from planner.decisions.work import Work
+from planner.model.derive import Reuse
+from planner.service.bounds import Bounds
+from planner.service.failures import as_service_error, base_unknown, state_unknown
+from planner.service.measurement import Instruments, StopWatch
+from planner.service.request_memory import RequestEffort, Take, take_any
+from planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
+from planner.snapshot.decode import canonicalize, parse_snapshot
+from planner.snapshot.delta import apply_delta, parse_delta
+
+log = structlog.get_logger("planner")
+
+
+class Caller(NamedTuple):
+    """Identity and deadline of the caller, and `take`, called before memory is allocated for the request."""
+
+    identity: str = ""
+    bounds: Bounds = Bounds()
+    take: Take = take_any
+
+
+class RequestHandler:
+    """Answers Plan and CheckFit.
+
+    cache_bytes : memory for bases of deltas and states, 0 = none; table : the available decisions.
+    """
+
+    def __init__(self, meter: Meter, cache_bytes: int, log_decisions: bool = True, table: Table = TABLE) -> None:
+        self._log = log if log_decisions else structlog.wrap_logger(structlog.ReturnLogger(), processors=[])
+        self._instruments = Instruments(meter)
+        self._cache = VersionCache(cache_bytes)
+        self._table = table
+
+    def plan(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> plan_pb2.PlanResponse:
+        """Make the requested decisions. `payload` : the bytes of the snapshot or delta."""
+        watch = StopWatch(RequestEffort(caller.bounds, caller.take), self._instruments)
+        scope = CacheScope(caller.identity, request.cluster)
+        with _contract_errors():
+            check_request(request)
+            check_decisions(request, self._table)
+            state = self._state(request, scope)
+            kept = self._snapshot(request, payload, scope, watch)
+            work = _work(watch, caller, kept, self._reuse(scope))
+            answer = plan(kept.snapshot, request, state, work, self._table)
+        answer.request_id = request.request_id
+        answer.state_version = self._cache.keep_state(scope, answer.state)
+        self._cache.keep_snapshot(scope, kept)
+        caller.bounds.check()
+        watch.write(answer.diagnostics)
+        self._log_decisions(request, answer, watch)
+        return answer
+
+    def check_fit(
+        self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller
+    ) -> Iterator[planner_pb2.CheckFitResponse]:
+        """Yield for each pod the nodes that it fits. Checks start with the first `next`."""
+        watch = StopWatch(RequestEffort(caller.bounds, caller.take), self._instruments)
+        scope = CacheScope(caller.identity, request.cluster)
+        with _contract_errors():
+            check_request(request)
+            kept = self._snapshot(request, payload, scope, watch)
+            self._cache.keep_snapshot(scope, kept)
+            for answer in check_fit(kept.snapshot, request, _work(watch, caller, kept, self._reuse(scope))):
+                caller.bounds.check()
+                yield answer
+        watch.write(plan_pb2.Diagnostics())
+
+    def _snapshot(
+        self, request: plan_pb2.PlanRequest, payload: bytes, scope: CacheScope, watch: StopWatch
+    ) -> CachedSnapshot:
+        """Return the snapshot of a request, sent in full or as a delta against a cached base."""
+        if not request.base_version:
+            with watch.stage("decode"):
+                message = parse_snapshot(payload)
+            with watch.stage("columns"):
+                snapshot = canonicalize(message, watch.effort)
+            self._instruments.base("whole")
+            return self._cache.snapshot(scope, snapshot.version) or CachedSnapshot(snapshot)
+        base = self._cache.snapshot(scope, request.base_version)
+        if base is None:
+            self._instruments.base("unknown")
+            raise base_unknown(request)
+        self._instruments.base("delta")
+        if not payload:
+            return base
+        with watch.stage("decode"):
+            delta = parse_delta(payload)
+        with watch.stage("columns"):
+            snapshot = apply_delta(base.snapshot, delta, base.derive, watch.effort)
+        return self._cache.snapshot(scope, snapshot.version) or CachedSnapshot(snapshot, base)
+
+    def _state(self, request: plan_pb2.PlanRequest, scope: CacheScope) -> plan_pb2.PlanState | None:
+        if request.HasField("state"):
+            return request.state
+        if not request.state_version:
+            return None
+        state = self._cache.state(scope, request.state_version)
+        if state is None:
+            raise state_unknown(request)
+        return state
+
+    def _reuse(self, scope: CacheScope) -> Reuse:
+        return partial(self._cache.reuse, scope)
+
+    def _log_decisions(self, request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse, watch: StopWatch) -> None:
+        """Log and count each decision."""
+        fields = {
+            "request_id": request.request_id,
+            "cluster": request.cluster,
+            "snapshot_version": answer.snapshot_version,
+            "nodes": answer.diagnostics.node_count,
+            "pods": answer.diagnostics.pod_count,
+            "stages_ms": watch.milliseconds(),
+        }
+        for one in answer.diagnostics.decisions:
+            name = plan_pb2.Decision.Code.Name(one.decision)
+            self._instruments.plan(name, one.result)
+            self._log.info("decision", decision=name, result=one.result, **dict(sorted(one.counts.items())), **fields)
+
+
+def _work(watch: StopWatch, caller: Caller, kept: CachedSnapshot, reuse: Reuse) -> Work:
+    return Work(watch.stage, caller.bounds.time_left, kept.derive, watch.effort, reuse)
+
+
+@contextmanager
+def _contract_errors() -> Iterator[None]:
+    """Convert errors of the pure packages into those of the contract."""
+    try:
+        yield
+    except Exception as error:
+        known = as_service_error(error)
+        if known is None:
+            raise
+        raise known from error

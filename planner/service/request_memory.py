@@ -1,0 +1,62 @@
+"""Memory of requests: estimated, and refused before allocation.
+
+Decides whether a request may allocate more memory; each stage asks before it allocates (`planner.model.effort`). One
+limit holds for all concurrent requests together. Thread-safe.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from planner.service.bounds import Bounds
+from planner.service.failures import memory_exceeded
+
+Take = Callable[[int, str], None]
+
+
+def take_any(byte_count: int, what: str) -> None:
+    """Refuse nothing."""
+
+
+class RequestMemory:
+    """Memory for all requests together, of at most `limit` bytes."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lock = threading.Lock()
+        self._taken = 0
+
+    @contextmanager
+    def share(self) -> Iterator[Take]:
+        """Yield the `Take` of a request, which raises ServiceError over the limit; release its memory at the end."""
+        mine = 0
+
+        def take(byte_count: int, what: str) -> None:
+            nonlocal mine
+            with self._lock:
+                if self._taken + byte_count > self._limit:
+                    raise memory_exceeded(what, byte_count + mine, self._limit)
+                self._taken += byte_count
+                mine += byte_count
+
+        try:
+            yield take
+        finally:
+            with self._lock:
+                self._taken -= mine
+
+
+class RequestEffort:
+    """Limits of one request: an `Effort`."""
+
+    def __init__(self, bounds: Bounds, take: Take) -> None:
+        self._bounds = bounds
+        self._take = take
+
+    def check(self) -> None:
+        """Raise ServiceError if the deadline has passed or the caller has gone."""
+        self._bounds.check()
+
+    def take(self, byte_count: int, what: str) -> None:
+        """Raise ServiceError if `byte_count` more bytes exceed the limit."""
+        self._take(byte_count, what)

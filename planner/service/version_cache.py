@@ -1,0 +1,131 @@
+"""Cache between calls: snapshots as bases of deltas, states by version, parts of answers.
+
+Entries are keyed by caller identity and cluster; no caller sees those of another. An answer never depends on the cache;
+a caller whose base was evicted sends the full snapshot. Thread-safe.
+"""
+
+import threading
+from collections.abc import Callable
+from hashlib import blake2b
+from operator import attrgetter
+from typing import Final, NamedTuple, TypeVar, cast
+
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.snapshot.cache import LeastRecentlyUsed, size_of
+from planner.snapshot.columns import Snapshot
+
+T = TypeVar("T")
+STATE_SHARE: Final = 0.1
+"""Share of the memory for states; their size is about a tenth of the snapshot's."""
+ANSWER_SHARE: Final = 0.1
+"""Share of the memory for parts of answers, which are reused while nothing changes."""
+
+
+class CacheScope(NamedTuple):
+    """Caller identity and cluster that entries belong to."""
+
+    identity: str
+    cluster: str
+
+
+class _Derived(NamedTuple):
+    """A derived object, and all fields of the snapshot that it was built from; () = any."""
+
+    value: object
+    of: tuple[str, ...]
+
+
+class CachedSnapshot:
+    """A snapshot with the objects derived from it; its `derive` is a `Derive`. Objects are never written once built.
+
+    base : the snapshot that a delta was applied to; objects derived from its unchanged fields are taken over.
+    """
+
+    def __init__(self, snapshot: Snapshot, base: "CachedSnapshot | None" = None) -> None:
+        self.snapshot = snapshot
+        self._lock = threading.RLock()
+        self._derived = base.derived_of_same(snapshot) if base else {}
+
+    def derive(self, name: str, build: Callable[[], T], of: tuple[str, ...] = ()) -> T:
+        """Return the derived object of this name, built once."""
+        with self._lock:
+            if name not in self._derived:
+                for field in of:
+                    _field(self.snapshot, field)
+                self._derived[name] = _Derived(build(), of)
+            return cast(T, self._derived[name].value)
+
+    def derived_of_same(self, snapshot: Snapshot) -> dict[str, _Derived]:
+        """Return the objects derived from fields that another snapshot shares (`is`)."""
+        with self._lock:
+            derived = dict(self._derived)
+        return {
+            name: one
+            for name, one in derived.items()
+            if one.of and all(_field(snapshot, field) is _field(self.snapshot, field) for field in one.of)
+        }
+
+    def size(self) -> int:
+        """Return the approximate size in bytes; parts shared with other snapshots are included."""
+        with self._lock:
+            return size_of(self.snapshot) + sum(size_of(one.value) for one in self._derived.values())
+
+    def drop_derived(self) -> None:
+        """Drop the derived objects; keep the snapshot."""
+        with self._lock:
+            self._derived = {}
+
+
+def _field(snapshot: Snapshot, path: str) -> object:
+    return attrgetter(path)(snapshot)
+
+
+class VersionCache:
+    """Snapshots, states and parts of answers, at most `limit` bytes in total."""
+
+    def __init__(self, limit: int) -> None:
+        self._lock = threading.Lock()
+        self._snapshots: LeastRecentlyUsed[CachedSnapshot] = LeastRecentlyUsed(
+            limit - int(limit * STATE_SHARE) - int(limit * ANSWER_SHARE)
+        )
+        self._states: LeastRecentlyUsed[bytes] = LeastRecentlyUsed(int(limit * STATE_SHARE))
+        self._parts: LeastRecentlyUsed[bytes] = LeastRecentlyUsed(int(limit * ANSWER_SHARE))
+
+    def snapshot(self, scope: CacheScope, version: str) -> CachedSnapshot | None:
+        """Return a cached snapshot, or None."""
+        with self._lock:
+            return self._snapshots.get((scope, version))
+
+    def keep_snapshot(self, scope: CacheScope, kept: CachedSnapshot) -> None:
+        """Store a snapshot, with the objects derived so far if both fit."""
+        size = kept.size()
+        if size > self._snapshots.limit:
+            kept.drop_derived()
+            size = kept.size()
+        with self._lock:
+            self._snapshots.put((scope, kept.snapshot.version), kept, size)
+
+    def state(self, scope: CacheScope, version: str) -> pb.PlanState | None:
+        """Return a cached state, or None."""
+        with self._lock:
+            data = self._states.get((scope, version))
+        return None if data is None else pb.PlanState.FromString(data)
+
+    def keep_state(self, scope: CacheScope, state: pb.PlanState) -> str:
+        """Store a state; return its version, a digest of its content."""
+        data = state.SerializeToString(deterministic=True)
+        version = blake2b(data, digest_size=16).hexdigest()
+        with self._lock:
+            self._states.put((scope, version), data, len(data))
+        return version
+
+    def reuse(self, scope: CacheScope, key: str, write: Callable[[], bytes]) -> bytes:
+        """Return the bytes stored under a key, or write and store them: a `Reuse` for one scope."""
+        with self._lock:
+            data = self._parts.get((scope, key))
+        if data is None:
+            data = write()
+            with self._lock:
+                self._parts.put((scope, key), data, len(data) + len(key))
+        return data

@@ -1,0 +1,168 @@
+"""The snapshot's rows and virtual ones as one set of columns.
+
+Contract: virtual rows follow the snapshot's, in the order given. Strings that the snapshot lacks are put in sorted
+place, so that lookups stay valid; specs, label sets, taint sets and resources that it lacks are appended.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from planner.classes.node_classes import NodeInput
+from planner.model.values import PodSpec, Taint
+from planner.simulation.virtual_rows import Labels, VirtualPod, VirtualRows
+from planner.snapshot.columns import FLAG_GATED, Bool, Int32, Int64, LabelSets, Snapshot
+
+
+class PodInput(NamedTuple):
+    """Columns of P pods and the specs that they index; see `planner.snapshot.columns`."""
+
+    specs: tuple[PodSpec, ...]
+    namespace: Int32
+    spec: Int32
+    label_set: Int32
+    created_s: Int64
+    terminating: Bool
+    gated: Bool
+    pinned: Int32
+
+
+class Inputs(NamedTuple):
+    """Pods and nodes, with the dictionaries that they index."""
+
+    strings: tuple[str, ...]
+    label_sets: LabelSets
+    resources: tuple[str, ...]
+    pods: PodInput
+    nodes: NodeInput
+
+
+def joined(snapshot: Snapshot, virtual: VirtualRows) -> Inputs:
+    """Join the snapshot's rows with virtual ones. O(P + N); without virtual rows nothing is copied."""
+    whole = _of_snapshot(snapshot)
+    if not (virtual.pods or virtual.nodes):
+        return whole
+    label_sets = _LabelSets(virtual)
+    whole = _with_strings(whole, {pod.namespace for pod in virtual.pods} | label_sets.texts)
+    place = {text: at for at, text in enumerate(whole.strings)}
+    first = len(whole.label_sets.offsets) - 1
+    return whole._replace(
+        label_sets=label_sets.behind(whole.label_sets, place),
+        resources=_resources(whole.resources, virtual),
+        pods=_pods(whole.pods, virtual.pods, place, [first + at for at in label_sets.of_pods]),
+        nodes=_nodes(whole, virtual, [first + at for at in label_sets.of_nodes]),
+    )
+
+
+def _of_snapshot(snapshot: Snapshot) -> Inputs:
+    pods, nodes = snapshot.pods, snapshot.nodes
+    return Inputs(
+        snapshot.strings,
+        snapshot.label_sets,
+        snapshot.resources,
+        PodInput(
+            snapshot.specs,
+            pods.namespace,
+            pods.spec,
+            pods.label_set,
+            pods.created_s,
+            pods.deletion_s != 0,
+            (pods.flags & FLAG_GATED) != 0,
+            pods.pinned,
+        ),
+        NodeInput(
+            nodes.name,
+            nodes.label_set,
+            nodes.taint_set,
+            nodes.taint_sets,
+            nodes.unschedulable,
+            nodes.allocatable,
+            nodes.attach_limits,
+        ),
+    )
+
+
+class _LabelSets:
+    """Distinct label sets of virtual rows. of_pods, of_nodes : the number of each row's."""
+
+    def __init__(self, virtual: VirtualRows) -> None:
+        sets: dict[Labels, int] = {}
+        self.of_pods = [sets.setdefault(pod.labels, len(sets)) for pod in virtual.pods]
+        self.of_nodes = [sets.setdefault(one, len(sets)) for nodes in virtual.nodes for one in nodes.labels]
+        self._sets = list(sets)
+        self.texts = {text for labels in sets for pair in labels for text in pair}
+
+    def behind(self, old: LabelSets, place: dict[str, int]) -> LabelSets:
+        """Return the label sets with these behind them."""
+        lengths = np.array([len(labels) for labels in self._sets], np.int32)
+        keys = np.array([place[key] for labels in self._sets for key, _ in labels], np.int32)
+        values = np.array([place[value] for labels in self._sets for _, value in labels], np.int32)
+        return LabelSets(
+            np.concatenate([old.offsets, old.offsets[-1] + np.cumsum(lengths, dtype=np.int32)]),
+            np.concatenate([old.keys, keys]),
+            np.concatenate([old.values, values]),
+        )
+
+
+def _with_strings(whole: Inputs, wanted: set[str]) -> Inputs:
+    """Add strings; indices move, since strings stay sorted."""
+    strings = tuple(sorted({*whole.strings, *wanted}))
+    if len(strings) == len(whole.strings):
+        return whole
+    place = {text: at for at, text in enumerate(strings)}
+    moved = np.fromiter((place[text] for text in whole.strings), np.int32, len(whole.strings))
+    sets = whole.label_sets
+    return whole._replace(
+        strings=strings,
+        label_sets=LabelSets(sets.offsets, moved[sets.keys], moved[sets.values]),
+        pods=whole.pods._replace(namespace=moved[whole.pods.namespace]),
+    )
+
+
+def _pods(whole: PodInput, pods: tuple[VirtualPod, ...], place: dict[str, int], label_set: list[int]) -> PodInput:
+    specs = {spec: at for at, spec in enumerate(whole.specs)}
+    spec = [specs.setdefault(pod.spec, len(specs)) for pod in pods]
+    return PodInput(
+        tuple(specs),
+        _more(whole.namespace, [place[pod.namespace] for pod in pods]),
+        _more(whole.spec, spec),
+        _more(whole.label_set, label_set),
+        np.concatenate([whole.created_s, np.array([pod.created_s for pod in pods], np.int64)]),
+        np.concatenate([whole.terminating, np.zeros(len(pods), np.bool_)]),
+        np.concatenate([whole.gated, np.zeros(len(pods), np.bool_)]),
+        _more(whole.pinned, [pod.pinned for pod in pods]),
+    )
+
+
+def _resources(resources: tuple[str, ...], virtual: VirtualRows) -> tuple[str, ...]:
+    offered = {name for nodes in virtual.nodes for name, _ in nodes.template.allocatable}
+    return (*resources, *sorted(offered - set(resources)))
+
+
+def _nodes(whole: Inputs, virtual: VirtualRows, label_set: list[int]) -> NodeInput:
+    resources, old = _resources(whole.resources, virtual), whole.nodes
+    column = {name: at for at, name in enumerate(resources)}
+    taint_sets: dict[tuple[Taint, ...], int] = {taints: at for at, taints in enumerate(old.taint_sets)}
+    counts = [len(nodes.names) for nodes in virtual.nodes]
+    templates = [nodes.template for nodes in virtual.nodes]
+    taint_set = [taint_sets.setdefault(template.taints, len(taint_sets)) for template in templates]
+    unschedulable = np.array([template.unschedulable for template in templates], np.bool_)
+    amounts = np.zeros((len(templates), len(resources)), np.int64)
+    for row, template in enumerate(templates):
+        for name, amount in template.allocatable:
+            amounts[row, column[name]] = amount
+    wider = np.zeros((len(old.name), len(resources)), np.int64)
+    wider[:, : old.allocatable.shape[1]] = old.allocatable
+    return NodeInput(
+        (*old.name, *(name for nodes in virtual.nodes for name in nodes.names)),
+        _more(old.label_set, label_set),
+        np.concatenate([old.taint_set, np.repeat(np.array(taint_set, np.int32), counts)]),
+        tuple(taint_sets),
+        np.concatenate([old.unschedulable, np.repeat(unschedulable, counts)]),
+        np.concatenate([wider, np.repeat(amounts, counts, axis=0)]),
+        (*old.attach_limits, *(nodes.template.attach_limits for nodes in virtual.nodes for _ in nodes.names)),
+    )
+
+
+def _more(column: Int32, values: list[int]) -> Int32:
+    return np.concatenate([column, np.array(values, np.int32)])

@@ -1,0 +1,57 @@
+"""The capacity of a simulation's move log, and what happens when it is full.
+
+Contract: pure. A move that does not fit the log is refused and counted (`MoveLog.refused`). Later results may be
+wrong: the caller must call `check_log` before it uses them. `with_larger_log` makes room for a retry.
+"""
+
+from typing import Final
+
+import numpy as np
+
+from planner.simulation.kernels import revert
+from planner.simulation.state import MoveLog, SimulationState
+
+_MOVES_FOR_EACH_POD: Final = 4
+_MOVES_FOR_EACH_NODE: Final = 4
+_SPARE_MOVES: Final = 1024
+_GROWTH: Final = 4
+
+
+class MoveLogFullError(RuntimeError):
+    """The log had no room for a move, so the counters are not what the moves should have made them."""
+
+
+def log_for(pods: int, nodes: int) -> MoveLog:
+    """Return an empty log with room for the moves of a decision."""
+    return move_log(_MOVES_FOR_EACH_POD * pods + _MOVES_FOR_EACH_NODE * nodes + _SPARE_MOVES)
+
+
+def move_log(capacity: int) -> MoveLog:
+    """Return an empty log."""
+    return MoveLog(np.zeros((capacity, 3), np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64))
+
+
+def check_log(state: SimulationState) -> None:
+    """Raise MoveLogFullError if any move was refused since the log was made."""
+    if state.log.refused[0]:
+        raise MoveLogFullError(f"a log of {len(state.log.moves)} moves is full: {state.log.refused[0]} were refused")
+
+
+def commit(state: SimulationState) -> None:
+    """Make all moves final: the log is empty again. Raises MoveLogFullError where one was refused."""
+    check_log(state)
+    state.log.length[0] = 0
+
+
+def current_mark(state: SimulationState) -> int:
+    """Return the place in the log to which `revert` can go back. The kernel `mark` for callers outside kernels."""
+    return int(state.log.length[0])
+
+
+def with_larger_log(state: SimulationState, mark: int) -> SimulationState:
+    """Undo all moves since a mark and return the state with room for several times as many; its arrays are shared."""
+    revert(state, mark)
+    log = move_log(_GROWTH * len(state.log.moves) + _SPARE_MOVES)
+    log.moves[:mark] = state.log.moves[:mark]
+    log.length[0] = mark
+    return state._replace(log=log)

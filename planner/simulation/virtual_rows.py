@@ -1,0 +1,93 @@
+"""Pods and nodes that the snapshot lacks: evicted pods, placeholders, nodes that a node group would add.
+
+Contract: values only. Virtual pods are numbered after the snapshot's pods, virtual nodes after its nodes, in the order
+given. A virtual pod is on no node at first, does not terminate, is not gated and mounts no volume. A virtual node is
+closed until it is opened.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from planner.model.values import PodSpec, RecentEviction, Taint
+from planner.snapshot.columns import NO_NODE, NodeColumns, Snapshot
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+"""The label whose value is the name of each virtual node, whatever the template says: the kubelet sets it."""
+
+Labels = tuple[tuple[str, str], ...]
+"""(key, value) pairs, sorted by key."""
+
+
+class VirtualPod(NamedTuple):
+    """A pod that the snapshot lacks. `pinned` : a node's number or NO_NODE; `created_s` : Unix seconds."""
+
+    namespace: str
+    spec: PodSpec
+    labels: Labels = ()
+    created_s: int = 0
+    pinned: int = NO_NODE
+
+
+class NodeTemplate(NamedTuple):
+    """What a node looks like to scheduling. `allocatable` : amounts by resource name, cpu in milli-cores, others in
+    base units; `attach_limits` : volumes by driver."""
+
+    labels: Labels = ()
+    allocatable: tuple[tuple[str, int], ...] = ()
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    attach_limits: tuple[tuple[str, int], ...] = ()
+
+
+class VirtualNodes(NamedTuple):
+    """Nodes of one template. `names` are those of no other node."""
+
+    template: NodeTemplate
+    names: tuple[str, ...]
+
+    @property
+    def labels(self) -> list[Labels]:
+        """Labels of each node, its own hostname among them."""
+        others = [pair for pair in self.template.labels if pair[0] != HOSTNAME]
+        return [tuple(sorted((*others, (HOSTNAME, name)))) for name in self.names]
+
+
+class VirtualRows(NamedTuple):
+    """All virtual rows of a simulation."""
+
+    pods: tuple[VirtualPod, ...] = ()
+    nodes: tuple[VirtualNodes, ...] = ()
+
+    def and_more(self, pods: tuple[VirtualPod, ...], nodes: tuple[VirtualNodes, ...]) -> "VirtualRows":
+        """Return these rows with more behind them."""
+        return VirtualRows(self.pods + pods, self.nodes + nodes)
+
+    @property
+    def node_count(self) -> int:
+        """Number of virtual nodes."""
+        return sum(len(one.names) for one in self.nodes)
+
+
+def labels_of(snapshot: Snapshot, label_set: int) -> Labels:
+    """Return a label set as (key, value) pairs, sorted by key."""
+    sets, strings = snapshot.label_sets, snapshot.strings
+    entries = range(int(sets.offsets[label_set]), int(sets.offsets[label_set + 1]))
+    return tuple((strings[sets.keys[entry]], strings[sets.values[entry]]) for entry in entries)
+
+
+def evicted_pods(snapshot: Snapshot, evictions: tuple[RecentEviction, ...]) -> tuple[VirtualPod, ...]:
+    """Return recent evictions as virtual pods, in the same order."""
+    return tuple(VirtualPod(e.namespace, snapshot.specs[e.spec], labels_of(snapshot, e.label_set)) for e in evictions)
+
+
+def template_of(snapshot: Snapshot, nodes: NodeColumns, row: int) -> NodeTemplate:
+    """Return a row of the snapshot's nodes, or of its node groups' templates, as a template."""
+    amounts = nodes.allocatable[row]
+    return NodeTemplate(
+        labels_of(snapshot, int(nodes.label_set[row])),
+        tuple((snapshot.resources[at], int(amounts[at])) for at in np.flatnonzero(amounts).tolist()),
+        nodes.taint_sets[nodes.taint_set[row]],
+        bool(nodes.unschedulable[row]),
+        nodes.attach_limits[row],
+    )

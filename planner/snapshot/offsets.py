@@ -1,0 +1,38 @@
+"""Check offsets of a message: the bounds of sets within one column of entries.
+
+Every offsets column is checked here before it is used as an index. Compares and never subtracts: differences of int32
+wrap. Returns the fault instead of raising: a bad snapshot is refused, a bad state is ignored.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from planner.snapshot.columns import Int32
+
+
+class OffsetsFault(NamedTuple):
+    """The first offset that is wrong, and what is wrong with it."""
+
+    row: int
+    problem: str
+
+
+def find_offsets_fault(offsets: Int32, entry_count: int) -> OffsetsFault | None:
+    """Return why `offsets` : int32[sets + 1] do not divide `entry_count` entries, None if they do. O(sets).
+
+    Valid offsets begin with 0, end with `entry_count`, lie between and never decrease. The range is checked first.
+    """
+    wide = offsets.astype(np.int64)
+    if not len(wide):
+        return OffsetsFault(0, "there is none; n sets have n + 1 offsets")
+    if (outside := np.flatnonzero((wide < 0) | (wide > entry_count))).size:
+        row = int(outside[0])
+        return OffsetsFault(row, f"{int(wide[row])} is outside the {entry_count} entries")
+    if wide[0] != 0:
+        return OffsetsFault(0, f"the first is {int(wide[0])}; it must be 0")
+    if (falls := np.flatnonzero(wide[1:] < wide[:-1])).size:
+        return OffsetsFault(int(falls[0]), "the next offset is smaller; offsets must ascend")
+    if wide[-1] != entry_count:
+        return OffsetsFault(len(wide) - 1, f"they end at {int(wide[-1])}, but there are {entry_count} entries")
+    return None

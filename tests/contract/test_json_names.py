@@ -1,0 +1,123 @@
+"""The names in the JSON of answers and settings that users rely on, decision by decision."""
+
+from typing import Any
+
+import pytest
+from google.protobuf import json_format
+from google.protobuf.message import Message
+from trimtab.v1 import plan_pb2, reason_pb2
+
+
+def scale_up() -> Message:
+    split = plan_pb2.ScaleUpSplit(
+        node_group="a", current_size=1, new_size=2, max_size=3, pods=["n/p"], price_per_hour=0.5
+    )
+    split.new_nodes.add(pods=["n/p"])
+    reason = reason_pb2.NodeGroupReason.PREDICATE_FAILED
+    pod = plan_pb2.UnschedulablePod(pod="n/q", reasons={"a": reason})
+    return plan_pb2.ScaleUpDecision(
+        splits=[split],
+        unschedulable=[pod],
+        on_existing={"n/r": "node"},
+        result=reason_pb2.ScaleUpResult.SCALE_UP_NEEDED,
+    )
+
+
+def slack() -> Message:
+    placeholder = plan_pb2.Placeholder(
+        name="s",
+        cpu_milli=1,
+        memory_bytes=2,
+        node="node",
+        kind=plan_pb2.PlaceholderKind.WORKLOAD,
+        for_object="Deployment/n/web",
+    )
+    return plan_pb2.SlackDecision(placeholders=[placeholder], desired={"cpu": 3}, pushed_out=["t"])
+
+
+def pod_costs() -> Message:
+    return plan_pb2.PodCostsDecision(
+        groups=[plan_pb2.PodCostGroup(owner="ReplicaSet/n/web", costs={"n/p": -5}, complete=True)]
+    )
+
+
+ANSWERS: dict[str, tuple[Message, dict[str, Any]]] = {
+    "scale-up": (
+        scale_up(),
+        {
+            "splits": [
+                {
+                    "nodeGroup": "a",
+                    "currentSize": 1,
+                    "newSize": 2,
+                    "maxSize": 3,
+                    "pods": ["n/p"],
+                    "newNodes": [{"pods": ["n/p"]}],
+                    "pricePerHour": 0.5,
+                }
+            ],
+            "unschedulable": [{"pod": "n/q", "reasons": {"a": "PREDICATE_FAILED"}}],
+            "onExisting": {"n/r": "node"},
+            "result": "SCALE_UP_NEEDED",
+        },
+    ),
+    "slack": (
+        slack(),
+        {
+            "placeholders": [
+                {
+                    "name": "s",
+                    "cpuMilli": "1",
+                    "memoryBytes": "2",
+                    "node": "node",
+                    "kind": "WORKLOAD",
+                    "for": "Deployment/n/web",
+                }
+            ],
+            "desired": {"cpu": "3"},
+            "pushedOut": ["t"],
+        },
+    ),
+    "pod costs": (
+        pod_costs(),
+        {"groups": [{"owner": "ReplicaSet/n/web", "costs": {"n/p": -5}, "complete": True}]},
+    ),
+}
+
+
+@pytest.mark.parametrize(("message", "expected"), ANSWERS.values(), ids=ANSWERS)
+def test_an_answer_has_the_names_that_users_rely_on(message: Message, expected: dict[str, Any]) -> None:
+    assert json_format.MessageToDict(message) == expected
+
+
+def test_settings_have_the_names_that_users_rely_on() -> None:
+    names: dict[str, Any] = {
+        "scaleUp": {
+            "balanceSimilarNodeGroups": True,
+            "expanders": ["PRIORITY", "LEAST_WASTE"],
+            "priority": {"ranks": [{"rank": 10, "patterns": ["spot"]}]},
+            "templateSource": "PREFER_NODE",
+            "newPodScaleUpDelay": "5s",
+        },
+        "slack": {
+            "extraCapacityMinRate": 0.1,
+            "granularity": 5,
+            "strategy": "LARGEST_POD",
+            "resources": {"memory": {"rate": 0.2, "floor": "1"}},
+            "schedules": [{"cron": "0 8 * * 1-5", "duration": "3600s", "timeZone": "Europe/Berlin"}],
+        },
+        "podCosts": {
+            "targets": [
+                {
+                    "namespaces": ["n"],
+                    "ownerKinds": ["ReplicaSet"],
+                    "selector": {"matchLabels": {"app": "web"}},
+                    "strategies": [
+                        {"strategy": "BALANCE_DOMAINS", "weight": 2.0, "threshold": 3.0, "topologyKey": "zone"}
+                    ],
+                }
+            ]
+        },
+    }
+    message = json_format.ParseDict(names, plan_pb2.PlanSettings())
+    assert json_format.MessageToDict(message) == names

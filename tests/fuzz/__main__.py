@@ -1,0 +1,42 @@
+"""Read damaged input until so many have been, or so long; print what was found."""
+
+import argparse
+import sys
+import time
+import traceback
+import warnings
+from random import Random
+
+from tests.fuzz.targets import TARGETS
+
+SHARES = {"snapshot": 0.35, "delta": 0.2, "state": 0.4, "plan": 0.05}
+
+
+def main() -> int:
+    """Run."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--inputs", type=int, default=1_000_000)
+    parser.add_argument("--seconds", type=float, default=float("inf"))
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    warnings.simplefilter("error")
+    names, weights = list(SHARES), list(SHARES.values())
+    counts, found, until_s = dict.fromkeys(names, 0), 0, time.monotonic() + options.seconds
+    for number in range(options.inputs):
+        random = Random(f"{options.seed}/{number}")
+        (name,) = random.choices(names, weights)
+        counts[name] += 1
+        try:
+            TARGETS[name](random)
+        except Exception:
+            found += 1
+            print(f"input {options.seed}/{number} of {name}:")
+            traceback.print_exc(file=sys.stdout)
+        if time.monotonic() > until_s or found >= 20:
+            break
+    print(f"{sum(counts.values())} inputs read ({counts}), {found} found", flush=True)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,95 @@
+"""What reads bytes from outside: each target takes a generator, makes one input and reads it.
+
+A target raises what is no refusal; a read past an array raises with `NUMBA_BOUNDSCHECK=1`.
+"""
+
+from collections.abc import Callable
+from contextlib import suppress
+from random import Random
+
+import numpy as np
+from opentelemetry.metrics import NoOpMeterProvider
+from trimtab.v1 import plan_pb2
+from trimtab.v1 import snapshot_pb2 as pb
+
+from clients.transport.errors import ServiceError
+from planner.scale_down.situation import _groups
+from planner.scale_down.state import recall
+from planner.service.request_handler import Caller, RequestHandler
+from planner.service.warm_up import NOW_S, small_cluster
+from planner.snapshot.decode import canonicalize
+from planner.snapshot.delta import apply_delta
+from planner.snapshot.errors import SnapshotError
+from tests.fuzz.mutations import damaged
+
+REFUSALS = (SnapshotError,)
+HANDLER = RequestHandler(NoOpMeterProvider().get_meter("fuzz"), 0, log_decisions=False)
+
+
+def asking() -> plan_pb2.PlanRequest:
+    """A request that is whole but for the snapshot."""
+    request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_DOWN])
+    request.now.seconds = NOW_S
+    request.settings.scale_down.unneeded_time.seconds = 60
+    return request
+
+
+def change() -> pb.SnapshotDelta:
+    """A delta of every kind of change."""
+    delta = pb.SnapshotDelta(changed=small_cluster(), deleted_pods=["default/gone"])
+    del delta.changed.nodes[:2]
+    delta.deleted_nodes.append("b")
+    return delta
+
+
+SNAPSHOT, DELTA = small_cluster(), change()
+BASE = canonicalize(SNAPSHOT)
+STATE = HANDLER.plan(asking(), SNAPSHOT.SerializeToString(), Caller()).state
+GROUPS = _groups(BASE)
+
+
+def snapshot(random: Random) -> None:
+    """A damaged snapshot is read or refused."""
+    message = damaged(SNAPSHOT, random)
+    if message is not None:
+        with suppress(*REFUSALS):
+            canonicalize(message)  # type: ignore[arg-type]
+
+
+def delta(random: Random) -> None:
+    """A damaged delta is applied or refused."""
+    message = damaged(DELTA, random)
+    if message is not None:
+        with suppress(*REFUSALS):
+            apply_delta(BASE, message)  # type: ignore[arg-type]
+
+
+def state(random: Random) -> None:
+    """A damaged state is read or counts as absent; what was read points at nodes that are there."""
+    message = damaged(STATE, random)
+    if message is None:
+        return
+    memory, _ = recall(message.scale_down, BASE.nodes.name, GROUPS, NOW_S * 10**9)  # type: ignore[attr-defined]
+    count = len(BASE.nodes.name)
+    for nodes in (memory.unneeded, memory.failed.node):
+        assert ((nodes >= 0) & (nodes < count)).all()
+        assert len(np.unique(nodes)) == len(nodes)
+    assert ((memory.hint >= -1) & (memory.hint < count)).all()
+    assert -1 <= memory.search_start < count
+    assert -1 <= memory.resume_at < count
+
+
+def plan(random: Random) -> None:
+    """A damaged snapshot with a damaged state has a plan, or is refused by an error of the contract."""
+    request = asking()
+    given = damaged(STATE, random)
+    if given is not None:
+        request.state.CopyFrom(given)
+    message = damaged(SNAPSHOT, random) if random.random() < 0.5 else SNAPSHOT
+    if message is None:
+        return
+    with suppress(ServiceError):
+        HANDLER.plan(request, message.SerializeToString(), Caller())
+
+
+TARGETS: dict[str, Callable[[Random], None]] = {"snapshot": snapshot, "delta": delta, "state": state, "plan": plan}

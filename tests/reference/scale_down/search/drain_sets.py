@@ -1,0 +1,163 @@
+"""The greedy loop in plain Python: every node is asked for every pod, a fork is a copy of the cluster."""
+
+from dataclasses import dataclass, field
+
+from tests.reference.simulation.checks import fits
+from tests.reference.simulation.moves import Cluster
+
+ACCEPTED, MIN_SIZE, MINIMUM, NO_PLACE, BLOCKED, DESTINATION = 0, 6, 9, 14, 15, 19
+
+
+@dataclass
+class Loop:
+    """Inputs by index of pod and node, and what the loop found.
+
+    moving : pods to move by node; order : nodes in search order; hint : node by pod; needs : budgets by pod, with
+    what moving it uses up; left : disruptions by budget; in_turn : by node, whether one left is enough; group,
+    group_left, amount, amount_left : minimums.
+    """
+
+    cluster: Cluster
+    moving: dict[int, list[int]]
+    order: list[int]
+    allowed: list[bool]
+    hint: dict[int, int]
+    needs: dict[int, list[tuple[int, int]]]
+    left: list[int]
+    in_turn: list[bool]
+    group: list[int]
+    group_left: list[int]
+    amount: list[list[int]]
+    amount_left: list[int]
+    outcome: dict[int, int] = field(default_factory=dict)
+    culprit: dict[int, int] = field(default_factory=dict)
+    destination: dict[int, int] = field(default_factory=dict)
+    accepted: list[int] = field(default_factory=list)
+    held: dict[int, list[int]] = field(default_factory=dict)
+    freed: int = 0
+
+    def run(self, candidates: list[int]) -> None:
+        """Try every candidate in order."""
+        for node in candidates:
+            self.outcome[node] = DESTINATION if self.held.get(node) else self._consider(node)
+
+    def empty_destinations(self, candidates: list[int], patience: int) -> int:
+        """Try once more those that have received pods, until too many fail on end."""
+        failures = 0
+        for node in candidates:
+            if failures >= patience:
+                break
+            if self.outcome[node] == DESTINATION and self.held.get(node):
+                culprit = self.culprit.pop(node, None)
+                if self._consider(node) == ACCEPTED:
+                    self.outcome[node], failures, self.freed = ACCEPTED, 0, self.freed + 1
+                else:
+                    failures += 1
+                    self.culprit.pop(node, None)
+                assert culprit is None
+        return self.freed
+
+    def _consider(self, node: int) -> int:
+        outcome = self._try(node)
+        if outcome == ACCEPTED:
+            self._accept(node)
+        return outcome
+
+    def _try(self, node: int) -> int:
+        outcome, spent = self._kept(node)
+        return self._empty(node, spent) if outcome == ACCEPTED else outcome
+
+    def repeat(self, nodes: list[int], residents: dict[int, list[int]]) -> bool:
+        """Let nodes go all together, pods to their hints; whether all fit is asked when all are in their places."""
+        names, fork = list(self.cluster.nodes), self.cluster.mark()
+        for node in nodes:
+            kept, spent = self._kept(node)
+            if self.held.get(node) or kept != ACCEPTED:
+                self.cluster.revert(fork)
+                return False
+            self.left = spent
+            self._accept(node)
+            self.allowed[node] = False
+            self.cluster.retire(names[node])
+        moved = [pod for node in nodes for pod in self.moving.get(node, [])]
+        for pod in moved:
+            target = self.hint.get(pod, -1)
+            self.cluster.remove(pod)
+            if target >= 0:
+                self.cluster.place(pod, names[target])
+        in_place = self.cluster.mark()
+        for node in nodes:
+            for pod in residents[node]:
+                if self.cluster.at[pod] == names[node]:
+                    self.cluster.remove(pod)
+            self.cluster.drop(names[node])
+        fit = all(self._stays(pod) for pod in moved)
+        self.cluster.revert(in_place if fit else fork)
+        return fit
+
+    def _stays(self, pod: int) -> bool:
+        """Whether a pod fits where it is."""
+        target = self.hint.get(pod, -1)
+        if target < 0 or not self.allowed[target]:
+            return False
+        name = list(self.cluster.nodes)[target]
+        self.cluster.remove(pod)
+        fit = fits(self.cluster, self.cluster.pods[pod], name)
+        self.cluster.place(pod, name)
+        return fit
+
+    def _accept(self, node: int) -> None:
+        self.accepted.append(node)
+        self.group_left[self.group[node]] -= 1
+        self.amount_left = [a - b for a, b in zip(self.amount_left, self.amount[node], strict=True)]
+
+    def _kept(self, node: int) -> tuple[int, list[int]]:
+        """What limits and budgets say, and what is left of the budgets without the pods of the node."""
+        if self.group_left[self.group[node]] <= 0:
+            return MIN_SIZE, self.left
+        if any(0 < a > left for a, left in zip(self.amount[node], self.amount_left, strict=True)):
+            return MINIMUM, self.left
+        spent = list(self.left)
+        for pod in self.moving.get(node, []):
+            for budget, need in self.needs.get(pod, []):
+                spent[budget] -= need
+        lacks = [one < 1 for one in self.left] if self.in_turn[node] else [one < 0 for one in spent]
+        for pod in self.moving.get(node, []):
+            if any(need and lacks[budget] for budget, need in self.needs.get(pod, [])):
+                self.culprit[node] = pod
+                return BLOCKED, self.left
+        return ACCEPTED, spent
+
+    def _empty(self, node: int, spent: list[int]) -> int:
+        names = list(self.cluster.nodes)
+        fork = self.cluster.mark()
+        might_receive, self.allowed[node] = self.allowed[node], False
+        self.cluster.retire(names[node])
+        # What was received last is placed first.
+        pods = self.moving.get(node, []) + self.held.get(node, [])[::-1]
+        where: dict[int, int] = {}
+        for pod in pods:
+            self.cluster.remove(pod)
+        for pod in pods:
+            target = self._place_for(pod)
+            if target < 0:
+                self.cluster.revert(fork)
+                self.allowed[node] = might_receive
+                self.culprit[node] = pod
+                return NO_PLACE
+            self.cluster.place(pod, names[target])
+            where[pod] = target
+        self.left = spent
+        passed_on = self.held.pop(node, [])[::-1]
+        for pod in [*passed_on, *self.moving.get(node, [])]:
+            self.destination[pod] = where[pod]
+            self.held.setdefault(where[pod], []).append(pod)
+        return ACCEPTED
+
+    def _place_for(self, pod: int) -> int:
+        names = list(self.cluster.nodes)
+        wanted = [self.hint[pod]] if self.hint.get(pod, -1) >= 0 else []
+        for node in [*wanted, *self.order]:
+            if self.allowed[node] and fits(self.cluster, self.cluster.pods[pod], names[node]):
+                return node
+        return -1

@@ -1,0 +1,20 @@
+"""Which nodes admit a pod that leaves its own, by asking all predicates of a cluster without the pod."""
+
+from collections import Counter
+
+from tests.reference.scale_down.search.drain_sets import Loop
+from tests.reference.simulation.checks import failing
+
+
+def refusals(loop: Loop, pod: int, allowed: list[bool]) -> tuple[Counter[int], bool]:
+    """By reason how many allowed nodes but its own refuse a pod, reason 0 counting those that do not; is there any."""
+    cluster, names = loop.cluster, list(loop.cluster.nodes)
+    home = cluster.at[pod]
+    fork = cluster.mark()
+    cluster.remove(pod)
+    counts: Counter[int] = Counter()
+    for number, name in enumerate(names):
+        if allowed[number] and name != home:
+            counts.update(failing(cluster, cluster.pods[pod], name) or {0})
+    cluster.revert(fork)
+    return counts, counts[0] > 0

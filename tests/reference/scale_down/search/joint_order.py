@@ -1,0 +1,35 @@
+"""Which nodes have to stay so that there is an order for the pods of all others: in rounds, asking every pod."""
+
+from collections.abc import Iterable
+
+from tests.reference.scale_down.search.drain_sets import Loop
+from tests.reference.simulation.checks import fits
+
+
+def without_order(loop: Loop, loose: Iterable[int], marked: Iterable[int]) -> dict[int, int]:
+    """The nodes that have to stay besides those marked, each with the pod that never fits. Nothing is left changed."""
+    cluster, names = loop.cluster, list(loop.cluster.nodes)
+    before, stays, found = cluster.mark(), set(marked), dict[int, int]()
+    for pod in loose:
+        cluster.remove(pod)
+    for node in loop.accepted:
+        for pod in loop.moving[node]:
+            if node in stays:
+                cluster.place(pod, names[node])
+            elif cluster.pods[pod].spec.pod_affinity or cluster.pods[pod].spec.topology_spread:
+                cluster.remove(pod)
+    while waiting := [(n, p) for n in loop.accepted if n not in stays for p in loop.moving[n] if not cluster.at[p]]:
+        placed = False
+        for _, pod in waiting:
+            target = names[loop.destination[pod]]
+            if fits(cluster, cluster.pods[pod], target):
+                cluster.place(pod, target)
+                placed = True
+        if not placed:
+            node, culprit = waiting[0]
+            stays.add(node)
+            found[node] = culprit
+            for pod in loop.moving[node]:
+                cluster.place(pod, names[node])
+    cluster.revert(before)
+    return found

@@ -1,0 +1,101 @@
+"""Which kernels are compared with their naive twins, read from the syntax of the tests.
+
+A kernel counts as compared where one test function, with the functions of its module that it uses, calls something that
+rests on the kernel's module, calls something that rests on the twin, and asserts.
+"""
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+class TestFunction(NamedTuple):
+    """A test function. calls : modules that what it calls comes from, those of its own module's functions included."""
+
+    calls: frozenset[str]
+    asserts: bool
+
+
+def compared(tests: list[TestFunction], kernel: str, twin: str) -> bool:
+    """Say whether any test compares a kernel's module with its twin."""
+    return any(
+        test.asserts
+        and any(kernel in rests_on(module) for module in test.calls)
+        and any(twin in rests_on(module) for module in test.calls if module.startswith("tests.reference"))
+        for test in tests
+    )
+
+
+def functions_in(path: Path) -> Iterator[TestFunction]:
+    """Yield the test functions of a file."""
+    module = ast.parse(path.read_text(encoding="utf-8"))
+    origin = dict(_origins(module))
+    parts = {
+        node.name: node for node in ast.walk(module) if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }  # fmt: skip
+    for name, node in parts.items():
+        if name.startswith("test_") and isinstance(node, ast.FunctionDef):
+            used = _with_parts(node, parts)
+            called = frozenset(origin[one] for part in used for one in _called(part) if one in origin)
+            yield TestFunction(called, any(isinstance(one, ast.Assert) for part in used for one in ast.walk(part)))
+
+
+@cache
+def rests_on(module: str) -> frozenset[str]:
+    """Return a module of the planner or of the twins and all such modules that it imports, directly or not."""
+    found, waiting = set(), [module]
+    while waiting:
+        one = waiting.pop()
+        path = _file_of(one)
+        if one in found or path is None:
+            continue
+        found.add(one)
+        waiting += {of for _, of in _origins(ast.parse(path.read_text(encoding="utf-8")))}
+    return frozenset(found)
+
+
+def _file_of(module: str) -> Path | None:
+    if not module.startswith(("planner", "tests.reference", "tests.builders", "tests.parity")):
+        return None
+    path = ROOT / module.replace(".", "/")
+    files = (path.with_suffix(".py"), path / "__init__.py")
+    return next((file for file in files if file.exists()), None)
+
+
+def _origins(module: ast.Module) -> Iterator[tuple[str, str]]:
+    """Yield every imported name of a file with the module that it is, or comes from."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            yield from ((alias.asname or alias.name.partition(".")[0], alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                yield alias.asname or alias.name, inner if _file_of(inner) else node.module
+
+
+def _with_parts(node: ast.AST, parts: dict[str, ast.FunctionDef | ast.ClassDef]) -> list[ast.AST]:
+    """Return a function with all functions and classes of its module that it names, directly or not."""
+    found: list[ast.AST] = []
+    waiting = [node]
+    while waiting:
+        one = waiting.pop()
+        if one not in found:
+            found.append(one)
+            named = {name.id for name in ast.walk(one) if isinstance(name, ast.Name)}
+            waiting += [parts[name] for name in sorted(named & parts.keys())]
+    return found
+
+
+def _called(node: ast.AST) -> Iterator[str]:
+    """Yield the first name of everything that is called: `module` of `module.function(…)`."""
+    for one in ast.walk(node):
+        if isinstance(one, ast.Call):
+            target: ast.AST = one.func
+            while isinstance(target, ast.Attribute | ast.Subscript | ast.Call):
+                target = target.func if isinstance(target, ast.Call) else target.value
+            if isinstance(target, ast.Name):
+                yield target.id

@@ -1,0 +1,228 @@
+"""The processor and its pools: many threads, one order, nothing given out before it is durable."""
+
+import threading
+import time
+from collections.abc import Sequence
+
+import pytest
+
+from actuator.runner.clock import Clock
+from actuator.runner.event_processor import EventProcessor
+from actuator.runner.scheduler import Scheduler
+from actuator.store.journal import Journal
+from actuator.store.records import Record, StoreError
+from actuator.tracker.events import Drained, Event, PodsEvicted, SetAccepted
+from actuator.tracker.instructions import Instruction, WriteTaints
+from actuator.tracker.states import PodRef
+from actuator.tracker.tracker import Tracker
+from actuator.tracker.transitions import ImpossibleEventError
+from tests.builders.actuator import ListStore
+
+
+class SlowStore(ListStore):
+    """A store whose writes take a while, counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.write_count = 0
+
+    def append(self, first_seq: int, records: Sequence[Record]) -> None:
+        self.write_count += 1
+        time.sleep(0.002)
+        super().append(first_seq, records)
+
+
+class Times:
+    """Two clocks: `skew_s` is how far the wall clock has jumped."""
+
+    def __init__(self) -> None:
+        self.now_s, self.skew_s = 1000.0, 0.0
+
+    def clock(self) -> Clock:
+        return Clock(lambda: self.now_s + self.skew_s, lambda: self.now_s)
+
+
+def processor_on(store: ListStore, times: Times | None = None) -> EventProcessor:
+    return EventProcessor(Journal(store), (times or Times()).clock(), lambda: None)
+
+
+def evicted(number: int) -> PodsEvicted:
+    return PodsEvicted("n1", (PodRef("default", f"web-{number}", f"uid-{number}"),))
+
+
+def accepted(request_id: str, *nodes: str) -> SetAccepted:
+    from actuator.tracker.events import PlannedNode
+
+    return SetAccepted(request_id, "d", tuple(PlannedNode(node, "g", True) for node in nodes), (), 60.0)
+
+
+def test_events_of_many_threads_are_all_durable_and_share_writes() -> None:
+    store = SlowStore()
+    processor = processor_on(store)
+    threads = [threading.Thread(target=processor.submit, args=(evicted(number),)) for number in range(100)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(store.records) == 100
+    assert store.write_count < 100
+    assert len(Journal(store).tracker.data.evictions) == 100
+
+
+def test_an_instruction_is_given_out_only_when_its_event_is_in_the_store() -> None:
+    store = ListStore()
+    processor = processor_on(store)
+    seen: list[tuple[Instruction, int]] = []
+    processor.dispatch = lambda instruction: seen.append((instruction, len(store.records)))
+    processor.submit(accepted("r1", "n1"))
+    assert seen == [(WriteTaints("r1", ("n1",)), 1)]
+
+
+def test_an_impossible_event_is_the_callers_error_alone() -> None:
+    store = ListStore()
+    processor = processor_on(store)
+    with pytest.raises(ImpossibleEventError):
+        processor.submit(Drained("n1"))
+    processor.submit(evicted(1))
+    assert len(store.records) == 1
+
+
+def test_a_proposal_that_declines_changes_nothing() -> None:
+    store = ListStore()
+    processor = processor_on(store)
+    assert processor.propose(lambda tracker, now_ms: None) is None
+    assert store.records == []
+
+
+def test_a_proposal_sees_what_was_decided_just_before_it() -> None:
+    processor = processor_on(SlowStore())
+    processor.dispatch = lambda instruction: None
+    accepted_count = []
+
+    def once(tracker: Tracker, now_ms: int) -> Event | None:
+        return None if "n1" in tracker.data.deletions else accepted(f"r{time.monotonic_ns()}", "n1")
+
+    def ask() -> None:
+        accepted_count.append(processor.propose(once) is not None)
+
+    threads = [threading.Thread(target=ask) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert accepted_count.count(True) == 1
+
+
+def test_when_a_write_fails_nothing_is_given_out_and_nothing_more_is_taken() -> None:
+    class Full(ListStore):
+        def append(self, first_seq: int, records: Sequence[Record]) -> None:
+            raise StoreError("disk full")
+
+    told: list[str] = []
+    processor = EventProcessor(Journal(Full()), Clock(lambda: 1000.0, lambda: 0.0), lambda: told.append("end"))
+    processor.dispatch = lambda instruction: told.append("dispatched")
+    with pytest.raises(StoreError, match="disk full"):
+        processor.submit(accepted("r1", "n1"))
+    assert told == ["end"]
+    with pytest.raises(StoreError, match="disk full"):
+        processor.read(lambda tracker, now_ms: None)
+
+
+def ages_s(processor: EventProcessor) -> list[float]:
+    """How long ago each eviction was."""
+    return processor.read(
+        lambda tracker, now_ms: [(now_ms - one.time_ms) / 1000 for one in tracker.data.evictions.values()]
+    )
+
+
+@pytest.mark.parametrize("jump_s", [-3600.0, -3.0, 3.0, 3600.0])
+def test_a_clock_that_jumps_makes_nothing_older_or_younger(jump_s: float) -> None:
+    store, times = ListStore(), Times()
+    processor = processor_on(store, times)
+    processor.submit(evicted(1))
+    times.now_s += 10
+    processor.submit(evicted(2))
+    times.skew_s += jump_s
+    times.now_s += 20
+    assert ages_s(processor) == [30, 20]
+    times.skew_s -= jump_s
+    assert ages_s(processor) == [30, 20]
+    assert Journal(store).tracker.dump() == processor.read(lambda tracker, _: tracker.dump())
+
+
+def test_a_clock_that_is_put_right_slowly_has_not_jumped() -> None:
+    store, times = ListStore(), Times()
+    processor = processor_on(store, times)
+    for _ in range(20):
+        times.now_s += 100
+        times.skew_s += 0.05
+        processor.read(lambda _tracker, _now_ms: None)
+    assert store.records == []
+
+
+def test_a_start_with_the_clock_behind_what_was_written_counts_ages_from_now() -> None:
+    store, times = ListStore(), Times()
+    processor_on(store, times).submit(evicted(1))
+    times.now_s -= 500
+    processor = processor_on(store, times)
+    processor.resume()
+    assert ages_s(processor) == [0]
+
+
+def test_who_waits_for_a_change_is_told_of_it() -> None:
+    processor = processor_on(ListStore())
+    assert processor.wait_for_change(0, 0.01) == 0
+    threading.Timer(0.05, processor.submit, (evicted(1),)).start()
+    assert processor.wait_for_change(0, 10) == 1
+
+
+class Counting:
+    """A task that runs `left` steps, the first of which fails."""
+
+    name = "counting"
+
+    def __init__(self, left: int, error: Exception | None = None) -> None:
+        self.left = left
+        self.error = error
+        self.done = threading.Event()
+        self.inside = 0
+
+    def step(self) -> float | None:
+        self.inside += 1
+        assert self.inside == 1, "steps overlap"
+        self.left -= 1
+        self.inside -= 1
+        if self.left == 0:
+            self.done.set()
+        if self.error is not None:
+            raise self.error
+        return 0.001 if self.left else None
+
+
+def test_many_tasks_run_on_few_threads() -> None:
+    pool = Scheduler("test", 2)
+    tasks = [Counting(5) for _ in range(50)]
+    for task in tasks:
+        pool.add(task)
+    assert all(task.done.wait(20) for task in tasks)
+    pool.stop()
+
+
+def test_a_task_whose_deletion_has_ended_is_dropped() -> None:
+    pool = Scheduler("test", 1)
+    task = Counting(1, ImpossibleEventError("over"))
+    pool.add(task)
+    assert task.done.wait(10)
+    follower = Counting(1)
+    pool.add(follower)
+    assert follower.done.wait(10)
+    pool.stop()
+    assert task.left == 0
+
+
+def test_a_stopped_pool_begins_nothing_more() -> None:
+    pool = Scheduler("test", 1)
+    pool.stop()
+    task = Counting(1)
+    pool.add(task)
+    assert not task.done.wait(0.05)

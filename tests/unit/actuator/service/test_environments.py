@@ -1,0 +1,81 @@
+"""Settings of a real cluster that cannot work are told before anything is done."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from actuator.service.environment import EnvironmentOptions, SettingError
+from actuator.service.environments import open_environment
+from actuator.service.options import KubeOptions, KwokOptions, SimulationOptions, StateOptions
+from clients.kubernetes_api.errors import ConfigurationError
+from tests.builders.actuator import ListStore
+
+GROUPS = '{"apiVersion": "trimtab.dev/v1", "kind": "NodeGroup", "metadata": {"name": "g"}, "spec": {"maxSize": 3}}'
+
+
+def open_with(directory: Path, cloud: str = "kwok", **kube: object) -> None:
+    options = EnvironmentOptions(SimulationOptions(), KubeOptions(**kube), KwokOptions())  # type: ignore[arg-type]
+    with ExitStack() as stack:
+        open_environment(stack, StateOptions(state_dir=directory, cloud=cloud), options, ListStore(), lambda: None)
+
+
+def test_kwok_needs_a_file_of_groups(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="needs --cloud-config"):
+        open_with(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("cloud", "options", "flags"),
+    [
+        (
+            "memory",
+            EnvironmentOptions(SimulationOptions(), KubeOptions(leader_elect=True), KwokOptions()),
+            "--leader-elect",
+        ),
+        (
+            "memory",
+            EnvironmentOptions(SimulationOptions(), KubeOptions(kubeconfig=Path("c")), KwokOptions(seed=7)),
+            "--kubeconfig, --seed",
+        ),
+        (
+            "kwok",
+            EnvironmentOptions(SimulationOptions([Path("c")], pod_stop=9), KubeOptions(), KwokOptions()),
+            "--cluster, --pod-stop",
+        ),
+    ],
+)
+def test_options_that_the_cloud_does_not_read_are_refused(
+    tmp_path: Path, cloud: str, options: EnvironmentOptions, flags: str
+) -> None:
+    with (
+        ExitStack() as stack,
+        pytest.raises(SettingError, match=f"--cloud {cloud} does not read {flags}; leave it out"),
+    ):
+        open_environment(stack, StateOptions(state_dir=tmp_path, cloud=cloud), options, ListStore(), lambda: None)
+
+
+def test_a_cloud_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingError, match="--cloud azure is unknown; this build has: memory, kwok"):
+        open_with(tmp_path, "azure")
+
+
+@pytest.mark.parametrize(
+    "text", [pytest.param(None, id="missing"), pytest.param("", id="empty"), pytest.param("a: [", id="no YAML")]
+)
+def test_a_kubeconfig_that_cannot_be_used_is_named(tmp_path: Path, text: str | None) -> None:
+    (tmp_path / "groups.json").write_text(GROUPS)
+    if text is not None:
+        (tmp_path / "config").write_text(text)
+    with pytest.raises(ConfigurationError, match="config"):
+        open_with(tmp_path, cloud_config=tmp_path / "groups.json", kubeconfig=tmp_path / "config")
+
+
+def test_a_lease_whose_times_contradict_each_other_is_refused() -> None:
+    with pytest.raises(ValueError, match="--renew-deadline 20 < --lease-duration 15 does not hold"):
+        KubeOptions(renew_deadline=20).lease()
+
+
+def test_a_call_of_a_leader_is_over_before_another_may_lead() -> None:
+    assert KubeOptions(leader_elect=True, lease_duration=15, renew_deadline=10).call_timeout() == 5
+    assert KubeOptions(leader_elect=False).call_timeout() == 10

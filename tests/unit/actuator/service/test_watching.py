@@ -1,0 +1,82 @@
+"""Watchers share what is written for them, and only so many bytes are on their way."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from actuator.service.status import Status
+from actuator.service.watching import SendBudget, SharedStatus
+
+
+class Writer:
+    def __init__(self) -> None:
+        self.revision, self.written = 1, 0
+
+    def __call__(self, with_finished: bool) -> Status:
+        self.written += 1
+        return Status(self.revision, f"{self.revision} {with_finished}".encode())
+
+
+def test_watchers_of_one_revision_get_the_same_bytes() -> None:
+    writer = Writer()
+    shared = SharedStatus(writer)
+    first = shared.get(True, 1)
+    assert all(shared.get(True, 1).response is first.response for _ in range(15))
+    assert writer.written == 1
+    assert shared.get(False, 1).response == b"1 False"
+    writer.revision = 3
+    assert shared.get(True, 1).response is first.response
+    assert shared.get(True, 2).revision == 3
+    assert writer.written == 3
+
+
+def test_nothing_is_kept_when_nobody_watches() -> None:
+    writer = Writer()
+    shared = SharedStatus(writer)
+    shared.get(True, 1)
+    shared.forget()
+    shared.get(True, 1)
+    assert writer.written == 2
+
+
+@pytest.mark.parametrize(
+    ("sizes", "is_reserved"),
+    [
+        pytest.param((40, 60), True, id="as much as fits"),
+        pytest.param((41, 60), False, id="more than fits"),
+        pytest.param((500,), True, id="one that is larger than all room"),
+        pytest.param((500, 1), False, id="another beside it"),
+    ],
+)
+def test_messages_are_sent_while_there_is_room(sizes: tuple[int, ...], is_reserved: bool) -> None:
+    budget = SendBudget(100)
+
+    def send(left: tuple[int, ...]) -> bool:
+        with budget.reserve(left[0], 0.0) as found:
+            return found and (len(left) == 1 or send(left[1:]))
+
+    assert send(sizes) is is_reserved
+    with budget.reserve(100, 0.0) as found:
+        assert found, "room is given back"
+
+
+def test_who_waits_for_room_gets_it_when_another_is_done() -> None:
+    budget = SendBudget(100)
+    done, waiting = threading.Event(), threading.Event()
+    got: list[bool] = []
+
+    def wait(start: Callable[[], None]) -> None:
+        start()
+        with budget.reserve(100, 30.0) as found:
+            got.append(found)
+        done.set()
+
+    with budget.reserve(60, 0.0):
+        thread = threading.Thread(target=wait, args=(waiting.set,))
+        thread.start()
+        assert waiting.wait(10)
+        assert not got
+    assert done.wait(10)
+    thread.join()
+    assert got == [True]

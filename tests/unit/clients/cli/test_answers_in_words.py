@@ -1,0 +1,86 @@
+"""The answer to any recorded cluster reads as words: every node counted once, no code, no line wider than asked for."""
+
+import gzip
+import json
+import re
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trimtab.v1 import plan_pb2, planner_pb2
+
+from clients.cli.answers.answer import Answer
+from clients.cli.answers.blockers import by_reason
+from clients.cli.answers.fitting import print_fits
+from clients.cli.answers.table import print_answer
+from clients.cli.cluster_view import ClusterView
+from clients.cli.output import SafeConsole
+from clients.cli.planners import PlannerAccess, open_planner
+from clients.kubernetes_objects import build_snapshot, decode_objects
+from tests.parity.cluster_autoscaler_answers import settings_of
+
+ROOT = Path(__file__).parents[4]
+WIDTH = 80
+CODE = re.compile(r"\b[A-Z]+_[A-Z_]+\b")
+
+
+def documents() -> list[dict[str, Any]]:
+    """Every fourth of the recorded clusters with all features that decide about scale-down."""
+    path = ROOT / "tests/parity/data/cluster_autoscaler/mixed.jsonl.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        return [json.loads(line)["document"] for number, line in enumerate(lines) if number % 4 == 0]
+
+
+@pytest.fixture(scope="module")
+def planner() -> PlannerAccess:
+    with open_planner(None) as opened:
+        return opened
+
+
+def request(document: dict[str, Any]) -> plan_pb2.PlanRequest:
+    built = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_DOWN])
+    built.settings.CopyFrom(settings_of(document))
+    built.now.FromJsonString(document["now"])
+    return built
+
+
+def printed(answer: Answer) -> str:
+    out = StringIO()
+    print_answer(SafeConsole(file=out, width=WIDTH, highlight=False), answer)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("document", documents(), ids=lambda document: document["name"])
+def test_every_recorded_cluster_is_answered_in_words(planner: PlannerAccess, document: dict[str, Any]) -> None:
+    snapshot = build_snapshot(decode_objects(document["items"])).snapshot
+    asked = request(document)
+    response = planner.plan(snapshot, asked)
+    view, now_ns = ClusterView(snapshot), asked.now.ToNanoseconds()
+    brief = Answer(response, view, asked.settings, now_ns)
+    text = printed(brief)
+    assert not CODE.search(text)
+    assert max(map(len, text.splitlines())) <= WIDTH
+    going = len(response.scale_down.unneeded)
+    assert text.startswith(f"{going} of {len(view.nodes)} node" if going else f"None of {len(view.nodes)} node")
+    assert sum(map(len, by_reason(brief))) == len(view.nodes) - going
+    verbose = printed(Answer(response, view, asked.settings, now_ns, verbose=True))
+    assert all(node.node in verbose for node in (*response.scale_down.unneeded, *response.scale_down.unremovable))
+
+
+@pytest.mark.parametrize("document", documents()[::3], ids=lambda document: document["name"])
+def test_every_pod_of_a_recorded_cluster_is_told_what_keeps_it_from_each_node(
+    planner: PlannerAccess, document: dict[str, Any]
+) -> None:
+    snapshot = build_snapshot(decode_objects(document["items"])).snapshot
+    asked, view = request(document), ClusterView(snapshot)
+    asked.fit_pods.extend(sorted(view.pod_keys)[:20])
+    answers: list[planner_pb2.CheckFitResponse] = list(planner.check_fit(snapshot, asked))
+    out = StringIO()
+    print_fits(SafeConsole(file=out, width=WIDTH, highlight=False), view, answers)
+    text = out.getvalue()
+    assert not CODE.search(text)
+    assert max(map(len, text.splitlines()), default=0) <= WIDTH
+    for answer in answers:
+        fitting = sum(node.fits for node in answer.nodes)
+        assert f"fits {fitting or 'none'} of {len(answer.nodes)} node" in " ".join(text.split())

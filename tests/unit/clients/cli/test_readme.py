@@ -1,0 +1,91 @@
+"""What the README shows is what happens: its commands run, its sample answer is theirs, its client example works."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clients.planner_client import PlannerClient
+from clients.transport.client import RetryPolicy
+from tests.contract.planner.test_planner_process import running
+from tests.unit.clients.cli.conftest import Run
+
+ROOT = Path(__file__).parents[4]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with the cluster that the README makes."""
+    made = tmp_path_factory.mktemp("readme")
+    (sample,) = blocks("console")
+    command = sample.splitlines()[0].removeprefix("$ python ").split()
+    subprocess.run(
+        [sys.executable, *command],
+        cwd=made,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        check=True,
+        capture_output=True,
+    )
+    return made
+
+
+def shape(text: str) -> list[str]:
+    """The lines that are no rows of a table, without their numbers."""
+    kept = [line.rstrip() for line in text.splitlines() if re.match(r"\w", line)]
+    return [re.sub(r"\d[\d,.]*", "N", line) for line in kept if not re.match(r"[a-z]+-[a-z]-\d+ ", line)]
+
+
+def test_the_sample_answer_is_the_answer_to_the_command_above_it(
+    trimtab: Run, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(directory)
+    monkeypatch.setenv("COLUMNS", "100")
+    (sample,) = blocks("console")
+    command, shown = sample.split("\n", 2)[1:]
+    outcome = trimtab(*command.removeprefix("$ trimtab ").split())
+    assert outcome.code == 0, outcome.err
+    assert shape(outcome.out) == shape(shown), f"paste again: {command}"
+
+
+@pytest.mark.parametrize("command", sorted(set(re.findall(r"`trimtab ([a-z]+ cluster\.json\.gz[^`]*)`", README))))
+def test_the_commands_about_the_sample_run(
+    trimtab: Run, directory: Path, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    monkeypatch.chdir(directory)
+    outcome = trimtab(*command.split())
+    assert outcome.code == 0, outcome.err
+    assert outcome.out
+
+
+def test_a_plan_of_what_kubectl_prints_needs_one_pipe(directory: Path) -> None:
+    (command,) = [line for block in blocks("") for line in block.splitlines() if line.startswith("kubectl ")]
+    arguments = command.partition("| trimtab ")[2].split()
+    with (ROOT / "clients/data/recordings/openshift-metal.json.gz").open("rb") as listed:
+        done = subprocess.run(
+            [sys.executable, "-m", "clients.cli", *arguments], stdin=listed, capture_output=True, text=True, check=False
+        )
+    assert done.returncode == 0, done.stderr
+    assert "of 6 nodes can go" in done.stdout
+
+
+def test_the_client_example_prints_the_nodes_that_can_go(
+    directory: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.chdir(directory)
+    (example,) = blocks("python")
+    assert "127.0.0.1:8085" in example
+    with running(tmp_path, "--metrics-address=") as (_, address):
+        with PlannerClient(address, RetryPolicy(total_s=240)) as client:
+            client.wait_until_serving(240)
+        exec(compile(example.replace("127.0.0.1:8085", address), "README.md", "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
+    assert len(printed) > 100
+    assert all(re.match(r"[a-z]+-[a-c]-\d+ \d", line) for line in printed)

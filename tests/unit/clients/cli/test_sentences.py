@@ -1,0 +1,33 @@
+"""Every reason of the contract has its sentence."""
+
+from collections.abc import Mapping
+
+import pytest
+from trimtab.v1 import reason_pb2
+
+from clients.cli import sentences
+from clients.cli.explain import causes
+
+
+@pytest.mark.parametrize(
+    ("known", "told"),
+    [
+        pytest.param(reason_pb2.UnremovableReason.Code.values(), sentences.NODE_SENTENCES, id="nodes"),
+        pytest.param(reason_pb2.BlockingPodReason.Code.values(), sentences.POD_SENTENCES, id="pods"),
+        pytest.param(reason_pb2.ScaleDownResult.Code.values(), sentences.RESULT_SENTENCES, id="results"),
+    ],
+)
+def test_every_reason_has_a_sentence(known: list[int], told: Mapping[int, str]) -> None:
+    assert sorted(told) == sorted(known)
+
+
+def test_every_predicate_can_be_told() -> None:
+    looked_up = {"TAINT_NOT_TOLERATED", "NODE_AFFINITY_NOT_MATCHED", "INSUFFICIENT_RESOURCES", "TOO_MANY_PODS"}
+    known = {name for name, value in reason_pb2.PredicateReason.Code.items() if value}
+    assert known == looked_up | {reason_pb2.PredicateReason.Code.Name(one) for one in causes.GENERAL}
+
+
+def test_every_predicate_has_a_sentence() -> None:
+    assert sentences.PREDICATE_SENTENCES.keys() == {
+        name for name, value in reason_pb2.PredicateReason.Code.items() if value
+    }

@@ -1,0 +1,53 @@
+"""What a command says when it is interrupted while it loads, when its disk is full, or a file cannot be made."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+COMMANDS = {"trimtab": "clients.cli", "trimtab-planner": "planner", "trimtab-actuator": "actuator"}
+# Sends the interrupt while a module is loaded that all commands need.
+INTERRUPTED = """
+import builtins, os, runpy, signal, sys
+real = builtins.__import__
+def load(name, *more, **named):
+    if name == "typer":
+        os.kill(os.getpid(), signal.SIGINT)
+    return real(name, *more, **named)
+builtins.__import__ = load
+signal.signal(signal.SIGINT, signal.default_int_handler)
+module = sys.argv.pop(1)
+runpy.run_module(module, run_name="__main__", alter_sys=True)
+"""
+
+
+@pytest.mark.parametrize("program", COMMANDS)
+def test_an_interrupt_while_the_code_is_loaded_is_told_in_one_line(program: str, tmp_path: Path) -> None:
+    more = {"trimtab-actuator": [f"--state-dir={tmp_path}"], "trimtab": ["version"]}.get(program, [])
+    call = [sys.executable, "-c", INTERRUPTED, COMMANDS[program], *more]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == f"{program}: interrupted\n"
+    assert done.returncode == 128 + signal.SIGINT
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_under_the_output_is_told_in_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "clients.cli", "--help"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
+            check=False,
+        )  # fmt: skip
+    assert done.stderr == f"trimtab: the output cannot be written: {os.strerror(28)}\n"
+    assert done.returncode == 1
+
+
+def test_a_planner_that_cannot_write_its_address_file_says_so_in_one_line() -> None:
+    call = [sys.executable, "-m", "planner", "--address-file=/proc/nowhere/address", "--log-level=error"]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.startswith("trimtab-planner: ")
+    assert "/proc/nowhere" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

@@ -1,0 +1,29 @@
+"""The metrics endpoint answers whatever else is connected to it."""
+
+import socket
+import threading
+import urllib.request
+from contextlib import ExitStack
+
+from clients.transport.metrics_endpoint import serve_metrics
+
+
+def test_idle_connections_take_no_thread_each_and_a_scrape_is_answered() -> None:
+    before = threading.active_count()
+    port, close = serve_metrics("127.0.0.1", 0)
+    try:
+        with ExitStack() as stack:
+            for _ in range(7):
+                stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            assert b"python_info" in scrape(port)
+            for _ in range(200):
+                stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            assert threading.active_count() <= before + 9
+        assert b"python_info" in scrape(port)
+    finally:
+        close()
+
+
+def scrape(port: int) -> bytes:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as page:
+        return page.read()

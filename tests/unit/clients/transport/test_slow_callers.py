@@ -1,0 +1,239 @@
+"""Callers that send slowly, not at all, or do not read: others are served as if they were not there."""
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2, planner_pb2, planner_pb2_grpc
+
+from clients.transport.client import RetryPolicy, invoke
+from clients.transport.errors import Reason, TrimtabError
+from clients.transport.interceptor import MOST_PENDING
+from clients.transport.server import Registration, ServerSettings, Shell
+
+ONCE = RetryPolicy(attempts=1)
+
+
+class Planner(planner_pb2_grpc.PlannerServicer):
+    """Answers a plan once its request is whole, and fits without end."""
+
+    def __init__(self) -> None:
+        self.fits_ended = threading.Semaphore(0)
+
+    def GetInfo(self, request, context):
+        return planner_pb2.GetPlannerInfoResponse(version="1")
+
+    def Plan(self, request_iterator, context):
+        return plan_pb2.PlanResponse(request_id=str(len(list(request_iterator))))
+
+    def CheckFit(self, request_iterator, context) -> Iterator[planner_pb2.CheckFitResponse]:
+        list(request_iterator)
+        try:
+            while True:
+                yield planner_pb2.CheckFitResponse(pod="x" * 100_000)
+        finally:
+            self.fits_ended.release()
+
+
+@contextmanager
+def serving(servicer: Planner, **settings: Any) -> Iterator[Shell]:
+    registration = Registration(planner_pb2_grpc.add_PlannerServicer_to_server, servicer, "trimtab.v1.Planner")
+    with Shell("test", [registration], ServerSettings(**settings)) as shell:
+        yield shell
+
+
+@contextmanager
+def connection(shell: Shell) -> Iterator[planner_pb2_grpc.PlannerStub]:
+    """A connection of its own, as another process would have."""
+    with grpc.insecure_channel(shell.address, options=[("grpc.use_local_subchannel_pool", 1)]) as channel:
+        yield planner_pb2_grpc.PlannerStub(channel)
+
+
+def drip(stop: threading.Event, pause_s: float = 0.2) -> Iterator[plan_pb2.PlanRequestPart]:
+    """A request of a byte at a time, which never ends."""
+    yield plan_pb2.PlanRequestPart(request=plan_pb2.PlanRequest(snapshot_size_bytes=1 << 20))
+    while not stop.wait(pause_s):
+        yield plan_pb2.PlanRequestPart(snapshot=plan_pb2.SnapshotPart(data=b"x"))
+
+
+def whole() -> Iterator[plan_pb2.PlanRequestPart]:
+    return iter([plan_pb2.PlanRequestPart(), plan_pb2.PlanRequestPart()])
+
+
+def failure(call: Any) -> TrimtabError:
+    with pytest.raises(TrimtabError) as caught:
+        invoke(lambda: call.result(timeout=20), ONCE)
+    return caught.value
+
+
+@contextmanager
+def dripping(shell: Shell, count: int) -> Iterator[list[Any]]:
+    """`count` callers that send slowly, over four connections."""
+    stop = threading.Event()
+    with ExitStack() as stack:
+        stubs = [stack.enter_context(connection(shell)) for _ in range(4)]
+        stack.callback(stop.set)
+        yield [stubs[i % 4].Plan.future(drip(stop)) for i in range(count)]
+
+
+def test_a_pause_within_a_request_ends_it_with_a_reason() -> None:
+    with serving(Planner(), idle_timeout_s=0.1) as shell, dripping(shell, 1) as calls:
+        error = failure(calls[0])
+        assert (error.code, error.reason) == (grpc.StatusCode.DEADLINE_EXCEEDED, Reason.REQUEST_TIMEOUT)
+        assert "--idle-timeout" in error.message
+
+
+def test_a_request_that_takes_too_long_as_a_whole_ends_with_a_reason() -> None:
+    with serving(Planner(), receive_timeout_s=0.5) as shell, dripping(shell, 1) as calls:
+        error = failure(calls[0])
+        assert error.reason == Reason.REQUEST_TIMEOUT
+        assert "--receive-timeout" in error.message
+
+
+def test_every_honest_call_is_answered_beside_200_slow_ones_and_8_that_do_not_read() -> None:
+    with serving(Planner()) as shell, dripping(shell, 200) as slow, connection(shell) as stub:
+        frozen = [stub.CheckFit(whole()) for _ in range(8)]
+        assert [next(one).pod[:1] for one in frozen] == ["x"] * 8
+        assert [stub.Plan(whole(), timeout=20).request_id for _ in range(120)] == ["2"] * 120
+        with grpc.insecure_channel(shell.address) as channel:
+            health = health_pb2_grpc.HealthStub(channel)
+            assert health.Check(health_pb2.HealthCheckRequest(), timeout=20).status == 1
+        assert not any(call.done() for call in slow)
+
+
+def test_slow_callers_make_room_where_all_threads_are_taken() -> None:
+    with serving(Planner(), max_workers=16) as shell, dripping(shell, 60) as slow, connection(shell) as stub:
+        assert in_the_end(stub) is None
+        assert {failure(call).reason for call in slow if call.done()} == {Reason.REQUEST_TIMEOUT, Reason.OVERLOADED}
+
+
+def test_callers_that_do_not_read_are_ended() -> None:
+    planner = Planner()
+    with serving(planner, send_timeout_s=0.2) as shell, connection(shell) as stub:
+        frozen = [stub.CheckFit(whole()) for _ in range(8)]
+        assert all(planner.fits_ended.acquire(timeout=20) for _ in frozen)
+        for call in frozen:
+            with pytest.raises(grpc.RpcError) as caught:
+                list(call)
+            assert caught.value.code() is grpc.StatusCode.CANCELLED
+
+
+def test_callers_that_do_not_read_make_room_where_all_threads_are_taken() -> None:
+    planner = Planner()
+    with serving(planner, max_workers=16) as shell, connection(shell) as frozen, connection(shell) as stub:
+        calls = [frozen.CheckFit(whole()) for _ in range(30)]
+        assert in_the_end(stub) is None
+        assert any(call.is_active() for call in calls)
+
+
+def in_the_end(stub: planner_pb2_grpc.PlannerStub) -> TrimtabError | None:
+    """The error of a call that is made until it is answered, None = it was."""
+    until_s = time.monotonic() + 20
+    while (error := attempt(stub)) and time.monotonic() < until_s:
+        assert error.reason == Reason.OVERLOADED
+        time.sleep(0.05)
+    return error
+
+
+def attempt(stub: planner_pb2_grpc.PlannerStub) -> TrimtabError | None:
+    try:
+        invoke(lambda: stub.Plan(whole(), timeout=20), ONCE)
+    except TrimtabError as error:
+        return error
+    return None
+
+
+def test_a_single_message_that_does_not_come_is_not_waited_for() -> None:
+    with serving(Planner(), idle_timeout_s=0.1) as shell, grpc.insecure_channel(shell.address) as channel:
+        stop = threading.Event()
+        # On the wire a stream that sends nothing is a caller of GetInfo whose one message does not come.
+        call = channel.stream_unary("/trimtab.v1.Planner/GetInfo").future(silence(stop))
+        assert failure(call).reason == Reason.REQUEST_TIMEOUT
+        health = channel.stream_unary("/grpc.health.v1.Health/Check").future(silence(stop))
+        stop.set()
+        assert failure(health).reason in (Reason.REQUEST_INVALID, Reason.REQUEST_TIMEOUT)
+
+
+def silence(stop: threading.Event) -> Iterator[bytes]:
+    stop.wait(20)
+    yield from ()
+
+
+class Slow(actuator_pb2_grpc.ActuatorServicer):
+    def __init__(self) -> None:
+        self.may_go_on = threading.Event()
+
+    def GetStatus(self, request, context):
+        assert self.may_go_on.wait(60)
+        return actuator_pb2.GetStatusResponse()
+
+
+def test_every_one_of_thousands_of_calls_is_answered_or_refused_with_a_reason() -> None:
+    servicer = Slow()
+    registration = Registration(actuator_pb2_grpc.add_ActuatorServicer_to_server, servicer, "trimtab.v1.Actuator")
+    with Shell("test", [registration]) as shell, ExitStack() as stack:
+        calls = []
+        for _ in range(5):
+            options = [("grpc.use_local_subchannel_pool", 1)]
+            channel = stack.enter_context(grpc.insecure_channel(shell.address, options=options))
+            stub = actuator_pb2_grpc.ActuatorStub(channel)
+            calls += [stub.GetStatus.future(actuator_pb2.GetStatusRequest(), timeout=60) for _ in range(900)]
+        until_s = time.monotonic() + 60
+        while sum(call.done() for call in calls) < len(calls) - MOST_PENDING - 256 and time.monotonic() < until_s:
+            time.sleep(0.05)
+        servicer.may_go_on.set()
+        reasons = [outcome(call) for call in calls]
+    assert set(reasons) == {"OK", "OVERLOADED"}
+
+
+def outcome(call: Any) -> str:
+    try:
+        invoke(lambda: call.result(timeout=60), ONCE)
+    except TrimtabError as error:
+        return error.reason_name
+    return "OK"
+
+
+PROGRAM = """
+import tests.unit.clients.transport.test_slow_callers as tests
+from clients.transport.server import Registration, Shell, serve
+from clients.transport.telemetry import configure_logging
+from trimtab.v1 import planner_pb2_grpc as g
+configure_logging("info")
+serve(Shell("test", [Registration(g.add_PlannerServicer_to_server, tests.Planner(), "trimtab.v1.Planner")]))
+"""
+
+
+def test_a_process_with_slow_callers_and_callers_that_do_not_read_stops_at_once() -> None:
+    import json
+
+    process = subprocess.Popen([sys.executable, "-c", PROGRAM], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        address = json.loads(process.stderr.readline())["address"]
+        stop = threading.Event()
+        with grpc.insecure_channel(address) as channel:
+            stub = planner_pb2_grpc.PlannerStub(channel)
+            grpc.channel_ready_future(channel).result(20)
+            calls = [stub.Plan.future(drip(stop)) for _ in range(50)]
+            frozen = [stub.CheckFit(whole()) for _ in range(8)]
+            watching = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+            next(iter(watching))
+            assert next(frozen[0]).pod
+            process.terminate()
+            # The grace period is 20 s: nobody is waited for who would not go on.
+            assert process.wait(10) == 0
+            assert {failure(call).reason for call in calls} <= {Reason.NOT_READY, Reason.UNSPECIFIED}
+            stop.set()
+            del frozen
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()

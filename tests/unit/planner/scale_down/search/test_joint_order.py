@@ -1,0 +1,87 @@
+"""A plan has an order in which the scheduler can place its pods, all of them evicted at the same time."""
+
+from random import Random
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.scale_down.search.kernels.drain_sets import TAKEN
+from planner.scale_down.search.kernels.joint_order import mark_without_order
+from planner.simulation.build import build_simulation
+from planner.simulation.kernels import place, remove, retire
+from tests.builders.columns import snapshot
+from tests.builders.kubernetes import Json, labelled, node, node_group, pod, pod_affinity, replica_set
+from tests.builders.random_rows import rows
+from tests.builders.scale_down import plan
+from tests.reference.scale_down.search.joint_order import without_order
+from tests.unit.planner.scale_down.search.test_drain_sets import problem_of, random_loop
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def marked_by_both(seed: int) -> tuple[dict[int, int], int]:
+    """What kernel and twin mark in a plan made by chance, fitting or not; and how many nodes that lets go."""
+    loop = random_loop(2 * seed)
+    random, names = Random(seed), list(loop.cluster.nodes)
+    simulation = build_simulation(snapshot(*rows(2 * seed)))
+    state, problem = simulation.state, problem_of(loop, len(simulation.state.local_class))
+    loop.accepted = random.sample(range(len(names)), random.randrange(len(names)))
+    staying = [node for node in range(len(names)) if node not in loop.accepted]
+    problem.accepted[: len(loop.accepted)] = loop.accepted
+    problem.counts[TAKEN] = len(loop.accepted)
+    for going in loop.accepted:
+        loop.cluster.retire(names[going])
+        retire(state, going)
+        for moved in loop.moving[going]:
+            loop.destination[moved] = problem.destination[moved] = random.choice(staying)
+            loop.cluster.place(moved, names[loop.destination[moved]])
+            remove(state, moved)
+            place(state, moved, loop.destination[moved])
+    loose = [p for p in range(len(loop.cluster.pods)) if p not in loop.destination and random.random() < 0.2]
+    already = [going for going in loop.accepted if random.random() < 0.1]
+    misplaced = np.zeros(len(names), bool)
+    misplaced[already] = True
+    at = state.pod_node.copy()
+    number = mark_without_order(state, problem, np.array(loose, np.int32), misplaced)
+    assert np.array_equal(state.pod_node, at), "the simulation is left as it was"
+    found = without_order(loop, loose, already)
+    assert number == len(found)
+    assert set(np.flatnonzero(misplaced).tolist()) == {*found, *already}
+    assert {going: int(problem.culprit[going]) for going in found} == found
+    return found, len(loop.accepted)
+
+
+@given(st.integers(0, 2**40))
+@settings(max_examples=100, deadline=None)
+def test_the_same_nodes_stay_for_want_of_an_order_as_in_the_twin(seed: int) -> None:
+    marked_by_both(seed)
+
+
+def test_random_plans_lack_an_order_now_and_then() -> None:
+    found = [marked_by_both(seed) for seed in range(300)]
+    assert sum(bool(marked) for marked, _ in found) > 3
+    assert sum(not marked and accepted > 1 for marked, accepted in found) > 30
+
+
+def together(big: str) -> list[Json]:
+    """Pods of one workload that want one of theirs in their zone; in zone b there is room beside the big pod only
+    where that is small."""
+    web = replica_set("web", 3)
+    near = pod_affinity(labelled(app="web"), topology_key=ZONE)
+    where = {"web-0": "a1", "web-1": "b1", "web-2": "b2"}
+    return [
+        *(node(name, zone=name[0]) for name in ("a1", "a2", "b1", "b2")), node_group("g", nodes=["a1", "b1"], target=2),
+        web, pod("big", big, node="b2"),
+        *(pod(name, "500m", node=at, owner=web, labels={"app": "web"}, affinity=near) for name, at in where.items()),
+    ]  # fmt: skip
+
+
+def test_of_two_pods_that_fit_only_beside_each_other_one_stays() -> None:
+    found = plan(*together("3400m"))
+    assert found.unneeded == ["a1"]
+    assert found.reasons["b1"] == "DESTINATION_OF_MOVED_PODS"
+
+
+def test_pods_that_have_one_of_theirs_where_they_go_all_move() -> None:
+    assert plan(*together("1")).unneeded == ["a1", "b1"]

@@ -1,0 +1,107 @@
+"""Which plan is taken: at least as many nodes as upstream's order frees, then saving; who is evicted in turn."""
+
+import numpy as np
+import pytest
+from trimtab.v1 import plan_pb2
+
+from planner.scale_down.search.orders import shuffled
+from tests.builders.kubernetes import Json, labelled, node, node_group, pdb, pod, replica_set, spread
+from tests.builders.scale_down import NOW_S, plan
+
+WEB = replica_set("web", 9)
+APP = {"app": "web"}
+
+
+def web(name: str, cpu: str, on: str = "", **more: object) -> Json:
+    return pod(name, cpu, "1Mi", node=on, owner=WEB, labels=APP, **more)
+
+
+def big_or_small() -> list[Json]:
+    """Either the dear node goes, or both cheap ones, which then hold no pods of it."""
+    return [
+        WEB, node("big", "4"), node("small-1", "2"), node("small-2", "2"),
+        node_group("dear", nodes=["big"], target=1, price=9.0),
+        node_group("cheap", nodes=["small-1", "small-2"], target=2, price=1.0),
+        web("p1", "750m", "big"), web("p2", "750m", "big"), web("p3", "900m", "small-1"), web("p4", "900m", "small-2"),
+    ]  # fmt: skip
+
+
+def test_a_plan_that_saves_more_does_not_free_fewer_nodes_than_upstreams_order() -> None:
+    objects = [*big_or_small()]
+    found = plan(objects, settings={"candidateOrders": ["PRICE", "EVICTION_COST"]})
+    assert found.unneeded == ["small-1", "small-2"]
+
+
+def test_saving_decides_alone_where_the_setting_says_so() -> None:
+    found = plan(big_or_small(), settings={"candidateOrders": ["PRICE", "EVICTION_COST"], "savingBeforeCount": True})
+    assert found.unneeded == ["big"]
+
+
+def test_a_plan_finds_what_only_some_other_order_frees() -> None:
+    # By price the dear node goes first, and its pods then fill the cheap ones.
+    found = plan(big_or_small(), settings={"candidateOrders": ["PRICE"]})
+    assert found.unneeded == ["small-1", "small-2"]
+    assert found.decision.candidate_order != plan_pb2.CandidateOrder.PRICE
+
+
+def in_turn(allowed: int, pods: dict[str, int]) -> list[Json]:
+    """Nodes with so many pods under one budget, and a roomy node outside the group."""
+    return [
+        WEB, *(node(name) for name in pods), node("roomy", "64"), node_group("g", nodes=list(pods), target=9),
+        pdb("budget", allowed, labels=APP),
+        *(web(f"{name}-{i}", "100m", name) for name, count in pods.items() for i in range(count)),
+    ]  # fmt: skip
+
+
+def test_pods_of_a_node_go_in_turn_where_the_budget_never_allows_all_at_once() -> None:
+    found = plan(in_turn(1, {"n1": 3}), settings={"unneededTime": "0s"})
+    assert found.unneeded == ["n1"]
+    text = "more pods than budget default/budget allows at once: evicted in turn"
+    assert [entry.detail for entry in found.decision.unneeded] == [text]
+
+
+def test_a_node_whose_pods_go_in_turn_stays_unneeded_from_memory() -> None:
+    objects = in_turn(2, {"n1": 1, "n2": 3, "n3": 2})
+    first = plan(objects)
+    second = plan(objects, state=first.state, now_s=NOW_S + 10)
+    assert second.unneeded == first.unneeded != []
+    assert second.decision.searches == 0
+    assert {e.since.seconds for e in second.decision.unneeded} == {NOW_S}
+
+
+def test_no_pods_go_in_turn_where_as_many_nodes_go_at_once() -> None:
+    found = plan(in_turn(2, {"n1": 3, "n2": 1, "n3": 1}))
+    assert found.unneeded == ["n2", "n3"]
+    assert found.blocking["n1"] == ("default/n1-0", "NOT_ENOUGH_PDB")
+
+
+def test_no_pods_go_in_turn_where_the_setting_forbids_it() -> None:
+    found = plan(in_turn(1, {"n1": 3}), settings={"evictInTurn": False})
+    assert found.blocking["n1"] == ("default/n1-0", "NOT_ENOUGH_PDB")
+
+
+def test_no_pods_go_in_turn_where_the_setting_forbids_it_though_the_node_was_unneeded_before() -> None:
+    first = plan(in_turn(2, {"n1": 2}))
+    assert first.unneeded == ["n1"]
+    found = plan(in_turn(1, {"n1": 2}), settings={"evictInTurn": False}, state=first.state, now_s=NOW_S + 10)
+    assert found.blocking["n1"] == ("default/n1-0", "NOT_ENOUGH_PDB")
+    assert plan(in_turn(1, {"n1": 2}), state=first.state, now_s=NOW_S + 10).unneeded == ["n1"]
+
+
+def test_no_plan_relies_on_pending_pods_to_keep_zones_even() -> None:
+    # p2 fills its zone, the pending pod would fill the other: only once it has come could p1 go to n5.
+    even = {"spread": [spread(labelled(**APP))]}
+    objects = [
+        WEB, node("n1", "4", zone="u"), node("n2", "1", zone="u"), node("n3", "1", zone="v"), node("n5", "4", zone="u"),
+        node_group("g", nodes=["n1"], target=1),
+        web("p1", "1", "n1", **even), web("p2", "1", "n2", **even), web("waiting", "1", **even),
+    ]  # fmt: skip
+    assert plan(objects).reasons["n1"] == "NO_PLACE_TO_MOVE_PODS"
+
+
+@pytest.mark.parametrize("number", [0, 3])
+def test_a_shuffled_order_loses_nobody_and_is_always_the_same(number: int) -> None:
+    candidates = np.arange(50, 150, dtype=np.int32)
+    found = shuffled(candidates, number)
+    assert sorted(found.tolist()) == candidates.tolist() != found.tolist()
+    assert found.tolist() == shuffled(candidates, number).tolist() != shuffled(candidates, number + 1).tolist()

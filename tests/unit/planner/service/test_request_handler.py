@@ -1,0 +1,107 @@
+"""Requests without gRPC: bounds, stage times, cache."""
+
+import math
+import time
+
+import pytest
+from opentelemetry.metrics import NoOpMeterProvider
+from trimtab.v1 import plan_pb2
+
+from clients.transport.errors import Reason, ServiceError
+from planner.service.bounds import Bounds
+from planner.service.measurement import Instruments, StopWatch
+from planner.service.request_handler import Caller, RequestHandler
+from planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
+from planner.service.warm_up import NOW_S, small_cluster
+from planner.snapshot.decode import canonicalize
+
+METER = NoOpMeterProvider().get_meter("test")
+PAYLOAD = small_cluster().SerializeToString()
+
+
+def request() -> plan_pb2.PlanRequest:
+    """A request for scale-down."""
+    message = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_DOWN])
+    message.now.seconds = NOW_S
+    return message
+
+
+def handler() -> RequestHandler:
+    """Return a handler with a cache that logs nothing."""
+    return RequestHandler(METER, 1 << 20, log_decisions=False)
+
+
+def test_a_simulation_without_time_still_says_something_of_every_node() -> None:
+    answer = handler().plan(request(), PAYLOAD, Caller("", Bounds(simulate_until_s=0.0)))
+    nodes = [one.node for one in (*answer.scale_down.unneeded, *answer.scale_down.unremovable)]
+    assert sorted(nodes) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "reason"),
+    [
+        pytest.param(Bounds(deadline_s=0.0), Reason.DEADLINE_EXCEEDED, id="deadline passed"),
+        pytest.param(Bounds(is_wanted=lambda: False), Reason.CANCELLED, id="caller gone"),
+    ],
+)
+def test_no_stage_begins_when_nobody_waits_for_the_answer(bounds: Bounds, reason: int) -> None:
+    with pytest.raises(ServiceError) as caught:
+        handler().plan(request(), PAYLOAD, Caller("", bounds))
+    assert caught.value.reason == reason
+
+
+@pytest.mark.parametrize("remaining_s", [0.01, 1.0, 60.0])
+def test_a_simulation_stops_before_the_deadline(remaining_s: float) -> None:
+    bounds = Bounds.within(remaining_s)
+    assert 0 < bounds.deadline_s - bounds.simulate_until_s <= 2.0 + 1e-9
+    assert bounds.deadline_s == pytest.approx(time.monotonic() + remaining_s, abs=1)
+
+
+def test_without_a_deadline_nothing_is_bounded() -> None:
+    assert Bounds.within(None).deadline_s == math.inf
+    assert Bounds.within(None).time_left()
+
+
+def test_a_stage_inside_another_is_not_counted_twice() -> None:
+    watch = StopWatch(Bounds(), Instruments(METER))
+    with watch.stage("outer"):
+        with watch.stage("inner"):
+            time.sleep(0.02)
+        with watch.stage("inner"):
+            time.sleep(0.02)
+    times = watch.milliseconds()
+    assert list(times) == ["outer", "inner"]
+    assert times["outer"] < times["inner"]
+
+
+def test_callers_do_not_see_each_others_snapshots() -> None:
+    cache = VersionCache(1 << 20)
+    kept = CachedSnapshot(canonicalize(small_cluster()))
+    cache.keep_snapshot(CacheScope("me", "c"), kept)
+    version = kept.snapshot.version
+    assert cache.snapshot(CacheScope("me", "c"), version) is kept
+    assert cache.snapshot(CacheScope("you", "c"), version) is None
+    assert cache.snapshot(CacheScope("me", "d"), version) is None
+
+
+def test_what_is_derived_from_a_snapshot_is_built_once() -> None:
+    kept = CachedSnapshot(canonicalize(small_cluster()))
+    built: list[int] = []
+
+    def build() -> list[int]:
+        built.append(1)
+        return built
+
+    before = kept.size()
+    assert kept.derive("x", build) is kept.derive("x", build)
+    assert built == [1]
+    assert kept.size() > before
+
+
+def test_settings_that_have_no_effect_are_noted() -> None:
+    message = request()
+    message.settings.node_groups["absent"].utilization_threshold = 0.1
+    message.settings.slack.granularity = 4
+    notes = list(handler().plan(message, PAYLOAD, Caller()).diagnostics.notes)
+    assert any("'absent'" in note for note in notes)
+    assert any("slack" in note for note in notes)

@@ -1,0 +1,184 @@
+"""Objects derived from snapshots: built once, reused after a delta, bounded by memory, without effect on answers."""
+
+import threading
+from contextlib import nullcontext, suppress
+from functools import partial
+
+import numpy as np
+import pytest
+from opentelemetry.metrics import NoOpMeterProvider
+from trimtab.v1 import plan_pb2
+from trimtab.v1 import snapshot_pb2 as pb
+
+from clients.transport.errors import ServiceError
+from planner.decisions.plan import plan
+from planner.decisions.work import Work
+from planner.service.request_handler import Caller, RequestHandler
+from planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
+from planner.service.warm_up import NOW_S, small_cluster
+from planner.snapshot.cache import size_of
+from planner.snapshot.decode import canonicalize
+from planner.snapshot.delta import apply_delta
+
+ME = CacheScope("me", "c")
+
+
+def after(base: CachedSnapshot, delta: pb.SnapshotDelta) -> CachedSnapshot:
+    return CachedSnapshot(apply_delta(base.snapshot, delta, base.derive), base)
+
+
+def cordoned() -> pb.SnapshotDelta:
+    """Node a is unschedulable now; nothing else changes."""
+    delta = pb.SnapshotDelta()
+    cluster = small_cluster()
+    changed = delta.changed
+    changed.CopyFrom(cluster)
+    changed.nodes[0].unschedulable = True
+    del changed.nodes[1:]
+    return delta
+
+
+class Counted:
+    """Something to build, counting how often."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self) -> list[int]:
+        self.count += 1
+        return [self.count]
+
+
+@pytest.mark.parametrize(
+    ("of", "is_handed_on"),
+    [
+        pytest.param(("specs",), True, id="a table that stays"),
+        pytest.param(("specs", "pods.spec", "resources"), True, id="several, one a column"),
+        pytest.param(("nodes.allocatable", "nodes.name"), True, id="columns of a table that changes"),
+        pytest.param(("nodes",), False, id="a table that changes"),
+        pytest.param(("specs", "nodes.unschedulable"), False, id="one of two changes"),
+        pytest.param((), False, id="of anything"),
+    ],
+)
+def test_what_was_derived_of_unchanged_fields_holds_after_a_delta(of: tuple[str, ...], is_handed_on: bool) -> None:
+    base, build = CachedSnapshot(canonicalize(small_cluster())), Counted()
+    first = base.derive("x", build, of)
+    second = after(base, cordoned()).derive("x", build, of)
+    assert (second is first) == is_handed_on
+    assert build.count == 2 - is_handed_on
+
+
+def test_what_is_handed_on_once_is_handed_on_again() -> None:
+    base, build = CachedSnapshot(canonicalize(small_cluster())), Counted()
+    first = base.derive("x", build, ("specs",))
+    middle = after(base, cordoned())
+    assert after(middle, pb.SnapshotDelta()).derive("x", build, ("specs",)) is first
+
+
+def test_a_field_that_does_not_exist_is_no_field() -> None:
+    base = CachedSnapshot(canonicalize(small_cluster()))
+    with pytest.raises(AttributeError, match="spex"):
+        base.derive("x", list, ("spex",))
+
+
+def test_what_could_not_be_built_is_built_the_next_time() -> None:
+    base = CachedSnapshot(canonicalize(small_cluster()))
+    with pytest.raises(ZeroDivisionError):
+        base.derive("x", lambda: 1 // 0)
+    assert base.derive("x", lambda: 5) == 5
+
+
+def test_building_may_derive_in_turn() -> None:
+    base = CachedSnapshot(canonicalize(small_cluster()))
+    assert base.derive("outer", lambda: base.derive("inner", lambda: 2) + 1) == 3
+
+
+def test_two_calls_at_once_build_once() -> None:
+    base, build = CachedSnapshot(canonicalize(small_cluster())), Counted()
+    start = threading.Barrier(8)
+
+    def call() -> None:
+        start.wait(10)
+        base.derive("x", build)
+
+    threads = [threading.Thread(target=call) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    assert build.count == 1
+
+
+def test_derived_things_count_and_go_before_the_snapshot_does() -> None:
+    snapshot = canonicalize(small_cluster())
+    cache = VersionCache(2 * size_of(snapshot))
+    kept = CachedSnapshot(snapshot)
+    kept.derive("large", lambda: np.zeros(size_of(snapshot), np.int64))
+    cache.keep_snapshot(ME, kept)
+    assert cache.snapshot(ME, snapshot.version) is kept
+    assert kept.size() == size_of(snapshot)
+
+
+def test_plans_without_state_do_not_pile_up() -> None:
+    """A caller without state gets another time of being unneeded in each call: another plan, the same snapshot."""
+    snapshot = canonicalize(small_cluster())
+    kept, cache = CachedSnapshot(snapshot), VersionCache(60_000)
+    sizes = set()
+    for second in range(60):
+        request = asked()
+        request.now.seconds += second
+        answer = plan(snapshot, request, None, Work(derive=kept.derive, reuse=partial(cache.reuse, ME)))
+        assert answer.scale_down.unneeded
+        sizes.add(kept.size())
+    assert len(sizes) == 1
+
+
+def test_parts_of_answers_are_written_once_bounded_and_every_callers_own() -> None:
+    cache, written = VersionCache(10_000), []
+
+    def write(text: bytes) -> bytes:
+        written.append(text)
+        return text
+
+    for scope in (ME, ME, CacheScope("other", "c")):
+        cache.reuse(scope, "plan", partial(write, b"1"))
+    assert len(written) == 2
+    for number in range(9):
+        cache.reuse(ME, f"plan {number}", partial(write, b"x" * 500))
+    cache.reuse(ME, "plan", partial(write, b"2"))
+    cache.reuse(ME, "plan", partial(write, b"3"))
+    assert written[-1] == b"2"
+
+
+def asked() -> plan_pb2.PlanRequest:
+    message = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_DOWN])
+    message.now.seconds = NOW_S
+    message.settings.scale_down.unneeded_time.seconds = 0
+    return message
+
+
+@pytest.mark.parametrize("cache_bytes", [1 << 24, 40_000, 0], ids=["all kept", "hardly anything kept", "nothing kept"])
+def test_no_answer_depends_on_what_is_kept(cache_bytes: int) -> None:
+    """A line of snapshots, whole and by delta, with state, against a handler that has never seen anything."""
+    meter = NoOpMeterProvider().get_meter("test")
+    handler = RequestHandler(meter, cache_bytes, log_decisions=False)
+    request, cluster = asked(), small_cluster()
+    for step in range(4):
+        delta = pb.SnapshotDelta()
+        delta.changed.CopyFrom(cluster)
+        cluster.nodes[step % 3].unschedulable ^= True
+        delta.changed.nodes[step % 3].unschedulable ^= True
+        request.now.seconds += 60
+        answers = []
+        if request.base_version:
+            # Only where there is room for all is the base known for sure.
+            with nullcontext() if cache_bytes == 1 << 24 else suppress(ServiceError):
+                answers.append(handler.plan(request, delta.SerializeToString(), Caller()))
+        request.base_version = ""
+        for one in (handler, handler, RequestHandler(meter, 0, log_decisions=False)):
+            answers.append(one.plan(request, cluster.SerializeToString(), Caller()))
+        for answer in answers:
+            answer.ClearField("diagnostics")
+        assert all(answer == answers[-1] for answer in answers)
+        request.state.CopyFrom(answers[0].state)
+        request.base_version = answers[0].snapshot_version

@@ -17,7 +17,7 @@ import numpy as np
 from trimtab.v1 import snapshot_pb2 as pb
 
 from clients.snapshot_deltas.pod_columns import Int32, PodColumns, pod_columns
-from clients.snapshot_deltas.renumbering import Numbers, renumber
+from clients.snapshot_deltas.renumbering import Numbers, names_specs, renumber
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,12 @@ KEYS: dict[str, Any] = {
 }
 """The tables of rows, and the key of each."""
 _ACTUATION: Final = "actuation_status"
+_NAMING_SPECS: Final = {
+    field.name
+    for field in pb.ClusterSnapshot.DESCRIPTOR.fields
+    if field.message_type and names_specs(field.message_type)
+}
+"""The tables whose rows name specs by index: equal bytes mean equal content only while specs keep their numbers."""
 
 
 class _Encoded(NamedTuple):
@@ -113,15 +119,17 @@ class Interner:
         encoded_specs = self._table("pod_specs", message.pod_specs, numbers).encoded
         specs = _lookup(self.specs, [one.data for one in encoded_specs])
         if not _extends(last.specs.tolist(), specs.tolist()):
-            # Evictions name specs by their index.
-            self._remembered.pop(_ACTUATION, None)
-        encode = _as_it_is if as_it_is else _encode
-        encoded_volumes = self._table("volumes", message.volumes, numbers, encode=encode).encoded
+            for table in _NAMING_SPECS:
+                self._remembered.pop(table, None)
+        plain = _as_it_is if as_it_is else _encode
+        naming = plain if _stands_for_itself(specs) else _encode
+        encoded_volumes = self._table("volumes", message.volumes, numbers, encode=plain).encoded
         volumes = _lookup(self.volumes, [one.data for one in encoded_volumes])
         numbers = numbers._replace(spec=specs.tolist().__getitem__)
-        rows = {
-            table: self._table(table, getattr(message, table), numbers, key, encode).rows for table, key in KEYS.items()
-        }
+        rows = {}
+        for table, key in KEYS.items():
+            encode = naming if table in _NAMING_SPECS else plain
+            rows[table] = self._table(table, getattr(message, table), numbers, key, encode).rows
         acting = None
         if message.HasField(_ACTUATION):
             acting = self._table(_ACTUATION, [message.actuation_status], numbers).encoded[0].data

@@ -53,6 +53,15 @@ def renumber(message: Message, numbers: Numbers) -> None:
     _apply(_plan(message.DESCRIPTOR), message, numbers)
 
 
+def names_specs(descriptor: Any) -> bool:
+    """Return whether a row of this message type, or a message in it, holds an index into the pod specs."""
+    return _has_specs(_plan(descriptor))
+
+
+def _has_specs(plan: _Plan) -> bool:
+    return plan.has_spec or any(_has_specs(inner) for _, inner in (*plan.message, *plan.messages))
+
+
 _known: dict[Any, _Plan] = {}
 
 

@@ -17,7 +17,7 @@ from planner.snapshot.decode import canonicalize
 from planner.snapshot.delta import apply_delta
 from planner.snapshot.errors import SnapshotError
 from tests.builders.random_clusters import clusters
-from tests.builders.snapshots import Cluster, Pod, write
+from tests.builders.snapshots import Cluster, Group, Node, Pod, write
 
 INT32 = "<i4"
 COLUMNS = {
@@ -124,16 +124,25 @@ def evict(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
         eviction.evict_time.seconds = 1
 
 
-def number_specs_anew(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
-    """Turn the dictionary of specs around; what refers to it follows."""
+def turn_specs_around(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
+    """Turn the dictionary of specs around; what refers to it has another spec then."""
     del a, b
     specs = [spec.SerializeToString() for spec in cluster.pod_specs]
-    last = len(specs) - 1
     for row, data in zip(cluster.pod_specs, reversed(specs), strict=True):
         row.ParseFromString(data)
+
+
+def number_specs_anew(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
+    """Turn the dictionary of specs around; what refers to it follows."""
+    turn_specs_around(cluster, a, b)
+    last = len(cluster.pod_specs) - 1
     cluster.pods.spec = (last - np.frombuffer(cluster.pods.spec, INT32)).astype(INT32).tobytes()
     for eviction in cluster.actuation_status.recent_evictions:
-        eviction.spec = last - eviction.spec
+        if eviction.HasField("spec"):
+            eviction.spec = last - eviction.spec
+    for group in cluster.node_groups:
+        for pod in group.template.daemonset_pods if group.HasField("template") else ():
+            pod.spec = last - pod.spec
 
 
 def number_strings_anew(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
@@ -149,7 +158,7 @@ def number_strings_anew(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
 Edit = Callable[[pb.ClusterSnapshot, int, int], None]
 EDITS: tuple[Edit, ...] = (
     *(move, respecify, create_again, leave, turn_unready, remove_node, taint, relabel, evict),
-    *(number_specs_anew, number_strings_anew),
+    *(turn_specs_around, number_specs_anew, number_strings_anew),
 )
 LINES = st.lists(
     st.lists(st.tuples(st.sampled_from(EDITS), st.integers(0, 50), st.integers(0, 50)), max_size=4),
@@ -178,6 +187,38 @@ def test_each_difference_leads_to_the_whole_snapshot_bit_by_bit(
         applied = whole if delta is None else apply_delta(kept.snapshot, delta, kept.derive)
         assert applied.version == whole.version
         last, kept = interned, CachedSnapshot(applied, kept)
+
+
+def with_daemonset_pod() -> pb.ClusterSnapshot:
+    """A group whose template has a pod, its spec beside two others; each string and label set stands for itself."""
+    spec = PodSpec(priority=5)
+    group = Group(template=Node(), daemonset_pods=(("default", spec, ()),))
+    message = write(Cluster(pods={("default", "a"): Pod()}, groups={"g": group}), in_order=True)
+    message.ClearField("label_sets")  # its first two are both empty
+    return message
+
+
+@pytest.mark.parametrize(
+    ("edits", "changed"),
+    [
+        pytest.param([turn_specs_around], 1, id="another spec under the same index"),
+        pytest.param([number_specs_anew], 0, id="the same spec under another index"),
+        pytest.param([number_specs_anew, number_specs_anew], 0, id="the same spec under another index and back"),
+    ],
+)
+def test_a_template_is_changed_where_the_specs_of_its_pods_are(edits: list[Edit], changed: int) -> None:
+    message = with_daemonset_pod()
+    interner = Interner()
+    before, last = canonicalize(message), interner.intern(message)
+    for edit in edits:
+        edit(message, 0, 0)
+        interned = interner.intern(message)
+        delta = difference(last, interned, interner)
+        assert delta is not None
+        assert len(delta.changed.node_groups) == changed
+        after = canonicalize(message)
+        assert apply_delta(before, delta).version == after.version
+        before, last = after, interned
 
 
 def many_pods() -> pb.ClusterSnapshot:

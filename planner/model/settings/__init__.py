@@ -11,17 +11,31 @@ from planner.model.settings.scale_down import (
     ScaleDownSettings,
     resolve_scale_down,
 )
+from planner.model.settings.scale_up import (
+    DEFAULT_EXPANDERS,
+    DEFAULT_PRIORITY_LABEL,
+    PriorityRank,
+    ScaleUpSettings,
+    TaintNames,
+    resolve_scale_up,
+)
 
 __all__ = [
+    "DEFAULT_EXPANDERS",
     "DEFAULT_GPU_LABEL",
     "DEFAULT_ORDERS",
+    "DEFAULT_PRIORITY_LABEL",
     "NODES",
     "SECOND_NS",
     "GroupScaleDownSettings",
     "PlannerSettings",
+    "PriorityRank",
     "ResourceLimit",
     "ScaleDownSettings",
+    "ScaleUpSettings",
     "SettingsError",
+    "TaintNames",
     "resolve_planner",
     "resolve_scale_down",
+    "resolve_scale_up",
 ]

@@ -882,7 +882,8 @@ class Expander(_message.Message):
         """Smallest node group among similar ones, so that sizes become equal."""
         CHEAPEST_PLAN: Expander._Code.ValueType  # 8
         """All node groups at once: the plan with the least total price, or with
-        the fewest nodes where prices lack. `ScaleUpSettings.cheapest_plan`.
+        the fewest nodes where prices lack. Only as the first.
+        `ScaleUpSettings.cheapest_plan`.
         """
         RANDOM: Expander._Code.ValueType  # 9
         """Any, by `PlanRequest.seed`. Always the last, whether listed or not."""
@@ -912,7 +913,8 @@ class Expander(_message.Message):
     """Smallest node group among similar ones, so that sizes become equal."""
     CHEAPEST_PLAN: Expander.Code.ValueType  # 8
     """All node groups at once: the plan with the least total price, or with
-    the fewest nodes where prices lack. `ScaleUpSettings.cheapest_plan`.
+    the fewest nodes where prices lack. Only as the first.
+    `ScaleUpSettings.cheapest_plan`.
     """
     RANDOM: Expander.Code.ValueType  # 9
     """Any, by `PlanRequest.seed`. Always the last, whether listed or not."""
@@ -2644,8 +2646,8 @@ class PriorityRank(_message.Message):
     """
     @_builtins.property
     def patterns(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Regular expressions (RE2), one of which matches somewhere in the id of the
-        node group. REQUIRED.
+        """Regular expressions (RE2, without named classes of characters), one of
+        which matches somewhere in the id of the node group. REQUIRED.
         """
 
     def __init__(

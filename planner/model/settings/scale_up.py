@@ -1,0 +1,174 @@
+"""Settings of scale-up, resolved: defaults filled in, durations as integers, patterns compiled, values checked.
+
+Decides what an absent field means and which combinations can be meant; never reads a file or the environment. Times in
+nanoseconds. Defaults are upstream's unless the field says why not.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final
+
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.model.settings.reading import SettingsError, count, duration_ns, flag
+
+DEFAULT_EXPANDERS: Final = (pb.Expander.LEAST_WASTE, pb.Expander.RANDOM)
+DEFAULT_PRIORITY_LABEL: Final = "zalando.org/scaling-priority"
+_PATH: Final = "scale_up"
+_NOT_IN_RE2: Final = re.compile(
+    r"""(?x)
+    (?: \\[^1-9] | \[\^?\]?(?:\\.|[^\]\\])*\] )   # escapes and classes of characters, passed over
+    | ( \(\?(?:[=!>(]|<[=!]|P=) | \\[1-9] | [*+?}]\+ )  # lookaround, atomic, conditional, reference, possessive
+    """
+)
+_NAMED_CLASS: Final = "[[:"
+
+
+@dataclass(frozen=True)
+class TaintNames:
+    """Keys of taints, whole or by their beginnings."""
+
+    keys: frozenset[str] = frozenset()
+    prefixes: tuple[str, ...] = ()
+
+    def match(self, key: str) -> bool:
+        """Return whether a taint's key is among them."""
+        return key in self.keys or key.startswith(self.prefixes)
+
+
+@dataclass(frozen=True)
+class PriorityRank:
+    """A rank of the expander PRIORITY: a node group has it if a pattern matches somewhere in its id."""
+
+    rank: int
+    patterns: tuple[re.Pattern[str], ...]
+
+
+@dataclass(frozen=True)
+class ScaleUpSettings:
+    """Scale-up, resolved from `PlanSettings`."""
+
+    enabled: bool = True
+    """Take the decision at all."""
+    balance_similar: bool = False
+    """Split growth over similar node groups. `--balance-similar-node-groups`."""
+    expanders: tuple[int, ...] = DEFAULT_EXPANDERS
+    """`Expander.Code`s in the order in which they decide, each once; the last is RANDOM. `--expander`."""
+    priority: tuple[PriorityRank, ...] = ()
+    """Ranks of PRIORITY, highest first; not empty with that expander. Upstream: ConfigMap of the priority expander."""
+    priority_label: str = DEFAULT_PRIORITY_LABEL
+    """Label of the template with the priority for HIGHEST_PRIORITY. The Zalando fork's."""
+    max_improvements: int | None = None
+    """Most attempts of CHEAPEST_PLAN to improve its plan; None = as many as its own bound allows."""
+    prefer_template: bool = True
+    """A new node is like the group's template, not like one of its nodes: a changed template counts at once."""
+    new_pod_delay_ns: int = 0
+    """Age up to which a pod waits. `--new-pod-scale-up-delay`."""
+    force_daemonsets: bool = False
+    """Put all DaemonSets on a new node that would run there, named by its template or not. `--force-ds`."""
+    startup_taints: TaintNames = field(default_factory=TaintNames)
+    """Taints that a started node no longer has. `--startup-taint`."""
+    status_taints: TaintNames = field(default_factory=TaintNames)
+    """Taints that say how a node is. `--status-taint`."""
+    scheduler_names: frozenset[str] = frozenset()
+    """Schedulers whose pods are served besides the default one's."""
+    max_new_nodes: int = 1000
+    """Most nodes that one plan adds. `--max-nodes-per-scaleup`."""
+    max_evaluated_groups: int = 0
+    """Compute options for at most this many node groups; 0 = no limit, because an option costs little."""
+
+
+def resolve_scale_up(message: pb.PlanSettings) -> ScaleUpSettings:
+    """Resolve the scale-up part of `PlanSettings`. Raises SettingsError for a value that cannot be meant."""
+    given, defaults = message.scale_up, ScaleUpSettings()
+    expanders = _expanders(given)
+    cheapest = given.cheapest_plan
+    return ScaleUpSettings(
+        enabled=flag(given, "enabled", defaults.enabled),
+        balance_similar=flag(given, "balance_similar_node_groups", defaults.balance_similar),
+        expanders=expanders,
+        priority=_ranks(given, pb.Expander.PRIORITY in expanders),
+        priority_label=given.highest_priority.label or defaults.priority_label,
+        max_improvements=(
+            count(cheapest, "max_improvements", 0, f"{_PATH}.cheapest_plan")
+            if cheapest.HasField("max_improvements")
+            else None
+        ),
+        prefer_template=_prefers_template(given),
+        new_pod_delay_ns=duration_ns(given, "new_pod_scale_up_delay", defaults.new_pod_delay_ns, _PATH),
+        force_daemonsets=flag(given, "force_daemonsets", defaults.force_daemonsets),
+        startup_taints=_taint_names(given.startup_taints, f"{_PATH}.startup_taints"),
+        status_taints=_taint_names(given.status_taints, f"{_PATH}.status_taints"),
+        scheduler_names=frozenset(_not_empty(given.scheduler_names, f"{_PATH}.scheduler_names", "scheduler")),
+        max_new_nodes=count(given, "max_new_nodes", defaults.max_new_nodes, _PATH, 1),
+        max_evaluated_groups=count(given, "max_evaluated_node_groups", defaults.max_evaluated_groups, _PATH),
+    )
+
+
+def _expanders(given: pb.ScaleUpSettings) -> tuple[int, ...]:
+    known = set(pb.Expander.Code.values()) - {pb.Expander.UNSPECIFIED}
+    chain = list(given.expanders)
+    for i, code in enumerate(chain):
+        path = f"{_PATH}.expanders[{i}]"
+        if code not in known:
+            raise SettingsError(path, f"{code} is no expander; see Expander")
+        name = pb.Expander.Code.Name(code)
+        if code in chain[:i]:
+            raise SettingsError(path, f"{name} is there twice; name each once")
+        if code == pb.Expander.RANDOM and i + 1 < len(chain):
+            raise SettingsError(path, "RANDOM leaves nothing to decide for those behind it; name it last or not at all")
+        if code == pb.Expander.CHEAPEST_PLAN and i > 0:
+            raise SettingsError(path, "CHEAPEST_PLAN chooses among all node groups at once; name it first")
+    if not chain:
+        return DEFAULT_EXPANDERS
+    return (*(code for code in chain if code != pb.Expander.RANDOM), pb.Expander.RANDOM)
+
+
+def _ranks(given: pb.ScaleUpSettings, needed: bool) -> tuple[PriorityRank, ...]:
+    """Return the ranks, highest first. needed : PRIORITY is among the expanders."""
+    path = f"{_PATH}.priority.ranks"
+    if needed and not given.priority.ranks:
+        raise SettingsError(path, "there is none; the expander PRIORITY needs at least one rank with its patterns")
+    ranks: dict[int, PriorityRank] = {}
+    for i, one in enumerate(given.priority.ranks):
+        if one.rank in ranks:
+            raise SettingsError(f"{path}[{i}].rank", f"{one.rank} is there twice; give each rank once")
+        if not one.patterns:
+            raise SettingsError(f"{path}[{i}].patterns", "there is none; give at least one regular expression")
+        patterns = (_pattern(text, f"{path}[{i}].patterns[{j}]") for j, text in enumerate(one.patterns))
+        ranks[one.rank] = PriorityRank(one.rank, tuple(patterns))
+    return tuple(ranks[rank] for rank in sorted(ranks, reverse=True))
+
+
+def _pattern(text: str, path: str) -> re.Pattern[str]:
+    """Compile a pattern; one that RE2 lacks, or reads otherwise, is refused, as the Cluster Autoscaler uses RE2."""
+    if _NAMED_CLASS in text:
+        raise SettingsError(path, f"{text!r} has a named class of characters; write it out, such as [a-z]")
+    beyond = next((found.group(1) for found in _NOT_IN_RE2.finditer(text) if found.group(1)), None)
+    if beyond:
+        raise SettingsError(path, f"{text!r} has {beyond!r}, which RE2 lacks: no lookaround, no reference to a group")
+    try:
+        return re.compile(text)
+    except (re.error, RecursionError, OverflowError) as error:
+        raise SettingsError(path, f"{text!r} does not compile: {error}") from error
+
+
+def _prefers_template(given: pb.ScaleUpSettings) -> bool:
+    if given.template_source not in pb.TemplateSource.Code.values():
+        raise SettingsError(f"{_PATH}.template_source", f"{given.template_source} is no source; see TemplateSource")
+    return given.template_source != pb.TemplateSource.PREFER_NODE
+
+
+def _taint_names(given: pb.TaintNames, path: str) -> TaintNames:
+    keys = _not_empty(given.keys, f"{path}.keys", "taint")
+    prefixes = _not_empty(given.prefixes, f"{path}.prefixes", "taint by the beginning of its key")
+    return TaintNames(frozenset(keys), tuple(sorted(set(prefixes))))
+
+
+def _not_empty(names: Iterable[str], path: str, what: str) -> list[str]:
+    found = list(names)
+    for i, name in enumerate(found):
+        if not name:
+            raise SettingsError(f"{path}[{i}]", f"empty; name a {what}")
+    return found

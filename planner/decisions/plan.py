@@ -11,15 +11,16 @@ from typing import Any
 from trimtab.v1 import plan_pb2 as pb
 
 from planner.decisions.notes import count_pods, notes
-from planner.decisions.simulations import simulate
+from planner.decisions.simulations import growing, simulate
 from planner.decisions.table import TABLE, Table
 from planner.decisions.work import Work
 from planner.model.settings import resolve_planner
 from planner.round.decision import Decision
 from planner.round.round import Round
 from planner.simulation.build import Simulation
+from planner.simulation.growth import GrowthNeed
 from planner.simulation.log import commit
-from planner.simulation.virtual_rows import VirtualPod
+from planner.simulation.virtual_rows import VirtualPod, VirtualRows
 from planner.snapshot.columns import Snapshot
 
 
@@ -34,7 +35,7 @@ def plan(
     asked = [decision for decision in table if decision.code in request.decisions]
     settings = {decision.code: decision.resolve(request.settings) for decision in asked}
     answer = pb.PlanResponse(snapshot_version=snapshot.version)
-    this = _round(snapshot, request, work, answer.diagnostics)
+    this = _round(snapshot, request, work, answer.diagnostics, _need(asked, settings, snapshot, request))
     _describe(snapshot, work, answer.diagnostics)
     answer.diagnostics.notes.extend(notes(snapshot, request, table))
     if state is not None:
@@ -45,12 +46,30 @@ def plan(
     return answer
 
 
-def _round(snapshot: Snapshot, request: pb.PlanRequest, work: Work, diagnostics: pb.Diagnostics) -> Round:
+def _need(
+    asked: list[Decision], settings: dict[Any, Any], snapshot: Snapshot, request: pb.PlanRequest
+) -> GrowthNeed | None:
+    """Return what the decision by which groups grow asks of the simulation. There is at most one such decision."""
+    for decision in asked:
+        if decision.growth is not None:
+            return decision.growth(snapshot, settings[decision.code], _now_ns(request))
+    return None
+
+
+def _now_ns(request: pb.PlanRequest) -> int:
+    return request.now.seconds * 1_000_000_000 + request.now.nanos
+
+
+def _round(
+    snapshot: Snapshot, request: pb.PlanRequest, work: Work, diagnostics: pb.Diagnostics, need: GrowthNeed | None
+) -> Round:
     """Return what all decisions of the request are given."""
+    with work.stage("classes"):
+        rows, key = growing(snapshot, need, work.derive)
 
     def simulation(virtual: tuple[VirtualPod, ...]) -> Simulation:
         with work.stage("classes"):
-            built = simulate(snapshot, request, work.derive, virtual, work.effort)
+            built = simulate(snapshot, request, work.derive, VirtualRows(virtual, rows.nodes), work.effort, key)
         diagnostics.pod_class_count = built.pods.size
         diagnostics.node_class_count = len(built.nodes.taint_set)
         return built
@@ -58,13 +77,14 @@ def _round(snapshot: Snapshot, request: pb.PlanRequest, work: Work, diagnostics:
     return Round(
         snapshot=snapshot,
         simulate=simulation,
-        now_ns=request.now.seconds * 1_000_000_000 + request.now.nanos,
+        now_ns=_now_ns(request),
         seed=request.seed,
         settings=resolve_planner(request.settings),
         time_left=work.time_left,
         derive=work.derive,
         effort=work.effort,
         reuse=work.reuse,
+        growth=rows.growth,
     )
 
 

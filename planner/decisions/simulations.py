@@ -6,8 +6,9 @@ from planner.model.derive import Derive
 from planner.model.effort import UNLIMITED, Effort
 from planner.simulation.build import Simulation, SimulationSettings, build_simulation
 from planner.simulation.fresh import to_keep
+from planner.simulation.growth import NO_GROWTH, GrowthNeed, GrowthRows, growth_rows
 from planner.simulation.virtual import with_virtual
-from planner.simulation.virtual_rows import VirtualPod, VirtualRows
+from planner.simulation.virtual_rows import NOTHING_VIRTUAL, VirtualRows
 from planner.snapshot.columns import Snapshot
 
 
@@ -15,19 +16,30 @@ def simulate(
     snapshot: Snapshot,
     request: pb.PlanRequest,
     derive: Derive,
-    virtual: tuple[VirtualPod, ...] = (),
+    virtual: VirtualRows = NOTHING_VIRTUAL,
     effort: Effort = UNLIMITED,
+    nodes_key: str = "",
 ) -> Simulation:
     """Return a simulation of its own, with every running pod on its node and the virtual ones on none.
 
-    What follows from the snapshot alone is built once and copied.
+    What follows from the snapshot and the virtual nodes is built once and copied. nodes_key : names the virtual nodes;
+    equal keys imply equal nodes.
     """
     settings = simulation_settings(request.settings)
     if settings != SimulationSettings():
-        rows = VirtualRows(virtual)
-        return build_simulation(snapshot, rows, request.now.seconds, settings, effort)
-    kept = derive("simulation", lambda: to_keep(build_simulation(snapshot, effort=effort)))
-    return with_virtual(kept, virtual, effort=effort)
+        return build_simulation(snapshot, virtual, request.now.seconds, settings, effort)
+    nodes = VirtualRows(nodes=virtual.nodes)
+    kept = derive(f"simulation {nodes_key}", lambda: to_keep(build_simulation(snapshot, nodes, effort=effort)))
+    return with_virtual(kept, virtual.pods, effort=effort)
+
+
+def growing(snapshot: Snapshot, need: GrowthNeed | None, derive: Derive) -> tuple[GrowthRows, str]:
+    """Return the virtual nodes by which groups grow, and their key. Laid out once for each key."""
+    if need is None:
+        return NO_GROWTH, ""
+    asked = need
+    key = f"growth {asked.whole_key}"
+    return derive(key, lambda: growth_rows(asked.templates(), asked.upcoming, asked.blanks, snapshot)), key
 
 
 def simulation_settings(settings: pb.PlanSettings) -> SimulationSettings:

@@ -12,6 +12,8 @@ from google.protobuf.message import Message
 from trimtab.v1 import plan_pb2 as pb
 
 from planner.round.round import Round
+from planner.simulation.growth import GrowthNeed
+from planner.snapshot.columns import Snapshot
 
 
 def _nothing() -> None:
@@ -46,7 +48,8 @@ class Decision:
     resolve : returns its settings from those of the request; raises SettingsError; decide : takes the decision, given
     the round, the settings as `resolve` returns them, and the state of the last answer, None = first loop; summarize :
     returns what came of a result; warm_up : changes the settings of the request with which kernels are compiled, so
-    that all of them run.
+    that all of them run; growth : returns what the decision asks of the simulation so that groups can grow in it
+    (`Round.growth`), a function of snapshot, settings and Unix nanoseconds; None = nothing.
     """
 
     code: "pb.Decision.Code.ValueType"
@@ -54,6 +57,7 @@ class Decision:
     decide: Callable[[Round, Any, Any], Decided]
     summarize: Callable[[Any], Summary]
     warm_up: Callable[[pb.PlanSettings], None]
+    growth: Callable[[Snapshot, Any, int], GrowthNeed] | None = None
 
     @property
     def name(self) -> str:

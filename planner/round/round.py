@@ -17,6 +17,7 @@ from planner.model.effort import UNLIMITED, Effort
 from planner.model.settings import PlannerSettings
 from planner.model.values import RecentEviction
 from planner.simulation.build import Simulation
+from planner.simulation.growth import NO_GROWTH, Growth
 from planner.simulation.virtual_rows import VirtualPod, evicted_pods
 from planner.snapshot.columns import Snapshot
 
@@ -30,7 +31,7 @@ class Round:
 
     now_ns : Unix nanoseconds; time_left : False once a simulation should stop, None = no bound; derive : see `Derive`;
     effort : see `Effort`; reuse : see `Reuse`; decided : results of the decisions taken before in this round, by
-    `Decision.Code`.
+    `Decision.Code`; growth : the virtual nodes by which groups grow, none where no decision has asked for them.
     """
 
     snapshot: Snapshot
@@ -43,6 +44,7 @@ class Round:
     effort: Effort = UNLIMITED
     reuse: Reuse = write_always
     decided: dict[int, Message] = field(default_factory=dict)
+    growth: Growth = NO_GROWTH.growth
 
     @cached_property
     def evictions(self) -> tuple[RecentEviction, ...]:

@@ -14,6 +14,10 @@ packages call those of `planner.simulation.kernels` on it:
   written to the log.
 - `open_node(sim, node)` / `close_node(sim, node)`: a virtual node, closed at first, joins the cluster or leaves it;
   both are written to the log. No predicate admits a pod to a closed node, and no topology domain is there for it.
+- `open_as(sim, node, prototype)`: a closed blank node joins as one like a prototype, with the pods that such a node has
+  from the start (`VirtualNodes.residents`). `planner.simulation.growth` lays out the virtual nodes that let node groups
+  grow.
+- `place_several(sim, pod_class, node, count)`: counts pods of one class on a node by one move, to be undone.
 - `mark(sim) -> int`, `revert(sim, mark)`: fork is a mark; revert replays the log backwards to it. To keep the moves,
   drop the mark.
 

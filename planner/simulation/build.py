@@ -1,8 +1,8 @@
 """A simulation from a snapshot: classes, static matrix, counters, all placed pods counted.
 
 Contract: pure. Pods in a terminal phase and pods on unknown nodes are left out, as the scheduler's cache
-has it. Virtual pods start on no node, virtual nodes closed. Cost: vectorised over pods, labels and nodes; loops over
-distinct specs, terms, volumes.
+has it. Virtual pods start on no node, virtual nodes closed unless given as open. Cost: vectorised over pods, labels and
+nodes; loops over distinct specs, terms, volumes.
 """
 
 from typing import NamedTuple
@@ -28,8 +28,9 @@ from planner.predicates.topology_spread import SpreadNodes, spread_counters
 from planner.simulation.inputs import Inputs, PodInput, joined
 from planner.simulation.kernels import fill
 from planner.simulation.log import log_for
-from planner.simulation.state import CLOSED, NOWHERE, SimulationState
-from planner.simulation.virtual_rows import VirtualRows
+from planner.simulation.state import NOWHERE, SimulationState, VirtualNodeColumns
+from planner.simulation.virtual_columns import node_states, virtual_node_columns
+from planner.simulation.virtual_rows import NOTHING_VIRTUAL, VirtualRows
 from planner.snapshot.columns import Bool, Int32, Int64, Snapshot, UInt8
 
 
@@ -41,7 +42,6 @@ class SimulationSettings(NamedTuple):
 
 
 _DEFAULTS = SimulationSettings()
-_NOTHING_VIRTUAL = VirtualRows()
 
 
 class Simulation(NamedTuple):
@@ -67,7 +67,7 @@ class Simulation(NamedTuple):
 
 def build_simulation(
     snapshot: Snapshot,
-    virtual: VirtualRows = _NOTHING_VIRTUAL,
+    virtual: VirtualRows = NOTHING_VIRTUAL,
     now_s: int = 0,
     settings: SimulationSettings = _DEFAULTS,
     effort: Effort = UNLIMITED,
@@ -85,8 +85,9 @@ def build_empty(
     given = joined(snapshot, virtual)
     specs = scheduling_specs(given.pods.specs)
     mounts = (snapshot.pods.volume_pod, snapshot.pods.volume)
-    pod_count, node_count = len(given.pods.spec), len(given.nodes.name)
-    volume_sets = volumes.volume_sets(snapshot.volumes, pod_count, mounts)
+    node_count, resident_count = len(given.nodes.name), len(virtual.residents)
+    pod_count = len(given.pods.spec) - resident_count
+    volume_sets = volumes.volume_sets(snapshot.volumes, len(given.pods.spec), mounts)
     rows = _pod_rows(given.pods, specs, (volume_sets.of, now_s, settings))
     classes = pod_classes(given.strings, given.label_sets, rows, specs, effort)
     nodes = _node_classes(given, (specs, volume_sets), effort)
@@ -104,30 +105,27 @@ def build_empty(
     presence = builder.build()
     names = checked_resources(given.resources, specs)
     effort.take(8 * len(names) * (node_count + 3 * classes.size), "amounts of resources")
+    joining = virtual_node_columns(virtual, len(snapshot.nodes.name), classes.of[pod_count:], topologies)
     state = SimulationState(
-        classes.of.astype(np.int64),
+        classes.of[:pod_count].astype(np.int64),
         np.full(pod_count, NOWHERE, np.int64),
-        given.pods.pinned.astype(np.int64),
+        given.pods.pinned[:pod_count].astype(np.int64),
         nodes.of.astype(np.int64),
-        _node_states(len(snapshot.nodes.name), node_count),
+        node_states(virtual, len(snapshot.nodes.name)),
         blocked,
-        _local_classes(presence, spread, topologies),
+        _local_classes(presence, spread, topologies, joining),
         resource_counters(names, (given.resources, given.nodes.allocatable), specs, classes),
         presence,
         spread,
         volume_counters(snapshot.volumes, pod_count, mounts, given.nodes.attach_limits, effort),
+        joining,
         log_for(pod_count, node_count),
     )
+    classes = classes._replace(of=classes.of[:pod_count])
     effort.check()
     nodes.rows.release()
     counts = len(snapshot.pods.spec), len(snapshot.nodes.name)
     return Simulation(state, snapshot, virtual, now_s, settings, *counts, names, specs, classes, nodes)
-
-
-def _node_states(real: int, count: int) -> UInt8:
-    out = np.zeros(count, np.uint8)
-    out[real:] = CLOSED
-    return out
 
 
 def _pod_rows(given: PodInput, specs: SchedulingSpecs, rest: tuple[Int32, int, SimulationSettings]) -> PodRows:
@@ -203,11 +201,15 @@ def _namespace_rows(snapshot: Snapshot, given: Inputs, specs: SchedulingSpecs, c
     return NamespaceRows(given.strings, given.label_sets, snapshot.namespaces, classes, list(selectors))
 
 
-def _local_classes(presence: PresenceCounters, spread: SpreadCounters, topologies: Topologies) -> UInt8:
-    """Return the classes that depend on the node alone : uint8[S]: none of their domains has two nodes."""
+def _local_classes(
+    presence: PresenceCounters, spread: SpreadCounters, topologies: Topologies, joining: VirtualNodeColumns
+) -> UInt8:
+    """Return the classes that depend on the node alone : uint8[S]: none of their domains has two nodes, or will."""
     single = np.zeros(len(topologies.keys), np.bool_)
     for row in range(len(topologies.keys)):
-        single[row] = topologies.size(row) == int((topologies.domains(row) >= 0).sum())
+        is_distinct = topologies.size(row) == int((topologies.domains(row) >= 0).sum())
+        # Several blank nodes may join the domain of one prototype.
+        single[row] = is_distinct and bool(joining.own_row[row] or joining.blank[0] < 0)
     local = (np.diff(presence.filled_offsets) == 0) & (np.diff(spread.limit_offsets) == 0)
     owner = np.repeat(np.arange(len(local)), np.diff(presence.empty_offsets))
     local[owner[~single[presence.row[presence.empty[:, 0]]]]] = False

@@ -20,6 +20,8 @@ def fresh(kept: Simulation, more_pods: int = 0) -> Simulation:
 
 
 def _state(kept: SimulationState, more_pods: int) -> SimulationState:
+    if kept.virtual.blank[0] >= 0:
+        kept = _with_own_node_columns(kept)
     return kept._replace(
         pod_node=kept.pod_node.copy(),
         node_state=kept.node_state.copy(),
@@ -38,4 +40,15 @@ def _state(kept: SimulationState, more_pods: int) -> SimulationState:
             mounted=kept.volumes.mounted.copy(),
         ),
         log=log_for(len(kept.pod_node) + more_pods, len(kept.node_state)),
+    )
+
+
+def _with_own_node_columns(kept: SimulationState) -> SimulationState:
+    """Copy what opening a blank node as one of a template writes."""
+    return kept._replace(
+        node_class=kept.node_class.copy(),
+        presence=kept.presence._replace(domain=kept.presence.domain.copy()),
+        spread=kept.spread._replace(domain=kept.spread.domain.copy(), eligible=kept.spread.eligible.copy()),
+        volumes=kept.volumes._replace(limit=kept.volumes.limit.copy()),
+        virtual=kept.virtual._replace(opened_as=kept.virtual.opened_as.copy()),
     )

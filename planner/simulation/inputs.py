@@ -1,6 +1,7 @@
 """The snapshot's rows and virtual ones as one set of columns.
 
-Contract: virtual rows follow the snapshot's, in the order given. Strings that the snapshot lacks are put in sorted
+Contract: virtual rows follow the snapshot's, in the order given; behind all pods come the residents of virtual nodes,
+once for each template. Strings that the snapshot lacks are put in sorted
 place, so that lookups stay valid; specs, label sets, taint sets and resources that it lacks are appended.
 """
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from planner.classes.node_classes import NodeInput
 from planner.model.values import PodSpec, Taint
-from planner.simulation.virtual_rows import Labels, VirtualPod, VirtualRows
+from planner.simulation.virtual_rows import Labels, VirtualNodes, VirtualPod, VirtualRows
 from planner.snapshot.columns import FLAG_GATED, Bool, Int32, Int64, LabelSets, Snapshot
 
 
@@ -42,14 +43,15 @@ def joined(snapshot: Snapshot, virtual: VirtualRows) -> Inputs:
     whole = _of_snapshot(snapshot)
     if not (virtual.pods or virtual.nodes):
         return whole
-    label_sets = _LabelSets(virtual)
-    whole = _with_strings(whole, {pod.namespace for pod in virtual.pods} | label_sets.texts)
+    pods = virtual.pods + virtual.residents
+    label_sets = _LabelSets(pods, virtual.nodes)
+    whole = _with_strings(whole, {pod.namespace for pod in pods} | label_sets.texts)
     place = {text: at for at, text in enumerate(whole.strings)}
     first = len(whole.label_sets.offsets) - 1
     return whole._replace(
         label_sets=label_sets.behind(whole.label_sets, place),
         resources=_resources(whole.resources, virtual),
-        pods=_pods(whole.pods, virtual.pods, place, [first + at for at in label_sets.of_pods]),
+        pods=_pods(whole.pods, pods, place, [first + at for at in label_sets.of_pods]),
         nodes=_nodes(whole, virtual, [first + at for at in label_sets.of_nodes]),
     )
 
@@ -85,10 +87,10 @@ def _of_snapshot(snapshot: Snapshot) -> Inputs:
 class _LabelSets:
     """Distinct label sets of virtual rows. of_pods, of_nodes : the number of each row's."""
 
-    def __init__(self, virtual: VirtualRows) -> None:
+    def __init__(self, pods: tuple[VirtualPod, ...], nodes: tuple[VirtualNodes, ...]) -> None:
         sets: dict[Labels, int] = {}
-        self.of_pods = [sets.setdefault(pod.labels, len(sets)) for pod in virtual.pods]
-        self.of_nodes = [sets.setdefault(one, len(sets)) for nodes in virtual.nodes for one in nodes.labels]
+        self.of_pods = [sets.setdefault(pod.labels, len(sets)) for pod in pods]
+        self.of_nodes = [sets.setdefault(one, len(sets)) for alike in nodes for one in alike.labels]
         self._sets = list(sets)
         self.texts = {text for labels in sets for pair in labels for text in pair}
 

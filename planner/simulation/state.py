@@ -10,14 +10,14 @@ from planner.predicates.pod_volumes import VolumeCounters
 from planner.predicates.presence import PresenceCounters
 from planner.predicates.resources import ResourceCounters
 from planner.predicates.spread_counters import SpreadCounters
-from planner.snapshot.columns import Int64, UInt8
+from planner.snapshot.columns import Int32, Int64, UInt8
 
 OPEN, RETIRED, DROPPED, CLOSED = 0, 1, 2, 3
 """Values of `SimulationState.node_state`."""
 NOWHERE = -1
 """A pod that is on no node."""
 
-PLACE, REMOVE, RETIRE, DROP, OPEN_NODE, CLOSE_NODE = 0, 1, 2, 3, 4, 5
+PLACE, REMOVE, RETIRE, DROP, OPEN_NODE, CLOSE_NODE, PLACE_SEVERAL = 0, 1, 2, 3, 4, 5, 6
 """Moves, as the log holds them."""
 LOG_FULL = -2
 NOT_POSSIBLE = -1
@@ -25,12 +25,30 @@ DONE = 0
 
 
 class MoveLog(NamedTuple):
-    """moves : int64[capacity, 3] (move, pod, node); length : int64[1]; refused : int64[1] moves for which there was no
-    room and which were not done. `refused` is never reset: what was computed since rests on moves that are missing."""
+    """moves : int64[capacity, 3] (move, pod, node), where a node is opened or closed (move, prototype or -1, node), and
+    for several pods of one class (PLACE_SEVERAL + count, class, node); length : int64[1]; refused : int64[1] moves for
+    which there was no room and which were not done. `refused` is never reset: what was computed since rests on moves
+    that are missing."""
 
     moves: Int64
     length: Int64
     refused: Int64
+
+
+class VirtualNodeColumns(NamedTuple):
+    """What virtual nodes bring along and become.
+
+    own_row : uint8[rows] topology rows in which each virtual node is a domain of its own, such as that of the hostname;
+    resident_offsets : int32[N+1], resident : int64[n] classes of the pods that a node has while it is open; opened_as :
+    int64[N] the prototype whose columns a blank node has, -1 = none; blank : int64[1] a blank node that is never
+    opened, whose columns the others get back when they are closed, -1 = there is none.
+    """
+
+    own_row: UInt8
+    resident_offsets: Int32
+    resident: Int64
+    opened_as: Int64
+    blank: Int64
 
 
 class SimulationState(NamedTuple):
@@ -52,4 +70,5 @@ class SimulationState(NamedTuple):
     presence: PresenceCounters
     spread: SpreadCounters
     volumes: VolumeCounters
+    virtual: VirtualNodeColumns
     log: MoveLog

@@ -28,7 +28,7 @@ def with_virtual(
     nodes: tuple[VirtualNodes, ...] = (),
     effort: Effort = UNLIMITED,
 ) -> Simulation:
-    """Return the simulation with virtual pods, on no node, and virtual nodes, closed, behind those that it has."""
+    """Return the simulation with virtual pods, on no node, and virtual nodes behind those that it has."""
     if not nodes:
         classes = _known_classes(given, pods)
         if (classes != NONE).all():
@@ -93,6 +93,7 @@ def _rebuilt(
     built = build_empty(given.snapshot, virtual, given.now_s, given.settings, effort)
     # Virtual nodes come last, and so do those that are new; of pods likewise.
     built.state.node_state[: len(given.state.node_state)] = given.state.node_state
+    built.state.virtual.opened_as[: len(given.state.node_state)] = given.state.virtual.opened_as
     where = np.full(len(built.state.pod_node), NOWHERE, np.int64)
     where[: len(given.state.pod_node)] = given.state.pod_node
     fill(built.state, where)

@@ -2,7 +2,7 @@
 
 Contract: values only. Virtual pods are numbered after the snapshot's pods, virtual nodes after its nodes, in the order
 given. A virtual pod is on no node at first, does not terminate, is not gated and mounts no volume. A virtual node is
-closed until it is opened.
+closed until it is opened, unless it is given as open.
 """
 
 from typing import Final, NamedTuple
@@ -40,11 +40,28 @@ class NodeTemplate(NamedTuple):
     attach_limits: tuple[tuple[str, int], ...] = ()
 
 
+class GroupTemplate(NamedTuple):
+    """A new node of a node group. `daemonset_pods` : the pods of DaemonSets that run on it from the start; they are not
+    part of the template's amounts."""
+
+    template: NodeTemplate
+    daemonset_pods: tuple[VirtualPod, ...] = ()
+
+
 class VirtualNodes(NamedTuple):
-    """Nodes of one template. `names` are those of no other node."""
+    """Nodes of one template. `names` are those of no other node.
+
+    residents : pods that each of the nodes has while it is open, such as those of DaemonSets. They are no rows of pods:
+    they come and go with the node; is_open : the nodes are open from the start; is_blank : the nodes have nothing but
+    their names, and each but the first, which stays closed, can be opened as a node of another template
+    (`planner.simulation.kernels.open_as`).
+    """
 
     template: NodeTemplate
     names: tuple[str, ...]
+    residents: tuple[VirtualPod, ...] = ()
+    is_open: bool = False
+    is_blank: bool = False
 
     @property
     def labels(self) -> list[Labels]:
@@ -67,6 +84,14 @@ class VirtualRows(NamedTuple):
     def node_count(self) -> int:
         """Number of virtual nodes."""
         return sum(len(one.names) for one in self.nodes)
+
+    @property
+    def residents(self) -> tuple[VirtualPod, ...]:
+        """Residents of one node of each template, in the order of the templates."""
+        return tuple(pod for one in self.nodes for pod in one.residents)
+
+
+NOTHING_VIRTUAL: Final = VirtualRows()
 
 
 def labels_of(snapshot: Snapshot, label_set: int) -> Labels:

@@ -1,7 +1,19 @@
 """The kernels by which other packages drive a simulation; `planner.simulation` says what each does."""
 
 from planner.simulation.kernels.checks import failing, failing_everywhere, fits
-from planner.simulation.kernels.moves import close_node, drop, fill, mark, open_node, place, remove, retire, revert
+from planner.simulation.kernels.moves import (
+    close_node,
+    drop,
+    fill,
+    mark,
+    open_as,
+    open_node,
+    place,
+    place_several,
+    remove,
+    retire,
+    revert,
+)
 
 __all__ = [
     "close_node",
@@ -11,8 +23,10 @@ __all__ = [
     "fill",
     "fits",
     "mark",
+    "open_as",
     "open_node",
     "place",
+    "place_several",
     "remove",
     "retire",
     "revert",

@@ -18,6 +18,7 @@ from planner.simulation.state import (
     OPEN,
     OPEN_NODE,
     PLACE,
+    PLACE_SEVERAL,
     REMOVE,
     RETIRE,
     RETIRED,
@@ -30,7 +31,7 @@ from planner.snapshot.columns import Int64
 _JOIN, _LEAVE = cast(int, np.int64(1)), cast(int, np.int64(-1))
 _GHOSTS_LEAVE, _GHOSTS_STAY = cast(int, np.int64(0)), cast(int, np.int64(1))
 _PLACE, _REMOVE, _RETIRE, _DROP = (cast(int, np.int64(n)) for n in (PLACE, REMOVE, RETIRE, DROP))
-_OPEN, _CLOSE, _NO_POD = (cast(int, np.int64(n)) for n in (OPEN_NODE, CLOSE_NODE, NOWHERE))
+_OPEN, _CLOSE, _SEVERAL, _NO_POD = (cast(int, np.int64(n)) for n in (OPEN_NODE, CLOSE_NODE, PLACE_SEVERAL, NOWHERE))
 
 
 @copied_kernel
@@ -55,14 +56,78 @@ def _retire(sim: SimulationState, node: int, sign: int) -> None:
 @copied_kernel
 def _drop(sim: SimulationState, node: int, sign: int) -> None:
     spread.move_node(sim.spread, node, sign, _GHOSTS_STAY)
+    if has_residents(sim, node):
+        move_residents(sim, node, sign)
     sim.node_state[node] = DROPPED if sign < 0 else RETIRED
 
 
+@inner_kernel
+def look_like(sim: SimulationState, node: int, like: int) -> None:
+    """Copy what a template decides from one node to another, which keeps its name. O(node sets + topology rows)."""
+    sim.node_class[node] = sim.node_class[like]
+    free, eligible, limit = sim.resources.free, sim.spread.eligible, sim.volumes.limit
+    for resource in range(free.shape[1]):
+        free[node, resource] = free[like, resource]
+    for row in range(len(sim.virtual.own_row)):
+        if sim.virtual.own_row[row] == 0:
+            sim.presence.domain[row, node] = sim.presence.domain[row, like]
+            sim.spread.domain[row, node] = sim.spread.domain[row, like]
+    for nodes in range(len(eligible)):
+        eligible[nodes, node] = eligible[nodes, like]
+    for driver in range(len(limit)):
+        limit[driver, node] = limit[driver, like]
+
+
+@inner_kernel
+def move_residents(sim: SimulationState, node: int, sign: int) -> None:
+    """Put the residents of a virtual node on it (sign 1), or take them off (sign -1)."""
+    like = sim.virtual.opened_as[node]
+    of = like if like >= 0 else node
+    for at in range(sim.virtual.resident_offsets[of], sim.virtual.resident_offsets[of + 1]):
+        pod_class = sim.virtual.resident[at]
+        resources.take(sim.resources, pod_class, node, sign)
+        presence.count(sim.presence, pod_class, node, sign)
+        spread.count(sim.spread, pod_class, node, sign)
+
+
+@inlined_kernel
+def has_residents(sim: SimulationState, node: int) -> bool:
+    """Return whether a node brings pods along."""
+    like = sim.virtual.opened_as[node]
+    of = like if like >= 0 else node
+    return bool(sim.virtual.resident_offsets[of] < sim.virtual.resident_offsets[of + 1])
+
+
+@inner_kernel
+def join(sim: SimulationState, node: int, prototype: int) -> None:
+    """Let a closed node join, as one like the prototype, -1 = as it is; without a log entry."""
+    if prototype >= 0:
+        look_like(sim, node, prototype)
+        sim.virtual.opened_as[node] = prototype
+    move_residents(sim, node, _JOIN)
+    spread.move_node(sim.spread, node, _JOIN, _GHOSTS_LEAVE)
+    spread.move_node(sim.spread, node, _JOIN, _GHOSTS_STAY)
+    sim.node_state[node] = OPEN
+
+
+@inner_kernel
+def leave(sim: SimulationState, node: int) -> None:
+    """Undo `join`."""
+    spread.move_node(sim.spread, node, _LEAVE, _GHOSTS_LEAVE)
+    spread.move_node(sim.spread, node, _LEAVE, _GHOSTS_STAY)
+    move_residents(sim, node, _LEAVE)
+    if sim.virtual.opened_as[node] >= 0:
+        look_like(sim, node, sim.virtual.blank[0])
+        sim.virtual.opened_as[node] = NOWHERE
+    sim.node_state[node] = CLOSED
+
+
 @copied_kernel
-def _open(sim: SimulationState, node: int, sign: int) -> None:
-    spread.move_node(sim.spread, node, sign, _GHOSTS_LEAVE)
-    spread.move_node(sim.spread, node, sign, _GHOSTS_STAY)
-    sim.node_state[node] = OPEN if sign > 0 else CLOSED
+def _enter_several(sim: SimulationState, pod_class: int, node: int, count: int) -> None:
+    """Put pods of one class on a node, none of them by its number; a negative count takes them off."""
+    resources.take(sim.resources, pod_class, node, count)
+    presence.count(sim.presence, pod_class, node, count)
+    spread.count(sim.spread, pod_class, node, count)
 
 
 @copied_kernel
@@ -143,22 +208,40 @@ def drop(sim: SimulationState, node: int) -> int:
 
 @kernel
 def open_node(sim: SimulationState, node: int) -> int:
-    """Open a closed virtual node: it takes pods, and its topology domains count.
+    """Open a closed virtual node: it takes pods, and its topology domains count. Its residents come with it.
 
     Returns DONE, NOT_POSSIBLE (it is not closed) or LOG_FULL.
     """
+    return _opened(sim, node, _NO_POD)
+
+
+@kernel
+def open_as(sim: SimulationState, node: int, prototype: int) -> int:
+    """Open a closed blank node as one like a prototype, which is closed, in all but its name.
+
+    Classes, free amounts, topology domains, node sets of spread constraints, attach limits and residents are the
+    prototype's. Returns DONE, NOT_POSSIBLE (the node is not closed or is the one that stays so, or the prototype is not
+    closed) or LOG_FULL. O(node sets + topology rows + residents · their terms).
+    """
+    if node == sim.virtual.blank[0] or sim.node_state[prototype] != CLOSED:
+        return NOT_POSSIBLE
+    return _opened(sim, node, prototype)
+
+
+@copied_kernel
+def _opened(sim: SimulationState, node: int, prototype: int) -> int:
     if sim.node_state[node] != CLOSED:
         return NOT_POSSIBLE
     if _is_full(sim.log):
         return LOG_FULL
-    _open(sim, node, _JOIN)
-    _write(sim.log, _OPEN, _NO_POD, node)
+    join(sim, node, prototype)
+    _write(sim.log, _OPEN, prototype, node)
     return DONE
 
 
 @kernel
 def close_node(sim: SimulationState, node: int) -> int:
-    """Close an open node, on which no pod is: it is as if it were not there.
+    """Close an open node, on which no pod is but its residents: it is as if it were not there.
 
     Returns DONE, NOT_POSSIBLE (it is not open) or LOG_FULL.
     """
@@ -166,8 +249,25 @@ def close_node(sim: SimulationState, node: int) -> int:
         return NOT_POSSIBLE
     if _is_full(sim.log):
         return LOG_FULL
-    _open(sim, node, _LEAVE)
-    _write(sim.log, _CLOSE, _NO_POD, node)
+    prototype = sim.virtual.opened_as[node]
+    leave(sim, node)
+    _write(sim.log, _CLOSE, prototype, node)
+    return DONE
+
+
+@inlined_kernel
+def place_several(sim: SimulationState, pod_class: int, node: int, count: int) -> int:
+    """Count pods of one class on an open node, one move for all; the pods themselves stay on no node.
+
+    For simulations that are undone: as if `count` pods of the class that mount no volume were placed. Returns DONE,
+    NOT_POSSIBLE or LOG_FULL.
+    """
+    if sim.node_state[node] != OPEN:
+        return NOT_POSSIBLE
+    if _is_full(sim.log):
+        return LOG_FULL
+    _enter_several(sim, pod_class, node, count)
+    _write(sim.log, _SEVERAL + count, pod_class, node)
     return DONE
 
 
@@ -192,8 +292,12 @@ def revert(sim: SimulationState, mark: int) -> int:
             _retire(sim, node, _JOIN)
         elif move == DROP:
             _drop(sim, node, _JOIN)
+        elif move == OPEN_NODE:
+            leave(sim, node)
+        elif move == CLOSE_NODE:
+            join(sim, node, pod)
         else:
-            _open(sim, node, _LEAVE if move == OPEN_NODE else _JOIN)
+            _enter_several(sim, pod, node, _SEVERAL - move)
         sim.log.length[0] = at
         undone += 1
     return undone
@@ -203,6 +307,9 @@ def revert(sim: SimulationState, mark: int) -> int:
 def fill(sim: SimulationState, node_of_pod: Int64) -> None:
     """Put every pod on its node, -1 = on none, and let nodes join by their state. For a fresh state only; nothing is
     logged."""
+    for node in range(len(sim.node_state)):
+        if sim.virtual.opened_as[node] >= 0:
+            look_like(sim, node, sim.virtual.opened_as[node])
     for pod in range(len(node_of_pod)):
         if node_of_pod[pod] >= 0:
             _enter(sim, pod, node_of_pod[pod], _JOIN)
@@ -211,3 +318,4 @@ def fill(sim: SimulationState, node_of_pod: Int64) -> None:
             spread.move_node(sim.spread, node, _JOIN, _GHOSTS_LEAVE)
         if sim.node_state[node] <= RETIRED:
             spread.move_node(sim.spread, node, _JOIN, _GHOSTS_STAY)
+            move_residents(sim, node, _JOIN)

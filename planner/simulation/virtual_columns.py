@@ -1,0 +1,40 @@
+"""Columns of a simulation that only virtual nodes have.
+
+Contract: pure; from the virtual rows alone. Virtual nodes follow the real ones in the order given.
+"""
+
+import numpy as np
+
+from planner.predicates.topologies import OWN_NODE, Topologies
+from planner.simulation.state import CLOSED, OPEN, VirtualNodeColumns
+from planner.simulation.virtual_rows import HOSTNAME, VirtualRows
+from planner.snapshot.columns import Int32, UInt8
+
+
+def node_states(virtual: VirtualRows, real: int) -> UInt8:
+    """Return the state of each node at first : uint8[N]. real : how many nodes are not virtual."""
+    virtual_states = [np.full(len(one.names), OPEN if one.is_open else CLOSED, np.uint8) for one in virtual.nodes]
+    return np.concatenate([np.full(real, OPEN, np.uint8), *virtual_states])
+
+
+def virtual_node_columns(
+    virtual: VirtualRows, real: int, resident_class: Int32, topologies: Topologies
+) -> VirtualNodeColumns:
+    """Return the columns. resident_class : int32[residents] in the order of `VirtualRows.residents`. O(N + residents).
+
+    Nodes of one template have lists of residents of their own.
+    """
+    count = real + virtual.node_count
+    own_row = np.array([row == OWN_NODE or key == HOSTNAME for row, key in enumerate(topologies.keys)], np.uint8)
+    lengths = np.zeros(count, np.int64)
+    parts, first, node, blank = [np.zeros(0, np.int32)], 0, real, -1
+    for one in virtual.nodes:
+        last = first + len(one.residents)
+        lengths[node : node + len(one.names)] = len(one.residents)
+        parts.append(np.tile(resident_class[first:last], len(one.names)))
+        if one.is_blank and blank < 0:
+            blank = node
+        first, node = last, node + len(one.names)
+    offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)]).astype(np.int32)
+    resident = np.concatenate(parts).astype(np.int64)
+    return VirtualNodeColumns(own_row, offsets, resident, np.full(count, -1, np.int64), np.array([blank], np.int64))

@@ -2435,7 +2435,8 @@ class ScaleUpSettings(_message.Message):
     """
     force_daemonsets: _builtins.bool
     """Put on a new node all DaemonSet pods that would run there, those too that
-    its template does not name. Default false. `--force-ds`.
+    its template does not name, or that the node it is modelled on lacks.
+    Default false. `--force-ds`.
     """
     max_new_nodes: _builtins.int
     """Most nodes that one plan adds. >= 1, default 1000.

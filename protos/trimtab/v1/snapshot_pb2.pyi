@@ -1449,8 +1449,8 @@ class NodeTemplate(_message.Message):
     @_builtins.property
     def daemonset_pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___TemplatePod]:
         """Pods of DaemonSets that run on each new node; they take room of
-        `allocatable`. OPTIONAL: empty = none. No decision of this build adds
-        nodes, so they have no effect yet.
+        `allocatable`. OPTIONAL: empty = a pod of each DaemonSet in the snapshot
+        that would run there, like the newest pod that it has.
         """
 
     def __init__(

@@ -1,0 +1,51 @@
+"""Taints that a new node of a group does not have: of node conditions, autoscalers, start-up and status.
+
+Decides nothing else about a node. Source: Cluster Autoscaler, utils/taints (NodeConditionTaints, SanitizeTaints,
+TaintConfig).
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+from planner.facts.leaving import TO_BE_DELETED_TAINT
+from planner.model.settings import TaintNames
+from planner.model.values import Taint
+
+_TRANSIENT: Final = frozenset(
+    {
+        TO_BE_DELETED_TAINT,
+        "DeletionCandidateOfClusterAutoscaler",
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/unreachable",
+        "node.kubernetes.io/unschedulable",
+        "node.kubernetes.io/memory-pressure",
+        "node.kubernetes.io/disk-pressure",
+        "node.kubernetes.io/network-unavailable",
+        "node.kubernetes.io/pid-pressure",
+        "node.cloudprovider.kubernetes.io/uninitialized",
+        "node.cloudprovider.kubernetes.io/shutdown",
+        "cloud.google.com/impending-node-termination",
+        "NodeWithImpairedVolumes",
+    }
+)
+_STARTUP_PREFIXES: Final = (
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+)
+_STATUS_PREFIX: Final = "status-taint.cluster-autoscaler.kubernetes.io/"
+
+
+def is_startup_taint(key: str, startup: TaintNames) -> bool:
+    """Return whether a taint goes once its node has started. startup : those that the settings name besides."""
+    return key.startswith(_STARTUP_PREFIXES) or startup.match(key)
+
+
+def lasting(taints: Iterable[Taint], startup: TaintNames, status: TaintNames) -> tuple[Taint, ...]:
+    """Return the taints that every node of the group has, in their order."""
+    return tuple(taint for taint in taints if not _is_transient(taint.key, startup, status))
+
+
+def _is_transient(key: str, startup: TaintNames, status: TaintNames) -> bool:
+    if key in _TRANSIENT or key.startswith(_STATUS_PREFIX):
+        return True
+    return is_startup_taint(key, startup) or status.match(key)

@@ -1,0 +1,233 @@
+"""What a new node of each node group is like, and which pods of DaemonSets run on it from the start.
+
+Taken from the group's template or from one of its nodes, without what only that node has: its name, taints of its
+start, of its condition and of autoscalers, its pods. A DaemonSet pod is there if the template or the node has it; of
+the other DaemonSets, those that would run there are added where the template names no pod at all, where the settings
+ask for it, or where the pods evict others from a node. Requests of static pods are taken off what a node offers.
+Decides nothing about the size or health of groups. Source: Cluster Autoscaler, node_info_utils.go,
+MixedTemplateNodeInfoProvider, daemonset.GetDaemonSetPodsForNode.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from planner.classes.label_columns import LookedAt, label_matrix
+from planner.classes.node_requirements import NodeRows, note_requirement
+from planner.classes.scheduling_specs import SchedulingSpecs, scheduling_specs
+from planner.facts.daemon_pods import NONE, SYSTEM_NODE_CRITICAL, DaemonPods, daemon_pods
+from planner.facts.leaving import TO_BE_DELETED_TAINT
+from planner.facts.transient_taints import lasting
+from planner.facts.upcoming import has_startup_taint
+from planner.model.derive import Derive, build_always
+from planner.model.settings import SECOND_NS, ScaleUpSettings
+from planner.model.values import PodSpec
+from planner.predicates import node_affinity
+from planner.predicates.taints import untolerated
+from planner.simulation.virtual_rows import Labels, NodeTemplate, VirtualPod, labels_of, template_of
+from planner.snapshot.columns import Bool, Int64, LabelSets, NodeColumns, Snapshot
+
+PODS: Final = "pods"
+"""The resource that counts pods."""
+STABLE_NS: Final = 60 * SECOND_NS
+"""How long a node is ready before others are taken to be like it."""
+_DEPRECATED_LABELS: Final = {
+    "node.kubernetes.io/instance-type": "beta.kubernetes.io/instance-type",
+    "topology.kubernetes.io/region": "failure-domain.beta.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "failure-domain.beta.kubernetes.io/zone",
+}
+_FROM_TEMPLATE, _NOTHING = -1, -2
+
+Amounts = tuple[tuple[str, int], ...]
+"""Amounts by resource name, as in `NodeTemplate`; those that are 0 are left out."""
+
+
+class GroupTemplate(NamedTuple):
+    """What a new node of a group is like.
+
+    template : as scheduling sees it; daemonset_pods : pods that run on each new node, pinned to none; capacity :
+    amounts by resource name; node : the node of the snapshot that it was taken from, -1 = the group's template.
+    """
+
+    template: NodeTemplate
+    daemonset_pods: tuple[VirtualPod, ...]
+    capacity: Amounts
+    node: int = _FROM_TEMPLATE
+
+
+GroupTemplates = tuple[GroupTemplate | None, ...]
+"""By node group; None where neither template nor node is there (`NodeGroupReason.NO_TEMPLATE`)."""
+
+
+def group_templates(
+    snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool, now_ns: int, derive: Derive = build_always
+) -> GroupTemplates:
+    """Return the template of each node group. leaving : bool[N], nodes that are being deleted.
+
+    What is built is kept for the same nodes and settings. O(N + P + groups · (labels + DaemonSets)).
+    """
+    chosen = _chosen(snapshot, settings, leaving, now_ns)
+    used = (sorted(settings.startup_taints.keys), settings.startup_taints.prefixes, settings.force_daemonsets)
+    used_too = (sorted(settings.status_taints.keys), settings.status_taints.prefixes)
+    digest = blake2b(chosen.tobytes() + repr((used, used_too)).encode(), digest_size=16).hexdigest()
+    return derive(f"group templates {digest}", partial(_build, snapshot, settings, chosen))
+
+
+def _chosen(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool, now_ns: int) -> Int64:
+    """Return the node that each group's template is taken from, or _FROM_TEMPLATE, _NOTHING. int64[G].
+
+    Of the nodes that can serve as an example, the first by name; the worse ones only where nothing else is there.
+    """
+    nodes, count = snapshot.nodes, len(snapshot.groups)
+    good = nodes.ready & ~nodes.unschedulable & ~leaving & ~has_startup_taint(snapshot, settings.startup_taints)
+    good &= ~_has_deletion_taint(nodes) & ((nodes.ready_ns == 0) | (now_ns - nodes.ready_ns > STABLE_NS))
+    best, any_node = _first_by_group(nodes, good, count), _first_by_group(nodes, ~leaving, count)
+    any_node = np.where(any_node == _NOTHING, _first_by_group(nodes, np.ones(len(good), bool), count), any_node)
+    has_template = np.array([group.template >= 0 for group in snapshot.groups], bool)
+    example = np.where(best == _NOTHING, any_node, best)
+    if settings.prefer_template:
+        return np.where(has_template, _FROM_TEMPLATE, example)
+    return np.where(best != _NOTHING, best, np.where(has_template, _FROM_TEMPLATE, any_node))
+
+
+def _first_by_group(nodes: NodeColumns, wanted: Bool, count: int) -> Int64:
+    first = np.full(count, _NOTHING, np.int64)
+    rows = np.flatnonzero(wanted & (nodes.group >= 0))[::-1]
+    first[nodes.group[rows]] = rows
+    return first
+
+
+def _has_deletion_taint(nodes: NodeColumns) -> Bool:
+    marked = [any(taint.key == TO_BE_DELETED_TAINT for taint in taints) for taints in nodes.taint_sets]
+    return np.array([*marked, False], bool)[nodes.taint_set]
+
+
+class _Examples(NamedTuple):
+    """Pods of the nodes that templates are taken from. by_node : node to its pods, in order of name."""
+
+    daemons: DaemonPods
+    by_node: dict[int, list[int]]
+
+    def daemon_sets_on(self, node: int) -> dict[int, int]:
+        """Return the DaemonSets of a node's pods, with the first pod of each."""
+        of = ((int(self.daemons.daemon_set[pod]), pod) for pod in reversed(self.by_node.get(node, ())))
+        return {daemon_set: pod for daemon_set, pod in of if daemon_set != NONE}
+
+    def static_on(self, node: int) -> list[int]:
+        """Return the static pods of a node."""
+        return [pod for pod in self.by_node.get(node, ()) if self.daemons.static[pod]]
+
+
+def _build(snapshot: Snapshot, settings: ScaleUpSettings, chosen: Int64) -> GroupTemplates:
+    daemons = daemon_pods(snapshot)
+    examples = _examples(snapshot, daemons, chosen)
+    templates = [
+        None if node == _NOTHING else _template(snapshot, settings, examples, group, node)
+        for group, node in enumerate(chosen.tolist())
+    ]
+    known = [one for one in templates if one is not None]
+    others = tuple(_as_virtual(snapshot, pod) for pod in daemons.example.tolist())
+    would_run = iter(_would_run([one.template for one in known], [pod.spec for pod in others]))
+    found: list[GroupTemplate | None] = []
+    for group, one in zip(snapshot.groups, templates, strict=True):
+        if one is None:
+            found.append(None)
+            continue
+        there = examples.daemon_sets_on(one.node)
+        all_of_them = settings.force_daemonsets or (one.node < 0 and not group.daemonset_pods)
+        more = tuple(
+            others[at]
+            for at in next(would_run)
+            if (all_of_them or others[at].spec.priority >= SYSTEM_NODE_CRITICAL)
+            and at not in there
+            and others[at] not in one.daemonset_pods
+        )
+        found.append(one._replace(daemonset_pods=one.daemonset_pods + more))
+    return tuple(found)
+
+
+def _examples(snapshot: Snapshot, daemons: DaemonPods, chosen: Int64) -> _Examples:
+    # Two entries more, for the numbers -1 and -2 of pods that are on no node or on an unknown one.
+    is_example = np.zeros(len(snapshot.nodes.name) + 2, bool)
+    is_example[chosen[chosen >= 0]] = True
+    node = snapshot.pods.node
+    by_node: dict[int, list[int]] = {}
+    for pod in np.flatnonzero(is_example[node] & (daemons.static | (daemons.daemon_set != NONE))).tolist():
+        by_node.setdefault(int(node[pod]), []).append(pod)
+    return _Examples(daemons, by_node)
+
+
+def _template(
+    snapshot: Snapshot, settings: ScaleUpSettings, examples: _Examples, group: int, node: int
+) -> GroupTemplate:
+    """Return the template of a group without the DaemonSets that neither its template nor its node has."""
+    table, row = (snapshot.nodes, node) if node >= 0 else (snapshot.templates, snapshot.groups[group].template)
+    given = template_of(snapshot, table, row)
+    taints = lasting(given.taints, settings.startup_taints, settings.status_taints)
+    found = given._replace(unschedulable=False, taints=taints)
+    capacity = _amounts(snapshot, table.capacity[row])
+    if node < 0:
+        pods = tuple(VirtualPod(*pod) for pod in snapshot.groups[group].daemonset_pods)
+        return GroupTemplate(found._replace(labels=_with_deprecated(found.labels)), pods, capacity)
+    static = [snapshot.specs[snapshot.pods.spec[pod]] for pod in examples.static_on(node)]
+    pods = tuple(_as_virtual(snapshot, pod) for _, pod in sorted(examples.daemon_sets_on(node).items()))
+    return GroupTemplate(found._replace(allocatable=_without(found.allocatable, static)), pods, capacity, node)
+
+
+def _amounts(snapshot: Snapshot, row: Int64) -> Amounts:
+    return tuple((snapshot.resources[at], int(row[at])) for at in np.flatnonzero(row).tolist())
+
+
+def _without(amounts: Amounts, pods: Sequence[PodSpec]) -> Amounts:
+    """Return amounts less what pods request, and less one pod each."""
+    left = dict(amounts)
+    for pod in pods:
+        for name, amount in (*pod.requests, (PODS, 1)):
+            if name in left:
+                left[name] = max(left[name] - amount, 0)
+    return tuple((name, amount) for name, amount in left.items() if amount)
+
+
+def _with_deprecated(labels: Labels) -> Labels:
+    """Return a template's labels with the deprecated ones that its nodes will have besides."""
+    more = {_DEPRECATED_LABELS[key]: value for key, value in labels if key in _DEPRECATED_LABELS}
+    return tuple(sorted((dict(labels) | more).items())) if more else labels
+
+
+def _as_virtual(snapshot: Snapshot, pod: int) -> VirtualPod:
+    pods = snapshot.pods
+    namespace = snapshot.strings[pods.namespace[pod]]
+    return VirtualPod(namespace, snapshot.specs[pods.spec[pod]], labels_of(snapshot, int(pods.label_set[pod])))
+
+
+def _would_run(templates: Sequence[NodeTemplate], specs: Sequence[PodSpec]) -> Iterator[list[int]]:
+    """Yield for each template which of the DaemonSets of the given specs run there: selectors and taints admit them."""
+    labels = {one.labels: None for one in templates}
+    taints = {one.taints: None for one in templates}
+    place = {value: at for at, value in enumerate(labels)}, {value: at for at, value in enumerate(taints)}
+    scheduling = scheduling_specs(tuple(specs))
+    excluded = node_affinity.excluded(scheduling.node_requirements, _node_rows(list(labels), scheduling))
+    bare = untolerated(scheduling.toleration_sets, tuple(taints))
+    kept_out_by_labels = excluded[scheduling.node_requirement[scheduling.of]]
+    kept_out_by_taints = bare[scheduling.tolerations[scheduling.of]]
+    for one in templates:
+        kept_out = kept_out_by_labels[:, place[0][one.labels]] | kept_out_by_taints[:, place[1][one.taints]]
+        yield np.flatnonzero(~kept_out).tolist()
+
+
+def _node_rows(labels: Sequence[Labels], specs: SchedulingSpecs) -> NodeRows:
+    """Return label sets as node requirements see them; no node has a name that one asks for."""
+    looked_at = LookedAt()
+    for requirement in specs.node_requirements:
+        note_requirement(requirement, looked_at, set())
+    strings = tuple(sorted({text for one in labels for pair in one for text in pair}))
+    place = {text: at for at, text in enumerate(strings)}
+    offsets = np.cumsum([0, *(len(one) for one in labels)], dtype=np.int32)
+    keys = np.array([place[key] for one in labels for key, _ in one], np.int32)
+    values = np.array([place[value] for one in labels for _, value in one], np.int32)
+    rows = np.arange(len(labels), dtype=np.int32)
+    matrix = label_matrix(strings, LabelSets(offsets, keys, values), rows, looked_at)
+    return NodeRows(matrix, matrix.groups.of, ("",) * len(labels))

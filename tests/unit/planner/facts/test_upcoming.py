@@ -1,0 +1,86 @@
+"""Nodes that are to come: those not registered, those still starting, none for nodes that are being deleted."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from trimtab.v1 import snapshot_pb2
+
+from planner.facts.leaving import TO_BE_DELETED_TAINT, being_deleted
+from planner.facts.upcoming import LONGEST_PROVISION_NS, LONGEST_START_NS, upcoming
+from planner.model.settings import TaintNames
+from planner.model.values import DeletionInProgress, Taint
+from planner.snapshot.decode import canonicalize
+from tests.builders.snapshots import Cluster, Group, Node, write
+
+NOW_NS = 10**18
+JUST_NOW_NS = NOW_NS - 10**9
+NO_SCHEDULE = snapshot_pb2.TaintEffect.NO_SCHEDULE
+STARTUP = TaintNames(frozenset({"example.com/warming"}), ("agent/",))
+
+READY = Node(group="g")
+STARTING = Node(group="g", ready=False, created_ns=JUST_NOW_NS)
+UNREADY = Node(group="g", ready=False, created_ns=NOW_NS - LONGEST_START_NS)
+DELETED = Node(group="g", taints=(Taint(TO_BE_DELETED_TAINT, "", NO_SCHEDULE),))
+
+
+def tainted(key: str) -> Node:
+    return Node(group="g", taints=(Taint(key, "", NO_SCHEDULE),), created_ns=JUST_NOW_NS)
+
+
+def count(group: Group, *nodes: Node, **more: object) -> int:
+    rows = {f"n{i}": node for i, node in enumerate(nodes)}
+    snapshot = canonicalize(write(Cluster(nodes=rows, groups={"g": group, "other": Group(target_size=1)}, **more)))
+    found = upcoming(snapshot, being_deleted(snapshot, NOW_NS), NOW_NS, STARTUP)
+    assert found[1] == 1
+    return int(found[0])
+
+
+@pytest.mark.parametrize(
+    ("target", "nodes", "expected"),
+    [
+        pytest.param(3, [READY], 2, id="not registered"),
+        pytest.param(1, [READY, READY], 0, id="more registered than asked for"),
+        pytest.param(2, [READY, STARTING], 1, id="registered and starting"),
+        pytest.param(2, [READY, UNREADY], 0, id="unready for longer than a start"),
+        pytest.param(1, [Node(group="g", ready=False)], 0, id="unready and of unknown age"),
+        pytest.param(2, [READY, DELETED], 0, id="being drained, and still counted by the target"),
+        pytest.param(1, [READY, DELETED], 0, id="being deleted, and not counted any more"),
+        pytest.param(1, [DELETED._replace(ready=False, created_ns=JUST_NOW_NS)], 0, id="deleted while it starts"),
+        pytest.param(1, [tainted("example.com/warming")], 1, id="named start-up taint"),
+        pytest.param(1, [tainted("agent/not-ready")], 1, id="start-up taint by its beginning"),
+        pytest.param(
+            1, [tainted("startup-taint.cluster-autoscaler.kubernetes.io/x")], 1, id="start-up taint by prefix"
+        ),
+        pytest.param(1, [tainted("dedicated")], 0, id="another taint"),
+        pytest.param(1, [STARTING, STARTING], 1, id="not more than asked for"),
+    ],
+)
+def test_nodes_to_come_are_those_that_cannot_take_pods_yet(target: int, nodes: list[Node], expected: int) -> None:
+    assert count(Group(target_size=target), *nodes) == expected
+
+
+def test_what_was_asked_is_given_up_in_back_off_or_when_it_takes_too_long() -> None:
+    asked = Group(target_size=5, last_scale_up_ns=NOW_NS - LONGEST_PROVISION_NS)
+    assert count(asked, READY, STARTING) == 4
+    assert count(asked._replace(last_scale_up_ns=asked.last_scale_up_ns - 1), READY, STARTING) == 1
+    assert count(asked._replace(health=snapshot_pb2.NodeGroupHealth.BACKED_OFF), READY, STARTING) == 1
+    assert count(asked._replace(health=snapshot_pb2.NodeGroupHealth.UNHEALTHY), READY, STARTING) == 4
+
+
+def test_a_deletion_that_the_actuator_reports_counts_as_one() -> None:
+    deletion = DeletionInProgress("n1", "g", True, JUST_NOW_NS)
+    assert count(Group(target_size=2), READY, STARTING, deletions={"n1": deletion}) == 0
+
+
+@given(st.integers(0, 6), st.lists(st.sampled_from([READY, STARTING, UNREADY, DELETED]), max_size=6))
+def test_registered_and_coming_nodes_are_never_more_than_asked_for(target: int, nodes: list[Node]) -> None:
+    found = count(Group(target_size=target), *nodes)
+    steady = sum(node is not STARTING for node in nodes)
+    assert found == min(target, max(target - len(nodes), 0) + len(nodes) - steady)
+    assert 0 <= found <= target
+
+
+def test_without_groups_nothing_is_to_come() -> None:
+    snapshot = canonicalize(write(Cluster(nodes={"n": Node()})))
+    assert upcoming(snapshot, np.zeros(1, bool), NOW_NS, STARTUP).tolist() == []

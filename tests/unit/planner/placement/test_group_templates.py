@@ -1,0 +1,239 @@
+"""What a new node is like: from template or node, without what passes, with the pods of DaemonSets."""
+
+from typing import Any
+
+import pytest
+
+from planner.facts.leaving import being_deleted
+from planner.model.derive import build_always
+from planner.model.settings import ScaleUpSettings, TaintNames
+from planner.placement.group_templates import GroupTemplate, GroupTemplates, group_templates
+from planner.snapshot.columns import Snapshot
+from planner.snapshot.decode import canonicalize
+from tests.builders.kubernetes import (
+    Json,
+    daemon_set,
+    node,
+    node_affinity,
+    node_group,
+    pod,
+    pods_of,
+    snapshot_of,
+    toleration,
+)
+
+NOW_NS = 1_800_000_000 * 10**9
+GROUP = {"group": "g1"}
+DEFAULTS = ScaleUpSettings()
+NODE = ScaleUpSettings(prefer_template=False)
+MIRROR = {"kubernetes.io/config.mirror": "x"}
+
+
+def snapshot(*objects: Json) -> Snapshot:
+    return canonicalize(snapshot_of(list(objects)))
+
+
+def templates(*objects: Json, settings: ScaleUpSettings = DEFAULTS) -> GroupTemplates:
+    given = snapshot(*objects)
+    return group_templates(given, settings, being_deleted(given, NOW_NS), NOW_NS)
+
+
+def template(*objects: Json, settings: ScaleUpSettings = DEFAULTS) -> GroupTemplate:
+    (found,) = templates(*objects, settings=settings)
+    assert found is not None
+    return found
+
+
+def group(**more: Any) -> Json:
+    return node_group("g1", selector=GROUP, **more)
+
+
+def cpus(found: GroupTemplate) -> list[int]:
+    """CPU requests of the DaemonSet pods."""
+    return sorted(dict(one.spec.requests)["cpu"] for one in found.daemonset_pods)
+
+
+def example(name: str = "n1", cpu: str = "4", **more: Any) -> Json:
+    return node(name, cpu, labels=GROUP, **more)
+
+
+def other(**labels: str) -> Json:
+    """A node of no group, where DaemonSets run."""
+    return node("elsewhere", "8", labels=labels)
+
+
+def test_the_template_is_preferred_unless_settings_prefer_a_node() -> None:
+    objects = group(template=node("t", "2")), example(cpu="8")
+    assert dict(template(*objects).template.allocatable)["cpu"] == 2000
+    assert template(*objects).node == -1
+    assert dict(template(*objects, settings=NODE).template.allocatable)["cpu"] == 8000
+    assert template(*objects, settings=NODE).node == 0
+
+
+def test_without_a_node_the_template_counts_and_without_a_template_a_node() -> None:
+    assert template(group(template=node("t", "2")), settings=NODE).node == -1
+    assert template(group(), example()).node == 0
+    assert templates(group()) == (None,)
+    assert templates() == ()
+
+
+WORSE = {
+    "unready": {"ready": False},
+    "cordoned": {"unschedulable": True},
+    "being deleted": {"taints": ["ToBeDeletedByClusterAutoscaler=1:NoSchedule"]},
+    "starting": {"taints": ["startup-taint.cluster-autoscaler.kubernetes.io/x:NoSchedule"]},
+    "just ready": {"created": "2027-01-15T07:59:30Z"},
+}
+
+
+@pytest.mark.parametrize("state", WORSE)
+def test_a_node_in_order_is_the_example_and_any_other_only_where_there_is_none(state: str) -> None:
+    worse = example("a", "1", **WORSE[state])
+    assert template(group(), worse, example("b", "2")).node == 1
+    assert template(group(template=node("t")), worse, settings=NODE).node == -1
+    alone = template(group(), worse)
+    assert (alone.node, alone.template.taints, alone.template.unschedulable) == (0, (), False)
+
+
+TRANSIENT = [
+    "node.kubernetes.io/not-ready",
+    "node.kubernetes.io/unschedulable",
+    "node.cloudprovider.kubernetes.io/uninitialized",
+    "DeletionCandidateOfClusterAutoscaler",
+    "ignore-taint.cluster-autoscaler.kubernetes.io/a",
+    "status-taint.cluster-autoscaler.kubernetes.io/a",
+    "warming",
+    "cilium/agent-not-ready",
+    "disk-slow",
+]
+
+
+def test_taints_that_pass_are_no_part_of_a_new_node() -> None:
+    settings = ScaleUpSettings(
+        startup_taints=TaintNames(frozenset({"warming"}), ("cilium/",)),
+        status_taints=TaintNames(frozenset({"disk-slow"})),
+    )
+    taints = [f"{key}:NoSchedule" for key in (*TRANSIENT, "dedicated", "node.kubernetes.io/mine", "warming-too")]
+    for objects in ((group(template=node("t", taints=taints)),), (group(), example(taints=taints))):
+        found = template(*objects, settings=settings)
+        assert [one.key for one in found.template.taints] == ["dedicated", "node.kubernetes.io/mine", "warming-too"]
+
+
+def test_a_template_gets_the_deprecated_labels_that_its_nodes_will_have() -> None:
+    given = node(
+        "t", zone="z1", labels={"node.kubernetes.io/instance-type": "m5", "topology.kubernetes.io/region": "r"}
+    )
+    labels = dict(template(group(template=given)).template.labels)
+    assert labels["beta.kubernetes.io/instance-type"] == "m5"
+    assert labels["failure-domain.beta.kubernetes.io/region"] == "r"
+    assert labels["failure-domain.beta.kubernetes.io/zone"] == "z1"
+
+
+def test_capacity_and_allocatable_are_kept_apart() -> None:
+    found = template(group(template=node("t", "2", capacity={"cpu": "3", "memory": "1Gi"})))
+    assert dict(found.template.allocatable)["cpu"] == 2000
+    assert dict(found.capacity) == {"cpu": 3000, "memory": 2**30}
+
+
+def agent(cpu: str = "300m", at: str = "elsewhere", name: str = "agent", **more: Any) -> list[Json]:
+    """A DaemonSet with one pod."""
+    owner = daemon_set(name)
+    pinned = node_affinity([("metadata.name", "In", [at])])
+    return [owner, *pods_of(owner, 1, cpu=cpu, node=at, affinity=more.pop("affinity", pinned), **more)]
+
+
+def test_daemon_sets_that_would_run_there_are_on_a_node_whose_template_names_none() -> None:
+    found = template(group(template=node("t")), other(), *agent())
+    assert cpus(found) == [300]
+    (its,) = found.daemonset_pods
+    assert (its.namespace, its.pinned, its.created_s, dict(its.labels)) == ("kube-system", -1, 0, {"app": "agent"})
+
+
+def test_selectors_and_taints_decide_which_daemon_sets_would_run_there() -> None:
+    tainted = group(template=node("t", taints=["dedicated=a:NoSchedule"], labels={"os": "linux"}))
+    bearing = agent("1m", name="a", tolerations=[toleration()], node_selector={"os": "linux"})
+    elsewhere = agent("2m", name="b", tolerations=[toleration()], node_selector={"os": "windows"})
+    bare = agent("4m", name="c", node_selector={"os": "linux"})
+    term = [("metadata.name", "In", ["elsewhere"]), ("os", "In", ["linux"])]
+    by_affinity = agent("8m", name="d", tolerations=[toleration()], affinity=node_affinity(term))
+    found = template(tainted, other(os="linux"), *bearing, *elsewhere, *bare, *by_affinity)
+    assert cpus(found) == [1, 8]
+
+
+def test_the_newest_pod_says_what_a_daemon_set_is_now() -> None:
+    owner = daemon_set("agent")
+    old, new = pods_of(owner, 2, node="elsewhere")
+    old["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "100m"
+    new["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "200m"
+    for one, other_one in ((old, new), (new, old)):
+        one["metadata"]["creationTimestamp"], other_one["metadata"]["creationTimestamp"] = (
+            "2026-01-01T00:00:00Z",
+            "2026-01-02T00:00:00Z",
+        )
+        expected = 200 if one is old else 100
+        assert cpus(template(group(template=node("t")), other(), owner, old, new)) == [expected]
+
+
+def test_of_a_node_the_daemon_set_pods_stay_and_static_pods_take_their_share() -> None:
+    objects = (
+        group(),
+        example(),
+        *agent("300m", at="n1"),
+        pod("proxy", "500m", "1Gi", node="n1", annotations=MIRROR, owner=None),
+        pod("web", "1", node="n1"),
+    )
+    found = template(*objects)
+    assert cpus(found) == [300]
+    assert dict(found.template.allocatable) == {"cpu": 3500, "memory": 15 * 2**30, "pods": 109}
+    assert dict(found.capacity)["cpu"] == 4000
+
+
+def test_a_terminating_or_ended_daemon_set_pod_does_not_count() -> None:
+    for over in ({"deletion": "2026-01-01T00:00:00Z"}, {"phase": "Failed"}):
+        assert cpus(template(group(), example(), *agent(at="n1", **over))) == []
+
+
+def test_on_a_node_others_would_run_only_if_forced_or_if_they_evict_others() -> None:
+    objects = (group(), example(), other(), *agent("1m", at="n1", name="a"), *agent("2m", name="b"))
+    critical = agent("4m", name="c", priority=2_000_001_000)
+    assert cpus(template(*objects)) == [1]
+    assert cpus(template(*objects, *critical)) == [1, 4]
+    assert cpus(template(*objects, *critical, settings=ScaleUpSettings(force_daemonsets=True))) == [1, 2, 4]
+
+
+def test_a_template_that_names_pods_has_those_and_others_only_if_forced() -> None:
+    message = snapshot_of([group(template=node("t")), other(), *agent("1m", name="a"), *agent("2m", name="b")])
+    spec = next(i for i, one in enumerate(message.pod_specs) if any(r.amount == 1 for r in one.requests))
+    message.node_groups[0].template.daemonset_pods.add(
+        namespace="kube-system", spec=spec, label_set=int.from_bytes(message.pods.label_set[:4], "little")
+    )
+    given = canonicalize(message)
+    leaving = being_deleted(given, NOW_NS)
+    (named,) = group_templates(given, DEFAULTS, leaving, NOW_NS)
+    (forced,) = group_templates(given, ScaleUpSettings(force_daemonsets=True), leaving, NOW_NS)
+    assert named is not None
+    assert forced is not None
+    assert cpus(named) == [1]
+    assert cpus(forced) == [1, 2]
+
+
+def test_daemon_sets_that_the_snapshot_does_not_list_are_told_apart() -> None:
+    one, two = agent("1m", name="a"), agent("2m", name="b")
+    assert cpus(template(group(template=node("t")), other(), one[1], two[1])) == [1, 2]
+
+
+def test_what_is_kept_is_kept_by_nodes_and_settings() -> None:
+    given = snapshot(group(template=node("t", "2")), example())
+    leaving = being_deleted(given, NOW_NS)
+    kept: dict[str, Any] = {}
+
+    def derive(name: str, build: Any, of: tuple[str, ...] = ()) -> Any:
+        if name not in kept:
+            kept[name] = build_always(name, build, of)
+        return kept[name]
+
+    first = group_templates(given, DEFAULTS, leaving, NOW_NS, derive)
+    assert group_templates(given, ScaleUpSettings(max_new_nodes=5), leaving, NOW_NS + 1, derive) is first
+    assert group_templates(given, NODE, leaving, NOW_NS, derive)[0] != first[0]
+    assert group_templates(given, ScaleUpSettings(force_daemonsets=True), leaving, NOW_NS, derive) is not first
+    assert len(kept) == 3

@@ -1,0 +1,101 @@
+"""Plan nodes one after the other, each time of the group whose fill is worth most for its price.
+
+As thousands of pods are of few classes, a fill is repeated as often as pods and limits allow: a batch. What a node of a
+group is worth only falls while pods become fewer, so a group is filled anew only when by its last fill it is the best.
+Source: greedy set covering, with lazy evaluation (Minoux 1978).
+"""
+
+from typing import NamedTuple
+
+from planner.model.jit import inner_kernel, kernel, widened
+from planner.scale_up.cheapest.kernels.fill import Bench, Rest, Shapes, fill_node
+from planner.scale_up.cheapest.problem import Float64
+from planner.snapshot.columns import Int32, Int64
+
+
+class Batches(NamedTuple):
+    """Nodes planned, in the order of planning; counts[0] batches, counts[1] entries.
+
+    group : int32[B]; nodes : int64[B]; offsets : int64[B+1]; classes : int32[E]; pods : int64[E]; counts : int64[2].
+    Room for as many batches and entries as there are pods is always enough.
+    """
+
+    group: Int32
+    nodes: Int64
+    offsets: Int64
+    classes: Int32
+    pods: Int64
+    counts: Int64
+
+
+@kernel
+def build(
+    shapes: Shapes, rest: Rest, value: Float64, bench: Bench, groups: Int32, ratio: Float64, ways: int, made: Batches
+) -> None:
+    """Append batches to made until no group in `groups` : int32[H] takes any more pods; rest is lowered.
+
+    value : float64[C] >= 0; ratio : float64[H] scratch. Ties: the group named first. Batches times what filling a few
+    nodes takes, besides one fill for each group.
+    """
+    for at in range(len(groups)):
+        ratio[at] = worth_for_price(shapes, rest, value, bench, widened(groups[at]), ways)
+    while True:
+        at = first_best(ratio, -1)
+        if at < 0:
+            return
+        group = widened(groups[at])
+        ratio[at] = worth_for_price(shapes, rest, value, bench, group, ways)
+        rival = first_best(ratio, at)
+        if ratio[at] < 0.0 or (rival >= 0 and ratio[rival] > ratio[at]):
+            continue
+        take(rest, bench, shapes.zone[group], group, made)
+
+
+@inner_kernel
+def worth_for_price(shapes: Shapes, rest: Rest, value: Float64, bench: Bench, group: int, ways: int) -> float:
+    """Fill a node of the group; return what that is worth for its price, -1 where it can have no pod."""
+    if rest.nodes[group] <= 0:
+        return -1.0
+    worth = fill_node(shapes, rest, value, bench, group, ways)
+    for of_class in range(len(rest.pods)):
+        if bench.best[of_class] > 0:
+            return float(worth / shapes.cost[group])
+    return -1.0
+
+
+@inner_kernel
+def first_best(ratio: Float64, but: int) -> int:
+    """Return the first place with the largest ratio >= 0, one left out; -1 = there is none."""
+    best = -1
+    for at in range(len(ratio)):
+        if at != but and ratio[at] >= 0.0 and (best < 0 or ratio[at] > ratio[best]):
+            best = at
+    return best
+
+
+@inner_kernel
+def take(rest: Rest, bench: Bench, zone: int, group: int, made: Batches) -> None:
+    """Append as many nodes as can be filled like bench.best; lower rest."""
+    nodes = rest.nodes[group]
+    for of_class in range(len(rest.pods)):
+        pods = bench.best[of_class]
+        if pods > 0:
+            nodes = min(nodes, rest.pods[of_class] // pods)
+            if zone >= 0:
+                nodes = min(nodes, rest.zone_pods[of_class, zone] // pods)
+    batch, entry = made.counts[0], made.counts[1]
+    for of_class in range(len(rest.pods)):
+        pods = bench.best[of_class]
+        if pods > 0:
+            made.classes[entry] = of_class
+            made.pods[entry] = pods
+            entry += 1
+            rest.pods[of_class] -= pods * nodes
+            if zone >= 0:
+                rest.zone_pods[of_class, zone] -= pods * nodes
+    rest.nodes[group] -= nodes
+    made.group[batch] = group
+    made.nodes[batch] = nodes
+    made.offsets[batch + 1] = entry
+    made.counts[0] = batch + 1
+    made.counts[1] = entry

@@ -1,0 +1,69 @@
+"""What no plan can cost less than: the linear relaxation of planning nodes, solved by HiGHS.
+
+Variables: nodes of each group, pods of each class on each group. What a group's nodes have together holds what its pods
+take together, and as many pods of a class as fit a node, times the nodes, hold the pods of the class. With `whole`
+the nodes are whole numbers, which no plan can do without.
+"""
+
+from typing import Any
+
+import highspy
+import numpy as np
+
+
+def bound(asked: Any, count: np.ndarray, whole: bool, gap: float = 1e-4) -> float:
+    """The least total price of nodes for so many pods of each class, int64[C], of a problem whose groups have prices."""
+    classes, groups = asked.allowed.shape
+    pairs, fit = _pairs(asked)
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("threads", 1)
+    solver.setOptionValue("mip_rel_gap", gap)
+    solver.setOptionValue("mip_max_nodes", 2000)
+    for group in range(groups):
+        solver.addVar(0.0, float(asked.most[group]))
+        solver.changeColCost(group, float(asked.price[group]))
+        if whole:
+            solver.changeColIntegrality(group, highspy.HighsVarType.kInteger)
+    for of_class, _ in pairs:
+        solver.addVar(0.0, float(count[of_class]))
+    columns = np.arange(groups, groups + len(pairs))
+    its_class, its_group = (np.array(one, int) for one in zip(*pairs, strict=True))
+    for of_class in range(classes):
+        mine = columns[its_class == of_class]
+        _row(solver, mine, np.ones(len(mine)), float(count[of_class]), float(count[of_class]))
+        for zone in range(asked.zone_most.shape[1]):
+            mine = columns[(its_class == of_class) & (asked.zone[its_group] == zone)]
+            _row(solver, mine, np.ones(len(mine)), 0.0, float(asked.zone_most[of_class, zone]))
+    for group in range(groups):
+        mine = its_group == group
+        for resource in range(asked.demand.shape[1]):
+            unit = float(max(asked.capacity[group, resource], 1))
+            takes = asked.demand[its_class[mine], resource] / unit
+            if takes.any():
+                has = asked.capacity[group, resource] / unit
+                _row(solver, np.append(columns[mine], group), np.append(takes, -has), -np.inf, 0.0)
+    for at, (_, group) in enumerate(pairs):
+        _row(solver, np.array([groups + at, group]), np.array([1.0, -float(fit[at])]), -np.inf, 0.0)
+    solver.run()
+    if whole:
+        return float(solver.getInfo().mip_dual_bound)
+    assert solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
+    return float(solver.getInfo().objective_function_value)
+
+
+def _pairs(asked: Any) -> tuple[list[tuple[int, int]], list[int]]:
+    """Classes with the groups they fit, and how many fit a node."""
+    pairs, fit = [], []
+    for of_class, takes in enumerate(asked.demand):
+        for group in np.flatnonzero(asked.allowed[of_class]):
+            of_resource = [int(has // one) for has, one in zip(asked.capacity[group], takes, strict=True) if one > 0]
+            most = min([*of_resource, int(asked.per_node[of_class])])
+            if most > 0:
+                pairs.append((of_class, int(group)))
+                fit.append(most)
+    return pairs, fit
+
+
+def _row(solver: Any, columns: np.ndarray, values: np.ndarray, low: float, high: float) -> None:
+    solver.addRow(low, min(high, highspy.kHighsInf), len(columns), columns.astype(np.int32), values.astype(float))

@@ -12,7 +12,7 @@ import numpy as np
 
 
 def bound(asked: Any, count: np.ndarray, whole: bool, gap: float = 1e-4) -> float:
-    """The least total price of nodes for so many pods of each class, int64[C], of a problem whose groups have prices."""
+    """The least total price of nodes for so many pods of each class, int64[C]; every group has a price."""
     classes, groups = asked.allowed.shape
     pairs, fit = _pairs(asked)
     solver = highspy.Highs()

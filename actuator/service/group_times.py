@@ -1,30 +1,52 @@
 """When node groups last grew, lost a node and failed to, as far as the tracker's data goes back.
 
-Decides nothing. Times are Unix milliseconds, 0 = not, or longer ago than the data.
+Decides how long a group is left alone after a growth that failed: 5 min, twice as long after each failure that follows,
+at most 30 min. A growth that the cloud accepts ends the series, and so does the end of the records. A refusal because
+the size had changed meanwhile is no failure of the group. Times are Unix milliseconds, 0 = not, or longer ago than the
+data. Source: Cluster Autoscaler, `--initial-node-group-backoff-duration`, `--max-node-group-backoff-duration`.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
-from actuator.tracker.states import State, TrackerData
+from trimtab.v1 import reason_pb2
+
+from actuator.tracker.states import GrowthAnswer, State, TrackerData
+
+FIRST_BACKOFF_MS: Final = 300_000
+LONGEST_BACKOFF_MS: Final = 1_800_000
+_FAILURES: Final = (reason_pb2.GrowthReason.REFUSED, reason_pb2.GrowthReason.NOT_CARRIED_OUT)
 
 
 @dataclass
 class GroupTimes:
-    """Last times of one node group."""
+    """Last times of one node group. `refusal` : the cloud's words for the last growth that failed."""
 
     scale_up_ms: int = 0
     deletion_ms: int = 0
     failure_ms: int = 0
+    backoff_until_ms: int = 0
+    refusal: str = ""
+    _failed_growths: int = 0
+
+    def note_growth(self, answer: GrowthAnswer, at_ms: int) -> None:
+        """Take the result of a growth into account; in order of time."""
+        if answer.accepted:
+            self.scale_up_ms = max(self.scale_up_ms, at_ms)
+            self.backoff_until_ms = self._failed_growths = 0
+            self.refusal = ""
+        elif answer.reason in _FAILURES:
+            self.backoff_until_ms = at_ms + min(FIRST_BACKOFF_MS << min(self._failed_growths, 10), LONGEST_BACKOFF_MS)
+            self._failed_growths += 1
+            self.refusal = answer.detail
 
 
 def group_times(data: TrackerData) -> dict[str, GroupTimes]:
     """Return the last times by node group. A cancelled deletion has begun, but not failed."""
     times: dict[str, GroupTimes] = {}
-    for record in data.growths.values():
+    for record in sorted(data.growths.values(), key=lambda one: (one.time_ms, one.request_id)):
         for answer in record.answers or ():
-            if answer.accepted:
-                one = times.setdefault(answer.node_group, GroupTimes())
-                one.scale_up_ms = max(one.scale_up_ms, record.time_ms)
+            times.setdefault(answer.node_group, GroupTimes()).note_growth(answer, record.time_ms)
     for deletion in (*data.deletions.values(), *data.finished):
         one = times.setdefault(deletion.node_group, GroupTimes())
         one.deletion_ms = max(one.deletion_ms, deletion.start_ms)

@@ -11,7 +11,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import actuator_pb2
+from trimtab.v1 import actuator_pb2, snapshot_pb2
 
 from actuator.cloud.provider import NodeGroupView
 from actuator.service.group_times import GroupTimes, group_times
@@ -64,7 +64,7 @@ class StatusWriter:
         head = actuator_pb2.ActuatorStatus(
             revision=data.revision,
             time=timestamp(now_ms),
-            node_groups=group_messages(groups, data.deletions.values(), group_times(data)),
+            node_groups=group_messages(groups, data.deletions.values(), group_times(data), now_ms),
         )
         evicted_since_ms = now_ms - int(retention.evictions_s * 1000)
         parts: list[Buffer] = [
@@ -209,9 +209,9 @@ def _finished_entry(deletion: Deletion) -> tuple[int, str, Message]:
 
 
 def group_messages(
-    groups: Sequence[NodeGroupView], deletions: Iterable[Deletion], times: dict[str, GroupTimes]
+    groups: Sequence[NodeGroupView], deletions: Iterable[Deletion], times: dict[str, GroupTimes], now_ms: int
 ) -> list[actuator_pb2.NodeGroupStatus]:
-    """Return node groups with their deletions in progress, and when they last grew, shrank and failed."""
+    """Return node groups with their deletions in progress, back-offs, and when they last grew, shrank and failed."""
     counts: dict[str, int] = {}
     for deletion in deletions:
         counts[deletion.node_group] = counts.get(deletion.node_group, 0) + 1
@@ -233,6 +233,10 @@ def group_messages(
         ):
             if at_ms:
                 moment.FromMilliseconds(at_ms)
+        if last.backoff_until_ms > now_ms:
+            message.health = snapshot_pb2.NodeGroupHealth.BACKED_OFF
+            message.health_detail = last.refusal
+            message.backoff_until.FromMilliseconds(last.backoff_until_ms)
         found.append(message)
     return found
 

@@ -18,6 +18,12 @@ from clients.kubernetes_objects.nodes import template_row
 from clients.kubernetes_objects.times import timestamp
 
 _MOST = 2**31 - 1
+HEALTH = {
+    "Healthy": pb.NodeGroupHealth.HEALTHY,
+    "Unhealthy": pb.NodeGroupHealth.UNHEALTHY,
+    "BackedOff": pb.NodeGroupHealth.BACKED_OFF,
+}
+"""Values of `status.health` of a node group."""
 
 
 class Membership:
@@ -88,6 +94,8 @@ def group_row(group: NodeGroup, size: int, dictionary: Dictionary) -> pb.NodeGro
         max_size=high,
         target_size=target,
         price_per_hour=price,
+        health=_health(status),
+        backoff_until=timestamp(status.backoff_until),
         zero_or_max=bool(spec.zero_or_max),
         last_scale_up_time=timestamp(status.last_scale_up_time),
         last_deletion_time=timestamp(status.last_deletion_time),
@@ -97,3 +105,12 @@ def group_row(group: NodeGroup, size: int, dictionary: Dictionary) -> pb.NodeGro
         with below("spec.template"):
             row.template.CopyFrom(template_row(spec.template, dictionary))
     return row
+
+
+def _health(status: NodeGroupStatus) -> pb.NodeGroupHealth.Code.ValueType:
+    """Return the health that a group's status gives, UNSPECIFIED where it gives none. Errors: FieldError."""
+    if status.health is None:
+        return pb.NodeGroupHealth.UNSPECIFIED
+    if status.health not in HEALTH:
+        raise FieldError("status.health", f"{status.health!r} is no health", f"use one of {', '.join(HEALTH)}")
+    return HEALTH[status.health]

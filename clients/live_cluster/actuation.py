@@ -14,7 +14,10 @@ from trimtab.v1 import snapshot_pb2 as pb
 from clients.kubernetes_objects.build import Actuation, Eviction
 from clients.kubernetes_objects.kinds import NodeGroup, ObjectMeta
 from clients.kubernetes_objects.kinds.nodes import NodeGroupSpec, NodeGroupStatus
+from clients.kubernetes_objects.node_groups import HEALTH
 from clients.live_cluster.pod_history import PodHistory
+
+_HEALTH = {value: name for name, value in HEALTH.items()}
 
 
 class Read(NamedTuple):
@@ -65,6 +68,8 @@ def sized_groups(groups: Sequence[NodeGroup], status: actuator_pb2.ActuatorStatu
                 zero_or_max=spec.zero_or_max,
             ),
             NodeGroupStatus(
+                health=_HEALTH.get(one.health),
+                backoff_until=_time(one, "backoff_until"),
                 last_scale_up_time=_time(one, "last_scale_up_time"),
                 last_deletion_time=_time(one, "last_deletion_time"),
                 last_failure_time=_time(one, "last_failure_time"),

@@ -19,11 +19,12 @@ from tenacity import (
     stop_when_event_set,
 )
 from tenacity.nap import sleep_using_event
-from trimtab.v1 import reason_pb2
+from trimtab.v1 import plan_pb2
 
 from clients.kubernetes_api.errors import ClusterError, MissingPermissionError
 from clients.kubernetes_api.lease import Lease
 from clients.reference_loop.events import EventWriter, StatusEvents
+from clients.reference_loop.growth_events import GrowthEvents
 from clients.reference_loop.health import Health
 from clients.reference_loop.kept_state import StateKeeper
 from clients.reference_loop.loop_clock import LoopClock
@@ -55,6 +56,7 @@ class LoopServices(NamedTuple):
     status_map: StatusMap | None = None
     events: EventWriter | None = None
     status_events: StatusEvents | None = None
+    growth_events: GrowthEvents | None = None
     states: StateKeeper | None = None
 
 
@@ -163,17 +165,21 @@ class Loop:
 
     def _report(self, done: RoundResult) -> None:
         """Log the round, write events and status."""
-        decision = done.answer.scale_down
+        growth, removal = done.answer.scale_up, done.answer.scale_down
         log.info(
             "round",
             request_id=done.request.request_id,
             delta=done.was_delta,
             nodes=done.answer.diagnostics.node_count,
             pods=done.answer.diagnostics.pod_count,
-            unneeded=len(decision.unneeded),
-            delete_empty=list(decision.delete_empty),
-            drain=list(decision.drain),
-            result=reason_pb2.ScaleDownResult.Code.Name(decision.result),
+            decisions={
+                plan_pb2.Decision.Code.Name(one.decision): {"result": one.result, **one.counts}
+                for one in done.answer.diagnostics.decisions
+            },
+            grow={one.node_group: one.new_size for one in growth.splits},
+            delete_empty=list(removal.delete_empty),
+            drain=list(removal.drain),
+            grown=done.grown,
             accepted=done.accepted,
             refused=done.refused,
             notes=done.notes,
@@ -181,6 +187,8 @@ class Loop:
         around = self._around
         if around.events is not None and around.status_events is not None and done.status is not None:
             around.events.put(around.status_events.of(done.status))
+        if around.events is not None and around.growth_events is not None:
+            around.events.put(around.growth_events.of(done))
         self._write_status(done)
 
     def _write_status(self, done: RoundResult | None) -> None:

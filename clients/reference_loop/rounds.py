@@ -92,7 +92,10 @@ class RoundResult:
     was_delta: bool
     # How far the actuator's clock is ahead of ours, seconds, at least; negative = behind. None = not known.
     clock_skew_s: float | None = None
+    # Nodes whose deletion has started, and node groups that the cloud has grown.
     accepted: list[str] = field(default_factory=list)
+    grown: list[str] = field(default_factory=list)
+    # Nodes and node groups that were refused, and why.
     refused: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -208,8 +211,11 @@ class RoundRunner:
 
     def _grow(self, actuator: Actuator, done: RoundResult) -> None:
         for one in actuator.scale_up(done.request.request_id, done.answer.scale_up.splits).splits:
-            if not one.accepted:
-                done.refused[one.node_group] = one.detail
+            if one.accepted:
+                done.grown.append(one.node_group)
+            else:
+                reason = reason_pb2.GrowthReason.Code.Name(one.reason)
+                done.refused[one.node_group] = f"{reason} {one.detail}".rstrip()
 
     def _remove(self, actuator: Actuator, done: RoundResult) -> None:
         for one in actuator.start_deletion(deletion_order(done.request, done.answer)).nodes:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import yaml
-from trimtab.v1 import plan_pb2, reason_pb2
+from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2, snapshot_pb2
 
 from clients.kubernetes_api.api import MERGE_PATCH, Api
 from clients.kubernetes_api.errors import ApiError
@@ -17,6 +17,7 @@ from clients.reference_loop.rounds import RoundResult
 
 KEY = "status"
 REFRESH_S = 60.0
+IN_PROGRESS, NO_ACTIVITY, BACKOFF = "InProgress", "NoActivity", "Backoff"
 
 
 class StatusMap:
@@ -47,8 +48,13 @@ class StatusMap:
         decision, counts = done.answer.scale_down, done.answer.diagnostics
         candidates = "CandidatesPresent" if decision.unneeded else "NoCandidates"
         status = done.status
+        growths = [_growth(one) for one in status.node_groups] if status is not None else []
+        growing = IN_PROGRESS if IN_PROGRESS in growths or done.grown else NO_ACTIVITY
+        if done.answer.HasField("scale_up"):
+            document["waitingPods"] = len(done.answer.scale_up.unschedulable)
         document["clusterWide"] = {
             "health": {"status": "Healthy", "nodeCounts": {"registered": {"total": counts.node_count}}},
+            "scaleUp": {"status": growing, "lastTransitionTime": self._transition("scaleUp", growing, now)},
             "scaleDown": {
                 "status": candidates,
                 "candidates": len(decision.unneeded),
@@ -67,9 +73,11 @@ class StatusMap:
                         "maxSize": one.max_size,
                         "instances": one.instance_count,
                     },
+                    "scaleUp": {"status": growth}
+                    | ({"backoffInfo": {"errorMessage": one.health_detail}} if growth == BACKOFF else {}),
                     "scaleDown": {"inProgress": one.deletion_count},
                 }
-                for one in status.node_groups
+                for one, growth in zip(status.node_groups, growths, strict=True)
             ]
         return document
 
@@ -93,6 +101,13 @@ class StatusMap:
                 raise
             body["metadata"]["namespace"] = self._namespace
             self._api.json("POST", collection, body)
+
+
+def _growth(group: actuator_pb2.NodeGroupStatus) -> str:
+    """Return the status of a group's growth."""
+    if group.health == snapshot_pb2.NodeGroupHealth.BACKED_OFF:
+        return BACKOFF
+    return IN_PROGRESS if group.target_size > group.instance_count else NO_ACTIVITY
 
 
 def _result(answer: plan_pb2.PlanResponse) -> str:

@@ -19,6 +19,7 @@ from clients.kubernetes_api.lease import Lease, LeaseSettings
 from clients.kubernetes_api.permissions import Rule, lease_rules, own_object
 from clients.live_cluster.cluster import LiveCluster
 from clients.reference_loop.events import EventWriter, StatusEvents, Subject
+from clients.reference_loop.growth_events import GrowthEvents
 from clients.reference_loop.health import Health, HealthServer
 from clients.reference_loop.kept_state import StateConfigMap, StateFile, StateKeeper
 from clients.reference_loop.loop import Loop, LoopServices, LoopSettings
@@ -151,6 +152,7 @@ def _services(asked: Asked, api: Api, health: Health, stack: ExitStack) -> LoopS
         status_map=StatusMap(api, asked.namespace, asked.status_config_map) if asked.status_config_map else None,
         events=writer,
         status_events=StatusEvents(subject) if writer is not None else None,
+        growth_events=GrowthEvents(subject) if writer is not None else None,
         states=_states(asked, api),
     )
 

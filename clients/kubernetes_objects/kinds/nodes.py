@@ -62,8 +62,13 @@ class NodeGroupSpec(Struct, rename="camel", gc=False, forbid_unknown_fields=True
 
 
 class NodeGroupStatus(Struct, rename="camel", gc=False, forbid_unknown_fields=True):
-    """`status` of our node group: what happened to it last."""
+    """`status` of our node group: how it is, and what happened to it last.
 
+    health : "Healthy", "Unhealthy" or "BackedOff", with the end of the back-off beside it.
+    """
+
+    health: str | None = None
+    backoff_until: Time | None = None
     last_scale_up_time: Time | None = None
     last_deletion_time: Time | None = None
     last_failure_time: Time | None = None

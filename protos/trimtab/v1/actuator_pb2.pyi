@@ -12,6 +12,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from trimtab.v1 import plan_pb2 as _plan_pb2
 from trimtab.v1 import reason_pb2 as _reason_pb2
+from trimtab.v1 import snapshot_pb2 as _snapshot_pb2
 import builtins as _builtins
 import sys
 import typing as _typing
@@ -907,6 +908,9 @@ class NodeGroupStatus(_message.Message):
     LAST_SCALE_UP_TIME_FIELD_NUMBER: _builtins.int
     LAST_DELETION_TIME_FIELD_NUMBER: _builtins.int
     LAST_FAILURE_TIME_FIELD_NUMBER: _builtins.int
+    HEALTH_FIELD_NUMBER: _builtins.int
+    BACKOFF_UNTIL_FIELD_NUMBER: _builtins.int
+    HEALTH_DETAIL_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Id."""
     min_size: _builtins.int
@@ -919,6 +923,12 @@ class NodeGroupStatus(_message.Message):
     """Instances that exist."""
     deletion_count: _builtins.int
     """Deletions in progress."""
+    health: _snapshot_pb2.NodeGroupHealth.Code.ValueType
+    """BACKED_OFF after a growth that the cloud refused or did not carry out, until
+    `backoff_until`; UNSPECIFIED otherwise.
+    """
+    health_detail: _builtins.str
+    """Why it is backed off, in the cloud's words."""
     @_builtins.property
     def last_scale_up_time(self) -> _timestamp_pb2.Timestamp:
         """When it was last scaled up; absent = never, or before the actuator's
@@ -933,6 +943,13 @@ class NodeGroupStatus(_message.Message):
     def last_failure_time(self) -> _timestamp_pb2.Timestamp:
         """When a deletion of one of its nodes last failed."""
 
+    @_builtins.property
+    def backoff_until(self) -> _timestamp_pb2.Timestamp:
+        """End of the back-off: 5 min after the first failure, twice as long after
+        each one that follows, at most 30 min; a growth that is accepted ends the
+        series. Absent = not backed off.
+        """
+
     def __init__(
         self,
         *,
@@ -945,10 +962,13 @@ class NodeGroupStatus(_message.Message):
         last_scale_up_time: _timestamp_pb2.Timestamp | None = ...,
         last_deletion_time: _timestamp_pb2.Timestamp | None = ...,
         last_failure_time: _timestamp_pb2.Timestamp | None = ...,
+        health: _snapshot_pb2.NodeGroupHealth.Code.ValueType = ...,
+        backoff_until: _timestamp_pb2.Timestamp | None = ...,
+        health_detail: _builtins.str = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["last_deletion_time", b"last_deletion_time", "last_failure_time", b"last_failure_time", "last_scale_up_time", b"last_scale_up_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["backoff_until", b"backoff_until", "last_deletion_time", b"last_deletion_time", "last_failure_time", b"last_failure_time", "last_scale_up_time", b"last_scale_up_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["deletion_count", b"deletion_count", "id", b"id", "instance_count", b"instance_count", "last_deletion_time", b"last_deletion_time", "last_failure_time", b"last_failure_time", "last_scale_up_time", b"last_scale_up_time", "max_size", b"max_size", "min_size", b"min_size", "target_size", b"target_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backoff_until", b"backoff_until", "deletion_count", b"deletion_count", "health", b"health", "health_detail", b"health_detail", "id", b"id", "instance_count", b"instance_count", "last_deletion_time", b"last_deletion_time", "last_failure_time", b"last_failure_time", "last_scale_up_time", b"last_scale_up_time", "max_size", b"max_size", "min_size", b"min_size", "target_size", b"target_size"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

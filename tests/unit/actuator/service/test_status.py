@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-from trimtab.v1 import actuator_pb2, plan_pb2
+from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
 from actuator.cloud.provider import CloudRefusedError
 from actuator.kube.cluster import HARD_TAINT_KEY, hard_taint
@@ -90,6 +90,46 @@ def test_a_group_tells_when_it_last_grew_shrank_and_failed() -> None:
     (group,) = stage.status().node_groups
     assert group.last_deletion_time.seconds == START_S + 10
     assert group.last_failure_time.seconds > START_S + 10
+
+
+def test_a_group_whose_growth_fails_is_backed_off_for_longer_each_time_until_one_succeeds() -> None:
+    stage = Stage(small_cluster())
+
+    def grow(number: int, refused: bool) -> actuator_pb2.NodeGroupStatus:
+        if refused:
+            stage.cluster.faults.add(Fault("set_size", error=CloudRefusedError("no quota left"), times=1))
+        split = plan_pb2.ScaleUpSplit(node_group="g", current_size=8, new_size=9)
+        stage.actuator.growths.begin(actuator_pb2.ScaleUpRequest(request_id=f"grow-{number}", splits=[split]))
+        stage.run_for(1)
+        (group,) = stage.status().node_groups
+        return group
+
+    begun_s = START_S
+    for number, backoff_s in enumerate((300, 600, 1200, 1800, 1800)):
+        group = grow(number, refused=True)
+        assert group.health == snapshot_pb2.NodeGroupHealth.BACKED_OFF
+        assert group.backoff_until.seconds == begun_s + backoff_s
+        assert "no quota left" in group.health_detail
+        begun_s += 1
+    group = grow(9, refused=False)
+    assert group.health == snapshot_pb2.NodeGroupHealth.UNSPECIFIED
+    assert not group.HasField("backoff_until")
+
+
+def test_a_back_off_ends_and_a_size_that_had_changed_begins_none() -> None:
+    stage = Stage(small_cluster())
+    split = plan_pb2.ScaleUpSplit(node_group="g", current_size=7, new_size=9)
+    stage.actuator.growths.begin(actuator_pb2.ScaleUpRequest(request_id="stale", splits=[split]))
+    stage.run_for(1)
+    (group,) = stage.status().node_groups
+    assert group.health == snapshot_pb2.NodeGroupHealth.UNSPECIFIED
+    stage.cluster.faults.add(Fault("set_size", error=CloudRefusedError("no quota left"), times=1))
+    split.current_size = 8
+    stage.actuator.growths.begin(actuator_pb2.ScaleUpRequest(request_id="refused", splits=[split]))
+    stage.run_for(1)
+    assert stage.status().node_groups[0].health == snapshot_pb2.NodeGroupHealth.BACKED_OFF
+    stage.run_for(300)
+    assert stage.status().node_groups[0].health == snapshot_pb2.NodeGroupHealth.UNSPECIFIED
 
 
 def test_a_status_tells_node_groups_with_their_deletions() -> None:

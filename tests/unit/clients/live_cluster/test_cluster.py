@@ -9,12 +9,15 @@ from datetime import UTC, datetime
 import pytest
 import urllib3
 from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import actuator_pb2
+from trimtab.v1 import actuator_pb2, snapshot_pb2
 
 from clients.kubernetes_api.api import Api
 from clients.kubernetes_api.connection import Connection
 from clients.kubernetes_api.errors import ClusterError, MissingPermissionError
 from clients.kubernetes_objects import decode_objects
+from clients.kubernetes_objects.dictionary import Dictionary
+from clients.kubernetes_objects.errors import FieldError
+from clients.kubernetes_objects.node_groups import group_row
 from clients.live_cluster.actuation import sized_groups
 from clients.live_cluster.cluster import LiveCluster
 from clients.live_cluster.reflector import ReflectorSettings
@@ -153,6 +156,26 @@ def test_sizes_of_node_groups_are_those_of_the_cloud() -> None:
     assert (first.status.last_deletion_time, first.status.last_failure_time) == (datetime.fromtimestamp(60, UTC), None)
     assert second.metadata is not None
     assert second.metadata.name == "b"
+
+
+def test_a_back_off_of_the_actuator_goes_into_the_snapshot() -> None:
+    status = actuator_pb2.ActuatorStatus()
+    status.node_groups.add(
+        id="a",
+        max_size=9,
+        health=snapshot_pb2.NodeGroupHealth.BACKED_OFF,
+        backoff_until=Timestamp(seconds=90),
+    )
+    (group,) = sized_groups([], status)
+    row = group_row(group, 0, Dictionary())
+    assert (row.health, row.backoff_until.seconds) == (snapshot_pb2.NodeGroupHealth.BACKED_OFF, 90)
+
+
+def test_a_health_that_does_not_exist_is_refused_by_its_field() -> None:
+    group = k8s.node_group("a", 0, 5) | {"status": {"health": "Fine"}}
+    (read,) = decode_objects([group]).of("NodeGroup")
+    with pytest.raises(FieldError, match=r"status\.health.*BackedOff"):
+        group_row(read, 0, Dictionary())
 
 
 def test_odd_objects_are_told_as_of_files_when_they_come_and_not_again(

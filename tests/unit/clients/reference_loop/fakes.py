@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 import grpc
-from trimtab.v1 import actuator_pb2, plan_pb2, planner_pb2, snapshot_pb2
+from trimtab.v1 import actuator_pb2, plan_pb2, planner_pb2, reason_pb2, snapshot_pb2
 
 from clients.transport.errors import Reason, TrimtabError
 
@@ -86,8 +86,14 @@ class FakeActuator:
     def scale_up(self, request_id: str, splits: Sequence[plan_pb2.ScaleUpSplit]) -> actuator_pb2.ScaleUpResponse:
         self.grown.append(list(splits))
         return actuator_pb2.ScaleUpResponse(
-            splits=[actuator_pb2.ScaleUpAnswer(node_group=one.node_group, accepted=True) for one in splits]
+            splits=[self._growth(one.node_group) for one in splits],
         )
+
+    def _growth(self, group: str) -> actuator_pb2.ScaleUpAnswer:
+        if group in self.refused:
+            reason = reason_pb2.GrowthReason.REFUSED
+            return actuator_pb2.ScaleUpAnswer(node_group=group, reason=reason, detail="why")
+        return actuator_pb2.ScaleUpAnswer(node_group=group, accepted=True)
 
     def apply_taints(self, unneeded_nodes: Iterable[str]) -> actuator_pb2.ApplyTaintsResponse:
         self.tainted.append(list(unneeded_nodes))

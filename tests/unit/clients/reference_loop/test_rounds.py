@@ -98,8 +98,20 @@ def test_growth_is_ordered_before_removal() -> None:
     answer = plan_of(empty=["n1"])
     answer.scale_up.splits.add(node_group="g", current_size=1, new_size=2, max_size=3)
     setup = Setup(answer)
-    setup.run()
+    done = setup.run()
     assert [one.node_group for one in setup.actuator.grown[0]] == ["g"]
+    assert done.grown == ["g"]
+
+
+def test_a_growth_that_the_cloud_refuses_is_told_with_its_reason() -> None:
+    answer = plan_of(empty=[])
+    for group in ("g", "h"):
+        answer.scale_up.splits.add(node_group=group, current_size=1, new_size=2, max_size=3)
+    setup = Setup(answer)
+    setup.actuator.refused = {"h"}
+    done = setup.run()
+    assert done.grown == ["g"]
+    assert done.refused == {"h": "REFUSED why"}
 
 
 def test_after_a_failed_round_the_whole_cluster_is_sent() -> None:

@@ -1,0 +1,78 @@
+"""Events of growth: on node groups' growth, on the pods that it is for, and on pods that no node group helps.
+
+Decides which results of a round become events, and their text. A pod is told about once for each reason.
+Source: Cluster Autoscaler, observers/scale-up (reasons `TriggeredScaleUp`, `NotTriggerScaleUp`, `ScaledUpGroup`,
+`FailedToScaleUpGroup`, and on which object each is).
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from trimtab.v1 import plan_pb2
+
+from clients.reference_loop.events import NORMAL, WARNING, Event, Subject
+from clients.reference_loop.rounds import RoundResult
+
+TRIGGERED, NOT_TRIGGERED = "TriggeredScaleUp", "NotTriggerScaleUp"
+SCALED_UP, SCALE_UP_FAILED = "ScaledUpGroup", "FailedToScaleUpGroup"
+MOST_PODS: Final = 1000
+"""Most pods told about in one round: ten thousand waiting pods must not fill the event store."""
+
+
+class GrowthEvents:
+    """Turns the results of rounds into events. Only growth that was ordered is told."""
+
+    def __init__(self, status_map: Subject) -> None:
+        self._map = status_map
+        # Pods that no group helps, and the sentence that was told.
+        self._helpless: dict[str, str] = {}
+
+    def of(self, done: RoundResult) -> list[Event]:
+        """Return the events of a round."""
+        return [*self._of_groups(done), *self._of_pods(done)]
+
+    def _of_groups(self, done: RoundResult) -> Iterator[Event]:
+        for split in done.answer.scale_up.splits:
+            if split.node_group in done.grown:
+                text = (
+                    f"Scale-up: setting group {split.node_group} size to {split.new_size} instead of "
+                    f"{split.current_size} (max: {split.max_size})"
+                )
+                yield Event(self._map, NORMAL, SCALED_UP, text)
+            elif split.node_group in done.refused:
+                text = f"Scale-up failed for group {split.node_group}: {done.refused[split.node_group]}"
+                yield Event(self._map, WARNING, SCALE_UP_FAILED, text)
+
+    def _of_pods(self, done: RoundResult) -> Iterator[Event]:
+        decision, told = done.answer.scale_up, 0
+        groups: dict[str, list[plan_pb2.ScaleUpSplit]] = {}
+        for split in decision.splits:
+            if split.node_group in done.grown:
+                for pod in split.pods:
+                    groups.setdefault(pod, []).append(split)
+        for pod, splits in groups.items():
+            if told >= MOST_PODS:
+                return
+            told += 1
+            sizes = " ".join(
+                f"{{{one.node_group} {one.current_size}->{one.new_size} (max: {one.max_size})}}" for one in splits
+            )
+            yield Event(_pod(pod), NORMAL, TRIGGERED, f"pod triggered scale-up: [{sizes}]")
+        if not done.answer.HasField("scale_up"):
+            return
+        known, self._helpless = self._helpless, {one.pod: one.detail for one in decision.unschedulable}
+        for one in decision.unschedulable:
+            if known.get(one.pod) == one.detail:
+                continue
+            if told >= MOST_PODS:
+                # To be told in a later round.
+                del self._helpless[one.pod]
+                continue
+            told += 1
+            yield Event(_pod(one.pod), NORMAL, NOT_TRIGGERED, f"pod didn't trigger scale-up: {one.detail}")
+
+
+def _pod(key: str) -> Subject:
+    """Return the subject of "namespace/name"."""
+    namespace, _, name = key.partition("/")
+    return Subject("Pod", name, namespace)

@@ -1,0 +1,84 @@
+"""Growth as operators know it: events on the status, on the pods it is for, and on pods that nothing helps."""
+
+import pytest
+from trimtab.v1 import plan_pb2
+
+from clients.reference_loop import growth_events
+from clients.reference_loop.events import NORMAL, WARNING, Subject
+from clients.reference_loop.growth_events import (
+    NOT_TRIGGERED,
+    SCALE_UP_FAILED,
+    SCALED_UP,
+    TRIGGERED,
+    GrowthEvents,
+)
+from clients.reference_loop.rounds import RoundResult
+
+MAP = Subject("ConfigMap", "trimtab-status", "kube-system")
+
+
+def growing() -> RoundResult:
+    answer = plan_pb2.PlanResponse()
+    for group, pods in (("a", ["shop/web-1", "shop/web-2"]), ("b", ["shop/web-2"])):
+        answer.scale_up.splits.add(node_group=group, current_size=1, new_size=3, max_size=10, pods=pods)
+    answer.scale_up.unschedulable.add(pod="shop/huge", detail="no group has 900 cores")
+    return RoundResult(plan_pb2.PlanRequest(), answer, None, was_delta=False, grown=["a", "b"])
+
+
+def told(events: GrowthEvents, done: RoundResult) -> list[tuple[str, str, str, str]]:
+    return [(one.subject.kind, one.subject.name, one.type, one.reason) for one in events.of(done)]
+
+
+def test_growth_is_told_on_the_status_and_on_each_pod_that_it_is_for() -> None:
+    events = GrowthEvents(MAP).of(growing())
+    assert [(one.subject.kind, one.subject.name, one.type, one.reason) for one in events] == [
+        ("ConfigMap", "trimtab-status", NORMAL, SCALED_UP),
+        ("ConfigMap", "trimtab-status", NORMAL, SCALED_UP),
+        ("Pod", "web-1", NORMAL, TRIGGERED),
+        ("Pod", "web-2", NORMAL, TRIGGERED),
+        ("Pod", "huge", NORMAL, NOT_TRIGGERED),
+    ]
+    assert events[0].message == "Scale-up: setting group a size to 3 instead of 1 (max: 10)"
+    assert events[3].message == "pod triggered scale-up: [{a 1->3 (max: 10)} {b 1->3 (max: 10)}]"
+    assert events[4].message == "pod didn't trigger scale-up: no group has 900 cores"
+
+
+def test_a_growth_that_failed_is_a_warning_and_its_pods_are_not_told_that_nodes_come() -> None:
+    done = growing()
+    done.grown, done.refused = ["b"], {"a": "REFUSED no quota left"}
+    assert told(GrowthEvents(MAP), done)[:3] == [
+        ("ConfigMap", "trimtab-status", WARNING, SCALE_UP_FAILED),
+        ("ConfigMap", "trimtab-status", NORMAL, SCALED_UP),
+        ("Pod", "web-2", NORMAL, TRIGGERED),
+    ]
+
+
+def test_growth_that_was_not_ordered_is_not_told() -> None:
+    done = growing()
+    done.grown = []
+    assert [reason for *_, reason in told(GrowthEvents(MAP), done)] == [NOT_TRIGGERED]
+
+
+def test_why_nothing_helps_a_pod_is_told_again_only_when_it_has_changed() -> None:
+    events, done = GrowthEvents(MAP), growing()
+    done.grown = []
+    assert len(events.of(done)) == 1
+    assert events.of(done) == []
+    done.answer.scale_up.unschedulable[0].detail = "every group is at its maximum"
+    assert len(events.of(done)) == 1
+    del done.answer.scale_up.unschedulable[:]
+    assert events.of(done) == []
+    done.answer.scale_up.unschedulable.add(pod="shop/huge", detail="every group is at its maximum")
+    assert len(events.of(done)) == 1
+
+
+def test_a_round_tells_about_a_bounded_number_of_pods_and_the_next_about_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(growth_events, "MOST_PODS", 2)
+    done = RoundResult(plan_pb2.PlanRequest(), plan_pb2.PlanResponse(), None, was_delta=False)
+    for number in range(5):
+        done.answer.scale_up.unschedulable.add(pod=f"shop/p{number}", detail="too large")
+    events = GrowthEvents(MAP)
+    seen = [[name for _, name, _, _ in told(events, done)] for _ in range(4)]
+    assert seen == [["p0", "p1"], ["p2", "p3"], ["p4"], []]

@@ -1,0 +1,48 @@
+"""The status ConfigMap tells how growth goes, group by group."""
+
+from collections.abc import Iterator
+
+import pytest
+import urllib3
+import yaml
+from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
+
+from clients.kubernetes_api.api import Api
+from clients.kubernetes_api.connection import Connection
+from clients.reference_loop.rounds import RoundResult
+from clients.reference_loop.status_map import StatusMap
+from tests.builders.api_server import FakeApiServer
+
+PATH = "/api/v1/namespaces/kube-system/configmaps/trimtab-status"
+
+
+@pytest.fixture
+def server() -> Iterator[FakeApiServer]:
+    with FakeApiServer() as started:
+        yield started
+
+
+def test_each_group_tells_whether_it_grows_or_is_backed_off_and_why(server: FakeApiServer) -> None:
+    status = actuator_pb2.ActuatorStatus()
+    status.node_groups.add(id="calm", target_size=2, instance_count=2)
+    status.node_groups.add(id="growing", target_size=3, instance_count=2)
+    status.node_groups.add(
+        id="refused",
+        target_size=2,
+        instance_count=2,
+        health=snapshot_pb2.NodeGroupHealth.BACKED_OFF,
+        health_detail="no quota left",
+    )
+    answer = plan_pb2.PlanResponse()
+    answer.scale_up.unschedulable.add(pod="shop/huge")
+    done = RoundResult(plan_pb2.PlanRequest(), answer, status, was_delta=False)
+    api = Api(Connection(server.url, urllib3.PoolManager(), lambda: ""))
+    StatusMap(api, "kube-system", "trimtab-status").write(done, "", 1_800_000_000)
+    written = yaml.safe_load(server.documents[PATH]["data"]["status"])
+    assert written["clusterWide"]["scaleUp"]["status"] == "InProgress"
+    assert written["waitingPods"] == 1
+    assert {one["name"]: one["scaleUp"] for one in written["nodeGroups"]} == {
+        "calm": {"status": "NoActivity"},
+        "growing": {"status": "InProgress"},
+        "refused": {"status": "Backoff", "backoffInfo": {"errorMessage": "no quota left"}},
+    }

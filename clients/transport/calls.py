@@ -55,6 +55,9 @@ class OpenCall:
         # What it waits for its caller since; None while it is worked on.
         self.waits_since_s: float | None = time.monotonic()
         self.is_receiving = True
+        # Between the end of a request and a call that is ended for want of it.
+        self._lock = threading.Lock()
+        self._error: ServiceError | None = None
 
     def receive(self, messages: Iterator[bytes]) -> Generator[bytes, None, None]:
         """Yield the messages of the request as they arrive. Raises ServiceError where they do not in time."""
@@ -86,19 +89,26 @@ class OpenCall:
             yield arrived
 
     def work(self) -> None:
-        """Note that the call waits for its caller no longer."""
-        self.waits_since_s, self.is_receiving = None, False
+        """Note that the call waits for its caller no longer. Raises ServiceError if it was ended just before."""
+        with self._lock:
+            self.waits_since_s, self.is_receiving = None, False
+            error, self._error = self._error, None
+        if error is not None:
+            raise error
 
     def send(self) -> None:
         """Note that a message is on its way to the caller."""
-        self.waits_since_s, self.is_receiving = time.monotonic(), False
+        with self._lock:
+            self.waits_since_s, self.is_receiving = time.monotonic(), False
 
     def end(self, error: ServiceError) -> None:
         """End a call that waits for its caller: with an error where one can be sent, else without."""
-        if self.is_receiving:
-            self._arrived.put(error)
-        else:
-            self._context.cancel()  # type: ignore[no-untyped-call]
+        with self._lock:
+            if self.is_receiving:
+                self._error = error
+                self._arrived.put(error)
+                return
+        self._context.cancel()  # type: ignore[no-untyped-call]
 
 
 class Calls:
@@ -154,7 +164,8 @@ class Calls:
 
     def _end_unread(self) -> None:
         longest_s = min(self.limits.send_s, _LAST_SEND_S) if self._stopping else self.limits.send_s
-        for wait in self._waiting():
+        # Those that were ended too: for want of its request, while it was sending its first message already.
+        for wait in _waiting(self._open):
             if wait.since_s + longest_s > time.monotonic():
                 return
             if not wait.call.is_receiving:
@@ -162,23 +173,23 @@ class Calls:
 
     def _make_room(self) -> None:
         """End the call that has waited for its caller longest."""
-        longest = next(iter(self._waiting()), None)
+        longest = next(iter(_waiting(self._open - self._ended)), None)
         if longest is None or longest.since_s + self.limits.room_after_s > time.monotonic():
             raise overloaded(f"{self.limits.most} calls are open already; try again later (--max-workers)")
         self._end(
             longest.call, request_timeout("the request was the slowest to arrive, and others came; send it again")
         )
 
-    def _waiting(self) -> Iterable["_Wait"]:
-        """Return the calls that wait for their callers, the one that has for longest first."""
-        waits = [_Wait(since_s, id(one), one) for one in self._open - self._ended if (since_s := one.waits_since_s)]
-        return sorted(waits)
-
 
 class _Wait(NamedTuple):
     since_s: float
     number: int
     call: OpenCall
+
+
+def _waiting(calls: Iterable[OpenCall]) -> list[_Wait]:
+    """Return the calls that wait for their callers, the one that has for longest first."""
+    return sorted(_Wait(since_s, id(one), one) for one in calls if (since_s := one.waits_since_s))
 
 
 def _pump(

@@ -9,14 +9,17 @@ A service's `main` builds its servicer and calls `serve`; a test uses `Shell` it
         channel = connect(shell.address)
 """
 
+import select
 import signal
+import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import TracebackType
 from typing import Any, Final, NamedTuple, Self
 
 import grpc
@@ -189,24 +192,53 @@ def serve(
     `prepare` runs after the port is bound and before the service is ready (compile kernels, recover state);
     `end_streams` makes streams end when the service stops; `close` runs last, also when `prepare` fails.
     """
-    told_to_stop = threading.Event()
+    with _stop_signals() as signals:
+        shell.start()
+        try:
+            if prepare is not None:
+                prepare()
+            if not signals.told():
+                shell.ready()
+            signals.wait()
+        finally:
+            shell.stop(end_streams)
+            if close is not None:
+                close()
 
-    def on_signal(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        told_to_stop.set()
 
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, on_signal)
-    shell.start()
-    try:
-        if prepare is not None:
-            prepare()
-        if not told_to_stop.is_set():
-            shell.ready()
-        told_to_stop.wait()
-    finally:
-        shell.stop(end_streams)
-        if close is not None:
-            close()
+class _StopSignals:
+    """SIGTERM and SIGINT, as bytes that the interpreter writes to a socket the moment one is caught.
+
+    A lock is no means to wait for a signal: one that is caught just before the main thread falls asleep does not wake
+    it, and the handler, which runs in that thread, could need the very lock that it has interrupted.
+    """
+
+    def __init__(self, arrived: socket.socket) -> None:
+        self._arrived = arrived
+
+    def told(self) -> bool:
+        """Return whether a signal has come."""
+        return bool(select.select([self._arrived], [], [], 0)[0])
+
+    def wait(self) -> None:
+        """Return once a signal has come."""
+        self._arrived.recv(1)
+
+
+@contextmanager
+def _stop_signals() -> Iterator[_StopSignals]:
+    """Catch the signals from here on; those that come after the block are caught and mean nothing."""
+    arrived, written = socket.socketpair()
+    with arrived, written:
+        written.setblocking(False)
+        before = signal.set_wakeup_fd(written.fileno(), warn_on_full_buffer=False)
+        try:
+            for number in (signal.SIGTERM, signal.SIGINT):
+                # Without a handler in Python nothing is written.
+                signal.signal(number, lambda _number, _frame: None)
+            yield _StopSignals(arrived)
+        finally:
+            signal.set_wakeup_fd(before)
 
 
 def write_whole(path: Path, text: str) -> None:

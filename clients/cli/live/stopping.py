@@ -24,6 +24,7 @@ class Stopping:
         self._told = threading.Event()
         self._ended = threading.Event()
         self._runs = False
+        self._was_told = False
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
@@ -51,7 +52,10 @@ class Stopping:
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         # A handler may not take locks that the main thread may hold: it sets this, and the thread does the rest.
-        self._told.set()
+        # Setting takes a lock too, which a second signal finds taken if it interrupts the first one's handler.
+        was_told, self._was_told = self._was_told, True
+        if not was_told:
+            self._told.set()
         if not self._runs:
             self._runs = True  # a second signal must not interrupt the end
             raise StoppedEarlyError

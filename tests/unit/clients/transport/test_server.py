@@ -16,6 +16,7 @@ from clients.transport.backoff import Backoff
 from clients.transport.client import RetryPolicy, connect, invoke, stream, wait_until_serving
 from clients.transport.errors import Reason, ServiceError, TrimtabError, invalid_request
 from clients.transport.server import Registration, ServerSettings, Shell
+from tests.builders.waiting import LIMIT_S
 
 ONCE = RetryPolicy(attempts=1)
 METHOD = "/trimtab.v1.Actuator/GetStatus"
@@ -41,7 +42,7 @@ class Servicer(actuator_pb2_grpc.ActuatorServicer):
 
     def GetStatus(self, request, context):
         self.entered.set()
-        assert self.may_go_on.wait(20)
+        assert self.may_go_on.wait(LIMIT_S)
         return actuator_pb2.GetStatusResponse()
 
     def WatchStatus(self, request, context) -> Iterator[actuator_pb2.WatchStatusResponse]:
@@ -149,7 +150,7 @@ def test_calls_before_ready_are_turned_away_and_health_says_not_serving(servicer
             request = health_pb2.HealthCheckRequest(service="trimtab.v1.Actuator")
             assert health.Check(request).status == health_pb2.HealthCheckResponse.NOT_SERVING
             shell.ready()
-            wait_until_serving(channel, "trimtab.v1.Actuator", 5)
+            wait_until_serving(channel, "trimtab.v1.Actuator", LIMIT_S)
             assert raw_info(channel).version == "1"
     finally:
         shell.stop()
@@ -162,11 +163,11 @@ def test_a_call_in_flight_finishes_when_the_server_stops(servicer) -> None:
     with connect(shell.address) as channel:
         stub = actuator_pb2_grpc.ActuatorStub(channel)
         answer = stub.GetStatus.future(actuator_pb2.GetStatusRequest())
-        assert servicer.entered.wait(10)
+        assert servicer.entered.wait(LIMIT_S)
         stopper = threading.Thread(target=shell.stop, args=(servicer.may_go_on.set,))
         stopper.start()
-        assert answer.result(timeout=10) == actuator_pb2.GetStatusResponse()
-        stopper.join(10)
+        assert answer.result(timeout=LIMIT_S) == actuator_pb2.GetStatusResponse()
+        stopper.join(LIMIT_S)
         assert not stopper.is_alive()
 
 
@@ -209,18 +210,57 @@ def test_a_process_logs_its_address_serves_metrics_and_stops_on_sigterm() -> Non
         first = json.loads(process.stderr.readline())
         assert first["event"] == "listening"
         with connect(first["address"]) as channel:
-            wait_until_serving(channel, timeout_s=10)
+            wait_until_serving(channel, timeout_s=LIMIT_S)
             error = fail(lambda: raw_info(channel))
             assert error.code is grpc.StatusCode.UNIMPLEMENTED
-        with urllib.request.urlopen(f"http://{first['metrics_address']}/metrics", timeout=5) as page:
+        with urllib.request.urlopen(f"http://{first['metrics_address']}/metrics", timeout=LIMIT_S) as page:
             text = page.read().decode()
         assert 'grpc_server_call_duration_seconds_count{code="UNIMPLEMENTED",method="GetInfo"' in text
         process.terminate()
-        assert process.wait(10) == 0
+        assert process.wait(LIMIT_S) == 0
         lines = [json.loads(line) for line in process.stderr]
         assert [line["event"] for line in lines if line["event"] != "call"] == ["ready", "stopped"]
         call = next(line for line in lines if line["event"] == "call")
         assert (call["method"], call["reason"]) == ("/trimtab.v1.Actuator/GetInfo", "DECISION_UNAVAILABLE")
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+TOLD_EARLY = """
+import os, signal
+from clients.transport.server import Shell, serve
+from clients.transport.telemetry import configure_logging
+configure_logging("info")
+def prepare():
+    signal.pthread_sigmask(signal.SIG_BLOCK, {blocked})
+    {then}
+serve(Shell("test", []), prepare)
+"""
+
+
+@pytest.mark.parametrize(
+    ("blocked", "then", "events"),
+    [
+        pytest.param("[]", "os.kill(os.getpid(), signal.SIGTERM)", ["listening", "stopped"], id="before it is ready"),
+        # The kernel gives the signal to another thread: as if it had come just before the main thread fell asleep.
+        pytest.param("[signal.SIGTERM]", "pass", ["listening", "ready", "stopped"], id="while the main thread sleeps"),
+    ],
+)
+def test_a_process_that_is_told_to_stop_once_stops(blocked: str, then: str, events: list[str]) -> None:
+    import json
+
+    program = TOLD_EARLY.format(blocked=blocked, then=then)
+    process = subprocess.Popen([sys.executable, "-c", program], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        found = [json.loads(process.stderr.readline())["event"] for _ in events[:-1]]
+        if "ready" in found:
+            process.terminate()
+        assert process.wait(LIMIT_S) == 0
+        found += [json.loads(line)["event"] for line in process.stderr]
+        assert found == events
     finally:
         process.kill()
         process.wait()

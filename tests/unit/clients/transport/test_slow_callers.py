@@ -17,6 +17,7 @@ from clients.transport.client import RetryPolicy, invoke
 from clients.transport.errors import Reason, TrimtabError
 from clients.transport.interceptor import MOST_PENDING
 from clients.transport.server import Registration, ServerSettings, Shell
+from tests.builders.waiting import LIMIT_S
 
 ONCE = RetryPolicy(attempts=1)
 
@@ -69,7 +70,7 @@ def whole() -> Iterator[plan_pb2.PlanRequestPart]:
 
 def failure(call: Any) -> TrimtabError:
     with pytest.raises(TrimtabError) as caught:
-        invoke(lambda: call.result(timeout=20), ONCE)
+        invoke(lambda: call.result(timeout=LIMIT_S), ONCE)
     return caught.value
 
 
@@ -101,10 +102,10 @@ def test_every_honest_call_is_answered_beside_200_slow_ones_and_8_that_do_not_re
     with serving(Planner()) as shell, dripping(shell, 200) as slow, connection(shell) as stub:
         frozen = [stub.CheckFit(whole()) for _ in range(8)]
         assert [next(one).pod[:1] for one in frozen] == ["x"] * 8
-        assert [stub.Plan(whole(), timeout=20).request_id for _ in range(120)] == ["2"] * 120
+        assert [stub.Plan(whole(), timeout=LIMIT_S).request_id for _ in range(120)] == ["2"] * 120
         with grpc.insecure_channel(shell.address) as channel:
             health = health_pb2_grpc.HealthStub(channel)
-            assert health.Check(health_pb2.HealthCheckRequest(), timeout=20).status == 1
+            assert health.Check(health_pb2.HealthCheckRequest(), timeout=LIMIT_S).status == 1
         assert not any(call.done() for call in slow)
 
 
@@ -118,7 +119,7 @@ def test_callers_that_do_not_read_are_ended() -> None:
     planner = Planner()
     with serving(planner, send_timeout_s=0.2) as shell, connection(shell) as stub:
         frozen = [stub.CheckFit(whole()) for _ in range(8)]
-        assert all(planner.fits_ended.acquire(timeout=20) for _ in frozen)
+        assert all(planner.fits_ended.acquire(timeout=LIMIT_S) for _ in frozen)
         for call in frozen:
             with pytest.raises(grpc.RpcError) as caught:
                 list(call)
@@ -135,7 +136,7 @@ def test_callers_that_do_not_read_make_room_where_all_threads_are_taken() -> Non
 
 def in_the_end(stub: planner_pb2_grpc.PlannerStub) -> TrimtabError | None:
     """The error of a call that is made until it is answered, None = it was."""
-    until_s = time.monotonic() + 20
+    until_s = time.monotonic() + LIMIT_S
     while (error := attempt(stub)) and time.monotonic() < until_s:
         assert error.reason == Reason.OVERLOADED
         time.sleep(0.05)
@@ -144,7 +145,7 @@ def in_the_end(stub: planner_pb2_grpc.PlannerStub) -> TrimtabError | None:
 
 def attempt(stub: planner_pb2_grpc.PlannerStub) -> TrimtabError | None:
     try:
-        invoke(lambda: stub.Plan(whole(), timeout=20), ONCE)
+        invoke(lambda: stub.Plan(whole(), timeout=LIMIT_S), ONCE)
     except TrimtabError as error:
         return error
     return None
@@ -162,7 +163,7 @@ def test_a_single_message_that_does_not_come_is_not_waited_for() -> None:
 
 
 def silence(stop: threading.Event) -> Iterator[bytes]:
-    stop.wait(20)
+    stop.wait(LIMIT_S)
     yield from ()
 
 
@@ -171,7 +172,7 @@ class Slow(actuator_pb2_grpc.ActuatorServicer):
         self.may_go_on = threading.Event()
 
     def GetStatus(self, request, context):
-        assert self.may_go_on.wait(60)
+        assert self.may_go_on.wait(LIMIT_S)
         return actuator_pb2.GetStatusResponse()
 
 
@@ -184,8 +185,8 @@ def test_every_one_of_thousands_of_calls_is_answered_or_refused_with_a_reason() 
             options = [("grpc.use_local_subchannel_pool", 1)]
             channel = stack.enter_context(grpc.insecure_channel(shell.address, options=options))
             stub = actuator_pb2_grpc.ActuatorStub(channel)
-            calls += [stub.GetStatus.future(actuator_pb2.GetStatusRequest(), timeout=60) for _ in range(900)]
-        until_s = time.monotonic() + 60
+            calls += [stub.GetStatus.future(actuator_pb2.GetStatusRequest(), timeout=LIMIT_S) for _ in range(900)]
+        until_s = time.monotonic() + LIMIT_S
         while sum(call.done() for call in calls) < len(calls) - MOST_PENDING - 256 and time.monotonic() < until_s:
             time.sleep(0.05)
         servicer.may_go_on.set()
@@ -195,7 +196,7 @@ def test_every_one_of_thousands_of_calls_is_answered_or_refused_with_a_reason() 
 
 def outcome(call: Any) -> str:
     try:
-        invoke(lambda: call.result(timeout=60), ONCE)
+        invoke(lambda: call.result(timeout=LIMIT_S), ONCE)
     except TrimtabError as error:
         return error.reason_name
     return "OK"
@@ -203,11 +204,12 @@ def outcome(call: Any) -> str:
 
 PROGRAM = """
 import tests.unit.clients.transport.test_slow_callers as tests
-from clients.transport.server import Registration, Shell, serve
+from clients.transport.server import Registration, ServerSettings, Shell, serve
 from clients.transport.telemetry import configure_logging
 from trimtab.v1 import planner_pb2_grpc as g
 configure_logging("info")
-serve(Shell("test", [Registration(g.add_PlannerServicer_to_server, tests.Planner(), "trimtab.v1.Planner")]))
+planner = Registration(g.add_PlannerServicer_to_server, tests.Planner(), "trimtab.v1.Planner")
+serve(Shell("test", [planner], ServerSettings(grace_s=3600)))
 """
 
 
@@ -221,15 +223,15 @@ def test_a_process_with_slow_callers_and_callers_that_do_not_read_stops_at_once(
         stop = threading.Event()
         with grpc.insecure_channel(address) as channel:
             stub = planner_pb2_grpc.PlannerStub(channel)
-            grpc.channel_ready_future(channel).result(20)
+            grpc.channel_ready_future(channel).result(LIMIT_S)
             calls = [stub.Plan.future(drip(stop)) for _ in range(50)]
             frozen = [stub.CheckFit(whole()) for _ in range(8)]
             watching = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
             next(iter(watching))
             assert next(frozen[0]).pod
             process.terminate()
-            # The grace period is 20 s: nobody is waited for who would not go on.
-            assert process.wait(10) == 0
+            # The grace period is an hour: nobody is waited for who would not go on.
+            assert process.wait(LIMIT_S) == 0
             assert {failure(call).reason for call in calls} <= {Reason.NOT_READY, Reason.UNSPECIFIED}
             stop.set()
             del frozen

@@ -210,7 +210,7 @@ def drop(sim: SimulationState, node: int) -> int:
 def open_node(sim: SimulationState, node: int) -> int:
     """Open a closed virtual node: it takes pods, and its topology domains count. Its residents come with it.
 
-    Returns DONE, NOT_POSSIBLE (it is not closed) or LOG_FULL.
+    Returns DONE, NOT_POSSIBLE (it is not closed, or is the blank node that stays so) or LOG_FULL.
     """
     return _opened(sim, node, _NO_POD)
 
@@ -223,14 +223,14 @@ def open_as(sim: SimulationState, node: int, prototype: int) -> int:
     prototype's. Returns DONE, NOT_POSSIBLE (the node is not closed or is the one that stays so, or the prototype is not
     closed) or LOG_FULL. O(node sets + topology rows + residents · their terms).
     """
-    if node == sim.virtual.blank[0] or sim.node_state[prototype] != CLOSED:
+    if sim.node_state[prototype] != CLOSED:
         return NOT_POSSIBLE
     return _opened(sim, node, prototype)
 
 
 @copied_kernel
 def _opened(sim: SimulationState, node: int, prototype: int) -> int:
-    if sim.node_state[node] != CLOSED:
+    if sim.node_state[node] != CLOSED or node == sim.virtual.blank[0]:
         return NOT_POSSIBLE
     if _is_full(sim.log):
         return LOG_FULL

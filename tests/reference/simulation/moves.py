@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from tests.builders.rows import Labels, NodeRow, PodRow
 
+HOSTNAME = "kubernetes.io/hostname"
+Mark = tuple[list[str], dict[str, str], dict[str, NodeRow], dict[str, list[PodRow]]]
+
 
 class Cluster:
-    """`at` : node of each pod by its index, "" = nowhere; `state` : "open", "retired" or "dropped" by node."""
+    """`at` : node of each pod by its index, "" = nowhere; `state` : "open", "retired" or "dropped" by node, a closed
+    virtual node counting as dropped; `residents` : pods that are on a node as long as it is not dropped."""
 
     def __init__(self, nodes: list[NodeRow], pods: list[PodRow], namespaces: dict[str, Labels] | None = None) -> None:
         self.nodes = {node.name: node for node in sorted(nodes, key=lambda n: n.name.encode())}
@@ -14,10 +18,12 @@ class Cluster:
         self.namespaces = namespaces or {}
         self.at = ["" if pod.ended or pod.node not in self.nodes else pod.node for pod in self.pods]
         self.state = dict.fromkeys(self.nodes, "open")
+        self.residents: dict[str, list[PodRow]] = {}
 
     def placed(self) -> list[tuple[PodRow, str]]:
         """Return every pod that is somewhere, and where."""
-        return [(pod, at) for pod, at in zip(self.pods, self.at, strict=True) if at]
+        staying = [(pod, at) for at, pods in self.residents.items() if self.state[at] != "dropped" for pod in pods]
+        return [(pod, at) for pod, at in zip(self.pods, self.at, strict=True) if at] + staying
 
     def pods_on(self, name: str) -> list[PodRow]:
         """Return the pods of a node."""
@@ -39,10 +45,17 @@ class Cluster:
         """Take a retired node away."""
         self.state[node] = "dropped"
 
-    def mark(self) -> tuple[list[str], dict[str, str]]:
-        """Return a copy of what can change."""
-        return list(self.at), dict(self.state)
+    def open_as(self, node: str, prototype: str) -> None:
+        """Let a node join that is like another one in all but its name."""
+        labels = {key: value for key, value in self.nodes[prototype].labels.items() if key != HOSTNAME}
+        self.nodes[node] = self.nodes[prototype]._replace(name=node, labels=labels | {HOSTNAME: node})
+        self.residents[node] = self.residents.get(prototype, [])
+        self.state[node] = "open"
 
-    def revert(self, mark: tuple[list[str], dict[str, str]]) -> None:
+    def mark(self) -> Mark:
+        """Return a copy of what can change."""
+        return list(self.at), dict(self.state), dict(self.nodes), dict(self.residents)
+
+    def revert(self, mark: Mark) -> None:
         """Back to the copy."""
-        self.at, self.state = list(mark[0]), dict(mark[1])
+        self.at, self.state, self.nodes, self.residents = list(mark[0]), dict(mark[1]), dict(mark[2]), dict(mark[3])

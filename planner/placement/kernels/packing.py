@@ -1,0 +1,318 @@
+"""Pack pods onto new nodes: first fit over the nodes opened so far, then one more node.
+
+A pod goes to the first new node that admits it; where there is none, a blank node is opened as one of the groups, the
+one with the fewest nodes among those whose new node admits the pod. While pods are only placed, what resources, ports,
+disks and anti-affinity refuse they refuse for good; what spread constraints refuse they refuse until a smallest count
+rises, and what affinity refuses until another pod is counted. So a cursor for each class passes what needs no second
+look, and a class that found no place is skipped until that can have changed. Equal pods that only amounts decide on
+are placed many at a time. O(pods · terms + classes · new nodes) for classes that only their node decides on.
+Source: Cluster Autoscaler, estimator.BinpackingNodeEstimator, for what is tried; own loop.
+"""
+
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from planner.model.jit import copied_kernel, inlined_kernel, inner_kernel, kernel, widened
+from planner.predicates.kernels import presence, spread, volumes
+from planner.simulation.kernels import fits, mark, open_as, place, place_several, revert
+from planner.simulation.kernels.checks import fits_locally
+from planner.simulation.state import NOWHERE, SimulationState
+from planner.snapshot.columns import Int32, Int64, UInt8
+
+OPENED, PLACED = 0, 1
+"""Positions in `Task.counts`."""
+COUNTS = 2
+_ADMITTED, _FOR_GOOD, _FOR_NOW, _THIS_POD = (cast(int, np.int64(n)) for n in range(4))
+
+
+class Groups(NamedTuple):
+    """Q groups that may grow, the first preferred among equal ones.
+
+    prototype : int64[Q]; size, left : int64[Q] nodes of the group, and how many more it may have, in place; total_left
+    : int64[1] the same for all together, in place; tried : uint8[Q] scratch.
+    """
+
+    prototype: Int64
+    size: Int64
+    left: Int64
+    total_left: Int64
+    tried: UInt8
+
+
+class Memory(NamedTuple):
+    """What is known of each class, of use for one packing after the other; S classes, L spread limits, A affinities.
+
+    cursor : int32[S] new nodes before it refuse the class for good; passed : int32[S] new nodes before it refuse it as
+    long as no smallest count exceeds `passed_lowest` : int32[L]; failed : uint8[S] no node admits the class as long as
+    no smallest count exceeds `failed_lowest` : int32[L], the domains are `failed_domains` : int32[L] and the counters
+    `failed_total` : int32[A].
+    """
+
+    cursor: Int32
+    passed: Int32
+    passed_lowest: Int32
+    failed: UInt8
+    failed_lowest: Int32
+    failed_domains: Int32
+    failed_total: Int32
+
+
+class Task(NamedTuple):
+    """One packing.
+
+    pods : int32[M] in the order in which they are placed; blanks : int64[B] closed blank nodes to open, in order;
+    refused : uint8[S, Q] scratch, a new node of the group refuses the class for good; node_of : int32[M] position in
+    `blanks` or -1, group_of : int32[B] position in `groups`, counts : int64[COUNTS]  written.
+    """
+
+    pods: Int32
+    blanks: Int64
+    groups: Groups
+    memory: Memory
+    refused: UInt8
+    node_of: Int32
+    group_of: Int32
+    counts: Int64
+
+
+@kernel
+def pack_pods(sim: SimulationState, task: Task) -> None:
+    """Pack pods onto new nodes, and leave the simulation as it was. The pods are on no node."""
+    before = mark(sim)
+    last = NOWHERE
+    for row in range(len(task.pods)):
+        pod_class = sim.pod_class[task.pods[row]]
+        if pod_class != last:
+            forget(sim, task, pod_class)
+            last = pod_class
+    row = widened(0)
+    while row < len(task.pods):
+        if is_countable(sim, widened(task.pods[row])):
+            row = place_run(sim, task, row)
+        else:
+            place_one(sim, task, row)
+            row += 1
+    revert(sim, before)
+
+
+@inlined_kernel
+def forget(sim: SimulationState, task: Task, pod_class: int) -> None:
+    """Begin anew with a class."""
+    memory = task.memory
+    memory.cursor[pod_class] = 0
+    memory.passed[pod_class] = 0
+    memory.failed[pod_class] = 0
+    for q in range(len(task.groups.prototype)):
+        task.refused[pod_class, q] = 0
+    for at in range(sim.spread.limit_offsets[pod_class], sim.spread.limit_offsets[pod_class + 1]):
+        memory.passed_lowest[at] = 0
+
+
+@inlined_kernel
+def is_countable(sim: SimulationState, pod: int) -> bool:
+    """Return whether amounts and static predicates alone decide how many pods like this one a node takes."""
+    pod_class = sim.pod_class[pod]
+    bound = sim.presence.empty_offsets[pod_class] < sim.presence.empty_offsets[pod_class + 1]
+    return bool(sim.local_class[pod_class] != 0 and not bound and sim.volumes.row[pod] < 0 and sim.pinned[pod] == -1)
+
+
+@inlined_kernel
+def room_for(sim: SimulationState, pod_class: int, node: int, most: int) -> int:
+    """Return how many pods of a class, up to `most`, the amounts that are free on a node admit. O(R)."""
+    free, request = sim.resources.free, sim.resources.request
+    room = most
+    for resource in range(free.shape[1]):
+        if request[pod_class, resource] > 0:
+            if free[node, resource] < request[pod_class, resource]:
+                return 0
+            room = min(room, free[node, resource] // request[pod_class, resource])
+    return int(room)
+
+
+@inner_kernel
+def place_run(sim: SimulationState, task: Task, row: int) -> int:
+    """Place the pods from `row` on that are like the first, many at a time; return the row behind them."""
+    memory = task.memory
+    pod = widened(task.pods[row])
+    pod_class = sim.pod_class[pod]
+    end = row + 1
+    while end < len(task.pods) and sim.pod_class[task.pods[end]] == pod_class:
+        if not is_countable(sim, widened(task.pods[end])):
+            break
+        end += 1
+    while row < end and memory.failed[pod_class] == 0:
+        at = widened(memory.cursor[pod_class])
+        if at == task.counts[OPENED]:
+            at = open_for(sim, task, pod)
+            if at < 0:
+                memory.failed[pod_class] = 1
+                break
+        node = task.blanks[at]
+        room = 0
+        if fits_locally(sim, pod_class, node):
+            room = room_for(sim, pod_class, node, end - row)
+            place_several(sim, pod_class, node, room)
+            for taken in range(row, row + room):
+                task.node_of[taken] = at
+            task.counts[PLACED] += room
+        row += room
+        if row < end:
+            memory.cursor[pod_class] = at + 1
+    return end
+
+
+@inner_kernel
+def place_one(sim: SimulationState, task: Task, row: int) -> None:
+    """Place one pod, if any node admits it."""
+    pod = widened(task.pods[row])
+    pod_class = sim.pod_class[pod]
+    if sim.pinned[pod] != -1 or (task.memory.failed[pod_class] != 0 and not may_fit_now(sim, task.memory, pod_class)):
+        return
+    at = seek_new(sim, task, pod)
+    if at < 0:
+        at = open_for(sim, task, pod)
+    if at < 0:
+        # What this pod's own volumes have refused says nothing of others of its class.
+        if sim.volumes.row[pod] < 0:
+            note_failure(sim, task.memory, pod_class)
+        return
+    place(sim, pod, task.blanks[at])
+    task.node_of[row] = at
+    task.counts[PLACED] += 1
+
+
+@inlined_kernel
+def refusal(sim: SimulationState, pod: int, pod_class: int, node: int) -> int:
+    """Return whether an open node refuses a pod: its class for good, its class for now, or this pod."""
+    if not fits_locally(sim, pod_class, node) or presence.is_kept_out(sim.presence, pod_class, node):
+        return _FOR_GOOD
+    if not spread.is_even(sim.spread, pod_class, node) or not presence.is_near_others(sim.presence, pod_class, node):
+        return _FOR_NOW
+    row = sim.volumes.row[pod]
+    if row >= 0 and (volumes.is_claim_used(sim.volumes, row) or volumes.is_over_limit(sim.volumes, row, node)):
+        return _THIS_POD
+    return _ADMITTED
+
+
+@inner_kernel
+def seek_new(sim: SimulationState, task: Task, pod: int) -> int:
+    """Return the position of the first new node that admits a pod, -1 if none."""
+    memory, pod_class = task.memory, sim.pod_class[pod]
+    needs_others = sim.presence.filled_offsets[pod_class] < sim.presence.filled_offsets[pod_class + 1]
+    if needs_others or has_risen(sim, memory, pod_class):
+        memory.passed[pod_class] = memory.cursor[pod_class]
+    at = widened(memory.passed[pod_class])
+    for_good, for_now = at == memory.cursor[pod_class], True
+    while at < task.counts[OPENED]:
+        found = refusal(sim, pod, pod_class, task.blanks[at])
+        if found == _ADMITTED:
+            return int(at)
+        at += 1
+        for_good = for_good and found == _FOR_GOOD
+        for_now = for_now and found != _THIS_POD
+        if for_good:
+            memory.cursor[pod_class] = at
+        if for_now:
+            memory.passed[pod_class] = at
+    return -1
+
+
+@inlined_kernel
+def has_risen(sim: SimulationState, memory: Memory, pod_class: int) -> bool:
+    """Return whether a smallest count exceeds the one with which nodes were passed; note the smaller one."""
+    risen = False
+    for at in range(sim.spread.limit_offsets[pod_class], sim.spread.limit_offsets[pod_class + 1]):
+        counter = sim.spread.limit[at, 0]
+        lowest = sim.spread.lowest[counter]
+        if sim.spread.domains_in[sim.spread.pair[counter]] < sim.spread.limit[at, 3]:
+            lowest = 0
+        risen = risen or lowest > memory.passed_lowest[at]
+        memory.passed_lowest[at] = lowest
+    return bool(risen)
+
+
+@copied_kernel
+def note_failure(sim: SimulationState, memory: Memory, pod_class: int) -> None:
+    """Note that no node admits a class, and on what that rests."""
+    memory.failed[pod_class] = 1
+    for at in range(sim.spread.limit_offsets[pod_class], sim.spread.limit_offsets[pod_class + 1]):
+        counter = sim.spread.limit[at, 0]
+        memory.failed_lowest[at] = sim.spread.lowest[counter]
+        memory.failed_domains[at] = sim.spread.domains_in[sim.spread.pair[counter]]
+    for at in range(sim.presence.filled_offsets[pod_class], sim.presence.filled_offsets[pod_class + 1]):
+        memory.failed_total[at] = sim.presence.total[sim.presence.filled[at, 0]]
+
+
+@inlined_kernel
+def may_fit_now(sim: SimulationState, memory: Memory, pod_class: int) -> bool:
+    """Return whether a class that no node admitted has to be tried again."""
+    for at in range(sim.spread.limit_offsets[pod_class], sim.spread.limit_offsets[pod_class + 1]):
+        counter = sim.spread.limit[at, 0]
+        domains = sim.spread.domains_in[sim.spread.pair[counter]]
+        if sim.spread.lowest[counter] > memory.failed_lowest[at] or domains != memory.failed_domains[at]:
+            return True
+    for at in range(sim.presence.filled_offsets[pod_class], sim.presence.filled_offsets[pod_class + 1]):
+        if sim.presence.total[sim.presence.filled[at, 0]] != memory.failed_total[at]:
+            return True
+    return False
+
+
+@inner_kernel
+def open_for(sim: SimulationState, task: Task, pod: int) -> int:
+    """Open a new node that admits a pod and return its position; -1 if there is none, and nothing is opened."""
+    groups, pod_class, at = task.groups, sim.pod_class[pod], task.counts[OPENED]
+    if groups.total_left[0] <= 0 or at == len(task.blanks):
+        return -1
+    groups.tried[:] = 0
+    while True:
+        chosen = NOWHERE
+        for q in range(len(groups.prototype)):
+            possible = groups.left[q] > 0 and groups.tried[q] == 0 and task.refused[pod_class, q] == 0
+            if possible and (chosen < 0 or groups.size[q] < groups.size[chosen]):
+                chosen = q
+        if chosen < 0:
+            return -1
+        groups.tried[chosen] = 1
+        before = mark(sim)
+        open_as(sim, task.blanks[at], groups.prototype[chosen])
+        found = refusal(sim, pod, pod_class, task.blanks[at])
+        if found == _ADMITTED:
+            groups.size[chosen] += 1
+            groups.left[chosen] -= 1
+            groups.total_left[0] -= 1
+            task.group_of[at] = chosen
+            task.counts[OPENED] += 1
+            return int(at)
+        task.refused[pod_class, chosen] = found == _FOR_GOOD
+        revert(sim, before)
+
+
+@kernel
+def place_on_new(
+    sim: SimulationState, blanks: Int64, prototype_of: Int64, pods: Int32, node_of: Int32, placed_on: Int32
+) -> int:
+    """Open blanks[i] as prototype_of[i], in order, and place pods on them where they fit; return how many.
+
+    blanks : int64[B]; prototype_of : int64[K], K <= B; pods, node_of : int32[M] position of the node, -1 = none;
+    placed_on : int32[M] the node or -1, written. A node is opened when the first pod comes to it, so that pods of a
+    packing fit as they did there; those on which none comes are opened in the end. The moves stay.
+    """
+    opened, placed = 0, 0
+    for row in range(len(pods)):
+        placed_on[row] = -1
+        at = widened(node_of[row])
+        if at < 0:
+            continue
+        while opened <= at:
+            open_as(sim, blanks[opened], prototype_of[opened])
+            opened += 1
+        pod = widened(pods[row])
+        if sim.pod_node[pod] == NOWHERE and fits(sim, pod, blanks[at]):
+            place(sim, pod, blanks[at])
+            placed_on[row] = blanks[at]
+            placed += 1
+    while opened < len(prototype_of):
+        open_as(sim, blanks[opened], prototype_of[opened])
+        opened += 1
+    return placed

@@ -1,0 +1,106 @@
+"""Random clusters in which node groups can grow, as a simulation and as its naive twin."""
+
+from random import Random
+from typing import NamedTuple
+
+from planner.model.values import NodeGroup, PodSpec
+from planner.simulation.build import Simulation, build_simulation
+from planner.simulation.growth import Growth, growth_rows
+from planner.simulation.virtual_rows import GroupTemplate, NodeTemplate, VirtualNodes, VirtualPod, VirtualRows
+from tests.builders import random_rows
+from tests.builders.columns import snapshot
+from tests.builders.random_rows import HOST
+from tests.builders.rows import NodeRow, PodRow
+from tests.reference.simulation.moves import Cluster
+
+
+class GrowingCluster(NamedTuple):
+    """`names` : of all nodes, by their number in the simulation; `pending` : numbers of pods on no node."""
+
+    simulation: Simulation
+    growth: Growth
+    cluster: Cluster
+    names: list[str]
+    pending: list[int]
+
+
+def node_group(name: str, size: int = 0, most: int = 10) -> NodeGroup:
+    """Return a group of the snapshot."""
+    return NodeGroup(name, 0, most, size, -1, 1.0, 1, 0, False)
+
+
+def template(row: NodeRow, residents: list[PodRow]) -> GroupTemplate:
+    """Return what new nodes like a row, with residents like rows of pods, look like to the planner."""
+    pods = [VirtualPod(p.namespace, p.spec, tuple(sorted(p.labels.items()))) for p in residents]
+    labels, amounts = tuple(sorted(row.labels.items())), tuple(sorted(row.allocatable.items()))
+    node = NodeTemplate(labels, amounts, row.taints, row.unschedulable, row.attach_limits)
+    return GroupTemplate(node, tuple(pods))
+
+
+def growing_cluster(
+    nodes: list[NodeRow],
+    pods: list[PodRow],
+    groups: list[tuple[NodeRow, list[PodRow], int]],
+    blanks: int,
+    namespaces: dict[str, dict[str, str]] | None = None,
+) -> GrowingCluster:
+    """Return both sides. groups : (what new nodes look like, residents, how many are upcoming)."""
+    nodes = sorted(nodes, key=lambda one: one.name.encode())
+    made = snapshot(nodes, pods, namespaces)
+    made = made._replace(groups=tuple(node_group(f"g{at}") for at in range(len(groups))))
+    templates = [template(row, residents) for row, residents, _ in groups]
+    rows = growth_rows(templates, [upcoming for *_, upcoming in groups], blanks, made)
+    simulation = build_simulation(made, VirtualRows(nodes=rows.nodes))
+    cluster = Cluster(nodes, pods, namespaces)
+    cluster.nodes = {one.name: one for one in nodes}
+    for virtual in rows.nodes:
+        _add(cluster, virtual, groups, templates)
+    names = list(cluster.nodes)
+    pending = [at for at, where in enumerate(cluster.at) if not where and not cluster.pods[at].ended]
+    return GrowingCluster(simulation, rows.growth, cluster, names, pending)
+
+
+def _add(
+    cluster: Cluster,
+    virtual: VirtualNodes,
+    groups: list[tuple[NodeRow, list[PodRow], int]],
+    templates: list[GroupTemplate],
+) -> None:
+    for name in virtual.names:
+        row, residents = NodeRow(name, {HOST: name}, {}), list[PodRow]()
+        if not virtual.is_blank:
+            at = templates.index(GroupTemplate(virtual.template, virtual.residents))
+            row, residents, _ = groups[at]
+        labels = {key: value for key, value in row.labels.items() if key != HOST}
+        cluster.nodes[name] = row._replace(name=name, labels=labels | {HOST: name})
+        cluster.residents[name] = residents
+        cluster.state[name] = "open" if virtual.is_open else "dropped"
+
+
+def random_growing_cluster(seed: int, most_pending: int = 30) -> GrowingCluster:
+    """Return a random cluster with every constraint; many of its pending pods are equal."""
+    nodes, pods, namespaces = random_rows.rows(seed)
+    random = Random(seed + 11)
+    specs = [pod.spec for pod in pods] or [PodSpec()]
+    plain = [PodSpec(requests=(("cpu", random.choice((1, 2))),)), PodSpec(requests=(("memory", 1),))]
+    count = 0
+    while count < most_pending and random.random() < 0.8:
+        model = random_rows.pod(random, 0, [*specs, *plain, *plain], len(nodes))
+        equal = random.choice((1, 1, 2, 5, 9))
+        model = model._replace(node="", ended=False, pinned=model.pinned if random.random() < 0.2 else "")
+        if equal > 1:
+            model = model._replace(volumes=model.volumes if random.random() < 0.2 else ())
+        pods += [model._replace(name=f"w{count + n:02}") for n in range(equal)]
+        count += equal
+    groups = []
+    for number in range(random.randint(1, 3)):
+        row = random_rows.node(random, 90 + number)
+        amounts = row.allocatable | {"pods": random.choice((2, 5, 9))}
+        residents = [
+            random_rows.pod(random, 0, specs, 1)._replace(
+                node="", pinned="", volumes=(), terminating=False, gated=False
+            )
+            for _ in range(random.choice((0, 0, 1, 2)))
+        ]
+        groups.append((row._replace(allocatable=amounts), residents, random.choice((0, 0, 1, 2))))
+    return growing_cluster(nodes, pods, groups, random.randint(0, 6), namespaces)

@@ -1,0 +1,60 @@
+"""First fit onto new nodes: every pod on every node opened so far, then on a new one of each group in turn."""
+
+from tests.reference.simulation.checks import fits
+from tests.reference.simulation.moves import Cluster
+
+
+def pack(
+    cluster: Cluster, pods: list[int], blanks: list[str], groups: list[tuple[str, int, int]], most_nodes: int
+) -> tuple[list[int], list[int]]:
+    """Return the new node of each pod, -1 = none, and the group of each new node; the pods stay where they are put.
+
+    groups : (name of a node like its new ones, nodes that it has, how many more it may have).
+    """
+    found: list[int] = []
+    group_of: list[int] = []
+    for pod in pods:
+        at = next((n for n in range(len(group_of)) if fits(cluster, cluster.pods[pod], blanks[n])), -1)
+        if at < 0 and len(group_of) < min(most_nodes, len(blanks)):
+            grown = _new_node_for(cluster, pod, blanks[len(group_of)], groups, group_of)
+            if grown >= 0:
+                group_of.append(grown)
+                at = len(group_of) - 1
+        if at >= 0:
+            cluster.place(pod, blanks[at])
+        found.append(at)
+    return found, group_of
+
+
+def _new_node_for(
+    cluster: Cluster, pod: int, blank: str, groups: list[tuple[str, int, int]], group_of: list[int]
+) -> int:
+    """Open the new node as one of the smallest group whose node the pod fits; return that group, -1 = none."""
+    order = sorted(range(len(groups)), key=lambda q: (groups[q][1] + group_of.count(q), q))
+    for q in order:
+        if group_of.count(q) >= groups[q][2]:
+            continue
+        before = cluster.mark()
+        cluster.open_as(blank, groups[q][0])
+        if fits(cluster, cluster.pods[pod], blank):
+            return q
+        cluster.revert(before)
+    return -1
+
+
+def place_on_new(
+    cluster: Cluster, pods: list[int], node_of: list[int], blanks: list[str], prototype_of: list[str]
+) -> list[str]:
+    """Open the nodes as pods come to them and place those that fit; return where each is, "" = nowhere."""
+    opened, placed_on = 0, []
+    for pod, at in zip(pods, node_of, strict=True):
+        while opened <= at:
+            cluster.open_as(blanks[opened], prototype_of[opened])
+            opened += 1
+        fitting = at >= 0 and not cluster.at[pod] and fits(cluster, cluster.pods[pod], blanks[at])
+        if fitting:
+            cluster.place(pod, blanks[at])
+        placed_on.append(blanks[at] if fitting else "")
+    for node, prototype in list(zip(blanks, prototype_of, strict=False))[opened:]:
+        cluster.open_as(node, prototype)
+    return placed_on

@@ -1,0 +1,96 @@
+"""Packing onto new nodes gives what plain first fit gives, pod by pod, with every predicate asked each time."""
+
+from random import Random
+from typing import NamedTuple
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.placement.packing import GrowingGroups, Packed, pack, packer, place_on_new_nodes
+from planner.simulation.log import check_log
+from tests.builders.growing import GrowingCluster, random_growing_cluster
+from tests.reference.placement import packing as reference
+from tests.unit.planner.simulation.test_naive_twin import assert_agree, assert_same, copied
+
+SEEDS = st.integers(0, 2**48)
+
+
+class Case(NamedTuple):
+    made: GrowingCluster
+    pods: list[int]
+    groups: GrowingGroups
+    most_nodes: int
+
+
+def case(seed: int) -> Case:
+    """Pods mostly come in runs of equal ones."""
+    made, random = random_growing_cluster(seed), Random(seed + 21)
+    pods = list(made.pending)
+    if random.random() < 0.3:
+        random.shuffle(pods)
+    elif random.random() < 0.5:
+        rank = {pod: random.random() for pod in set(made.simulation.state.pod_class[pods].tolist())}
+        pods.sort(key=lambda pod: rank[int(made.simulation.state.pod_class[pod])])
+    groups = random.sample(range(len(made.growth.prototype)), random.randint(1, len(made.growth.prototype)))
+    sizes = [random.randint(0, 3) for _ in groups]
+    return Case(made, pods, GrowingGroups(groups, sizes, [random.randint(0, 6) for _ in groups]), random.randint(0, 7))
+
+
+def naive(case: Case) -> tuple[list[int], list[int]]:
+    made, groups = case.made, case.groups
+    names = [made.names[made.growth.prototype[group]] for group in groups.groups]
+    given = list(zip(names, groups.sizes, groups.most, strict=True))
+    return reference.pack(made.cluster, case.pods, list(made.growth.blank_names), given, case.most_nodes)
+
+
+def packed(case: Case) -> Packed:
+    found = pack(packer(case.made.simulation, case.made.growth), case.groups, pods_of(case), case.most_nodes)
+    check_log(case.made.simulation.state)
+    return found
+
+
+def pods_of(case: Case) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    return np.array(case.pods, np.int32)
+
+
+@given(SEEDS)
+@settings(max_examples=300, deadline=None)
+def test_pods_go_where_plain_first_fit_puts_them_and_the_simulation_is_left_as_it_was(seed: int) -> None:
+    one = case(seed)
+    before = copied(one.made.simulation.state)
+    found = packed(one)
+    assert_same(one.made.simulation.state, before)
+    assert (found.node_of.tolist(), found.group_of.tolist()) == naive(one)
+    assert found.nodes == len(found.group_of)
+    assert found.placed == int((found.node_of >= 0).sum())
+
+
+@given(SEEDS)
+@settings(max_examples=60, deadline=None)
+def test_what_one_packing_learnt_does_not_reach_the_next(seed: int) -> None:
+    one = case(seed)
+    within, pods = packer(one.made.simulation, one.made.growth), pods_of(one)
+    first = pack(within, one.groups, pods, one.most_nodes)
+    pack(within, one.groups, pods[::-1].copy(), one.most_nodes)
+    again = pack(within, one.groups, pods, one.most_nodes)
+    assert again.node_of.tolist() == first.node_of.tolist()
+
+
+@given(SEEDS)
+@settings(max_examples=150, deadline=None)
+def test_what_was_packed_fits_in_earnest_and_other_groups_take_what_fits_them(seed: int) -> None:
+    one = case(seed)
+    made, found, random = one.made, packed(one), Random(seed + 22)
+    group_of = [one.groups.groups[at] for at in found.group_of]
+    same = random.random() < 0.5
+    if not same:
+        group_of = [random.randrange(len(made.growth.prototype)) for _ in group_of]
+    on = place_on_new_nodes(packer(made.simulation, made.growth), group_of, pods_of(one), found.node_of)
+    names = [made.names[made.growth.prototype[group]] for group in group_of]
+    blanks = list(made.growth.blank_names)
+    expected = reference.place_on_new(made.cluster, one.pods, found.node_of.tolist(), blanks, names)
+    assert [made.names[at] if at >= 0 else "" for at in on] == expected
+    if same:
+        assert int((on >= 0).sum()) == found.placed
+    assert_agree(made.simulation, made.cluster)

@@ -29,10 +29,12 @@ from clients.kubernetes_objects.placement_rules import (
 from clients.kubernetes_objects.pod_requests import is_resize_infeasible, pod_requests
 from clients.kubernetes_objects.quantities import MOST_REQUESTED
 from clients.kubernetes_objects.selectors import node_selector_terms
-from clients.kubernetes_objects.times import go_duration_s
+from clients.kubernetes_objects.times import go_duration_ns
 
 DEFAULT_SCHEDULER = "default-scheduler"
 DEFAULT_GRACE_S = 30
+_CLUSTER_AUTOSCALER = "cluster-autoscaler.kubernetes.io"
+_SECOND_NS = 10**9
 _SAFE_TO_EVICT = {
     "true": pb.SafeToEvict.TRUE,
     "false": pb.SafeToEvict.FALSE,
@@ -151,10 +153,21 @@ class PodSpecTable:
         if annotations.enable_ds_eviction in ("true", "false"):
             row.enable_ds_eviction = annotations.enable_ds_eviction == "true"
         if annotations.topology_spread_timeout is not None:
-            try:
-                row.topology_spread_timeout_s = max(go_duration_s(annotations.topology_spread_timeout), 0)
-            except FieldError as error:
-                self.notes.append(f"annotation zalando.org/topology-spread-timeout is ignored: {error.problem}")
+            timeout_ns = self._duration_ns(annotations.topology_spread_timeout, "zalando.org/topology-spread-timeout")
+            if timeout_ns is not None:
+                row.topology_spread_timeout_s = timeout_ns // _SECOND_NS
+        if annotations.scale_up_delay is not None:
+            delay_ns = self._duration_ns(annotations.scale_up_delay, f"{_CLUSTER_AUTOSCALER}/pod-scale-up-delay")
+            if delay_ns is not None:
+                row.scale_up_delay_s = -(-delay_ns // _SECOND_NS)
+
+    def _duration_ns(self, text: str, annotation: str) -> int | None:
+        """Return a duration, 0 for a negative one; None, with a note, where it is none."""
+        try:
+            return max(go_duration_ns(text), 0)
+        except FieldError as error:
+            self.notes.append(f"annotation {annotation} is ignored: {error.problem}")
+            return None
 
     def _priority(self, spec: PodSpec) -> int:
         value = spec.priority

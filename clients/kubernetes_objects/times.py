@@ -28,12 +28,6 @@ def timestamp(time: datetime | None) -> Timestamp | None:
     return Timestamp(seconds=delta.days * 86400 + delta.seconds, nanos=delta.microseconds * 1000)
 
 
-def go_duration_s(text: str) -> int:
-    """Return a Go duration in seconds, cut towards zero; negative ones too. Errors: as `go_duration_ns`."""
-    total_ns = go_duration_ns(text)
-    return -(-total_ns // 10**9) if total_ns < 0 else total_ns // 10**9
-
-
 def go_duration_ns(text: str) -> int:
     """Return a Go duration in nanoseconds, cut towards zero; negative ones too.
 

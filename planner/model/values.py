@@ -107,6 +107,7 @@ class PodSpec(NamedTuple):
     enable_ds_eviction: int = -1
     exclusive_disks: tuple[str, ...] = ()
     read_only_disks: tuple[str, ...] = ()
+    scale_up_delay_s: int = -1
 
 
 class TemplatePod(NamedTuple):

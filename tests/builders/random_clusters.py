@@ -104,6 +104,7 @@ SPECS = st.builds(
     enable_ds_eviction=st.sampled_from([-1, 0, 1]),
     exclusive_disks=_sorted_tuples(st.sampled_from(["d1", "d2"])),
     read_only_disks=_sorted_tuples(st.sampled_from(["d1", "d2"])),
+    scale_up_delay_s=st.sampled_from([-1, 0, 90]),
 )
 PODS = st.builds(
     Pod,

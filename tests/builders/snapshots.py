@@ -261,6 +261,7 @@ class _Writer:
             unsupported=self._shuffled(spec.unsupported),
             topology_spread_timeout_s=None if spec.topology_spread_timeout_s < 0 else spec.topology_spread_timeout_s,
             enable_ds_eviction=None if spec.enable_ds_eviction < 0 else bool(spec.enable_ds_eviction),
+            scale_up_delay_s=None if spec.scale_up_delay_s < 0 else spec.scale_up_delay_s,
             exclusive_disks=[self._string(one) for one in self._shuffled(spec.exclusive_disks)],
             read_only_disks=[self._string(one) for one in self._shuffled(spec.read_only_disks)],
         )

@@ -27,6 +27,7 @@ class PodAnnotations(Struct, gc=False, omit_defaults=True):
     daemonset_pod: str | None = field(default=None, name="cluster-autoscaler.kubernetes.io/daemonset-pod")
     deletion_cost: str | None = field(default=None, name="controller.kubernetes.io/pod-deletion-cost")
     mirror: str | None = field(default=None, name="kubernetes.io/config.mirror")
+    scale_up_delay: str | None = field(default=None, name="cluster-autoscaler.kubernetes.io/pod-scale-up-delay")
     topology_spread_timeout: str | None = field(default=None, name="zalando.org/topology-spread-timeout")
 
 

@@ -475,6 +475,7 @@ class PodSpec(_message.Message):
     ENABLE_DS_EVICTION_FIELD_NUMBER: _builtins.int
     EXCLUSIVE_DISKS_FIELD_NUMBER: _builtins.int
     READ_ONLY_DISKS_FIELD_NUMBER: _builtins.int
+    SCALE_UP_DELAY_S_FIELD_NUMBER: _builtins.int
     priority: _builtins.int
     """Priority. OPTIONAL: 0 is the default priority."""
     scheduler_name: _builtins.int
@@ -498,6 +499,10 @@ class PodSpec(_message.Message):
     enable_ds_eviction: _builtins.bool
     """Annotation `cluster-autoscaler.kubernetes.io/enable-ds-eviction`: absent
     = not set. OPTIONAL.
+    """
+    scale_up_delay_s: _builtins.int
+    """Annotation `cluster-autoscaler.kubernetes.io/pod-scale-up-delay`, seconds,
+    rounded up, >= 0; absent = none. OPTIONAL.
     """
     @_builtins.property
     def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceAmount]:
@@ -578,19 +583,24 @@ class PodSpec(_message.Message):
         enable_ds_eviction: _builtins.bool | None = ...,
         exclusive_disks: _abc.Iterable[_builtins.int] | None = ...,
         read_only_disks: _abc.Iterable[_builtins.int] | None = ...,
+        scale_up_delay_s: _builtins.int | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "enable_ds_eviction", b"enable_ds_eviction", "node_affinity", b"node_affinity", "termination_grace_period_s", b"termination_grace_period_s", "topology_spread_timeout_s", b"topology_spread_timeout_s"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "enable_ds_eviction", b"enable_ds_eviction", "node_affinity", b"node_affinity", "scale_up_delay_s", b"scale_up_delay_s", "termination_grace_period_s", b"termination_grace_period_s", "topology_spread_timeout_s", b"topology_spread_timeout_s"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "enable_ds_eviction", b"enable_ds_eviction", "exclusive_disks", b"exclusive_disks", "host_ports", b"host_ports", "local_storage", b"local_storage", "node_affinity", b"node_affinity", "node_selector", b"node_selector", "pod_affinity", b"pod_affinity", "pod_anti_affinity", b"pod_anti_affinity", "priority", b"priority", "read_only_disks", b"read_only_disks", "requests", b"requests", "restart_policy", b"restart_policy", "safe_to_evict", b"safe_to_evict", "scheduler_name", b"scheduler_name", "termination_grace_period_s", b"termination_grace_period_s", "tolerations", b"tolerations", "topology_spread", b"topology_spread", "topology_spread_timeout_s", b"topology_spread_timeout_s", "unsupported", b"unsupported"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "enable_ds_eviction", b"enable_ds_eviction", "exclusive_disks", b"exclusive_disks", "host_ports", b"host_ports", "local_storage", b"local_storage", "node_affinity", b"node_affinity", "node_selector", b"node_selector", "pod_affinity", b"pod_affinity", "pod_anti_affinity", b"pod_anti_affinity", "priority", b"priority", "read_only_disks", b"read_only_disks", "requests", b"requests", "restart_policy", b"restart_policy", "safe_to_evict", b"safe_to_evict", "scale_up_delay_s", b"scale_up_delay_s", "scheduler_name", b"scheduler_name", "termination_grace_period_s", b"termination_grace_period_s", "tolerations", b"tolerations", "topology_spread", b"topology_spread", "topology_spread_timeout_s", b"topology_spread_timeout_s", "unsupported", b"unsupported"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__enable_ds_eviction: _TypeAlias = _typing.Literal["enable_ds_eviction"]  # noqa: Y015
     _WhichOneofArgType__enable_ds_eviction: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction"]  # noqa: Y015
+    _WhichOneofReturnType__scale_up_delay_s: _TypeAlias = _typing.Literal["scale_up_delay_s"]  # noqa: Y015
+    _WhichOneofArgType__scale_up_delay_s: _TypeAlias = _typing.Literal["_scale_up_delay_s", b"_scale_up_delay_s"]  # noqa: Y015
     _WhichOneofReturnType__termination_grace_period_s: _TypeAlias = _typing.Literal["termination_grace_period_s"]  # noqa: Y015
     _WhichOneofArgType__termination_grace_period_s: _TypeAlias = _typing.Literal["_termination_grace_period_s", b"_termination_grace_period_s"]  # noqa: Y015
     _WhichOneofReturnType__topology_spread_timeout_s: _TypeAlias = _typing.Literal["topology_spread_timeout_s"]  # noqa: Y015
     _WhichOneofArgType__topology_spread_timeout_s: _TypeAlias = _typing.Literal["_topology_spread_timeout_s", b"_topology_spread_timeout_s"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__enable_ds_eviction) -> _WhichOneofReturnType__enable_ds_eviction | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__scale_up_delay_s) -> _WhichOneofReturnType__scale_up_delay_s | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__termination_grace_period_s) -> _WhichOneofReturnType__termination_grace_period_s | None: ...
     @_typing.overload

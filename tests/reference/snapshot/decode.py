@@ -236,6 +236,7 @@ class Reader:
             enable_ds_eviction=int(m.enable_ds_eviction) if m.HasField("enable_ds_eviction") else -1,
             exclusive_disks=tuple(sorted({t[i] for i in m.exclusive_disks})),
             read_only_disks=tuple(sorted({t[i] for i in m.read_only_disks})),
+            scale_up_delay_s=m.scale_up_delay_s if m.HasField("scale_up_delay_s") else -1,
         )
 
     def _volume(self, m: pb.Volume) -> Volume:

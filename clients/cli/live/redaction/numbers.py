@@ -114,7 +114,7 @@ class Found:
             self._timer_s = max(self._timer_s, *_timers_s(message))
         for snapshot in (message, getattr(message, "changed", None)):
             if isinstance(snapshot, pb.ClusterSnapshot):
-                timers = (spec.topology_spread_timeout_s for spec in snapshot.pod_specs)
+                timers = (max(one.topology_spread_timeout_s, one.scale_up_delay_s) for one in snapshot.pod_specs)
                 self._timer_s = max(self._timer_s, *timers, 0)
 
     def replacements(self, draw: random.Random) -> "Replacements":

@@ -307,6 +307,10 @@ def test_local_storage_is_what_the_annotation_does_not_excuse(
         (CA + "safe-to-evict", "yes", "safe_to_evict", pb.SafeToEvict.UNSPECIFIED),
         (CA + "enable-ds-eviction", "false", "enable_ds_eviction", False),
         ("zalando.org/topology-spread-timeout", "2m", "topology_spread_timeout_s", 120),
+        ("zalando.org/topology-spread-timeout", "1.9s", "topology_spread_timeout_s", 1),
+        (CA + "pod-scale-up-delay", "1m30s", "scale_up_delay_s", 90),
+        (CA + "pod-scale-up-delay", "1.1s", "scale_up_delay_s", 2),
+        (CA + "pod-scale-up-delay", "-5s", "scale_up_delay_s", 0),
     ],
 )
 def test_annotations_become_fields_of_the_spec(annotation: str, value: str, field: str, expected: Any) -> None:
@@ -315,10 +319,17 @@ def test_annotations_become_fields_of_the_spec(annotation: str, value: str, fiel
     assert field == "safe_to_evict" or row.HasField(field)
 
 
-def test_a_time_out_that_is_no_duration_is_ignored_with_a_note() -> None:
-    built = pod(annotations={"zalando.org/topology-spread-timeout": "soon"})
-    assert not build(built).pod_specs[0].HasField("topology_spread_timeout_s")
-    assert notes(built) == ["annotation zalando.org/topology-spread-timeout is ignored: 'soon' is not a duration"]
+@pytest.mark.parametrize(
+    ("annotation", "field"),
+    [
+        ("zalando.org/topology-spread-timeout", "topology_spread_timeout_s"),
+        (CA + "pod-scale-up-delay", "scale_up_delay_s"),
+    ],
+)
+def test_an_annotation_that_is_no_duration_is_ignored_with_a_note(annotation: str, field: Any) -> None:
+    built = pod(annotations={annotation: "soon"})
+    assert not build(built).pod_specs[0].HasField(field)
+    assert notes(built) == [f"annotation {annotation} is ignored: 'soon' is not a duration"]
 
 
 def test_resource_claims_are_reported_as_unsupported() -> None:

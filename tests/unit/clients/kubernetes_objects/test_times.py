@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 import pytest
 
 from clients.kubernetes_objects.errors import FieldError
-from clients.kubernetes_objects.times import go_duration_s, timestamp, unix_s
+from clients.kubernetes_objects.times import go_duration_ns, timestamp, unix_s
 
 
 @pytest.mark.parametrize(
@@ -15,20 +15,20 @@ from clients.kubernetes_objects.times import go_duration_s, timestamp, unix_s
         ("90s", 90),
         ("1h30m", 5400),
         ("1.5h", 5400),
-        ("1500ms", 1),
+        ("1500ms", 1.5),
         ("-5m", -300),
         ("+2m", 120),
-        ("1m1s1ms", 61),
+        ("1m1s1ms", 61.001),
     ],
 )
-def test_a_go_duration_is_read_in_seconds(text: str, seconds: int) -> None:
-    assert go_duration_s(text) == seconds
+def test_a_go_duration_is_read_in_nanoseconds(text: str, seconds: float) -> None:
+    assert go_duration_ns(text) == round(seconds * 10**9)
 
 
 @pytest.mark.parametrize("text", ["", "-", "5", "5 m", "m", "1d", "1h-5m", "PT5M"])
 def test_what_is_no_go_duration_is_refused(text: str) -> None:
     with pytest.raises(FieldError, match="is not a duration"):
-        go_duration_s(text)
+        go_duration_ns(text)
 
 
 def test_times_become_unix_seconds_and_timestamps() -> None:

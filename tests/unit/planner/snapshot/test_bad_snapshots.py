@@ -270,6 +270,7 @@ CASES: list[tuple[str, Damage, tuple[str, int, str]]] = [
         row("pod_specs", 0, topology_spread_timeout_s=-1),
         ("pod_specs", 0, "topology_spread_timeout_s"),
     ),
+    ("delay negative", row("pod_specs", 0, scale_up_delay_s=-1), ("pod_specs", 0, "scale_up_delay_s")),
     ("disk empty", spec(lambda s: s.exclusive_disks.append(0)), ("pod_specs", 0, "exclusive_disks")),
     ("volume without id", row("volumes", 0, id=""), ("volumes", 0, "id")),
     ("volume's state unknown", row("volumes", 0, state=5), ("volumes", 0, "state")),

@@ -129,7 +129,8 @@ NUMBERS_THAT_STAY = {
     ),
     "ratings of pods": "PodSpec.priority PodTable.deletion_cost PodCostGroup.costs",
     "fractions of seconds": "Timestamp.nanos",
-    "durations": "PodSpec.termination_grace_period_s PodSpec.topology_spread_timeout_s Duration.seconds Duration.nanos",
+    "durations": "PodSpec.termination_grace_period_s PodSpec.topology_spread_timeout_s PodSpec.scale_up_delay_s "
+    "Duration.seconds Duration.nanos",
     "settings": (
         "PlanRequest.seed ScaleDownSettings.* NodeGroupSettings.* PlannerSettings.* "
         "BalanceSettings.* SlackSettings.* SlackPool.* SlackAmount.rate ScaleUpSettings.* "

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
@@ -262,7 +262,7 @@ SECRETS = st.lists(
 )  # fmt: skip
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=15, deadline=None)
 @given(SECRETS, st.lists(st.from_regex("[2-9][1-9]{8,11}", fullmatch=True).map(int), min_size=3, max_size=3))
 def test_no_string_and_no_amount_of_a_cluster_is_in_its_redacted_recording(
     tmp_path_factory: pytest.TempPathFactory, secrets: list[str], amounts: list[int]
@@ -288,7 +288,7 @@ def test_no_string_and_no_amount_of_a_cluster_is_in_its_redacted_recording(
         assert secret not in text, secret
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=20, deadline=None)
 @given(clusters(), st.data())
 def test_decisions_over_random_clusters_are_what_they_were(
     tmp_path_factory: pytest.TempPathFactory, cluster: Cluster, data: st.DataObject

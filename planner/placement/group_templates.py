@@ -27,8 +27,8 @@ from planner.model.settings import SECOND_NS, ScaleUpSettings
 from planner.model.values import PodSpec
 from planner.predicates import node_affinity
 from planner.predicates.taints import untolerated
-from planner.simulation.virtual_rows import Labels, NodeTemplate, VirtualPod, labels_of, template_of
-from planner.snapshot.columns import Bool, Int64, LabelSets, NodeColumns, Snapshot
+from planner.simulation.virtual_rows import GroupTemplate, Labels, NodeTemplate, VirtualPod, labels_of, template_of
+from planner.snapshot.columns import NO_NODE, Bool, Int64, LabelSets, NodeColumns, Snapshot
 
 PODS: Final = "pods"
 """The resource that counts pods."""
@@ -39,25 +39,11 @@ _DEPRECATED_LABELS: Final = {
     "topology.kubernetes.io/region": "failure-domain.beta.kubernetes.io/region",
     "topology.kubernetes.io/zone": "failure-domain.beta.kubernetes.io/zone",
 }
-_FROM_TEMPLATE, _NOTHING = -1, -2
+_FROM_TEMPLATE: Final = NO_NODE
+_NOTHING: Final = -2
 
 Amounts = tuple[tuple[str, int], ...]
-"""Amounts by resource name, as in `NodeTemplate`; those that are 0 are left out."""
-
-
-class GroupTemplate(NamedTuple):
-    """What a new node of a group is like.
-
-    template : as scheduling sees it; daemonset_pods : pods that run on each new node, pinned to none; capacity :
-    amounts by resource name; node : the node of the snapshot that it was taken from, -1 = the group's template.
-    """
-
-    template: NodeTemplate
-    daemonset_pods: tuple[VirtualPod, ...]
-    capacity: Amounts
-    node: int = _FROM_TEMPLATE
-
-
+"""Amounts by resource name; those that are 0 are left out."""
 GroupTemplates = tuple[GroupTemplate | None, ...]
 """By node group; None where neither template nor node is there (`NodeGroupReason.NO_TEMPLATE`)."""
 
@@ -67,13 +53,21 @@ def group_templates(
 ) -> GroupTemplates:
     """Return the template of each node group. leaving : bool[N], nodes that are being deleted.
 
-    What is built is kept for the same nodes and settings. O(N + P + groups · (labels + DaemonSets)).
+    What is built is kept under `templates_key`. O(N + P + groups · (labels + DaemonSets)).
     """
     chosen = _chosen(snapshot, settings, leaving, now_ns)
-    used = (sorted(settings.startup_taints.keys), settings.startup_taints.prefixes, settings.force_daemonsets)
-    used_too = (sorted(settings.status_taints.keys), settings.status_taints.prefixes)
-    digest = blake2b(chosen.tobytes() + repr((used, used_too)).encode(), digest_size=16).hexdigest()
-    return derive(f"group templates {digest}", partial(_build, snapshot, settings, chosen))
+    return derive(f"group templates {_key(settings, chosen)}", partial(_build, snapshot, settings, chosen))
+
+
+def templates_key(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool, now_ns: int) -> str:
+    """Return what the templates depend on besides the snapshot, as a digest. O(N)."""
+    return _key(settings, _chosen(snapshot, settings, leaving, now_ns))
+
+
+def _key(settings: ScaleUpSettings, chosen: Int64) -> str:
+    taints = [(sorted(one.keys), one.prefixes) for one in (settings.startup_taints, settings.status_taints)]
+    used = repr((taints, settings.force_daemonsets)).encode()
+    return blake2b(chosen.tobytes() + used, digest_size=16).hexdigest()
 
 
 def _chosen(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool, now_ns: int) -> Int64:

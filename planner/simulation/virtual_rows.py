@@ -41,11 +41,17 @@ class NodeTemplate(NamedTuple):
 
 
 class GroupTemplate(NamedTuple):
-    """A new node of a node group. `daemonset_pods` : the pods of DaemonSets that run on it from the start; they are not
-    part of the template's amounts."""
+    """A new node of a node group.
+
+    daemonset_pods : the pods of DaemonSets that run on it from the start, pinned to no node; they are not part of the
+    template's amounts; capacity : amounts by resource name, as `allocatable`; node : the node of the snapshot that it
+    is modelled on, NO_NODE = the group's template.
+    """
 
     template: NodeTemplate
     daemonset_pods: tuple[VirtualPod, ...] = ()
+    capacity: tuple[tuple[str, int], ...] = ()
+    node: int = NO_NODE
 
 
 class VirtualNodes(NamedTuple):

@@ -7,7 +7,8 @@ import pytest
 from planner.facts.leaving import being_deleted
 from planner.model.derive import build_always
 from planner.model.settings import ScaleUpSettings, TaintNames
-from planner.placement.group_templates import GroupTemplate, GroupTemplates, group_templates
+from planner.placement.group_templates import GroupTemplates, group_templates
+from planner.simulation.virtual_rows import GroupTemplate
 from planner.snapshot.columns import Snapshot
 from planner.snapshot.decode import canonicalize
 from tests.builders.kubernetes import (

@@ -1,0 +1,81 @@
+"""Which pending pods need a place, and which of them nodes may be added for.
+
+A pending pod is on no node, has not ended and is not terminating. Whether the scheduler has tried it already does not
+matter: one that fits somewhere is placed there, and no node is added for it. A pod that is too young and a DaemonSet
+pod take room where there is some, but no node is added for them: the first may ask next time, the second belongs to a
+node. All other pods that are not served take no room. Cost: O(P + specs), vectorised.
+Source: Cluster Autoscaler, filterOutYoungPods, core/podlistprocessor (filter_out_expendable, filter_out_daemon_sets).
+Upstream serves pods of every scheduler, and those only that one has marked unschedulable.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from trimtab.v1 import reason_pb2
+
+from planner.model.settings import SECOND_NS, PlannerSettings, ScaleUpSettings
+from planner.model.values import PodSpec
+from planner.snapshot.columns import FLAG_DAEMON, FLAG_GATED, NO_NODE, Bool, Int32, Int64, Snapshot, UInt8
+
+Reason = reason_pb2.SkippedPodReason
+_DEFAULT_SCHEDULERS: Final = ("", "default-scheduler")
+_LONGEST_S: Final = 2**33
+"""A delay beyond every moment of a request, whose nanoseconds still fit an integer."""
+
+
+class Pending(NamedTuple):
+    """Pending pods, in order of name.
+
+    pods : int32[W] those that need a place; may_add : bool[W] whether nodes may be added for them; skipped : int32[K]
+    those that are not served, skipped_reason : uint8[K] `SkippedPodReason.Code`. A pod that is too young is in both
+    lists: it counts as skipped only where it finds no place.
+    """
+
+    pods: Int32
+    may_add: Bool
+    skipped: Int32
+    skipped_reason: UInt8
+
+
+def pending_pods(snapshot: Snapshot, settings: ScaleUpSettings, general: PlannerSettings, now_ns: int) -> Pending:
+    """Return the pending pods."""
+    pods = snapshot.pods
+    waits = np.flatnonzero((pods.node == NO_NODE) & (pods.deletion_s == 0) & ~pods.is_terminal())
+    reason = _reasons(snapshot, settings, general, waits, now_ns)
+    is_daemon = (pods.flags[waits] & FLAG_DAEMON) != 0
+    is_young = reason == Reason.TOO_YOUNG
+    needs_place = (reason == 0) | is_young
+    skipped = (reason != 0) & ~is_daemon
+    return Pending(
+        pods=waits[needs_place].astype(np.int32),
+        may_add=(~is_daemon & ~is_young)[needs_place],
+        skipped=waits[skipped].astype(np.int32),
+        skipped_reason=reason[skipped],
+    )
+
+
+def _reasons(
+    snapshot: Snapshot, settings: ScaleUpSettings, general: PlannerSettings, rows: Int64, now_ns: int
+) -> UInt8:
+    """Return by pod why it is not served, 0 = it is. uint8[rows]. What time alone changes comes last."""
+    pods = snapshot.pods
+    spec = pods.spec[rows]
+    by_spec = np.array([_spec_reason(one, settings, general) for one in snapshot.specs], np.uint8)
+    delay_s = np.array([max(one.scale_up_delay_s, 0) for one in snapshot.specs], np.int64)
+    reason = by_spec[spec]
+    wait_ns = np.maximum(np.minimum(delay_s[spec], _LONGEST_S) * SECOND_NS, settings.new_pod_delay_ns)
+    # A pod of unknown age is old.
+    is_young = (now_ns - pods.created_s[rows] * SECOND_NS < wait_ns) & (pods.created_s[rows] > 0)
+    reason[is_young & (reason == 0)] = Reason.TOO_YOUNG
+    reason[(pods.flags[rows] & FLAG_GATED) != 0] = Reason.SCHEDULING_GATED
+    return reason
+
+
+def _spec_reason(spec: PodSpec, settings: ScaleUpSettings, general: PlannerSettings) -> int:
+    if spec.scheduler_name not in _DEFAULT_SCHEDULERS and spec.scheduler_name not in settings.scheduler_names:
+        return Reason.OTHER_SCHEDULER
+    if spec.priority < general.expendable_priority:
+        return Reason.EXPENDABLE
+    if spec.unsupported:
+        return Reason.UNSUPPORTED_CONSTRAINT
+    return 0

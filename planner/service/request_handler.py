@@ -13,6 +13,7 @@ import structlog
 from opentelemetry.metrics import Meter
 from trimtab.v1 import plan_pb2, planner_pb2
 
+from planner.decisions.balance_scale_up import balance_scale_up
 from planner.decisions.fit import check_fit
 from planner.decisions.plan import plan
 from planner.decisions.requests import check_decisions, check_request
@@ -39,7 +40,7 @@ class Caller(NamedTuple):
 
 
 class RequestHandler:
-    """Answers Plan and CheckFit.
+    """Answers Plan, CheckFit and BalanceScaleUp.
 
     cache_bytes : memory for bases of deltas and states, 0 = none; table : the available decisions.
     """
@@ -83,6 +84,11 @@ class RequestHandler:
                 caller.bounds.check()
                 yield answer
         watch.write(plan_pb2.Diagnostics())
+
+    def balance_scale_up(self, request: planner_pb2.BalanceScaleUpRequest) -> planner_pb2.BalanceScaleUpResponse:
+        """Split a number of new nodes between node groups. Neither logged nor measured but as a call."""
+        with _contract_errors():
+            return balance_scale_up(request)
 
     def _snapshot(
         self, request: plan_pb2.PlanRequest, payload: bytes, scope: CacheScope, watch: StopWatch

@@ -12,7 +12,6 @@ from typing import Final
 import grpc
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 
-from clients.transport.errors import not_implemented
 from planner.decisions.table import TABLE, codes
 from planner.predicates.order import PREDICATES
 from planner.service.bounds import Bounds
@@ -22,7 +21,7 @@ from planner.service.request_memory import RequestMemory, Take
 from planner.service.settings import PlannerOptions
 from planner.service.streams import collect
 
-RPCS: Final = ("GetInfo", "Plan", "CheckFit")
+RPCS: Final = ("GetInfo", "Plan", "CheckFit", "BalanceScaleUp")
 _SLOT_TIMEOUT_S: Final = 60.0
 """Longest wait of a partly sent answer for a free slot."""
 
@@ -76,9 +75,9 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
     def BalanceScaleUp(  # noqa: N802
         self, request: planner_pb2.BalanceScaleUpRequest, context: grpc.ServicerContext
     ) -> planner_pb2.BalanceScaleUpResponse:
-        """Refuse with UNIMPLEMENTED."""
-        del request, context
-        raise not_implemented("BalanceScaleUp")
+        """Split a number of new nodes between node groups."""
+        del context
+        return self._handler.balance_scale_up(request)
 
     @contextmanager
     def _slot(self, timeout_s: float = 0.0) -> Iterator[None]:

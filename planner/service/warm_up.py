@@ -1,8 +1,9 @@
 """Compile every kernel before the service is ready, by answering small requests built like real ones.
 
-Decides what has to run: a whole snapshot whose pods are out of order, a delta, a plan, a check of what fits. The arrays
-have the types and layout of real ones, because they come the same way. Nothing is kept. Where kernels have to be
-compiled and there is a second core, a second process compiles half of them (`planner.service.compile_ahead`).
+Decides what has to run: a whole snapshot whose pods are out of order, a delta, a plan, a check of what fits, a split of
+new nodes. The arrays have the types and layout of real ones, because they come the same way. Nothing is kept. Where
+kernels have to be compiled and there is a second core, a second process compiles half of them
+(`planner.service.compile_ahead`).
 """
 
 import os
@@ -14,7 +15,7 @@ from typing import Final
 
 import numpy as np
 from opentelemetry.metrics import NoOpMeterProvider
-from trimtab.v1 import plan_pb2
+from trimtab.v1 import plan_pb2, planner_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
 from planner.decisions.table import TABLE, codes
@@ -80,6 +81,13 @@ def answer_requests() -> None:
     handler.plan(request, delta.SerializeToString(), Caller())
     for _ in handler.check_fit(request, b"", Caller()):
         pass
+    handler.balance_scale_up(small_split())
+
+
+def small_split() -> planner_pb2.BalanceScaleUpRequest:
+    """Return two groups of different sizes, and more nodes than they can take."""
+    groups = [planner_pb2.NodeGroupSize(node_group=name, current_size=i, max_size=3) for i, name in enumerate("ab")]
+    return planner_pb2.BalanceScaleUpRequest(node_groups=groups, new_nodes=6)
 
 
 def small_cluster() -> pb.ClusterSnapshot:

@@ -159,7 +159,7 @@ class BalanceScaleUpRequest(_message.Message):
     """Nodes to add, >= 0. REQUIRED."""
     @_builtins.property
     def node_groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeGroupSize]:
-        """Node groups to split over. REQUIRED."""
+        """Node groups to split over, in any order. REQUIRED."""
 
     def __init__(
         self,
@@ -185,11 +185,11 @@ class NodeGroupSize(_message.Message):
     CURRENT_SIZE_FIELD_NUMBER: _builtins.int
     MAX_SIZE_FIELD_NUMBER: _builtins.int
     node_group: _builtins.str
-    """Id. REQUIRED."""
+    """Id. REQUIRED, unique."""
     current_size: _builtins.int
-    """Size now. REQUIRED."""
+    """Size now, 0 to `max_size`. REQUIRED."""
     max_size: _builtins.int
-    """Largest size. REQUIRED."""
+    """Largest size, in nodes. REQUIRED."""
     def __init__(
         self,
         *,
@@ -214,7 +214,7 @@ class BalanceScaleUpResponse(_message.Message):
     SPLITS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def splits(self) -> _containers.RepeatedCompositeFieldContainer[_plan_pb2.ScaleUpSplit]:
-        """One entry per node group that grows."""
+        """One entry per node group that grows, sorted by node group."""
 
     def __init__(
         self,

@@ -87,8 +87,11 @@ class PlannerServicer:
         raise NotImplementedError('Method not implemented!')
 
     def BalanceScaleUp(self, request, context):
-        """Splits a number of new nodes between node groups. This build answers
-        UNIMPLEMENTED unless `GetInfo` lists it.
+        """Splits a number of new nodes between node groups, so that their sizes
+        become as equal as their maxima let them: always the smallest grows; among
+        those that have become equal the one that was smallest before, then the
+        first by id. All grow to their maxima where they cannot take all nodes.
+        Errors: INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

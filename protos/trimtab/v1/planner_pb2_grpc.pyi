@@ -46,8 +46,11 @@ class PlannerStub:
     not; one message per pod, sorted by pod. Errors as for Plan.
     """
     BalanceScaleUp: _grpc.UnaryUnaryMultiCallable[_planner_pb2.BalanceScaleUpRequest, _planner_pb2.BalanceScaleUpResponse]
-    """Splits a number of new nodes between node groups. This build answers
-    UNIMPLEMENTED unless `GetInfo` lists it.
+    """Splits a number of new nodes between node groups, so that their sizes
+    become as equal as their maxima let them: always the smallest grows; among
+    those that have become equal the one that was smallest before, then the
+    first by id. All grow to their maxima where they cannot take all nodes.
+    Errors: INVALID_ARGUMENT.
     """
 
 @_typing.type_check_only
@@ -67,8 +70,11 @@ class PlannerAsyncStub(PlannerStub):
     not; one message per pod, sorted by pod. Errors as for Plan.
     """
     BalanceScaleUp: _aio.UnaryUnaryMultiCallable[_planner_pb2.BalanceScaleUpRequest, _planner_pb2.BalanceScaleUpResponse]  # type: ignore[assignment]
-    """Splits a number of new nodes between node groups. This build answers
-    UNIMPLEMENTED unless `GetInfo` lists it.
+    """Splits a number of new nodes between node groups, so that their sizes
+    become as equal as their maxima let them: always the smallest grows; among
+    those that have become equal the one that was smallest before, then the
+    first by id. All grow to their maxima where they cannot take all nodes.
+    Errors: INVALID_ARGUMENT.
     """
 
 class PlannerServicer(metaclass=_abc_1.ABCMeta):
@@ -109,8 +115,11 @@ class PlannerServicer(metaclass=_abc_1.ABCMeta):
         request: _planner_pb2.BalanceScaleUpRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_planner_pb2.BalanceScaleUpResponse, _abc.Awaitable[_planner_pb2.BalanceScaleUpResponse]]:
-        """Splits a number of new nodes between node groups. This build answers
-        UNIMPLEMENTED unless `GetInfo` lists it.
+        """Splits a number of new nodes between node groups, so that their sizes
+        become as equal as their maxima let them: always the smallest grows; among
+        those that have become equal the one that was smallest before, then the
+        first by id. All grow to their maxima where they cannot take all nodes.
+        Errors: INVALID_ARGUMENT.
         """
 
 def add_PlannerServicer_to_server(servicer: PlannerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

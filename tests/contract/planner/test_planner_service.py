@@ -142,7 +142,7 @@ def test_a_state_may_be_named_by_its_version(stub: planner_pb2_grpc.PlannerStub)
 def test_info_lists_what_this_build_can_do(stub: planner_pb2_grpc.PlannerStub) -> None:
     info = stub.GetInfo(planner_pb2.GetPlannerInfoRequest(), timeout=10)
     assert list(info.decisions) == [plan_pb2.Decision.SCALE_DOWN]
-    assert list(info.rpcs) == ["GetInfo", "Plan", "CheckFit"]
+    assert list(info.rpcs) == ["GetInfo", "Plan", "CheckFit", "BalanceScaleUp"]
     assert "NodeResourcesFit" in info.predicates
     assert info.max_snapshot_size_bytes == LIMIT
 
@@ -242,10 +242,19 @@ def test_a_decision_of_a_later_build_is_unimplemented(stub: planner_pb2_grpc.Pla
     assert "GetInfo" in error.message
 
 
-def test_a_method_of_a_later_build_is_unimplemented(stub: planner_pb2_grpc.PlannerStub) -> None:
-    call = stub.BalanceScaleUp
-    error = refused(lambda: invoke(lambda: call(planner_pb2.BalanceScaleUpRequest(), timeout=10), ONCE))
-    assert error.reason == Reason.DECISION_UNAVAILABLE
+def test_new_nodes_are_split_between_groups(stub: planner_pb2_grpc.PlannerStub) -> None:
+    groups = [planner_pb2.NodeGroupSize(node_group=name, current_size=size, max_size=9) for name, size in SIZES]
+    answer = stub.BalanceScaleUp(planner_pb2.BalanceScaleUpRequest(node_groups=groups, new_nodes=4), timeout=60)
+    assert [(one.node_group, one.new_size) for one in answer.splits] == [("a", 4), ("b", 4)]
+
+
+SIZES = (("c", 6), ("b", 3), ("a", 1))
+
+
+def test_a_split_that_cannot_be_made_names_the_field(stub: planner_pb2_grpc.PlannerStub) -> None:
+    request = planner_pb2.BalanceScaleUpRequest(new_nodes=1)
+    error = refused(lambda: invoke(lambda: stub.BalanceScaleUp(request, timeout=60), ONCE))
+    assert (error.reason, error.metadata) == (Reason.REQUEST_INVALID, {"field": "node_groups"})
 
 
 def announced(size: int) -> plan_pb2.PlanRequestPart:

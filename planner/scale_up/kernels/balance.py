@@ -1,0 +1,46 @@
+"""The smallest group grows first, one node at a time, until it is as large as the next.
+
+Groups of one size take turns in their order; a group that is full changes places with the first of those turns and
+takes part no more. Rounds in which nothing but sizes changes are done at once.
+Source: Cluster Autoscaler, BalanceScaleUpBetweenGroups, whose choice among groups of one size this is too.
+"""
+
+from planner.model.jit import kernel
+from planner.snapshot.columns import Int64
+
+
+@kernel
+def grow_smallest(order: Int64, size: Int64, most: Int64, count: int) -> int:
+    """Add up to `count` nodes to size : int64[A], in place; return how many found no group.
+
+    order : int64[A] groups by size, ascending, changed in place; most : int64[A] largest sizes, a group above its own
+    is full. O(A · (A + 1)) in the worst case, whatever the count.
+    """
+    left, start, end, level = count, 0, 0, 0
+    while left > 0 and start < len(order):
+        if start == end:
+            level = size[order[start]]
+        while end < len(order) and size[order[end]] <= level:
+            end += 1
+        rounds = left // (end - start)
+        if end < len(order):
+            rounds = min(rounds, size[order[end]] - level)
+        for at in range(start, end):
+            rounds = min(rounds, most[order[at]] - level)
+        if rounds > 0:
+            for at in range(start, end):
+                size[order[at]] += rounds
+            left -= rounds * (end - start)
+            level += rounds
+            continue
+        for at in range(start, end):
+            group = order[at]
+            if size[group] >= most[group]:
+                order[at] = order[start]
+                order[start] = group
+                start += 1
+            elif left > 0:
+                size[group] += 1
+                left -= 1
+        level += 1
+    return left

@@ -3,13 +3,13 @@
 from random import Random
 from typing import NamedTuple
 
-from planner.model.values import NodeGroup, PodSpec
+from planner.model.values import HostPort, NodeGroup, PodSpec
 from planner.simulation.build import Simulation, build_simulation
 from planner.simulation.growth import Growth, growth_rows
 from planner.simulation.virtual_rows import GroupTemplate, NodeTemplate, VirtualNodes, VirtualPod, VirtualRows
 from tests.builders import random_rows
 from tests.builders.columns import snapshot
-from tests.builders.random_rows import HOST
+from tests.builders.random_rows import HOST, RACK, ZONE
 from tests.builders.rows import NodeRow, PodRow
 from tests.reference.simulation.moves import Cluster
 
@@ -77,15 +77,30 @@ def _add(
         cluster.state[name] = "open" if virtual.is_open else "dropped"
 
 
+def mild_spec(random: Random) -> PodSpec:
+    """Return a spec that most nodes admit, with one constraint or none."""
+    spec = PodSpec(requests=(("cpu", random.choice((1, 1, 2))),))
+    kind = random.randrange(7)
+    if kind == 0:
+        return spec._replace(topology_spread=(random_rows.spread(random)._replace(honor_node_taints=False),))
+    if kind == 1:
+        return spec._replace(pod_anti_affinity=(random_rows.affinity_term(random),))
+    if kind == 2:
+        return spec._replace(pod_affinity=(random_rows.affinity_term(random)._replace(namespaces=()),))
+    if kind == 3:
+        return spec._replace(host_ports=(HostPort("TCP", "0.0.0.0", 80),))
+    return spec
+
+
 def random_growing_cluster(seed: int, most_pending: int = 30) -> GrowingCluster:
     """Return a random cluster with every constraint; many of its pending pods are equal."""
     nodes, pods, namespaces = random_rows.rows(seed)
     random = Random(seed + 11)
     specs = [pod.spec for pod in pods] or [PodSpec()]
-    plain = [PodSpec(requests=(("cpu", random.choice((1, 2))),)), PodSpec(requests=(("memory", 1),))]
+    mild = [mild_spec(random) for _ in range(4)]
     count = 0
-    while count < most_pending and random.random() < 0.8:
-        model = random_rows.pod(random, 0, [*specs, *plain, *plain], len(nodes))
+    while count < most_pending and random.random() < 0.9:
+        model = random_rows.pod(random, 0, mild if random.random() < 0.9 else specs, len(nodes))
         equal = random.choice((1, 1, 2, 5, 9))
         model = model._replace(node="", ended=False, pinned=model.pinned if random.random() < 0.2 else "")
         if equal > 1:
@@ -95,12 +110,16 @@ def random_growing_cluster(seed: int, most_pending: int = 30) -> GrowingCluster:
     groups = []
     for number in range(random.randint(1, 3)):
         row = random_rows.node(random, 90 + number)
-        amounts = row.allocatable | {"pods": random.choice((2, 5, 9))}
-        residents = [
-            random_rows.pod(random, 0, specs, 1)._replace(
-                node="", pinned="", volumes=(), terminating=False, gated=False
-            )
-            for _ in range(random.choice((0, 0, 1, 2)))
-        ]
-        groups.append((row._replace(allocatable=amounts), residents, random.choice((0, 0, 1, 2))))
-    return growing_cluster(nodes, pods, groups, random.randint(0, 6), namespaces)
+        if random.random() < 0.8:
+            labels = {ZONE: random.choice(("za", "zb", "zc")), RACK: "r1"} | row.labels
+            row = row._replace(taints=(), unschedulable=False, labels=labels)
+        row = row._replace(allocatable=row.allocatable | {"cpu": random.choice((3, 5, 9)), "pods": 7})
+        residents = [resident(random, random.choice(specs)) for _ in range(random.choice((0, 0, 0, 1, 2)))]
+        groups.append((row, residents, random.choice((0, 0, 1, 2))))
+    return growing_cluster(nodes, pods, groups, random.randint(1, 9), namespaces)
+
+
+def resident(random: Random, spec: PodSpec) -> PodRow:
+    """Return a pod of a DaemonSet."""
+    labels = {"app": random.choice(("x", "y", "z"))} if random.random() < 0.5 else {}
+    return PodRow("daemon", spec, random.choice(random_rows.NAMESPACES), labels)

@@ -34,7 +34,12 @@ def case(seed: int) -> Case:
         pods.sort(key=lambda pod: rank[int(made.simulation.state.pod_class[pod])])
     groups = random.sample(range(len(made.growth.prototype)), random.randint(1, len(made.growth.prototype)))
     sizes = [random.randint(0, 3) for _ in groups]
-    return Case(made, pods, GrowingGroups(groups, sizes, [random.randint(0, 6) for _ in groups]), random.randint(0, 7))
+    return Case(
+        made,
+        pods,
+        GrowingGroups(groups, sizes, [random.choice((0, 2, 6, 9)) for _ in groups]),
+        random.choice((1, 4, 9)),
+    )
 
 
 def naive(case: Case) -> tuple[list[int], list[int]]:

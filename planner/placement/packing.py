@@ -10,10 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from planner.placement.group_bounds import fresh_amounts
 from planner.placement.kernels import packing as kernels
+from planner.placement.orders import orders
 from planner.simulation.build import Simulation
 from planner.simulation.growth import Growth
-from planner.snapshot.columns import Int32, Int64, UInt8
+from planner.snapshot.columns import Int32, Int64
 
 
 class GrowingGroups(NamedTuple):
@@ -31,12 +33,14 @@ class GrowingGroups(NamedTuple):
 class Packed(NamedTuple):
     """What came of a packing.
 
-    nodes : how many new nodes; placed : how many pods; node_of : int32[M] by pod the new node, 0 to nodes - 1 in the
-    order of opening, -1 = no place; group_of : int32[nodes] position in `GrowingGroups.groups` of each new node.
+    nodes : how many new nodes; placed : how many pods; pods : int32[M] in the order of placing; node_of : int32[M] of
+    each of them the new node, 0 to nodes - 1 in the order of opening, -1 = no place; group_of : int32[nodes] position
+    in `GrowingGroups.groups` of each new node.
     """
 
     nodes: int
     placed: int
+    pods: Int32
     node_of: Int32
     group_of: Int32
 
@@ -87,18 +91,24 @@ def pack(within: Packer, groups: GrowingGroups, pods: Int32, most_nodes: int, st
             tried=np.zeros(count, np.uint8),
         ),
         memory=within.memory,
-        refused=_refused(len(within.memory.cursor), count),
+        refused=np.empty((len(within.memory.cursor), count), np.uint8),
         node_of=np.full(len(pods), -1, np.int32),
         group_of=np.full(len(blanks), -1, np.int32),
         counts=np.zeros(kernels.COUNTS, np.int64),
     )
     kernels.pack_pods(within.simulation.state, task)
     nodes = int(task.counts[kernels.OPENED])
-    return Packed(nodes, int(task.counts[kernels.PLACED]), task.node_of, task.group_of[:nodes])
+    return Packed(nodes, int(task.counts[kernels.PLACED]), pods, task.node_of, task.group_of[:nodes])
 
 
-def _refused(classes: int, groups: int) -> UInt8:
-    return np.empty((classes, groups), np.uint8)
+def pack_best(within: Packer, groups: GrowingGroups, pods: Int32, most_nodes: int, start_blank: int = 0) -> Packed:
+    """Return the best of the packings in each order of `planner.placement.orders`: most pods, then fewest nodes.
+
+    Ties go to the first order, which is first-fit-decreasing by the Cluster Autoscaler's measure.
+    """
+    free = fresh_amounts(within.simulation, within.growth)[groups.groups[0]]
+    tried = (pack(within, groups, one, most_nodes, start_blank) for one in orders(within.simulation, pods, free))
+    return min(tried, key=lambda found: (-found.placed, found.nodes))
 
 
 def place_on_new_nodes(

@@ -1,0 +1,88 @@
+"""What new nodes of each group could hold at best, from classes, amounts and static predicates alone.
+
+For choosing among many groups without packing for each of them. Contract: a bound never denies what is possible: a
+pod whose class a group does not admit fits no new node of it, and the admitted pods need at least `least_nodes`. What
+counters decide on (ports, affinity, spread, volumes) is not asked. Pure. O(C · G · R), vectorised.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from planner.simulation.build import Simulation
+from planner.simulation.growth import NO_PROTOTYPE, Growth
+from planner.snapshot.columns import Bool, Int32, Int64
+
+
+class GroupBounds(NamedTuple):
+    """Bounds by group for C classes of pods.
+
+    classes : int64[C] ascending; counts : int64[C] pods of each; admitted : bool[C, G]; pods : int64[G] how many pods
+    are admitted; least_nodes : int64[G] nodes that they need at least; same_as : int64[G] the first group whose new
+    nodes are the same for these pods, itself = none before it: packings for both give the same.
+    """
+
+    classes: Int64
+    counts: Int64
+    admitted: Bool
+    pods: Int64
+    least_nodes: Int64
+    same_as: Int64
+
+
+def fresh_amounts(simulation: Simulation, growth: Growth) -> Int64:
+    """Return what is free on a new node of each group, its residents taken off : int64[G, R], 0 without prototype."""
+    state = simulation.state
+    known = growth.prototype != NO_PROTOTYPE
+    prototypes = growth.prototype[known]
+    free = state.resources.free[prototypes].copy()
+    first, last = state.virtual.resident_offsets[prototypes], state.virtual.resident_offsets[prototypes + 1]
+    lengths = (last - first).astype(np.int64)
+    owner = np.repeat(np.arange(len(prototypes)), lengths)
+    before = np.repeat(np.cumsum(lengths) - lengths, lengths)
+    at = np.arange(len(owner)) - before + np.repeat(first, lengths)
+    np.subtract.at(free, owner, state.resources.request[state.virtual.resident[at]])
+    out = np.zeros((len(known), free.shape[1]), np.int64)
+    out[known] = free
+    return out
+
+
+def group_bounds(simulation: Simulation, growth: Growth, pods: Int32) -> GroupBounds:
+    """Return the bounds for pods : int32[M]."""
+    state = simulation.state
+    classes, counts = np.unique(state.pod_class[pods], return_counts=True)
+    free, known = fresh_amounts(simulation, growth), growth.prototype != NO_PROTOTYPE
+    # A group without a prototype looks at some node here and is taken out in the end.
+    node_class = state.node_class[np.where(known, growth.prototype, 0)]
+    admitted = (state.blocked[classes][:, node_class] == 0) & known
+    need, request = state.resources.need[classes], state.resources.request[classes]
+    for resource in range(free.shape[1]):
+        admitted &= need[:, resource, None] <= free[:, resource]
+    demand = admitted.T.astype(np.int64) @ (request * counts[:, None])
+    nodes = -(-demand // np.maximum(free, 1))
+    return GroupBounds(
+        classes.astype(np.int64),
+        counts.astype(np.int64),
+        admitted,
+        admitted.T.astype(np.int64) @ counts.astype(np.int64),
+        np.where(demand > 0, nodes, 0).max(axis=1, initial=0),
+        _same_as(simulation, growth, classes, admitted),
+    )
+
+
+def _same_as(simulation: Simulation, growth: Growth, classes: Int64, admitted: Bool) -> Int64:
+    """Return for each group the first one whose new nodes differ in nothing that packing looks at : int64[G]."""
+    state, free = simulation.state, fresh_amounts(simulation, growth)
+    columns = [np.ascontiguousarray(admitted.T), free, np.ascontiguousarray(state.volumes.limit.T)[growth.prototype]]
+    if not state.local_class[classes].all():
+        domains = state.presence.domain[state.virtual.own_row == 0]
+        columns += [np.ascontiguousarray(one.T)[growth.prototype] for one in (domains, state.spread.eligible)]
+    offsets, resident = state.virtual.resident_offsets, state.virtual.resident
+    first: dict[tuple[bytes, ...], int] = {}
+    out = np.arange(len(growth.prototype), dtype=np.int64)
+    for group in np.flatnonzero(growth.prototype != NO_PROTOTYPE).tolist():
+        node = growth.prototype[group]
+        residents = np.sort(resident[offsets[node] : offsets[node + 1]])
+        key = (residents.tobytes(), *(column[group].tobytes() for column in columns))
+        out[group] = first.setdefault(key, group)
+    return out

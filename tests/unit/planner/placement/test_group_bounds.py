@@ -1,0 +1,69 @@
+"""Bounds by group never deny what a packing finds, and groups called the same have the same packings."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.model.values import PodSpec
+from planner.placement.group_bounds import fresh_amounts, group_bounds
+from planner.placement.packing import GrowingGroups, pack, packer
+from planner.simulation.growth import Growth
+from planner.simulation.kernels import open_as
+from tests.builders.fitting import node
+from tests.builders.growing import growing_cluster, random_growing_cluster
+from tests.builders.random_rows import ZONE
+from tests.builders.rows import NodeRow, PodRow
+
+SEEDS = st.integers(0, 2**48)
+
+
+@given(SEEDS)
+@settings(max_examples=150, deadline=None)
+def test_what_a_packing_places_was_admitted_and_needs_no_fewer_nodes_than_the_bound(seed: int) -> None:
+    made = random_growing_cluster(seed)
+    pods = np.array(made.pending, np.int32)
+    bounds, within = group_bounds(made.simulation, made.growth, pods), packer(made.simulation, made.growth)
+    assert bounds.counts.sum() == len(pods)
+    of = made.simulation.state.pod_class[pods]
+    for group in range(len(made.growth.prototype)):
+        found = pack(within, GrowingGroups([group], [0], [99]), pods, 99)
+        admitted = bounds.admitted[np.searchsorted(bounds.classes, of), group]
+        assert int(admitted.sum()) == bounds.pods[group]
+        assert admitted[found.node_of >= 0].all()
+        if found.placed == bounds.pods[group]:
+            assert found.nodes >= bounds.least_nodes[group]
+        first = int(bounds.same_as[group])
+        same = pack(within, GrowingGroups([first], [0], [99]), pods, 99)
+        assert same.node_of.tolist() == found.node_of.tolist()
+
+
+@given(SEEDS)
+@settings(max_examples=50, deadline=None)
+def test_fresh_amounts_are_those_of_a_node_that_was_just_opened(seed: int) -> None:
+    made = random_growing_cluster(seed)
+    fresh, blank = fresh_amounts(made.simulation, made.growth), int(made.growth.blanks[0])
+    assert open_as(made.simulation.state, blank, int(made.growth.prototype[-1])) == 0
+    assert fresh[-1].tolist() == made.simulation.state.resources.free[blank].tolist()
+
+
+def test_groups_that_differ_in_zone_alone_are_the_same_for_pods_to_which_zones_do_not_matter() -> None:
+    pods = [PodRow(f"p{at}", PodSpec(requests=(("cpu", 2),))) for at in range(4)]
+    groups = [
+        (NodeRow("t", {ZONE: zone}, {"cpu": cpu, "pods": 9}), [], 0) for zone, cpu in (("a", 5), ("b", 5), ("a", 4))
+    ]
+    made = growing_cluster([node("n1", allocatable={})], pods, groups, 3)
+    bounds = group_bounds(made.simulation, made.growth, np.arange(4, dtype=np.int32))
+    assert bounds.same_as.tolist() == [0, 0, 2]
+    assert bounds.least_nodes.tolist() == [2, 2, 2]
+    assert bounds.pods.tolist() == [4, 4, 4]
+
+
+def test_a_group_without_a_template_admits_nothing() -> None:
+    pods = [PodRow("p", PodSpec(requests=(("cpu", 2),)))]
+    made = growing_cluster([node("n1")], pods, [(NodeRow("t", {}, {"cpu": 5, "pods": 9}), [], 0)], 3)
+    growth = made.growth
+    none = Growth(np.array([-1, growth.prototype[0]]), *growth[1:])
+    bounds = group_bounds(made.simulation, none, np.zeros(1, np.int32))
+    assert bounds.admitted.tolist() == [[False, True]]
+    assert bounds.pods.tolist() == [0, 1]
+    assert fresh_amounts(made.simulation, none)[0].tolist() == [0, 0, 0]

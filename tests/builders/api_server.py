@@ -22,6 +22,7 @@ from trimtab.k8s.v1 import meta_pb2
 
 from clients.kubernetes_api.envelope import frame_bytes, wrap
 from clients.live_cluster.resources import BY_KIND
+from tests.builders.waiting import LIMIT_S
 
 Json = dict[str, Any]
 
@@ -81,7 +82,7 @@ class FakeApiServer:
             self.changed.notify_all()
         self._http.shutdown()
         self._http.server_close()
-        self._thread.join(5)
+        self._thread.join(LIMIT_S)
 
     def put(self, path: str, message: Message) -> bytes:
         """Create or replace an object; its resource version is set here."""

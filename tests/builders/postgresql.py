@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
+from tests.builders.waiting import LIMIT_S
 from tests.e2e.control_plane.control_plane import free_ports
 
 USER = "postgres"
@@ -57,7 +58,7 @@ def running_postgresql() -> Iterator[str]:
     finally:
         if process is not None:
             process.terminate()
-            process.wait(30)
+            process.wait(LIMIT_S)
         shutil.rmtree(directory, ignore_errors=True)
 
 
@@ -83,7 +84,7 @@ def _give_away(directory: Path) -> None:
 def _wait(url: str, process: subprocess.Popen[bytes]) -> None:
     import psycopg
 
-    end = time.monotonic() + 30
+    end = time.monotonic() + LIMIT_S
     while True:
         try:
             psycopg.connect(url, connect_timeout=2).close()

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.builders import kubernetes as k8s
+from tests.builders.waiting import LIMIT_S
 from tests.unit.clients.cli.conftest import listed
 
 TIMEOUT_S = 280
@@ -99,7 +100,7 @@ def test_an_interrupted_demo_leaves_nothing_behind(demo: Demo, number: signal.Si
             if "Loop 1" in line:
                 break
         process.send_signal(number)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=LIMIT_S)
     finally:
         process.kill()
         process.wait()

@@ -22,6 +22,7 @@ from clients.transport.client import RetryPolicy
 from clients.transport.errors import TrimtabError
 from tests.builders.actuator import small_cluster
 from tests.builders.kubernetes import listed
+from tests.builders.waiting import LIMIT_S
 
 QUICK = (
     "--delay-after-taint=0", "--drain-poll=0.03", "--eviction-retry=0.05", "--delete-poll=0.03", "--pod-start=0.15",
@@ -45,8 +46,8 @@ def running(directory: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str]
         while not (directory / "address").exists():
             assert process.poll() is None, process.stderr.read()
             time.sleep(0.01)
-        with ActuatorClient((directory / "address").read_text().strip(), RetryPolicy(total_s=20)) as client:
-            client.wait_until_serving()
+        with ActuatorClient((directory / "address").read_text().strip(), RetryPolicy(total_s=LIMIT_S)) as client:
+            client.wait_until_serving(LIMIT_S)
             yield process, client
     finally:
         process.kill()
@@ -75,7 +76,7 @@ def test_killed_again_and_again_it_still_ends_right(directory: Path, seed: int) 
     while lives < 40:
         lives += 1
         with running(directory) as (process, client):
-            deadline = time.monotonic() + (chance.uniform(0, 0.5) if lives <= 5 else 30)
+            deadline = time.monotonic() + (chance.uniform(0, 0.5) if lives <= 5 else LIMIT_S)
             try:
                 for sent in REQUESTS:
                     assert all(answer.accepted for answer in client.start_deletion(sent).nodes)
@@ -168,7 +169,7 @@ def test_told_to_stop_it_ends_with_code_0_and_goes_on_at_the_next_start(director
     with running(directory, "--pod-stop=0.6") as (process, client):
         client.start_deletion(REQUESTS[0])
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(LIMIT_S) == 0
     with running(directory) as (_, client):
         for status in client.watch_status():
             if len(status.finished) == len(DRAINED):
@@ -178,7 +179,7 @@ def test_told_to_stop_it_ends_with_code_0_and_goes_on_at_the_next_start(director
 
 def test_two_processes_cannot_work_in_one_directory(directory: Path) -> None:
     with running(directory):
-        other = subprocess.run(command(directory), capture_output=True, text=True, timeout=30, check=False)
+        other = subprocess.run(command(directory), capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert other.returncode == 2
     assert "another actuator works in" in other.stderr
 
@@ -188,7 +189,7 @@ def test_two_processes_cannot_work_on_one_store_in_different_directories(directo
     store = f"--store=sqlite:///{directory / 'link' / 'store.sqlite'}"
     with running(directory):
         more = command(directory, store, f"--state-dir={directory / 'other'}")
-        other = subprocess.run(more, capture_output=True, text=True, timeout=30, check=False)
+        other = subprocess.run(more, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert other.returncode == 2
     assert "store.sqlite.lock is locked" in other.stderr
 
@@ -199,7 +200,7 @@ def test_a_store_that_is_deleted_underneath_ends_the_process_with_a_reason(direc
         (directory / "state" / "store.sqlite").unlink()
         with pytest.raises(TrimtabError, match="UNAVAILABLE"):
             client.start_deletion(request("empty", "n6", drain=False))
-        assert process.wait(20) == 2
+        assert process.wait(LIMIT_S) == 2
         assert process.stderr is not None
         said = process.stderr.read()
     assert "store.sqlite was deleted or replaced" in said
@@ -258,7 +259,7 @@ def test_damaged_files_are_told_in_one_line(
     directory: Path, prepare: Callable[[Path], None], more: list[str], message: str
 ) -> None:
     prepare(directory)
-    done = subprocess.run(command(directory, *more), capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command(directory, *more), capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 2
     last = done.stderr.splitlines()[-1]
     assert last.startswith("trimtab-actuator: ")
@@ -285,7 +286,7 @@ def test_damaged_files_are_told_in_one_line(
     ],
 )
 def test_bad_settings_are_told_in_one_line(directory: Path, more: list[str], message: str) -> None:
-    done = subprocess.run(command(directory, *more), capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run(command(directory, *more), capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
@@ -293,7 +294,9 @@ def test_bad_settings_are_told_in_one_line(directory: Path, more: list[str], mes
 
 def test_settings_come_from_the_environment_too(directory: Path) -> None:
     environment = {**os.environ, "TRIMTAB_ACTUATOR_MAX_DRAIN_PARALLELISM": "0"}
-    done = subprocess.run(command(directory), capture_output=True, text=True, timeout=30, check=False, env=environment)
+    done = subprocess.run(
+        command(directory), capture_output=True, text=True, timeout=LIMIT_S, check=False, env=environment
+    )
     assert done.returncode == 2
     assert "TRIMTAB_ACTUATOR_MAX_DRAIN_PARALLELISM" in done.stderr or "--max-drain-parallelism" in done.stderr
 

@@ -31,11 +31,12 @@ from clients.transport.client import RetryPolicy
 from clients.transport.errors import Reason, TrimtabError
 from clients.transport.server import Registration, Shell
 from tests.builders.actuator import ListStore, small_cluster
+from tests.builders.waiting import LIMIT_S
 
 SETTINGS = ActuatorSettings(
     work=WorkSettings(
         drain=DrainSettings(timeout_s=60.0, eviction_retry_s=0.02, poll_s=0.02, thread_count=4),
-        delete=DeleteSettings(timeout_s=20, poll_s=0.02, retry_s=0.02),
+        delete=DeleteSettings(timeout_s=LIMIT_S, poll_s=0.02, retry_s=0.02),
         grow=GrowSettings(retry_s=0.02),
         delay_after_taint_s=0.0,
         rollback_retry_s=0.05,
@@ -318,7 +319,7 @@ def test_a_watcher_is_told_when_the_service_stops() -> None:
     stopper.start()
     error = refusal(lambda: next(stream))
     assert error.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
-    stopper.join(20)
+    stopper.join(LIMIT_S)
     assert not stopper.is_alive()
 
 
@@ -340,7 +341,7 @@ def test_when_the_store_fails_nothing_is_done_any_more_and_the_process_is_told_t
     error = refusal(lambda: service.start("r1", "n0"))
     assert (error.code, error.reason) == (grpc.StatusCode.UNAVAILABLE, Reason.BACKEND_UNAVAILABLE)
     assert error.message == "the actuator's store does not work; its log says why"
-    assert told.wait(5)
+    assert told.wait(LIMIT_S)
     assert service.cluster.get_node("n0").taints == ()
     assert refusal(service.client.get_status).reason == Reason.BACKEND_UNAVAILABLE
 

@@ -18,6 +18,7 @@ from trimtab.v1 import plan_pb2
 from clients.planner_client import PlannerClient
 from clients.transport.client import RetryPolicy, connect
 from planner.service.warm_up import NOW_S, small_cluster
+from tests.builders.waiting import LIMIT_S
 
 
 @contextmanager
@@ -51,13 +52,13 @@ def test_a_planner_serves_measures_logs_and_ends_in_order(tmp_path: Path) -> Non
             answer = client.plan(small_cluster(), request())
         with connect(address) as channel:
             check = health_pb2_grpc.HealthStub(channel).Check
-            status = check(health_pb2.HealthCheckRequest(service="trimtab.v1.Planner"), timeout=10).status
+            status = check(health_pb2.HealthCheckRequest(service="trimtab.v1.Planner"), timeout=LIMIT_S).status
         lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
         metrics_address = next(line["metrics_address"] for line in lines if line["event"] == "listening")
         with urllib.request.urlopen(f"http://{metrics_address}/metrics") as response:
             metrics = response.read().decode()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
+        assert process.wait(LIMIT_S) == 0
     assert status == health_pb2.HealthCheckResponse.SERVING
     (decision,) = [line for line in lines if line["event"] == "decision"]
     assert (decision["request_id"], decision["snapshot_version"]) == ("r7", answer.snapshot_version)

@@ -26,6 +26,7 @@ from planner.service.streams import MAX_PIECE_BYTES
 from planner.service.warm_up import NOW_S, small_cluster, warm_up
 from tests.builders.random_clusters import clusters
 from tests.builders.snapshots import Cluster, Node, Pod, write, write_delta
+from tests.builders.waiting import LIMIT_S
 
 ONCE = RetryPolicy(attempts=1)
 CODES = {row.reason: row.code for row in ERRORS}
@@ -140,7 +141,7 @@ def test_a_state_may_be_named_by_its_version(stub: planner_pb2_grpc.PlannerStub)
 
 
 def test_info_lists_what_this_build_can_do(stub: planner_pb2_grpc.PlannerStub) -> None:
-    info = stub.GetInfo(planner_pb2.GetPlannerInfoRequest(), timeout=10)
+    info = stub.GetInfo(planner_pb2.GetPlannerInfoRequest(), timeout=LIMIT_S)
     assert list(info.decisions) == [plan_pb2.Decision.SCALE_DOWN]
     assert list(info.rpcs) == ["GetInfo", "Plan", "CheckFit", "BalanceScaleUp"]
     assert "NodeResourcesFit" in info.predicates
@@ -331,7 +332,7 @@ def test_a_caller_that_hangs_up_midway_leaves_nothing_behind(address: str) -> No
             def half(may_end: threading.Event = may_end) -> Iterator[plan_pb2.PlanRequestPart]:
                 yield HEADER
                 yield PIECES[0]
-                may_end.wait(20)
+                may_end.wait(LIMIT_S)
 
             call = planner_pb2_grpc.PlannerStub(channel).Plan.future(half())
             time.sleep(0.005)
@@ -350,7 +351,7 @@ class HeldHandler(RequestHandler):
 
     def plan(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> plan_pb2.PlanResponse:
         self.entered.set()
-        assert self.may_go_on.wait(20)
+        assert self.may_go_on.wait(LIMIT_S)
         return super().plan(request, payload, caller)
 
 
@@ -359,10 +360,10 @@ def test_more_calls_than_may_be_are_refused_and_a_free_place_is_taken_again() ->
     with make_shell(handler, max_concurrent=1) as shell, connect(shell.address) as channel:
         stub = planner_pb2_grpc.PlannerStub(channel)
         call = stub.Plan.future(iter(parts(asking())))
-        assert handler.entered.wait(20)
+        assert handler.entered.wait(LIMIT_S)
         assert refused(lambda: send(stub, parts(asking()))).reason == Reason.OVERLOADED
         handler.may_go_on.set()
-        assert call.result(20).snapshot_version
+        assert call.result(LIMIT_S).snapshot_version
         assert send(stub, parts(asking())).snapshot_version
 
 
@@ -371,7 +372,7 @@ def test_a_request_that_is_not_whole_takes_no_place() -> None:
 
     def half() -> Iterator[plan_pb2.PlanRequestPart]:
         yield HEADER
-        may_end.wait(20)
+        may_end.wait(LIMIT_S)
 
     with make_shell(max_concurrent=1) as shell, connect(shell.address) as channel:
         stub = planner_pb2_grpc.PlannerStub(channel)

@@ -17,6 +17,7 @@ from actuator.tracker.states import PodRef
 from actuator.tracker.tracker import Tracker
 from actuator.tracker.transitions import ImpossibleEventError
 from tests.builders.actuator import ListStore
+from tests.builders.waiting import LIMIT_S
 
 
 class SlowStore(ListStore):
@@ -204,7 +205,7 @@ def test_many_tasks_run_on_few_threads() -> None:
     tasks = [Counting(5) for _ in range(50)]
     for task in tasks:
         pool.add(task)
-    assert all(task.done.wait(20) for task in tasks)
+    assert all(task.done.wait(LIMIT_S) for task in tasks)
     pool.stop()
 
 
@@ -212,10 +213,10 @@ def test_a_task_whose_deletion_has_ended_is_dropped() -> None:
     pool = Scheduler("test", 1)
     task = Counting(1, ImpossibleEventError("over"))
     pool.add(task)
-    assert task.done.wait(10)
+    assert task.done.wait(LIMIT_S)
     follower = Counting(1)
     pool.add(follower)
-    assert follower.done.wait(10)
+    assert follower.done.wait(LIMIT_S)
     pool.stop()
     assert task.left == 0
 

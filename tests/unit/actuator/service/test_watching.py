@@ -7,6 +7,7 @@ import pytest
 
 from actuator.service.status import Status
 from actuator.service.watching import SendBudget, SharedStatus
+from tests.builders.waiting import LIMIT_S
 
 
 class Writer:
@@ -68,15 +69,15 @@ def test_who_waits_for_room_gets_it_when_another_is_done() -> None:
 
     def wait(start: Callable[[], None]) -> None:
         start()
-        with budget.reserve(100, 30.0) as found:
+        with budget.reserve(100, LIMIT_S) as found:
             got.append(found)
         done.set()
 
     with budget.reserve(60, 0.0):
         thread = threading.Thread(target=wait, args=(waiting.set,))
         thread.start()
-        assert waiting.wait(10)
+        assert waiting.wait(LIMIT_S)
         assert not got
-    assert done.wait(10)
+    assert done.wait(LIMIT_S)
     thread.join()
     assert got == [True]

@@ -10,6 +10,7 @@ from clients.kubernetes_api.api import Api
 from clients.kubernetes_api.connection import Connection
 from clients.kubernetes_api.lease import Lease, LeaseSettings
 from tests.builders.api_server import FakeApiServer, Fault
+from tests.builders.waiting import LIMIT_S
 
 PATH = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/trimtab-loop"
 SETTINGS = LeaseSettings(name="trimtab-loop", retry_period_s=0.01)
@@ -140,10 +141,10 @@ def test_gaining_and_losing_are_told_in_the_background(server: FakeApiServer) ->
     clock = Clock()
     lease, told = candidate(server, "a", clock), Told()
     lease.start(told.gained.set, told.lost.set)
-    assert told.gained.wait(10)
+    assert told.gained.wait(LIMIT_S)
     server.fail(PATH, *[Fault(status=500)] * 100_000)
     clock.now_s += 10
-    assert told.lost.wait(10)
+    assert told.lost.wait(LIMIT_S)
     lease.stop()
 
 
@@ -151,10 +152,10 @@ def test_without_anybody_to_tell_a_lost_lease_is_tried_for_again(server: FakeApi
     clock = Clock()
     lease, told = candidate(server, "a", clock), Told()
     lease.start(told.gained.set)
-    assert told.gained.wait(10)
+    assert told.gained.wait(LIMIT_S)
     told.gained.clear()
     server.fail(PATH, *[Fault(status=500)] * 50)
     clock.now_s += 10
-    assert told.gained.wait(10), "once the server answers again, it is renewed"
+    assert told.gained.wait(LIMIT_S), "once the server answers again, it is renewed"
     lease.stop()
     assert server.documents[PATH]["spec"]["holderIdentity"] == ""

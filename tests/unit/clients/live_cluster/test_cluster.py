@@ -27,6 +27,7 @@ from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer, Fault
 from tests.builders.expanded_snapshot import expand
 from tests.builders.kubernetes_protobuf import encoded
+from tests.builders.waiting import LIMIT_S
 
 QUICK = ReflectorSettings(page_limit=3, watch_timeout_s=30, backoff=RelistBackoffSettings(0.01, 0.05))
 
@@ -56,7 +57,7 @@ def cluster(server: FakeApiServer) -> Iterator[LiveCluster]:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 10
+    end = time.monotonic() + LIMIT_S
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.005)

@@ -20,6 +20,7 @@ from clients.live_cluster.reflector import Reflector, ReflectorSettings
 from clients.live_cluster.relist_backoff import RelistBackoff, RelistBackoffSettings
 from clients.live_cluster.resources import BY_KIND
 from tests.builders.api_server import FakeApiServer, Fault
+from tests.builders.waiting import LIMIT_S
 
 PODS = "/api/v1/pods"
 QUICK = ReflectorSettings(
@@ -70,7 +71,7 @@ class Running:
             self.error = error
 
     def until(self, condition: Callable[[], bool]) -> None:
-        end = time.monotonic() + 20
+        end = time.monotonic() + LIMIT_S
         while not condition():
             assert time.monotonic() < end, (self.sink.pods, self.reflector.trouble, self.error)
             time.sleep(0.005)
@@ -80,7 +81,7 @@ class Running:
 
     def stop(self) -> None:
         self.reflector.stop()
-        self.thread.join(5)
+        self.thread.join(LIMIT_S)
         assert not self.thread.is_alive()
 
 

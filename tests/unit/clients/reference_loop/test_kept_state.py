@@ -21,6 +21,7 @@ from clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from clients.reference_loop.loop_clock import LoopClock
 from clients.transport.backoff import Backoff
 from tests.builders.api_server import FakeApiServer, Fault
+from tests.builders.waiting import LIMIT_S
 from tests.unit.clients.reference_loop.test_loop import Scripted, run
 
 MAP = "/api/v1/namespaces/here/configmaps/kept"
@@ -221,6 +222,6 @@ def test_only_a_leader_keeps_its_state_and_each_leadership_begins_with_what_was_
     assert place.writes == 0, "by the end of the round another one led"
     StateKeeper(place, "c", 300).save(state(7), NOW_S)
     lease.is_held = True
-    thread.join(20)
+    thread.join(LIMIT_S)
     assert not thread.is_alive()
     assert [one and len(one.scale_down.unneeded.node) for one in rounds.resumed] == [None, 28]

@@ -20,6 +20,7 @@ from clients.reference_loop.status_map import StatusMap
 from clients.transport.backoff import Backoff
 from clients.transport.errors import TrimtabError
 from tests.builders.api_server import FakeApiServer
+from tests.builders.waiting import LIMIT_S
 from tests.unit.clients.reference_loop.fakes import unavailable
 from tests.unit.clients.reference_loop.test_rounds import Setup
 
@@ -59,9 +60,9 @@ def run(loop: Loop) -> None:
     """Run a loop to its end, within reason."""
     thread = threading.Thread(target=loop.run, daemon=True)
     thread.start()
-    thread.join(20)
+    thread.join(LIMIT_S)
     loop.stop()
-    thread.join(5)
+    thread.join(LIMIT_S)
     assert not thread.is_alive()
 
 
@@ -90,11 +91,11 @@ def test_while_it_fails_the_status_says_why(server: FakeApiServer) -> None:
     loop = Loop(rounds, QUICK, LoopServices(Health(60), status_map=status_map))
     thread = threading.Thread(target=loop.run, daemon=True)
     thread.start()
-    end = time.monotonic() + 10
+    end = time.monotonic() + LIMIT_S
     while MAP not in server.documents and time.monotonic() < end:
         time.sleep(0.01)
     loop.stop()
-    thread.join(5)
+    thread.join(LIMIT_S)
     assert not thread.is_alive()
     assert "no quota today" in yaml.safe_load(server.documents[MAP]["data"]["status"])["message"]
 

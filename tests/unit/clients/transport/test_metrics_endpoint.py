@@ -6,6 +6,7 @@ import urllib.request
 from contextlib import ExitStack
 
 from clients.transport.metrics_endpoint import serve_metrics
+from tests.builders.waiting import LIMIT_S
 
 
 def test_idle_connections_take_no_thread_each_and_a_scrape_is_answered() -> None:
@@ -25,5 +26,5 @@ def test_idle_connections_take_no_thread_each_and_a_scrape_is_answered() -> None
 
 
 def scrape(port: int) -> bytes:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=20) as page:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=LIMIT_S) as page:
         return page.read()

@@ -52,9 +52,10 @@ def test_no_stage_begins_when_nobody_waits_for_the_answer(bounds: Bounds, reason
 
 @pytest.mark.parametrize("remaining_s", [0.01, 1.0, 60.0])
 def test_a_simulation_stops_before_the_deadline(remaining_s: float) -> None:
+    before_s = time.monotonic()
     bounds = Bounds.within(remaining_s)
     assert 0 < bounds.deadline_s - bounds.simulate_until_s <= 2.0 + 1e-9
-    assert bounds.deadline_s == pytest.approx(time.monotonic() + remaining_s, abs=1)
+    assert before_s + remaining_s <= bounds.deadline_s <= time.monotonic() + remaining_s
 
 
 def test_without_a_deadline_nothing_is_bounded() -> None:

@@ -19,6 +19,7 @@ from planner.service.warm_up import NOW_S, small_cluster
 from planner.snapshot.cache import size_of
 from planner.snapshot.decode import canonicalize
 from planner.snapshot.delta import apply_delta
+from tests.builders.waiting import LIMIT_S
 
 ME = CacheScope("me", "c")
 
@@ -98,14 +99,14 @@ def test_two_calls_at_once_build_once() -> None:
     start = threading.Barrier(8)
 
     def call() -> None:
-        start.wait(10)
+        start.wait(LIMIT_S)
         base.derive("x", build)
 
     threads = [threading.Thread(target=call) for _ in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(10)
+        thread.join(LIMIT_S)
     assert build.count == 1
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.builders.api_server import FakeApiServer
+from tests.builders.waiting import LIMIT_S
 
 
 def kubeconfig(folder: Path, server: str) -> Path:
@@ -85,7 +86,7 @@ def test_a_dry_run_writes_nothing_to_the_cluster(trimtab: Any, tmp_path: Path) -
                 said += line
         finally:
             process.terminate()
-            process.communicate(timeout=30)
+            process.communicate(timeout=LIMIT_S)
         written = {(method, path) for method, path, _ in server.requests if method != "GET"}
     assert process.returncode == 0
     assert {path.rpartition("/")[2] for _, path in written} == {"selfsubjectaccessreviews"}

@@ -13,6 +13,7 @@ import pytest
 from clients.cli.live import stopping
 from clients.cli.live.stopping import Stopping
 from tests.builders.api_server import FakeApiServer
+from tests.builders.waiting import LIMIT_S
 from tests.unit.clients.cli.live.test_run import kubeconfig
 
 
@@ -45,7 +46,7 @@ def test_told_while_the_loop_runs_it_is_stopped_and_connections_are_kept() -> No
     found = Stopping()
     with found.on_signals(), found.loop(stopped.set, cut.set):
         tell()
-        assert stopped.wait(10)
+        assert stopped.wait(LIMIT_S)
     assert not cut.is_set()
 
 
@@ -55,7 +56,7 @@ def test_when_it_does_not_end_connections_are_cut(monkeypatch: pytest.MonkeyPatc
     found = Stopping()
     with found.on_signals(), found.loop(lambda: None, cut.set):
         tell()
-        assert cut.wait(10)
+        assert cut.wait(LIMIT_S)
 
 
 def test_a_planner_that_never_answers_does_not_keep_the_process(tmp_path: Path) -> None:
@@ -68,11 +69,11 @@ def test_a_planner_that_never_answers_does_not_keep_the_process(tmp_path: Path) 
         environment = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
         process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
         try:
-            silent.settimeout(60)
+            silent.settimeout(LIMIT_S)
             connection, _ = silent.accept()
             with connection:
                 process.send_signal(signal.SIGTERM)
-                _, said = process.communicate(timeout=30)
+                _, said = process.communicate(timeout=LIMIT_S)
         finally:
             process.kill()
             process.wait()

@@ -19,7 +19,7 @@ from planner.simulation import kernels
 from planner.simulation.build import Simulation, build_simulation
 from planner.simulation.explain import explain, masks
 from planner.simulation.virtual import with_virtual
-from planner.simulation.virtual_rows import HOSTNAME, VirtualNodes, labels_of, template_of
+from planner.simulation.virtual_rows import HOSTNAME, NodeTemplate, VirtualNodes, labels_of, template_of
 from planner.snapshot.columns import NO_NODE, UNKNOWN_NODE, Snapshot
 from planner.snapshot.decode import decode_snapshot
 from tests.parity.agreement import Verdict
@@ -61,20 +61,30 @@ def fit_matrix(objects: Iterable[dict[str, Any]], asked: list[str]) -> dict[str,
 
 
 class _Sequence:
-    """A simulation by names; where asked, with every second node that can be a virtual one, opened and filled."""
+    """A simulation by names; where asked, with every second node that can be a virtual one, opened and filled.
+
+    Those that no selector names are opened as a node group's new nodes are: blank nodes, each like a prototype.
+    """
 
     def __init__(self, objects: Iterable[dict[str, Any]], half_virtual: bool) -> None:
         whole = _snapshot(objects)
         rows = _virtual_nodes(whole) if half_virtual else []
-        virtual = [whole.nodes.name[row] for row in rows]
         snapshot = _without_nodes(whole, rows)
-        nodes = [VirtualNodes(template_of(whole, whole.nodes, row), (whole.nodes.name[row],)) for row in rows]
+        named = repr((whole.specs, whole.volumes))
+        templates = {whole.nodes.name[row]: template_of(whole, whole.nodes, row) for row in rows}
+        grown = [name for name in templates if repr(name) not in named]
+        names = {name: f"{name} prototype" if name in grown else name for name in templates}
+        nodes = [VirtualNodes(template, (names[name],)) for name, template in templates.items()]
+        nodes.append(VirtualNodes(NodeTemplate(), ("blank", *grown), is_blank=True))
         self.simulation: Simulation = with_virtual(build_simulation(snapshot), (), tuple(nodes))
         self.pods = {snapshot.pod_key(i): i for i in range(self.simulation.pod_count)}
-        self.nodes = {name: i for i, name in enumerate((*snapshot.nodes.name, *virtual))}
+        numbers = {name: i for i, name in enumerate((*snapshot.nodes.name, *names.values(), "blank", *grown))}
+        self.nodes = {name: numbers[name] for name in (*snapshot.nodes.name, *templates)}
         state = self.simulation.state
-        for name in virtual:
-            assert kernels.open_node(state, self.nodes[name]) == 0
+        for name, made in names.items():
+            like = numbers[made]
+            opened = kernels.open_as(state, numbers[name], like) if name in grown else kernels.open_node(state, like)
+            assert opened == 0
         was_on = build_simulation(whole).state.pod_node
         for pod in np.flatnonzero(np.isin(was_on, rows)).tolist():
             self.place(whole.pod_key(pod), whole.nodes.name[was_on[pod]])
@@ -101,7 +111,8 @@ class _Sequence:
 
     def first_by_name(self, pod: str) -> str:
         """The first node that fits, all being asked in one go."""
-        names, fitting = list(self.nodes), np.flatnonzero(masks(self.simulation, self.pods[pod]) == 0)
+        names = {number: name for name, number in self.nodes.items()}
+        fitting = np.flatnonzero(masks(self.simulation, self.pods[pod]) == 0)
         return min((names[node] for node in fitting.tolist()), default="")
 
 

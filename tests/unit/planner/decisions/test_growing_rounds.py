@@ -1,0 +1,127 @@
+"""A decision by which groups grow finds their nodes in the round; other requests are as they were."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.decisions.plan import plan
+from planner.decisions.work import Work
+from planner.placement.packing import GrowingGroups, pack_best, packer, place_on_new_nodes
+from planner.round.decision import Decided, Decision, Summary
+from planner.round.round import Round
+from planner.scale_down.decision import SCALE_DOWN
+from planner.simulation.growth import GrowthNeed
+from planner.simulation.virtual_rows import GroupTemplate, template_of
+from planner.snapshot.columns import Snapshot
+from planner.snapshot.decode import canonicalize
+from planner.snapshot.lookup import find_pods
+from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
+
+DECISION = pb.Decision
+WEB = replica_set("web", 2)
+CLUSTER: list[Json] = [
+    *(node(name, cpu="4") for name in ("n1", "n2")),
+    node_group("g", nodes=["n1", "n2"]),
+    WEB,
+    pod("a", "1", node="n1", owner=WEB),
+    pod("b", "3", node="n2", owner=WEB),
+    *(pod(f"large-{at}", "4") for at in range(3)),
+]
+
+
+def growth(upcoming: int, built: list[str]) -> Callable[[Snapshot, Any, int], GrowthNeed]:
+    """Ask for growth; note in `built` when templates are made."""
+
+    def need(snapshot: Snapshot, settings: None, now_ns: int) -> GrowthNeed:
+        del settings, now_ns
+
+        def templates() -> list[GroupTemplate]:
+            built.append("templates")
+            return [GroupTemplate(template_of(snapshot, snapshot.nodes, 0))]
+
+        return GrowthNeed("", templates, (upcoming,), 5)
+
+    return need
+
+
+def grow(this: Round, settings: None, state: pb.ScaleUpState | None) -> Decided:
+    """Add nodes for the large pods."""
+    del settings, state
+    keys = [f"default/large-{at}" for at in range(3)]
+    pods = find_pods(this.snapshot, keys)[0].astype(np.int32)
+    within = packer(this.simulation, this.growth)
+    found = pack_best(within, GrowingGroups([0], [2], [9]), pods, 9)
+    on = place_on_new_nodes(within, [0] * found.nodes, found.pods, found.node_of)
+    split = pb.ScaleUpSplit(node_group="g", new_size=2 + found.nodes)
+    split.pods.extend(sorted(this.snapshot.pod_key(one) for one, at in zip(found.pods, on, strict=True) if at >= 0))
+    return Decided(pb.ScaleUpDecision(splits=[split]), pb.ScaleUpState())
+
+
+def summarize(result: pb.ScaleUpDecision) -> Summary:
+    return Summary("TESTED", {"splits": len(result.splits)})
+
+
+def ignore(settings: pb.PlanSettings) -> None:
+    del settings
+
+
+def scale_up(upcoming: int, built: list[str]) -> Decision:
+    return Decision(DECISION.SCALE_UP, ignore, grow, summarize, ignore, growth(upcoming, built))
+
+
+def ask(
+    table: tuple[Decision, ...], work: Work, *decisions: "DECISION.Code.ValueType", timeout: bool = False
+) -> pb.PlanResponse:
+    request = pb.PlanRequest(decisions=decisions)
+    request.now.seconds = 1_800_000_000
+    request.settings.scale_down.unneeded_time.seconds = 0
+    request.settings.planner.reserve_for_pending_pods = False
+    request.settings.simulation.topology_spread_timeout = timeout
+    return plan(canonicalize(snapshot_of(CLUSTER)), request, None, work, table)
+
+
+def kept() -> tuple[dict[str, Any], Work]:
+    objects: dict[str, Any] = {}
+
+    def derive(name: str, build: Callable[[], Any], of: tuple[str, ...] = ()) -> Any:
+        del of
+        if name not in objects:
+            objects[name] = build()
+        return objects[name]
+
+    return objects, Work(derive=derive)
+
+
+@pytest.mark.parametrize("timeout", [False, True])
+def test_new_nodes_are_in_the_round_and_scale_down_sees_what_is_on_them(timeout: bool) -> None:
+    table = (scale_up(0, []), SCALE_DOWN)
+    answer = ask(table, Work(), DECISION.SCALE_UP, DECISION.SCALE_DOWN, timeout=timeout)
+    (split,) = answer.scale_up.splits
+    assert split.new_size == 5
+    assert list(split.pods) == [f"default/large-{at}" for at in range(3)]
+    assert [(one.node, dict(one.destinations)) for one in answer.scale_down.unneeded] == [("n1", {"default/a": "n2"})]
+
+
+def test_templates_are_read_and_the_simulation_built_once_for_a_snapshot() -> None:
+    built: list[str] = []
+    objects, work = kept()
+    first = ask((scale_up(1, built),), work, DECISION.SCALE_UP)
+    names = list(objects)
+    again = ask((scale_up(1, built),), work, DECISION.SCALE_UP)
+    assert again.SerializeToString(deterministic=True) == first.SerializeToString(deterministic=True)
+    assert (built, list(objects)) == (["templates"], names)
+    ask((scale_up(2, built),), work, DECISION.SCALE_UP)
+    assert built == ["templates"] * 2
+
+
+def test_without_the_decision_that_grows_a_round_has_no_virtual_nodes() -> None:
+    built: list[str] = []
+    objects, work = kept()
+    table = (scale_up(3, built), SCALE_DOWN)
+    answer = ask(table, work, DECISION.SCALE_DOWN)
+    assert answer == ask((SCALE_DOWN,), Work(), DECISION.SCALE_DOWN)
+    assert built == []
+    assert [one.virtual.node_count for name, one in objects.items() if name.startswith("simulation")] == [0]

@@ -12,6 +12,7 @@ from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
 from planner.facts.prices import prices
+from planner.placement.hints import Moves
 from planner.placement.kernels.search import HINT_HITS, SEARCHES
 from planner.round.decision import Decided
 from planner.scale_down.drainability import outcome
@@ -26,7 +27,7 @@ from planner.scale_down.search.portfolio import Choice
 from planner.scale_down.selection.removal import Removal, UnneededSet, room_left, select
 from planner.scale_down.selection.timers import since
 from planner.scale_down.situation import Situation
-from planner.scale_down.state import FailedNodes, Memory, Moves, remember
+from planner.scale_down.state import FailedNodes, Memory, remember
 from planner.simulation.build import Simulation
 from planner.snapshot.columns import Bool, Int32, Int64, UInt8
 

@@ -1,0 +1,20 @@
+"""BALANCED: by how many nodes the group is larger than the smallest of the options similar to it, negative.
+
+So the smallest of each kind of groups are equal, and the next expander decides which kind grows.
+"""
+
+import numpy as np
+
+from planner.scale_up.options import Context, Float64, Options, Situation
+
+
+def score(context: Context, situation: Situation, options: Options) -> Float64:
+    """Return the score of each option, at most 0. float64[O]."""
+    kind = context.groups.kind[options.group]
+    size = situation.size[options.group]
+    smallest = np.full(int(kind.max(initial=-1)) + 1, np.iinfo(np.int64).max)
+    alike = kind >= 0
+    np.minimum.at(smallest, kind[alike], size[alike])
+    ahead = np.zeros(len(size), np.int64)
+    ahead[alike] = size[alike] - smallest[kind[alike]]
+    return -ahead.astype(np.float64)

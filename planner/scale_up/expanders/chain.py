@@ -1,0 +1,153 @@
+"""The chain of expanders: each decides among the options that the one before it rates equal.
+
+The first is always asked, so that what it excludes is excluded even where it is alone; the others only while more than
+one option is left. Where one excludes all that the others left, the choice is made again without those; upstream then
+adds no node. Of options that all rate equal, the first by group is chosen. CHEAPEST_PLAN is none of the chain: it
+chooses among plans, not among options.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.reason_pb2 import NodeGroupReason
+
+from planner.scale_up.expanders import (
+    balanced,
+    highest_priority,
+    least_nodes,
+    least_waste,
+    most_pods,
+    price,
+    priority,
+    seeded_random,
+)
+from planner.scale_up.options import Context, Float64, Options, Situation
+from planner.snapshot.columns import Bool, Int32, Int64
+
+Score = Callable[[Context, Situation, Options], Float64]
+
+
+class Expander(NamedTuple):
+    """One expander. score : the larger, the better, NaN = excluded; excludes : why it excludes options, if it does."""
+
+    score: Score
+    excludes: int = NodeGroupReason.UNSPECIFIED
+
+
+EXPANDERS: Final[Mapping[int, Expander]] = {
+    pb.Expander.LEAST_WASTE: Expander(least_waste.score),
+    pb.Expander.MOST_PODS: Expander(most_pods.score),
+    pb.Expander.LEAST_NODES: Expander(least_nodes.score),
+    pb.Expander.PRICE: Expander(price.score, NodeGroupReason.PRICE_UNKNOWN),
+    pb.Expander.PRIORITY: Expander(priority.score),
+    pb.Expander.HIGHEST_PRIORITY: Expander(highest_priority.score, NodeGroupReason.PRIORITY_INVALID),
+    pb.Expander.BALANCED: Expander(balanced.score),
+    pb.Expander.RANDOM: Expander(seeded_random.score),
+}
+NONE: Final = -1
+
+
+class Choice(NamedTuple):
+    """What came of a choice.
+
+    chosen : the option, NONE where all are excluded or there is none; asked : `Expander.Code`s in their order; scores :
+    float64[len(asked), O], NaN where an option was excluded or out already; decided_by : int32[O] the expander that
+    preferred another option, UNSPECIFIED for the chosen and the excluded ones; reason : int32[O]
+    `NodeGroupReason.Code`, UNSPECIFIED for the chosen one; order : int64[O] the options, best first.
+    """
+
+    chosen: int
+    asked: tuple[int, ...]
+    scores: Float64
+    decided_by: Int32
+    reason: Int32
+    order: Int64
+
+
+def choose(context: Context, situation: Situation, options: Options, expanders: Iterable[int]) -> Choice:
+    """Choose one option. expanders : `Expander.Code`s; those that are not in `EXPANDERS` are passed over.
+
+    O(options · expanders); where all of them exclude options, that many times.
+    """
+    chain = [code for code in expanders if code in EXPANDERS]
+    found = _choose(context, situation, options, chain)
+    beaten = np.flatnonzero(found.reason == NodeGroupReason.NOT_CHOSEN)
+    if found.chosen != NONE or len(beaten) == 0:
+        return found
+    return _among(beaten, found, choose(context, situation, _rows(options, beaten), chain))
+
+
+def _choose(context: Context, situation: Situation, options: Options, chain: list[int]) -> Choice:
+    left = np.argsort(options.group, kind="stable")
+    ranking = _Ranking(len(left))
+    for code in chain:
+        if len(left) == 0 or (len(left) == 1 and ranking.asked):
+            break
+        scores = EXPANDERS[code].score(context, situation, _rows(options, left))
+        left = ranking.note(code, left, scores)
+    return ranking.choice(left)
+
+
+def _rows(options: Options, rows: Int64) -> Options:
+    return Options(*(column[rows] for column in options))
+
+
+def _among(rows: Int64, whole: Choice, part: Choice) -> Choice:
+    """Return the choice of a part of the options, `rows`, as one of all: the others were excluded."""
+    scores = np.full((len(part.asked), len(whole.reason)), np.nan)
+    scores[:, rows] = part.scores
+    decided_by, reason = whole.decided_by.copy(), whole.reason.copy()
+    decided_by[rows], reason[rows] = part.decided_by, part.reason
+    excluded = whole.order[~np.isin(whole.order, rows)]
+    return Choice(
+        chosen=int(rows[part.chosen]) if part.chosen != NONE else NONE,
+        asked=part.asked,
+        scores=scores,
+        decided_by=decided_by,
+        reason=reason,
+        order=np.concatenate([rows[part.order], excluded]),
+    )
+
+
+class _Ranking:
+    """Options in the order in which they fall out."""
+
+    def __init__(self, count: int) -> None:
+        self.asked: list[int] = []
+        self._scores: list[Float64] = []
+        self._decided_by = np.zeros(count, np.int32)
+        self._reason = np.zeros(count, np.int32)
+        self._worse: list[Int64] = []
+
+    def note(self, code: int, left: Int64, scores: Float64) -> Int64:
+        """Note what an expander says; return the options that it rates highest."""
+        self.asked.append(code)
+        row = np.full(len(self._reason), np.nan)
+        row[left] = scores
+        self._scores.append(row)
+        excluded = np.isnan(scores)
+        self._reason[left[excluded]] = EXPANDERS[code].excludes
+        best: Bool = scores == scores[~excluded].max(initial=-np.inf)
+        beaten = ~best & ~excluded
+        self._reason[left[beaten]] = NodeGroupReason.NOT_CHOSEN
+        self._decided_by[left[beaten]] = code
+        # A stable sort: those that rate equal stay in the order of their groups.
+        falls = np.lexsort((np.negative(scores[~best]), excluded[~best]))
+        self._worse.insert(0, left[~best][falls])
+        return left[best]
+
+    def choice(self, left: Int64) -> Choice:
+        """Return the choice among what is left: the first by group."""
+        last = self.asked[-1] if self.asked else pb.Expander.UNSPECIFIED
+        self._reason[left[1:]] = NodeGroupReason.NOT_CHOSEN
+        self._decided_by[left[1:]] = last
+        return Choice(
+            chosen=int(left[0]) if len(left) else NONE,
+            asked=tuple(self.asked),
+            scores=np.array(self._scores, np.float64).reshape(len(self.asked), len(self._reason)),
+            decided_by=self._decided_by,
+            reason=self._reason,
+            order=np.concatenate([left, *self._worse]),
+        )

@@ -1,0 +1,25 @@
+"""LEAST_WASTE: the share of cpu that stays idle on the new nodes plus that of memory, negative.
+
+Capacity counts, so what a node keeps for itself and its DaemonSets is waste. Of a resource that the nodes lack, none
+is wasted. Source: Cluster Autoscaler, expander/waste.
+"""
+
+import numpy as np
+
+from planner.scale_up.options import Context, Float64, Options, Situation
+from planner.snapshot.columns import Int64
+
+
+def score(context: Context, situation: Situation, options: Options) -> Float64:
+    """Return the score of each option, at most 0. float64[O]."""
+    del situation
+    groups = context.groups
+    cpu = _idle(groups.cpu_milli[options.group] * options.node_count, options.cpu_milli)
+    memory = _idle(groups.memory_bytes[options.group] * options.node_count, options.memory_bytes)
+    return -(cpu + memory)
+
+
+def _idle(offered: Int64, requested: Int64) -> Float64:
+    share = np.zeros(len(offered))
+    np.divide(offered - requested, offered, out=share, where=offered > 0)
+    return share

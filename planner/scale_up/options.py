@@ -1,0 +1,124 @@
+"""Options of scale-up: node groups, each with how it would grow for some pods, and what is known to choose among them.
+
+Decides nothing. Rows of node groups are those of `Snapshot.groups`, which are sorted by id. Amounts of a new node are
+its capacity, as upstream has them.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.facts.utilization import GPU_SUFFIX
+from planner.model.settings import ScaleUpSettings
+from planner.simulation.virtual_rows import GroupTemplate
+from planner.snapshot.columns import Bool, Int32, Int64, Snapshot
+
+Float64 = NDArray[np.float64]
+_CPU: Final = "cpu"
+_MEMORY: Final = "memory"
+
+
+class Option(NamedTuple):
+    """How one node group would grow.
+
+    group : its row; node_count : new nodes, > 0; pods : int32[M] pods that fit on them, ascending; cpu_milli,
+    memory_bytes : what they request together.
+    """
+
+    group: int
+    node_count: int
+    pods: Int32
+    cpu_milli: int
+    memory_bytes: int
+
+
+class Options(NamedTuple):
+    """Options as columns. group, node_count, pod_count, cpu_milli, memory_bytes : int64[O]."""
+
+    group: Int64
+    node_count: Int64
+    pod_count: Int64
+    cpu_milli: Int64
+    memory_bytes: Int64
+
+
+def as_columns(options: Sequence[Option]) -> Options:
+    """Return options as columns, in their order."""
+    rows = [(one.group, one.node_count, len(one.pods), one.cpu_milli, one.memory_bytes) for one in options]
+    return Options(*np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, 5).T))
+
+
+class Groups(NamedTuple):
+    """What is known of a new node of each group.
+
+    ids : ids; cpu_milli, memory_bytes : int64[G] capacity, 0 for a group without template; price_per_hour : float64[G],
+    NaN = unknown; is_gpu : bool[G], it has GPUs or their label; labels : of the template; kind : int32[G] similar
+    groups have the same kind, -1 = similar to none.
+    """
+
+    ids: tuple[str, ...]
+    cpu_milli: Int64
+    memory_bytes: Int64
+    price_per_hour: Float64
+    is_gpu: Bool
+    labels: tuple[dict[str, str], ...]
+    kind: Int32
+
+
+def describe(snapshot: Snapshot, templates: Sequence[GroupTemplate | None], gpu_label: str, kind: Int32) -> Groups:
+    """Return what expanders look at of each group. kind : int32[G], see `Groups`; gpu_label : "" = none."""
+    capacity = [dict(one.capacity) if one else {} for one in templates]
+    labels = tuple(dict(one.template.labels) if one else {} for one in templates)
+    return Groups(
+        ids=tuple(group.id for group in snapshot.groups),
+        cpu_milli=np.array([one.get(_CPU, 0) for one in capacity], np.int64),
+        memory_bytes=np.array([one.get(_MEMORY, 0) for one in capacity], np.int64),
+        price_per_hour=np.array([group.price_per_hour for group in snapshot.groups], np.float64),
+        is_gpu=np.array(
+            [
+                one is not None and (gpu_label in label or _offers_gpu(one))
+                for one, label in zip(templates, labels, strict=True)
+            ],
+            bool,
+        ),
+        labels=labels,
+        kind=kind,
+    )
+
+
+def _offers_gpu(template: GroupTemplate) -> bool:
+    return any(name.endswith(GPU_SUFFIX) and amount > 0 for name, amount in template.template.allocatable)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What expanders may look at besides the options, the same for all choices of a decision.
+
+    node_count : nodes of the cluster; seed : `PlanRequest.seed`.
+    """
+
+    groups: Groups
+    settings: ScaleUpSettings
+    node_count: int
+    seed: int = 0
+    _by_group: dict[str, Float64] = field(default_factory=dict, repr=False, compare=False)
+
+    def by_group(self, name: str, build: Callable[[], Float64]) -> Float64:
+        """Return the result of `build`, float64[G], built when first asked for under this name."""
+        known = self._by_group.get(name)
+        if known is None:
+            known = self._by_group[name] = build()
+        return known
+
+
+class Situation(NamedTuple):
+    """What changes from one choice to the next.
+
+    choice : its number, from 0; size : int64[G] nodes of each group, those included that the plan has added.
+    """
+
+    choice: int
+    size: Int64

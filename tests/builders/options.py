@@ -1,0 +1,71 @@
+"""Options of scale-up and what is known of their groups, without a cluster."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from planner.model.settings import PriorityRank, ScaleUpSettings
+from planner.scale_up.expanders.chain import Choice, choose
+from planner.scale_up.options import Context, Groups, Option, Options, Situation, as_columns
+
+GIB = 1 << 30
+
+
+class Group(NamedTuple):
+    """A node group and its option: cores and GiB of a node, nodes that are new, pods and what they request."""
+
+    cores: float = 4
+    gib: float = 16
+    price: float = np.nan
+    nodes: int = 1
+    pods: int = 1
+    pod_cores: float = 1
+    pod_gib: float = 1
+    gpu: bool = False
+    labels: Mapping[str, str] = {}
+    kind: int = -1
+    size: int = 0
+
+
+def groups_of(rows: Mapping[str, Group]) -> Groups:
+    """What is known of groups, sorted by id."""
+    ids = sorted(rows)
+    return Groups(
+        tuple(ids),
+        np.array([round(rows[name].cores * 1000) for name in ids], np.int64),
+        np.array([round(rows[name].gib * GIB) for name in ids], np.int64),
+        np.array([rows[name].price for name in ids], np.float64),
+        np.array([rows[name].gpu for name in ids], bool),
+        tuple(dict(rows[name].labels) for name in ids),
+        np.array([rows[name].kind for name in ids], np.int32),
+    )
+
+
+def options_of(rows: Mapping[str, Group]) -> Options:
+    """One option for each group, in the order given."""
+    ids = sorted(rows)
+    return as_columns([
+        Option(ids.index(name), row.nodes, np.arange(row.pods, dtype=np.int32), round(row.pod_cores * 1000),
+               round(row.pod_gib * GIB))
+        for name, row in rows.items()
+    ])  # fmt: skip
+
+
+def ranked(ranks: Mapping[int, Sequence[str]]) -> ScaleUpSettings:
+    """Settings of PRIORITY."""
+    found = (PriorityRank(rank, tuple(map(re.compile, ranks[rank]))) for rank in sorted(ranks, reverse=True))
+    return ScaleUpSettings(priority=tuple(found))
+
+
+def chosen_among(
+    rows: Mapping[str, Group], *expanders: int, settings: ScaleUpSettings | None = None, **more: Any
+) -> tuple[str, Choice]:
+    """The group chosen ("" = none), and the choice. more : of `Context`, and `choice`."""
+    choice = more.pop("choice", 0)
+    context = Context(groups_of(rows), settings or ScaleUpSettings(), **({"node_count": 10} | more))
+    sizes = np.array([rows[name].size for name in sorted(rows)], np.int64)
+    found = choose(context, Situation(choice, sizes), options_of(rows), expanders)
+    names = list(rows)
+    return names[found.chosen] if found.chosen >= 0 else "", found

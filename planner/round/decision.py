@@ -57,7 +57,7 @@ class Decision:
     decide: Callable[[Round, Any, Any], Decided]
     summarize: Callable[[Any], Summary]
     warm_up: Callable[[pb.PlanSettings], None]
-    growth: Callable[[Snapshot, Any, int], GrowthNeed] | None = None
+    growth: Callable[[Snapshot, Any, int], GrowthNeed | None] | None = None
 
     @property
     def name(self) -> str:

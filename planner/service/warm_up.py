@@ -9,7 +9,7 @@ kernels have to be compiled and there is a second core, a second process compile
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Final
 
@@ -26,6 +26,9 @@ NOW_S: Final = 1_700_000_000
 _ENOUGH_BYTES: Final = 16 << 20
 _STRINGS: Final = (
     "", "default", "kubernetes.io/hostname", "a", "b", "zone", "app", "web", "owner", "c", "key", "csi", "disk"
+)  # fmt: skip
+_PODS: Final = (
+    ("web-2", "a", 0, 4), ("web-1", "b", 0, 4), ("waits", "", 1, 4), ("bound", "c", 1, 4), ("gone", "a", 0, 0)
 )  # fmt: skip
 
 
@@ -71,11 +74,11 @@ def answer_requests() -> None:
     request.now.seconds = NOW_S
     for decision in TABLE:
         decision.warm_up(request.settings)
-    first = handler.plan(request, small_cluster().SerializeToString(), Caller())
+    first = handler.plan(request, growing_cluster().SerializeToString(), Caller())
     request.state.CopyFrom(first.state)
     request.base_version = first.snapshot_version
     request.now.seconds += 60
-    delta = pb.SnapshotDelta(changed=small_cluster(), deleted_pods=["default/gone"])
+    delta = pb.SnapshotDelta(changed=growing_cluster(), deleted_pods=["default/gone"])
     del delta.changed.nodes[:], delta.changed.owners[:]
     _leave_out_last_pod(delta.changed.pods)
     handler.plan(request, delta.SerializeToString(), Caller())
@@ -90,8 +93,20 @@ def small_split() -> planner_pb2.BalanceScaleUpRequest:
     return planner_pb2.BalanceScaleUpRequest(node_groups=groups, new_nodes=6)
 
 
-def small_cluster() -> pb.ClusterSnapshot:
-    """Return three nodes, with pods that use every predicate and can be moved."""
+def growing_cluster() -> pb.ClusterSnapshot:
+    """Return the small cluster with two similar node groups and pods for which they have to grow."""
+    cluster = small_cluster((*_PODS[:-1], ("large-1", "", 2, 0), ("large-2", "", 2, 0), _PODS[-1]))
+    cluster.pod_specs.append(_plain_spec(3950))
+    cluster.node_groups.add(id="like it", max_size=5, price_per_hour=1)
+    for group in cluster.node_groups:
+        group.template.label_set = 2
+        group.template.allocatable.extend([8000, 16 << 30, 110])
+        group.template.daemonset_pods.add(namespace="default", spec=0)
+    return cluster
+
+
+def small_cluster(pods: Sequence[tuple[str, str, int, int]] = _PODS) -> pb.ClusterSnapshot:
+    """Return three nodes, with pods that use every predicate and can be moved: their names, nodes, specs, labels."""
     cluster = pb.ClusterSnapshot(strings=_STRINGS, resources=["cpu", "memory", "pods"])
     text = {name: i for i, name in enumerate(_STRINGS)}
     labels = [[], *([(text["kubernetes.io/hostname"], text[name]), (text["zone"], text[name])] for name in "abc")]
@@ -110,13 +125,13 @@ def small_cluster() -> pb.ClusterSnapshot:
     budget = cluster.pod_disruption_budgets.add(namespace="default", name="web")
     budget.selector.requirements.add(key=text["app"], operator=pb.LabelOperator.IN, values=[text["web"]])
     budget.status.disruptions_allowed, budget.status.observed = 5, True
-    _add_pods(cluster.pods, text)
+    _add_pods(cluster.pods, text, pods)
     return cluster
 
 
-def _plain_spec() -> pb.PodSpec:
+def _plain_spec(cpu_milli: int = 100) -> pb.PodSpec:
     spec = pb.PodSpec()
-    spec.requests.add(resource=0, amount=100)
+    spec.requests.add(resource=0, amount=cpu_milli)
     spec.requests.add(resource=1, amount=1 << 20)
     return spec
 
@@ -137,16 +152,15 @@ def _bound_spec(text: dict[str, int]) -> pb.PodSpec:
     return spec
 
 
-def _add_pods(table: pb.PodTable, text: dict[str, int]) -> None:
-    names = ("web-2", "web-1", "waits", "bound", "gone")
-    nodes = ("a", "b", "", "c", "a")
+def _add_pods(table: pb.PodTable, text: dict[str, int], pods: Sequence[tuple[str, str, int, int]]) -> None:
+    names, nodes, specs, labels = zip(*pods, strict=True)
     count = len(names)
     table.count = count
     table.namespace = _int32([text["default"]] * count)
     table.names = table.uids = "".join(names).encode()
     table.name_lengths = table.uid_lengths = _int32([len(name) for name in names])
-    table.spec = _int32([0, 0, 1, 1, 0])
-    table.label_set = _int32([4, 4, 4, 4, 0])
+    table.spec = _int32(specs)
+    table.label_set = _int32(labels)
     table.node = _int32([text[name] for name in nodes])
     table.owner = _int32([text["owner"]] * count)
     table.phase = bytes(pb.PodPhase.PENDING if not node else pb.PodPhase.RUNNING for node in nodes)

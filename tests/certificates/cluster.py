@@ -51,15 +51,19 @@ class Cluster:
     def __init__(self, message: pb.ClusterSnapshot) -> None:
         self.message = message
         self.strings = list(message.strings) or [""]
-        self._sets = list(_label_sets(message, self.strings))
+        self.sets = list(_label_sets(message, self.strings))
         self.nodes = {node.name: node for node in message.nodes}
         self.groups = {group.id: group for group in message.node_groups}
         self.owners = {owner.uid: owner for owner in message.owners}
         self.namespaces = {one.name: self.label_set(one.label_set) for one in message.namespaces}
         self.pods = {pod.key: pod for pod in self._read_pods(message.pods)}
 
+    def message_nodes(self) -> dict[str, pb.Node]:
+        """Return the nodes of the snapshot, without those that were added since."""
+        return {node.name: node for node in self.message.nodes}
+
     def label_set(self, index: int) -> Labels:
-        return self._sets[index] if index < len(self._sets) else {}
+        return self.sets[index] if index < len(self.sets) else {}
 
     def node_labels(self, name: str) -> Labels:
         return self.label_set(self.nodes[name].label_set)

@@ -101,8 +101,7 @@ def _compares(operator: int, taint: str, toleration: str) -> bool:
         return False
 
 
-def matches_nodes(cluster: Cluster, terms: pb.NodeSelector, node: str) -> bool:
-    labels = cluster.node_labels(node)
+def matches_nodes(cluster: Cluster, terms: pb.NodeSelector, labels: Labels, node: str) -> bool:
     for term in terms.terms:
         if not term.match_expressions and not term.match_fields:
             continue
@@ -114,12 +113,15 @@ def matches_nodes(cluster: Cluster, terms: pb.NodeSelector, node: str) -> bool:
 
 
 def own_affinity_holds(cluster: Cluster, pod: Pod, node: str) -> bool:
-    labels = cluster.node_labels(node)
+    return matches_labels(cluster, pod, cluster.node_labels(node), node) and (not pod.pinned or pod.pinned == node)
+
+
+def matches_labels(cluster: Cluster, pod: Pod, labels: Labels, node: str = "") -> bool:
+    """Return whether the pod's node selector and affinity admit a node with these labels and this name."""
     if any(labels.get(cluster.text(p.key)) != cluster.text(p.value) for p in pod.spec.node_selector):
         return False
-    if pod.spec.HasField("node_affinity") and not matches_nodes(cluster, pod.spec.node_affinity, node):
-        return False
-    return not pod.pinned or pod.pinned == node
+    affinity = pod.spec.node_affinity
+    return not pod.spec.HasField("node_affinity") or matches_nodes(cluster, affinity, labels, node)
 
 
 def schedulable(placement: Placement, pod: Pod, node: str) -> str:
@@ -297,7 +299,7 @@ def volumes(placement: Placement, pod: Pod, node: str) -> str:
     for volume in pod.volumes:
         if volume.state in {pb.VolumeState.UNBOUND_IMMEDIATE, pb.VolumeState.MISSING}:
             return f"claim {volume.id} cannot be used"
-        if volume.HasField("node_affinity") and not matches_nodes(cluster, volume.node_affinity, node):
+        if volume.HasField("node_affinity") and not matches_nodes(cluster, volume.node_affinity, labels, node):
             return f"volume {volume.id} is not reachable"
         if volume.read_write_once_pod and any(
             volume.id == other.id

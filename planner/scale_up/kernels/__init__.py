@@ -1,1 +1,1 @@
-"""Compiled loops of scale-up."""
+"""Kernels of scale-up."""

@@ -142,7 +142,7 @@ def test_a_state_may_be_named_by_its_version(stub: planner_pb2_grpc.PlannerStub)
 
 def test_info_lists_what_this_build_can_do(stub: planner_pb2_grpc.PlannerStub) -> None:
     info = stub.GetInfo(planner_pb2.GetPlannerInfoRequest(), timeout=LIMIT_S)
-    assert list(info.decisions) == [plan_pb2.Decision.SCALE_DOWN]
+    assert list(info.decisions) == [plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN]
     assert list(info.rpcs) == ["GetInfo", "Plan", "CheckFit", "BalanceScaleUp"]
     assert "NodeResourcesFit" in info.predicates
     assert info.max_snapshot_size_bytes == LIMIT
@@ -236,7 +236,7 @@ def test_an_unusable_request_is_refused_and_its_field_named(
     assert send(stub, parts(asking())).snapshot_version
 
 
-@pytest.mark.parametrize("decision", [1, 2, 4], ids=["SCALE_UP", "SLACK", "POD_COSTS"])
+@pytest.mark.parametrize("decision", [2, 4], ids=["SLACK", "POD_COSTS"])
 def test_a_decision_of_a_later_build_is_unimplemented(stub: planner_pb2_grpc.PlannerStub, decision: int) -> None:
     error = refused(lambda: send(stub, parts(asking(decisions=[3, decision]))))
     assert error.reason == Reason.DECISION_UNAVAILABLE

@@ -1,0 +1,25 @@
+"""Why a new node of each group refuses each pod. O(groups · pods · terms)."""
+
+from planner.model.jit import kernel, widened
+from planner.simulation.kernels import failing, mark, open_as, revert
+from planner.simulation.state import SimulationState
+from planner.snapshot.columns import Int32, Int64
+
+
+@kernel
+def refusals(sim: SimulationState, blank: int, prototypes: Int64, pods: Int32, masks: Int64) -> None:
+    """Write the mask `1 << PredicateReason.Code` of what a new node of a group fails for a pod, 0 = it fits.
+
+    blank : a closed blank node; prototypes : int64[Q], -1 = none; pods : int32[M], on no node; masks : int64[M, Q],
+    -1 where the group has no prototype. Nothing stays changed.
+    """
+    for q in range(len(prototypes)):
+        if prototypes[q] < 0:
+            for row in range(len(pods)):
+                masks[row, q] = -1
+            continue
+        before = mark(sim)
+        open_as(sim, blank, prototypes[q])
+        for row in range(len(pods)):
+            masks[row, q] = failing(sim, widened(pods[row]), blank)
+        revert(sim, before)

@@ -1,0 +1,58 @@
+"""Why no node group helps a pod, asked of one new node more of each group with the plan carried out.
+
+What a predicate refuses comes first: more nodes would not help. Then come back-off, health and limits of the group.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from trimtab.v1.reason_pb2 import NodeGroupReason, PredicateReason
+
+from planner.scale_up.growing import Growing
+from planner.scale_up.kernels.refusals import refusals
+from planner.snapshot.columns import Bool, Int32, Int64, UInt8
+
+_FIRST: Final = (NodeGroupReason.NO_TEMPLATE, NodeGroupReason.NODE_GROUP_INVALID)
+"""Reasons by which nothing is known of a new node, or nothing that can be relied on."""
+
+
+class Refusals(NamedTuple):
+    """Why pods are left, by kind of pod: pods of one kind get one answer.
+
+    pods : int32[M]; kind : int64[M]; reason : uint8[kinds, G] `NodeGroupReason.Code`; predicate : uint8[kinds, G]
+    `PredicateReason.Code` with PREDICATE_FAILED; helped : bool[M] a group that may grow admits the pod.
+    """
+
+    pods: Int32
+    kind: Int64
+    reason: UInt8
+    predicate: UInt8
+    helped: Bool
+
+
+def refuse(growing: Growing, pods: Int32) -> Refusals:
+    """Return why no group helps pods : int32[M], which are on no node. O(kinds · groups · terms)."""
+    state, ledger = growing.state, growing.ledger
+    alone = (state.volumes.row[pods] >= 0) | (state.pinned[pods] != -1)
+    # A pod with volumes is a kind of its own.
+    kinds, first, kind = np.unique(
+        np.where(alone, -1 - pods.astype(np.int64), state.pod_class[pods]), return_index=True, return_inverse=True
+    )
+    masks = np.zeros((len(kinds), len(ledger.groups)), np.int64)
+    if len(ledger.groups):
+        refusals(state, growing.spare, growing.within.growth.prototype, pods[first], masks)
+    own = np.array([ledger.reason(group) for group in range(len(ledger.groups))], np.uint8)
+    reason = np.broadcast_to(own, masks.shape).copy()
+    failed = (masks > 0) & ~np.isin(own, _FIRST)
+    reason[failed] = NodeGroupReason.PREDICATE_FAILED
+    helped = ((reason == 0) & (masks == 0)).any(axis=1)
+    return Refusals(pods, kind.reshape(-1), reason, _first_predicate(masks) * failed, helped[kind.reshape(-1)])
+
+
+def _first_predicate(masks: Int64) -> UInt8:
+    """Return the first reason of each mask `1 << PredicateReason.Code`, in the scheduler's order."""
+    found = np.zeros(masks.shape, np.uint8)
+    for code in sorted(PredicateReason.Code.values(), reverse=True):
+        if code:
+            found[(masks >> code) & 1 == 1] = code
+    return found

@@ -1,0 +1,1 @@
+"""What scale-up says: its answer, and sentences for people."""

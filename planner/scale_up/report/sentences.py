@@ -1,0 +1,56 @@
+"""Why a pod stays pending, in one sentence for people."""
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Final
+
+from trimtab.v1.reason_pb2 import NodeGroupReason, PredicateReason
+
+_OF_GROUP: Final = {
+    NodeGroupReason.MAX_SIZE_REACHED: "at the maximum size",
+    NodeGroupReason.RESOURCE_LIMIT_REACHED: "kept from growing by a resource limit",
+    NodeGroupReason.MAX_NEW_NODES_REACHED: "left out because the plan adds as many nodes as one plan may",
+    NodeGroupReason.BACKED_OFF: "in back-off after a scale-up that failed",
+    NodeGroupReason.UNHEALTHY: "unhealthy",
+    NodeGroupReason.NO_TEMPLATE: "without template and without nodes",
+    NodeGroupReason.NOT_WHOLE: "unable to grow as a whole",
+    NodeGroupReason.NOT_CHOSEN: "passed over by an expander",
+    NodeGroupReason.PRICE_UNKNOWN: "without a price",
+    NodeGroupReason.PRIORITY_INVALID: "with a priority that is no number",
+    NodeGroupReason.NODE_GROUP_INVALID: "described in a way that contradicts itself",
+    NodeGroupReason.NOT_EVALUATED: "not looked at",
+}
+_OF_NODE: Final = {
+    PredicateReason.NODE_UNSCHEDULABLE: "new nodes are cordoned",
+    PredicateReason.NODE_NAME_MISMATCH: "the pod names another node",
+    PredicateReason.TAINT_NOT_TOLERATED: "a taint is not tolerated",
+    PredicateReason.NODE_AFFINITY_NOT_MATCHED: "node selector or affinity does not match",
+    PredicateReason.HOST_PORT_CONFLICT: "a host port is taken",
+    PredicateReason.TOO_MANY_PODS: "a new node has no room for one more pod",
+    PredicateReason.INSUFFICIENT_RESOURCES: "a new node is too small",
+    PredicateReason.VOLUME_RESTRICTED: "a volume is in use",
+    PredicateReason.VOLUME_LIMIT_EXCEEDED: "a new node cannot attach that many volumes",
+    PredicateReason.VOLUME_NOT_BINDABLE: "a volume cannot be bound there",
+    PredicateReason.VOLUME_ZONE_MISMATCH: "a volume is in another zone",
+    PredicateReason.TOPOLOGY_SPREAD_VIOLATED: "a topology spread constraint would be violated",
+    PredicateReason.POD_AFFINITY_NOT_MATCHED: "no pod that it has affinity to is there",
+    PredicateReason.POD_ANTI_AFFINITY_VIOLATED: "its anti-affinity would be violated",
+    PredicateReason.EXISTING_POD_ANTI_AFFINITY_VIOLATED: "the anti-affinity of a running pod excludes it",
+    PredicateReason.UNSUPPORTED_CONSTRAINT: "it has a constraint that cannot be decided",
+    PredicateReason.SCHEDULING_GATED: "a scheduling gate holds it back",
+}
+
+
+def why_pending(reasons: Mapping[str, int], failed: Mapping[str, int]) -> str:
+    """Return the sentence. reasons : `NodeGroupReason.Code` by node group; failed : `PredicateReason.Code` likewise.
+
+    The most frequent reason comes first.
+    """
+    if not reasons:
+        return "there is no node group"
+    texts = Counter[str]()
+    for group, reason in sorted(reasons.items()):
+        texts[_OF_NODE[failed[group]] if group in failed else _OF_GROUP[reason]] += 1  # type: ignore[index]
+    many = len(reasons)
+    parts = (f"{count} of {many}: {text}" for text, count in sorted(texts.items(), key=lambda one: (-one[1], one[0])))
+    return f"no node group helps ({', '.join(parts)})"

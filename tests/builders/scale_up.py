@@ -1,0 +1,91 @@
+"""A scale-up decision from plain objects, proven by the certificate before any test looks at it."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from google.protobuf.json_format import ParseDict
+from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
+
+from planner.decisions.plan import plan as take_decisions
+from planner.decisions.work import Work
+from planner.snapshot.decode import canonicalize
+from tests.builders.kubernetes import Json, snapshot_of
+from tests.certificates.scale_up import offences
+
+NOW_S = 1_800_000_000
+"""A moment long after everything that builders create."""
+
+
+class Outcome(NamedTuple):
+    """A decision in words."""
+
+    decision: plan_pb2.ScaleUpDecision
+    answer: plan_pb2.PlanResponse
+
+    @property
+    def growth(self) -> dict[str, int]:
+        """New nodes by group."""
+        return {split.node_group: split.new_size - split.current_size for split in self.decision.splits}
+
+    @property
+    def on_new(self) -> dict[str, list[str]]:
+        """Pods for which each group grows."""
+        return {split.node_group: list(split.pods) for split in self.decision.splits}
+
+    @property
+    def pending(self) -> dict[str, dict[str, str]]:
+        """Pods that stay pending, and why no group helps: the predicate's name where one refuses."""
+        return {
+            entry.pod: {
+                group: reason_pb2.PredicateReason.Code.Name(entry.failed_predicates[group])
+                if group in entry.failed_predicates
+                else reason_pb2.NodeGroupReason.Code.Name(reason)
+                for group, reason in entry.reasons.items()
+            }
+            for entry in self.decision.unschedulable
+        }
+
+    @property
+    def skipped(self) -> dict[str, str]:
+        """Pods that are not served, and why."""
+        return {one.pod: reason_pb2.SkippedPodReason.Code.Name(one.reason) for one in self.decision.skipped}
+
+    @property
+    def result(self) -> str:
+        return reason_pb2.ScaleUpResult.Code.Name(self.decision.result).removeprefix("SCALE_UP_")
+
+
+def settings_of(given: Json | None) -> plan_pb2.PlanSettings:
+    """Settings from JSON: keys of `scaleUp`, and `planner` and `scaleDown` beside them."""
+    given = dict(given or {})
+    more = {key: given.pop(key) for key in ("planner", "scaleDown") if key in given}
+    return ParseDict({"scaleUp": given} | more, plan_pb2.PlanSettings())
+
+
+def plan_message(
+    message: snapshot_pb2.ClusterSnapshot,
+    settings: Json | None = None,
+    state: plan_pb2.PlanState | None = None,
+    now_s: int = NOW_S,
+    seed: int = 0,
+    decisions: Sequence["plan_pb2.Decision.Code.ValueType"] = (plan_pb2.Decision.SCALE_UP,),
+    time_left: Callable[[], bool] | None = None,
+) -> Outcome:
+    """Decide over a snapshot, and prove the plan."""
+    given = settings_of(settings)
+    request = plan_pb2.PlanRequest(decisions=decisions, settings=given, seed=seed)
+    request.now.seconds = now_s
+    answer = take_decisions(canonicalize(message), request, state, Work(time_left=time_left))
+    bounded = time_left is not None or given.scale_up.max_evaluated_node_groups > 0
+    assert offences(message, given, answer.scale_up, now_s, bounded=bounded) == []
+    return Outcome(answer.scale_up, answer)
+
+
+def plan(
+    *objects: Json | Sequence[Json], actuation: snapshot_pb2.ActuationStatus | None = None, **more: Any
+) -> Outcome:
+    """Decide over Kubernetes objects; `settings`, `state`, `now_s`, `seed`, `decisions` as for `plan_message`."""
+    message = snapshot_of(*objects)
+    if actuation is not None:
+        message.actuation_status.CopyFrom(actuation)
+    return plan_message(message, **more)

@@ -1,0 +1,55 @@
+"""Limits on what a plan may add: amounts of resources and numbers of nodes, in the cluster and in one plan."""
+
+from collections.abc import Iterator, Mapping
+
+from trimtab.v1 import plan_pb2
+
+from tests.certificates.cluster import Cluster
+from tests.certificates.new_nodes import NewNode
+from tests.certificates.scale_down import selects
+
+
+class Limits:
+    """What counts against limits before the plan: capacity of nodes that stay, and of those that have not come yet."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: plan_pb2.PlannerSettings,
+        leaving: set[str],
+        templates: Mapping[str, NewNode | None],
+    ) -> None:
+        self.cluster, self.settings, self.leaving, self.templates = cluster, settings, leaving, templates
+
+    def exceeded(self, added: Mapping[str, int], only: str = "") -> Iterator[str]:
+        """Yield the limits that are exceeded with so many nodes more by group, by those that count the group `only`."""
+        for limit in self.settings.limits:
+            more = {key: count * self._of_group(key, limit) for key, count in added.items()}
+            if not (more.get(only, 0) if only else sum(more.values())):
+                continue
+            total = self._before(limit) + sum(more.values())
+            if limit.HasField("maximum") and total > limit.maximum:
+                yield f"{total} of {limit.resource}, {limit.maximum} may be"
+            if limit.HasField("maximum_added") and sum(more.values()) > limit.maximum_added:
+                yield f"{sum(more.values())} of {limit.resource} added, {limit.maximum_added} may be"
+
+    def _before(self, limit: plan_pb2.ResourceLimit) -> int:
+        total = 0
+        registered: dict[str, int] = {}
+        for name, row in self.cluster.message_nodes().items():
+            registered[row.node_group] = registered.get(row.node_group, 0) + 1
+            if name not in self.leaving and selects(limit.nodes, self.cluster.node_labels(name)):
+                total += 1 if limit.resource == "nodes" else self.cluster.capacity(name).get(limit.resource, 0)
+        for key, group in self.cluster.groups.items():
+            missing = max(group.target_size - registered.get(key, 0), 0)
+            total += missing * self._of_group(key, limit) if missing else 0
+        return total
+
+    def _of_group(self, key: str, limit: plan_pb2.ResourceLimit) -> int:
+        template = self.templates[key]
+        if template is None or not selects(limit.nodes, template.labels):
+            return 0
+        if limit.resource == "nodes":
+            return 1
+        amounts = [*(template.row.capacity or template.row.allocatable), *[0] * 99]
+        return dict(zip(self.cluster.message.resources, amounts, strict=False)).get(limit.resource, 0)

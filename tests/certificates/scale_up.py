@@ -1,0 +1,457 @@
+"""Proof that a scale-up decision holds, from the request's snapshot and settings and the answer alone.
+
+`offences` lists everything that is wrong; a good plan has none. Shares no code with the planner. Where a node is being
+deleted or a pod was just evicted, pods hold room that the answer does not name, so that spread and affinity, which
+depend on where they are, are not checked.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from random import Random
+
+from trimtab.v1 import plan_pb2, reason_pb2
+from trimtab.v1 import snapshot_pb2 as pb
+
+from tests.certificates import scheduling
+from tests.certificates.cluster import GATED, Cluster, Pod
+from tests.certificates.growth_limits import Limits
+from tests.certificates.new_nodes import NewNode, has_startup_taint, new_node_of
+from tests.certificates.scheduling import PREDICATES, Placement
+
+Group = reason_pb2.NodeGroupReason
+Predicate = reason_pb2.PredicateReason
+Skipped = reason_pb2.SkippedPodReason
+Result = reason_pb2.ScaleUpResult
+LONGEST_S = 900
+ORDERS_TRIED = 12
+IN_ORDER: tuple[tuple[Callable[[Placement, Pod, str], str], tuple[int, ...]], ...] = (
+    (scheduling.schedulable, (Predicate.NODE_UNSCHEDULABLE,)),
+    (scheduling.taints, (Predicate.TAINT_NOT_TOLERATED,)),
+    (scheduling.node_affinity, (Predicate.NODE_NAME_MISMATCH, Predicate.NODE_AFFINITY_NOT_MATCHED)),
+    (scheduling.host_ports, (Predicate.HOST_PORT_CONFLICT,)),
+    (scheduling.resources, (Predicate.TOO_MANY_PODS, Predicate.INSUFFICIENT_RESOURCES)),
+    (
+        scheduling.volumes,
+        (Predicate.VOLUME_RESTRICTED, Predicate.VOLUME_LIMIT_EXCEEDED, Predicate.VOLUME_NOT_BINDABLE,
+         Predicate.VOLUME_ZONE_MISMATCH),
+    ),
+    (scheduling.topology_spread, (Predicate.TOPOLOGY_SPREAD_VIOLATED,)),
+    (scheduling.affinity, (Predicate.POD_AFFINITY_NOT_MATCHED,)),
+    (
+        scheduling.anti_affinity,
+        (Predicate.POD_ANTI_AFFINITY_VIOLATED, Predicate.EXISTING_POD_ANTI_AFFINITY_VIOLATED),
+    ),
+    (scheduling.supported, (Predicate.UNSUPPORTED_CONSTRAINT,)),
+)  # fmt: skip
+"""Predicates in the scheduler's order, with the reasons that they give."""
+BY_OTHERS = (scheduling.topology_spread, scheduling.affinity, scheduling.anti_affinity)
+
+
+class Plan:
+    """A decision with what it was made from."""
+
+    def __init__(
+        self,
+        snapshot: pb.ClusterSnapshot,
+        settings: plan_pb2.PlanSettings,
+        decision: plan_pb2.ScaleUpDecision,
+        now_s: int,
+    ) -> None:
+        self.cluster = cluster = Cluster(snapshot)
+        self.settings, self.general, self.decision, self.now_s = settings.scale_up, settings.planner, decision, now_s
+        self.leaving = cluster.leaving(now_s)
+        cutoff = self.general.expendable_pods_priority_cutoff
+        self.cutoff = cutoff if self.general.HasField("expendable_pods_priority_cutoff") else -10
+        self.pods = dict(cluster.pods) | _evicted(cluster)
+        self.known = set(cluster.nodes)
+        self.templates: dict[str, NewNode | None] = {
+            key: new_node_of(cluster, group, self.settings, now_s) for key, group in cluster.groups.items()
+        }
+        self.daemons: dict[str, str] = {}
+        self.upcoming = {key: self._join(key, "upcoming", count) for key, count in sorted(self._coming().items())}
+        self.new: dict[str, list[str]] = {}
+        self.target: dict[str, str] = {}
+        for split in decision.splits:
+            names = self._join(split.node_group, "new", len(split.new_nodes))
+            self.new[split.node_group] = names
+            for name, node in zip(names, split.new_nodes, strict=False):
+                self.target.update(dict.fromkeys(node.pods, name))
+        self.hidden = bool(self.leaving) or bool(snapshot.actuation_status.recent_evictions)
+
+    def _join(self, group: str, kind: str, count: int) -> list[str]:
+        names = [f"{group} {kind} {i}" for i in range(count)]
+        template = self.templates.get(group)
+        if template is None:
+            return []
+        for name in names:
+            for pod in template.join(self.cluster, name):
+                self.daemons[pod.key] = name
+        return names
+
+    def _coming(self) -> dict[str, int]:
+        """Return by group how many nodes were asked for and take no pods yet."""
+        coming = {}
+        for key, group in self.cluster.groups.items():
+            members = [name for name in self.known if self.cluster.nodes[name].node_group == key]
+            young = [name for name in members if self._starts(name)]
+            last = group.last_scale_up_time.seconds
+            late = last > 0 and self.now_s - last > LONGEST_S
+            given_up = group.health == pb.NodeGroupHealth.BACKED_OFF or late
+            missing = 0 if given_up else max(group.target_size - len(members), 0)
+            coming[key] = min(missing + len(young), group.target_size)
+        return coming
+
+    def _starts(self, name: str) -> bool:
+        row = self.cluster.nodes[name]
+        young = row.create_time.seconds > 0 and self.now_s - row.create_time.seconds < LONGEST_S
+        starts = not row.ready or has_startup_taint(self.cluster, row, self.settings)
+        return young and starts and name not in self.leaving
+
+    def running(self) -> dict[str, str]:
+        """Return where pods are before anything is placed, those of nodes being deleted left out."""
+        return {
+            pod.key: pod.node for pod in self.pods.values() if pod.node in self.known - self.leaving and not pod.ended
+        }
+
+    def waiting(self) -> dict[str, Pod]:
+        """Return the pods that wait for a node."""
+        return {
+            key: pod for key, pod in self.cluster.pods.items() if not pod.node and not pod.ended and not pod.deletion_s
+        }
+
+    def placement(self, *, new: bool) -> Placement:
+        """Return the cluster before pods are placed, with or without the new nodes."""
+        nodes = self.known - self.leaving | {name for names in self.upcoming.values() for name in names}
+        if new:
+            nodes |= {name for names in self.new.values() for name in names}
+        daemons = {key: node for key, node in self.daemons.items() if node in nodes}
+        return Placement(self.cluster, nodes, self.running() | daemons)
+
+    def end(self) -> Placement:
+        """Return the cluster as the plan leaves it."""
+        placement = self.placement(new=True)
+        for key, node in [*self.decision.on_existing.items(), *self.target.items()]:
+            if key in self.pods and node in placement.on:
+                placement.put(self.pods[key], node)
+        for key, group in sorted(self.decision.on_upcoming.items()):
+            nodes = self.upcoming.get(group, [])
+            place = next((node for node in nodes if admits(placement, self.pods[key], node, exact=False)), "")
+            if place:
+                placement.put(self.pods[key], place)
+        return placement
+
+
+def _evicted(cluster: Cluster) -> dict[str, Pod]:
+    """Return pods that were just evicted, as they will come back."""
+    found = {}
+    for one in cluster.message.actuation_status.recent_evictions:
+        if one.HasField("spec"):
+            spec = cluster.message.pod_specs[one.spec]
+            labels = cluster.label_set(one.label_set)
+            pod = Pod(one.namespace, one.name, one.uid, spec, labels, "", one.owner, 0, 0, 0, 0, "")
+            found[pod.key] = pod
+    cluster.pods = found | cluster.pods
+    return found
+
+
+def admits(placement: Placement, pod: Pod, node: str, *, exact: bool = True) -> bool:
+    """Return whether a node admits a pod that is on none; not exact: as far as it depends on the node alone."""
+    placement.put(pod, node)
+    found = not any(one(placement, pod, node) for one in PREDICATES if exact or one not in BY_OTHERS)
+    placement.take_off(pod, node)
+    return found
+
+
+def offences(
+    snapshot: pb.ClusterSnapshot,
+    settings: plan_pb2.PlanSettings,
+    decision: plan_pb2.ScaleUpDecision,
+    now_s: int,
+    *,
+    bounded: bool = False,
+) -> list[str]:
+    """Everything that is wrong with a decision. bounded : a deadline or a bound may have left groups out."""
+    plan = Plan(snapshot, settings, decision, now_s)
+    checks = (lists, splits, prices, skipped, places, order, limits, results, options)
+    problems = [f"{check.__name__}: {problem}" for check in checks for problem in check(plan)]
+    return problems + [f"reasons: {problem}" for problem in reasons(plan, bounded)]
+
+
+def lists(plan: Plan) -> Iterator[str]:
+    """Check that every pod that waits is in exactly one list, and that lists are sorted."""
+    decision = plan.decision
+    if plan.settings.HasField("enabled") and not plan.settings.enabled:
+        return
+    named = Counter([*decision.on_existing, *decision.on_upcoming, *plan.target])
+    named.update(entry.pod for entry in decision.unschedulable)
+    named.update(entry.pod for entry in decision.skipped)
+    for key, count in sorted(named.items()):
+        if count > 1:
+            yield f"{key} is in {count} lists"
+    marked = 32
+    for key, pod in sorted(plan.waiting().items()):
+        if key not in named and pod.flags & marked:
+            yield f"{key} is in no list"
+    for entry in decision.splits:
+        flat = [key for node in entry.new_nodes for key in node.pods]
+        if sorted(flat) != list(entry.pods) or any(list(node.pods) != sorted(node.pods) for node in entry.new_nodes):
+            yield f"{entry.node_group}: pods of the new nodes are not those of the split, or not sorted"
+    for rows in (
+        [entry.node_group for entry in decision.splits], [entry.pod for entry in decision.unschedulable],
+        [entry.pod for entry in decision.skipped],
+    ):  # fmt: skip
+        if rows != sorted(set(rows)):
+            yield f"not sorted, or twice: {rows[:5]}"
+
+
+def splits(plan: Plan) -> Iterator[str]:
+    """Check sizes; each new node is for some pod, but in groups that grow whole."""
+    for entry in plan.decision.splits:
+        group = plan.cluster.groups.get(entry.node_group)
+        if group is None:
+            yield f"group {entry.node_group} does not exist"
+            continue
+        if (entry.current_size, entry.max_size) != (group.target_size, group.max_size):
+            yield f"{group.id}: sizes {entry.current_size}, {entry.max_size} are not the group's"
+        if not entry.current_size < entry.new_size <= entry.max_size:
+            yield f"{group.id} grows from {entry.current_size} to {entry.new_size} of {entry.max_size}"
+        if len(entry.new_nodes) != entry.new_size - entry.current_size:
+            yield f"{group.id}: {len(entry.new_nodes)} new nodes from {entry.current_size} to {entry.new_size}"
+        if group.zero_or_max and entry.new_size != group.max_size:
+            yield f"{group.id} grows whole or not at all"
+        if not group.zero_or_max and not all(node.pods for node in entry.new_nodes):
+            yield f"{group.id}: a new node is for no pod"
+        if not entry.pods:
+            yield f"{group.id} grows for nothing"
+        for reason in (Group.BACKED_OFF, Group.UNHEALTHY, Group.NO_TEMPLATE, Group.NODE_GROUP_INVALID):
+            if holds(plan, group, reason):
+                yield f"{group.id} grows in spite of {Group.Code.Name(reason)}"
+
+
+def prices(plan: Plan) -> Iterator[str]:
+    """Check that prices add up."""
+    total = 0.0
+    for entry in plan.decision.splits:
+        price = plan.cluster.groups[entry.node_group].price_per_hour * len(entry.new_nodes)
+        total += price
+        if abs(entry.price_per_hour - price) > 1e-9 * max(price, 1):
+            yield f"{entry.node_group} costs {price}, not {entry.price_per_hour}"
+    if abs(plan.decision.price_per_hour - total) > 1e-9 * max(total, 1):
+        yield f"all costs {total}, not {plan.decision.price_per_hour}"
+
+
+def skipped(plan: Plan) -> Iterator[str]:
+    """Check that pods that are not served are rightly not, and that no such pod is served."""
+    served = {*plan.decision.on_existing, *plan.decision.on_upcoming, *plan.target}
+    served |= {entry.pod for entry in plan.decision.unschedulable}
+    waiting = plan.waiting()
+    for entry in plan.decision.skipped:
+        if entry.pod not in waiting:
+            yield f"{entry.pod} does not wait"
+        elif not _is_skipped_for(plan, waiting[entry.pod], entry.reason):
+            yield f"{entry.pod} is not {Skipped.Code.Name(entry.reason)}"
+    for key in sorted(served & set(waiting)):
+        for reason in (Skipped.EXPENDABLE, Skipped.SCHEDULING_GATED, Skipped.OTHER_SCHEDULER):
+            if _is_skipped_for(plan, waiting[key], reason):
+                yield f"{key} is served, but {Skipped.Code.Name(reason)}"
+
+
+def _is_skipped_for(plan: Plan, pod: Pod, reason: int) -> bool:
+    if reason == Skipped.EXPENDABLE:
+        return bool(pod.spec.priority < plan.cutoff)
+    if reason == Skipped.SCHEDULING_GATED:
+        return bool(pod.flags & GATED)
+    if reason == Skipped.OTHER_SCHEDULER:
+        served = {"", "default-scheduler", *plan.settings.scheduler_names}
+        return plan.cluster.text(pod.spec.scheduler_name) not in served
+    if reason == Skipped.UNSUPPORTED_CONSTRAINT:
+        return bool(pod.spec.unsupported)
+    return reason == Skipped.TOO_YOUNG and pod.created_s > 0
+
+
+def places(plan: Plan) -> Iterator[str]:
+    """Check that every pod fits where the plan has it, all of them being there at the same time."""
+    end = plan.end()
+    for key, node in sorted([*plan.decision.on_existing.items(), *plan.target.items()]):
+        if key not in plan.pods:
+            yield f"{key} is not known"
+            continue
+        if node not in end.nodes or not plan.cluster.nodes[node].ready:
+            yield f"{key} goes to {node}, which does not stay or is not ready"
+            continue
+        for predicate in PREDICATES:
+            # How even pods are spread depends on the order in which they come.
+            skip = predicate is scheduling.topology_spread or (plan.hidden and predicate in BY_OTHERS)
+            if not skip and (problem := predicate(end, plan.pods[key], node)):
+                yield f"{key} on {node}: {problem} ({predicate.__name__})"
+
+
+def order(plan: Plan) -> Iterator[str]:
+    """There is an order in which the scheduler can place all pods: those that fit now, then, on new nodes, the rest."""
+    now = {key: (node,) for key, node in plan.decision.on_existing.items()}
+    now |= {key: tuple(plan.upcoming.get(group, ())) for key, group in plan.decision.on_upcoming.items()}
+    then = {key: (node,) for key, node in plan.target.items()}
+    if plan.hidden or not now.keys() | then.keys() <= plan.pods.keys():
+        return
+    stuck: list[str] = []
+    for attempt in range(ORDERS_TRIED):
+        start = plan.placement(new=False)
+        stuck = _stuck(plan, start, now, attempt)
+        if not stuck:
+            placement = plan.placement(new=True)
+            for node, pods in start.on.items():
+                for pod in pods:
+                    if pod.key in now:
+                        placement.put(pod, node)
+            stuck = _stuck(plan, placement, then, attempt)
+        if not stuck:
+            return
+    yield f"in no order can {stuck[:5]} be placed where they go"
+
+
+def _stuck(plan: Plan, placement: Placement, targets: dict[str, tuple[str, ...]], attempt: int) -> list[str]:
+    """Place pods round by round, each when it fits; return those that never do."""
+    keys = sorted(targets, reverse=attempt == 1)
+    if attempt > 1:
+        Random(attempt).shuffle(keys)
+    while keys:
+        left = []
+        for key in keys:
+            pod = plan.pods[key]
+            node = next((one for one in targets[key] if admits(placement, pod, one)), "")
+            if node:
+                placement.put(pod, node)
+            else:
+                left.append(key)
+        if len(left) == len(keys):
+            break
+        keys = left
+    return keys
+
+
+def limits(plan: Plan) -> Iterator[str]:
+    """Check that the plan keeps all limits."""
+    known = Limits(plan.cluster, plan.general, plan.leaving, plan.templates)
+    yield from known.exceeded(_added(plan))
+    most = plan.settings.max_new_nodes if plan.settings.HasField("max_new_nodes") else 1000
+    if sum(_added(plan).values()) > most:
+        yield f"{sum(_added(plan).values())} nodes are added, {most} may be"
+
+
+def _added(plan: Plan) -> dict[str, int]:
+    return {entry.node_group: entry.new_size - entry.current_size for entry in plan.decision.splits}
+
+
+def results(plan: Plan) -> Iterator[str]:
+    """Check the result."""
+    decision = plan.decision
+    if decision.result in {Result.SCALE_UP_NOT_TRIED, Result.SCALE_UP_ERROR}:
+        return
+    right = Result.SCALE_UP_NOT_NEEDED
+    if decision.splits:
+        right = Result.SCALE_UP_NEEDED
+    elif decision.unschedulable:
+        right = Result.SCALE_UP_NO_OPTIONS
+    if decision.result != right:
+        yield f"result {Result.Code.Name(decision.result)}, should be {Result.Code.Name(right)}"
+
+
+def options(plan: Plan) -> Iterator[str]:
+    """Check that what was chosen has no reason, everything else has one, and excluded groups are rightly excluded."""
+    for option in plan.decision.options:
+        if option.node_group not in plan.cluster.groups or option.node_count <= 0:
+            yield f"option {option.node_group} with {option.node_count} nodes"
+        if option.chosen != (option.reason == Group.UNSPECIFIED):
+            yield f"option {option.node_group} is chosen: {option.chosen}, {Group.Code.Name(option.reason)}"
+
+
+def reasons(plan: Plan, bounded: bool) -> Iterator[str]:
+    """Check that no group could help a pod that is called unschedulable, and that every reason given is true."""
+    end = plan.end()
+    for key, reason in sorted(plan.decision.excluded.items()):
+        if key not in plan.cluster.groups or not holds(plan, plan.cluster.groups[key], reason, bounded):
+            yield f"{key} is not {Group.Code.Name(reason)}"
+    for entry in plan.decision.unschedulable:
+        if set(entry.reasons) != set(plan.cluster.groups):
+            yield f"{entry.pod}: reasons of {sorted(entry.reasons)}, groups are {sorted(plan.cluster.groups)}"
+        if not entry.detail:
+            yield f"{entry.pod}: no sentence"
+        for key, reason in sorted(entry.reasons.items()):
+            group = plan.cluster.groups.get(key)
+            if group is None or entry.pod not in plan.pods:
+                continue
+            if reason == Group.PREDICATE_FAILED:
+                yield from _wrong_predicate(plan, end, entry, key)
+            elif not holds(plan, group, reason, bounded):
+                yield f"{entry.pod}: {key} is not {Group.Code.Name(reason)}"
+
+
+def _wrong_predicate(plan: Plan, end: Placement, entry: plan_pb2.UnschedulablePod, key: str) -> Iterator[str]:
+    """Check that the named predicate is the first that refuses the pod on one node more of the group."""
+    template, pod = plan.templates[key], plan.pods[entry.pod]
+    if template is None:
+        yield f"{entry.pod}: a predicate refuses it on {key}, of which nothing is known"
+        return
+    name = f"{key} more"
+    if name not in plan.cluster.nodes:
+        template.join(plan.cluster, name)
+    end.nodes.add(name)
+    end.on[name] = [one for one in plan.cluster.pods.values() if one.node == name]
+    more = [(name, one) for one in end.on[name] if one.spec.pod_anti_affinity]
+    end.repelling.extend(more)
+    end.put(pod, name)
+    failing = [codes for predicate, codes in IN_ORDER if predicate(end, pod, name)]
+    end.take_off(pod, name)
+    del end.repelling[len(end.repelling) - len(more) :]
+    end.nodes.remove(name)
+    del end.on[name]
+    named = entry.failed_predicates.get(key, 0)
+    if plan.hidden and any(named in codes for predicate, codes in IN_ORDER if predicate in BY_OTHERS):
+        return
+    if not failing or named not in failing[0]:
+        given = [Predicate.Code.Name(codes[0]) for codes in failing]
+        yield f"{entry.pod}: {key} fails {given}, said to fail {Predicate.Code.Name(named)}"
+
+
+def holds(plan: Plan, group: pb.NodeGroup, reason: int, bounded: bool = False) -> bool:
+    """Return whether a reason why a group does not grow is true of it."""
+    added = _added(plan)
+    size = group.target_size + added.get(group.id, 0)
+    step = max(group.max_size - size, 1) if group.zero_or_max else 1
+    if reason == Group.MAX_SIZE_REACHED:
+        return size >= group.max_size
+    if reason in {Group.RESOURCE_LIMIT_REACHED, Group.NOT_WHOLE}:
+        known = Limits(plan.cluster, plan.general, plan.leaving, plan.templates)
+        with_more = added | {group.id: added.get(group.id, 0) + step}
+        over = any(known.exceeded(with_more, group.id)) if plan.templates[group.id] else False
+        return over or (reason == Group.NOT_WHOLE and group.zero_or_max and _too_many(plan, added, step))
+    if reason == Group.MAX_NEW_NODES_REACHED:
+        return _too_many(plan, added, step)
+    chain = list(plan.settings.expanders)
+    priority = plan.settings.highest_priority.label or "zalando.org/scaling-priority"
+    template = plan.templates[group.id]
+    simple = {
+        Group.BACKED_OFF: group.health == pb.NodeGroupHealth.BACKED_OFF,
+        Group.UNHEALTHY: group.health == pb.NodeGroupHealth.UNHEALTHY,
+        Group.NO_TEMPLATE: template is None,
+        Group.NODE_GROUP_INVALID: not group.min_size <= group.max_size or group.target_size > group.max_size,
+        Group.PRICE_UNKNOWN: not group.HasField("price_per_hour") and plan_pb2.Expander.PRICE in chain,
+        Group.PRIORITY_INVALID: plan_pb2.Expander.HIGHEST_PRIORITY in chain
+        and template is not None
+        and not _is_number(template.labels.get(priority, "0")),
+        Group.NOT_EVALUATED: bounded,
+    }
+    return bool(simple.get(reason, False))
+
+
+def _too_many(plan: Plan, added: dict[str, int], step: int) -> bool:
+    most = plan.settings.max_new_nodes if plan.settings.HasField("max_new_nodes") else 1000
+    return sum(added.values()) + step > most
+
+
+def _is_number(text: str) -> bool:
+    try:
+        int(text)
+    except ValueError:
+        return False
+    return True

@@ -45,13 +45,18 @@ def _sorted_tuples(elements: st.SearchStrategy[Any], most: int = 2) -> st.Search
     return st.lists(elements, max_size=most, unique=True).map(lambda found: tuple(sorted(found)))
 
 
+# Strategies that are built anew for each draw take more time than what they draw.
+OPERATORS = {True: st.sampled_from([1, 2, 3, 4, 5, 6]), False: st.sampled_from([1, 2, 3, 4])}
+VALUES = st.sets(TEXTS, min_size=1, max_size=2)
+
+
 @st.composite
 def requirements(draw: st.DrawFn, on_nodes: bool) -> LabelRequirement:
     """Draw one requirement that obeys the contract."""
-    operator = draw(st.sampled_from([1, 2, 3, 4, 5, 6] if on_nodes else [1, 2, 3, 4]))
+    operator = draw(OPERATORS[on_nodes])
     values: tuple[str, ...] = ()
     if operator in (1, 2):
-        values = tuple(sorted(draw(st.sets(TEXTS, min_size=1, max_size=2))))
+        values = tuple(sorted(draw(VALUES)))
     elif operator in (5, 6):
         values = (draw(TEXTS),)
     return LabelRequirement(draw(KEYS), operator, values)
@@ -162,24 +167,36 @@ def _volume(name: str) -> st.SearchStrategy[Volume]:
     return st.builds(Volume, st.just(name), st.integers(0, 4), TEXTS, TEXTS, TERMS, zone_labels, st.booleans(), TEXTS)
 
 
+TABLES: dict[str, st.SearchStrategy[Any]] = {
+    "pods": st.dictionaries(st.tuples(NAMESPACES, NAMES), PODS, max_size=6),
+    "volumes": st.fixed_dictionaries({name: _volume(name) for name in VOLUMES}),
+    "nodes": st.dictionaries(NODES, PLAIN_NODES, max_size=3),
+    "groups": st.dictionaries(GROUPS, GROUP_ROWS, max_size=2),
+    "owners": st.dictionaries(OWNERS, st.tuples(st.integers(-1, 3), st.integers(-1, 3)), max_size=2),
+    "budgets": st.dictionaries(st.tuples(NAMESPACES, NAMES), st.tuples(SELECTORS, st.integers(-1, 3)), max_size=2),
+    "namespaces": st.dictionaries(NAMESPACES, LABELS, max_size=2),
+    "deletions": st.dictionaries(NODES, st.tuples(GROUPS, st.booleans(), TIMES_NS), max_size=1),
+    "evictions": st.dictionaries(
+        st.tuples(NAMESPACES, NAMES),
+        st.builds(Eviction, st.just("gone"), st.none() | SPECS, LABELS, st.just("") | OWNERS, TIMES_NS),
+        max_size=1,
+    ),
+}
+FATES = st.sampled_from(["keep", "keep", "other"])
+
+
 @st.composite
 def clusters(draw: st.DrawFn) -> Cluster:
     """Draw a small cluster that obeys the contract, dangling references included."""
-    owners = draw(st.dictionaries(OWNERS, st.tuples(st.integers(-1, 3), st.integers(-1, 3)), max_size=2))
-    budgets = draw(st.dictionaries(st.tuples(NAMESPACES, NAMES), st.tuples(SELECTORS, st.integers(-1, 3)), max_size=2))
-    deletions = draw(st.dictionaries(NODES, st.tuples(GROUPS, st.booleans(), TIMES_NS), max_size=1))
-    eviction = st.builds(Eviction, st.just("gone"), st.none() | SPECS, LABELS, st.just("") | OWNERS, TIMES_NS)
-    return Cluster(
-        pods=draw(st.dictionaries(st.tuples(NAMESPACES, NAMES), PODS, max_size=6)),
-        volumes={name: draw(_volume(name)) for name in VOLUMES},
-        nodes=draw(st.dictionaries(NODES, PLAIN_NODES, max_size=3)),
-        groups=draw(st.dictionaries(GROUPS, GROUP_ROWS, max_size=2)),
-        owners={uid: Owner(uid, "Job", "x", "default", *counts, "batch/v1") for uid, counts in owners.items()},
-        budgets={key: _budget(key, *rest) for key, rest in budgets.items()},
-        namespaces=draw(st.dictionaries(NAMESPACES, LABELS, max_size=2)),
-        deletions={node: DeletionInProgress(node, *rest) for node, rest in deletions.items()},
-        evictions=draw(st.dictionaries(st.tuples(NAMESPACES, NAMES), eviction, max_size=1)),
-    )
+    rows = {table: draw(strategy) for table, strategy in TABLES.items()}
+    built = {
+        "owners": {
+            uid: Owner(uid, "Job", "x", "default", *counts, "batch/v1") for uid, counts in rows["owners"].items()
+        },
+        "budgets": {key: _budget(key, *rest) for key, rest in rows["budgets"].items()},
+        "deletions": {node: DeletionInProgress(node, *rest) for node, rest in rows["deletions"].items()},
+    }
+    return Cluster(**rows | built)
 
 
 def _budget(key: tuple[str, str], selector: Any, allowed: int) -> PodDisruptionBudget:
@@ -187,22 +204,26 @@ def _budget(key: tuple[str, str], selector: Any, allowed: int) -> PodDisruptionB
     return PodDisruptionBudget(*key, selector, *status, False, "50%", "")
 
 
+CLUSTERS = clusters()
+BOOLEANS = st.booleans()
+
+
 @st.composite
 def changes(draw: st.DrawFn, before: Cluster) -> Cluster:
     """Draw a cluster that has some rows of another as they were, some changed, some gone, some new."""
-    other = draw(clusters())
+    other = draw(CLUSTERS)
     tables = {}
     for table in ("pods", "volumes", "nodes", "groups", "owners", "budgets", "namespaces"):
         old, new = getattr(before, table), getattr(other, table)
         rows = dict(old)
         for key in sorted(old.keys() | new.keys()):
-            fate = draw(st.sampled_from(["keep", "keep", "other"]))
+            fate = draw(FATES)
             if fate == "other" and key in new:
                 rows[key] = new[key]
             elif fate == "other":
                 del rows[key]
         tables[table] = rows
-    if draw(st.booleans()):
+    if draw(BOOLEANS):
         tables |= {"deletions": other.deletions, "evictions": other.evictions}
     else:
         tables |= {"deletions": before.deletions, "evictions": before.evictions}

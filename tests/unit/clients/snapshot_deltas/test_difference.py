@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -168,7 +168,6 @@ LINES = st.lists(
 
 
 @given(clusters(), LINES)
-@settings(max_examples=150, deadline=None)
 def test_each_difference_leads_to_the_whole_snapshot_bit_by_bit(
     cluster: Cluster, line: list[list[tuple[Edit, int, int]]]
 ) -> None:

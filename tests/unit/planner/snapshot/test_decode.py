@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -156,7 +156,6 @@ def test_dictionaries_are_sorted_without_duplicates_and_hold_only_what_is_used(c
 
 
 @given(clusters().flatmap(lambda before: st.tuples(st.just(before), changes(before))), st.integers(0, 99))
-@settings(max_examples=200)
 def test_a_delta_applied_equals_the_whole_snapshot_bit_by_bit(pair: tuple[Cluster, Cluster], seed: int) -> None:
     before, after = pair
     delta = parse_delta(write_delta(before, after, seed).SerializeToString())

@@ -12,6 +12,7 @@ from trimtab.v1 import reason_pb2
 from planner.facts import pdb
 from planner.facts.prices import prices
 from planner.facts.utilization import Float64
+from planner.placement.kernels.search import Search
 from planner.round.decision import Decided
 from planner.scale_down import drainability, eligibility
 from planner.scale_down.drainability import outcome
@@ -28,7 +29,7 @@ from planner.scale_down.search.displaced import (
 )
 from planner.scale_down.search.drain_sets import Task
 from planner.scale_down.search.headroom import Volume, volume
-from planner.scale_down.search.kernels.drain_sets import COUNTS, Budgets, Limits, Problem, Search
+from planner.scale_down.search.kernels.drain_sets import COUNTS, Budgets, Limits, Problem
 from planner.scale_down.search.orders import NodeMeasures
 from planner.scale_down.search.portfolio import Choice, choose
 from planner.scale_down.search.second_look import look_again
@@ -118,6 +119,7 @@ def _problem(situation: Situation, simulation: Simulation, candidates: Int32) ->
             order=_search_order(situation, candidates),
             allowed=_extended(~situation.leaving & snapshot.nodes.ready, all_nodes, False),
             cursor=np.zeros(len(state.local_class), np.int64),
+            failed=np.zeros(len(state.local_class), np.int64),
         ),
         budgets=Budgets(
             under.offsets, under.budgets, under.needs, situation.remaining.copy(), np.zeros(node_count, bool)

@@ -3,7 +3,6 @@
 Symbols: P pods of the snapshot, P' with those evicted lately behind them, N nodes.
 """
 
-from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -12,7 +11,6 @@ from trimtab.v1.plan_pb2 import CandidateOrder
 
 from planner.facts import pdb
 from planner.facts.eviction_costs import eviction_costs
-from planner.facts.kernels.grouping import group_by_node
 from planner.facts.leaving import being_deleted
 from planner.facts.minimums import Spare, spare
 from planner.facts.pdb import BudgetMembership
@@ -20,7 +18,7 @@ from planner.facts.similarity import divide
 from planner.facts.utilization import Float64, NodeUse, Utilization, measure
 from planner.model.settings import PlannerSettings
 from planner.model.values import RecentEviction
-from planner.placement.kernels.hints import digest_texts
+from planner.placement.hints import PodGroups, group_pods, with_evicted
 from planner.scale_down import drainability
 from planner.scale_down.basis import basis
 from planner.scale_down.drainability import long_terminating, outcome, pod_columns
@@ -29,8 +27,8 @@ from planner.scale_down.facts import facts_of
 from planner.scale_down.request import ScaleDownRequest
 from planner.scale_down.selection.balance import Balance
 from planner.scale_down.selection.cooldown import Cooldown, cooldown
-from planner.scale_down.state import Memory, PodGroups, recall
-from planner.snapshot.columns import FLAG_GATED, FLAG_UNSCHEDULABLE, NO_NODE, Bool, Int32, Int64, Snapshot, Text, UInt8
+from planner.scale_down.state import Memory, recall
+from planner.snapshot.columns import FLAG_GATED, FLAG_UNSCHEDULABLE, NO_NODE, Bool, Int32, Int64, Snapshot, UInt8
 
 
 class Situation(NamedTuple):
@@ -68,7 +66,7 @@ def survey(request: ScaleDownRequest) -> Situation:
     """Look at everything once. O(P + N·R + labels of budgets), vectorised."""
     snapshot, settings, now_ns = request.snapshot, request.settings, request.now_ns
     general, evictions = request.round.settings, request.round.evictions
-    groups = _with_evicted(request.derive("pods by node", partial(_groups, snapshot)), evictions)
+    groups = with_evicted(request.derive("pods by node", partial(group_pods, snapshot)), evictions)
     memory, notes = recall(request.state, snapshot.nodes.name, groups, now_ns)
     leaving = being_deleted(snapshot, now_ns)
     facts = facts_of(snapshot, request.derive, request.effort)
@@ -114,38 +112,6 @@ def _balance(request: ScaleDownRequest, leaving: Bool) -> Balance | None:
     if not settings.balance and CandidateOrder.BALANCE not in settings.orders:
         return None
     return Balance(divide(request.snapshot, leaving), request.round.settings.max_balance_difference)
-
-
-def _groups(snapshot: Snapshot) -> PodGroups:
-    pods = snapshot.pods
-    offsets = np.zeros(len(snapshot.nodes.name) + 2, np.int64)
-    members = np.empty(len(pods.spec), np.int32)
-    group_by_node(pods.node, offsets, members)
-    return PodGroups(offsets, members, _digests(pods.uid))
-
-
-def _digests(texts: Text) -> Int32:
-    digests = np.empty(len(texts.offsets) - 1, np.int32)
-    with np.errstate(over="ignore"):  # the hash wraps around; run as plain Python, numpy would warn of it
-        digest_texts(texts.data, texts.offsets, digests)
-    return digests
-
-
-def _with_evicted(groups: PodGroups, evictions: Sequence[RecentEviction]) -> PodGroups:
-    """Put the pods evicted lately, which are on no node, behind those that the snapshot has on none."""
-    if not evictions:
-        return groups
-    known, more = len(groups.members), len(evictions)
-    offsets = groups.offsets.copy()
-    offsets[-1] += more
-    uids = [eviction.uid.encode() for eviction in evictions]
-    ends = np.cumsum([0, *(len(uid) for uid in uids)], dtype=np.int64)
-    digests = _digests(Text(np.frombuffer(b"".join(uids), np.uint8).copy(), ends))
-    return PodGroups(
-        offsets,
-        np.concatenate([groups.members, np.arange(known, known + more, dtype=np.int32)]),
-        np.concatenate([groups.digests, digests]),
-    )
 
 
 def _needs_place(snapshot: Snapshot, columns: PodDrainColumns, codes: UInt8) -> Bool:

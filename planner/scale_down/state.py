@@ -6,33 +6,16 @@ cannot be read counts as absent and leaves a note. Times in Unix nanoseconds.
 
 import math
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from trimtab.v1 import plan_pb2 as pb
 
-from planner.placement.kernels.hints import Remembered, match_hints
+from planner.placement.hints import Moves, PodGroups, read_hints, write_hints
+from planner.placement.state_columns import UnreadableStateError, check_lengths, column, numbers_of, translated
 from planner.snapshot.columns import Int32, Int64, UInt8
-from planner.snapshot.offsets import find_offsets_fault
 
 LAYOUT_VERSION: Final = 3
-_Number = TypeVar("_Number", np.int32, np.int64, np.uint8)
-
-
-class UnreadableStateError(ValueError):
-    """A column of the state breaks its contract."""
-
-
-class PodGroups(NamedTuple):
-    """Pods by node, group N being those on none: members[offsets[g] : offsets[g+1]]. digests : int32[P'] of uids.
-
-    P' counts the pods of the snapshot and those evicted lately.
-    """
-
-    offsets: Int64
-    members: Int32
-    digests: Int32
 
 
 class FailedNodes(NamedTuple):
@@ -66,15 +49,6 @@ class Memory(NamedTuple):
     order: "pb.CandidateOrder.Code.ValueType"
     basis: int
     headroom: float
-
-
-class Moves(NamedTuple):
-    """Destinations to remember. source : int32[H] group; bounds : int64[H+1]; pod, destination : int32."""
-
-    source: Int32
-    bounds: Int64
-    pod: Int32
-    destination: Int32
 
 
 def recall(
@@ -125,10 +99,7 @@ def remember(memory: Memory, moves: Moves, names: Sequence[str], digests: Int32)
     state.unremovable.reason = failed.reason.tobytes()
     state.unremovable.blocking_reason = failed.blocking_reason.tobytes()
     state.unremovable.blocking_pod.extend(failed.blocking_pod)
-    state.hints.source = code[moves.source].tobytes()
-    state.hints.offsets = moves.bounds.astype(np.int32).tobytes()
-    state.hints.pod = digests[moves.pod].tobytes()
-    state.hints.destination = code[moves.destination].tobytes()
+    write_hints(moves, code, digests, state.hints)
     state.search_start = int(code[memory.search_start])
     state.resume_at = int(code[memory.resume_at])
     state.candidate_order = memory.order
@@ -146,18 +117,15 @@ def _blank(pod_count: int) -> Memory:
 
 
 def _read(state: pb.ScaleDownState, names: Sequence[str], pods: PodGroups) -> Memory:
-    place = {name: node for node, name in enumerate(names)}
-    node_of = np.array([place.get(name, -1) for name in state.strings] or [-1], np.int32)
+    node_of = numbers_of(state.strings, names)
     unneeded, since_ns = _node_times(state.unneeded, node_of)
-    hint = np.full(len(pods.digests), -1, np.int32)
-    _read_hints(state.hints, node_of, len(names), pods, hint)
     return Memory(
         unneeded,
         since_ns,
         _read_failed(state.unremovable, node_of),
-        hint,
-        int(_translated(np.array([state.search_start], np.int32), node_of, "search_start")[0]),
-        int(_translated(np.array([state.resume_at], np.int32), node_of, "resume_at")[0]),
+        read_hints(state.hints, node_of, pods),
+        int(translated(np.array([state.search_start], np.int32), node_of, "search_start")[0]),
+        int(translated(np.array([state.resume_at], np.int32), node_of, "resume_at")[0]),
         state.candidate_order
         if state.candidate_order in pb.CandidateOrder.Code.values()
         else pb.CandidateOrder.UNSPECIFIED,
@@ -167,9 +135,9 @@ def _read(state: pb.ScaleDownState, names: Sequence[str], pods: PodGroups) -> Me
 
 
 def _node_times(given: pb.NodeTimes, node_of: Int32) -> tuple[Int32, Int64]:
-    node = _translated(_column(given.node, np.int32, "unneeded.node"), node_of, "unneeded.node")
-    time_ns = _column(given.time_ns, np.int64, "unneeded.time_ns")
-    _same_length("unneeded", len(node), len(time_ns))
+    node = translated(column(given.node, np.int32, "unneeded.node"), node_of, "unneeded.node")
+    time_ns = column(given.time_ns, np.int64, "unneeded.time_ns")
+    check_lengths("unneeded", len(node), len(time_ns))
     _, first = np.unique(node, return_index=True)
     kept = np.sort(first)
     kept = kept[node[kept] >= 0]
@@ -177,52 +145,12 @@ def _node_times(given: pb.NodeTimes, node_of: Int32) -> tuple[Int32, Int64]:
 
 
 def _read_failed(given: pb.FailedNodes, node_of: Int32) -> FailedNodes:
-    node = _translated(_column(given.node, np.int32, "unremovable.node"), node_of, "unremovable.node")
-    time_ns = _column(given.time_ns, np.int64, "unremovable.time_ns")
-    reason = _column(given.reason, np.uint8, "unremovable.reason")
-    blocking = _column(given.blocking_reason, np.uint8, "unremovable.blocking_reason")
-    _same_length("unremovable", len(node), len(time_ns), len(reason), len(blocking), len(given.blocking_pod))
+    node = translated(column(given.node, np.int32, "unremovable.node"), node_of, "unremovable.node")
+    time_ns = column(given.time_ns, np.int64, "unremovable.time_ns")
+    reason = column(given.reason, np.uint8, "unremovable.reason")
+    blocking = column(given.blocking_reason, np.uint8, "unremovable.blocking_reason")
+    check_lengths("unremovable", len(node), len(time_ns), len(reason), len(blocking), len(given.blocking_pod))
     sorted_nodes, first = np.unique(node, return_index=True)
     kept = first[sorted_nodes >= 0]
     pods = tuple(given.blocking_pod[int(row)] for row in kept)
     return FailedNodes(node[kept], time_ns[kept], reason[kept], blocking[kept], pods)
-
-
-def _read_hints(given: pb.PodHints, node_of: Int32, node_count: int, pods: PodGroups, hint: Int32) -> None:
-    strings = _column(given.source, np.int32, "hints.source")
-    bounds = _column(given.offsets, np.int32, "hints.offsets")
-    pod = _column(given.pod, np.int32, "hints.pod")
-    destination = _translated(_column(given.destination, np.int32, "hints.destination"), node_of, "hints.destination")
-    _same_length("hints", len(pod), len(destination))
-    if len(strings) == 0:
-        return
-    if len(bounds) != len(strings) + 1:
-        raise UnreadableStateError(f"hints.offsets has {len(bounds)} rows for {len(strings)} sources")
-    if fault := find_offsets_fault(bounds, len(pod)):
-        raise UnreadableStateError(f"hints.offsets[{fault.row}]: {fault.problem}")
-    source = _translated(strings, node_of, "hints.source")
-    source[strings == 0] = node_count
-    known = source[source >= 0]
-    if len(np.unique(known)) < len(known):
-        raise UnreadableStateError("hints.source names a node twice")
-    order = np.empty(len(pod), np.int32)
-    match_hints(Remembered(source, bounds, pod, destination), pods.offsets, pods.members, pods.digests, order, hint)
-
-
-def _column(data: bytes, kind: type[_Number], name: str) -> NDArray[_Number]:
-    if len(data) % np.dtype(kind).itemsize:
-        raise UnreadableStateError(f"{name} has {len(data)} bytes, no multiple of {np.dtype(kind).itemsize}")
-    # A copy, so that kernels see a writable array.
-    return np.frombuffer(data, kind).copy()
-
-
-def _translated(strings: Int32, node_of: Int32, name: str) -> Int32:
-    if len(strings) and not (strings.min() >= 0 and strings.max() < len(node_of)):
-        raise UnreadableStateError(f"{name} names a string that is not there")
-    nodes: Int32 = node_of[strings]
-    return nodes
-
-
-def _same_length(name: str, *lengths: int) -> None:
-    if len(set(lengths)) > 1:
-        raise UnreadableStateError(f"the columns of {name} differ in length")

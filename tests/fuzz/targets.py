@@ -13,7 +13,7 @@ from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
 from clients.transport.errors import ServiceError
-from planner.scale_down.situation import _groups
+from planner.placement.hints import group_pods
 from planner.scale_down.state import recall
 from planner.service.request_handler import Caller, RequestHandler
 from planner.service.warm_up import NOW_S, small_cluster
@@ -45,7 +45,7 @@ def change() -> pb.SnapshotDelta:
 SNAPSHOT, DELTA = small_cluster(), change()
 BASE = canonicalize(SNAPSHOT)
 STATE = HANDLER.plan(asking(), SNAPSHOT.SerializeToString(), Caller()).state
-GROUPS = _groups(BASE)
+GROUPS = group_pods(BASE)
 
 
 def snapshot(random: Random) -> None:

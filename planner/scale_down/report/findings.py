@@ -12,6 +12,8 @@ from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
 from planner.facts.prices import prices
+from planner.placement.hints import Moves
+from planner.placement.kernels.search import HINT_HITS, SEARCHES
 from planner.round.decision import Decided
 from planner.scale_down.drainability import outcome
 from planner.scale_down.report.answer import Staying, Unneeded, add_staying, add_unneeded
@@ -20,12 +22,12 @@ from planner.scale_down.report.details import why_in_turn, why_staying, why_wait
 from planner.scale_down.report.explain import Explanation, explain
 from planner.scale_down.request import ScaleDownRequest
 from planner.scale_down.search.displaced import name_of, pods_of_leaving_nodes, take_out
-from planner.scale_down.search.kernels.drain_sets import HINT_HITS, SEARCHES, Problem
+from planner.scale_down.search.kernels.drain_sets import Problem
 from planner.scale_down.search.portfolio import Choice
 from planner.scale_down.selection.removal import Removal, UnneededSet, room_left, select
 from planner.scale_down.selection.timers import since
 from planner.scale_down.situation import Situation
-from planner.scale_down.state import FailedNodes, Memory, Moves, remember
+from planner.scale_down.state import FailedNodes, Memory, remember
 from planner.simulation.build import Simulation
 from planner.snapshot.columns import Bool, Int32, Int64, UInt8
 

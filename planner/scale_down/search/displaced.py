@@ -9,10 +9,11 @@ Source: the design of parallel drain; Cluster Autoscaler, planner.injectRecently
 import numpy as np
 
 from planner.facts import pdb
-from planner.scale_down.search.kernels.drain_sets import Problem, evacuate, place_all
+from planner.placement.kernels.search import evacuate, place_all
+from planner.scale_down.search.kernels.drain_sets import Problem, hold_all
 from planner.scale_down.situation import Situation
 from planner.simulation.build import Simulation
-from planner.simulation.state import NOWHERE
+from planner.simulation.state import NOWHERE, SimulationState
 from planner.snapshot.columns import Int32
 
 
@@ -36,7 +37,7 @@ def hold_placed(situation: Situation, simulation: Simulation, problem: Problem) 
     moved = placed >= 0
     moved[: simulation.pod_count] &= placed[: simulation.pod_count] != snapshot.pods.node
     pods = np.flatnonzero(moved).astype(np.int32)
-    place_all(simulation.state, problem, pods, False)
+    hold_all(problem, placed, pods)
 
 
 def settle_leaving(situation: Situation, simulation: Simulation, problem: Problem) -> int:
@@ -45,14 +46,21 @@ def settle_leaving(situation: Situation, simulation: Simulation, problem: Proble
     still_there = simulation.state.pod_node[pods] == situation.request.snapshot.pods.node[pods]
     evacuate(simulation.state, np.flatnonzero(situation.leaving).astype(np.int32), pods[still_there], False)
     pdb.use_up(situation.under, problem.budgets.left, pods.astype(np.int64))
-    return int(place_all(simulation.state, problem, unplaced(simulation, pods), True))
+    return place_and_hold(simulation.state, problem, unplaced(simulation, pods), True)
 
 
 def settle_evicted(situation: Situation, simulation: Simulation, problem: Problem) -> int:
     """Step 2: place the pods just evicted. Return the first that finds no place, -1 if none."""
     first = simulation.pod_count
     evicted = np.arange(first, first + len(situation.evictions), dtype=np.int32)
-    return int(place_all(simulation.state, problem, unplaced(simulation, evicted), True))
+    return place_and_hold(simulation.state, problem, unplaced(simulation, evicted), True)
+
+
+def place_and_hold(state: SimulationState, problem: Problem, pods: Int32, strict: bool) -> int:
+    """Place pods and note which node receives each. Return the first that finds no place with `strict`, -1 if none."""
+    stuck = place_all(state, problem.search, problem.hint, problem.destination, problem.counts, pods, strict)
+    hold_all(problem, state.pod_node, pods)
+    return int(stuck)
 
 
 def unplaced(simulation: Simulation, pods: Int32) -> Int32:

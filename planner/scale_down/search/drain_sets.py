@@ -12,26 +12,26 @@ import numpy as np
 from trimtab.v1 import reason_pb2
 
 from planner.model.settings import ScaleDownSettings
+from planner.placement.hints import PodGroups
+from planner.placement.kernels.search import HINT_HITS, SEARCHES
+from planner.scale_down.search.displaced import place_and_hold
 from planner.scale_down.search.headroom import Volume
 from planner.scale_down.search.kernels.drain_sets import (
     BLOCKED,
     DESTINATION,
     EVALUATED,
-    HINT_HITS,
     NO_PLACE,
     NOT_EVALUATED,
-    SEARCHES,
     TAKEN,
     Problem,
     drain_candidates,
     mark_misplaced,
-    place_all,
     repeat,
 )
 from planner.scale_down.search.kernels.joint_order import mark_without_order
 from planner.scale_down.search.orders import NodeMeasures
 from planner.scale_down.selection.balance import Balance, uneven
-from planner.scale_down.state import Memory, PodGroups
+from planner.scale_down.state import Memory
 from planner.simulation.kernels import revert
 from planner.simulation.log import check_log, current_mark
 from planner.simulation.state import SimulationState
@@ -275,7 +275,7 @@ def _prepared(task: Task, search_order: Int32, way: Way) -> Problem:
         if not way.hinted:
             problem = problem._replace(hint=problem.hint.copy())
             problem.hint[task.pending] = -1
-        place_all(task.state, problem, task.pending, False)
+        place_and_hold(task.state, problem, task.pending, False)
     return problem
 
 
@@ -312,7 +312,12 @@ def _fresh(problem: Problem, order: Int32) -> Problem:
     """Copy what an attempt writes, so that the next one starts from the same. order : int32[N] destinations."""
     search, budgets, limits = problem.search, problem.budgets, problem.limits
     return problem._replace(
-        search=search._replace(order=order, allowed=search.allowed.copy(), cursor=np.zeros_like(search.cursor)),
+        search=search._replace(
+            order=order,
+            allowed=search.allowed.copy(),
+            cursor=np.zeros_like(search.cursor),
+            failed=np.zeros_like(search.failed),
+        ),
         budgets=budgets._replace(left=budgets.left.copy(), in_turn=budgets.in_turn.copy()),
         limits=limits._replace(group_left=limits.group_left.copy(), amount_left=limits.amount_left.copy()),
         received=problem.received.copy(),

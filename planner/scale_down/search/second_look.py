@@ -7,18 +7,17 @@ Source: own.
 
 import numpy as np
 
+from planner.placement.kernels.failures import mark_placeable
+from planner.placement.kernels.search import HINT_HITS, SEARCHES
 from planner.scale_down.search.drain_sets import PATIENCE, Attempt, Task, ask_again, to_stay_even
 from planner.scale_down.search.kernels.drain_sets import (
     ACCEPTED,
     DESTINATION,
-    HINT_HITS,
     NO_PLACE,
-    SEARCHES,
     TAKEN,
     Problem,
     drain_candidates,
 )
-from planner.scale_down.search.kernels.failures import mark_placeable
 from planner.simulation.kernels import mark, revert
 from planner.simulation.log import check_log
 from planner.snapshot.columns import Int32

@@ -7,8 +7,9 @@ Source: own.
 """
 
 from planner.model.jit import copied_kernel, kernel, widened
-from planner.scale_down.search.kernels.drain_sets import Problem, seek, take_off
-from planner.scale_down.search.kernels.failures import count_failure
+from planner.placement.kernels.failures import count_failure
+from planner.placement.kernels.search import seek
+from planner.scale_down.search.kernels.drain_sets import Problem, take_off
 from planner.simulation.kernels import fits, mark, place, retire, revert
 from planner.simulation.state import SimulationState
 from planner.snapshot.columns import Int32, Int64

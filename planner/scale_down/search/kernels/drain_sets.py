@@ -15,6 +15,7 @@ Source: Cluster Autoscaler, simulator.RemovalSimulator and scheduling.HintingSim
 from typing import NamedTuple
 
 from planner.model.jit import copied_kernel, inner_kernel, kernel, widened
+from planner.placement.kernels.search import HINT_HITS, Search, destination_of, has_room_left
 from planner.simulation.kernels import drop, fits, mark, place, remove, retire, revert
 from planner.simulation.kernels.checks import fits_locally
 from planner.simulation.state import NOWHERE, SimulationState
@@ -24,8 +25,8 @@ ACCEPTED = 0
 MIN_SIZE, MINIMUM, NO_PLACE, BLOCKED, DESTINATION, NOT_EVALUATED = 6, 9, 14, 15, 19, 20
 """Outcomes, as `UnremovableReason.Code`."""
 
-EVALUATED, HINT_HITS, SEARCHES, MOVED, TAKEN = 0, 1, 2, 3, 4
-"""Positions in `Problem.counts`; TAKEN counts accepted nodes."""
+EVALUATED, MOVED, TAKEN = 2, 3, 4
+"""Positions in `Problem.counts` behind those of a search; TAKEN counts accepted nodes."""
 COUNTS = 5
 
 
@@ -52,18 +53,6 @@ class Limits(NamedTuple):
     amount_left: Int64
 
 
-class Search(NamedTuple):
-    """Where pods may go.
-
-    order : int32[D] nodes, best first; allowed : bool[N], in place; cursor : int64[S], in place, by pod class the
-    position in `order` before which no node has room.
-    """
-
-    order: Int32
-    allowed: Bool
-    cursor: Int64
-
-
 class Problem(NamedTuple):
     """All that one attempt reads and writes.
 
@@ -87,53 +76,6 @@ class Problem(NamedTuple):
     destination: Int32
     counts: Int64
     accepted: Int32
-
-
-@inner_kernel
-def has_room_left(sim: SimulationState, search: Search, pod: int, candidate: int) -> bool:
-    """Say whether any node that may receive has room for a pod; move the cursor of its class up to it.
-
-    To be asked while nothing is placed tentatively, so that what the cursor passes is full for good. It does not pass
-    the candidate (-1 = none), which may receive again if it stays.
-    """
-    of_class = sim.pod_class[pod]
-    at = search.cursor[of_class]
-    passing = True
-    while at < len(search.order):
-        node = widened(search.order[at])
-        if search.allowed[node] and fits_locally(sim, of_class, node):
-            break
-        passing = passing and node != candidate
-        at += 1
-        if passing:
-            search.cursor[of_class] = at
-    if passing:
-        search.cursor[of_class] = at
-    return bool(at < len(search.order))
-
-
-@inner_kernel
-def seek(sim: SimulationState, search: Search, pod: int) -> int:
-    """Return the first node in search order that may receive and fits a pod, -1 if none."""
-    pinned = widened(sim.pinned[pod])
-    if pinned >= 0:
-        return int(pinned) if search.allowed[pinned] and fits(sim, pod, pinned) else -1
-    for at in range(search.cursor[sim.pod_class[pod]], len(search.order)):
-        node = widened(search.order[at])
-        if search.allowed[node] and fits(sim, pod, node):
-            return int(node)
-    return -1
-
-
-@inner_kernel
-def destination_of(sim: SimulationState, problem: Problem, pod: int) -> int:
-    """Return where a pod goes: to its hint if that still fits, else the first node that does; -1 if none."""
-    target = widened(problem.hint[pod])
-    if target >= 0 and problem.search.allowed[target] and fits(sim, pod, target):
-        problem.counts[HINT_HITS] += 1
-        return int(target)
-    problem.counts[SEARCHES] += 1
-    return seek(sim, problem.search, pod)
 
 
 @inner_kernel
@@ -219,7 +161,7 @@ def settle(sim: SimulationState, problem: Problem, node: int) -> int:
         pod = widened(problem.pods[at]) if at < last else held
         held = held if at < last else widened(problem.next_held[held])
         at += 1
-        target = destination_of(sim, problem, pod)
+        target = destination_of(sim, problem.search, problem.hint, problem.counts, pod)
         if target < 0:
             return int(pod)
         place(sim, pod, target)
@@ -435,33 +377,8 @@ def mark_misplaced(
 
 
 @kernel
-def place_all(sim: SimulationState, problem: Problem, pods: Int32, strict: bool) -> int:
-    """Place pods that are on no node, hints first; with `strict` return the first that finds no place; -1 if none.
-
-    A pod that is on a node stays. Writes `problem.counts` and `destination` (-1 = no place); nothing is undone.
-    """
+def hold_all(problem: Problem, pod_node: Int64, pods: Int32) -> None:
+    """Note for each of the pods that is on a node, pod_node : int64[P'], that its node has received it."""
     for row in range(len(pods)):
-        pod = widened(pods[row])
-        if sim.pod_node[pod] != NOWHERE:
-            hold(problem, pod, widened(sim.pod_node[pod]))
-            continue
-        has_room_left(sim, problem.search, pod, widened(-1))
-        target = destination_of(sim, problem, pod)
-        problem.destination[pod] = target
-        if target >= 0:
-            place(sim, pod, target)
-            hold(problem, pod, target)
-        elif strict:
-            return int(pod)
-    return -1
-
-
-@kernel
-def evacuate(sim: SimulationState, nodes: Int32, pods: Int32, gone: bool) -> None:
-    """Close nodes and take pods off them; with `gone` the nodes, on which no pod is left, leave the topology too."""
-    for node in nodes:
-        retire(sim, widened(node))
-    for pod in pods:
-        remove(sim, widened(pod))
-    for row in range(len(nodes) if gone else 0):
-        drop(sim, widened(nodes[row]))
+        if pod_node[pods[row]] != NOWHERE:
+            hold(problem, widened(pods[row]), widened(pod_node[pods[row]]))

@@ -7,14 +7,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.model.values import PodSpec
+from planner.placement.kernels.search import SEARCHES, Search
 from planner.scale_down.search.kernels.drain_sets import (
     COUNTS,
-    SEARCHES,
     TAKEN,
     Budgets,
     Limits,
     Problem,
-    Search,
     drain_candidates,
     mark_misplaced,
     repeat,
@@ -82,7 +81,7 @@ def problem_of(loop: Loop, classes: int) -> Problem:
         offsets,
         pods,
         np.array([loop.hint.get(pod, -1) for pod in range(pod_count)], np.int32),
-        Search(np.array(loop.order, np.int32), np.array(loop.allowed), np.zeros(classes, np.int64)),
+        Search(np.array(loop.order, np.int32), np.array(loop.allowed), *np.zeros((2, classes), np.int64)),
         Budgets(pairs, budgets, needs, np.array(loop.left, np.int64), np.array(loop.in_turn)),
         Limits(
             np.array(loop.group, np.int32),

@@ -6,14 +6,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.scale_down.search.kernels.failures import count_failures, discount_failures, mark_placeable
+from planner.placement.kernels.failures import count_failures, discount_failures, mark_placeable
 from planner.simulation.build import build_simulation
 from planner.simulation.kernels import retire
 from tests.builders.columns import snapshot
 from tests.builders.kubernetes import labelled, node, node_group, pod, replica_set, spread
 from tests.builders.random_rows import rows
 from tests.builders.scale_down import plan
-from tests.reference.scale_down.search.failures import refusals
+from tests.reference.placement.failures import refusals
 from tests.unit.planner.scale_down.search.test_drain_sets import random_loop
 
 REASONS = 32

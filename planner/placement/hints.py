@@ -1,0 +1,109 @@
+"""Where pods went in the last loop, and its form on the wire.
+
+A pod is known by its node, or by being on none, and a short digest of its uid. Hints only say what is tried first: what
+is forgotten or matched wrongly costs a search. Decides nothing about whether a pod fits. Symbols: P' pods of the
+snapshot and virtual ones behind them, N nodes, group N being the pods on none.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.facts.kernels.grouping import group_by_node
+from planner.model.values import RecentEviction
+from planner.placement.kernels.hints import Remembered, digest_texts, match_hints
+from planner.placement.state_columns import UnreadableStateError, check_lengths, column, translated
+from planner.snapshot.columns import Int32, Int64, Snapshot, Text
+from planner.snapshot.offsets import find_offsets_fault
+
+
+class PodGroups(NamedTuple):
+    """Pods by node, group N being those on none: members[offsets[g] : offsets[g+1]]. digests : int32[P'] of uids.
+
+    P' counts the pods of the snapshot and those evicted lately.
+    """
+
+    offsets: Int64
+    members: Int32
+    digests: Int32
+
+
+class Moves(NamedTuple):
+    """Destinations to remember. source : int32[H] group; bounds : int64[H+1]; pod, destination : int32."""
+
+    source: Int32
+    bounds: Int64
+    pod: Int32
+    destination: Int32
+
+
+def group_pods(snapshot: Snapshot) -> PodGroups:
+    """Return the snapshot's pods by node. O(P)."""
+    pods = snapshot.pods
+    offsets = np.zeros(len(snapshot.nodes.name) + 2, np.int64)
+    members = np.empty(len(pods.spec), np.int32)
+    group_by_node(pods.node, offsets, members)
+    return PodGroups(offsets, members, _digests(pods.uid))
+
+
+def with_evicted(groups: PodGroups, evictions: Sequence[RecentEviction]) -> PodGroups:
+    """Put the pods evicted lately, which are on no node, behind those that the snapshot has on none."""
+    if not evictions:
+        return groups
+    known, more = len(groups.members), len(evictions)
+    offsets = groups.offsets.copy()
+    offsets[-1] += more
+    uids = [eviction.uid.encode() for eviction in evictions]
+    ends = np.cumsum([0, *(len(uid) for uid in uids)], dtype=np.int64)
+    digests = _digests(Text(np.frombuffer(b"".join(uids), np.uint8).copy(), ends))
+    return PodGroups(
+        offsets,
+        np.concatenate([groups.members, np.arange(known, known + more, dtype=np.int32)]),
+        np.concatenate([groups.digests, digests]),
+    )
+
+
+def _digests(texts: Text) -> Int32:
+    digests = np.empty(len(texts.offsets) - 1, np.int32)
+    with np.errstate(over="ignore"):  # the hash wraps around; run as plain Python, numpy would warn of it
+        digest_texts(texts.data, texts.offsets, digests)
+    return digests
+
+
+def read_hints(given: pb.PodHints, number_of: Int32, pods: PodGroups, destination_of: Int32 | None = None) -> Int32:
+    """Return where each pod went, -1 = not known. int32[P']. Raises UnreadableStateError.
+
+    number_of : int32[strings] node of each string of the state, -1 = gone; destination_of : the same for destinations,
+    where they can be other things than the nodes of the snapshot.
+    """
+    hint = np.full(len(pods.digests), -1, np.int32)
+    strings = column(given.source, np.int32, "hints.source")
+    bounds = column(given.offsets, np.int32, "hints.offsets")
+    pod = column(given.pod, np.int32, "hints.pod")
+    destination = column(given.destination, np.int32, "hints.destination")
+    destination = translated(destination, number_of if destination_of is None else destination_of, "hints.destination")
+    check_lengths("hints", len(pod), len(destination))
+    if len(strings) == 0:
+        return hint
+    if len(bounds) != len(strings) + 1:
+        raise UnreadableStateError(f"hints.offsets has {len(bounds)} rows for {len(strings)} sources")
+    if fault := find_offsets_fault(bounds, len(pod)):
+        raise UnreadableStateError(f"hints.offsets[{fault.row}]: {fault.problem}")
+    source = translated(strings, number_of, "hints.source")
+    source[strings == 0] = len(pods.offsets) - 2
+    known = source[source >= 0]
+    if len(np.unique(known)) < len(known):
+        raise UnreadableStateError("hints.source names a node twice")
+    order = np.empty(len(pod), np.int32)
+    match_hints(Remembered(source, bounds, pod, destination), pods.offsets, pods.members, pods.digests, order, hint)
+    return hint
+
+
+def write_hints(moves: Moves, code: Int32, digests: Int32, hints: pb.PodHints) -> None:
+    """Write destinations. code : int32, string of each group and destination; digests : int32[P']."""
+    hints.source = code[moves.source].tobytes()
+    hints.offsets = moves.bounds.astype(np.int32).tobytes()
+    hints.pod = digests[moves.pod].tobytes()
+    hints.destination = code[moves.destination].tobytes()

@@ -1,0 +1,128 @@
+"""The search for a node for a pod, and the placing of pods that wait for one.
+
+A pod goes to its remembered node if that still fits, else to the first node in search order that does. A cursor for
+each class remembers up to where no node has room for it; room only ever shrinks, so for classes that only room decides
+on the whole search costs O(classes · N + pods). A class that has found no place is not searched for again until a pod
+was placed.
+Source: Cluster Autoscaler, scheduling.HintingSimulator, which goes round the nodes instead.
+"""
+
+from typing import NamedTuple
+
+from planner.model.jit import inner_kernel, kernel, widened
+from planner.simulation.kernels import drop, fits, place, remove, retire
+from planner.simulation.kernels.checks import fits_locally
+from planner.simulation.state import NOWHERE, SimulationState
+from planner.snapshot.columns import Bool, Int32, Int64
+
+HINT_HITS, SEARCHES = 0, 1
+"""Positions in `counts`."""
+
+
+class Search(NamedTuple):
+    """Where pods may go.
+
+    order : int32[D] nodes, best first; allowed : bool[N], in place; cursor : int64[S], in place, by pod class the
+    position in `order` before which no node has room; failed : int64[S], in place, by pod class 1 + the length of the
+    log when the last search of `place_all` found nothing, 0 = none has.
+    """
+
+    order: Int32
+    allowed: Bool
+    cursor: Int64
+    failed: Int64
+
+
+@inner_kernel
+def has_room_left(sim: SimulationState, search: Search, pod: int, candidate: int) -> bool:
+    """Say whether any node that may receive has room for a pod; move the cursor of its class up to it.
+
+    To be asked while nothing is placed tentatively, so that what the cursor passes is full for good. It does not pass
+    the candidate (-1 = none), which may receive again if it stays.
+    """
+    of_class = sim.pod_class[pod]
+    at = search.cursor[of_class]
+    passing = True
+    while at < len(search.order):
+        node = widened(search.order[at])
+        if search.allowed[node] and fits_locally(sim, of_class, node):
+            break
+        passing = passing and node != candidate
+        at += 1
+        if passing:
+            search.cursor[of_class] = at
+    if passing:
+        search.cursor[of_class] = at
+    return bool(at < len(search.order))
+
+
+@inner_kernel
+def seek(sim: SimulationState, search: Search, pod: int) -> int:
+    """Return the first node in search order that may receive and fits a pod, -1 if none."""
+    pinned = widened(sim.pinned[pod])
+    if pinned >= 0:
+        return int(pinned) if search.allowed[pinned] and fits(sim, pod, pinned) else -1
+    for at in range(search.cursor[sim.pod_class[pod]], len(search.order)):
+        node = widened(search.order[at])
+        if search.allowed[node] and fits(sim, pod, node):
+            return int(node)
+    return -1
+
+
+@inner_kernel
+def destination_of(sim: SimulationState, search: Search, hint: Int32, counts: Int64, pod: int) -> int:
+    """Return where a pod goes: to its hint if that still fits, else the first node that does; -1 if none.
+
+    hint : int32[P] node or -1; counts : int64, in place, adds to HINT_HITS or SEARCHES.
+    """
+    target = widened(hint[pod])
+    if target >= 0 and search.allowed[target] and fits(sim, pod, target):
+        counts[HINT_HITS] += 1
+        return int(target)
+    counts[SEARCHES] += 1
+    return seek(sim, search, pod)
+
+
+@kernel
+def place_all(
+    sim: SimulationState, search: Search, hint: Int32, destination: Int32, counts: Int64, pods: Int32, strict: bool
+) -> int:
+    """Place pods : int32[M], hints first; with `strict` return the first that finds no place; -1 if none.
+
+    A pod that is on a node stays. Writes destination : int32[P], -1 = no place, and `counts`; nothing is undone.
+    Every allowed node has to be in search order.
+    """
+    search.failed[:] = 0
+    for row in range(len(pods)):
+        pod = widened(pods[row])
+        if sim.pod_node[pod] != NOWHERE:
+            destination[pod] = sim.pod_node[pod]
+            continue
+        of_class = sim.pod_class[pod]
+        # Pods of a class differ in the node that they are pinned to and in what their volumes ask.
+        alike = sim.pinned[pod] == -1 and sim.volumes.row[pod] < 0
+        if alike and search.failed[of_class] == 1 + sim.log.length[0]:
+            counts[SEARCHES] += 1
+            destination[pod] = -1
+            continue
+        has_room_left(sim, search, pod, widened(-1))
+        target = destination_of(sim, search, hint, counts, pod)
+        destination[pod] = target
+        if target >= 0:
+            place(sim, pod, target)
+        elif strict:
+            return int(pod)
+        elif alike:
+            search.failed[of_class] = 1 + sim.log.length[0]
+    return -1
+
+
+@kernel
+def evacuate(sim: SimulationState, nodes: Int32, pods: Int32, gone: bool) -> None:
+    """Close nodes and take pods off them; with `gone` the nodes, on which no pod is left, leave the topology too."""
+    for node in nodes:
+        retire(sim, widened(node))
+    for pod in pods:
+        remove(sim, widened(pod))
+    for row in range(len(nodes) if gone else 0):
+        drop(sim, widened(nodes[row]))

@@ -1,0 +1,46 @@
+"""Columns of a state that a caller sends back, read so that whatever they hold does no harm.
+
+Decides nothing about what they mean. Raises UnreadableStateError.
+"""
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from planner.snapshot.columns import Int32
+
+_Number = TypeVar("_Number", np.int32, np.int64, np.uint8)
+
+
+class UnreadableStateError(ValueError):
+    """A column of the state breaks its contract."""
+
+
+def column(data: bytes, kind: type[_Number], name: str) -> NDArray[_Number]:
+    """Return a column of the wire. name : in errors."""
+    if len(data) % np.dtype(kind).itemsize:
+        raise UnreadableStateError(f"{name} has {len(data)} bytes, no multiple of {np.dtype(kind).itemsize}")
+    # A copy, so that kernels see a writable array.
+    return np.frombuffer(data, kind).copy()
+
+
+def translated(strings: Int32, number_of: Int32, name: str) -> Int32:
+    """Return what string indices stand for. number_of : int32[strings], of each string of the state."""
+    if len(strings) and not (strings.min() >= 0 and strings.max() < len(number_of)):
+        raise UnreadableStateError(f"{name} names a string that is not there")
+    numbers: Int32 = number_of[strings]
+    return numbers
+
+
+def check_lengths(name: str, *lengths: int) -> None:
+    """Refuse columns of different lengths. name : of the message that has them."""
+    if len(set(lengths)) > 1:
+        raise UnreadableStateError(f"the columns of {name} differ in length")
+
+
+def numbers_of(strings: Sequence[str], names: Sequence[str]) -> Int32:
+    """Return the position in `names` of each string of a state, -1 = none. int32[strings], at least one."""
+    place = {name: number for number, name in enumerate(names)}
+    return np.array([place.get(name, -1) for name in strings] or [-1], np.int32)

@@ -1,0 +1,44 @@
+"""Pods placed one after the other, every node asked for every pod."""
+
+from typing import NamedTuple
+
+from tests.reference.simulation.checks import fits
+from tests.reference.simulation.moves import Cluster
+
+
+class Placed(NamedTuple):
+    """destination : node by pod asked, -1 = no place; hits : pods that went to their hint; stuck : the first without a
+    place where every pod must have one, -1 = none."""
+
+    destination: dict[int, int]
+    hits: int
+    stuck: int
+
+
+def evacuate(cluster: Cluster, nodes: list[int], pods: list[int], gone: bool) -> None:
+    """Close nodes and take pods off them; with `gone` the nodes leave the topology."""
+    names = list(cluster.nodes)
+    for node in nodes:
+        cluster.retire(names[node])
+    for pod in pods:
+        cluster.remove(pod)
+    for node in nodes if gone else []:
+        cluster.drop(names[node])
+
+
+def place_all(cluster: Cluster, order: list[int], hint: dict[int, int], pods: list[int], strict: bool) -> Placed:
+    """Place each pod that is on no node at its hint if that is in the order and fits, else at the first that fits."""
+    names, destination, hits = list(cluster.nodes), dict[int, int](), 0
+    for pod in pods:
+        if cluster.at[pod]:
+            destination[pod] = names.index(cluster.at[pod])
+            continue
+        wanted = [node for node in (hint.get(pod, -1),) if node in order]
+        found = [node for node in [*wanted, *order] if fits(cluster, cluster.pods[pod], names[node])]
+        destination[pod] = found[0] if found else -1
+        hits += bool(wanted) and found[:1] == wanted
+        if found:
+            cluster.place(pod, names[found[0]])
+        elif strict:
+            return Placed(destination, hits, pod)
+    return Placed(destination, hits, -1)

@@ -1,0 +1,61 @@
+"""Pods that wait go where the naive twin puts them, on random clusters with every constraint."""
+
+from random import Random
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.placement.kernels.search import HINT_HITS, SEARCHES, Search, evacuate, place_all
+from planner.simulation.build import build_simulation
+from tests.builders.columns import snapshot
+from tests.reference.placement import search as twin
+from tests.reference.simulation.moves import Cluster
+from tests.unit.planner.scale_down.search.test_drain_sets import some_rows
+
+
+def place_both(seed: int) -> tuple[twin.Placed, list[int]]:
+    """Nodes close, pods leave and find places; returns what the twin found, and which pods were asked."""
+    random, (nodes, pods, namespaces) = Random(seed), some_rows(seed)
+    cluster = Cluster(nodes, pods, namespaces)
+    names = list(cluster.nodes)
+    simulation = build_simulation(snapshot(nodes, pods, namespaces))
+    state = simulation.state
+    closed = random.sample(range(len(names)), random.randint(0, len(names) - 1))
+    leaving = [pod for pod, at in enumerate(cluster.at) if at and (names.index(at) in closed or random.random() < 0.3)]
+    gone = random.random() < 0.5
+    twin.evacuate(cluster, closed, leaving, gone)
+    evacuate(state, np.array(closed, np.int32), np.array(leaving, np.int32), gone)
+    order = [node for node in random.sample(range(len(names)), len(names)) if random.random() < 0.8]
+    asked = random.sample(range(len(pods)), random.randint(0, len(pods)))
+    hint = {pod: random.randrange(-1, len(names)) for pod in asked if random.random() < 0.5}
+    strict = random.random() < 0.3
+    hints, destination = np.full(len(pods), -1, np.int32), np.full(len(pods), -2, np.int32)
+    hints[list(hint)] = list(hint.values())
+    allowed, counts = np.zeros(len(names), bool), np.zeros(2, np.int64)
+    allowed[order] = True
+    # Nodes that may not receive are in the order, too, as where a caller closes some later.
+    whole = [*order, *(node for node in range(len(names)) if node not in order)]
+    searching = Search(np.array(whole, np.int32), allowed, *np.zeros((2, len(state.local_class)), np.int64))
+    expected = twin.place_all(cluster, order, hint, asked, strict)
+    stuck = place_all(state, searching, hints, destination, counts, np.array(asked, np.int32), strict)
+    assert stuck == expected.stuck
+    assert {pod: int(node) for pod, node in enumerate(destination) if node != -2} == expected.destination
+    assert [int(node) for node in state.pod_node] == [names.index(at) if at else -1 for at in cluster.at]
+    assert counts[HINT_HITS] == expected.hits
+    assert counts.sum() <= len(asked)
+    assert counts[SEARCHES] >= sum(node < 0 for node in expected.destination.values())
+    return expected, asked
+
+
+@given(st.integers(0, 2**48))
+@settings(max_examples=120, deadline=None)
+def test_pods_go_where_the_twin_puts_them(seed: int) -> None:
+    place_both(seed)
+
+
+def test_random_pods_find_places_and_do_not() -> None:
+    found = [place_both(seed)[0] for seed in range(150)]
+    assert sum(-1 in one.destination.values() for one in found) > 20
+    assert sum(one.stuck >= 0 for one in found) > 5
+    assert sum(one.hits for one in found) > 10

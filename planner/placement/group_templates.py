@@ -26,12 +26,11 @@ from planner.model.derive import Derive, build_always
 from planner.model.settings import SECOND_NS, ScaleUpSettings
 from planner.model.values import PodSpec
 from planner.predicates import node_affinity
+from planner.predicates.resources import PODS
 from planner.predicates.taints import untolerated
 from planner.simulation.virtual_rows import GroupTemplate, Labels, NodeTemplate, VirtualPod, labels_of, template_of
 from planner.snapshot.columns import NO_NODE, Bool, Int64, LabelSets, NodeColumns, Snapshot
 
-PODS: Final = "pods"
-"""The resource that counts pods."""
 STABLE_NS: Final = 60 * SECOND_NS
 """How long a node is ready before others are taken to be like it."""
 _DEPRECATED_LABELS: Final = {

@@ -5,7 +5,7 @@ is forgotten or matched wrongly costs a search. Decides nothing about whether a 
 snapshot and virtual ones behind them, N nodes, group N being the pods on none.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -72,18 +72,23 @@ def _digests(texts: Text) -> Int32:
     return digests
 
 
-def read_hints(given: pb.PodHints, number_of: Int32, pods: PodGroups, destination_of: Int32 | None = None) -> Int32:
+def read_hints(
+    given: pb.PodHints, number_of: Int32, pods: PodGroups, destinations: Callable[[Int32], Int32] | None = None
+) -> Int32:
     """Return where each pod went, -1 = not known. int32[P']. Raises UnreadableStateError.
 
-    number_of : int32[strings] node of each string of the state, -1 = gone; destination_of : the same for destinations,
-    where they can be other things than the nodes of the snapshot.
+    number_of : int32[strings] node of each string of the state, -1 = gone; destinations : translates the column of
+    destinations, where they are not all nodes of the snapshot.
     """
     hint = np.full(len(pods.digests), -1, np.int32)
     strings = column(given.source, np.int32, "hints.source")
     bounds = column(given.offsets, np.int32, "hints.offsets")
     pod = column(given.pod, np.int32, "hints.pod")
     destination = column(given.destination, np.int32, "hints.destination")
-    destination = translated(destination, number_of if destination_of is None else destination_of, "hints.destination")
+    if destinations is None:
+        destination = translated(destination, number_of, "hints.destination")
+    else:
+        destination = destinations(destination)
     check_lengths("hints", len(pod), len(destination))
     if len(strings) == 0:
         return hint

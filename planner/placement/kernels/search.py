@@ -9,7 +9,7 @@ Source: Cluster Autoscaler, scheduling.HintingSimulator, which goes round the no
 
 from typing import NamedTuple
 
-from planner.model.jit import inner_kernel, kernel, widened
+from planner.model.jit import copied_kernel, inner_kernel, kernel, widened
 from planner.simulation.kernels import drop, fits, place, remove, retire
 from planner.simulation.kernels.checks import fits_locally
 from planner.simulation.state import NOWHERE, SimulationState
@@ -69,14 +69,21 @@ def seek(sim: SimulationState, search: Search, pod: int) -> int:
     return -1
 
 
+@copied_kernel
+def hinted(sim: SimulationState, search: Search, hint: Int32, pod: int) -> int:
+    """Return the node that a pod was on before, -1 if there is none or it does not admit the pod any more."""
+    target = widened(hint[pod])
+    return int(target) if target >= 0 and search.allowed[target] and fits(sim, pod, target) else -1
+
+
 @inner_kernel
 def destination_of(sim: SimulationState, search: Search, hint: Int32, counts: Int64, pod: int) -> int:
     """Return where a pod goes: to its hint if that still fits, else the first node that does; -1 if none.
 
     hint : int32[P] node or -1; counts : int64, in place, adds to HINT_HITS or SEARCHES.
     """
-    target = widened(hint[pod])
-    if target >= 0 and search.allowed[target] and fits(sim, pod, target):
+    target = hinted(sim, search, hint, pod)
+    if target >= 0:
         counts[HINT_HITS] += 1
         return int(target)
     counts[SEARCHES] += 1
@@ -90,7 +97,6 @@ def place_all(
     """Place pods : int32[M], hints first; with `strict` return the first that finds no place; -1 if none.
 
     A pod that is on a node stays. Writes destination : int32[P], -1 = no place, and `counts`; nothing is undone.
-    Every allowed node has to be in search order.
     """
     search.failed[:] = 0
     for row in range(len(pods)):
@@ -98,23 +104,33 @@ def place_all(
         if sim.pod_node[pod] != NOWHERE:
             destination[pod] = sim.pod_node[pod]
             continue
-        of_class = sim.pod_class[pod]
-        # Pods of a class differ in the node that they are pinned to and in what their volumes ask.
-        alike = sim.pinned[pod] == -1 and sim.volumes.row[pod] < 0
-        if alike and search.failed[of_class] == 1 + sim.log.length[0]:
+        target = hinted(sim, search, hint, pod)
+        if target >= 0:
+            counts[HINT_HITS] += 1
+        else:
             counts[SEARCHES] += 1
-            destination[pod] = -1
-            continue
-        has_room_left(sim, search, pod, widened(-1))
-        target = destination_of(sim, search, hint, counts, pod)
+            target = seek_for_all(sim, search, pod)
         destination[pod] = target
         if target >= 0:
             place(sim, pod, target)
         elif strict:
             return int(pod)
-        elif alike:
-            search.failed[of_class] = 1 + sim.log.length[0]
     return -1
+
+
+@inner_kernel
+def seek_for_all(sim: SimulationState, search: Search, pod: int) -> int:
+    """Return what `seek` does, but not for one pod after the other what it has just returned for one like it."""
+    of_class = sim.pod_class[pod]
+    # Pods of a class differ in the node that they are pinned to and in what their volumes ask.
+    alike = sim.pinned[pod] == -1 and sim.volumes.row[pod] < 0
+    if alike and search.failed[of_class] == 1 + sim.log.length[0]:
+        return -1
+    has_room_left(sim, search, pod, widened(-1))
+    target = seek(sim, search, pod)
+    if alike and target < 0:
+        search.failed[of_class] = 1 + sim.log.length[0]
+    return int(target)
 
 
 @kernel

@@ -10,6 +10,7 @@ import numpy as np
 
 from planner.facts import pdb
 from planner.placement.kernels.search import evacuate, place_all
+from planner.placement.waiting import close_leaving, pods_to_move
 from planner.scale_down.search.kernels.drain_sets import Problem, hold_all
 from planner.scale_down.situation import Situation
 from planner.simulation.build import Simulation
@@ -18,17 +19,9 @@ from planner.snapshot.columns import Int32
 
 
 def pods_of_leaving_nodes(situation: Situation) -> Int32:
-    """Return the pods that nodes being deleted still have to give up, node by node in pod order. int32.
-
-    A pod that is terminating has been evicted: what takes its place is pending, placed, or a recent eviction.
-    """
-    snapshot = situation.request.snapshot
-    node = snapshot.pods.node
-    # Two entries more, for the numbers -1 and -2 of pods that are on no node or on an unknown one.
-    on_leaving = np.append(situation.leaving, (False, False))[node]
-    moving = on_leaving & situation.needs_place & (snapshot.pods.deletion_s == 0)
-    pods = np.flatnonzero(moving)
-    return pods[np.argsort(node[pods], kind="stable")].astype(np.int32)
+    """Return the pods that nodes being deleted still have to give up, node by node in pod order. int32."""
+    request = situation.request
+    return pods_to_move(request.snapshot, situation.leaving, request.round.settings.expendable_priority)
 
 
 def hold_placed(situation: Situation, simulation: Simulation, problem: Problem) -> None:
@@ -43,8 +36,7 @@ def hold_placed(situation: Situation, simulation: Simulation, problem: Problem) 
 def settle_leaving(situation: Situation, simulation: Simulation, problem: Problem) -> int:
     """Step 1: place the pods of nodes being deleted. Return the first that finds no place, -1 if none."""
     pods = pods_of_leaving_nodes(situation)
-    still_there = simulation.state.pod_node[pods] == situation.request.snapshot.pods.node[pods]
-    evacuate(simulation.state, np.flatnonzero(situation.leaving).astype(np.int32), pods[still_there], False)
+    close_leaving(simulation, situation.leaving, pods)
     pdb.use_up(situation.under, problem.budgets.left, pods.astype(np.int64))
     return place_and_hold(simulation.state, problem, unplaced(simulation, pods), True)
 

@@ -1,0 +1,148 @@
+"""Places for the pods that wait for one, on nodes that exist and on nodes that are on their way.
+
+Pods of nodes being deleted come first, then other displaced ones, then pending ones; of each the most important, the
+largest and the oldest. A pod goes back to where the last loop had it if that is possible, before any other pod looks
+for a place; otherwise to the fullest node that admits it, nodes on their way last. A pod that finds no place does not
+keep the others from theirs. Never adds a node. Pure; the moves stay in the simulation.
+Source: Cluster Autoscaler, core/podlistprocessor (currently_drained_nodes, filter_out_schedulable), which goes round
+the nodes instead.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from planner.facts.upcoming import starting
+from planner.model.settings import TaintNames
+from planner.placement.kernels.search import HINT_HITS, SEARCHES, Search, evacuate, place_all
+from planner.simulation.build import Simulation
+from planner.simulation.state import NOWHERE
+from planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int32, Int64, Snapshot
+from planner.snapshot.dictionaries import CPU, MEMORY
+
+
+class Places(NamedTuple):
+    """Where pods may be placed. order : int32[D] nodes, best first; allowed : bool[N'], those in `order`."""
+
+    order: Int32
+    allowed: Bool
+
+
+class Waiting(NamedTuple):
+    """What became of the pods that waited.
+
+    pods : int32[M] in the order in which they were looked at; node : int32[M] where each is now, -1 = nowhere; leaving
+    : int32 those of them that are of nodes being deleted; hint_hits, searches : how places were found.
+    """
+
+    pods: Int32
+    node: Int32
+    leaving: Int32
+    hint_hits: int
+    searches: int
+
+    @property
+    def left(self) -> Int32:
+        """Those without a place, in the same order. int32."""
+        left: Int32 = self.pods[self.node == NOWHERE]
+        return left
+
+
+def places(simulation: Simulation, leaving: Bool, startup: TaintNames, now_ns: int, upcoming: Int64) -> Places:
+    """Return where pods may be placed: ready nodes that stay and have started, then nodes on their way.
+
+    leaving : bool[N], nodes being deleted; startup : names of start-up taints; upcoming : int64 nodes of the simulation
+    that stand for those on their way. The fullest node by cpu or memory comes first, so that others stay empty.
+    """
+    snapshot = simulation.snapshot
+    nodes = snapshot.nodes
+    room = np.flatnonzero(~leaving & nodes.ready & ~starting(snapshot, now_ns, startup))
+    offered = nodes.allocatable[room][:, [CPU, MEMORY]]
+    free = simulation.state.resources.free[room][:, [CPU, MEMORY]]
+    used = ((offered - free) / np.maximum(offered, 1)).max(axis=1, initial=0.0)
+    order = np.concatenate([room[np.argsort(-used, kind="stable")], upcoming]).astype(np.int32)
+    allowed = np.zeros(len(simulation.state.node_state), bool)
+    allowed[order] = True
+    return Places(order, allowed)
+
+
+def pods_to_move(snapshot: Snapshot, leaving: Bool, expendable_priority: int) -> Int32:
+    """Return the pods that nodes being deleted still have to give up, node by node in pod order. int32.
+
+    leaving : bool[N]; expendable_priority : pods of lower priority need no place. A pod that is terminating has been
+    evicted: what takes its place is pending, placed, or a recent eviction.
+    """
+    pods = snapshot.pods
+    # Two entries more, for the numbers -1 and -2 of pods that are on no node or on an unknown one.
+    moving = np.append(leaving, (False, False))[pods.node] & (pods.deletion_s == 0) & ~pods.is_terminal()
+    moving &= (pods.flags & (FLAG_DAEMON | FLAG_MIRROR)) == 0
+    moving &= (_priorities(snapshot) >= expendable_priority)[pods.spec]
+    found = np.flatnonzero(moving)
+    return found[np.argsort(pods.node[found], kind="stable")].astype(np.int32)
+
+
+def close_leaving(simulation: Simulation, leaving: Bool, pods: Int32) -> None:
+    """Close nodes being deleted, and take the pods off them that have to move and are still there."""
+    still_there = simulation.state.pod_node[pods] == simulation.snapshot.pods.node[pods]
+    evacuate(simulation.state, np.flatnonzero(leaving).astype(np.int32), pods[still_there], False)
+
+
+def place_waiting(
+    simulation: Simulation, where: Places, displaced: Int32, pending: Int32, hint: Int32, leaving: Int32
+) -> Waiting:
+    """Place what is on no node.
+
+    displaced : int32 virtual pods, such as those evicted lately; pending : int32 pods of the snapshot; leaving : int32
+    pods of nodes being deleted, already taken off them; hint : int32[P'] node, -1 = none. Pods that have a place
+    already keep it. O(pods · terms + classes · N) for classes that only their node decides on.
+    """
+    state = simulation.state
+    pods = np.concatenate([in_order(simulation, some) for some in (leaving, displaced, pending)])
+    counts, destination = np.zeros(2, np.int64), np.full(len(state.pod_node), -1, np.int32)
+    hints = np.full(len(state.pod_node), -1, np.int32)
+    hints[: len(hint)] = hint
+    hinted = pods[(hints[pods] >= 0) & (state.pod_node[pods] == NOWHERE)]
+    place_all(state, _search(simulation, where, where.order[:0]), hints, destination, counts, hinted, False)
+    counts[SEARCHES] = 0
+    search, waiting, before = _search(simulation, where, where.order), _unplaced(simulation, pods), -1
+    while len(waiting) != before:
+        place_all(state, search, hints, destination, counts, waiting, False)
+        before, waiting = len(waiting), _unplaced(simulation, waiting)
+        if len(waiting) != before:
+            # Pods that were placed later may be those that affinity asks for, or even out a spread.
+            waiting = waiting[state.local_class[state.pod_class[waiting]] == 0]
+    return Waiting(pods, state.pod_node[pods].astype(np.int32), leaving, int(counts[HINT_HITS]), int(counts[SEARCHES]))
+
+
+def in_order(simulation: Simulation, pods: Int32) -> Int32:
+    """Return pods : int32[M] in the order in which they look for a place. O(M log M).
+
+    By priority, by the larger of their shares of all cpu and memory that nodes offer, equal pods behind one another, by
+    age, by number. A pod of unknown age is old, and so are virtual ones.
+    """
+    snapshot, state = simulation.snapshot, simulation.state
+    of_class = state.pod_class[pods]
+    offered = snapshot.nodes.allocatable[:, [CPU, MEMORY]].sum(axis=0)
+    size = (state.resources.request[:, [CPU, MEMORY]] / np.maximum(offered, 1)).max(axis=1, initial=0.0)
+    real = pods < simulation.pod_count
+    created_s, priority = np.zeros(len(pods), np.int64), np.zeros(len(pods), np.int64)
+    created_s[real] = snapshot.pods.created_s[pods[real]]
+    priority[real] = _priorities(snapshot)[snapshot.pods.spec[pods[real]]]
+    virtual = pods[~real] - simulation.pod_count
+    priority[~real] = [simulation.virtual.pods[one].spec.priority for one in virtual.tolist()]
+    found: Int32 = pods[np.lexsort((pods, created_s, of_class, -size[of_class], -priority))]
+    return found
+
+
+def _priorities(snapshot: Snapshot) -> Int64:
+    """Return the priority of each spec. int64[S+1], the last for snapshots without any."""
+    return np.array([*(spec.priority for spec in snapshot.specs), 0], np.int64)
+
+
+def _search(simulation: Simulation, where: Places, order: Int32) -> Search:
+    return Search(order, where.allowed, *np.zeros((2, len(simulation.state.local_class)), np.int64))
+
+
+def _unplaced(simulation: Simulation, pods: Int32) -> Int32:
+    found: Int32 = pods[simulation.state.pod_node[pods] == NOWHERE]
+    return found

@@ -6,6 +6,7 @@ only and match nothing here.
 Source: apimachinery, labels.Requirement.Matches.
 """
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -96,3 +97,18 @@ class LabelIndex:
         values = self._label_sets.values[at]
         order = np.argsort(values, kind="stable")
         return _KeyEntries(self._set_of_entry[at][order], values[order])
+
+
+def label_sets_of(labels: Sequence[Sequence[tuple[str, str]]]) -> tuple[tuple[str, ...], LabelSets]:
+    """Return (strings, label sets over them) of rows of (key, value) pairs, each sorted by key, in their order."""
+    strings = tuple(sorted({text for one in labels for pair in one for text in pair}))
+    place = {text: at for at, text in enumerate(strings)}
+    offsets = np.cumsum([0, *(len(one) for one in labels)], dtype=np.int32)
+    keys = np.array([place[key] for one in labels for key, _ in one], np.int32)
+    values = np.array([place[value] for one in labels for _, value in one], np.int32)
+    return strings, LabelSets(offsets, keys, values)
+
+
+def index_of(labels: Sequence[Sequence[tuple[str, str]]]) -> LabelIndex:
+    """Return an index of rows of (key, value) pairs."""
+    return LabelIndex(*label_sets_of(labels))

@@ -19,6 +19,7 @@ from planner.classes.label_columns import LookedAt, label_matrix
 from planner.classes.node_requirements import NodeRows, note_requirement
 from planner.classes.scheduling_specs import SchedulingSpecs, scheduling_specs
 from planner.facts.daemon_pods import NONE, SYSTEM_NODE_CRITICAL, DaemonPods, daemon_pods
+from planner.facts.label_index import label_sets_of
 from planner.facts.leaving import TO_BE_DELETED_TAINT
 from planner.facts.transient_taints import lasting
 from planner.facts.upcoming import has_startup_taint
@@ -29,7 +30,7 @@ from planner.predicates import node_affinity
 from planner.predicates.resources import PODS
 from planner.predicates.taints import untolerated
 from planner.simulation.virtual_rows import GroupTemplate, Labels, NodeTemplate, VirtualPod, labels_of, template_of
-from planner.snapshot.columns import NO_NODE, Bool, Int64, LabelSets, NodeColumns, Snapshot
+from planner.snapshot.columns import NO_NODE, Bool, Int64, NodeColumns, Snapshot
 
 STABLE_NS: Final = 60 * SECOND_NS
 """How long a node is ready before others are taken to be like it."""
@@ -216,11 +217,7 @@ def _node_rows(labels: Sequence[Labels], specs: SchedulingSpecs) -> NodeRows:
     looked_at = LookedAt()
     for requirement in specs.node_requirements:
         note_requirement(requirement, looked_at, set())
-    strings = tuple(sorted({text for one in labels for pair in one for text in pair}))
-    place = {text: at for at, text in enumerate(strings)}
-    offsets = np.cumsum([0, *(len(one) for one in labels)], dtype=np.int32)
-    keys = np.array([place[key] for one in labels for key, _ in one], np.int32)
-    values = np.array([place[value] for one in labels for _, value in one], np.int32)
+    strings, label_sets = label_sets_of(labels)
     rows = np.arange(len(labels), dtype=np.int32)
-    matrix = label_matrix(strings, LabelSets(offsets, keys, values), rows, looked_at)
+    matrix = label_matrix(strings, label_sets, rows, looked_at)
     return NodeRows(matrix, matrix.groups.of, ("",) * len(labels))

@@ -7,6 +7,7 @@ limits leave (`planner.scale_up.limits`).
 import numpy as np
 
 from planner.scale_up.kernels.balance import grow_smallest
+from planner.scale_up.limits import Limits
 from planner.snapshot.columns import Int64
 
 
@@ -19,3 +20,33 @@ def split(size: Int64, most: Int64, count: int) -> Int64:
     grown = size.copy()
     grow_smallest(np.argsort(size, kind="stable"), grown, most, count)
     return grown - size
+
+
+def split_within(limits: Limits, groups: Int64, size: Int64, count: int) -> Int64:
+    """Return by how many nodes each group grows where groups share limits. int64[A]; `limits` stays as it is.
+
+    groups : int64[A] rows of groups, in the order that decides among equals; size, count : see `split`. Nodes are given
+    out one after the other; a group that a limit shuts out takes no more, the others go on.
+    """
+    most = size + limits.rooms[groups]
+    while True:
+        added = split(size, most, count)
+        if _admitted(limits, groups, added):
+            return added
+        # The largest number that is admitted, and the group whose turn is next.
+        low, high = 0, int(added.sum())
+        while high - low > 1:
+            middle = (low + high) // 2
+            if _admitted(limits, groups, split(size, most, middle)):
+                low = middle
+            else:
+                high = middle
+        admitted = split(size, most, low)
+        shut = split(size, most, high) > admitted
+        most[shut] = (size + admitted)[shut]
+
+
+def _admitted(limits: Limits, groups: Int64, added: Int64) -> bool:
+    by_group = np.zeros(len(limits.added), np.int64)
+    by_group[groups] = added
+    return limits.admit(by_group)

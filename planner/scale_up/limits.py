@@ -1,0 +1,178 @@
+"""How many nodes each node group may still get in a plan, and why not more.
+
+Counts the group's maximum, the nodes that one plan may add, and limits on resources and on numbers of nodes: of the
+whole cluster or of the nodes that a selector names, in all or added by one plan. What counts against a limit is the
+capacity of nodes that are not being deleted and of those asked of the cloud that have not registered, taken to be
+like their group's template. A group that grows whole or not at all gets all or nothing. Groups that cannot grow, by
+their health for example, get none.
+Source: Cluster Autoscaler, resourcequotas, IsNodeGroupSafeToScaleUp, GetCappedNewNodeCount.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+from trimtab.v1.reason_pb2 import NodeGroupReason
+from trimtab.v1.snapshot_pb2 import NodeGroupHealth
+
+from planner.facts.label_index import LabelIndex, index_of
+from planner.model.settings import NODES, ResourceLimit
+from planner.model.values import NodeGroup
+from planner.simulation.virtual_rows import GroupTemplate
+from planner.snapshot.columns import Bool, Int32, Int64, Snapshot
+
+UNLIMITED: Final = 2**62
+
+
+class Cluster(NamedTuple):
+    """What counts. leaving : bool[N] nodes that are being deleted; now_ns : Unix nanoseconds."""
+
+    snapshot: Snapshot
+    templates: Sequence[GroupTemplate | None]
+    leaving: Bool
+    now_ns: int
+
+
+class _Rooms(NamedTuple):
+    """Room by group. room : int64[G] nodes that may still be added; reason : int32[G] why none, 0 where some may."""
+
+    room: Int64
+    reason: Int32
+
+
+class Limits:
+    """What limits leave, while a plan takes of it."""
+
+    def __init__(self, cluster: Cluster, limits: Sequence[ResourceLimit], max_new_nodes: int) -> None:
+        groups = cluster.snapshot.groups
+        self._unable = np.array(
+            [_unable(*one, cluster.now_ns) for one in zip(groups, cluster.templates, strict=True)], np.int32
+        )
+        self._whole = np.array([group.zero_or_max for group in groups], bool)
+        self._most = np.array([group.max_size - group.target_size for group in groups], np.int64)
+        quotas = list(_quotas(cluster, limits))
+        self._limits = [limit for limit, _, _ in quotas]
+        self._amount = np.array([amount for _, amount, _ in quotas], np.int64).reshape(len(quotas), len(groups))
+        self._left = np.array([left for _, _, left in quotas], np.int64)
+        self._nodes_left = max_new_nodes
+        self._rooms: _Rooms | None = None
+        self.added = np.zeros(len(groups), np.int64)
+        """int64[G] nodes taken by the plan."""
+
+    @property
+    def rooms(self) -> Int64:
+        """How many nodes each group may still get. int64[G]."""
+        return self._current().room
+
+    @property
+    def reasons(self) -> Int32:
+        """Why each group may get none: `NodeGroupReason.Code`, UNSPECIFIED where it may get some. int32[G]."""
+        return self._current().reason
+
+    def room(self, group: int) -> int:
+        """Return how many nodes a group may still get."""
+        return int(self.rooms[group])
+
+    def reason(self, group: int) -> int:
+        """Return why a group may get none, UNSPECIFIED if it may get some."""
+        return int(self.reasons[group])
+
+    def binding(self, group: int) -> ResourceLimit | None:
+        """Return the first limit that keeps a group from growing; None where it is not a limit of these."""
+        needed = self._needed()[group]
+        return next((self._limits[q] for q in np.flatnonzero(self._by_limit()[:, group] < needed).tolist()), None)
+
+    def take(self, group: int, count: int) -> None:
+        """Count nodes that a group gets. ValueError if it may not have them."""
+        room = self.room(group)
+        if not 0 <= count <= room or (count and self._whole[group] and count != room):
+            raise ValueError(f"{count} nodes of group {group} are taken, and {room} are left")
+        self.added[group] += count
+        self._left -= self._amount[:, group] * count
+        self._nodes_left -= count
+        self._rooms = None
+
+    def admit(self, added: Int64) -> bool:
+        """Return whether groups may get so many nodes all together. added : int64[G], each within its room."""
+        wanted = self._amount @ added
+        return int(added.sum()) <= self._nodes_left and bool(((wanted <= self._left) | (wanted == 0)).all())
+
+    def _needed(self) -> Int64:
+        """Return the fewest nodes that each group can take. int64[G]."""
+        return np.where(self._whole, np.maximum(self._most - self.added, 1), 1)
+
+    def _by_limit(self) -> Int64:
+        """Return how many nodes each limit leaves to each group. int64[Q, G]."""
+        room = np.full(self._amount.shape, UNLIMITED, np.int64)
+        np.floor_divide(np.maximum(self._left, 0)[:, None], self._amount, out=room, where=self._amount > 0)
+        return room
+
+    def _current(self) -> _Rooms:
+        if self._rooms is None:
+            self._rooms = self._compute()
+        return self._rooms
+
+    def _compute(self) -> _Rooms:
+        needed, of_group = self._needed(), self._most - self.added
+        by_limit = self._by_limit().min(axis=0, initial=UNLIMITED)
+        # The first that holds is told.
+        causes = (
+            (self._unable != NodeGroupReason.UNSPECIFIED, self._unable),
+            (of_group < needed, np.full_like(self._unable, NodeGroupReason.MAX_SIZE_REACHED)),
+            (by_limit < needed, np.full_like(self._unable, NodeGroupReason.RESOURCE_LIMIT_REACHED)),
+            (needed > self._nodes_left, np.full_like(self._unable, NodeGroupReason.MAX_NEW_NODES_REACHED)),
+        )
+        reason = np.select([holds for holds, _ in causes], [cause for _, cause in causes], NodeGroupReason.UNSPECIFIED)
+        room = np.minimum(np.minimum(of_group, by_limit), self._nodes_left)
+        return _Rooms(np.where(reason == NodeGroupReason.UNSPECIFIED, room, 0), reason.astype(np.int32))
+
+
+def _unable(group: NodeGroup, template: GroupTemplate | None, now_ns: int) -> int:
+    """Return why a group cannot grow whatever limits leave, UNSPECIFIED if it can."""
+    if group.target_size > group.max_size:
+        return NodeGroupReason.NODE_GROUP_INVALID
+    if group.health == NodeGroupHealth.BACKED_OFF and not 0 < group.backoff_until_ns <= now_ns:
+        return NodeGroupReason.BACKED_OFF
+    if group.health == NodeGroupHealth.UNHEALTHY:
+        return NodeGroupReason.UNHEALTHY
+    return NodeGroupReason.UNSPECIFIED if template is not None else NodeGroupReason.NO_TEMPLATE
+
+
+def _quotas(cluster: Cluster, limits: Sequence[ResourceLimit]) -> Iterator[tuple[ResourceLimit, Int64, int]]:
+    """Yield each maximum with what a node of each group counts for, int64[G], and with what is left of it."""
+    snapshot, templates = cluster.snapshot, cluster.templates
+    present = LabelIndex(snapshot.strings, snapshot.label_sets)
+    new = index_of([one.template.labels if one else () for one in templates])
+    capacity = [dict(one.capacity) if one else {} for one in templates]
+    missing = _not_registered(snapshot)
+    for limit in limits:
+        if limit.maximum is None and limit.maximum_added is None:
+            continue
+        is_nodes = limit.resource == NODES
+        each = [1 if is_nodes else offered.get(limit.resource, 0) for offered in capacity]
+        amount = np.where(new.matching(limit.nodes)[: len(each)], np.array(each, np.int64), 0)
+        if limit.maximum is not None:
+            counted = present.matching(limit.nodes)[snapshot.nodes.label_set] & ~cluster.leaving
+            used = int(_offered(snapshot, limit.resource)[counted].sum()) + int(amount @ missing)
+            yield limit, amount, limit.maximum - used
+        if limit.maximum_added is not None:
+            yield limit, amount, limit.maximum_added
+
+
+def _offered(snapshot: Snapshot, resource: str) -> Int64:
+    """Return what each node counts for. int64[N]."""
+    if resource == NODES:
+        return np.ones(len(snapshot.nodes.name), np.int64)
+    if resource not in snapshot.resources:
+        return np.zeros(len(snapshot.nodes.name), np.int64)
+    offered: Int64 = snapshot.nodes.capacity[:, snapshot.resources.index(resource)]
+    return offered
+
+
+def _not_registered(snapshot: Snapshot) -> Int64:
+    """Return how many nodes of each group were asked for and have not registered. int64[G]."""
+    group = snapshot.nodes.group
+    registered = np.bincount(group[group >= 0], minlength=len(snapshot.groups))
+    target = np.array([one.target_size for one in snapshot.groups], np.int64)
+    missing: Int64 = np.maximum(target - registered, 0)
+    return missing

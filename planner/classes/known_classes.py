@@ -5,14 +5,17 @@ class of its own, or where a term might look into its namespace that holds no po
 vectorised; loops over the further pods' labels only.
 """
 
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 
 import numpy as np
 from numpy.typing import NDArray
+from trimtab.v1.snapshot_pb2 import LabelOperator
 
 from planner.classes.grouping import group_columns, group_rows
 from planner.classes.label_columns import ABSENT, LabelMatrix
 from planner.classes.pod_classes import PodClasses, class_columns
+from planner.classes.scheduling_specs import SchedulingSpec
+from planner.model.values import LabelRequirement, Selector
 from planner.snapshot.columns import Bool, Int32
 
 NONE = -1
@@ -67,3 +70,28 @@ def known_classes(
     having = np.full(groups.size, NONE, np.int64)
     having[groups.of[: classes.size]] = np.arange(classes.size)
     return np.where(unknown, NONE, having[groups.of[classes.size :]])
+
+
+def selectors_of(specs: Iterable[SchedulingSpec]) -> list[Selector]:
+    """Return the distinct selectors by which affinity terms and spread constraints look at pods. O(specs)."""
+    looking = [spec for spec in specs if spec.looks_at_pods]
+    terms = [term.selector for spec in looking for term in spec.pod_affinity + spec.pod_anti_affinity]
+    constraints = [constraint.selector for spec in looking for constraint in spec.topology_spread]
+    return list({selector: None for selector in terms + constraints if selector is not None})
+
+
+def may_be_selected(selectors: list[Selector], labels: dict[str, str]) -> bool:
+    """Return whether some selector selects a pod with these labels, whatever its namespace."""
+    return any(all(_may_hold(one, labels) for one in selector) for selector in selectors)
+
+
+def _may_hold(requirement: LabelRequirement, labels: dict[str, str]) -> bool:
+    value = labels.get(requirement.key)
+    if requirement.operator == LabelOperator.IN:
+        return value is not None and value in requirement.values
+    if requirement.operator == LabelOperator.NOT_IN:
+        return value is None or value not in requirement.values
+    if requirement.operator == LabelOperator.EXISTS:
+        return value is not None
+    # Operators that selectors of pods do not know are left to those who know better.
+    return requirement.operator != LabelOperator.DOES_NOT_EXIST or value is None

@@ -4,22 +4,36 @@ Contract: pure. The given simulation stays as it is. The result is a writable co
 are in the given one, nodes are open, retired, dropped or closed as there, its log is empty; it answers as one built
 from a snapshot in which the virtual rows are real, with closed nodes left out.
 
-Pods whose classes exist (those of recently evicted pods nearly always do) are appended to the columns of pods:
-O(copied bytes). Anything else is built again from the snapshot and all virtual rows.
+Pods whose classes exist (those of recently evicted pods nearly always do), or are like others but for their requests
+(`planner.simulation.more_classes`), are appended to the columns of pods: O(copied bytes). Anything else is built again
+from the snapshot and all virtual rows.
 """
+
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.classes.known_classes import NONE, known_classes, label_groups, namespace_numbers
+from planner.classes.known_classes import (
+    NONE,
+    known_classes,
+    label_groups,
+    may_be_selected,
+    namespace_numbers,
+    selectors_of,
+)
 from planner.classes.pod_classes import pinned_in_class
-from planner.classes.scheduling_specs import scheduling_spec
+from planner.classes.scheduling_specs import SchedulingSpec, scheduling_spec
 from planner.model.effort import UNLIMITED, Effort
 from planner.simulation.build import Simulation, build_empty, is_spread_expired
 from planner.simulation.fresh import fresh
 from planner.simulation.kernels import fill
+from planner.simulation.more_classes import NewClasses, is_plain, with_more_classes
 from planner.simulation.state import NOWHERE
 from planner.simulation.virtual_rows import VirtualNodes, VirtualPod
-from planner.snapshot.columns import Int32, Int64
+from planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
+
+_LABEL_SETS: Final = 64
+"""Up to so many different label sets each is looked at by all selectors; building again is faster for more."""
 
 
 def with_virtual(
@@ -30,16 +44,28 @@ def with_virtual(
 ) -> Simulation:
     """Return the simulation with virtual pods, on no node, and virtual nodes behind those that it has."""
     if not nodes:
-        classes = _known_classes(given, pods)
-        if (classes != NONE).all():
-            return _with_pods(fresh(given, len(pods)), pods, classes)
+        known = _known(given, pods)
+        own = _with_classes(fresh(given, len(pods)), pods, known)
+        if own is not None:
+            return _with_pods(own, pods, known.classes)
     return _rebuilt(given, pods, nodes, effort)
 
 
-def _known_classes(given: Simulation, pods: tuple[VirtualPod, ...]) -> Int64:
-    """Return the class of each pod : int64[pods], NONE = it has none yet."""
+class _Known(NamedTuple):
+    """What is known of pods. classes : int64[pods], NONE = it has none yet, written where one is appended; namespace,
+    label_group : int32[pods] as in `PodClasses`; bound : bool[pods] pinned to a node or free of its spread constraints.
+    """
+
+    classes: Int64
+    namespace: Int32
+    label_group: Int32
+    bound: Bool
+
+
+def _known(given: Simulation, pods: tuple[VirtualPod, ...]) -> _Known:
     if not pods:
-        return np.zeros(0, np.int64)
+        nothing = np.zeros(0, np.int32)
+        return _Known(np.zeros(0, np.int64), nothing, nothing, np.zeros(0, np.bool_))
     spec = _specs(given, pods)
     namespace = namespace_numbers(given.pods, [pod.namespace for pod in pods], lambda: _namespaces_with_pods(given))
     # Labels are no part of a class where no term looks.
@@ -47,9 +73,12 @@ def _known_classes(given: Simulation, pods: tuple[VirtualPod, ...]) -> Int64:
     labels = [dict(pod.labels) if seen else {} for pod, seen in zip(pods, looked_into.tolist(), strict=True)]
     created_s = np.array([pod.created_s for pod in pods], np.int64)
     timeout_s = np.array([pod.spec.topology_spread_timeout_s for pod in pods], np.int64)
-    pinned = pinned_in_class(np.array([pod.pinned for pod in pods], np.int32), spec, given.specs)
+    pinned = np.array([pod.pinned for pod in pods], np.int32)
     expired = is_spread_expired(timeout_s, created_s, given.now_s, given.settings)
-    return known_classes(given.pods, spec, namespace, label_groups(given.pods.labels, labels), (pinned, expired))
+    groups = label_groups(given.pods.labels, labels)
+    rest = pinned_in_class(pinned, spec, given.specs), expired
+    classes = known_classes(given.pods, spec, namespace, groups, rest)
+    return _Known(classes, namespace, groups, expired | (pinned != NO_NODE))
 
 
 def _specs(given: Simulation, pods: tuple[VirtualPod, ...]) -> Int32:
@@ -60,6 +89,46 @@ def _specs(given: Simulation, pods: tuple[VirtualPod, ...]) -> Int32:
         if id(pod.spec) not in number:
             number[id(pod.spec)] = given.specs.number.get(scheduling_spec(pod.spec), NONE)
     return np.array([number[id(pod.spec)] for pod in pods], np.int32)
+
+
+def _with_classes(own: Simulation, pods: tuple[VirtualPod, ...], known: _Known) -> Simulation | None:
+    """Append the classes that pods lack to a simulation of its own; None where it has to be built again."""
+    missing = np.flatnonzero(known.classes == NONE)
+    if not len(missing):
+        return own
+    if known.bound[missing].any():
+        return None
+    spec_of: dict[int, SchedulingSpec] = {}
+    for at in missing.tolist():
+        spec = pods[at].spec
+        if id(spec) not in spec_of:
+            spec_of[id(spec)] = scheduling_spec(spec)
+    plain = [at for at in missing.tolist() if is_plain(spec_of[id(pods[at].spec)])]
+    _move_unseen(own, pods, known, plain)
+    elsewhere = known.namespace[missing] == len(own.pods.namespaces) - 1
+    beyond = (known.namespace[missing] == NONE) | (known.label_group[missing] >= own.pods.labels.groups.size)
+    if (beyond & ~elsewhere).any():
+        return None
+    number: dict[tuple[SchedulingSpec, int, int], int] = {}
+    for at in missing.tolist():
+        key = spec_of[id(pods[at].spec)], int(known.namespace[at]), int(known.label_group[at])
+        known.classes[at] = own.pods.size + number.setdefault(key, len(number))
+    specs, namespace, label_group = zip(*number, strict=True)
+    return with_more_classes(
+        own, NewClasses(list(specs), np.array(namespace, np.int32), np.array(label_group, np.int32))
+    )
+
+
+def _move_unseen(own: Simulation, pods: tuple[VirtualPod, ...], known: _Known, plain: list[int]) -> None:
+    """Put plain pods that no selector selects where no term looks: it is all the same to them and to the others."""
+    labels = {pods[at].labels for at in plain}
+    if not 0 < len(labels) <= _LABEL_SETS:
+        return
+    selectors = selectors_of(own.specs.rows)
+    seen = {one for one in labels if may_be_selected(selectors, dict(one))}
+    unseen = [at for at in plain if pods[at].labels not in seen]
+    known.namespace[unseen] = len(own.pods.namespaces) - 1
+    known.label_group[unseen] = label_groups(own.pods.labels, [{}])[0]
 
 
 def _namespaces_with_pods(given: Simulation) -> set[str]:

@@ -1,0 +1,255 @@
+"""Classes for virtual pods that are like others but for their requests, or that nothing but their node matters to.
+
+Contract: exact; pure. A pod class is appended where all that depends on other pods can be taken from a class that
+exists: from one whose spec differs in its requests alone, in the same namespace and with the same labels as far as
+terms look; or, for a pod without ports, disks, affinity and spread constraints, from any other such pod of that
+namespace with those labels, or from nowhere, if no term selects it. Its node requirement has to be that of some class.
+All other pods need a simulation built again. Cost: O(scheduling specs + S · K).
+"""
+
+from collections.abc import Hashable
+from typing import Final, NamedTuple, TypeVar
+
+import numpy as np
+from trimtab.v1.reason_pb2 import PredicateReason
+
+from planner.classes.grouping import group_columns, number_values
+from planner.classes.known_classes import NONE
+from planner.classes.pod_classes import PodClasses
+from planner.classes.scheduling_specs import NodeRequirement, SchedulingSpec, SchedulingSpecs
+from planner.predicates import node_unschedulable
+from planner.predicates.listing import Lists
+from planner.predicates.order import static_bit
+from planner.predicates.resources import NOT_CHECKED, POD_ROOM, PODS, is_counted
+from planner.predicates.taints import untolerated
+from planner.simulation.build import Simulation
+from planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, UInt8
+
+_BY_TOLERATIONS: Final = static_bit(PredicateReason.NODE_UNSCHEDULABLE) | static_bit(
+    PredicateReason.TAINT_NOT_TOLERATED
+)
+_BY_REQUIREMENT: Final = static_bit(PredicateReason.NODE_AFFINITY_NOT_MATCHED)
+_NO_REQUIREMENT: Final[NodeRequirement] = ((), None)
+_PLAIN: Final = ((), (), (), (), False, (), ())
+"""Fields of a scheduling spec behind requests, node requirement and tolerations, of a pod that looks at no others."""
+_NOTHING: Final = -1
+"""Instead of a class from which lists are taken: they are empty."""
+
+
+class NewClasses(NamedTuple):
+    """C classes to append. specs : their scheduling specs; namespace, label_group : int32[C] as in `PodClasses`."""
+
+    specs: list[SchedulingSpec]
+    namespace: Int32
+    label_group: Int32
+
+
+class _Sources(NamedTuple):
+    """Where what new classes have comes from. lists : int64[C] class or _NOTHING; blocked : uint8[C, K]."""
+
+    lists: Int64
+    blocked: UInt8
+
+
+def is_plain(spec: SchedulingSpec) -> bool:
+    """Return whether a pod has no ports, disks, affinity or spread constraints, and nothing unsupported."""
+    return tuple(spec[3:]) == _PLAIN
+
+
+def with_more_classes(given: Simulation, new: NewClasses) -> Simulation | None:
+    """Return the simulation with the classes behind those that it has, None where it has to be built again.
+
+    The given simulation is a caller's own; what changes is replaced, not written to.
+    """
+    asked = {name for spec in new.specs for name, amount in spec.requests if amount > 0 and is_counted(name)}
+    if not given.pods.size or not asked <= set(given.resources):
+        return None
+    specs, spec = _with_specs(given.specs, new.specs)
+    sources = _sources(given, specs, spec, new)
+    if sources is None:
+        return None
+    state = given.state
+    request = _requests(given.resources, new.specs)
+    need = np.where(request > 0, request, NOT_CHECKED)
+    presence, spread, lists = state.presence, state.spread, sources.lists
+    added, empty, filled = (
+        _more(Lists(*pair), lists)
+        for pair in (
+            (presence.added_offsets, presence.added),
+            (presence.empty_offsets, presence.empty),
+            (presence.filled_offsets, presence.filled),
+        )
+    )
+    counted = _more(Lists(spread.added_offsets, spread.added), lists)
+    limit = _more(Lists(spread.limit_offsets, spread.limit), lists)
+    return given._replace(
+        specs=specs,
+        pods=_with_rows(given.pods, spec, new),
+        state=state._replace(
+            blocked=np.concatenate([state.blocked, sources.blocked]),
+            local_class=_appended(state.local_class, lists, 1),
+            resources=state.resources._replace(
+                request=np.concatenate([state.resources.request, request]),
+                need=np.concatenate([state.resources.need, need]),
+            ),
+            presence=presence._replace(
+                added_offsets=added.offsets,
+                added=added.items,
+                empty_offsets=empty.offsets,
+                empty=empty.items,
+                filled_offsets=filled.offsets,
+                filled=filled.items,
+                starts_group=_appended(presence.starts_group, lists, 0),
+            ),
+            spread=spread._replace(
+                added_offsets=counted.offsets,
+                added=counted.items,
+                limit_offsets=limit.offsets,
+                limit=limit.items,
+            ),
+        ),
+    )
+
+
+def _with_specs(specs: SchedulingSpecs, more: list[SchedulingSpec]) -> tuple[SchedulingSpecs, Int32]:
+    """Return the specs with those that are new behind them, and the number of each that was asked for."""
+    number = dict(specs.number)
+    of = np.array([number.setdefault(spec, len(number)) for spec in more], np.int32)
+    rows = list(number)
+    if len(rows) == len(specs.rows):
+        return specs, of
+    new = rows[len(specs.rows) :]
+    requirement, requirements = _numbered(specs.node_requirements, [spec.node_requirement for spec in new])
+    tolerations, toleration_sets = _numbered(specs.toleration_sets, [spec.tolerations for spec in new])
+    joined = specs._replace(
+        rows=rows,
+        number=number,
+        node_requirement=np.concatenate([specs.node_requirement, requirement]),
+        node_requirements=requirements,
+        tolerations=np.concatenate([specs.tolerations, tolerations]),
+        toleration_sets=toleration_sets,
+    )
+    return joined, of
+
+
+_Value = TypeVar("_Value", bound=Hashable)
+
+
+def _numbered(known: list[_Value], values: list[_Value]) -> tuple[Int32, list[_Value]]:
+    """Number values, those known as they are."""
+    of, distinct = number_values([*known, *values])
+    return of[len(known) :], distinct
+
+
+def _sources(given: Simulation, specs: SchedulingSpecs, spec: Int32, new: NewClasses) -> _Sources | None:
+    """Return from where each class takes what it has, None where one finds nothing to take it from."""
+    twin = _alike(given.pods, _shapes(specs), spec, new)
+    lists = twin.copy()
+    blocked = given.state.blocked[np.maximum(twin, 0)]
+    missing = twin == NONE
+    if missing.any():
+        plain = np.array([is_plain(row) for row in specs.rows], np.int32)
+        lists[missing] = _alike(given.pods, plain, spec, new)[missing]
+        # Where no term looks, pods without constraints of their own have no lists.
+        unseen = new.namespace == len(given.pods.namespaces) - 1
+        by_node = _blocked(given, specs, spec[missing])
+        if by_node is None or (missing & ((lists == NONE) & ~unseen | (plain[spec] == 0))).any():
+            return None
+        lists[missing & unseen] = _NOTHING
+        blocked[missing] = by_node
+    return _Sources(lists, blocked)
+
+
+def _shapes(specs: SchedulingSpecs) -> Int32:
+    """Number what scheduling specs are but for their requests : int32[specs]."""
+    rest, _ = number_values([spec[3:] for spec in specs.rows])
+    columns = (specs.node_requirement, specs.tolerations, rest)
+    return group_columns([(column, int(column.max(initial=0)) + 1) for column in columns]).of
+
+
+def _alike(classes: PodClasses, shape: Int32, spec: Int32, new: NewClasses) -> Int64:
+    """Return for each new class one that exists and has the same shape, namespace and labels : int64[C], or NONE.
+
+    shape : int32[specs]. Only classes of pods that run, mount nothing and are bound to no node are alike.
+    """
+    rows = np.flatnonzero((classes.flags == 0) & (classes.volume_set == 0) & (classes.pinned == NO_NODE))
+    columns = [
+        np.concatenate([shape[classes.spec[rows]], shape[spec]]),
+        np.concatenate([classes.namespace[rows], new.namespace]),
+        np.concatenate([classes.label_group[rows], new.label_group]),
+    ]
+    groups = group_columns([(column, int(column.max(initial=0)) + 1) for column in columns])
+    having = np.full(groups.size, NONE, np.int64)
+    having[groups.of[: len(rows)]] = rows
+    return having[groups.of[len(rows) :]]
+
+
+def _blocked(given: Simulation, specs: SchedulingSpecs, spec: Int32) -> UInt8 | None:
+    """Join the static predicates of plain specs : uint8[C, K], None where no class has the node requirement of one."""
+    nodes = given.nodes
+    of, tolerations = number_values([specs.rows[at].tolerations for at in spec.tolist()])
+    bare = untolerated(tolerations, nodes.taint_sets)[:, nodes.taint_set]
+    blocked = bare * np.uint8(static_bit(PredicateReason.TAINT_NOT_TOLERATED))
+    cordoned = node_unschedulable.excluded(tolerations, nodes.unschedulable)
+    blocked |= cordoned * np.uint8(static_bit(PredicateReason.NODE_UNSCHEDULABLE))
+    out: UInt8 = blocked[of]
+    having = np.full(len(specs.node_requirements), NONE, np.int64)
+    having[specs.node_requirement[given.pods.spec]] = np.arange(given.pods.size)
+    for number, requirement in enumerate(specs.node_requirements):
+        wanted = specs.node_requirement[spec] == number
+        if requirement == _NO_REQUIREMENT or not wanted.any():
+            continue
+        if having[number] == NONE:
+            return None
+        out[wanted] |= given.state.blocked[having[number]] & np.uint8(_BY_REQUIREMENT)
+    return out
+
+
+def _requests(resources: tuple[str, ...], specs: list[SchedulingSpec]) -> Int64:
+    column = {name: at for at, name in enumerate(resources)}
+    request = np.zeros((len(specs), len(resources)), np.int64)
+    for at, spec in enumerate(specs):
+        for name, amount in spec.requests:
+            if name in column and name != PODS:
+                request[at, column[name]] = amount
+    request[:, POD_ROOM] = 1
+    return request
+
+
+def _more(lists: Lists, sources: Int64) -> Lists:
+    """Return lists with those of the sources behind them, empty ones for _NOTHING."""
+    at = np.maximum(sources, 0)
+    lengths = np.where(sources == _NOTHING, 0, lists.offsets[at + 1] - lists.offsets[at]).astype(np.int64)
+    ends = np.cumsum(lengths)
+    total = int(ends[-1]) if len(ends) else 0
+    item = (
+        np.arange(total) - np.repeat(ends - lengths, lengths) + np.repeat(lists.offsets[at].astype(np.int64), lengths)
+    )
+    return Lists(
+        np.concatenate([lists.offsets, lists.offsets[-1] + ends]).astype(np.int32),
+        np.concatenate([lists.items, lists.items[item]]),
+    )
+
+
+def _appended(column: UInt8, sources: Int64, otherwise: int) -> UInt8:
+    more = np.where(sources == _NOTHING, np.uint8(otherwise), column[np.maximum(sources, 0)])
+    return np.concatenate([column, more.astype(np.uint8)])
+
+
+def _with_rows(classes: PodClasses, spec: Int32, new: NewClasses) -> PodClasses:
+    """Append rows of classes; the pods that have them follow."""
+    count = len(spec)
+    nothing: Bool = np.zeros(count, np.bool_)
+    zeros = np.zeros(count, np.int32)
+    return classes._replace(
+        first=np.concatenate([classes.first, np.full(count, NONE, np.int64)]),
+        spec=np.concatenate([classes.spec, spec]),
+        volume_set=np.concatenate([classes.volume_set, zeros]),
+        namespace=np.concatenate([classes.namespace, new.namespace]),
+        label_group=np.concatenate([classes.label_group, new.label_group]),
+        pinned=np.concatenate([classes.pinned, np.full(count, NO_NODE, np.int32)]),
+        terminating=np.concatenate([classes.terminating, nothing]),
+        gated=np.concatenate([classes.gated, nothing]),
+        spread_expired=np.concatenate([classes.spread_expired, nothing]),
+        flags=np.concatenate([classes.flags, zeros]),
+    )

@@ -20,7 +20,9 @@ from planner.classes.scheduling_specs import NodeRequirement, SchedulingSpec, Sc
 from planner.predicates import node_unschedulable
 from planner.predicates.listing import Lists
 from planner.predicates.order import static_bit
+from planner.predicates.presence import PresenceCounters
 from planner.predicates.resources import NOT_CHECKED, POD_ROOM, PODS, is_counted
+from planner.predicates.spread_counters import SpreadCounters
 from planner.predicates.taints import untolerated
 from planner.simulation.build import Simulation
 from planner.snapshot.columns import NO_NODE, Bool, Int32, Int64, UInt8
@@ -71,43 +73,42 @@ def with_more_classes(given: Simulation, new: NewClasses) -> Simulation | None:
     state = given.state
     request = _requests(given.resources, new.specs)
     need = np.where(request > 0, request, NOT_CHECKED)
-    presence, spread, lists = state.presence, state.spread, sources.lists
-    added, empty, filled = (
-        _more(Lists(*pair), lists)
-        for pair in (
-            (presence.added_offsets, presence.added),
-            (presence.empty_offsets, presence.empty),
-            (presence.filled_offsets, presence.filled),
-        )
-    )
-    counted = _more(Lists(spread.added_offsets, spread.added), lists)
-    limit = _more(Lists(spread.limit_offsets, spread.limit), lists)
     return given._replace(
         specs=specs,
         pods=_with_rows(given.pods, spec, new),
         state=state._replace(
             blocked=np.concatenate([state.blocked, sources.blocked]),
-            local_class=_appended(state.local_class, lists, 1),
+            local_class=_appended(state.local_class, sources.lists, 1),
             resources=state.resources._replace(
                 request=np.concatenate([state.resources.request, request]),
                 need=np.concatenate([state.resources.need, need]),
             ),
-            presence=presence._replace(
-                added_offsets=added.offsets,
-                added=added.items,
-                empty_offsets=empty.offsets,
-                empty=empty.items,
-                filled_offsets=filled.offsets,
-                filled=filled.items,
-                starts_group=_appended(presence.starts_group, lists, 0),
-            ),
-            spread=spread._replace(
-                added_offsets=counted.offsets,
-                added=counted.items,
-                limit_offsets=limit.offsets,
-                limit=limit.items,
-            ),
+            presence=_more_presence(state.presence, sources.lists),
+            spread=_more_spread(state.spread, sources.lists),
         ),
+    )
+
+
+def _more_presence(presence: PresenceCounters, sources: Int64) -> PresenceCounters:
+    added = _more(Lists(presence.added_offsets, presence.added), sources)
+    empty = _more(Lists(presence.empty_offsets, presence.empty), sources)
+    filled = _more(Lists(presence.filled_offsets, presence.filled), sources)
+    return presence._replace(
+        added_offsets=added.offsets,
+        added=added.items,
+        empty_offsets=empty.offsets,
+        empty=empty.items,
+        filled_offsets=filled.offsets,
+        filled=filled.items,
+        starts_group=_appended(presence.starts_group, sources, 0),
+    )
+
+
+def _more_spread(spread: SpreadCounters, sources: Int64) -> SpreadCounters:
+    added = _more(Lists(spread.added_offsets, spread.added), sources)
+    limit = _more(Lists(spread.limit_offsets, spread.limit), sources)
+    return spread._replace(
+        added_offsets=added.offsets, added=added.items, limit_offsets=limit.offsets, limit=limit.items
     )
 
 

@@ -12,6 +12,7 @@ from clients.cli.label_groups import group_by_labels, read_labels
 from clients.cli.moment import read_moment
 from clients.cli.output import Format, as_document, note, print_document, stdout_console
 from clients.cli.planners import open_planner
+from clients.cli.pod_cost_annotations import annotations_read
 from clients.cli.sources import read_snapshot
 from clients.transport.bounded_input import MAX_INPUT_BYTES
 
@@ -33,7 +34,7 @@ class CommandOptions:
     def cluster(self, request: plan_pb2.PlanRequest) -> snapshot_pb2.ClusterSnapshot:
         """Read the cluster; one without node groups is given groups by label. Check that the request is about it."""
         labels = read_labels(self.group_by)
-        snapshot = read_snapshot(self.files, self.max_input_bytes)
+        snapshot = read_snapshot(self.files, self.max_input_bytes, annotations_read(request.settings))
         group_by_labels(snapshot, labels)
         check_state(self.state, request.state, snapshot)
         for text in settings_notes(request.settings, snapshot):

@@ -1,6 +1,6 @@
 """Reading of FILE arguments into a snapshot, with a progress bar on a terminal, and its notes on stderr."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
@@ -16,8 +16,13 @@ _EXPORT = (
 )
 
 
-def read_snapshot(paths: Sequence[Path], max_bytes: int = MAX_INPUT_BYTES) -> snapshot_pb2.ClusterSnapshot:
-    """Read the files, each of at most `max_bytes` unpacked, as one cluster. Errors: InputError, also without a Node."""
+def read_snapshot(
+    paths: Sequence[Path], max_bytes: int = MAX_INPUT_BYTES, numbers: Iterable[str] = ()
+) -> snapshot_pb2.ClusterSnapshot:
+    """Read the files, each of at most `max_bytes` unpacked, as one cluster. Errors: InputError, also without a Node.
+
+    numbers : keys of the pods' annotations that hold numbers.
+    """
     from clients.kubernetes_objects import read_files
 
     if not paths:
@@ -32,7 +37,7 @@ def read_snapshot(paths: Sequence[Path], max_bytes: int = MAX_INPUT_BYTES) -> sn
         def show(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
 
-        built = read_files(paths, show, max_bytes)
+        built = read_files(paths, show, max_bytes, numbers)
     for text in built.notes[:MOST_NOTES]:
         note(text)
     if len(built.notes) > MOST_NOTES:

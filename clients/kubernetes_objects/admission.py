@@ -17,6 +17,7 @@ from clients.kubernetes_objects.kinds.pods import (
     Pod,
     PodAffinity,
     PodAffinityTerm,
+    PodAntiAffinity,
     PodMeta,
     PodSpec,
     PodStatus,
@@ -41,7 +42,9 @@ def admitted(pod: Pod) -> Pod:
     affinity = spec.affinity
     if affinity is not None:
         affinity = Affinity(
-            affinity.node_affinity, _pods(affinity.pod_affinity, labels), _pods(affinity.pod_anti_affinity, labels)
+            affinity.node_affinity,
+            _pods(affinity.pod_affinity, labels),
+            _away_from_pods(affinity.pod_anti_affinity, labels),
         )
     spread = spec.topology_spread_constraints
     if spread is not None:
@@ -53,6 +56,17 @@ def _pods(affinity: PodAffinity | None, labels: dict[str, str]) -> PodAffinity |
     if affinity is None or affinity.required is None:
         return affinity
     return PodAffinity([_term(term, labels) for term in affinity.required])
+
+
+def _away_from_pods(affinity: PodAntiAffinity | None, labels: dict[str, str]) -> PodAntiAffinity | None:
+    if affinity is None:
+        return None
+    required = affinity.required and [_term(term, labels) for term in affinity.required]
+    preferred = affinity.preferred and [
+        _replace(one, pod_affinity_term=one.pod_affinity_term and _term(one.pod_affinity_term, labels))
+        for one in affinity.preferred
+    ]
+    return PodAntiAffinity(required, preferred)
 
 
 def _term(term: PodAffinityTerm, labels: dict[str, str]) -> PodAffinityTerm:

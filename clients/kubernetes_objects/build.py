@@ -154,7 +154,7 @@ class _Builder:
         for start in range(0, len(pods), _STEP):
             for pod in pods[start : start + _STEP]:
                 try:
-                    builder.add(pod_row(pod))
+                    builder.add(pod_row(pod, self._objects.numbers))
                 except FieldError as error:
                     raise self._objects.error("Pod", pod, error) from None
             if progress is not None:
@@ -257,7 +257,7 @@ class _Builder:
         for kind in API_VERSIONS:
             for controller in self._of(kind):
                 with self._naming(kind, controller):
-                    row = owner_row(kind, controller)
+                    row = owner_row(kind, controller, self._dictionary)
                     if is_listed(row, wanted):
                         rows.append((row.uid, kind, controller, row))
         rows.sort(key=lambda one: one[:2])

@@ -5,8 +5,9 @@ an error that names file, kind, name and field. Objects of other kinds are count
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import cache
+from typing import Any, cast
 
 import msgspec
 from msgspec import Raw, Struct
@@ -15,7 +16,6 @@ from clients.kubernetes_objects.errors import FieldError, InputError, ObjectErro
 from clients.kubernetes_objects.kinds.nodes import NodeGroupSpec
 from clients.kubernetes_objects.objects import (
     OUR_GROUP,
-    STRUCTS,
     Objects,
     is_read,
     kind_problem,
@@ -63,7 +63,11 @@ class _Named(Struct):
     metadata: _Name | None = None
 
 
-_DECODERS = {kind: msgspec.json.Decoder(struct) for kind, struct in STRUCTS.items()}
+@cache
+def _decoder(struct: Hashable) -> Any:
+    return msgspec.json.Decoder(struct)
+
+
 _HEADS = msgspec.json.Decoder(_Head)
 _DOCUMENTS = msgspec.json.Decoder(_Document)
 
@@ -152,7 +156,7 @@ def _add_items(
                 continue
             _check_version(api_version, kind, file, objects)
             try:
-                decoded = _DECODERS[kind].decode(raw)
+                decoded = _decoder(cast(Hashable, objects.struct(kind))).decode(raw)
                 if may_repeat_keys(raw):
                     refuse_repeated_keys(raw)
                 batch.setdefault(kind, []).append(decoded)
@@ -188,7 +192,7 @@ def _convert(item: Any, expected: tuple[str, str], file: str, objects: Objects) 
         return
     _check_version(api_version, kind, file, objects)
     try:
-        decoded = msgspec.convert(item, STRUCTS[kind])
+        decoded = msgspec.convert(item, objects.struct(kind))
     except (msgspec.ValidationError, RecursionError) as error:
         meta = item.get("metadata")
         named = _Named(_Name(meta.get("name"), meta.get("namespace")) if isinstance(meta, Mapping) else None)

@@ -39,18 +39,22 @@ _SMALL = 64
 
 
 def read_files(
-    paths: Sequence[str | PathLike[str]], progress: Progress | None = None, max_bytes: int = MAX_INPUT_BYTES
+    paths: Sequence[str | PathLike[str]],
+    progress: Progress | None = None,
+    max_bytes: int = MAX_INPUT_BYTES,
+    numbers: Iterable[str] = (),
 ) -> BuiltSnapshot:
     """Return the snapshot of a cluster kept in files, together one cluster; "-" is standard input.
 
-    progress : called with (done, total) in one unit for all the work; max_bytes : most bytes of one file, unpacked.
+    progress : called with (done, total) in one unit for all the work; max_bytes : most bytes of one file, unpacked;
+    numbers : keys of the pods' annotations that hold numbers (`PodTable.number`).
     Errors: InputError or a subclass, for a file that cannot be read or is too large, is neither Kubernetes objects nor
     a recording, or has a broken object; with what to do.
     """
     if not paths:
         raise InputError("no file is given; give what `kubectl get -o json` or `-o yaml` prints, or a recording")
     with collection_paused():
-        content = _read(paths, _part(progress, 0.0, _READ_SHARE), max_bytes)
+        content = _read(paths, _part(progress, 0.0, _READ_SHARE), max_bytes, numbers)
         after = _part(progress, _READ_SHARE, 1.0)
         if isinstance(content, Objects):
             content = build_snapshot(content, lambda done, total: after(done / total))
@@ -67,13 +71,13 @@ def read_objects(paths: Iterable[str | PathLike[str]], max_bytes: int = MAX_INPU
 
 
 def _read(
-    paths: Sequence[str | PathLike[str]], advance: Callable[[float], None], max_bytes: int
+    paths: Sequence[str | PathLike[str]], advance: Callable[[float], None], max_bytes: int, numbers: Iterable[str] = ()
 ) -> Objects | BuiltSnapshot:
     """Return the objects of all files, or what a recording holds. Each file is opened once: it may be a pipe."""
     files = [Path(path) for path in paths]
     if files.count(STANDARD_INPUT) > 1:
         raise InputError("standard input (-) is given twice; give it once")
-    objects = Objects()
+    objects = Objects(numbers=tuple(sorted(set(numbers))))
     sizes = [_size(file) for file in files]
     total, before = sum(sizes) or 1, 0
     for path, size in zip(files, sizes, strict=True):

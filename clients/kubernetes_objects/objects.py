@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clients.kubernetes_objects import kinds
+from clients.kubernetes_objects.annotated_numbers import pod_struct
 from clients.kubernetes_objects.errors import FieldError, ObjectError
 
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -89,7 +90,8 @@ class Objects:
 
     by_kind : kind to objects in the order read; files : kind to (index of the first object, file), ascending;
     skipped : "apiVersion kind" to the number of objects not read; notes : remarks for the user;
-    given : the kinds that the input had, in lists without items too
+    given : the kinds that the input had, in lists without items too; numbers : sorted keys of the pods' annotations
+    that are read as numbers, to be chosen before anything is added
     """
 
     by_kind: dict[str, list[Any]] = field(default_factory=dict)
@@ -97,6 +99,11 @@ class Objects:
     skipped: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
     given: set[str] = field(default_factory=set)
+    numbers: tuple[str, ...] = ()
+
+    def struct(self, kind: str) -> type[Any]:
+        """Return the struct as which objects of a kind are decoded."""
+        return pod_struct(self.numbers) if kind == "Pod" else STRUCTS[kind]
 
     def of(self, kind: str) -> list[Any]:
         """Return the objects of a kind."""

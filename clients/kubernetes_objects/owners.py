@@ -6,11 +6,13 @@ Autoscaler drainability rule replicacount and planner.filterOutRecreatedPods.
 """
 
 import hashlib
+import re
 from collections.abc import Iterable, Mapping
 
 from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.kubernetes_objects.errors import FieldError
+from clients.kubernetes_objects.dictionary import Dictionary
+from clients.kubernetes_objects.errors import FieldError, below
 from clients.kubernetes_objects.kinds import (
     DaemonSet,
     Deployment,
@@ -22,6 +24,11 @@ from clients.kubernetes_objects.kinds import (
     ReplicationController,
     StatefulSet,
 )
+from clients.kubernetes_objects.kinds.metadata import LabelSelector
+from clients.kubernetes_objects.selectors import Requirements, label_selector
+
+REVISION_ANNOTATION = "deployment.kubernetes.io/revision"
+_REVISION = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 Controller = ReplicaSet | StatefulSet | ReplicationController | Deployment | Job | DaemonSet
 API_VERSIONS: Mapping[str, str] = {
@@ -78,8 +85,8 @@ def is_other_stateful_set(controller: OwnerReference) -> bool:
     return controller.kind == "StatefulSet" and (controller.api_version or "apps/").partition("/")[0] != "apps"
 
 
-def owner_row(kind: str, controller: Controller) -> pb.Owner:
-    """Return the row of a controller. Errors: FieldError for negative replicas."""
+def owner_row(kind: str, controller: Controller, dictionary: Dictionary) -> pb.Owner:
+    """Return the row of a controller. Errors: FieldError for negative replicas and for a broken selector."""
     meta = controller.metadata or ObjectMeta()
     namespace = meta.namespace or "default"
     desired, current = replicas(controller)
@@ -94,7 +101,31 @@ def owner_row(kind: str, controller: Controller) -> pb.Owner:
         desired_replicas=desired,
         current_replicas=current,
         api_version=API_VERSIONS[kind],
+        selector=dictionary.selector(_selector(controller)),
+        controller=_controller(meta, namespace),
+        revision=_revision(meta),
     )
+
+
+def _selector(controller: Controller) -> Requirements | None:
+    """Return which pods a controller claims; None where it does not say. An empty selector claims none."""
+    selector = controller.spec.selector if controller.spec else None
+    if isinstance(selector, dict):
+        selector = LabelSelector(match_labels=selector)
+    with below("spec.selector"):
+        return label_selector(selector) or None
+
+
+def _controller(meta: ObjectMeta, namespace: str) -> str:
+    """Return the controller of a controller as "Kind/namespace/name", or ""."""
+    above = controller_of(meta.owner_references)
+    return f"{above.kind}/{namespace}/{above.name}" if above and above.kind and above.name else ""
+
+
+def _revision(meta: ObjectMeta) -> int:
+    """Return the revision of a Deployment that a ReplicaSet holds; 0 = not known."""
+    text = (meta.annotations or {}).get(REVISION_ANNOTATION, "")
+    return int(text) if _REVISION.fullmatch(text) else 0
 
 
 def replicas(controller: Controller) -> tuple[int | None, int | None]:

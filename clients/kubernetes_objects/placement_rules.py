@@ -19,6 +19,7 @@ from clients.kubernetes_objects.kinds.pods import (
     NodeAffinity,
     PodAffinity,
     PodAffinityTerm,
+    PodAntiAffinity,
     PodSpec,
     Toleration,
     TopologySpreadConstraint,
@@ -81,6 +82,19 @@ def pod_affinity_terms(affinity: PodAffinity | None, dictionary: Dictionary) -> 
     for i, term in enumerate((affinity.required if affinity else None) or ()):
         with below(f"requiredDuringSchedulingIgnoredDuringExecution[{i}]"):
             out.append(_affinity_term(term, dictionary))
+    return out
+
+
+def preferred_terms(affinity: PodAntiAffinity | None, dictionary: Dictionary) -> list[pb.WeightedPodAffinityTerm]:
+    """Return the preferred terms of pod anti-affinity."""
+    out = []
+    for i, one in enumerate((affinity.preferred if affinity else None) or ()):
+        with below(f"preferredDuringSchedulingIgnoredDuringExecution[{i}]"):
+            if not 1 <= (one.weight or 0) <= 100:
+                raise FieldError("weight", f"{one.weight} is no weight", "give 1 to 100")
+            with below("podAffinityTerm"):
+                term = _affinity_term(one.pod_affinity_term or PodAffinityTerm(), dictionary)
+            out.append(pb.WeightedPodAffinityTerm(weight=one.weight or 0, term=term))
     return out
 
 

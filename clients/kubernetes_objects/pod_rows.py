@@ -5,10 +5,12 @@ their phase. Errors: FieldError with the path below the pod.
 """
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from trimtab.v1 import snapshot_pb2 as pb
 
+from clients.kubernetes_objects.annotated_numbers import Numbers, numbers_of
 from clients.kubernetes_objects.kinds.pods import Pod, PodMeta, PodStatus
 from clients.kubernetes_objects.mounts import Mounts, mounts_of
 from clients.kubernetes_objects.owners import (
@@ -41,6 +43,7 @@ class PodRow(NamedTuple):
     """The content of a pod in a snapshot; "" and 0 mean absent, times are Unix seconds.
 
     phase : `PodPhase.Code`; flags : as in `PodTable.flags`
+    numbers : of the annotations that the caller asks for
     spec_key : pods with equal keys share a spec row, which is made of `pod`, any pod with that key, and `mounts`
     """
 
@@ -59,10 +62,11 @@ class PodRow(NamedTuple):
     mounts: Mounts
     spec_key: bytes
     pod: Pod
+    numbers: Numbers = ()
 
 
-def pod_row(pod: Pod) -> PodRow:
-    """Return the row of a pod."""
+def pod_row(pod: Pod, numbers: Sequence[str] = ()) -> PodRow:
+    """Return the row of a pod. numbers : sorted keys of annotations that hold numbers."""
     meta, status = pod.metadata or PodMeta(), pod.status or PodStatus()
     namespace, name = meta.namespace or "default", meta.name or ""
     mounts = mounts_of(pod)
@@ -90,6 +94,7 @@ def pod_row(pod: Pod) -> PodRow:
         mounts=mounts,
         spec_key=key,
         pod=pod,
+        numbers=numbers_of(meta.annotations, numbers),
     )
 
 

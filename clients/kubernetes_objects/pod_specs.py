@@ -22,6 +22,7 @@ from clients.kubernetes_objects.mounts import Mounts
 from clients.kubernetes_objects.placement_rules import (
     host_ports,
     pod_affinity_terms,
+    preferred_terms,
     split_pin,
     spread_constraints,
     tolerations,
@@ -146,6 +147,7 @@ class PodSpecTable:
             row.pod_affinity.extend(pod_affinity_terms(affinity.pod_affinity, self._dictionary))
         with below("podAntiAffinity"):
             row.pod_anti_affinity.extend(pod_affinity_terms(affinity.pod_anti_affinity, self._dictionary))
+            row.preferred_pod_anti_affinity.extend(preferred_terms(affinity.pod_anti_affinity, self._dictionary))
 
     def _add_annotations(self, row: pb.PodSpec, pod: Pod) -> None:
         annotations = (pod.metadata and pod.metadata.annotations) or _NO_ANNOTATIONS

@@ -83,8 +83,15 @@ class PodColumnsBuilder:
         table.volume_pod, table.volume = _bytes(self._volume_pod), _bytes(self._volume)
         table.created = _bytes(array("q", columns.created_s))
         table.deletion = _unless_zero(_bytes(array("q", columns.deletion_s)))
+        self._write_numbers(table)
         table.phase, table.flags = bytes(columns.phase), bytes(columns.flags)
         return set(columns.owner) - {""}
+
+    def _write_numbers(self, table: pb.PodTable) -> None:
+        entries = [(i, key, value) for i, row in enumerate(self._rows) if row.numbers for key, value in row.numbers]
+        table.number_pod = _bytes(array("i", [one[0] for one in entries]))
+        table.number_key = _indices([one[1] for one in entries], self._dictionary.string)
+        table.number = _bytes(array("d", [one[2] for one in entries]))
 
 
 def _indices(values: Sequence[K], index: Callable[[K], int]) -> bytes:
@@ -98,7 +105,7 @@ def _unless_zero(column: bytes) -> bytes:
     return column if column.strip(b"\0") else b""
 
 
-def _bytes(column: "array[int]") -> bytes:
+def _bytes(column: "array[int] | array[float]") -> bytes:
     if sys.byteorder == "big":
         column = column[:]
         column.byteswap()

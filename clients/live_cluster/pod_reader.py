@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 
 from clients.kubernetes_api.envelope import parsed
+from clients.kubernetes_objects.annotated_numbers import Numbers, number_of, pod_struct
 from clients.kubernetes_objects.kinds import Pod
 from clients.kubernetes_objects.kinds.pods import PodAnnotations
 from clients.kubernetes_objects.mounts import NOTHING, Claim, Mounts
@@ -51,9 +52,11 @@ _parse = core_pb2.RawPod.FromString
 
 
 class PodReader:
-    """Converts pods; caches what they share. Not thread-safe."""
+    """Converts pods; caches what they share. Not thread-safe. numbers : keys of annotations that hold numbers."""
 
-    def __init__(self) -> None:
+    def __init__(self, numbers: Iterable[str] = ()) -> None:
+        self._number_keys = tuple(sorted(set(numbers)))
+        self._number_starts = tuple(meta_pb2.StringEntry(key=key).SerializeToString() for key in self._number_keys)
         self._rows: dict[_Key, PodRow] = {}
         self._labels: dict[tuple[bytes, ...], Labels] = {}
         self._strings: dict[str, str] = {}
@@ -75,6 +78,7 @@ class PodReader:
         pinned = _take_pin(spec) if spec.HasField("affinity") else ""
         volumes = self._take_volumes(spec) if spec.volumes else _NO_VOLUMES
         annotations, cost = _annotations(meta.annotations)
+        numbers = self._numbers(meta.annotations) if self._number_starts else ()
         name, uid, labels, owners = meta.name, meta.uid, tuple(meta.labels), tuple(meta.owner_references)
         created_s, deletion_s, namespace = (
             meta.creation_timestamp.seconds,
@@ -106,6 +110,7 @@ class PodReader:
                 mounts if mounts is NOTHING else _with_claims(mounts, volumes.claims, name),
                 shared.spec_key,
                 shared.pod,
+                numbers,
             )
         )
 
@@ -160,9 +165,15 @@ class PodReader:
         spec.ClearField("volumes")
         return _Volumes(tuple(kept), tuple(claims))
 
+    def _numbers(self, entries: Iterable[bytes]) -> Numbers:
+        """Return the numbers in annotations."""
+        found = [parsed(meta_pb2.StringEntry, one) for one in entries if one.startswith(self._number_starts)]
+        return tuple(sorted((one.key, number_of(one.value)) for one in found if one.key in self._number_keys))
+
     def _slowly(self, raw: bytes) -> PodRow:
         """Return the row of a pod whose fields cannot be replaced by placeholders."""
-        return pod_row(to_struct(parsed(core_pb2.Pod, raw), Pod))
+        pod = to_struct(parsed(core_pb2.Pod, raw), pod_struct(self._number_keys))
+        return pod_row(pod, self._number_keys)
 
 
 def _annotations(entries: Iterable[bytes]) -> tuple[tuple[bytes, ...], int]:

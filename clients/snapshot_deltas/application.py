@@ -30,6 +30,8 @@ class Application:
         self._columns: dict[str, list[Any]] = {field: [] for field in (*_STRINGS, *_PLAIN, "spec", "label_set")}
         self._texts: dict[str, list[bytes]] = {"name": [], "uid": []}
         self._mounts: list[list[int]] = []
+        # (key, number) of the annotations of each pod.
+        self._numbers: list[list[tuple[int, float]]] = []
         self._pods: dict[tuple[str, bytes], int] = {}
         self.add(pb.SnapshotDelta(changed=base))
 
@@ -69,15 +71,18 @@ class Application:
             setattr(pods, f"{field}s", b"".join(found))
             setattr(pods, f"{field}_lengths", _int32([len(text) for text in found]))
         self._write_mounts(rows_of)
+        entries = [(pod, *entry) for pod, row in enumerate(rows_of) for entry in self._numbers[row]]
+        pods.number_pod, pods.number_key = _int32([one[0] for one in entries]), _int32([one[1] for one in entries])
+        pods.number = np.array([one[2] for one in entries], "<f8").tobytes()
         return whole
 
     def _add_pods(self, changed: pb.ClusterSnapshot, part: "_Part") -> None:
         table, first = changed.pods, len(self._texts["name"])
-        numbers = dict.fromkeys(_STRINGS, part.strings) | {"spec": part.specs, "label_set": part.label_sets}
+        index = dict.fromkeys(_STRINGS, part.strings) | {"spec": part.specs, "label_set": part.label_sets}
         for field, parts in self._columns.items():
             data = getattr(table, field)
             column = np.frombuffer(data, _PLAIN.get(field, _INT32)) if data else np.zeros(table.count, np.int64)
-            parts.append(numbers[field][column] if field in numbers and data else column)
+            parts.append(index[field][column] if field in index and data else column)
         for field, texts in self._texts.items():
             lengths = np.frombuffer(getattr(table, f"{field}_lengths"), _INT32)
             texts.extend(Texts(getattr(table, f"{field}s"), lengths).take(np.arange(table.count)))
@@ -86,6 +91,12 @@ class Application:
         for pod, volume in zip(np.frombuffer(table.volume_pod, _INT32).tolist(), volumes, strict=True):
             mounts[pod].append(volume)
         self._mounts.extend(mounts)
+        numbers: list[list[tuple[int, float]]] = [[] for _ in range(table.count)]
+        having, keys = np.frombuffer(table.number_pod, _INT32), part.strings[np.frombuffer(table.number_key, _INT32)]
+        values = np.frombuffer(table.number, "<f8").tolist()
+        for pod, key, value in zip(having.tolist(), keys.tolist(), values, strict=True):
+            numbers[pod].append((key, value))
+        self._numbers.extend(numbers)
         for row, namespace in enumerate(np.frombuffer(table.namespace, _INT32).tolist(), first):
             self._pods[changed.strings[namespace], self._texts["name"][row]] = row
 

@@ -6,6 +6,7 @@ Decides which rows have changed. Returns None where the whole snapshot is the be
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 from trimtab.v1 import snapshot_pb2 as pb
 
 from clients.snapshot_deltas.alignment import Alignment, align
@@ -13,6 +14,7 @@ from clients.snapshot_deltas.interning import InternedSnapshot, Interner
 from clients.snapshot_deltas.pod_columns import Int64, PodColumns
 from clients.snapshot_deltas.writing import DeltaWriter
 
+Bool = NDArray[np.bool_]
 MOST_CHANGED: Final = 0.3
 """Share of changed pods above which the whole snapshot is sent: a delta would cost as much."""
 _DELETED: Final = {
@@ -64,13 +66,39 @@ def _changed_pods(before: PodColumns, after: PodColumns, alignment: Alignment) -
             differs |= old != new
         else:
             differs[b] |= old[a] != new[b]
-    if not len(before.mounts) and not len(after.mounts):
-        return np.flatnonzero(differs)
     row_of = np.full(len(before.namespace), -1, np.int64)
     row_of[a] = b
-    moved = row_of[before.mounts >> 32]
-    mounts = (moved << 32) | (before.mounts & 0xFFFFFFFF)
     remains = np.zeros(len(after.namespace), np.bool_)
     remains[b] = True
-    differs[np.setxor1d(mounts[moved >= 0], after.mounts[remains[after.mounts >> 32]]) >> 32] = True
+    differs[_pods_with_other_mounts(before, after, row_of, remains)] = True
+    differs[_pods_with_other_numbers(before, after, row_of, remains)] = True
     return np.flatnonzero(differs)
+
+
+def _pods_with_other_mounts(before: PodColumns, after: PodColumns, row_of: Int64, remains: Bool) -> Int64:
+    """Return rows of `after`. row_of : int64, the new row of each old one or -1; remains : bool, by new row."""
+    if not len(before.mounts) and not len(after.mounts):
+        return np.zeros(0, np.int64)
+    mounts = _moved(before.mounts, row_of)
+    return np.setxor1d(mounts[mounts >= 0], after.mounts[remains[after.mounts >> 32]]) >> 32
+
+
+def _pods_with_other_numbers(before: PodColumns, after: PodColumns, row_of: Int64, remains: Bool) -> Int64:
+    """Return rows of `after`, likewise."""
+    if not len(before.number_places) and not len(after.number_places):
+        return np.zeros(0, np.int64)
+    places = _moved(before.number_places, row_of)
+    stays, kept = places >= 0, remains[after.number_places >> 32]
+    old, old_bits = places[stays], before.number_bits[stays]
+    order = np.argsort(old, kind="stable")
+    old, old_bits = old[order], old_bits[order]
+    new, new_bits = after.number_places[kept], after.number_bits[kept]
+    both, first, second = np.intersect1d(old, new, assume_unique=True, return_indices=True)
+    differing = both[old_bits[first] != new_bits[second]]
+    return np.concatenate((np.setxor1d(old, new), differing)) >> 32
+
+
+def _moved(places: Int64, row_of: Int64) -> Int64:
+    """Return places whose upper half is a row, in new rows; -1 where the row is gone."""
+    row = row_of[places >> 32]
+    return np.where(row >= 0, (row << 32) | (places & 0xFFFFFFFF), -1)

@@ -52,7 +52,8 @@ class PodColumns:
     """Pods in the order of the table.
 
     namespace : int32[P]; columns : all other columns of P values but names and uids, those that refer in interned
-    numbers; mounts : int64, ascending: pod row times 2^32 plus interned volume.
+    numbers; mounts : int64, ascending: pod row times 2^32 plus interned volume; number_places : int64, ascending: pod
+    row times 2^32 plus interned key of an annotation; number_bits : int64, the bits of the number in it.
     """
 
     namespace: Int32
@@ -60,6 +61,8 @@ class PodColumns:
     uids: Texts
     columns: tuple[NDArray[Any], ...]
     mounts: Int64
+    number_places: Int64
+    number_bits: Int64
 
     def keys(self, rows: Int64) -> list[tuple[int, bytes]]:
         """Return (namespace, name) of some rows."""
@@ -106,6 +109,7 @@ def pod_columns(table: pb.PodTable, strings: Int32, label_sets: Int32, specs: In
             raise ValueError("lengths do not add up")
         return found
 
+    number_places, number_bits = _numbers(table, strings)
     mounted = np.frombuffer(table.volume_pod, "<i4").astype(np.int64)
     mounts = (mounted << 32) | volumes[np.frombuffer(table.volume, "<i4")]
     return PodColumns(
@@ -125,4 +129,20 @@ def pod_columns(table: pb.PodTable, strings: Int32, label_sets: Int32, specs: In
             column(table.deletion_cost, "<i4"),
         ),
         mounts=np.unique(mounts),
+        number_places=number_places,
+        number_bits=number_bits,
     )
+
+
+def _numbers(table: pb.PodTable, strings: Int32) -> tuple[Int64, Int64]:
+    """Return places and bits of the numbers in annotations, ascending by place."""
+    having = np.frombuffer(table.number_pod, "<i4").astype(np.int64)
+    key = np.frombuffer(table.number_key, "<i4")
+    if len(key) and key.min() < 0:
+        raise IndexError(f"{key.min()} is no index")
+    places = (having << 32) | strings[key]
+    bits = np.frombuffer(table.number, "<i8").astype(np.int64)
+    if len(places) != len(bits):
+        raise ValueError(f"there are {len(bits)} numbers for {len(places)} annotations")
+    order = np.argsort(places, kind="stable")
+    return places[order], bits[order]

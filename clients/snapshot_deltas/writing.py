@@ -70,6 +70,18 @@ class DeltaWriter:
         chosen = np.flatnonzero(np.isin(mounting, rows))
         out.volume_pod = np.searchsorted(rows, mounting[chosen]).astype("<i4").tobytes()
         out.volume = self._numbered(table.volume, chosen, self._volumes)
+        self._add_numbers(rows)
+
+    def _add_numbers(self, rows: Int64) -> None:
+        """Copy the numbers in annotations of some pods."""
+        table, out = self._whole.pods, self._target.pods
+        having = np.frombuffer(table.number_pod, "<i4")
+        chosen = np.flatnonzero(np.isin(having, rows))
+        out.number_pod = np.searchsorted(rows, having[chosen]).astype("<i4").tobytes()
+        key = np.frombuffer(table.number_key, "<i4")[chosen]
+        self._strings.update(np.unique(key).tolist())
+        out.number_key = key.tobytes()
+        out.number = np.frombuffer(table.number, "<f8")[chosen].tobytes()
 
     def finish(self) -> None:
         """Write the dictionaries."""

@@ -9,12 +9,13 @@ from typing import Final
 
 from trimtab.v1 import plan_pb2 as pb
 
+from planner.pod_costs.decision import POD_COSTS
 from planner.round.decision import Decision
 from planner.scale_down.decision import SCALE_DOWN
 from planner.scale_up.decision import SCALE_UP
 
 Table = tuple[Decision, ...]
-TABLE: Final[Table] = (SCALE_UP, SCALE_DOWN)
+TABLE: Final[Table] = (SCALE_UP, SCALE_DOWN, POD_COSTS)
 
 
 def codes(table: Table) -> "list[pb.Decision.Code.ValueType]":

@@ -60,6 +60,13 @@ class PodAffinityTerm(NamedTuple):
     topology_key: str
 
 
+class WeightedPodAffinityTerm(NamedTuple):
+    """Preferred term of pod anti-affinity; `weight` is 1 to 100."""
+
+    weight: int
+    term: PodAffinityTerm
+
+
 class SpreadConstraint(NamedTuple):
     """A DoNotSchedule constraint. `min_domains` 1 is the default."""
 
@@ -108,6 +115,7 @@ class PodSpec(NamedTuple):
     exclusive_disks: tuple[str, ...] = ()
     read_only_disks: tuple[str, ...] = ()
     scale_up_delay_s: int = -1
+    preferred_pod_anti_affinity: tuple[WeightedPodAffinityTerm, ...] = ()
 
 
 class TemplatePod(NamedTuple):
@@ -140,7 +148,8 @@ class NodeGroup(NamedTuple):
 
 
 class Owner(NamedTuple):
-    """A controller; replicas -1 = unknown."""
+    """A controller; replicas -1 = unknown; selector None = unknown; controller "Kind/namespace/name" of its own
+    controller or ""; revision of its Deployment, 0 = unknown."""
 
     uid: str
     kind: str
@@ -149,6 +158,9 @@ class Owner(NamedTuple):
     desired_replicas: int
     current_replicas: int
     api_version: str
+    selector: Selector | None = None
+    controller: str = ""
+    revision: int = 0
 
 
 class PodDisruptionBudget(NamedTuple):

@@ -31,6 +31,7 @@ from planner.model.values import (
 Int32 = NDArray[np.int32]
 Int64 = NDArray[np.int64]
 UInt8 = NDArray[np.uint8]
+Float64 = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
 NO_NODE = -1
@@ -76,7 +77,9 @@ class PodColumns(NamedTuple):
     node : int32[P] into `nodes`, NO_NODE or UNKNOWN_NODE; owner : int32[P] into `owners`, NO_OWNER or UNKNOWN_OWNER;
     created_s, deletion_s : int64[P] Unix seconds, 0 = unknown / not terminating; phase : uint8[P] `PodPhase.Code`;
     flags : uint8[P]; deletion_cost : int32[P]; pinned : int32[P] into `nodes`, NO_NODE or UNKNOWN_NODE;
-    volume_pod : int32[M] ascending; volume : int32[M] into `volumes`.
+    volume_pod : int32[M] ascending; volume : int32[M] into `volumes`;
+    number_pod, number_key : int32[A] pod and index into `Snapshot.strings`, ascending; number : float64[A] of that
+    annotation, infinity where its value is no number.
     """
 
     namespace: Int32
@@ -94,6 +97,9 @@ class PodColumns(NamedTuple):
     pinned: Int32
     volume_pod: Int32
     volume: Int32
+    number_pod: Int32
+    number_key: Int32
+    number: Float64
 
     def is_terminal(self) -> Bool:
         """Return which pods are in a terminal phase, Succeeded or Failed. bool[P]."""

@@ -27,6 +27,7 @@ from planner.snapshot.dictionaries import (
 )
 from planner.snapshot.errors import SnapshotError, SnapshotMalformedError
 from planner.snapshot.nodes import NodeDictionaries, check_names, offered_resources, read_nodes, take_nodes
+from planner.snapshot.pod_numbers import number_keys
 from planner.snapshot.pod_specs import read_pod_specs, read_volumes
 from planner.snapshot.pods import PodDictionaries, read_namespace, read_pods
 from planner.snapshot.references import NONE, resolve
@@ -105,7 +106,8 @@ def draft(message: pb.ClusterSnapshot, effort: Effort = UNLIMITED) -> Snapshot:
     resources = read_resources(message)
     namespace = read_namespace(message.pods, strings)
     wire_sets = read_label_sets(message.label_sets, strings)
-    texts, moved = canonical_strings(strings, [namespace, wire_sets.keys, wire_sets.values])
+    annotated = number_keys(message.pods, strings)
+    texts, moved = canonical_strings(strings, [namespace, wire_sets.keys, wire_sets.values, annotated])
     label_sets, moved_sets = canonical_label_sets(wire_sets, moved)
     specs, moved_specs = canonical_values(read_pod_specs(message.pod_specs, strings, resources))
     wire_volumes = read_volumes(message.volumes, strings)
@@ -117,7 +119,7 @@ def draft(message: pb.ClusterSnapshot, effort: Effort = UNLIMITED) -> Snapshot:
     )
     groups, templates = _node_groups(message, dictionaries)
     nodes, no_group = _nodes(message, dictionaries, groups)
-    owners = read_owners(message.owners)
+    owners = read_owners(message.owners, strings)
     index_of_node = {name: i for i, name in enumerate(nodes.name)}
     index_of_owner = {owner.uid: i for i, owner in enumerate(owners)}
     pods, missing = read_pods(

@@ -10,6 +10,7 @@ from planner.snapshot.errors import SnapshotError
 from planner.snapshot.joined_dictionaries import JoinedDictionaries, renumbered
 from planner.snapshot.joined_rows import JoinedTables
 from planner.snapshot.lookup import find_pods, keys_of, locate
+from planner.snapshot.pod_numbers import PodNumbers, sorted_numbers
 from planner.snapshot.pods import gather_text, sort_mounts, take_text
 from planner.snapshot.references import Followed, dangling, follow
 
@@ -46,6 +47,7 @@ def join_pods(
     uids = [one.uid for one in base.owners], [one.uid for one in changed.owners]
     owner, no_owner = referring("owner", uids, owners)
     mounts = _mounts(base, changed, rank, dictionaries)
+    numbers = _numbers(base, changed, rank, dictionaries)
     pods = PodColumns(
         namespace=stacked("namespace", "strings"),
         name=merge.text(a.name, b.name),
@@ -57,6 +59,9 @@ def join_pods(
         pinned=pinned,
         volume_pod=mounts[0],
         volume=mounts[1],
+        number_pod=numbers.pod,
+        number_key=numbers.key,
+        number=numbers.value,
         **{name: merge.column(getattr(a, name), getattr(b, name)) for name in _PLAIN},
     )
     return pods, DanglingReferences(no_node, no_owner, not_pinned, tables.no_group)
@@ -141,3 +146,14 @@ def _mounts(base: Snapshot, changed: Snapshot, rank: Int32, dictionaries: Joined
         (dictionaries.base.volumes[base.pods.volume], dictionaries.changed.volumes[changed.pods.volume])
     )
     return sort_mounts(pod[pod >= 0], volume[pod >= 0])
+
+
+def _numbers(base: Snapshot, changed: Snapshot, rank: Int32, dictionaries: JoinedDictionaries) -> PodNumbers:
+    """Return the numbers of the pods that stay."""
+    a, b = base.pods, changed.pods
+    pod = rank[np.concatenate((a.number_pod, b.number_pod + np.int32(len(a.spec))))]
+    key = np.concatenate(
+        (renumbered(dictionaries.base.strings, a.number_key), dictionaries.changed.strings[b.number_key])
+    )
+    stays = pod >= 0
+    return sorted_numbers(PodNumbers(pod[stays], key[stays], np.concatenate((a.number, b.number))[stays]))

@@ -17,6 +17,7 @@ from planner.model.values import (
     SpreadConstraint,
     Toleration,
     Volume,
+    WeightedPodAffinityTerm,
 )
 from planner.snapshot.checks import Row
 from planner.snapshot.selectors import read_selector, read_terms
@@ -126,6 +127,13 @@ def _affinity_term(row: Row, m: pb.PodAffinityTerm, field: str) -> PodAffinityTe
     )
 
 
+def _weighted_term(row: Row, m: pb.WeightedPodAffinityTerm) -> WeightedPodAffinityTerm:
+    field = "preferred_pod_anti_affinity"
+    if not 1 <= m.weight <= 100:
+        row.refuse(f"{field}.weight", f"{m.weight} is no weight; use 1 to 100")
+    return WeightedPodAffinityTerm(m.weight, _affinity_term(row, m.term, f"{field}.term"))
+
+
 def _spread(row: Row, m: pb.TopologySpreadConstraint) -> SpreadConstraint:
     field = "topology_spread"
     return SpreadConstraint(
@@ -150,6 +158,7 @@ _READ: Final[dict[str, Callable[[_Row, Any], Any]]] = {
     "host_ports": lambda row, found: _sorted([_host_port(row, one) for one in found]),
     "pod_affinity": lambda row, terms: tuple([_affinity_term(row, term, "pod_affinity") for term in terms]),
     "pod_anti_affinity": lambda row, terms: tuple([_affinity_term(row, term, "pod_anti_affinity") for term in terms]),
+    "preferred_pod_anti_affinity": lambda row, terms: tuple([_weighted_term(row, term) for term in terms]),
     "topology_spread": lambda row, found: tuple([_spread(row, one) for one in found]),
     "priority": lambda _, priority: priority,
     "scheduler_name": lambda row, index: row.text(index, "scheduler_name"),

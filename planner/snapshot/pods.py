@@ -15,6 +15,7 @@ from planner.snapshot.columns import Dangling, Int32, Int64, PodColumns, Text, U
 from planner.snapshot.dictionaries import offsets_of
 from planner.snapshot.errors import WHOLE_TABLE, SnapshotError
 from planner.snapshot.kernels import text as kernels
+from planner.snapshot.pod_numbers import read_numbers
 from planner.snapshot.references import resolve
 
 TABLE: Final = "pods"
@@ -74,6 +75,7 @@ def read_pods(table: pb.PodTable, namespace: Int32, dictionaries: PodDictionarie
     columns = _read_indices(table, dictionaries)
     plain = _read_plain(table)
     mounts = _read_mounts(table, dictionaries, order)
+    numbers = read_numbers(table, dictionaries.strings, dictionaries.moved, order)
     if order is not None:
         rank, names, uids = rank[order], take_text(names, order), take_text(uids, order)
         columns = _Indices(*(column[order] for column in columns))
@@ -103,6 +105,9 @@ def read_pods(table: pb.PodTable, namespace: Int32, dictionaries: PodDictionarie
         pinned=pinned,
         volume_pod=mounts[0],
         volume=mounts[1],
+        number_pod=numbers.pod,
+        number_key=numbers.key,
+        number=numbers.value,
     )
     return pods, DanglingPods(no_node, no_owner, not_pinned)
 

@@ -88,9 +88,9 @@ def _price(row: Row, m: pb.NodeGroup) -> float:
     return m.price_per_hour + 0.0  # turns -0.0 into 0.0: equal content has equal bytes
 
 
-def read_owners(messages: Sequence[pb.Owner]) -> tuple[Owner, ...]:
+def read_owners(messages: Sequence[pb.Owner], strings: Sequence[str]) -> tuple[Owner, ...]:
     """Return owners sorted by uid."""
-    row = Row("owners", ())
+    row = Row("owners", strings)
     found = []
     for row.index, m in enumerate(messages):
         desired = m.desired_replicas if m.HasField("desired_replicas") else None
@@ -104,6 +104,9 @@ def read_owners(messages: Sequence[pb.Owner]) -> tuple[Owner, ...]:
                 UNKNOWN_COUNT if desired is None else row.at_least(desired, 0, "desired_replicas"),
                 UNKNOWN_COUNT if current is None else row.at_least(current, 0, "current_replicas"),
                 m.api_version,
+                read_selector(row, m.selector, "selector") if m.HasField("selector") else None,
+                m.controller,
+                row.at_least(m.revision, 0, "revision"),
             )
         )
     check_unique([owner.uid for owner in found], "owners", "uid")

@@ -89,14 +89,14 @@ def _drop_label_sets(s: Snapshot) -> Snapshot:
 
 def _drop_strings(s: Snapshot) -> Snapshot:
     sets = s.label_sets
-    used = _mask(len(s.strings), [s.pods.namespace, sets.keys, sets.values])
+    used = _mask(len(s.strings), [s.pods.namespace, sets.keys, sets.values, s.pods.number_key])
     if used.all():
         return s
     new = _renumber(used)
     return s._replace(
         strings=tuple([text for text, keep in zip(s.strings, used.tolist(), strict=True) if keep]),
         label_sets=sets._replace(keys=new[sets.keys], values=new[sets.values]),
-        pods=s.pods._replace(namespace=new[s.pods.namespace]),
+        pods=s.pods._replace(namespace=new[s.pods.namespace], number_key=new[s.pods.number_key]),
     )
 
 

@@ -107,6 +107,9 @@ def _pods(
         pinned=np.array([node_of.get(p.pinned, UNKNOWN_NODE) for p in pods], np.int32),
         volume_pod=np.array([pod for pod, _ in mounts], np.int32),
         volume=np.array([volume for _, volume in mounts], np.int32),
+        number_pod=np.zeros(0, np.int32),
+        number_key=np.zeros(0, np.int32),
+        number=np.zeros(0, np.float64),
     )
 
 

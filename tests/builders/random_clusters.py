@@ -3,6 +3,7 @@
 All obey the contract; references to what is not there are included.
 """
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from planner.model.values import (
     Taint,
     Toleration,
     Volume,
+    WeightedPodAffinityTerm,
 )
 from tests.builders.snapshots import RESOURCES, Cluster, Eviction, Group, Node, Pod
 
@@ -107,6 +109,14 @@ SPECS = st.builds(
     unsupported=_sorted_tuples(st.sampled_from(["resourceClaims", "other"])),
     topology_spread_timeout_s=st.sampled_from([-1, 0, 60]),
     enable_ds_eviction=st.sampled_from([-1, 0, 1]),
+    preferred_pod_anti_affinity=st.lists(
+        st.builds(
+            WeightedPodAffinityTerm,
+            st.integers(1, 100),
+            st.builds(PodAffinityTerm, SELECTORS, _sorted_tuples(NAMESPACES), SELECTORS, KEYS),
+        ),
+        max_size=1,
+    ).map(tuple),
     exclusive_disks=_sorted_tuples(st.sampled_from(["d1", "d2"])),
     read_only_disks=_sorted_tuples(st.sampled_from(["d1", "d2"])),
     scale_up_delay_s=st.sampled_from([-1, 0, 90]),
@@ -125,6 +135,9 @@ PODS = st.builds(
     deletion_cost=st.sampled_from([0, -7, 2**31 - 1]),
     pinned=st.just("") | NODES,
     volumes=_sorted_tuples(st.sampled_from(VOLUMES), 3),
+    numbers=st.dictionaries(
+        st.sampled_from(["idle", "work", "é"]), st.sampled_from([0.0, -0.0, 2.5, -7.0, math.inf, math.nan]), max_size=2
+    ).map(lambda found: tuple(sorted(found.items()))),
 )
 PLAIN_NODES = st.builds(
     Node,
@@ -172,7 +185,7 @@ TABLES: dict[str, st.SearchStrategy[Any]] = {
     "volumes": st.fixed_dictionaries({name: _volume(name) for name in VOLUMES}),
     "nodes": st.dictionaries(NODES, PLAIN_NODES, max_size=3),
     "groups": st.dictionaries(GROUPS, GROUP_ROWS, max_size=2),
-    "owners": st.dictionaries(OWNERS, st.tuples(st.integers(-1, 3), st.integers(-1, 3)), max_size=2),
+    "owners": st.dictionaries(OWNERS, st.tuples(st.integers(-1, 3), st.integers(-1, 3), SELECTORS), max_size=2),
     "budgets": st.dictionaries(st.tuples(NAMESPACES, NAMES), st.tuples(SELECTORS, st.integers(-1, 3)), max_size=2),
     "namespaces": st.dictionaries(NAMESPACES, LABELS, max_size=2),
     "deletions": st.dictionaries(NODES, st.tuples(GROUPS, st.booleans(), TIMES_NS), max_size=1),
@@ -191,7 +204,8 @@ def clusters(draw: st.DrawFn) -> Cluster:
     rows = {table: draw(strategy) for table, strategy in TABLES.items()}
     built = {
         "owners": {
-            uid: Owner(uid, "Job", "x", "default", *counts, "batch/v1") for uid, counts in rows["owners"].items()
+            uid: Owner(uid, "Job", "x", "default", desired, current, "batch/v1", selector, "Deployment/a/b", 7)
+            for uid, (desired, current, selector) in rows["owners"].items()
         },
         "budgets": {key: _budget(key, *rest) for key, rest in rows["budgets"].items()},
         "deletions": {node: DeletionInProgress(node, *rest) for node, rest in rows["deletions"].items()},

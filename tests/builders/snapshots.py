@@ -44,6 +44,7 @@ class Pod(NamedTuple):
     deletion_cost: int = 0
     pinned: str = ""
     volumes: tuple[str, ...] = ()
+    numbers: tuple[tuple[str, float], ...] = ()
 
 
 class Node(NamedTuple):
@@ -227,6 +228,10 @@ class _Writer:
         mounts = [(i, volume) for i, pod in enumerate(pods) for volume in self._shuffled(pod.volumes)]
         out.volume_pod = int32([i for i, _ in mounts])
         out.volume = int32([self._volumes.index(volume) for _, volume in mounts])
+        numbers = [(i, key, value) for i, pod in enumerate(pods) for key, value in self._shuffled(pod.numbers)]
+        out.number_pod = int32([i for i, _, _ in numbers])
+        out.number_key = int32([self._string(key) for _, key, _ in numbers])
+        out.number = np.array([value for _, _, value in numbers], "<f8").tobytes()
 
     def _pairs(self, out: Any, labels: Labels) -> None:
         for key, value in self._shuffled(labels):
@@ -277,6 +282,11 @@ class _Writer:
             out.host_ports.add(protocol=self._string(protocol), host_ip=self._string(port.host_ip), port=port.port)
         self._affinity(out.pod_affinity, spec.pod_affinity)
         self._affinity(out.pod_anti_affinity, spec.pod_anti_affinity)
+        for one in spec.preferred_pod_anti_affinity:
+            message = out.preferred_pod_anti_affinity.add(weight=one.weight)
+            holder = pb.PodSpec()
+            self._affinity(holder.pod_affinity, [one.term])
+            message.term.CopyFrom(holder.pod_affinity[0])
         for constraint in spec.topology_spread:
             self._spread(out.topology_spread.add(), constraint)
         return out
@@ -364,7 +374,7 @@ class _Writer:
         return out
 
     def _owner(self, owner: Owner) -> pb.Owner:
-        return pb.Owner(
+        out = pb.Owner(
             uid=owner.uid,
             kind=owner.kind,
             name=owner.name,
@@ -372,7 +382,11 @@ class _Writer:
             desired_replicas=None if owner.desired_replicas < 0 else owner.desired_replicas,
             current_replicas=None if owner.current_replicas < 0 else owner.current_replicas,
             api_version=owner.api_version,
+            controller=owner.controller,
+            revision=owner.revision,
         )
+        self._selector(out.selector, owner.selector)
+        return out
 
     def _budget(self, budget: PodDisruptionBudget) -> pb.PodDisruptionBudget:
         out = pb.PodDisruptionBudget(

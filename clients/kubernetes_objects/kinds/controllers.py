@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from clients.kubernetes_objects.kinds.metadata import Int, ObjectMeta
+from clients.kubernetes_objects.kinds.metadata import Int, LabelSelector, ObjectMeta
 from clients.kubernetes_objects.kinds.pods import PodMeta, PodSpec
 
 
@@ -17,6 +17,15 @@ class ReplicatedSpec(Struct, gc=False):
     """`spec` of a controller with a number of replicas."""
 
     replicas: Int | None = None
+    selector: LabelSelector | None = None
+    template: PodTemplateSpec | None = None
+
+
+class ReplicationControllerSpec(Struct, gc=False):
+    """`spec` of a ReplicationController, whose selector is a plain map."""
+
+    replicas: Int | None = None
+    selector: dict[str, str] | None = None
     template: PodTemplateSpec | None = None
 
 
@@ -42,8 +51,12 @@ class StatefulSet(Replicated, gc=False):
     """A StatefulSet."""
 
 
-class ReplicationController(Replicated, gc=False):
+class ReplicationController(Struct, gc=False):
     """A ReplicationController."""
+
+    metadata: ObjectMeta | None = None
+    spec: ReplicationControllerSpec | None = None
+    status: ReplicatedStatus | None = None
 
 
 class Deployment(Replicated, gc=False):
@@ -54,6 +67,7 @@ class JobSpec(Struct, gc=False):
     """`spec` of a Job."""
 
     parallelism: Int | None = None
+    selector: LabelSelector | None = None
     template: PodTemplateSpec | None = None
 
 
@@ -74,6 +88,7 @@ class Job(Struct, gc=False):
 class DaemonSetSpec(Struct, gc=False):
     """`spec` of a DaemonSet."""
 
+    selector: LabelSelector | None = None
     template: PodTemplateSpec | None = None
 
 

@@ -87,10 +87,25 @@ class PodAffinityTerm(Struct, rename="camel", gc=False, omit_defaults=True):
     mismatch_label_keys: list[str] | None = None
 
 
+class WeightedPodAffinityTerm(Struct, rename="camel", gc=False, omit_defaults=True):
+    """A preferred term of pod anti-affinity."""
+
+    weight: Int | None = None
+    pod_affinity_term: PodAffinityTerm | None = None
+
+
 class PodAffinity(Struct, gc=False, omit_defaults=True):
-    """Pod affinity or anti-affinity; preferences are not read."""
+    """Pod affinity; preferences are not read."""
 
     required: list[PodAffinityTerm] | None = field(default=None, name="requiredDuringSchedulingIgnoredDuringExecution")
+
+
+class PodAntiAffinity(PodAffinity, gc=False, omit_defaults=True):
+    """Pod anti-affinity; pod deletion costs use preferences."""
+
+    preferred: list[WeightedPodAffinityTerm] | None = field(
+        default=None, name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
 
 
 class Affinity(Struct, rename="camel", gc=False, omit_defaults=True):
@@ -98,7 +113,7 @@ class Affinity(Struct, rename="camel", gc=False, omit_defaults=True):
 
     node_affinity: NodeAffinity | None = None
     pod_affinity: PodAffinity | None = None
-    pod_anti_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAntiAffinity | None = None
 
 
 class TopologySpreadConstraint(Struct, rename="camel", gc=False, omit_defaults=True):

@@ -4,6 +4,7 @@ Decides what an absent field means and which values are usable; never reads a fi
 """
 
 from planner.model.settings.planner import DEFAULT_GPU_LABEL, NODES, PlannerSettings, ResourceLimit, resolve_planner
+from planner.model.settings.pod_costs import PodCostSettings, PodCostTarget, PodCostTerm, resolve_pod_costs
 from planner.model.settings.reading import SECOND_NS, SettingsError
 from planner.model.settings.scale_down import (
     DEFAULT_ORDERS,
@@ -29,6 +30,9 @@ __all__ = [
     "SECOND_NS",
     "GroupScaleDownSettings",
     "PlannerSettings",
+    "PodCostSettings",
+    "PodCostTarget",
+    "PodCostTerm",
     "PriorityRank",
     "ResourceLimit",
     "ScaleDownSettings",
@@ -36,6 +40,7 @@ __all__ = [
     "SettingsError",
     "TaintNames",
     "resolve_planner",
+    "resolve_pod_costs",
     "resolve_scale_down",
     "resolve_scale_up",
 ]

@@ -4,7 +4,7 @@ Large parts (destinations) are written as protobuf bytes by a kernel and merged,
 """
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import NamedTuple
 
@@ -15,9 +15,10 @@ from trimtab.v1 import reason_pb2
 from planner.facts.utilization import Float64
 from planner.model.derive import Derive
 from planner.model.settings import SECOND_NS
-from planner.scale_down.report.kernels.wire import Names, NodeRows, write_sorted_uids, write_staying, write_unneeded
+from planner.scale_down.report.kernels.wire import NodeRows, write_sorted_uids, write_staying, write_unneeded
 from planner.scale_down.request import ScaleDownRequest
 from planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
+from planner.snapshot.texts import texts_of
 
 
 class Unneeded(NamedTuple):
@@ -135,30 +136,3 @@ def _digests(snapshot: Snapshot, unneeded: NodeRows) -> list[str]:
     written = out.tobytes()
     bounds = [0, *ends.tolist()]
     return [hashlib.sha256(written[bounds[i] : bounds[i + 1]]).hexdigest()[:16] for i in range(len(bounds) - 1)]
-
-
-def texts_of(snapshot: Snapshot) -> Names:
-    """Gather the texts of what answers name. O(P + bytes of names)."""
-    pods = snapshot.pods
-    spaces, namespace = _used_namespaces(snapshot)
-    space_data, space_offsets = _joined(spaces)
-    node_data, node_offsets = _joined(snapshot.nodes.name)
-    return Names(
-        namespace, space_data, space_offsets, pods.name.data, pods.name.offsets, node_data, node_offsets
-    )  # fmt: skip
-
-
-def _used_namespaces(snapshot: Snapshot) -> tuple[list[str], Int32]:
-    """Return the namespaces of pods and by pod the number of its own. Pods are sorted by namespace: int32[P]."""
-    column = snapshot.pods.namespace
-    starts = np.flatnonzero(np.diff(column, prepend=-1))
-    number = np.cumsum(np.diff(column, prepend=-1) != 0, dtype=np.int32) - np.int32(1)
-    return [snapshot.strings[column[start]] for start in starts], number.astype(np.int32)
-
-
-def _joined(texts: Sequence[str]) -> tuple[UInt8, Int64]:
-    encoded = [text.encode() for text in texts]
-    offsets = np.zeros(len(encoded) + 1, np.int64)
-    np.cumsum([len(one) for one in encoded], out=offsets[1:])
-    # A copy, so that kernels see a writable array.
-    return np.frombuffer(b"".join(encoded), np.uint8).copy(), offsets

@@ -1497,7 +1497,7 @@ class PodCostsDecision(_message.Message):
     GROUPS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodCostGroup]:
-        """One entry per owner, sorted by owner."""
+        """One entry per owner whose pods a target selects, sorted by owner."""
 
     def __init__(
         self,
@@ -1546,11 +1546,13 @@ class PodCostGroup(_message.Message):
     ORDER_FIELD_NUMBER: _builtins.int
     SHARES_FIELD_NUMBER: _builtins.int
     RANKED_AFTER_EACH_REMOVAL_FIELD_NUMBER: _builtins.int
+    WAITS_FOR_FIELD_NUMBER: _builtins.int
+    TARGET_FIELD_NUMBER: _builtins.int
     owner: _builtins.str
     """Owner as "Kind/namespace/name"."""
     complete: _builtins.bool
-    """Whether all pods of the owner have a cost here. Without it, `costs` is
-    empty and nothing is to be written.
+    """Whether all pods of the owner that are not being deleted have a cost here.
+    Without it, `costs` is empty and nothing is to be written.
     """
     reason: _reason_pb2.PodCostGroupReason.Code.ValueType
     """Why it is not complete; UNSPECIFIED when it is."""
@@ -1558,16 +1560,26 @@ class PodCostGroup(_message.Message):
     """More about `reason`, for people."""
     ranked_after_each_removal: _builtins.bool
     """A strategy of the group has to rank again after each removal: one pod is
-    removed at a time.
+    removed at a time, and none before the group has been ranked again.
     """
+    waits_for: _builtins.str
+    """With `ranked_after_each_removal`: the group, as `owner`, that is scaled
+    down before this one, because their pods are in each other's terms; "" =
+    none, this group may go on.
+    """
+    target: _builtins.int
+    """Number of the target in the settings, from 0."""
     @_builtins.property
     def costs(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """"namespace/name" to cost: pods with a lower cost go first."""
+        """"namespace/name" to cost: pods with a lower cost go first. The rank with
+        its sign turned, -(2^31 - 1) to 0: the weighted sum of ranks in units of
+        2^-26, in larger units where the weights add up to more than 31.
+        """
 
     @_builtins.property
     def order(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """The pods in the order in which they should be removed, as
-        "namespace/name".
+        "namespace/name": by cost, equal ones by name.
         """
 
     @_builtins.property
@@ -1585,10 +1597,12 @@ class PodCostGroup(_message.Message):
         order: _abc.Iterable[_builtins.str] | None = ...,
         shares: _abc.Iterable[Global___PodCostShare] | None = ...,
         ranked_after_each_removal: _builtins.bool = ...,
+        waits_for: _builtins.str = ...,
+        target: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "costs", b"costs", "detail", b"detail", "order", b"order", "owner", b"owner", "ranked_after_each_removal", b"ranked_after_each_removal", "reason", b"reason", "shares", b"shares"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["complete", b"complete", "costs", b"costs", "detail", b"detail", "order", b"order", "owner", b"owner", "ranked_after_each_removal", b"ranked_after_each_removal", "reason", b"reason", "shares", b"shares", "target", b"target", "waits_for", b"waits_for"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1603,6 +1617,7 @@ class PodCostShare(_message.Message):
     STRATEGY_FIELD_NUMBER: _builtins.int
     NAME_FIELD_NUMBER: _builtins.int
     RANKS_FIELD_NUMBER: _builtins.int
+    OWN_RANKS_FIELD_NUMBER: _builtins.int
     strategy: Global___PodCostStrategy.Code.ValueType
     """The strategy."""
     name: _builtins.str
@@ -1613,16 +1628,23 @@ class PodCostShare(_message.Message):
         weight: a larger one is removed sooner.
         """
 
+    @_builtins.property
+    def own_ranks(self) -> _containers.RepeatedScalarFieldContainer[_builtins.float]:
+        """Its rank for each pod before threshold and weight, in its own unit,
+        likewise parallel.
+        """
+
     def __init__(
         self,
         *,
         strategy: Global___PodCostStrategy.Code.ValueType = ...,
         name: _builtins.str = ...,
         ranks: _abc.Iterable[_builtins.float] | None = ...,
+        own_ranks: _abc.Iterable[_builtins.float] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "ranks", b"ranks", "strategy", b"strategy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "own_ranks", b"own_ranks", "ranks", b"ranks", "strategy", b"strategy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1643,32 +1665,46 @@ class PodCostStrategy(_message.Message):
         UNSPECIFIED: PodCostStrategy._Code.ValueType  # 0
         """Refused."""
         BALANCE_DOMAINS: PodCostStrategy._Code.ValueType  # 1
-        """By age within the topology domain, oldest first: rank 1 is the first pod
-        of its domain. `PodCostTerm.topology_key`.
+        """By age within the topology domain: 1 is the first pod of its domain, 2
+        the second. As long as always the highest rank is removed, domains differ
+        by one pod at most. Unit: pods. `PodCostTerm.topology_key`.
         """
         UNTOLERATED_TAINTS: PodCostStrategy._Code.ValueType  # 2
-        """Number of taints of the node that the pod does not tolerate."""
+        """Number of taints of the node, of any effect, that the pod does not
+        tolerate. Unit: taints.
+        """
         PREFER_NO_SCHEDULE_NODES: PodCostStrategy._Code.ValueType  # 3
-        """Pods on nodes with a PreferNoSchedule taint that they do not tolerate."""
+        """1 for pods on nodes with a PreferNoSchedule taint that they do not
+        tolerate, 0 for others.
+        """
         ANTI_AFFINITY: PodCostStrategy._Code.ValueType  # 4
-        """Pods whose removal improves anti-affinity most. Ranks again after each
-        removal.
+        """Pods whose removal improves anti-affinity most: for each other pod in a
+        domain that a term of either names, the term's weight; 100 for required
+        terms. Ranks again after each removal. Unit: weight.
         """
         YOUNGEST: PodCostStrategy._Code.ValueType  # 5
-        """Youngest pod first."""
+        """Youngest pod first. Unit: seconds, from about when the oldest pod of the
+        group was created: with a threshold from then exactly, so that its
+        removal changes all ranks; without one, from a moment that moves rarely.
+        """
         OLDEST: PodCostStrategy._Code.ValueType  # 6
-        """Oldest pod first."""
+        """Oldest pod first. Unit: seconds, as YOUNGEST, counted down from the
+        threshold.
+        """
         NODE_DRAIN: PodCostStrategy._Code.ValueType  # 7
-        """Pods on the nodes that the same plan drains first."""
+        """Pods on the nodes that the same plan drains first: 1,000 now, 900 soon;
+        below that, the fewer pods of groups with this strategy keep the node
+        from being empty, the more; 0 on nodes that cannot go.
+        """
         NODE_COST: PodCostStrategy._Code.ValueType  # 8
-        """Pods on the dearest nodes first."""
+        """Pods on the dearest nodes first. Unit: price of the node per hour."""
         IDLE: PodCostStrategy._Code.ValueType  # 9
         """Largest number in an annotation first: time without work.
         `PodCostTerm.annotation`.
         """
         ACCUMULATED_WORK: PodCostStrategy._Code.ValueType  # 10
-        """Smallest number in an annotation first: work that would be lost.
-        `PodCostTerm.annotation`.
+        """Smallest number in an annotation first, counted down from the threshold:
+        work that would be lost. `PodCostTerm.annotation`.
         """
         CUSTOM: PodCostStrategy._Code.ValueType  # 11
         """A strategy that is installed beside the planner. `PodCostTerm.name`."""
@@ -1679,32 +1715,46 @@ class PodCostStrategy(_message.Message):
     UNSPECIFIED: PodCostStrategy.Code.ValueType  # 0
     """Refused."""
     BALANCE_DOMAINS: PodCostStrategy.Code.ValueType  # 1
-    """By age within the topology domain, oldest first: rank 1 is the first pod
-    of its domain. `PodCostTerm.topology_key`.
+    """By age within the topology domain: 1 is the first pod of its domain, 2
+    the second. As long as always the highest rank is removed, domains differ
+    by one pod at most. Unit: pods. `PodCostTerm.topology_key`.
     """
     UNTOLERATED_TAINTS: PodCostStrategy.Code.ValueType  # 2
-    """Number of taints of the node that the pod does not tolerate."""
+    """Number of taints of the node, of any effect, that the pod does not
+    tolerate. Unit: taints.
+    """
     PREFER_NO_SCHEDULE_NODES: PodCostStrategy.Code.ValueType  # 3
-    """Pods on nodes with a PreferNoSchedule taint that they do not tolerate."""
+    """1 for pods on nodes with a PreferNoSchedule taint that they do not
+    tolerate, 0 for others.
+    """
     ANTI_AFFINITY: PodCostStrategy.Code.ValueType  # 4
-    """Pods whose removal improves anti-affinity most. Ranks again after each
-    removal.
+    """Pods whose removal improves anti-affinity most: for each other pod in a
+    domain that a term of either names, the term's weight; 100 for required
+    terms. Ranks again after each removal. Unit: weight.
     """
     YOUNGEST: PodCostStrategy.Code.ValueType  # 5
-    """Youngest pod first."""
+    """Youngest pod first. Unit: seconds, from about when the oldest pod of the
+    group was created: with a threshold from then exactly, so that its
+    removal changes all ranks; without one, from a moment that moves rarely.
+    """
     OLDEST: PodCostStrategy.Code.ValueType  # 6
-    """Oldest pod first."""
+    """Oldest pod first. Unit: seconds, as YOUNGEST, counted down from the
+    threshold.
+    """
     NODE_DRAIN: PodCostStrategy.Code.ValueType  # 7
-    """Pods on the nodes that the same plan drains first."""
+    """Pods on the nodes that the same plan drains first: 1,000 now, 900 soon;
+    below that, the fewer pods of groups with this strategy keep the node
+    from being empty, the more; 0 on nodes that cannot go.
+    """
     NODE_COST: PodCostStrategy.Code.ValueType  # 8
-    """Pods on the dearest nodes first."""
+    """Pods on the dearest nodes first. Unit: price of the node per hour."""
     IDLE: PodCostStrategy.Code.ValueType  # 9
     """Largest number in an annotation first: time without work.
     `PodCostTerm.annotation`.
     """
     ACCUMULATED_WORK: PodCostStrategy.Code.ValueType  # 10
-    """Smallest number in an annotation first: work that would be lost.
-    `PodCostTerm.annotation`.
+    """Smallest number in an annotation first, counted down from the threshold:
+    work that would be lost. `PodCostTerm.annotation`.
     """
     CUSTOM: PodCostStrategy.Code.ValueType  # 11
     """A strategy that is installed beside the planner. `PodCostTerm.name`."""
@@ -1828,7 +1878,7 @@ Global___SlackState: _TypeAlias = SlackState  # noqa: Y015
 
 @_typing.final
 class PodCostsState(_message.Message):
-    """What pod costs remember. No build writes it yet."""
+    """What pod costs remember: nothing."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -3638,8 +3688,11 @@ class PodCostTerm(_message.Message):
     weight: _builtins.float
     """Factor of its ranks after they are scaled to 0 to 1. >= 0, default 1."""
     threshold: _builtins.float
-    """Ranks above this count as this. > 0, in the strategy's unit. OPTIONAL:
-    absent = no bound.
+    """Ranks above this count as this, and are divided by it. > 0, in the
+    strategy's unit. OPTIONAL: absent = larger than what is usual, 2^20 for
+    most strategies, 2^26 s for YOUNGEST and OLDEST, 1,000 for NODE_DRAIN and
+    NODE_COST; give thresholds where strategies are summed, so that each counts
+    as much as its weight says.
     """
     topology_key: _builtins.str
     """Key of the node label that makes a domain. REQUIRED for BALANCE_DOMAINS,

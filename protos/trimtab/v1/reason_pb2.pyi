@@ -707,6 +707,20 @@ class PodCostGroupReason(_message.Message):
         """Another client has set the cost of a pod."""
         POD_WITHOUT_NODE: PodCostGroupReason._Code.ValueType  # 8
         """A pod is on no node, or on one that the snapshot lacks."""
+        ANNOTATION_MISSING: PodCostGroupReason._Code.ValueType  # 9
+        """A pod lacks the annotation that a strategy reads."""
+        SEVERAL_TARGETS: PodCostGroupReason._Code.ValueType  # 10
+        """Pods of the owner are selected by different targets, or not all of them
+        by any.
+        """
+        SCALE_DOWN_NOT_ASKED: PodCostGroupReason._Code.ValueType  # 11
+        """NODE_DRAIN follows the drain set, and SCALE_DOWN was not asked for in the
+        same request.
+        """
+        STRATEGY_UNKNOWN: PodCostGroupReason._Code.ValueType  # 12
+        """The target names a strategy that is not installed beside the planner."""
+        AGE_UNKNOWN: PodCostGroupReason._Code.ValueType  # 13
+        """The age of a pod is not known."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -729,6 +743,20 @@ class PodCostGroupReason(_message.Message):
     """Another client has set the cost of a pod."""
     POD_WITHOUT_NODE: PodCostGroupReason.Code.ValueType  # 8
     """A pod is on no node, or on one that the snapshot lacks."""
+    ANNOTATION_MISSING: PodCostGroupReason.Code.ValueType  # 9
+    """A pod lacks the annotation that a strategy reads."""
+    SEVERAL_TARGETS: PodCostGroupReason.Code.ValueType  # 10
+    """Pods of the owner are selected by different targets, or not all of them
+    by any.
+    """
+    SCALE_DOWN_NOT_ASKED: PodCostGroupReason.Code.ValueType  # 11
+    """NODE_DRAIN follows the drain set, and SCALE_DOWN was not asked for in the
+    same request.
+    """
+    STRATEGY_UNKNOWN: PodCostGroupReason.Code.ValueType  # 12
+    """The target names a strategy that is not installed beside the planner."""
+    AGE_UNKNOWN: PodCostGroupReason.Code.ValueType  # 13
+    """The age of a pod is not known."""
 
     def __init__(
         self,

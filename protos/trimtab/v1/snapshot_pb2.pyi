@@ -310,6 +310,9 @@ class PodTable(_message.Message):
     PINNED_NODE_FIELD_NUMBER: _builtins.int
     VOLUME_POD_FIELD_NUMBER: _builtins.int
     VOLUME_FIELD_NUMBER: _builtins.int
+    NUMBER_POD_FIELD_NUMBER: _builtins.int
+    NUMBER_KEY_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
     count: _builtins.int
     """Number of pods P, 0 to 5,000,000. REQUIRED."""
     namespace: _builtins.bytes
@@ -370,6 +373,19 @@ class PodTable(_message.Message):
     """int32 column of length M, ascending: the pod that mounts. OPTIONAL."""
     volume: _builtins.bytes
     """int32 column of length M, parallel to `volume_pod`: index into `volumes`."""
+    number_pod: _builtins.bytes
+    """Numbers that pods carry in annotations, for `PodCostTerm.annotation`; one
+    entry per pod and key. int32 column of length A, ascending: the pod.
+    OPTIONAL.
+    """
+    number_key: _builtins.bytes
+    """int32 column of length A, parallel to `number_pod`: string index of the
+    annotation's key, not empty.
+    """
+    number: _builtins.bytes
+    """double column of length A (8 bytes each, little-endian), parallel to
+    `number_pod`: the number. NaN = the annotation's value is no number.
+    """
     def __init__(
         self,
         *,
@@ -391,10 +407,13 @@ class PodTable(_message.Message):
         pinned_node: _builtins.bytes = ...,
         volume_pod: _builtins.bytes = ...,
         volume: _builtins.bytes = ...,
+        number_pod: _builtins.bytes = ...,
+        number_key: _builtins.bytes = ...,
+        number: _builtins.bytes = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "created", b"created", "deletion", b"deletion", "deletion_cost", b"deletion_cost", "flags", b"flags", "label_set", b"label_set", "name_lengths", b"name_lengths", "names", b"names", "namespace", b"namespace", "node", b"node", "owner", b"owner", "phase", b"phase", "pinned_node", b"pinned_node", "spec", b"spec", "uid_lengths", b"uid_lengths", "uids", b"uids", "volume", b"volume", "volume_pod", b"volume_pod"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count", b"count", "created", b"created", "deletion", b"deletion", "deletion_cost", b"deletion_cost", "flags", b"flags", "label_set", b"label_set", "name_lengths", b"name_lengths", "names", b"names", "namespace", b"namespace", "node", b"node", "number", b"number", "number_key", b"number_key", "number_pod", b"number_pod", "owner", b"owner", "phase", b"phase", "pinned_node", b"pinned_node", "spec", b"spec", "uid_lengths", b"uid_lengths", "uids", b"uids", "volume", b"volume", "volume_pod", b"volume_pod"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -476,6 +495,7 @@ class PodSpec(_message.Message):
     EXCLUSIVE_DISKS_FIELD_NUMBER: _builtins.int
     READ_ONLY_DISKS_FIELD_NUMBER: _builtins.int
     SCALE_UP_DELAY_S_FIELD_NUMBER: _builtins.int
+    PREFERRED_POD_ANTI_AFFINITY_FIELD_NUMBER: _builtins.int
     priority: _builtins.int
     """Priority. OPTIONAL: 0 is the default priority."""
     scheduler_name: _builtins.int
@@ -561,6 +581,12 @@ class PodSpec(_message.Message):
         pod on the node. OPTIONAL.
         """
 
+    @_builtins.property
+    def preferred_pod_anti_affinity(self) -> _containers.RepeatedCompositeFieldContainer[Global___WeightedPodAffinityTerm]:
+        """Preferred pod anti-affinity: it only rates, and never filters. Used by pod
+        deletion costs. OPTIONAL.
+        """
+
     def __init__(
         self,
         *,
@@ -584,10 +610,11 @@ class PodSpec(_message.Message):
         exclusive_disks: _abc.Iterable[_builtins.int] | None = ...,
         read_only_disks: _abc.Iterable[_builtins.int] | None = ...,
         scale_up_delay_s: _builtins.int | None = ...,
+        preferred_pod_anti_affinity: _abc.Iterable[Global___WeightedPodAffinityTerm] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "enable_ds_eviction", b"enable_ds_eviction", "node_affinity", b"node_affinity", "scale_up_delay_s", b"scale_up_delay_s", "termination_grace_period_s", b"termination_grace_period_s", "topology_spread_timeout_s", b"topology_spread_timeout_s"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "enable_ds_eviction", b"enable_ds_eviction", "exclusive_disks", b"exclusive_disks", "host_ports", b"host_ports", "local_storage", b"local_storage", "node_affinity", b"node_affinity", "node_selector", b"node_selector", "pod_affinity", b"pod_affinity", "pod_anti_affinity", b"pod_anti_affinity", "priority", b"priority", "read_only_disks", b"read_only_disks", "requests", b"requests", "restart_policy", b"restart_policy", "safe_to_evict", b"safe_to_evict", "scale_up_delay_s", b"scale_up_delay_s", "scheduler_name", b"scheduler_name", "termination_grace_period_s", b"termination_grace_period_s", "tolerations", b"tolerations", "topology_spread", b"topology_spread", "topology_spread_timeout_s", b"topology_spread_timeout_s", "unsupported", b"unsupported"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "enable_ds_eviction", b"enable_ds_eviction", "exclusive_disks", b"exclusive_disks", "host_ports", b"host_ports", "local_storage", b"local_storage", "node_affinity", b"node_affinity", "node_selector", b"node_selector", "pod_affinity", b"pod_affinity", "pod_anti_affinity", b"pod_anti_affinity", "preferred_pod_anti_affinity", b"preferred_pod_anti_affinity", "priority", b"priority", "read_only_disks", b"read_only_disks", "requests", b"requests", "restart_policy", b"restart_policy", "safe_to_evict", b"safe_to_evict", "scale_up_delay_s", b"scale_up_delay_s", "scheduler_name", b"scheduler_name", "termination_grace_period_s", b"termination_grace_period_s", "tolerations", b"tolerations", "topology_spread", b"topology_spread", "topology_spread_timeout_s", b"topology_spread_timeout_s", "unsupported", b"unsupported"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__enable_ds_eviction: _TypeAlias = _typing.Literal["enable_ds_eviction"]  # noqa: Y015
     _WhichOneofArgType__enable_ds_eviction: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction"]  # noqa: Y015
@@ -1149,6 +1176,34 @@ class PodAffinityTerm(_message.Message):
 Global___PodAffinityTerm: _TypeAlias = PodAffinityTerm  # noqa: Y015
 
 @_typing.final
+class WeightedPodAffinityTerm(_message.Message):
+    """One preferred term of pod anti-affinity."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    TERM_FIELD_NUMBER: _builtins.int
+    weight: _builtins.int
+    """Weight, 1 to 100. REQUIRED."""
+    @_builtins.property
+    def term(self) -> Global___PodAffinityTerm:
+        """The term. REQUIRED."""
+
+    def __init__(
+        self,
+        *,
+        weight: _builtins.int = ...,
+        term: Global___PodAffinityTerm | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["term", b"term"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["term", b"term", "weight", b"weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WeightedPodAffinityTerm: _TypeAlias = WeightedPodAffinityTerm  # noqa: Y015
+
+@_typing.final
 class TopologySpreadConstraint(_message.Message):
     """One DoNotSchedule topology spread constraint."""
 
@@ -1678,6 +1733,9 @@ class Owner(_message.Message):
     DESIRED_REPLICAS_FIELD_NUMBER: _builtins.int
     CURRENT_REPLICAS_FIELD_NUMBER: _builtins.int
     API_VERSION_FIELD_NUMBER: _builtins.int
+    SELECTOR_FIELD_NUMBER: _builtins.int
+    CONTROLLER_FIELD_NUMBER: _builtins.int
+    REVISION_FIELD_NUMBER: _builtins.int
     uid: _builtins.str
     """`metadata.uid`. REQUIRED, unique."""
     kind: _builtins.str
@@ -1692,6 +1750,20 @@ class Owner(_message.Message):
     """Current replicas. OPTIONAL: absent = unknown."""
     api_version: _builtins.str
     """API group and version, such as "apps/v1". OPTIONAL."""
+    controller: _builtins.str
+    """Its own controller, as a Deployment is that of a ReplicaSet:
+    "Kind/namespace/name". OPTIONAL: "" = none.
+    """
+    revision: _builtins.int
+    """Annotation `deployment.kubernetes.io/revision`; the largest of a
+    Deployment is its current one. OPTIONAL: 0 = not known.
+    """
+    @_builtins.property
+    def selector(self) -> Global___LabelSelector:
+        """Which pods it claims. Used by pod deletion costs. OPTIONAL: absent = not
+        known; it then claims the pods that name it alone.
+        """
+
     def __init__(
         self,
         *,
@@ -1702,10 +1774,13 @@ class Owner(_message.Message):
         desired_replicas: _builtins.int | None = ...,
         current_replicas: _builtins.int | None = ...,
         api_version: _builtins.str = ...,
+        selector: Global___LabelSelector | None = ...,
+        controller: _builtins.str = ...,
+        revision: _builtins.int = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas", "_desired_replicas", b"_desired_replicas", "current_replicas", b"current_replicas", "desired_replicas", b"desired_replicas"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas", "_desired_replicas", b"_desired_replicas", "current_replicas", b"current_replicas", "desired_replicas", b"desired_replicas", "selector", b"selector"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas", "_desired_replicas", b"_desired_replicas", "api_version", b"api_version", "current_replicas", b"current_replicas", "desired_replicas", b"desired_replicas", "kind", b"kind", "name", b"name", "namespace", b"namespace", "uid", b"uid"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas", "_desired_replicas", b"_desired_replicas", "api_version", b"api_version", "controller", b"controller", "current_replicas", b"current_replicas", "desired_replicas", b"desired_replicas", "kind", b"kind", "name", b"name", "namespace", b"namespace", "revision", b"revision", "selector", b"selector", "uid", b"uid"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__current_replicas: _TypeAlias = _typing.Literal["current_replicas"]  # noqa: Y015
     _WhichOneofArgType__current_replicas: _TypeAlias = _typing.Literal["_current_replicas", b"_current_replicas"]  # noqa: Y015

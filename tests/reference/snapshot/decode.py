@@ -22,6 +22,7 @@ from planner.model.values import (
     Taint,
     Toleration,
     Volume,
+    WeightedPodAffinityTerm,
 )
 
 Rows = dict[str, list[Any]]
@@ -73,6 +74,10 @@ class Reader:
         mounts: list[set[Volume]] = [set() for _ in range(count)]
         for pod, volume in zip(int32(table.volume_pod), int32(table.volume), strict=True):
             mounts[pod].add(self._volume(self._m.volumes[volume]))
+        numbers: list[list[tuple[str, float]]] = [[] for _ in range(count)]
+        values = [one for (one,) in struct.iter_unpack("<d", table.number)]
+        for pod, key, value in zip(int32(table.number_pod), int32(table.number_key), values, strict=True):
+            numbers[pod].append((self._text[key], value if math.isfinite(value) else math.inf))
         return [
             (
                 self._text[namespace[i]],
@@ -89,6 +94,7 @@ class Reader:
                 cost[i],
                 self._text[pinned[i]],
                 tuple(sorted(mounts[i], key=lambda volume: volume.id)),
+                tuple(sorted(numbers[i])),
             )
             for i in range(count)
         ]
@@ -145,7 +151,9 @@ class Reader:
     def _owner(self, m: pb.Owner) -> Owner:
         desired = m.desired_replicas if m.HasField("desired_replicas") else -1
         current = m.current_replicas if m.HasField("current_replicas") else -1
-        return Owner(m.uid, m.kind, m.name, m.namespace, desired, current, m.api_version)
+        selector = self._selector(m, "selector")
+        counts = (desired, current)
+        return Owner(m.uid, m.kind, m.name, m.namespace, *counts, m.api_version, selector, m.controller, m.revision)
 
     def _budget(self, m: pb.PodDisruptionBudget) -> PodDisruptionBudget:
         return PodDisruptionBudget(
@@ -222,6 +230,10 @@ class Reader:
                     tuple(sorted({t[i] for i in one.match_label_keys})),
                 )
                 for one in m.topology_spread
+            ),
+            preferred_pod_anti_affinity=tuple(
+                WeightedPodAffinityTerm(one.weight, *self._affinity([one.term]))
+                for one in m.preferred_pod_anti_affinity
             ),
             priority=m.priority,
             scheduler_name=t[m.scheduler_name],

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from planner.model.jit import inner_kernel, kernel, widened
 from planner.snapshot.columns import Int32, Int64, UInt8
+from planner.snapshot.kernels.protobuf import varint_length, write_text, write_varint
+from planner.snapshot.texts import Names
 
 ENTRY_FIELD, NODE_FIELD, SINCE_FIELD, MAP_FIELD, REASON_FIELD = 0x0A, 0x0A, 0x12, 0x1A, 0x20
 UTILIZATION_FIELD, ASSUMPTION_FIELD, DETAIL_FIELD, SAVING_FIELD, COST_FIELD = 0x29, 0x32, 0x3A, 0x41, 0x49
@@ -17,48 +19,6 @@ STAYING_FIELD, STAYING_REASON_FIELD, STAYING_UTILIZATION_FIELD = 0x12, 0x10, 0x3
 FIRST_NUMBER, SECOND_NUMBER = 0x08, 0x10
 KEY_FIELD, VALUE_FIELD, SLASH, NEW_LINE = 0x0A, 0x12, 0x2F, 0x0A
 DIGEST_LENGTH = 16
-
-
-class Names(NamedTuple):
-    """Texts of what is named. namespace : int32[P] into the texts namespaces; pods and nodes : texts by number."""
-
-    namespace: Int32
-    namespaces: UInt8
-    namespace_offsets: Int64
-    pods: UInt8
-    pod_offsets: Int64
-    nodes: UInt8
-    node_offsets: Int64
-
-
-@inner_kernel
-def varint_length(value: int) -> int:
-    """Return how many bytes a number takes."""
-    length = 1
-    while value >= 128:
-        value >>= 7
-        length += 1
-    return length
-
-
-@inner_kernel
-def write_varint(out: UInt8, at: int, value: int) -> int:
-    """Write a number at a position; return the position behind it."""
-    while value >= 128:
-        out[at] = (value & 127) | 128
-        value >>= 7
-        at += 1
-    out[at] = value
-    return at + 1
-
-
-@inner_kernel
-def write_text(out: UInt8, at: int, data: UInt8, first: int, last: int) -> int:
-    """Copy data[first:last] to a position; return the position behind it."""
-    for index in range(first, last):
-        out[at] = data[index]
-        at += 1
-    return at
 
 
 @inner_kernel

@@ -1241,22 +1241,56 @@ class PodAntiAffinity(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     REQUIRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION_FIELD_NUMBER: _builtins.int
+    PREFERRED_DURING_SCHEDULING_IGNORED_DURING_EXECUTION_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def required_during_scheduling_ignored_during_execution(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodAffinityTerm]:
         """What must hold."""
+
+    @_builtins.property
+    def preferred_during_scheduling_ignored_during_execution(self) -> _containers.RepeatedCompositeFieldContainer[Global___WeightedPodAffinityTerm]:
+        """What is preferred."""
 
     def __init__(
         self,
         *,
         required_during_scheduling_ignored_during_execution: _abc.Iterable[Global___PodAffinityTerm] | None = ...,
+        preferred_during_scheduling_ignored_during_execution: _abc.Iterable[Global___WeightedPodAffinityTerm] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["required_during_scheduling_ignored_during_execution", b"required_during_scheduling_ignored_during_execution"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["preferred_during_scheduling_ignored_during_execution", b"preferred_during_scheduling_ignored_during_execution", "required_during_scheduling_ignored_during_execution", b"required_during_scheduling_ignored_during_execution"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___PodAntiAffinity: _TypeAlias = PodAntiAffinity  # noqa: Y015
+
+@_typing.final
+class WeightedPodAffinityTerm(_message.Message):
+    """A preferred term of pod anti-affinity."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WEIGHT_FIELD_NUMBER: _builtins.int
+    POD_AFFINITY_TERM_FIELD_NUMBER: _builtins.int
+    weight: _builtins.int
+    """Weight, 1 to 100."""
+    @_builtins.property
+    def pod_affinity_term(self) -> Global___PodAffinityTerm:
+        """The term."""
+
+    def __init__(
+        self,
+        *,
+        weight: _builtins.int = ...,
+        pod_affinity_term: Global___PodAffinityTerm | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["pod_affinity_term", b"pod_affinity_term"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["pod_affinity_term", b"pod_affinity_term", "weight", b"weight"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WeightedPodAffinityTerm: _TypeAlias = WeightedPodAffinityTerm  # noqa: Y015
 
 @_typing.final
 class PodAffinityTerm(_message.Message):

@@ -453,6 +453,7 @@ class JobSpec(_message.Message):
 
     PARALLELISM_FIELD_NUMBER: _builtins.int
     COMPLETIONS_FIELD_NUMBER: _builtins.int
+    SELECTOR_FIELD_NUMBER: _builtins.int
     TEMPLATE_FIELD_NUMBER: _builtins.int
     SUSPEND_FIELD_NUMBER: _builtins.int
     parallelism: _builtins.int
@@ -462,6 +463,10 @@ class JobSpec(_message.Message):
     suspend: _builtins.bool
     """Nothing is run for now."""
     @_builtins.property
+    def selector(self) -> _meta_pb2.LabelSelector:
+        """Which pods are its own."""
+
+    @_builtins.property
     def template(self) -> _core_pb2.PodTemplateSpec:
         """Its pods."""
 
@@ -470,12 +475,13 @@ class JobSpec(_message.Message):
         *,
         parallelism: _builtins.int | None = ...,
         completions: _builtins.int | None = ...,
+        selector: _meta_pb2.LabelSelector | None = ...,
         template: _core_pb2.PodTemplateSpec | None = ...,
         suspend: _builtins.bool | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_completions", b"_completions", "_parallelism", b"_parallelism", "_suspend", b"_suspend", "completions", b"completions", "parallelism", b"parallelism", "suspend", b"suspend", "template", b"template"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_completions", b"_completions", "_parallelism", b"_parallelism", "_suspend", b"_suspend", "completions", b"completions", "parallelism", b"parallelism", "selector", b"selector", "suspend", b"suspend", "template", b"template"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_completions", b"_completions", "_parallelism", b"_parallelism", "_suspend", b"_suspend", "completions", b"completions", "parallelism", b"parallelism", "suspend", b"suspend", "template", b"template"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_completions", b"_completions", "_parallelism", b"_parallelism", "_suspend", b"_suspend", "completions", b"completions", "parallelism", b"parallelism", "selector", b"selector", "suspend", b"suspend", "template", b"template"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__completions: _TypeAlias = _typing.Literal["completions"]  # noqa: Y015
     _WhichOneofArgType__completions: _TypeAlias = _typing.Literal["_completions", b"_completions"]  # noqa: Y015

@@ -300,7 +300,8 @@ def test_no_field_of_a_snapshot_is_left_out() -> None:
     """A field that is added to the contract has to be added to differences and their application too."""
     texts = {"names", "name_lengths", "uids", "uid_lengths"}
     for strings, plain in ((writing._STRINGS, writing._PLAIN), (application._STRINGS, application._PLAIN)):
-        columns = {*strings, *plain, *texts, "count", "spec", "label_set", "volume_pod", "volume"}
+        entries = {"volume_pod", "volume", "number_pod", "number_key", "number"}
+        columns = {*strings, *plain, *texts, *entries, "count", "spec", "label_set"}
         assert columns == {field.name for field in pb.PodTable.DESCRIPTOR.fields}
     dictionaries = {"strings", "resources", "label_sets", "pod_specs", "volumes"}
     tables = {*KEYS, *dictionaries, "pods", "actuation_status"}

@@ -29,6 +29,9 @@ def rows_of(s: Snapshot) -> dict[str, list[Any]]:
     mounts: dict[int, list[Any]] = {}
     for pod, volume in zip(s.pods.volume_pod.tolist(), s.pods.volume.tolist(), strict=True):
         mounts.setdefault(pod, []).append(s.volumes[volume])
+    numbers: dict[int, list[tuple[str, float]]] = {}
+    for pod, key, value in zip(s.pods.number_pod.tolist(), s.pods.number_key.tolist(), s.pods.number, strict=True):
+        numbers.setdefault(pod, []).append((s.strings[key], float(value)))
     pods = [
         (
             s.strings[s.pods.namespace[i]],
@@ -41,6 +44,7 @@ def rows_of(s: Snapshot) -> dict[str, list[Any]]:
             *(int(getattr(s.pods, name)[i]) for name in ("created_s", "deletion_s", "phase", "flags", "deletion_cost")),
             pinned[i],
             tuple(sorted(mounts.get(i, []), key=lambda volume: volume.id)),
+            tuple(sorted(numbers.get(i, []))),
         )
         for i in range(len(s.pods.spec))
     ]
@@ -142,7 +146,8 @@ def test_equal_content_has_equal_columns_however_it_was_numbered(cluster: Cluste
 def test_dictionaries_are_sorted_without_duplicates_and_hold_only_what_is_used(cluster: Cluster) -> None:
     s = canonicalize(write(cluster))
     assert list(s.strings) == sorted(set(s.strings))
-    used = {s.strings[i] for column in (s.pods.namespace, s.label_sets.keys, s.label_sets.values) for i in column}
+    columns = (s.pods.namespace, s.label_sets.keys, s.label_sets.values, s.pods.number_key)
+    used = {s.strings[i] for column in columns for i in column}
     assert used == set(s.strings)
     sets = [labels_of(s, i) for i in range(len(s.label_sets.offsets) - 1)]
     assert sets == sorted(set(sets))

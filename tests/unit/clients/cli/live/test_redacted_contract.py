@@ -127,7 +127,10 @@ NUMBERS_THAT_STAY = {
         "PodDisruptionBudgetStatus.current_healthy PodDisruptionBudgetStatus.desired_healthy "
         "PodDisruptionBudgetStatus.expected_pods"
     ),
-    "ratings of pods": "PodSpec.priority PodTable.deletion_cost PodCostGroup.costs",
+    "ratings of pods": (
+        "PodSpec.priority PodTable.deletion_cost PodTable.number WeightedPodAffinityTerm.weight PodCostGroup.costs "
+        "PodCostShare.own_ranks PodCostGroup.target Owner.revision"
+    ),
     "fractions of seconds": "Timestamp.nanos",
     "durations": "PodSpec.termination_grace_period_s PodSpec.topology_spread_timeout_s PodSpec.scale_up_delay_s "
     "Duration.seconds Duration.nanos",
@@ -166,7 +169,7 @@ INDICES = frozenset((
 """Numbers that are places in a dictionary."""
 COLUMNS = {
     "PodTable.created": "<i8", "PodTable.deletion": "<i8", "NodeTimes.time_ns": "<i8", "FailedNodes.time_ns": "<i8",
-    "PodTable.deletion_cost": "<i4",
+    "PodTable.deletion_cost": "<i4", "PodTable.number": "<f8",
 }  # fmt: skip
 
 

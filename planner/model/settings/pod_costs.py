@@ -1,0 +1,113 @@
+"""Settings of pod deletion costs, resolved: which pods are ranked, by which strategies.
+
+Decides what an absent field means and what cannot be meant; never which strategies are installed beside the planner.
+The Cluster Autoscaler has nothing like it. Source: Kubernetes enhancement proposal 1888, "Cost based scaling down of
+pods".
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.model.settings.planner import selector
+from planner.model.settings.reading import SettingsError, number
+from planner.model.values import Selector
+
+_PATH: Final = "pod_costs"
+_Strategy = pb.PodCostStrategy
+_KNOWN: Final = frozenset(_Strategy.Code.values()) - {_Strategy.UNSPECIFIED}
+_NEEDED: Final = {
+    "topology_key": (
+        (_Strategy.BALANCE_DOMAINS,),
+        'name the node label that makes a domain, such as "topology.kubernetes.io/zone"',
+    ),
+    "annotation": ((_Strategy.IDLE, _Strategy.ACCUMULATED_WORK), "name the pods' annotation that holds the number"),
+    "name": ((_Strategy.CUSTOM,), "name the strategy that is installed"),
+}
+"""Text fields of a term: the strategies that need it, which all others refuse, and what to give."""
+
+
+@dataclass(frozen=True)
+class PodCostTerm:
+    """One strategy of a target."""
+
+    strategy: int
+    """`PodCostStrategy.Code`."""
+    weight: float = 1.0
+    """Factor of its ranks once they are scaled to 0 to 1. At least 0."""
+    threshold: float | None = None
+    """Ranks above this count as this. None = as large as the strategy says, so that nearly nothing is cut off."""
+    topology_key: str = ""
+    """Label of nodes that makes a domain."""
+    annotation: str = ""
+    """Annotation of pods that holds a number."""
+    name: str = ""
+    """Name of an installed strategy."""
+
+
+@dataclass(frozen=True)
+class PodCostTarget:
+    """Pods that get a cost: all that every given criterion selects."""
+
+    namespaces: frozenset[str] = frozenset()
+    """Empty = all."""
+    owner_kinds: frozenset[str] = frozenset()
+    """Kinds of the owner or of its own controller. Empty = all."""
+    selector: Selector = ()
+    """Labels of pods. Empty = any."""
+    terms: tuple[PodCostTerm, ...] = ()
+    """Summed with their weights."""
+
+
+@dataclass(frozen=True)
+class PodCostSettings:
+    """Pod deletion costs, resolved from `PlanSettings`."""
+
+    targets: tuple[PodCostTarget, ...] = ()
+    """The first that selects a pod counts. None by default: costs change what users see of their pods."""
+
+
+def resolve_pod_costs(message: pb.PlanSettings) -> PodCostSettings:
+    """Resolve the part of `PlanSettings` about pod costs. Raises SettingsError for a value that cannot be meant."""
+    given = message.pod_costs.targets
+    return PodCostSettings(tuple(_target(one, f"{_PATH}.targets[{i}]") for i, one in enumerate(given)))
+
+
+def _target(given: pb.PodCostTarget, path: str) -> PodCostTarget:
+    if not given.strategies:
+        raise SettingsError(f"{path}.strategies", "there is none; name at least one strategy")
+    for field in ("namespaces", "owner_kinds"):
+        if "" in getattr(given, field):
+            raise SettingsError(f"{path}.{field}", "one is empty; give names, or none at all to select every one")
+    return PodCostTarget(
+        frozenset(given.namespaces),
+        frozenset(given.owner_kinds),
+        selector(given.selector, f"{path}.selector"),
+        tuple(_term(one, f"{path}.strategies[{i}]") for i, one in enumerate(given.strategies)),
+    )
+
+
+def _term(given: pb.PodCostTerm, path: str) -> PodCostTerm:
+    if given.strategy not in _KNOWN:
+        names = ", ".join(_Strategy.Code.Name(code) for code in sorted(_KNOWN))
+        raise SettingsError(f"{path}.strategy", f"{given.strategy} is no strategy; use one of {names}")
+    name = _Strategy.Code.Name(given.strategy)
+    for field, (users, what) in _NEEDED.items():
+        text = getattr(given, field)
+        if given.strategy in users and not text:
+            raise SettingsError(f"{path}.{field}", f"it is missing; for {name}, {what}")
+        if given.strategy not in users and text:
+            raise SettingsError(f"{path}.{field}", f"{name} takes none; leave it out")
+    threshold = given.threshold if given.HasField("threshold") else None
+    if threshold is not None and not (math.isfinite(threshold) and threshold > 0):
+        raise SettingsError(f"{path}.threshold", f"{threshold} is not a finite number above 0")
+    return PodCostTerm(
+        given.strategy,
+        number(given, "weight", 1.0, path),
+        threshold,
+        given.topology_key,
+        given.annotation,
+        given.name,
+    )

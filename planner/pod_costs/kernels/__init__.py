@@ -1,0 +1,1 @@
+"""Compiled loops of pod deletion costs."""

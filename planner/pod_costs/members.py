@@ -1,0 +1,190 @@
+"""The groups: which pods of which owner one target ranks, and who else has a say in them.
+
+Decides group membership and why a group is left alone: pods selected by different targets, claimed by two controllers,
+or in a rolling update. Pods that take part: controlled by an owner of the snapshot, not in a terminal phase, not being
+deleted, no mirror pods; the ReplicaSet controller looks at the same ones.
+Symbols: O owners, G groups, M pods in groups. Cost: O(P) a target, vectorised. Source: Kubernetes,
+controller.FilterActivePods.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+import numpy as np
+from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
+
+from planner.facts.kernels.grouping import group_by_node
+from planner.facts.label_index import LabelIndex
+from planner.model.derive import Derive
+from planner.model.settings.pod_costs import PodCostTarget
+from planner.pod_costs import claims
+from planner.pod_costs.kernels.claims import find_claims
+from planner.snapshot.columns import FLAG_MIRROR, Bool, Int32, Int64, PodColumns, Snapshot
+
+NO_TARGET: Final = -1
+
+
+class Members(NamedTuple):
+    """Pods of groups. owners : int64[G] into `Snapshot.owners`; bounds : int64[G+1]; pods : int64[M] rows, group by
+    group, ascending within each."""
+
+    owners: Int64
+    bounds: Int64
+    pods: Int64
+
+    @property
+    def group(self) -> Int64:
+        """Return the group of each pod. int64[M]."""
+        return np.repeat(np.arange(len(self.owners)), np.diff(self.bounds))
+
+    def take(self, groups: Int64) -> "Members":
+        """Return some of the groups. groups : int64, ascending."""
+        sizes = np.diff(self.bounds)[groups]
+        bounds = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
+        places = np.arange(bounds[-1]) + np.repeat(self.bounds[groups] - bounds[:-1], sizes)
+        return Members(self.owners[groups], bounds, self.pods[places])
+
+
+class LeftAlone(NamedTuple):
+    """Why a group is not ranked."""
+
+    reason: "Reason.Code.ValueType"
+    detail: str
+
+
+class Grouped(NamedTuple):
+    """All groups with a pod that a target selects, by owner number. target : int64[G], NO_TARGET where it is left
+    alone; first : int64[G] the first target that selects any of its pods; left_alone : by group."""
+
+    members: Members
+    target: Int64
+    first: Int64
+    left_alone: dict[int, LeftAlone]
+
+
+def active(pods: PodColumns) -> Bool:
+    """Return which pods a controller counts as its own. bool[P]."""
+    counts: Bool = ~pods.is_terminal() & (pods.deletion_s == 0) & ((pods.flags & FLAG_MIRROR) == 0)
+    return counts
+
+
+def group_pods(snapshot: Snapshot, targets: Sequence[PodCostTarget], derive: Derive) -> Grouped:
+    """Return the groups that targets select."""
+    every = _by_owner(snapshot)
+    chosen = _target_of(snapshot, targets, every.pods)
+    selected = np.maximum.reduceat(chosen, every.bounds[:-1]) if len(chosen) else np.zeros(0, np.int64)
+    groups = np.flatnonzero(selected >= 0)
+    members = every.take(groups)
+    if not len(groups):
+        return Grouped(members, np.zeros(0, np.int64), np.zeros(0, np.int64), {})
+    starts = every.bounds[:-1]
+    lowest, highest = np.minimum.reduceat(chosen, starts)[groups], selected[groups]
+    first = np.minimum.reduceat(np.where(chosen < 0, len(targets), chosen), starts)[groups]
+    left_alone = _mixed(lowest, highest) | _rolling(snapshot, members, every) | _rivals(snapshot, members, derive)
+    target = highest.copy()
+    target[list(left_alone)] = NO_TARGET
+    return Grouped(members, target, first, left_alone)
+
+
+def _by_owner(snapshot: Snapshot) -> Members:
+    """Return the active pods of every owner that has any."""
+    pods, count = snapshot.pods, len(snapshot.owners)
+    owner = np.where(active(pods), pods.owner, np.int32(-1)).astype(np.int32)
+    offsets, order = np.zeros(count + 2, np.int64), np.zeros(len(owner), np.int32)
+    group_by_node(owner, offsets, order)
+    sizes = np.diff(offsets[: count + 1])
+    owners = np.flatnonzero(sizes)
+    bounds = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes[owners])))
+    return Members(owners, bounds, order[: offsets[count]].astype(np.int64))
+
+
+def _target_of(snapshot: Snapshot, targets: Sequence[PodCostTarget], pods: Int64) -> Int64:
+    """Return the first target that selects each pod, NO_TARGET where none does. int64[M]."""
+    found = np.full(len(pods), NO_TARGET, np.int64)
+    index = LabelIndex(snapshot.strings, snapshot.label_sets)
+    for number in range(len(targets) - 1, -1, -1):
+        target = targets[number]
+        selects = np.ones(len(pods), np.bool_)
+        if target.namespaces:
+            named = np.array([text in target.namespaces for text in snapshot.strings], np.bool_)
+            selects &= named[snapshot.pods.namespace[pods]]
+        if target.owner_kinds:
+            of_kind = [
+                owner.kind in target.owner_kinds or owner.controller.partition("/")[0] in target.owner_kinds
+                for owner in snapshot.owners
+            ]
+            selects &= np.array(of_kind, np.bool_)[snapshot.pods.owner[pods]]
+        if target.selector:
+            selects &= index.matching(target.selector)[snapshot.pods.label_set[pods]]
+        found[selects] = number
+    return found
+
+
+def _mixed(lowest: Int64, highest: Int64) -> dict[int, LeftAlone]:
+    """Return the groups whose pods are selected by different targets, or in part by none."""
+
+    def detail(group: int) -> str:
+        if lowest[group] == NO_TARGET:
+            return f"targets[{highest[group]}] selects only some of its pods; select all of them or none"
+        return f"targets[{lowest[group]}] and targets[{highest[group]}] select pods of it; let one select all of them"
+
+    return {
+        group: LeftAlone(Reason.SEVERAL_TARGETS, detail(group)) for group in np.flatnonzero(lowest != highest).tolist()
+    }
+
+
+def _rolling(snapshot: Snapshot, members: Members, every: Members) -> dict[int, LeftAlone]:
+    """Return the groups that another revision of the same controller is replacing."""
+    busy = set(every.owners.tolist())
+    by_controller: dict[str, list[int]] = {}
+    for number, owner in enumerate(snapshot.owners):
+        if owner.controller and (number in busy or owner.desired_replicas > 0):
+            by_controller.setdefault(f"{owner.namespace} {owner.controller}", []).append(number)
+    found: dict[int, LeftAlone] = {}
+    for rivals in by_controller.values():
+        if len(rivals) < 2:
+            continue
+        newest = max(snapshot.owners[number].revision for number in rivals)
+        is_clear = sum(snapshot.owners[number].revision == newest for number in rivals) == 1
+        for number in rivals:
+            owner = snapshot.owners[number]
+            at = int(np.searchsorted(members.owners, number))
+            is_member = at < len(members.owners) and members.owners[at] == number
+            if is_member and not (is_clear and owner.revision == newest):
+                others = ", ".join(snapshot.owners[other].name for other in rivals if other != number)
+                text = f"{owner.controller} is being rolled out: {others} has pods or wants some as well"
+                found[at] = LeftAlone(Reason.ROLLING_UPDATE, text)
+    return found
+
+
+def _rivals(snapshot: Snapshot, members: Members, derive: Derive) -> dict[int, LeftAlone]:
+    """Return the groups with a pod that another controller claims too, and the groups of that controller."""
+    claimed = derive("pod cost claims", partial(claims.by_label_set, snapshot), of=claims.READ)
+    rival = np.full(len(members.pods), -1, np.int32)
+    pods = snapshot.pods
+    find_claims(claimed, members.pods, pods.owner, pods.label_set, pods.namespace, rival)
+    found: dict[int, LeftAlone] = {}
+    places = np.flatnonzero(rival >= 0)
+    group_of = members.group
+    for place in places.tolist():
+        group, other = int(group_of[place]), int(rival[place])
+        text = f"{snapshot.pod_key(int(members.pods[place]))} is selected by {owner_name(snapshot, other)} too"
+        found.setdefault(group, LeftAlone(Reason.SEVERAL_CONTROLLERS, text))
+        at = int(np.searchsorted(members.owners, other))
+        if at < len(members.owners) and members.owners[at] == other:
+            owner = owner_name(snapshot, int(members.owners[group]))
+            text = f"its selector selects {snapshot.pod_key(int(members.pods[place]))} of {owner} too"
+            found.setdefault(at, LeftAlone(Reason.SEVERAL_CONTROLLERS, text))
+    return found
+
+
+def owner_name(snapshot: Snapshot, owner: int) -> str:
+    """Return "Kind/namespace/name" of an owner."""
+    row = snapshot.owners[owner]
+    return f"{row.kind}/{row.namespace}/{row.name}"
+
+
+def node_of(snapshot: Snapshot, members: Members) -> Int32:
+    """Return the node of each member, negative = none that is known. int32[M]."""
+    return snapshot.pods.node[members.pods]

@@ -1,0 +1,123 @@
+"""Rank the groups of one target: all its strategies, then what they add up to.
+
+Decides which groups are complete, and which of those that share terms of anti-affinity goes on. Never writes an answer.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.model.settings.pod_costs import PodCostTarget, PodCostTerm
+from planner.pod_costs.kernels.ordering import sort_groups
+from planner.pod_costs.members import LeftAlone, Members, owner_name
+from planner.pod_costs.strategies import BY_CODE
+from planner.pod_costs.strategies.custom import is_ranked_after_each_removal, threshold_of
+from planner.pod_costs.strategy import Ranks, Situation
+from planner.pod_costs.weighing import costs, share
+from planner.round.round import Round
+from planner.snapshot.columns import Bool, Float64, Int32, Int64
+
+
+class Ranked(NamedTuple):
+    """Complete groups of one target, and why the others are not.
+
+    members : with the pods of each group in the order of removal; costs : int32[M]; shares, own : float64[S, M],
+    weighted and own ranks of each strategy; waits_for : by group of `members`, the owner that goes first; left_alone :
+    by place of the group among those that were to be ranked.
+    """
+
+    members: Members
+    costs: Int32
+    shares: Float64
+    own: Float64
+    after_each_removal: bool
+    waits_for: dict[int, int]
+    left_alone: dict[int, LeftAlone]
+
+
+def rank_target(this: Round, target: PodCostTarget, members: Members) -> Ranked:
+    """Rank groups by the strategies of a target."""
+    situation = Situation(this, members)
+    found: list[Ranks] = []
+    shares, own = (np.zeros((len(target.terms), len(members.pods))) for _ in range(2))
+    for number, term in enumerate(target.terms):
+        this.effort.check()
+        threshold = _threshold(term)
+        ranks = BY_CODE[term.strategy].rank(situation, term, threshold)
+        own[number] = np.nan_to_num(ranks.rank)
+        shares[number] = share(own[number], threshold, term.weight)
+        found.append(ranks)
+    left_alone = _unranked(members, found)
+    cost = costs(list(shares), [term.weight for term in target.terms])
+    order = np.empty(len(cost), np.int64)
+    sort_groups(cost.astype(np.int64), members.bounds, order, np.empty(len(cost), np.int64))
+    groups = np.setdiff1d(np.arange(len(members.owners)), list(left_alone))
+    kept = members.take(groups)
+    if len(groups) < len(members.owners):
+        order = order[_of_groups(members, groups)]
+    linked = [ranks.linked[groups] for ranks in found if ranks.linked is not None]
+    return Ranked(
+        members=kept._replace(pods=members.pods[order]),
+        costs=cost[order],
+        shares=np.ascontiguousarray(shares[:, order]),
+        own=np.ascontiguousarray(own[:, order]),
+        after_each_removal=any(_is_after_each_removal(term) for term in target.terms),
+        waits_for=_turns(this, kept, linked[0]) if linked else {},
+        left_alone=left_alone,
+    )
+
+
+def _threshold(term: PodCostTerm) -> float:
+    if term.threshold is not None:
+        return term.threshold
+    return threshold_of(term.name) if term.strategy == pb.PodCostStrategy.CUSTOM else BY_CODE[term.strategy].threshold
+
+
+def _is_after_each_removal(term: PodCostTerm) -> bool:
+    if term.strategy == pb.PodCostStrategy.CUSTOM:
+        return is_ranked_after_each_removal(term.name)
+    return BY_CODE[term.strategy].after_each_removal
+
+
+def _of_groups(members: Members, groups: Int64) -> Bool:
+    """Return which members are in some of the groups. bool[M]."""
+    chosen = np.zeros(len(members.owners), np.bool_)
+    chosen[groups] = True
+    return np.repeat(chosen, np.diff(members.bounds))
+
+
+def _unranked(members: Members, found: list[Ranks]) -> dict[int, LeftAlone]:
+    """Return why groups are not complete: the first strategy that has a pod it cannot rank, and its first pod."""
+    left_alone: dict[int, LeftAlone] = {}
+    for one in (one for ranks in found for one in ranks.unranked):
+        places = np.flatnonzero(one.which)
+        groups, first = np.unique(np.searchsorted(members.bounds, places, "right") - 1, return_index=True)
+        for group, place in zip(groups.tolist(), places[first].tolist(), strict=True):
+            if group not in left_alone:
+                left_alone[group] = LeftAlone(one.reason, one.detail(place))
+    return left_alone
+
+
+def _turns(this: Round, members: Members, linked: Int64) -> dict[int, int]:
+    """Return the owner that each group waits for: of linked groups one goes on, if it has more pods than are wanted."""
+    waits: dict[int, int] = {}
+    sizes = np.diff(members.bounds)
+
+    def rank(group: int) -> tuple[bool, str, int]:
+        owner = this.snapshot.owners[members.owners[group]]
+        is_shrinking = 0 <= owner.desired_replicas < sizes[group]
+        return not is_shrinking, owner_name(this.snapshot, int(members.owners[group])), group
+
+    for groups in _together(linked):
+        first = min(groups, key=rank)
+        waits |= {group: int(members.owners[first]) for group in groups if group != first}
+    return waits
+
+
+def _together(linked: Int64) -> Iterator[list[int]]:
+    for number in np.unique(linked).tolist():
+        groups = np.flatnonzero(linked == number).tolist()
+        if len(groups) > 1:
+            yield groups

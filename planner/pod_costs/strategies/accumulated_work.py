@@ -1,0 +1,18 @@
+"""ACCUMULATED_WORK: pods with the smallest number in an annotation go first: work that is lost with them.
+
+Counted down from the threshold, so that all work above it is worth the same.
+"""
+
+import numpy as np
+
+from planner.model.settings.pod_costs import PodCostTerm
+from planner.pod_costs.strategies.annotated import numbers
+from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy
+
+
+def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
+    work, unranked = numbers(situation, term)
+    return Ranks(threshold - np.minimum(work, threshold), unranked)
+
+
+ACCUMULATED_WORK = Strategy(Code.ACCUMULATED_WORK, _rank)

@@ -1,0 +1,37 @@
+"""What YOUNGEST and OLDEST have in common: seconds between the creation of a group's oldest pod and of each pod.
+
+With a threshold they are counted from the oldest pod itself. Without one, nothing but the order matters, and it should
+not change when the oldest pod goes: then they are counted from the beginning of the
+388 days, counted from 1970, in which the oldest pod was created.
+"""
+
+from typing import Final
+
+import numpy as np
+from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
+
+from planner.model.settings.pod_costs import PodCostTerm
+from planner.pod_costs.strategy import Situation, Unranked
+from planner.snapshot.columns import Float64
+
+SECONDS: Final = float(1 << 26)
+"""Two years: no two pods of a group are likely to be further apart, and one second is still seen in the cost."""
+_STEP_S: Final = 1 << 25
+
+
+def seconds_after_oldest(situation: Situation, term: PodCostTerm) -> tuple[Float64, tuple[Unranked, ...]]:
+    """Return (seconds : float64[M], the pods of unknown age)."""
+    created_s, members = situation.snapshot.pods.created_s[situation.members.pods], situation.members
+    unknown = created_s == 0
+    starts = members.bounds[:-1]
+    oldest_s = np.minimum.reduceat(created_s, starts) if len(starts) else created_s
+    if term.threshold is None:
+        oldest_s = oldest_s // _STEP_S * _STEP_S
+    seconds = (created_s - oldest_s[members.group]).astype(np.float64)
+    if not unknown.any():
+        return seconds, ()
+
+    def detail(member: int) -> str:
+        return f"it is not known when {situation.pod(member)} was created"
+
+    return seconds, (Unranked(unknown, Reason.AGE_UNKNOWN, detail),)

@@ -1,0 +1,40 @@
+"""What IDLE and ACCUMULATED_WORK have in common: the number in an annotation of each pod.
+
+Negative numbers count as 0. A value that is no number, and an annotation that is missing, leave the pod unranked.
+"""
+
+import numpy as np
+from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
+
+from planner.model.settings.pod_costs import PodCostTerm
+from planner.pod_costs.strategy import Situation, Unranked
+from planner.snapshot.columns import Float64
+from planner.snapshot.lookup import string_index
+
+
+def numbers(situation: Situation, term: PodCostTerm) -> tuple[Float64, tuple[Unranked, ...]]:
+    """Return (the number of each member : float64[M], 0 where there is none; the pods without)."""
+    pods, members = situation.snapshot.pods, situation.members
+    by_pod = np.full(len(pods.spec), np.nan)
+    mine = pods.number_key == string_index(situation.snapshot.strings, term.annotation)
+    by_pod[pods.number_pod[mine]] = pods.number[mine]
+    found = by_pod[members.pods]
+    missing, invalid = np.isnan(found), np.isinf(found)
+    unranked = []
+    if invalid.any():
+        unranked.append(
+            Unranked(
+                invalid,
+                Reason.ANNOTATION_INVALID,
+                lambda member: f"annotation {term.annotation} of {situation.pod(member)} is no number",
+            )
+        )
+    if missing.any():
+        unranked.append(
+            Unranked(
+                missing,
+                Reason.ANNOTATION_MISSING,
+                lambda member: f"{situation.pod(member)} has no annotation {term.annotation}",
+            )
+        )
+    return np.where(np.isfinite(found), np.maximum(found, 0.0), 0.0), tuple(unranked)

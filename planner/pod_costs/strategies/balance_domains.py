@@ -1,0 +1,37 @@
+"""BALANCE_DOMAINS: by age within the topology domain, 1 for the first pod of its domain.
+
+As long as the highest rank goes, the domains of a group never come to differ by more than one pod: each domain has the
+ranks 1 to its number of pods. Pods created in the same second are told apart by name. A pod of unknown age counts as
+old. Does not depend on how many pods a group has: a removal changes ranks only of younger pods in the same domain.
+"""
+
+import numpy as np
+from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
+
+from planner.model.settings.pod_costs import PodCostTerm
+from planner.pod_costs.kernels.ordering import count_in_turn, sort_groups
+from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy, Unranked
+
+
+def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
+    del threshold
+    members, count = situation.members, len(situation.members.pods)
+    row, domains = situation.domains(term.topology_key)
+    domain = np.where(situation.placed, np.append(row, np.int32(-1))[situation.node], -1).astype(np.int32)
+    order, rank = np.empty(count, np.int64), np.empty(count, np.float64)
+    created_s = situation.snapshot.pods.created_s[members.pods]
+    sort_groups(created_s, members.bounds, order, np.empty(count, np.int64))
+    count_in_turn(order, domain, members.bounds, np.zeros(domains, np.int64), rank)
+    unranked = situation.without_node
+    lacking = situation.placed & (domain < 0)
+    if lacking.any():
+
+        def detail(member: int) -> str:
+            node = situation.snapshot.nodes.name[situation.node[member]]
+            return f"node {node} of {situation.pod(member)} has no label {term.topology_key}"
+
+        unranked += (Unranked(lacking, Reason.TOPOLOGY_KEY_MISSING, detail),)
+    return Ranks(rank, unranked)
+
+
+BALANCE_DOMAINS = Strategy(Code.BALANCE_DOMAINS, _rank)

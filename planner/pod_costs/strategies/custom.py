@@ -1,0 +1,176 @@
+"""CUSTOM: a strategy that is installed beside the planner, found by entry point.
+
+A package offers one in the entry point group "trimtab.pod_cost_strategies", under the name that settings use:
+
+    [project.entry-points."trimtab.pod_cost_strategies"]
+    fewest-connections = "my_package:FewestConnections"
+
+The object, or what calling a class returns, is a `CustomStrategy`. It is held to what every strategy is held to: a rank
+for each pod of a group, finite and at least 0, from nothing but what it is given, so that equal requests have equal
+answers. What it does wrong leaves the group unranked and says so; other groups go on.
+
+Example, pods without the label "keep" first, and of those the youngest:
+
+    class Disposable:
+        threshold = 2.0**26
+        after_each_removal = False
+
+        def ranks(self, group):
+            first = min(pod.created_s for pod in group.pods)
+            return [0.0 if "keep" in pod.labels else 1.0 + pod.created_s - first for pod in group.pods]
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cache
+from importlib.metadata import entry_points
+from typing import Any, Final, NamedTuple, Protocol
+
+import numpy as np
+from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
+
+from planner.model.settings.pod_costs import PodCostTerm
+from planner.pod_costs.members import owner_name
+from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy, Unranked
+from planner.snapshot.columns import FLAG_READY, LabelSets, Snapshot
+
+ENTRY_POINTS: Final = "trimtab.pod_cost_strategies"
+
+
+class CustomPod(NamedTuple):
+    """A pod as a custom strategy sees it. created_s : Unix seconds, 0 = unknown; node : "" = none; numbers : of the
+    annotations that other strategies of the settings read."""
+
+    namespace: str
+    name: str
+    node: str
+    created_s: int
+    ready: bool
+    labels: Mapping[str, str]
+    node_labels: Mapping[str, str]
+    numbers: Mapping[str, float]
+
+
+class CustomGroup(NamedTuple):
+    """A group as a custom strategy sees it: owner as "Kind/namespace/name", its pods by name, Unix seconds now."""
+
+    owner: str
+    pods: Sequence[CustomPod]
+    now_s: int
+
+
+class CustomStrategy(Protocol):
+    """threshold : what ranks are divided by where the settings have none; after_each_removal : ranks hold only until
+    the next removal."""
+
+    threshold: float
+    after_each_removal: bool
+
+    def ranks(self, group: CustomGroup) -> Sequence[float]:
+        """Return a rank for each pod, in their order: finite, at least 0, larger = removed sooner."""
+
+
+@cache
+def installed(name: str) -> CustomStrategy | None:
+    """Return the strategy of a name; None = there is none, or it cannot be loaded. What is installed never changes."""
+    for point in entry_points(group=ENTRY_POINTS, name=name):
+        try:
+            found: Any = point.load()
+            return found() if isinstance(found, type) else found  # type: ignore[no-any-return]
+        except Exception:
+            return None
+    return None
+
+
+def threshold_of(name: str) -> float:
+    """Return the threshold that a strategy says of itself; that of all others where it says none that can be meant."""
+    value = getattr(installed(name), "threshold", None)
+    usable = isinstance(value, int | float) and math.isfinite(value) and value > 0
+    return float(value) if usable and value is not None else CUSTOM.threshold
+
+
+def is_ranked_after_each_removal(name: str) -> bool:
+    """Say whether a strategy has to rank again after each removal."""
+    return bool(getattr(installed(name), "after_each_removal", False))
+
+
+def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
+    del threshold
+    strategy, members = installed(term.name), situation.members
+    rank = np.zeros(len(members.pods))
+    failed: dict[int, str] = {}
+    if strategy is None:
+        everybody = np.ones(len(rank), np.bool_)
+        text = f"no strategy named {term.name!r} is installed beside the planner"
+        return Ranks(rank, (Unranked(everybody, Reason.STRATEGY_UNKNOWN, lambda _: text),))
+    read = _Reader(situation)
+    for group in range(len(members.owners)):
+        situation.round.effort.check()
+        first, last = int(members.bounds[group]), int(members.bounds[group + 1])
+        try:
+            rank[first:last] = _checked(strategy.ranks(read.group(group)), last - first)
+        except Exception as error:
+            failed[group] = f"strategy {term.name!r}: {type(error).__name__}: {error}"
+    if not failed:
+        return Ranks(rank)
+    of_member = members.group
+    which = np.isin(of_member, list(failed))
+    return Ranks(rank, (Unranked(which, Reason.STRATEGY_FAILED, lambda member: failed[int(of_member[member])]),))
+
+
+def _checked(ranks: Sequence[float], count: int) -> Sequence[float]:
+    if len(ranks) != count:
+        raise ValueError(f"it gave {len(ranks)} ranks for {count} pods")
+    for value in ranks:
+        if not (math.isfinite(value) and value >= 0):
+            raise ValueError(f"{value} is no rank; give finite numbers of at least 0")
+    return ranks
+
+
+class _Reader:
+    """Makes groups out of columns."""
+
+    def __init__(self, situation: Situation) -> None:
+        self._situation, self._snapshot = situation, situation.snapshot
+        self._labels: dict[int, Mapping[str, str]] = {}
+        pods = self._snapshot.pods
+        self._numbers: dict[int, dict[str, float]] = {}
+        for pod, key, value in zip(pods.number_pod.tolist(), pods.number_key.tolist(), pods.number, strict=True):
+            if math.isfinite(value):
+                self._numbers.setdefault(pod, {})[self._snapshot.strings[key]] = float(value)
+
+    def group(self, group: int) -> CustomGroup:
+        """Return one group."""
+        members = self._situation.members
+        pods = members.pods[members.bounds[group] : members.bounds[group + 1]].tolist()
+        now_s = self._situation.round.now_ns // 1_000_000_000
+        return CustomGroup(owner_name(self._snapshot, int(members.owners[group])), [*map(self._pod, pods)], now_s)
+
+    def _pod(self, pod: int) -> CustomPod:
+        s = self._snapshot
+        node = int(s.pods.node[pod])
+        return CustomPod(
+            namespace=s.strings[s.pods.namespace[pod]],
+            name=s.pods.name.get(pod),
+            node=s.nodes.name[node] if node >= 0 else "",
+            created_s=int(s.pods.created_s[pod]),
+            ready=bool(s.pods.flags[pod] & FLAG_READY),
+            labels=self._set(int(s.pods.label_set[pod])),
+            node_labels=self._set(int(s.nodes.label_set[node])) if node >= 0 else {},
+            numbers=self._numbers.get(pod, {}),
+        )
+
+    def _set(self, number: int) -> Mapping[str, str]:
+        known = self._labels.get(number)
+        if known is None:
+            known = self._labels[number] = labels_of(self._snapshot, self._snapshot.label_sets, number)
+        return known
+
+
+def labels_of(snapshot: Snapshot, sets: LabelSets, number: int) -> Mapping[str, str]:
+    """Return a label set."""
+    entries = range(int(sets.offsets[number]), int(sets.offsets[number + 1]))
+    return {snapshot.strings[sets.keys[entry]]: snapshot.strings[sets.values[entry]] for entry in entries}
+
+
+CUSTOM = Strategy(Code.CUSTOM, _rank)

@@ -1,0 +1,13 @@
+"""IDLE: pods with the largest number in an annotation go first, such as the seconds since they last had work."""
+
+from planner.model.settings.pod_costs import PodCostTerm
+from planner.pod_costs.strategies.annotated import numbers
+from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy
+
+
+def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
+    del threshold
+    return Ranks(*numbers(situation, term))
+
+
+IDLE = Strategy(Code.IDLE, _rank)

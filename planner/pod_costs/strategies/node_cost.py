@@ -1,0 +1,32 @@
+"""NODE_COST: pods on the dearest nodes go first, by the price per hour of their node's group."""
+
+from functools import partial
+from typing import Final
+
+import numpy as np
+from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
+
+from planner.facts.prices import prices
+from planner.model.settings.pod_costs import PodCostTerm
+from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy, Unranked
+
+_DEAREST: Final = 1000.0
+
+
+def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
+    del term, threshold
+    of = ("nodes.group", "groups")
+    price = situation.round.derive("pod cost prices", partial(prices, situation.snapshot), of)
+    rank = situation.of_node(price)
+    unknown, unranked = np.isnan(rank), situation.without_node
+    if unknown.any():
+
+        def detail(member: int) -> str:
+            node = situation.snapshot.nodes.name[situation.node[member]]
+            return f"the price of node {node} of {situation.pod(member)} is not known"
+
+        unranked += (Unranked(unknown, Reason.PRICE_UNKNOWN, detail),)
+    return Ranks(rank, unranked)
+
+
+NODE_COST = Strategy(Code.NODE_COST, _rank, _DEAREST)

@@ -1,0 +1,68 @@
+"""NODE_DRAIN: pods on the nodes that the same plan drains go first.
+
+1,000 on nodes that go now or are being deleted, 900 on nodes that are not needed and go later. On a node that could
+still be emptied, 800 less 1 for each pod that would have to leave it, at least 1: where fewer removals empty a node,
+they are worth more. 0 on nodes that cannot go, whatever leaves them. Pods of DaemonSets and mirror pods do not count.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.reason_pb2 import PodCostGroupReason, UnremovableReason
+
+from planner.model.settings.pod_costs import PodCostTerm
+from planner.pod_costs.members import active
+from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy, Unranked
+from planner.snapshot.columns import FLAG_DAEMON, Float64, Snapshot
+from planner.snapshot.lookup import string_index
+
+NOW: Final = 1000.0
+LATER: Final = 900.0
+NEARLY: Final = 800.0
+MAY_GO: Final = frozenset(
+    {
+        UnremovableReason.NOT_UNDERUTILIZED,
+        UnremovableReason.RECENTLY_UNREMOVABLE,
+        UnremovableReason.NO_PLACE_TO_MOVE_PODS,
+        UnremovableReason.DESTINATION_OF_MOVED_PODS,
+        UnremovableReason.NOT_EVALUATED,
+        UnremovableReason.IN_COOLDOWN,
+        UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH,
+        UnremovableReason.NOT_UNREADY_LONG_ENOUGH,
+    }
+)
+"""Why a node stays that fewer pods on it would change."""
+
+
+def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
+    del term, threshold
+    decision: Any = situation.round.decided.get(pb.Decision.SCALE_DOWN)
+    if decision is None:
+        everybody = np.ones(len(situation.members.pods), np.bool_)
+        text = "NODE_DRAIN follows the nodes that go; ask for SCALE_DOWN in the same request"
+        unranked = Unranked(everybody, PodCostGroupReason.SCALE_DOWN_NOT_ASKED, lambda _: text)
+        return Ranks(np.zeros(len(everybody)), (unranked,))
+    return Ranks(situation.of_node(_levels(situation.snapshot, decision)), situation.without_node)
+
+
+def _levels(snapshot: Snapshot, decision: pb.ScaleDownDecision) -> Float64:
+    """Return the rank of the pods of each node. float64[N]. O(N + P)."""
+    level = np.zeros(len(snapshot.nodes.name))
+    pods = snapshot.pods
+    leaving = active(pods) & (pods.node >= 0) & ((pods.flags & FLAG_DAEMON) == 0)
+    nearly = np.maximum(NEARLY - np.bincount(pods.node[leaving], minlength=len(level)), 1.0)
+    for stays in decision.unremovable:
+        node = string_index(snapshot.nodes.name, stays.node)
+        if stays.reason in MAY_GO:
+            level[node] = nearly[node]
+        elif stays.reason == UnremovableReason.CURRENTLY_BEING_DELETED:
+            level[node] = NOW
+    for goes in decision.unneeded:
+        level[string_index(snapshot.nodes.name, goes.node)] = LATER
+    for name in (*decision.drain, *decision.delete_empty):
+        level[string_index(snapshot.nodes.name, name)] = NOW
+    return level
+
+
+NODE_DRAIN = Strategy(Code.NODE_DRAIN, _rank, NOW)

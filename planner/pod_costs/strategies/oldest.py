@@ -1,0 +1,15 @@
+"""OLDEST: pods that were created first go first."""
+
+import numpy as np
+
+from planner.model.settings.pod_costs import PodCostTerm
+from planner.pod_costs.strategies.ages import SECONDS, seconds_after_oldest
+from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy
+
+
+def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
+    seconds, unranked = seconds_after_oldest(situation, term)
+    return Ranks(threshold - np.minimum(seconds, threshold), unranked)
+
+
+OLDEST = Strategy(Code.OLDEST, _rank, SECONDS)

@@ -1,0 +1,22 @@
+"""PREFER_NO_SCHEDULE_NODES: pods on nodes with a PreferNoSchedule taint that they do not tolerate go first."""
+
+from trimtab.v1.snapshot_pb2 import TaintEffect
+
+from planner.model.settings.pod_costs import PodCostTerm
+from planner.model.values import Taint
+from planner.pod_costs.strategies.node_taints import Tolerations, rank_by_taints
+from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy
+from planner.predicates.taints import any_tolerates
+
+
+def _is_disliked(tolerations: Tolerations, taints: tuple[Taint, ...]) -> float:
+    soft = (taint for taint in taints if taint.effect == TaintEffect.PREFER_NO_SCHEDULE)
+    return float(any(not any_tolerates(tolerations, taint) for taint in soft))
+
+
+def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
+    del term, threshold
+    return rank_by_taints(situation, _is_disliked)
+
+
+PREFER_NO_SCHEDULE_NODES = Strategy(Code.PREFER_NO_SCHEDULE_NODES, _rank)

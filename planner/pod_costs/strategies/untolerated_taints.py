@@ -1,0 +1,22 @@
+"""UNTOLERATED_TAINTS: how many taints of its node, of any effect, a pod does not tolerate.
+
+A pod that does not tolerate its node's taints was there before them, or tolerates them by the kubelet's grace.
+"""
+
+from planner.model.settings.pod_costs import PodCostTerm
+from planner.model.values import Taint
+from planner.pod_costs.strategies.node_taints import Tolerations, rank_by_taints
+from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy
+from planner.predicates.taints import any_tolerates
+
+
+def _count(tolerations: Tolerations, taints: tuple[Taint, ...]) -> float:
+    return float(sum(not any_tolerates(tolerations, taint) for taint in taints))
+
+
+def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
+    del term, threshold
+    return rank_by_taints(situation, _count)
+
+
+UNTOLERATED_TAINTS = Strategy(Code.UNTOLERATED_TAINTS, _rank)

@@ -1,0 +1,13 @@
+"""YOUNGEST: pods that were created last go first."""
+
+from planner.model.settings.pod_costs import PodCostTerm
+from planner.pod_costs.strategies.ages import SECONDS, seconds_after_oldest
+from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy
+
+
+def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
+    del threshold
+    return Ranks(*seconds_after_oldest(situation, term))
+
+
+YOUNGEST = Strategy(Code.YOUNGEST, _rank, SECONDS)

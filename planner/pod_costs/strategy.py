@@ -1,0 +1,114 @@
+"""The face of a strategy: what it is given, and what it answers.
+
+A strategy is one file in `planner.pod_costs.strategies` and one line in its list. Ranks are at least 0; a pod with a
+higher rank is removed sooner.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
+
+from planner.classes.label_columns import label_entries
+from planner.model.settings.pod_costs import PodCostTerm
+from planner.pod_costs.members import Members
+from planner.round.round import Round
+from planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
+from planner.snapshot.lookup import string_index
+
+Code = pb.PodCostStrategy
+USUAL_THRESHOLD = float(1 << 20)
+"""For ranks that are small numbers: none is above it, and a difference of 1 is still seen in the cost."""
+
+
+class Unranked(NamedTuple):
+    """Pods that a strategy cannot rank. which : bool[M]; detail : says why, given a member's place."""
+
+    which: Bool
+    reason: "Reason.Code.ValueType"
+    detail: Callable[[int], str]
+
+
+class Ranks(NamedTuple):
+    """rank : float64[M], anything where the pod cannot be ranked; unranked : why not; linked : int64[G] a number that
+    groups share of which only one may be scaled down at a time, None = none do."""
+
+    rank: Float64
+    unranked: tuple[Unranked, ...] = ()
+    linked: Int64 | None = None
+
+
+@dataclass(frozen=True)
+class Situation:
+    """The round, and the members of the groups to rank."""
+
+    round: Round
+    members: Members
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """The snapshot of the round."""
+        return self.round.snapshot
+
+    @cached_property
+    def node(self) -> Int32:
+        """Node of each member, negative = none that is known. int32[M]."""
+        return self.snapshot.pods.node[self.members.pods]
+
+    @cached_property
+    def placed(self) -> Bool:
+        """Return which members are on a node. bool[M]."""
+        on_node: Bool = self.node >= 0
+        return on_node
+
+    @property
+    def without_node(self) -> tuple[Unranked, ...]:
+        """What a strategy that looks at nodes says of pods without one."""
+        if self.placed.all():
+            return ()
+
+        def detail(member: int) -> str:
+            return f"{self.pod(member)} is on no node of the snapshot"
+
+        return (Unranked(~self.placed, Reason.POD_WITHOUT_NODE, detail),)
+
+    def pod(self, member: int) -> str:
+        """Return "namespace/name" of a member."""
+        return self.snapshot.pod_key(int(self.members.pods[member]))
+
+    def of_node(self, values: Float64) -> Float64:
+        """Return what a value is on each member's node, 0 without one. values : float64[N]."""
+        return np.where(self.placed, np.append(values, 0.0)[self.node], 0.0)
+
+    def domains(self, key: str) -> tuple[Int32, int]:
+        """Return (domain of each node, -1 where it lacks the label : int32[N]; number of domains)."""
+        snapshot = self.snapshot
+
+        def build() -> tuple[Int32, int]:
+            node, keys, values = label_entries(snapshot.label_sets, snapshot.nodes.label_set)
+            mine = keys == string_index(snapshot.strings, key)
+            distinct, domain = np.unique(values[mine], return_inverse=True)
+            row = np.full(len(snapshot.nodes.name), -1, np.int32)
+            row[node[mine]] = domain
+            return row, len(distinct)
+
+        of = ("strings", "label_sets.offsets", "label_sets.keys", "label_sets.values", "nodes.label_set", "nodes.name")
+        return self.round.derive(f"pod cost domains of {key}", build, of)
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """One strategy.
+
+    rank : ranks the members, given the term and its threshold; threshold : what cuts ranks off where the term has none;
+    after_each_removal : its ranks hold until the next removal only.
+    """
+
+    code: "pb.PodCostStrategy.Code.ValueType"
+    rank: Callable[[Situation, PodCostTerm, float], Ranks]
+    threshold: float = USUAL_THRESHOLD
+    after_each_removal: bool = False

@@ -1,0 +1,37 @@
+"""From the ranks of several strategies to one cost for each pod.
+
+Each strategy's ranks are cut off at its threshold, divided by it, and weighted; the sum is counted in units of 2^-26,
+or, where the weights add up to more than 31, in units so large that the largest possible sum is 2^31 - 1. The cost is
+that number with its sign turned: lower goes first, and every int32 is a valid annotation. Exact and equal on every
+machine: one order of additions, one rounding, half to even.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from planner.snapshot.columns import Float64, Int32
+
+UNITS: Final = float(1 << 26)
+LARGEST: Final = float((1 << 31) - 1)
+
+
+def share(rank: Float64, threshold: float, weight: float) -> Float64:
+    """Return what a strategy contributes: 0 to its weight. rank : float64[M]."""
+    return np.minimum(np.maximum(rank, 0.0), threshold) / threshold * weight
+
+
+def costs(shares: Sequence[Float64], weights: Sequence[float]) -> Int32:
+    """Return the costs: int32[M], -(2^31 - 1) to 0. shares : of each strategy, float64[M], 0 to its weight."""
+    heaviest = max(weights)
+    # Weights near the largest float add up to infinity; divided by the heaviest they do not.
+    relative = math.fsum(weight / heaviest for weight in weights) if heaviest else 0.0
+    is_small = relative * heaviest * UNITS <= LARGEST
+    unit = UNITS if is_small else LARGEST / relative
+    total = np.zeros(len(shares[0]))
+    for one in shares:
+        total += one if is_small else one / heaviest
+    counted = np.minimum(np.rint(total * unit), LARGEST)
+    return (-counted).astype(np.int32)

@@ -72,12 +72,13 @@ _HEADS = msgspec.json.Decoder(_Head)
 _DOCUMENTS = msgspec.json.Decoder(_Document)
 
 
-def decode_objects(values: Iterable[Mapping[str, Any]]) -> Objects:
+def decode_objects(values: Iterable[Mapping[str, Any]], numbers: Iterable[str] = ()) -> Objects:
     """Decode plain objects and lists of them, as a YAML or JSON parser returns them.
 
+    numbers : keys of the pods' annotations that hold numbers.
     Errors: ObjectError for a value that is not a Kubernetes object or has a field of the wrong type.
     """
-    objects = Objects()
+    objects = Objects(numbers=tuple(sorted(set(numbers))))
     for value in values:
         add_value(value, "", objects)
     return objects

@@ -393,14 +393,14 @@ def listed(*objects: Json) -> Json:
     return {"apiVersion": "v1", "kind": "List", "items": list(objects)}
 
 
-def snapshot_of(*objects: Json | Sequence[Json]) -> Any:
-    """Build the `ClusterSnapshot` of these objects (lists of objects are flattened)."""
+def snapshot_of(*objects: Json | Sequence[Json], numbers: Sequence[str] = ()) -> Any:
+    """Build the `ClusterSnapshot` of these objects (lists are flattened); annotations `numbers` hold numbers."""
     from clients.kubernetes_objects import build_snapshot, decode_objects
 
     flat: list[Json] = []
     for obj in objects:
         flat.extend([obj] if isinstance(obj, dict) else obj)
-    return build_snapshot(decode_objects(flat)).snapshot
+    return build_snapshot(decode_objects(flat, numbers)).snapshot
 
 
 def _pod_terms(selectors: Sequence[Json | None], topology_key: str, more: Mapping[str, Any]) -> Json:

@@ -236,7 +236,7 @@ def test_an_unusable_request_is_refused_and_its_field_named(
     assert send(stub, parts(asking())).snapshot_version
 
 
-@pytest.mark.parametrize("decision", [2, 4], ids=["SLACK", "POD_COSTS"])
+@pytest.mark.parametrize("decision", [2], ids=["SLACK"])
 def test_a_decision_of_a_later_build_is_unimplemented(stub: planner_pb2_grpc.PlannerStub, decision: int) -> None:
     error = refused(lambda: send(stub, parts(asking(decisions=[3, decision]))))
     assert error.reason == Reason.DECISION_UNAVAILABLE

@@ -1,0 +1,110 @@
+"""The kernels of pod costs answer as their naive twins."""
+
+from itertools import accumulate, pairwise
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+from trimtab.v1 import plan_pb2
+
+from planner.pod_costs.kernels.claims import Claims, find_claims
+from planner.pod_costs.kernels.ordering import count_in_turn, sort_groups
+from planner.pod_costs.kernels.wire import RankedGroups, write_groups
+from planner.snapshot.kernels.protobuf import varint_length, write_varint
+from planner.snapshot.texts import Names, joined
+from tests.reference.pod_costs import claims, ordering, wire
+from tests.reference.snapshot import protobuf
+
+GROUPS = st.lists(st.lists(st.integers(-3, 3) | st.integers(-(2**62), 2**62), min_size=1, max_size=60), max_size=5)
+FLOATS = st.floats(allow_nan=False)
+
+
+def bounds_of(groups: list[list[int]]) -> np.ndarray:
+    return np.array([0, *accumulate(map(len, groups))], np.int64)
+
+
+@given(GROUPS, st.randoms(use_true_random=False))
+def test_places_are_sorted_within_groups_and_counted_by_domain(groups: list[list[int]], random: object) -> None:
+    bounds, keys = bounds_of(groups), np.array([key for keys in groups for key in keys], np.int64)
+    order = np.empty(len(keys), np.int64)
+    sort_groups(keys, bounds, order, np.empty(len(keys), np.int64))
+    found = [(order[a:b] - a).tolist() for a, b in pairwise(bounds)]
+    assert found == ordering.sort_groups(groups)
+    domain = (np.arange(len(keys), dtype=np.int32) * 7 % 4) - 1
+    rank, counts = np.empty(len(keys)), np.zeros(3, np.int64)
+    count_in_turn(order, domain.astype(np.int32), bounds, counts, rank)
+    domains = [domain[a:b].tolist() for a, b in pairwise(bounds)]
+    wanted = ordering.count_in_turn(found, domains)
+    assert rank.tolist() == [one for ranks in wanted for one in ranks]
+    assert not counts.any()
+
+
+@given(st.data())
+def test_pods_that_a_second_controller_claims_are_found(data: st.DataObject) -> None:
+    owners, sets = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 3))
+    namespace = data.draw(st.lists(st.integers(-1, 1), min_size=owners, max_size=owners))
+    claimed = {one: data.draw(st.lists(st.integers(0, owners - 1), unique=True)) for one in range(sets)}
+    pods = data.draw(
+        st.lists(st.tuples(st.integers(0, owners - 1), st.integers(0, sets - 1), st.integers(0, 1)), max_size=8)
+    )
+    offsets = np.array([0, *accumulate(len(claimed[one]) for one in range(sets))], np.int64)
+    listed = [owner for one in range(sets) for owner in claimed[one]]
+    columns = [np.array([pod[i] for pod in pods], np.int32) for i in range(3)]
+    rival = np.empty(len(pods), np.int32)
+    found = Claims(offsets, np.array(listed, np.int32), np.array(namespace, np.int32))
+    find_claims(found, np.arange(len(pods)), *columns, rival)
+    assert rival.tolist() == claims.find_claims(pods, claimed, namespace)
+
+
+@given(st.integers(0, 2**62))
+def test_numbers_are_written_as_protobuf_has_them(value: int) -> None:
+    out = np.zeros(10, np.uint8)
+    assert write_varint(out, 0, value) == varint_length(value)
+    assert out[: varint_length(value)].tobytes() == protobuf.varint(value)
+
+
+@given(st.data())
+def test_groups_are_written_as_messages_built_field_by_field(data: st.DataObject) -> None:
+    sizes = data.draw(st.lists(st.integers(1, 4), max_size=3))
+    total, strategies = sum(sizes), data.draw(st.lists(st.integers(1, 11), max_size=2))
+    namespace = np.array(data.draw(st.lists(st.integers(0, 1), min_size=total, max_size=total)), np.int32)
+    spaces = ["a", "kube-system"]
+    names = [f"pod-{i}" * data.draw(st.integers(1, 30)) for i in range(total)]
+    costs = data.draw(st.lists(st.integers(-(2**31), 0), min_size=total, max_size=total))
+    pods = data.draw(st.permutations(range(total)))
+    doubles = [data.draw(st.lists(FLOATS, min_size=2 * total, max_size=2 * total)) for _ in strategies]
+    target, after_each = data.draw(st.integers(0, 300)), data.draw(st.booleans())
+    owners = [f"ReplicaSet/a/{i}" * data.draw(st.integers(1, 10)) for i in range(len(sizes))]
+    waits = [data.draw(st.sampled_from(["", "Job/a/first"])) for _ in sizes]
+    bounds = [0, *accumulate(sizes)]
+    heads, head_offsets = joined([chr(8) + chr(one) for one in strategies])
+    groups = RankedGroups(
+        bounds=np.array(bounds, np.int64),
+        pods=np.array(pods, np.int64),
+        costs=np.array(costs, np.int32),
+        shares=np.array(doubles, "<f8").reshape(len(strategies), 2 * total).view(np.uint8),
+        heads=heads,
+        head_offsets=head_offsets,
+        owners=joined(owners)[0],
+        owner_offsets=joined(owners)[1],
+        waits_for=joined(waits)[0],
+        waits_offsets=joined(waits)[1],
+        after_each=np.array([after_each], np.int64),
+        target=np.array([target], np.int64),
+    )
+    texts = Names(namespace, *joined(spaces), *joined(names), *joined([]))
+    lengths, ends = np.zeros(len(sizes), np.int64), np.zeros(len(sizes), np.int64)
+    out = np.empty(write_groups(texts, groups, lengths, ends, np.zeros(0, np.uint8)), np.uint8)
+    assert write_groups(texts, groups, lengths, ends, out) == len(out) or not len(out)
+    found = plan_pb2.PodCostsDecision.FromString(out.tobytes())
+    wanted = []
+    for i, owner in enumerate(owners):
+        rows = range(bounds[i], bounds[i + 1])
+        listed = [(f"{spaces[namespace[pods[row]]]}/{names[pods[row]]}", costs[row]) for row in rows]
+        shares = [
+            (one, values[rows.start : rows.stop], values[total + rows.start : total + rows.stop])
+            for one, values in zip(strategies, doubles, strict=True)
+        ]
+        wanted.append(wire.group(owner, listed, shares, waits[i], target, after_each))
+    assert list(found.groups) == wanted
+    assert not sizes or ends[-1] == len(out)

@@ -8,6 +8,7 @@ from trimtab.v1 import plan_pb2, reason_pb2
 _Node = reason_pb2.UnremovableReason
 _Pod = reason_pb2.BlockingPodReason
 _Result = reason_pb2.ScaleDownResult
+_Group = reason_pb2.PodCostGroupReason
 
 NODE_SENTENCES = {
     _Node.UNSPECIFIED: "no reason",
@@ -61,6 +62,22 @@ RESULT_SENTENCES = {
     _Result.SCALE_DOWN_IN_PROGRESS: "deletions are in progress, and no other node goes now",
     _Result.SCALE_DOWN_NO_CANDIDATES: "no node is unneeded",
     _Result.SCALE_DOWN_THROTTLED: "as many deletions are in progress as the limits allow",
+}
+POD_COST_SENTENCES = {
+    _Group.UNSPECIFIED: "no reason",
+    _Group.SEVERAL_CONTROLLERS: "two controllers claim its pods",
+    _Group.ROLLING_UPDATE: "it is being replaced in a rolling update",
+    _Group.TOPOLOGY_KEY_MISSING: "a node lacks the topology key",
+    _Group.ANNOTATION_INVALID: "an annotation is no number",
+    _Group.PRICE_UNKNOWN: "a node has no price",
+    _Group.STRATEGY_FAILED: "a strategy failed",
+    _Group.FOREIGN_COST: "another client has set the cost of a pod",
+    _Group.POD_WITHOUT_NODE: "a pod is on no node",
+    _Group.ANNOTATION_MISSING: "a pod lacks an annotation",
+    _Group.SEVERAL_TARGETS: "targets select only parts of it",
+    _Group.SCALE_DOWN_NOT_ASKED: "the nodes that go are not known without --decision scale-down",
+    _Group.STRATEGY_UNKNOWN: "a strategy is not installed",
+    _Group.AGE_UNKNOWN: "the age of a pod is not known",
 }
 PREDICATE_SENTENCES = {
     "NODE_UNSCHEDULABLE": "cordoned",

@@ -37,11 +37,9 @@ def decide(this: Round, settings: PodCostSettings, state: pb.PodCostsState | Non
 
 
 def _notes(this: Round, settings: PodCostSettings) -> tuple[str, ...]:
-    if not settings.targets:
-        return ("no pod is ranked: settings.pod_costs has no targets",)
     rows = this.snapshot.dangling.owner.row
     lost = int(np.count_nonzero(active(this.snapshot.pods)[rows]))
-    if lost:
+    if settings.targets and lost:
         return (f"{lost} pods whose controllers the snapshot does not list get no deletion cost",)
     return ()
 
@@ -51,7 +49,11 @@ def summarize(result: pb.PodCostsDecision) -> Summary:
     complete = [group for group in result.groups if group.complete]
     pods = sum(len(group.order) for group in complete)
     name = "POD_COSTS_RANKED" if complete else "POD_COSTS_NONE"
-    counts = {"groups": len(result.groups), "incomplete": len(result.groups) - len(complete), "pods": pods}
+    counts = {
+        "ranked_groups": len(complete),
+        "groups_left_alone": len(result.groups) - len(complete),
+        "ranked_pods": pods,
+    }
     return Summary(name, counts)
 
 

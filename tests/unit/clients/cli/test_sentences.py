@@ -13,6 +13,7 @@ from clients.cli.explain import causes
     ("known", "told"),
     [
         pytest.param(reason_pb2.UnremovableReason.Code.values(), sentences.NODE_SENTENCES, id="nodes"),
+        pytest.param(reason_pb2.PodCostGroupReason.Code.values(), sentences.POD_COST_SENTENCES, id="pod costs"),
         pytest.param(reason_pb2.BlockingPodReason.Code.values(), sentences.POD_SENTENCES, id="pods"),
         pytest.param(reason_pb2.ScaleDownResult.Code.values(), sentences.RESULT_SENTENCES, id="results"),
     ],

@@ -1,0 +1,88 @@
+"""Pod deletion costs for people: groups, their pods in the order of removal, and what each strategy adds."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+from trimtab.v1 import plan_pb2, reason_pb2
+
+from clients.cli.amounts import counted
+from clients.cli.answers.answer import Answer
+from clients.cli.sentences import POD_COST_SENTENCES
+
+MOST_GROUPS, MOST_PODS = 5, 6
+"""Groups, and pods of each, without `--verbose`."""
+_Strategy = plan_pb2.PodCostStrategy.Code
+
+
+def render(answer: Answer) -> Iterator[RenderableType]:
+    """Yield the headline, a table of the groups that are ranked, and why others are not."""
+    groups = answer.response.pod_costs.groups
+    ranked = [group for group in groups if group.complete]
+    yield f"[bold]{headline(answer)}[/bold]"
+    if ranked:
+        yield ""
+        yield from _tables(ranked, answer.verbose)
+    left = [group for group in groups if not group.complete]
+    for group in left if answer.verbose else left[:MOST_GROUPS]:
+        yield f"{escape(group.owner)} is left to its controller: {_why(group, answer.verbose)}."
+    if len(left) > MOST_GROUPS and not answer.verbose:
+        yield f"… and {len(left) - MOST_GROUPS} more (--verbose shows all)."
+
+
+def headline(answer: Answer) -> str:
+    """Return how many groups and pods are ranked."""
+    groups = answer.response.pod_costs.groups
+    if not answer.settings.pod_costs.targets:
+        return "No pod is ranked: the settings have no podCosts.targets."
+    if not groups:
+        return "No pod is ranked: the targets select none that a known controller owns."
+    ranked = [group for group in groups if group.complete]
+    pods = counted(sum(len(group.order) for group in ranked), "pod")
+    return f"{len(ranked):,} of {counted(len(groups), 'group')} {'is' if len(ranked) == 1 else 'are'} ranked: {pods}."
+
+
+def _tables(groups: list[plan_pb2.PodCostGroup], verbose: bool) -> Iterator[RenderableType]:
+    """Yield one table for all groups of a target, as its strategies are the same."""
+    for number in sorted({group.target for group in groups}):
+        mine = [group for group in groups if group.target == number]
+        shown = mine if verbose else mine[:MOST_GROUPS]
+        cut = f": {len(shown)} of {len(mine):,} (--verbose shows all)" if len(shown) < len(mine) else ""
+        title = f"Pods in the order of removal, target {number}{cut}"
+        table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+        table.add_column("group", overflow="fold")
+        table.add_column("pod", overflow="fold")
+        for column in ("cost", *(_name(share) for share in mine[0].shares)):
+            table.add_column(escape(column), justify="right")
+        for group in shown:
+            _add(table, group, len(group.order) if verbose else MOST_PODS)
+        yield table
+
+
+def _add(table: Table, group: plan_pb2.PodCostGroup, most: int) -> None:
+    for place, pod in enumerate(group.order[:most]):
+        parts = [f"{share.ranks[place]:.3g} ({share.own_ranks[place]:g})" for share in group.shares]
+        owner = escape(group.owner) if place == 0 else _remark(group) if place == 1 else ""
+        table.add_row(owner, escape(pod.partition("/")[2]), f"{group.costs[pod]}", *parts)
+    if len(group.order) > most:
+        table.add_row("", f"[dim]… and {len(group.order) - most} more[/dim]")
+
+
+def _remark(group: plan_pb2.PodCostGroup) -> str:
+    """Return what a reader has to know of a group besides its order."""
+    if group.waits_for:
+        return f"[dim]waits for {escape(group.waits_for)}[/dim]"
+    return "[dim]one at a time[/dim]" if group.ranked_after_each_removal else ""
+
+
+def _name(share: plan_pb2.PodCostShare) -> str:
+    """Return the name of a strategy for the head of a column: what it adds, and in brackets its own rank."""
+    return share.name or _Strategy.Name(share.strategy).lower().replace("_", " ")
+
+
+def _why(group: plan_pb2.PodCostGroup, verbose: bool) -> str:
+    text = POD_COST_SENTENCES[group.reason]
+    detail = f" ({escape(group.detail)})" if group.detail else ""
+    code = f" [dim]{reason_pb2.PodCostGroupReason.Code.Name(group.reason)}[/dim]" if verbose else ""
+    return f"{text}{detail}{code}"

@@ -18,15 +18,13 @@ from planner.round.round import Round
 from planner.snapshot.columns import Int64, UInt8
 from planner.snapshot.texts import joined, texts_of
 
-_GROUP_FIELD = b"\x0a"
-
 
 class Written(NamedTuple):
     """A group's bytes as they go out, under (owner as "Kind/namespace/name", number of the owner), which orders
     them."""
 
     key: tuple[str, int]
-    data: bytes
+    data: bytes | memoryview
 
 
 def write_ranked(this: Round, number: int, target: PodCostTarget, ranked: Ranked) -> list[Written]:
@@ -66,7 +64,7 @@ def write_ranked(this: Round, number: int, target: PodCostTarget, ranked: Ranked
     out = np.empty(write_groups(texts, groups, sizes, ends, np.zeros(0, np.uint8)), np.uint8)
     if len(out):
         write_groups(texts, groups, sizes, ends, out)
-    data, bounds = out.tobytes(), [0, *ends.tolist()]
+    data, bounds = out.data, [0, *ends.tolist()]
     keys = zip(names, members.owners.tolist(), strict=True)
     return [Written(key, data[bounds[i] : bounds[i + 1]]) for i, key in enumerate(keys)]
 
@@ -81,7 +79,8 @@ def write_left_alone(this: Round, owner: int, target: int, why: LeftAlone) -> Wr
 
 def decision(written: list[Written]) -> pb.PodCostsDecision:
     """Return all groups in one message, sorted."""
-    return pb.PodCostsDecision.FromString(b"".join([one.data for one in sorted(written)]))
+    ordered = sorted(written, key=lambda one: one.key)
+    return pb.PodCostsDecision.FromString(b"".join([one.data for one in ordered]))
 
 
 def _joined_bytes(parts: list[bytes]) -> tuple[UInt8, Int64]:

@@ -5,7 +5,6 @@ owner without a known selector claims nobody. Cost: O(label entries + requiremen
 a query of the label index for each other one.
 """
 
-from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -61,38 +60,55 @@ def _is_exact(selector: Selector) -> bool:
 
 
 def _exact_pairs(snapshot: Snapshot, owners: list[int]) -> tuple[Int64, Int32]:
-    """Return the pairs of selectors that name one value for each key: label sets with its rarest label, then
-    checked."""
+    """Return the pairs of selectors that name one value for each key.
+
+    Candidates are the label sets with the rarest of its labels; they are selected if they have the others too.
+    """
+    labels, bounds = _wanted(snapshot, owners)
     sets = snapshot.label_sets
     of_entry = np.repeat(np.arange(len(sets.offsets) - 1, dtype=np.int64), np.diff(sets.offsets))
-    label = (sets.keys.astype(np.int64) << 32) | sets.values
-    order = np.argsort(label, kind="stable")
-    sorted_labels, sorted_sets = label[order], of_entry[order]
-    wanted = [list(_labels(snapshot, snapshot.owners[number].selector or ())) for number in owners]
-    sizes = [len(one) for one in wanted]
-    labels = np.array([one for labels in wanted for one in labels], np.int64)
-    low, high = np.searchsorted(sorted_labels, labels, "left"), np.searchsorted(sorted_labels, labels, "right")
-    # A set is selected if it has as many of a selector's labels as the selector names; keys are unique within a set.
-    starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)))
-    place_of: set[tuple[int, int]] | None = None
-    found_sets: list[int] = []
-    found_owners: list[int] = []
-    for at, number in enumerate(owners):
-        mine = range(int(starts[at]), int(starts[at + 1]))
-        rarest = min(mine, key=lambda one: int(high[one] - low[one]))
-        candidates = sorted_sets[low[rarest] : high[rarest]].tolist()
-        if len(mine) > 1 and candidates:
-            if place_of is None:
-                place_of = set(zip(of_entry.tolist(), label.tolist(), strict=True))
-            named = labels[starts[at] : starts[at + 1]].tolist()
-            candidates = [one for one in candidates if all((one, label) in place_of for label in named)]
-        found_sets.extend(candidates)
-        found_owners.extend([number] * len(candidates))
-    return np.array(found_sets, np.int64), np.array(found_owners, np.int32)
+    distinct, entry = np.unique((sets.keys.astype(np.int64) << 32) | sets.values, return_inverse=True)
+    order = np.argsort(entry, kind="stable")
+    starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.bincount(entry, minlength=len(distinct)))))
+    number = np.minimum(np.searchsorted(distinct, labels), max(len(distinct) - 1, 0))
+    number[(distinct[number] if len(distinct) else labels + 1) != labels] = -1
+    count = np.where(number >= 0, np.diff(starts, append=0)[number], 0)
+    rarest = _rarest(count, bounds)
+    sizes = count[rarest]
+    place = np.arange(sizes.sum()) + np.repeat(starts[number[rarest]] - (np.cumsum(sizes) - sizes), sizes)
+    candidate, of = of_entry[order[place]], np.repeat(np.arange(len(owners)), sizes)
+    # Each candidate with each label of its selector: whether the set has it.
+    asked = np.diff(bounds)[of]
+    pair = np.repeat(np.arange(len(of)), asked)
+    label = number[np.arange(asked.sum()) + np.repeat(bounds[of] - (np.cumsum(asked) - asked), asked)]
+    having = np.sort((of_entry << 32) | entry)
+    wanted = (candidate[pair] << 32) | label
+    found = np.minimum(np.searchsorted(having, wanted), max(len(having) - 1, 0))
+    lacks = (having[found] if len(having) else wanted + 1) != wanted
+    is_met = np.bincount(pair[lacks], minlength=len(of)) == 0
+    return candidate[is_met], np.array(owners, np.int32)[of[is_met]]
 
 
-def _labels(snapshot: Snapshot, selector: Selector) -> Iterator[int]:
-    """Yield the labels that a selector names, as key times 2^32 plus value; -1 for one that no label set has."""
-    for one in selector:
-        key, value = string_index(snapshot.strings, one.key), string_index(snapshot.strings, one.values[0])
-        yield (key << 32) | value if key >= 0 and value >= 0 else -1
+def _wanted(snapshot: Snapshot, owners: list[int]) -> tuple[Int64, Int64]:
+    """Return (labels that selectors name, as key times 2^32 plus value, -1 for unknown ones; int64[owners+1]
+    bounds)."""
+    known: dict[str, int] = {}
+
+    def index(text: str) -> int:
+        if text not in known:
+            known[text] = string_index(snapshot.strings, text)
+        return known[text]
+
+    labels, bounds = [], [0]
+    for number in owners:
+        for one in snapshot.owners[number].selector or ():
+            key, value = index(one.key), index(one.values[0])
+            labels.append((key << 32) | value if key >= 0 and value >= 0 else -1)
+        bounds.append(len(labels))
+    return np.array(labels, np.int64), np.array(bounds, np.int64)
+
+
+def _rarest(count: Int64, bounds: Int64) -> Int64:
+    """Return the place of the smallest count within each of the bounds, none of which is empty."""
+    group = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
+    return np.lexsort((count, group))[bounds[:-1]]

@@ -237,12 +237,8 @@ PODS = st.tuples(
 )
 
 
-@given(TERMS, st.lists(PLACES, min_size=1, max_size=4), st.lists(PODS, min_size=1, max_size=9), st.randoms())
-@settings(max_examples=150)
-def test_ranks_and_costs_are_those_of_the_naive_twin_whatever_the_order_of_the_input(
-    terms: list[pb.PodCostTerm], places: list[Any], pods: list[Any], random: Any
-) -> None:
-    """Weights of 0, equal ranks, thresholds, groups of one pod, sums that overflow: all are in the draws."""
+def drawn(places: list[Any], pods: list[Any]) -> tuple[list[Json], list[ranks.Pod]]:
+    """The objects of a drawn cluster, and its pods as the twin takes them."""
     objects: list[Json] = [WEB]
     described: list[ranks.Pod] = []
     for i, (zone, taints, price) in enumerate(places):
@@ -276,6 +272,16 @@ def test_ranks_and_costs_are_those_of_the_naive_twin_whatever_the_order_of_the_i
                 "number": None if number is None else (math.nan if number in ("x", "nan") else float(number)),
             }
         )
+    return objects, described
+
+
+@given(TERMS, st.lists(PLACES, min_size=1, max_size=4), st.lists(PODS, min_size=1, max_size=9), st.randoms())
+@settings(max_examples=150)
+def test_ranks_and_costs_are_those_of_the_naive_twin_whatever_the_order_of_the_input(
+    terms: list[pb.PodCostTerm], places: list[Any], pods: list[Any], random: Any
+) -> None:
+    """Weights of 0, equal ranks, thresholds, groups of one pod, sums that overflow: all are in the draws."""
+    objects, described = drawn(places, pods)
     answer = decide(objects, target(*terms))
     random.shuffle(objects)
     assert decide(objects, target(*terms)).pod_costs == answer.pod_costs

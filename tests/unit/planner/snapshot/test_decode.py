@@ -19,6 +19,22 @@ from tests.builders.snapshots import Cluster, Group, Node, Pod, write, write_del
 from tests.reference.snapshot.decode import read_rows
 
 
+def mounts_of(s: Snapshot) -> dict[int, list[Any]]:
+    """Volumes by pod."""
+    mounts: dict[int, list[Any]] = {}
+    for pod, volume in zip(s.pods.volume_pod.tolist(), s.pods.volume.tolist(), strict=True):
+        mounts.setdefault(pod, []).append(s.volumes[volume])
+    return mounts
+
+
+def numbers_of(s: Snapshot) -> dict[int, list[tuple[str, float]]]:
+    """Keys and numbers of annotations by pod."""
+    numbers: dict[int, list[tuple[str, float]]] = {}
+    for pod, key, value in zip(s.pods.number_pod.tolist(), s.pods.number_key.tolist(), s.pods.number, strict=True):
+        numbers.setdefault(pod, []).append((s.strings[key], float(value)))
+    return numbers
+
+
 def rows_of(s: Snapshot) -> dict[str, list[Any]]:
     """A snapshot's columns as the rows that the naive twin reads."""
     d = s.dangling
@@ -26,12 +42,7 @@ def rows_of(s: Snapshot) -> dict[str, list[Any]]:
     nodes = texts_of(s.pods.node, node_names, d.node)
     owners = texts_of(s.pods.owner, [owner.uid for owner in s.owners], d.owner)
     pinned = texts_of(s.pods.pinned, node_names, d.pinned)
-    mounts: dict[int, list[Any]] = {}
-    for pod, volume in zip(s.pods.volume_pod.tolist(), s.pods.volume.tolist(), strict=True):
-        mounts.setdefault(pod, []).append(s.volumes[volume])
-    numbers: dict[int, list[tuple[str, float]]] = {}
-    for pod, key, value in zip(s.pods.number_pod.tolist(), s.pods.number_key.tolist(), s.pods.number, strict=True):
-        numbers.setdefault(pod, []).append((s.strings[key], float(value)))
+    mounts, numbers = mounts_of(s), numbers_of(s)
     pods = [
         (
             s.strings[s.pods.namespace[i]],

@@ -6,12 +6,14 @@ snapshot and virtual ones behind them, N nodes, group N being the pods on none.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 
 from planner.facts.kernels.grouping import group_by_node
+from planner.model.derive import Derive
 from planner.model.values import RecentEviction
 from planner.placement.kernels.hints import Remembered, digest_texts, match_hints
 from planner.placement.state_columns import UnreadableStateError, check_lengths, column, translated
@@ -37,6 +39,11 @@ class Moves(NamedTuple):
     bounds: Int64
     pod: Int32
     destination: Int32
+
+
+def pod_groups(snapshot: Snapshot, evictions: Sequence[RecentEviction], derive: Derive) -> PodGroups:
+    """Return the snapshot's pods by node, and those evicted lately. What follows from the snapshot is kept."""
+    return with_evicted(derive("pods by node", partial(group_pods, snapshot)), evictions)
 
 
 def group_pods(snapshot: Snapshot) -> PodGroups:

@@ -3,7 +3,6 @@
 Symbols: P pods of the snapshot, P' with those evicted lately behind them, N nodes.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from planner.facts.similarity import divide
 from planner.facts.utilization import Float64, NodeUse, Utilization, measure
 from planner.model.settings import PlannerSettings
 from planner.model.values import RecentEviction
-from planner.placement.hints import PodGroups, group_pods, with_evicted
+from planner.placement.hints import PodGroups, pod_groups
 from planner.scale_down import drainability
 from planner.scale_down.basis import basis
 from planner.scale_down.drainability import long_terminating, outcome, pod_columns
@@ -66,7 +65,7 @@ def survey(request: ScaleDownRequest) -> Situation:
     """Look at everything once. O(P + N·R + labels of budgets), vectorised."""
     snapshot, settings, now_ns = request.snapshot, request.settings, request.now_ns
     general, evictions = request.round.settings, request.round.evictions
-    groups = with_evicted(request.derive("pods by node", partial(group_pods, snapshot)), evictions)
+    groups = pod_groups(snapshot, evictions, request.derive)
     memory, notes = recall(request.state, snapshot.nodes.name, groups, now_ns)
     leaving = being_deleted(snapshot, now_ns)
     facts = facts_of(snapshot, request.derive, request.effort)

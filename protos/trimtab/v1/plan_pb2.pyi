@@ -1818,23 +1818,46 @@ Global___PlanState: _TypeAlias = PlanState  # noqa: Y015
 
 @_typing.final
 class ScaleUpState(_message.Message):
-    """What scale-up remembers. No build writes it yet."""
+    """What scale-up remembers."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
+    STRINGS_FIELD_NUMBER: _builtins.int
+    HINTS_FIELD_NUMBER: _builtins.int
+    COMING_FIELD_NUMBER: _builtins.int
     layout_version: _builtins.int
-    """Version of this layout. REQUIRED; a version the planner does not know is
-    treated as absent, with a note.
+    """Version of this layout: 1. REQUIRED; a version the planner does not know
+    is treated as absent, with a note.
     """
+    coming: _builtins.bytes
+    """int32 column parallel to `hints.destination`: 0 = the destination is a
+    node; n > 0 = it is a node group, and the pod was put on the n-th of the
+    nodes that were to come, those that the plan added being the last.
+    """
+    @_builtins.property
+    def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Dictionary of strings (names of nodes, ids of node groups); element 0 is
+        "".
+        """
+
+    @_builtins.property
+    def hints(self) -> Global___PodHints:
+        """Where the last plan put pods: those that waited, those of nodes being
+        deleted and those just evicted.
+        """
+
     def __init__(
         self,
         *,
         layout_version: _builtins.int = ...,
+        strings: _abc.Iterable[_builtins.str] | None = ...,
+        hints: Global___PodHints | None = ...,
+        coming: _builtins.bytes = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["hints", b"hints"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["layout_version", b"layout_version"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["coming", b"coming", "hints", b"hints", "layout_version", b"layout_version", "strings", b"strings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1,0 +1,109 @@
+"""What scale-up remembers from one loop to the next, and its form on the wire: where pods that waited were put.
+
+A pod goes back to its place as long as that is there, so that the pods of nodes that were asked for do not spread over
+other ones meanwhile. Decides nothing; a state that cannot be read counts as absent and leaves a note.
+"""
+
+from functools import partial
+from typing import Final
+
+import numpy as np
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.placement.hints import Moves, PodGroups, read_hints, write_hints
+from planner.placement.state_columns import UnreadableStateError, check_lengths, column, numbers_of, translated
+from planner.simulation.build import Simulation
+from planner.simulation.growth import Growth
+from planner.snapshot.columns import Int32, Int64, Snapshot
+
+LAYOUT_VERSION: Final = 1
+
+
+def recall(
+    state: pb.ScaleUpState | None, snapshot: Snapshot, growth: Growth, pods: PodGroups
+) -> tuple[Int32, tuple[str, ...]]:
+    """Return where each pod was put, as nodes of the simulation, -1 = not known, and notes. int32[P'].
+
+    Of the nodes to come of a group, the n-th stands for the n-th of the last loop; those that have registered meanwhile
+    are forgotten.
+    """
+    nothing = np.full(len(pods.digests), -1, np.int32)
+    if state is None or state.layout_version == 0:
+        return nothing, ()
+    if state.layout_version != LAYOUT_VERSION:
+        return nothing, (f"scale-up state has layout {state.layout_version}, not {LAYOUT_VERSION}: started afresh",)
+    try:
+        node_of = numbers_of(state.strings, snapshot.nodes.name)
+        destinations = partial(_destinations, state, snapshot, growth, node_of)
+        return read_hints(state.hints, node_of, pods, destinations), ()
+    except UnreadableStateError as error:
+        return nothing, (f"scale-up state could not be read ({error}): started afresh",)
+
+
+def _destinations(state: pb.ScaleUpState, snapshot: Snapshot, growth: Growth, node_of: Int32, strings: Int32) -> Int32:
+    """Translate destinations, string indices, into nodes of the simulation, -1 = gone. int32."""
+    coming = column(state.coming, np.int32, "coming")
+    check_lengths("hints", len(strings), len(coming))
+    if len(coming) and coming.min() < 0:
+        raise UnreadableStateError(f"coming has {coming.min()}, which is no number of a node")
+    found = translated(strings, node_of, "hints.destination")
+    group_of = numbers_of(state.strings, [group.id for group in snapshot.groups])
+    group = translated(strings, group_of, "hints.destination")
+    offsets = growth.upcoming_offsets
+    known = (coming > 0) & (group >= 0) & (group < len(offsets) - 1)
+    first, end = offsets[group[known]], offsets[group[known] + 1]
+    at = first + coming[known] - 1
+    found[coming > 0] = -1
+    found[np.flatnonzero(known)[at < end]] = growth.upcoming[at[at < end]]
+    return found
+
+
+def remember(simulation: Simulation, growth: Growth, groups: PodGroups, pods: Int32, added: Int32) -> pb.ScaleUpState:
+    """Return the state on the wire. O(pods · log pods + N).
+
+    pods : int32 pods that waited, wherever they are now; added : int32 group of each new node, in the order in which
+    the blank nodes were opened. Pods that a hint cannot name, such as placeholders, are left out.
+    """
+    snapshot, at = simulation.snapshot, simulation.state.pod_node
+    nodes, ids = snapshot.nodes.name, [group.id for group in snapshot.groups]
+    known = np.sort(pods[pods < len(groups.digests)])
+    known = known[at[known] >= 0]
+    # Sources and destinations have one numbering: nodes, then groups, then none.
+    none = len(nodes) + len(ids)
+    source = np.full(len(known), none, np.int64)
+    real = known < simulation.pod_count
+    source[real] = np.where(snapshot.pods.node[known[real]] >= 0, snapshot.pods.node[known[real]], none)
+    order = np.argsort(source, kind="stable")
+    known, source = known[order], source[order]
+    group, coming = _coming(simulation, growth, added)
+    destination = np.where(at[known] < len(nodes), at[known], len(nodes) + group[at[known]])
+    used = np.unique(np.concatenate([source[source != none], destination]))
+    code = np.zeros(none + 1, np.int32)
+    code[used] = np.arange(1, len(used) + 1, dtype=np.int32)
+    texts = [nodes[one] if one < len(nodes) else ids[one - len(nodes)] for one in used.tolist()]
+    state = pb.ScaleUpState(layout_version=LAYOUT_VERSION, strings=["", *texts])
+    sources, first = np.unique(source, return_index=True)
+    bounds = np.append(first, len(known)).astype(np.int64)
+    moves = Moves(sources.astype(np.int32), bounds, known.astype(np.int32), destination.astype(np.int32))
+    write_hints(moves, code, groups.digests, state.hints)
+    state.coming = coming[at[known]].tobytes()
+    return state
+
+
+def _coming(simulation: Simulation, growth: Growth, added: Int32) -> tuple[Int64, Int32]:
+    """Return of each node of the simulation that is to come its group, -1 = none, and its number in it, 0 = none.
+
+    int64[N'], int32[N']. Nodes on their way come before new ones.
+    """
+    count = len(simulation.state.node_state)
+    group, number = np.full(count, -1, np.int64), np.zeros(count, np.int32)
+    on_their_way = np.diff(growth.upcoming_offsets)
+    new = growth.blanks[: len(added)]
+    coming = np.concatenate([growth.upcoming, new])
+    of = np.concatenate([np.repeat(np.arange(len(on_their_way)), on_their_way), added]).astype(np.int64)
+    group[coming] = of
+    order = np.argsort(of, kind="stable")
+    starts = np.flatnonzero(np.diff(of[order], prepend=-1))
+    sizes = np.diff(np.append(starts, len(order)))
+    number[coming[order]] = np.arange(len(order)) - np.repeat(starts, sizes) + 1
+    return group, number

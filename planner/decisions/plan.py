@@ -67,9 +67,10 @@ def _round(
     with work.stage("classes"):
         rows, key = growing(snapshot, need, work.derive)
 
-    def simulation(virtual: tuple[VirtualPod, ...]) -> Simulation:
+    def simulation(virtual: tuple[VirtualPod, ...], kinds: tuple[VirtualPod, ...] = ()) -> Simulation:
         with work.stage("classes"):
-            built = simulate(snapshot, request, work.derive, VirtualRows(virtual, rows.nodes), work.effort, key)
+            every = VirtualRows(virtual, rows.nodes, kinds)
+            built = simulate(snapshot, request, work.derive, every, work.effort, key)
         diagnostics.pod_class_count = built.pods.size
         diagnostics.node_class_count = len(built.nodes.taint_set)
         return built

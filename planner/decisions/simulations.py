@@ -1,5 +1,8 @@
 """The simulation of a request: its snapshot with the request's moment and simulation settings."""
 
+from hashlib import blake2b
+
+import msgspec
 from trimtab.v1 import plan_pb2 as pb
 
 from planner.model.derive import Derive
@@ -8,7 +11,7 @@ from planner.simulation.build import Simulation, SimulationSettings, build_simul
 from planner.simulation.fresh import to_keep
 from planner.simulation.growth import NO_GROWTH, GrowthNeed, GrowthRows, growth_rows
 from planner.simulation.virtual import with_virtual
-from planner.simulation.virtual_rows import NOTHING_VIRTUAL, VirtualRows
+from planner.simulation.virtual_rows import NOTHING_VIRTUAL, VirtualPod, VirtualRows
 from planner.snapshot.columns import Snapshot
 
 
@@ -22,15 +25,21 @@ def simulate(
 ) -> Simulation:
     """Return a simulation of its own, with every running pod on its node and the virtual ones on none.
 
-    What follows from the snapshot and the virtual nodes is built once and copied. nodes_key : names the virtual nodes;
-    equal keys imply equal nodes.
+    What follows from the snapshot, the virtual nodes and the kinds of pods is built once and copied. nodes_key : names
+    the virtual nodes; equal keys imply equal nodes.
     """
     settings = simulation_settings(request.settings)
     if settings != SimulationSettings():
         return build_simulation(snapshot, virtual, request.now.seconds, settings, effort)
-    nodes = VirtualRows(nodes=virtual.nodes)
-    kept = derive(f"simulation {nodes_key}", lambda: to_keep(build_simulation(snapshot, nodes, effort=effort)))
+    rest = VirtualRows(nodes=virtual.nodes, kinds=virtual.kinds)
+    key = f"simulation {nodes_key}{_digest(virtual.kinds)}"
+    kept = derive(key, lambda: to_keep(build_simulation(snapshot, rest, effort=effort)))
     return with_virtual(kept, virtual.pods, effort=effort)
+
+
+def _digest(kinds: tuple[VirtualPod, ...]) -> str:
+    """Return a text that is equal for equal kinds of pods only; "" for none."""
+    return f" {blake2b(msgspec.msgpack.encode(kinds), digest_size=16).hexdigest()}" if kinds else ""
 
 
 def growing(snapshot: Snapshot, need: GrowthNeed | None, derive: Derive) -> tuple[GrowthRows, str]:

@@ -13,9 +13,10 @@ from planner.pod_costs.decision import POD_COSTS
 from planner.round.decision import Decision
 from planner.scale_down.decision import SCALE_DOWN
 from planner.scale_up.decision import SCALE_UP
+from planner.slack.decision import SLACK
 
 Table = tuple[Decision, ...]
-TABLE: Final[Table] = (SCALE_UP, SCALE_DOWN, POD_COSTS)
+TABLE: Final[Table] = (SLACK, SCALE_UP, SCALE_DOWN, POD_COSTS)
 
 
 def codes(table: Table) -> "list[pb.Decision.Code.ValueType]":

@@ -116,6 +116,7 @@ class PodSpec(NamedTuple):
     read_only_disks: tuple[str, ...] = ()
     scale_up_delay_s: int = -1
     preferred_pod_anti_affinity: tuple[WeightedPodAffinityTerm, ...] = ()
+    ignored_by_slack: bool = False
 
 
 class TemplatePod(NamedTuple):
@@ -199,3 +200,22 @@ class RecentEviction(NamedTuple):
     label_set: int
     owner: str
     evict_ns: int
+
+
+class SlackRequest(NamedTuple):
+    """An object for which room is to be kept, as in the snapshot; `object` is "Kind/namespace/name".
+
+    With a `problem` nothing else is there. `scale`, `replicas`, `percentage` -1 = not given; `labels` sorted by key;
+    `limits` sorted by resource.
+    """
+
+    object: str
+    problem: str = ""
+    namespace: str = ""
+    spec: PodSpec = PodSpec()
+    labels: tuple[tuple[str, str], ...] = ()
+    scale: int = -1
+    amount: str = ""
+    replicas: int = -1
+    percentage: int = -1
+    limits: tuple[tuple[str, int], ...] = ()

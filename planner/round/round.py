@@ -8,6 +8,7 @@ pods to wait for (recent evictions) are on none. Reads no clock: the moment come
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Protocol
 
 from google.protobuf.message import Message
 
@@ -21,8 +22,15 @@ from planner.simulation.growth import NO_GROWTH, Growth
 from planner.simulation.virtual_rows import VirtualPod, evicted_pods
 from planner.snapshot.columns import Snapshot
 
-SimulationFactory = Callable[[tuple[VirtualPod, ...]], Simulation]
-"""Returns a simulation of the snapshot with virtual pods, numbered from P on in the order given."""
+
+class SimulationFactory(Protocol):
+    """Returns a simulation of the snapshot with virtual pods, numbered from P on in the order given.
+
+    kinds : pods like those among them of which the snapshot may have none; what is kept from round to round knows them.
+    """
+
+    def __call__(self, virtual: tuple[VirtualPod, ...], kinds: tuple[VirtualPod, ...] = ()) -> Simulation:
+        """Return the simulation."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +63,21 @@ class Round:
     def simulation(self) -> Simulation:
         """The one simulation of the round, built when a decision first asks for it."""
         return self.simulate(evicted_pods(self.snapshot, self.evictions))
+
+    @cached_property
+    def placeholders(self) -> tuple[str, ...]:
+        """Names of the placeholders that keep room, as virtual pods behind `evictions`; slack puts them there."""
+        return ()
+
+    def hold_room(self, names: tuple[str, ...], pods: tuple[VirtualPod, ...], kinds: tuple[VirtualPod, ...]) -> None:
+        """Put placeholders into the round, on no node yet, before its simulation is first asked for.
+
+        kinds : one pod of each kind among them. Raises RuntimeError where the simulation is there already.
+        """
+        if "simulation" in vars(self):
+            raise RuntimeError("placeholders come before everything that simulates")
+        vars(self)["placeholders"] = names
+        vars(self)["simulation"] = self.simulate(evicted_pods(self.snapshot, self.evictions) + pods, kinds)
 
     def go_on_with(self, simulation: Simulation) -> None:
         """Put a simulation in place of the one of the round: the same cluster and moves, with more room for them, or

@@ -85,8 +85,8 @@ def build_empty(
     given = joined(snapshot, virtual)
     specs = scheduling_specs(given.pods.specs)
     mounts = (snapshot.pods.volume_pod, snapshot.pods.volume)
-    node_count, resident_count = len(given.nodes.name), len(virtual.residents)
-    pod_count = len(given.pods.spec) - resident_count
+    node_count = len(given.nodes.name)
+    pod_count = len(given.pods.spec) - len(virtual.without_row)
     volume_sets = volumes.volume_sets(snapshot.volumes, len(given.pods.spec), mounts)
     rows = _pod_rows(given.pods, specs, (volume_sets.of, now_s, settings))
     classes = pod_classes(given.strings, given.label_sets, rows, specs, effort)

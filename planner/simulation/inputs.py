@@ -41,9 +41,9 @@ class Inputs(NamedTuple):
 def joined(snapshot: Snapshot, virtual: VirtualRows) -> Inputs:
     """Join the snapshot's rows with virtual ones. O(P + N); without virtual rows nothing is copied."""
     whole = _of_snapshot(snapshot)
-    if not (virtual.pods or virtual.nodes):
+    if not any(virtual):
         return whole
-    pods = virtual.pods + virtual.residents
+    pods = virtual.pods + virtual.without_row
     label_sets = _LabelSets(pods, virtual.nodes)
     whole = _with_strings(whole, {pod.namespace for pod in pods} | label_sets.texts)
     place = {text: at for at, text in enumerate(whole.strings)}

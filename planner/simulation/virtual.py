@@ -44,11 +44,19 @@ def with_virtual(
 ) -> Simulation:
     """Return the simulation with virtual pods, on no node, and virtual nodes behind those that it has."""
     if not nodes:
-        known = _known(given, pods)
-        own = _with_classes(fresh(given, len(pods)), pods, known)
+        distinct, of = _distinct(pods)
+        known = _known(given, distinct)
+        own = _with_classes(fresh(given, len(pods)), distinct, known)
         if own is not None:
-            return _with_pods(own, pods, known.classes)
+            return _with_pods(own, pods, known.classes[of])
     return _rebuilt(given, pods, nodes, effort)
+
+
+def _distinct(pods: tuple[VirtualPod, ...]) -> tuple[tuple[VirtualPod, ...], Int64]:
+    """Return the pods with those that are one object once only, and where each pod is among them. int64[pods]."""
+    number: dict[int, int] = {}
+    of = np.fromiter((number.setdefault(id(pod), len(number)) for pod in pods), np.int64, len(pods))
+    return tuple({id(pod): pod for pod in pods}.values()), of
 
 
 class _Known(NamedTuple):
@@ -134,7 +142,9 @@ def _move_unseen(own: Simulation, pods: tuple[VirtualPod, ...], known: _Known, p
 def _namespaces_with_pods(given: Simulation) -> set[str]:
     strings = given.snapshot.strings
     holding = np.flatnonzero(np.bincount(given.snapshot.pods.namespace, minlength=len(strings)))
-    return {strings[at] for at in holding.tolist()} | {pod.namespace for pod in given.virtual.pods}
+    return {strings[at] for at in holding.tolist()} | {
+        pod.namespace for pod in given.virtual.pods + given.virtual.kinds
+    }
 
 
 def _with_pods(own: Simulation, pods: tuple[VirtualPod, ...], classes: Int64) -> Simulation:
@@ -142,7 +152,7 @@ def _with_pods(own: Simulation, pods: tuple[VirtualPod, ...], classes: Int64) ->
     if not pods:
         return own
     state, count = own.state, len(pods)
-    pinned = np.array([pod.pinned for pod in pods], np.int64)
+    pinned = np.fromiter((pod.pinned for pod in pods), np.int64, count)
     return own._replace(
         virtual=own.virtual.and_more(pods, ()),
         pods=own.pods._replace(of=np.concatenate([own.pods.of, classes.astype(np.int32)])),

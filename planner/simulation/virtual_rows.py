@@ -77,14 +77,18 @@ class VirtualNodes(NamedTuple):
 
 
 class VirtualRows(NamedTuple):
-    """All virtual rows of a simulation."""
+    """All virtual rows of a simulation.
+
+    kinds : pods that are no rows, but have classes: pods like them can be added without building anew.
+    """
 
     pods: tuple[VirtualPod, ...] = ()
     nodes: tuple[VirtualNodes, ...] = ()
+    kinds: tuple[VirtualPod, ...] = ()
 
     def and_more(self, pods: tuple[VirtualPod, ...], nodes: tuple[VirtualNodes, ...]) -> "VirtualRows":
         """Return these rows with more behind them."""
-        return VirtualRows(self.pods + pods, self.nodes + nodes)
+        return VirtualRows(self.pods + pods, self.nodes + nodes, self.kinds)
 
     @property
     def node_count(self) -> int:
@@ -95,6 +99,11 @@ class VirtualRows(NamedTuple):
     def residents(self) -> tuple[VirtualPod, ...]:
         """Residents of one node of each template, in the order of the templates."""
         return tuple(pod for one in self.nodes for pod in one.residents)
+
+    @property
+    def without_row(self) -> tuple[VirtualPod, ...]:
+        """All pods that have classes but no rows: residents, then kinds."""
+        return self.residents + self.kinds
 
 
 NOTHING_VIRTUAL: Final = VirtualRows()

@@ -24,6 +24,7 @@ from planner.model.values import (
     PodDisruptionBudget,
     PodSpec,
     RecentEviction,
+    SlackRequest,
     Taint,
     Volume,
 )
@@ -162,7 +163,7 @@ class Snapshot(NamedTuple):
 
     `resources` begins with cpu, memory, ephemeral-storage, pods; then, sorted, the others that some node offers or some
     pod requests.
-    `namespaces` : (name, label set), sorted by name.
+    `namespaces` : (name, label set), sorted by name. `slack_requests` : sorted by object.
     """
 
     version: str
@@ -180,6 +181,7 @@ class Snapshot(NamedTuple):
     namespaces: tuple[tuple[str, int], ...]
     deletions: tuple[DeletionInProgress, ...]
     recent_evictions: tuple[RecentEviction, ...]
+    slack_requests: tuple[SlackRequest, ...]
     dangling: DanglingReferences
 
     def pod_key(self, pod: int) -> str:

@@ -43,6 +43,7 @@ from planner.snapshot.rows import (
     spec_in,
 )
 from planner.snapshot.sealing import seal
+from planner.snapshot.slack_requests import read_slack_requests
 
 _TEMPLATES = "node_groups.template"
 _BYTES_OF_ROW: Final = {
@@ -147,13 +148,16 @@ def draft(message: pb.ClusterSnapshot, effort: Effort = UNLIMITED) -> Snapshot:
             one._replace(spec=spec_in(moved_specs, one.spec), label_set=int(moved_sets[one.label_set]))
             for one in read_evictions(message.actuation_status.recent_evictions, sizes)
         ),
+        slack_requests=read_slack_requests(message.slack_requests),
         dangling=DanglingReferences(missing.node, missing.owner, missing.pinned, no_group),
     )
 
 
 def _row_bytes(message: pb.ClusterSnapshot) -> int:
     """Return the approximate memory of a message's rows as Python objects, beyond their bytes."""
-    return sum(size * len(getattr(message, table)) for table, size in _BYTES_OF_ROW.items())
+    slack = message.slack_requests
+    rows = 2000 * len(slack.dictionary.pod_specs) + 500 * len(slack.requests) + 150 * len(slack.dictionary.strings)
+    return rows + sum(size * len(getattr(message, table)) for table, size in _BYTES_OF_ROW.items())
 
 
 def _columns(

@@ -67,6 +67,7 @@ def apply_delta(
         namespaces=tables.namespaces,
         deletions=tables.deletions,
         recent_evictions=tables.recent_evictions,
+        slack_requests=(changed if delta.changed.HasField("slack_requests") else base).slack_requests,
         dangling=dangling,
     )
     return share(base, seal(joined))

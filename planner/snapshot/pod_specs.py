@@ -172,6 +172,7 @@ _READ: Final[dict[str, Callable[[_Row, Any], Any]]] = {
     "exclusive_disks": lambda row, disks: _texts(row, disks, "exclusive_disks"),
     "read_only_disks": lambda row, disks: _texts(row, disks, "read_only_disks"),
     "scale_up_delay_s": lambda row, delay_s: row.at_least(delay_s, 0, "scale_up_delay_s"),
+    "ignored_by_slack": lambda _, ignored: ignored,
 }
 """How each field of the message except `requests` is read into the field of `PodSpec` with the same name."""
 

@@ -143,5 +143,6 @@ def snapshot(
         namespaces=tuple((name, dictionary.set(named[name])) for name in sorted(named)),
         deletions=(),
         recent_evictions=(),
+        slack_requests=(),
         dangling=DanglingReferences(_NOTHING, _NOTHING, _NOTHING, _NOTHING),
     )

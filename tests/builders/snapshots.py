@@ -20,10 +20,12 @@ from planner.model.values import (
     PodAffinityTerm,
     PodDisruptionBudget,
     PodSpec,
+    SlackRequest,
     SpreadConstraint,
     Taint,
     Volume,
 )
+from planner.slack.specs import SpecWriter
 
 Labels = tuple[tuple[str, str], ...]
 RESOURCES = ("cpu", "memory", "ephemeral-storage", "pods", "nvidia.com/gpu", "example.com/licence")
@@ -106,6 +108,7 @@ class Cluster:
     namespaces: Mapping[str, Labels] = field(default_factory=dict)
     deletions: Mapping[str, DeletionInProgress] = field(default_factory=dict)
     evictions: Mapping[tuple[str, str], Eviction] = field(default_factory=dict)
+    slack: tuple[SlackRequest, ...] = ()
 
 
 def write(cluster: Cluster, seed: int = 0, in_order: bool = False) -> pb.ClusterSnapshot:
@@ -122,6 +125,8 @@ def write_delta(before: Cluster, after: Cluster, seed: int = 0) -> pb.SnapshotDe
     for key, pod in after.pods.items():
         if any(before.volumes.get(volume) != after.volumes[volume] for volume in pod.volumes):
             tables["pods"][key] = pod
+    if before.slack != after.slack:
+        tables["slack"] = after.slack
     acting = (before.deletions, before.evictions) != (after.deletions, after.evictions)
     if acting:
         tables |= {"deletions": after.deletions, "evictions": after.evictions}
@@ -130,6 +135,8 @@ def write_delta(before: Cluster, after: Cluster, seed: int = 0) -> pb.SnapshotDe
         delta.changed.actuation_status.SetInParent()
     else:
         delta.changed.ClearField("actuation_status")
+    if before.slack != after.slack:
+        delta.changed.slack_requests.SetInParent()
     delta.deleted_pods.extend(f"{ns}/{name}" for ns, name in before.pods.keys() - after.pods.keys())
     delta.deleted_nodes.extend(before.nodes.keys() - after.nodes.keys())
     delta.deleted_node_groups.extend(before.groups.keys() - after.groups.keys())
@@ -182,6 +189,8 @@ class _Writer:
         for name, labels in self._shuffled([*cluster.namespaces.items()]):
             out.namespaces.add(name=name, label_set=self._label_sets.index(labels))
         self._write_actuation(out.actuation_status)
+        if cluster.slack:
+            out.slack_requests.CopyFrom(slack_requests(self._shuffled(cluster.slack)))
         out.strings.extend(self._strings)
         return out
 
@@ -267,6 +276,7 @@ class _Writer:
             topology_spread_timeout_s=None if spec.topology_spread_timeout_s < 0 else spec.topology_spread_timeout_s,
             enable_ds_eviction=None if spec.enable_ds_eviction < 0 else bool(spec.enable_ds_eviction),
             scale_up_delay_s=None if spec.scale_up_delay_s < 0 else spec.scale_up_delay_s,
+            ignored_by_slack=spec.ignored_by_slack,
             exclusive_disks=[self._string(one) for one in self._shuffled(spec.exclusive_disks)],
             read_only_disks=[self._string(one) for one in self._shuffled(spec.read_only_disks)],
         )
@@ -416,6 +426,20 @@ class _Writer:
             if gone.spec is not None:
                 eviction.spec = self._specs.index(gone.spec)
             set_time(eviction.evict_time, gone.evict_ns)
+
+
+def slack_requests(requests: Iterable[SlackRequest]) -> pb.SlackRequests:
+    """Write slack requests with a dictionary of their own."""
+    writer, rows = SpecWriter(), []
+    for one in requests:
+        row = pb.SlackRequest(object=one.object, problem=one.problem, namespace=one.namespace, amount=one.amount)
+        row.spec, row.label_set = writer.spec(one.spec), writer.label_set(one.labels)
+        for name in ("scale", "replicas", "percentage"):
+            if getattr(one, name) >= 0:
+                setattr(row, name, getattr(one, name))
+        row.limits.extend(writer.amounts(one.limits))
+        rows.append(row)
+    return pb.SlackRequests(dictionary=writer.finish(), requests=rows)
 
 
 def set_time(out: Any, time_ns: int) -> None:

@@ -20,6 +20,14 @@ from planner.model.settings.scale_up import (
     TaintNames,
     resolve_scale_up,
 )
+from planner.model.settings.slack import (
+    PodSelector,
+    PoolSettings,
+    SlackAmount,
+    SlackSchedule,
+    SlackSettings,
+    resolve_slack,
+)
 
 __all__ = [
     "DEFAULT_EXPANDERS",
@@ -33,14 +41,20 @@ __all__ = [
     "PodCostSettings",
     "PodCostTarget",
     "PodCostTerm",
+    "PodSelector",
+    "PoolSettings",
     "PriorityRank",
     "ResourceLimit",
     "ScaleDownSettings",
     "ScaleUpSettings",
     "SettingsError",
+    "SlackAmount",
+    "SlackSchedule",
+    "SlackSettings",
     "TaintNames",
     "resolve_planner",
     "resolve_pod_costs",
     "resolve_scale_down",
     "resolve_scale_up",
+    "resolve_slack",
 ]

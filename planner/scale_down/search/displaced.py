@@ -70,10 +70,13 @@ def take_out(situation: Situation, simulation: Simulation, nodes: Int32) -> None
 
 
 def name_of(situation: Situation, pod: int) -> str:
-    """Return "namespace/name" of a pod, virtual ones included."""
+    """Return "namespace/name" of a pod, those evicted lately included, or the name of a placeholder."""
     snapshot = situation.request.snapshot
     known = len(snapshot.pods.spec)
     if pod < known:
         return snapshot.pod_key(pod)
+    at = pod - known - len(situation.evictions)
+    if at >= 0:
+        return situation.request.round.placeholders[at]
     eviction = situation.evictions[pod - known]
     return f"{eviction.namespace}/{eviction.name}"

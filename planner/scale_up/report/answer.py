@@ -52,7 +52,7 @@ def conclude(finding: Finding) -> Decided:
 
 
 def name_of(finding: Finding, pod: int) -> str:
-    """Return "namespace/name" of a pod, those evicted lately included."""
+    """Return "namespace/name" of a pod, those evicted lately included, or the name of a placeholder."""
     request = finding.situation.request
     known = finding.simulation.pod_count
     if pod < known:
@@ -61,7 +61,7 @@ def name_of(finding: Finding, pod: int) -> str:
     if pod - known < len(evictions):
         eviction = evictions[pod - known]
         return f"{eviction.namespace}/{eviction.name}"
-    return ""
+    return request.round.placeholders[pod - known - len(evictions)]
 
 
 def _add_splits(decision: pb.ScaleUpDecision, finding: Finding) -> None:

@@ -983,17 +983,25 @@ class SlackDecision(_message.Message):
     PRESENT_FIELD_NUMBER: _builtins.int
     PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
     PROBLEMS_FIELD_NUMBER: _builtins.int
+    RESULT_FIELD_NUMBER: _builtins.int
     price_per_hour: _builtins.float
     """What the room that placeholders hold costs for one hour, in the currency
     of the prices; 0 = unknown or nothing.
     """
+    result: _reason_pb2.SlackResult.Code.ValueType
+    """Outcome."""
     @_builtins.property
     def placeholders(self) -> _containers.RepeatedCompositeFieldContainer[Global___Placeholder]:
-        """Placeholders to keep, sorted by name."""
+        """Placeholders to keep: those of one set together, sets by name, then by
+        number.
+        """
 
     @_builtins.property
     def desired(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Resource name to amount that should be free, in the resource's unit."""
+        """Resource name to amount that should be kept free, in the resource's unit:
+        what the rates ask for, and the requests of all copies of workloads' pods
+        and of CapacityBuffers.
+        """
 
     @_builtins.property
     def pushed_out(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -1014,7 +1022,8 @@ class SlackDecision(_message.Message):
     @_builtins.property
     def problems(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """What could not be taken into account, for people: a workload's annotation
-        or a schedule that cannot be read, with its name.
+        that cannot be read, a CapacityBuffer that refers to nothing, a placeholder
+        that no node and no node group has room for; each with its name.
         """
 
     def __init__(
@@ -1027,10 +1036,11 @@ class SlackDecision(_message.Message):
         present: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
         price_per_hour: _builtins.float = ...,
         problems: _abc.Iterable[_builtins.str] | None = ...,
+        result: _reason_pb2.SlackResult.Code.ValueType = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["dictionary", b"dictionary"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["desired", b"desired", "dictionary", b"dictionary", "placeholders", b"placeholders", "present", b"present", "price_per_hour", b"price_per_hour", "problems", b"problems", "pushed_out", b"pushed_out"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["desired", b"desired", "dictionary", b"dictionary", "placeholders", b"placeholders", "present", b"present", "price_per_hour", b"price_per_hour", "problems", b"problems", "pushed_out", b"pushed_out", "result", b"result"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1055,7 +1065,12 @@ class Placeholder(_message.Message):
     NAMESPACE_FIELD_NUMBER: _builtins.int
     POOL_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Name, unique."""
+    """Name, unique: that of its set, "-", its number in the set. Sets are
+    "standard", "largest", "largest-cpu", "largest-memory" and names of
+    resources, behind the name of the pool and ":" in a pool (and the value of
+    its topology key and ":"); workloads and CapacityBuffers have sets named
+    "Kind/namespace/name". No pod's "namespace/name" is equal to it.
+    """
     cpu_milli: _builtins.int
     """CPU in milli-cores, as in its spec."""
     memory_bytes: _builtins.int
@@ -1865,39 +1880,95 @@ Global___ScaleUpState: _TypeAlias = ScaleUpState  # noqa: Y015
 
 @_typing.final
 class SlackState(_message.Message):
-    """What slack remembers. No build writes it yet."""
+    """What slack remembers: which placeholders there were, and on which nodes."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     LAYOUT_VERSION_FIELD_NUMBER: _builtins.int
-    PLACEHOLDERS_FIELD_NUMBER: _builtins.int
-    DICTIONARY_FIELD_NUMBER: _builtins.int
+    STRINGS_FIELD_NUMBER: _builtins.int
+    SETS_FIELD_NUMBER: _builtins.int
     layout_version: _builtins.int
-    """Version of this layout. REQUIRED; a version the planner does not know is
+    """Version of this layout: 1. REQUIRED; a version the planner does not know is
     treated as absent, with a note.
     """
     @_builtins.property
-    def placeholders(self) -> _containers.RepeatedCompositeFieldContainer[Global___Placeholder]:
-        """Placeholders of the last answer. OPTIONAL."""
+    def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Dictionary of strings (node names); element 0 is ""."""
 
     @_builtins.property
-    def dictionary(self) -> _snapshot_pb2.PodDictionary:
-        """Specs and label sets to which they refer. REQUIRED with placeholders."""
+    def sets(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlackSetState]:
+        """Sets of equal placeholders, by name."""
 
     def __init__(
         self,
         *,
         layout_version: _builtins.int = ...,
-        placeholders: _abc.Iterable[Global___Placeholder] | None = ...,
-        dictionary: _snapshot_pb2.PodDictionary | None = ...,
+        strings: _abc.Iterable[_builtins.str] | None = ...,
+        sets: _abc.Iterable[Global___SlackSetState] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["dictionary", b"dictionary"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["dictionary", b"dictionary", "layout_version", b"layout_version", "placeholders", b"placeholders"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["layout_version", b"layout_version", "sets", b"sets", "strings", b"strings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SlackState: _TypeAlias = SlackState  # noqa: Y015
+
+@_typing.final
+class SlackSetState(_message.Message):
+    """Equal placeholders of the last answer, as parallel columns."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class SizeEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.int
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.int = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    NAME_FIELD_NUMBER: _builtins.int
+    SIZE_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    NODE_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """Name of the set, without repetition."""
+    number: _builtins.bytes
+    """int32 column: number of each in its set, ascending."""
+    node: _builtins.bytes
+    """int32 column: string index of its node; 0 = on none."""
+    @_builtins.property
+    def size(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
+        """Resource name to amount that each of them held."""
+
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        size: _abc.Mapping[_builtins.str, _builtins.int] | None = ...,
+        number: _builtins.bytes = ...,
+        node: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "node", b"node", "number", b"number", "size", b"size"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SlackSetState: _TypeAlias = SlackSetState  # noqa: Y015
 
 @_typing.final
 class PodCostsState(_message.Message):
@@ -3203,12 +3274,15 @@ class SlackSettings(_message.Message):
     RESIZE_THRESHOLD_FIELD_NUMBER: _builtins.int
     CAPACITY_BUFFER_READING_FIELD_NUMBER: _builtins.int
     extra_capacity_min_rate: _builtins.float
-    """Extra capacity to keep free, as a share of the cluster's allocatable cpu
-    and memory. >= 0, default 0.
+    """Extra capacity to keep free, as a share (0.1 is 10 %) of the allocatable
+    cpu and memory of the nodes that are ready, not cordoned, not being deleted
+    and without taints. >= 0, default 0. With 1 and more, each new node asks
+    for another one: node groups then grow to their maximum sizes.
     """
     granularity: _builtins.int
-    """How many standard placeholders an average node has room for. >= 1,
-    default 5.
+    """How many standard placeholders make up an average node: each is as large
+    as the average allocatable amount of these nodes, divided by this. As many
+    are kept as make their total at least the extra capacity. >= 1, default 5.
     """
     strategy: Global___SlackStrategy.Code.ValueType
     """Sizes of placeholders. Default EQUAL."""
@@ -3238,7 +3312,10 @@ class SlackSettings(_message.Message):
 
     @_builtins.property
     def ignored_pods(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodSelector]:
-        """Pods that the largest pod is not taken from. OPTIONAL."""
+        """Pods that the largest pod is not taken from, such as data bases. OPTIONAL.
+        A pod with the annotation `trimtab.dev/slack-ignore: "true"` is not taken
+        either, nor one of a DaemonSet.
+        """
 
     def __init__(
         self,
@@ -3336,11 +3413,12 @@ class SlackStrategy(_message.Message):
         """All of one size."""
         LARGEST_POD: SlackStrategy._Code.ValueType  # 2
         """One as large as the largest cpu and the largest memory over all pods,
-        the rest equal.
+        the rest equal, and none larger than that.
         """
         LARGEST_BY_RESOURCE: SlackStrategy._Code.ValueType  # 3
-        """One like the pod with the most cpu, one like that with the most memory,
-        the rest equal.
+        """One as large as the pod with the most cpu, one as large as the pod with
+        the most memory, the rest equal, and none larger than the largest cpu
+        and the largest memory over all pods.
         """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
@@ -3352,11 +3430,12 @@ class SlackStrategy(_message.Message):
     """All of one size."""
     LARGEST_POD: SlackStrategy.Code.ValueType  # 2
     """One as large as the largest cpu and the largest memory over all pods,
-    the rest equal.
+    the rest equal, and none larger than that.
     """
     LARGEST_BY_RESOURCE: SlackStrategy.Code.ValueType  # 3
-    """One like the pod with the most cpu, one like that with the most memory,
-    the rest equal.
+    """One as large as the pod with the most cpu, one as large as the pod with
+    the most memory, the rest equal, and none larger than the largest cpu
+    and the largest memory over all pods.
     """
 
     def __init__(
@@ -3373,7 +3452,10 @@ Global___SlackStrategy: _TypeAlias = SlackStrategy  # noqa: Y015
 @_typing.final
 class SlackPool(_message.Message):
     """A part of the cluster with slack of its own, besides that of the whole
-    cluster. What is absent is taken from `SlackSettings`.
+    cluster. What is absent is taken from `SlackSettings`. Its placeholders
+    tolerate the taints of its nodes and of its node groups' templates, but those
+    that say how a node is ("node.kubernetes.io/...") or that it goes; so nodes
+    with taints count here.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -3409,7 +3491,7 @@ class SlackPool(_message.Message):
     STRATEGY_FIELD_NUMBER: _builtins.int
     SCHEDULES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """Name, unique among the pools. REQUIRED."""
+    """Name, unique among the pools, without "/" and ":". REQUIRED."""
     topology_key: _builtins.str
     """Key of a node label: slack for each of its values apart, such as
     "topology.kubernetes.io/zone". OPTIONAL: "" = for all nodes together.

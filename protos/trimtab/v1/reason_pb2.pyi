@@ -241,6 +241,10 @@ class UnremovableReason(_message.Message):
         """
         RESERVED_FOR_PENDING_PODS: UnremovableReason._Code.ValueType  # 23
         """Room on the node is kept for pending pods, which find none elsewhere."""
+        NEEDED_FOR_SLACK: UnremovableReason._Code.ValueType  # 24
+        """Without it, less room would be kept free than slack asks for: its
+        placeholders have no other place.
+        """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -305,6 +309,10 @@ class UnremovableReason(_message.Message):
     """
     RESERVED_FOR_PENDING_PODS: UnremovableReason.Code.ValueType  # 23
     """Room on the node is kept for pending pods, which find none elsewhere."""
+    NEEDED_FOR_SLACK: UnremovableReason.Code.ValueType  # 24
+    """Without it, less room would be kept free than slack asks for: its
+    placeholders have no other place.
+    """
 
     def __init__(
         self,
@@ -476,6 +484,50 @@ class ScaleDownResult(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ScaleDownResult: _TypeAlias = ScaleDownResult  # noqa: Y015
+
+@_typing.final
+class SlackResult(_message.Message):
+    """Outcome of a slack decision."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    class _Code:
+        ValueType = _typing.NewType("ValueType", _builtins.int)
+        V: _TypeAlias = ValueType  # noqa: Y015
+
+    class _CodeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[SlackResult._Code.ValueType], _builtins.type):
+        DESCRIPTOR: _descriptor.EnumDescriptor
+        UNSPECIFIED: SlackResult._Code.ValueType  # 0
+        """Not decided."""
+        SLACK_NOT_ASKED: SlackResult._Code.ValueType  # 1
+        """Nothing is asked for."""
+        SLACK_PRESENT: SlackResult._Code.ValueType  # 2
+        """All placeholders are on nodes."""
+        SLACK_LACKING: SlackResult._Code.ValueType  # 3
+        """Some placeholders are on no node: they wait for new nodes."""
+
+    class Code(_Code, metaclass=_CodeEnumTypeWrapper):
+        """The values; their meaning is that of the message."""
+
+    UNSPECIFIED: SlackResult.Code.ValueType  # 0
+    """Not decided."""
+    SLACK_NOT_ASKED: SlackResult.Code.ValueType  # 1
+    """Nothing is asked for."""
+    SLACK_PRESENT: SlackResult.Code.ValueType  # 2
+    """All placeholders are on nodes."""
+    SLACK_LACKING: SlackResult.Code.ValueType  # 3
+    """Some placeholders are on no node: they wait for new nodes."""
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SlackResult: _TypeAlias = SlackResult  # noqa: Y015
 
 @_typing.final
 class ScaleUpResult(_message.Message):

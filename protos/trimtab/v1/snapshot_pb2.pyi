@@ -55,6 +55,7 @@ class ClusterSnapshot(_message.Message):
     POD_DISRUPTION_BUDGETS_FIELD_NUMBER: _builtins.int
     NAMESPACES_FIELD_NUMBER: _builtins.int
     ACTUATION_STATUS_FIELD_NUMBER: _builtins.int
+    SLACK_REQUESTS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Dictionary of strings; element 0 is "". REQUIRED when any string index is
@@ -120,6 +121,13 @@ class ClusterSnapshot(_message.Message):
         absent means unchanged; present replaces the whole message.
         """
 
+    @_builtins.property
+    def slack_requests(self) -> Global___SlackRequests:
+        """Workloads and CapacityBuffers for which room is to be kept. OPTIONAL:
+        absent means none. In a delta, absent means unchanged; present replaces the
+        whole message.
+        """
+
     def __init__(
         self,
         *,
@@ -135,10 +143,11 @@ class ClusterSnapshot(_message.Message):
         pod_disruption_budgets: _abc.Iterable[Global___PodDisruptionBudget] | None = ...,
         namespaces: _abc.Iterable[Global___Namespace] | None = ...,
         actuation_status: Global___ActuationStatus | None = ...,
+        slack_requests: Global___SlackRequests | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["actuation_status", b"actuation_status", "label_sets", b"label_sets", "pods", b"pods"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["actuation_status", b"actuation_status", "label_sets", b"label_sets", "pods", b"pods", "slack_requests", b"slack_requests"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["actuation_status", b"actuation_status", "label_sets", b"label_sets", "namespaces", b"namespaces", "node_groups", b"node_groups", "nodes", b"nodes", "owners", b"owners", "pod_disruption_budgets", b"pod_disruption_budgets", "pod_specs", b"pod_specs", "pods", b"pods", "resources", b"resources", "strings", b"strings", "volumes", b"volumes"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["actuation_status", b"actuation_status", "label_sets", b"label_sets", "namespaces", b"namespaces", "node_groups", b"node_groups", "nodes", b"nodes", "owners", b"owners", "pod_disruption_budgets", b"pod_disruption_budgets", "pod_specs", b"pod_specs", "pods", b"pods", "resources", b"resources", "slack_requests", b"slack_requests", "strings", b"strings", "volumes", b"volumes"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -496,6 +505,7 @@ class PodSpec(_message.Message):
     READ_ONLY_DISKS_FIELD_NUMBER: _builtins.int
     SCALE_UP_DELAY_S_FIELD_NUMBER: _builtins.int
     PREFERRED_POD_ANTI_AFFINITY_FIELD_NUMBER: _builtins.int
+    IGNORED_BY_SLACK_FIELD_NUMBER: _builtins.int
     priority: _builtins.int
     """Priority. OPTIONAL: 0 is the default priority."""
     scheduler_name: _builtins.int
@@ -523,6 +533,10 @@ class PodSpec(_message.Message):
     scale_up_delay_s: _builtins.int
     """Annotation `cluster-autoscaler.kubernetes.io/pod-scale-up-delay`, seconds,
     rounded up, >= 0; absent = none. OPTIONAL.
+    """
+    ignored_by_slack: _builtins.bool
+    """Annotation `trimtab.dev/slack-ignore: "true"`: the size of slack's largest
+    placeholders is not taken from such pods.
     """
     @_builtins.property
     def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceAmount]:
@@ -611,10 +625,11 @@ class PodSpec(_message.Message):
         read_only_disks: _abc.Iterable[_builtins.int] | None = ...,
         scale_up_delay_s: _builtins.int | None = ...,
         preferred_pod_anti_affinity: _abc.Iterable[Global___WeightedPodAffinityTerm] | None = ...,
+        ignored_by_slack: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "enable_ds_eviction", b"enable_ds_eviction", "node_affinity", b"node_affinity", "scale_up_delay_s", b"scale_up_delay_s", "termination_grace_period_s", b"termination_grace_period_s", "topology_spread_timeout_s", b"topology_spread_timeout_s"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "enable_ds_eviction", b"enable_ds_eviction", "exclusive_disks", b"exclusive_disks", "host_ports", b"host_ports", "local_storage", b"local_storage", "node_affinity", b"node_affinity", "node_selector", b"node_selector", "pod_affinity", b"pod_affinity", "pod_anti_affinity", b"pod_anti_affinity", "preferred_pod_anti_affinity", b"preferred_pod_anti_affinity", "priority", b"priority", "read_only_disks", b"read_only_disks", "requests", b"requests", "restart_policy", b"restart_policy", "safe_to_evict", b"safe_to_evict", "scale_up_delay_s", b"scale_up_delay_s", "scheduler_name", b"scheduler_name", "termination_grace_period_s", b"termination_grace_period_s", "tolerations", b"tolerations", "topology_spread", b"topology_spread", "topology_spread_timeout_s", b"topology_spread_timeout_s", "unsupported", b"unsupported"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction", "_scale_up_delay_s", b"_scale_up_delay_s", "_termination_grace_period_s", b"_termination_grace_period_s", "_topology_spread_timeout_s", b"_topology_spread_timeout_s", "enable_ds_eviction", b"enable_ds_eviction", "exclusive_disks", b"exclusive_disks", "host_ports", b"host_ports", "ignored_by_slack", b"ignored_by_slack", "local_storage", b"local_storage", "node_affinity", b"node_affinity", "node_selector", b"node_selector", "pod_affinity", b"pod_affinity", "pod_anti_affinity", b"pod_anti_affinity", "preferred_pod_anti_affinity", b"preferred_pod_anti_affinity", "priority", b"priority", "read_only_disks", b"read_only_disks", "requests", b"requests", "restart_policy", b"restart_policy", "safe_to_evict", b"safe_to_evict", "scale_up_delay_s", b"scale_up_delay_s", "scheduler_name", b"scheduler_name", "termination_grace_period_s", b"termination_grace_period_s", "tolerations", b"tolerations", "topology_spread", b"topology_spread", "topology_spread_timeout_s", b"topology_spread_timeout_s", "unsupported", b"unsupported"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__enable_ds_eviction: _TypeAlias = _typing.Literal["enable_ds_eviction"]  # noqa: Y015
     _WhichOneofArgType__enable_ds_eviction: _TypeAlias = _typing.Literal["_enable_ds_eviction", b"_enable_ds_eviction"]  # noqa: Y015
@@ -2035,3 +2050,120 @@ class RecentEviction(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__spec) -> _WhichOneofReturnType__spec | None: ...
 
 Global___RecentEviction: _TypeAlias = RecentEviction  # noqa: Y015
+
+@_typing.final
+class SlackRequests(_message.Message):
+    """Objects of the cluster for which room is to be kept, with dictionaries of
+    their own.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DICTIONARY_FIELD_NUMBER: _builtins.int
+    REQUESTS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def dictionary(self) -> Global___PodDictionary:
+        """Specs and label sets to which the requests refer. REQUIRED with requests."""
+
+    @_builtins.property
+    def requests(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlackRequest]:
+        """The requests. OPTIONAL."""
+
+    def __init__(
+        self,
+        *,
+        dictionary: Global___PodDictionary | None = ...,
+        requests: _abc.Iterable[Global___SlackRequest] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["dictionary", b"dictionary"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["dictionary", b"dictionary", "requests", b"requests"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SlackRequests: _TypeAlias = SlackRequests  # noqa: Y015
+
+@_typing.final
+class SlackRequest(_message.Message):
+    """A workload with the annotation `trimtab.dev/slack`, or a CapacityBuffer: room
+    for more pods like its own.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OBJECT_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    NAMESPACE_FIELD_NUMBER: _builtins.int
+    SPEC_FIELD_NUMBER: _builtins.int
+    LABEL_SET_FIELD_NUMBER: _builtins.int
+    SCALE_FIELD_NUMBER: _builtins.int
+    AMOUNT_FIELD_NUMBER: _builtins.int
+    REPLICAS_FIELD_NUMBER: _builtins.int
+    PERCENTAGE_FIELD_NUMBER: _builtins.int
+    LIMITS_FIELD_NUMBER: _builtins.int
+    object: _builtins.str
+    """The object, as "Kind/namespace/name". REQUIRED, unique."""
+    problem: _builtins.str
+    """What is wrong with it, for people: the object it refers to does not exist,
+    or is not one with pods. Nothing is kept for it then, and the slack
+    decision says so. OPTIONAL.
+    """
+    namespace: _builtins.str
+    """Namespace of the pods. REQUIRED unless there is a problem."""
+    spec: _builtins.int
+    """Index into `pod_specs` of the dictionary: a pod of the workload. REQUIRED
+    unless there is a problem.
+    """
+    label_set: _builtins.int
+    """Index into `label_sets` of the dictionary. OPTIONAL: 0 = no labels."""
+    scale: _builtins.int
+    """Number of pods that the workload asks for, or that the object behind a
+    CapacityBuffer asks for: what a percentage is taken of. >= 0. OPTIONAL:
+    absent = not known.
+    """
+    amount: _builtins.str
+    """Value of the annotation: a count, "3", or a percentage of `scale`, "20%",
+    rounded up. REQUIRED for a workload.
+    """
+    replicas: _builtins.int
+    """`spec.replicas` of a CapacityBuffer. >= 0. OPTIONAL."""
+    percentage: _builtins.int
+    """`spec.percentage` of a CapacityBuffer. >= 0. OPTIONAL."""
+    @_builtins.property
+    def limits(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceAmount]:
+        """`spec.limits` of a CapacityBuffer, resources into those of the dictionary:
+        most that all its pods may request together. OPTIONAL.
+        """
+
+    def __init__(
+        self,
+        *,
+        object: _builtins.str = ...,
+        problem: _builtins.str = ...,
+        namespace: _builtins.str = ...,
+        spec: _builtins.int = ...,
+        label_set: _builtins.int = ...,
+        scale: _builtins.int | None = ...,
+        amount: _builtins.str = ...,
+        replicas: _builtins.int | None = ...,
+        percentage: _builtins.int | None = ...,
+        limits: _abc.Iterable[Global___ResourceAmount] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_percentage", b"_percentage", "_replicas", b"_replicas", "_scale", b"_scale", "percentage", b"percentage", "replicas", b"replicas", "scale", b"scale"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_percentage", b"_percentage", "_replicas", b"_replicas", "_scale", b"_scale", "amount", b"amount", "label_set", b"label_set", "limits", b"limits", "namespace", b"namespace", "object", b"object", "percentage", b"percentage", "problem", b"problem", "replicas", b"replicas", "scale", b"scale", "spec", b"spec"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__percentage: _TypeAlias = _typing.Literal["percentage"]  # noqa: Y015
+    _WhichOneofArgType__percentage: _TypeAlias = _typing.Literal["_percentage", b"_percentage"]  # noqa: Y015
+    _WhichOneofReturnType__replicas: _TypeAlias = _typing.Literal["replicas"]  # noqa: Y015
+    _WhichOneofArgType__replicas: _TypeAlias = _typing.Literal["_replicas", b"_replicas"]  # noqa: Y015
+    _WhichOneofReturnType__scale: _TypeAlias = _typing.Literal["scale"]  # noqa: Y015
+    _WhichOneofArgType__scale: _TypeAlias = _typing.Literal["_scale", b"_scale"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__percentage) -> _WhichOneofReturnType__percentage | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__replicas) -> _WhichOneofReturnType__replicas | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__scale) -> _WhichOneofReturnType__scale | None: ...
+
+Global___SlackRequest: _TypeAlias = SlackRequest  # noqa: Y015

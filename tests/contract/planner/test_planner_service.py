@@ -143,7 +143,7 @@ def test_a_state_may_be_named_by_its_version(stub: planner_pb2_grpc.PlannerStub)
 def test_info_lists_what_this_build_can_do(stub: planner_pb2_grpc.PlannerStub) -> None:
     info = stub.GetInfo(planner_pb2.GetPlannerInfoRequest(), timeout=LIMIT_S)
     kinds = plan_pb2.Decision
-    assert list(info.decisions) == [kinds.SCALE_UP, kinds.SCALE_DOWN, kinds.POD_COSTS]
+    assert list(info.decisions) == [kinds.SCALE_UP, kinds.SLACK, kinds.SCALE_DOWN, kinds.POD_COSTS]
     assert list(info.rpcs) == ["GetInfo", "Plan", "CheckFit", "BalanceScaleUp"]
     assert "NodeResourcesFit" in info.predicates
     assert info.max_snapshot_size_bytes == LIMIT
@@ -235,13 +235,6 @@ def test_an_unusable_request_is_refused_and_its_field_named(
     error = refused(lambda: send(stub, parts(request_)))
     assert (error.reason, error.metadata["field"]) == (reason, field)
     assert send(stub, parts(asking())).snapshot_version
-
-
-@pytest.mark.parametrize("decision", [2], ids=["SLACK"])
-def test_a_decision_of_a_later_build_is_unimplemented(stub: planner_pb2_grpc.PlannerStub, decision: int) -> None:
-    error = refused(lambda: send(stub, parts(asking(decisions=[3, decision]))))
-    assert error.reason == Reason.DECISION_UNAVAILABLE
-    assert "GetInfo" in error.message
 
 
 def test_new_nodes_are_split_between_groups(stub: planner_pb2_grpc.PlannerStub) -> None:

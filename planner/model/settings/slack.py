@@ -1,0 +1,243 @@
+"""Settings of slack, resolved: defaults filled in, durations as integers, schedules and selectors checked.
+
+Decides what an absent field means and which combinations can be meant; never looks at a clock: when a schedule holds is
+`planner.slack.schedules`. Rates are shares of an allocatable amount, amounts are as in the snapshot.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, tzinfo
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.model.settings.planner import selector
+from planner.model.settings.reading import SettingsError, count, duration_ns, number
+from planner.model.values import Selector
+
+MOST_RATE: Final = 1e6
+"""Largest rate: above it amounts could not be counted in 64 bits."""
+_PATH: Final = "slack"
+_CRON_FIELDS: Final = 5
+_ZONE: Final = re.compile(r"[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*")
+_BY_RATE: Final = ("cpu", "memory")
+
+
+@dataclass(frozen=True)
+class SlackAmount:
+    """Extra capacity of one resource: a share of the capacity, at least `floor`, at most `ceiling`; None = no such.
+
+    In a schedule, no rate stands for the one that holds otherwise.
+    """
+
+    rate: float | None = 0.0
+    floor: int | None = None
+    ceiling: int | None = None
+
+
+@dataclass(frozen=True)
+class SlackSchedule:
+    """A window of time, from each moment at which `cron` is due in `zone`, and what holds meanwhile.
+
+    rate, amounts, replicas : None, or without an entry, where the schedule changes nothing.
+    """
+
+    cron: str
+    duration_ns: int
+    zone: tzinfo = UTC
+    rate: float | None = None
+    amounts: Mapping[str, SlackAmount] = field(default_factory=dict)
+    replicas: int | None = None
+
+
+@dataclass(frozen=True)
+class PodSelector:
+    """Pods by namespace and labels; () = all."""
+
+    namespaces: tuple[str, ...] = ()
+    labels: Selector = ()
+
+
+@dataclass(frozen=True)
+class PoolSettings:
+    """Slack of one part of the cluster; `name` "" is all of it."""
+
+    name: str = ""
+    """Pool that asks; "" = the whole cluster."""
+    node_groups: tuple[str, ...] = ()
+    """Ids of node groups; () = all nodes."""
+    nodes: Selector = ()
+    """Labels of nodes; () = all nodes."""
+    topology_key: str = ""
+    """Label whose values have slack of their own each; "" = all nodes together."""
+    amounts: Mapping[str, SlackAmount] = field(default_factory=dict)
+    """Extra capacity by resource; by default none."""
+    granularity: int = 5
+    """Standard placeholders of an average node. The design's default."""
+    strategy: int = pb.SlackStrategy.EQUAL
+    """`SlackStrategy.Code`."""
+    schedules: tuple[SlackSchedule, ...] = ()
+    """Times at which other amounts hold."""
+
+
+@dataclass(frozen=True)
+class SlackSettings:
+    """Slack, resolved from `PlanSettings`."""
+
+    pools: tuple[PoolSettings, ...] = (PoolSettings(),)
+    """The whole cluster first, then parts of it in the order given."""
+    ignored_pods: tuple[PodSelector, ...] = ()
+    """Pods that the largest pod is not taken from."""
+    resize_threshold: float = 0.1
+    """Share by which sizes have to differ before standard placeholders change: a new node reshuffles nothing."""
+    smaller_buffers: bool = False
+    """Read a CapacityBuffer with two counts as the smaller of them, as the Cluster Autoscaler up to 1.36 does."""
+
+
+def resolve_slack(message: pb.PlanSettings) -> SlackSettings:
+    """Resolve the slack part of `PlanSettings`. Raises SettingsError for a value that cannot be meant."""
+    given, defaults = message.slack, SlackSettings()
+    reading = given.capacity_buffer_reading
+    if reading not in pb.CapacityBufferReading.Code.values():
+        raise SettingsError(f"{_PATH}.capacity_buffer_reading", f"{reading} is no reading; see CapacityBufferReading")
+    whole = _pool(given, PoolSettings(), _PATH)
+    pools = [_named(one, whole, f"{_PATH}.pools[{i}]") for i, one in enumerate(given.pools)]
+    names = [pool.name for pool in pools]
+    for i, name in enumerate(names):
+        if name in names[:i]:
+            raise SettingsError(
+                f"{_PATH}.pools[{i}].name", f"{name!r} is there twice; give each pool a name of its own"
+            )
+    return SlackSettings(
+        pools=(whole, *pools),
+        ignored_pods=tuple(_pods(one, f"{_PATH}.ignored_pods[{i}]") for i, one in enumerate(given.ignored_pods)),
+        resize_threshold=number(given, "resize_threshold", defaults.resize_threshold, _PATH),
+        smaller_buffers=reading == pb.CapacityBufferReading.SMALLER,
+    )
+
+
+def _named(given: pb.SlackPool, whole: PoolSettings, path: str) -> PoolSettings:
+    """Resolve a pool; what it leaves out is that of the whole cluster."""
+    if not given.name or set("/:") & set(given.name):
+        raise SettingsError(f"{path}.name", f'{given.name!r} cannot be used; give a name without "/" and ":"')
+    for i, group in enumerate(given.node_groups):
+        if not group:
+            raise SettingsError(f"{path}.node_groups[{i}]", "empty; name a node group")
+    pool = _pool(given, whole, path)
+    return PoolSettings(
+        name=given.name,
+        node_groups=tuple(dict.fromkeys(given.node_groups)),
+        nodes=selector(given.nodes, f"{path}.nodes"),
+        topology_key=given.topology_key,
+        amounts=pool.amounts,
+        granularity=pool.granularity,
+        strategy=pool.strategy,
+        schedules=pool.schedules,
+    )
+
+
+def _pool(given: Any, whole: PoolSettings, path: str) -> PoolSettings:
+    """Resolve what `SlackSettings` and `SlackPool` have in common."""
+    if given.strategy not in pb.SlackStrategy.Code.values():
+        raise SettingsError(f"{path}.strategy", f"{given.strategy} is no strategy; see SlackStrategy")
+    amounts = dict(whole.amounts)
+    if given.HasField("extra_capacity_min_rate"):
+        rate = _rate(given, "extra_capacity_min_rate", path)
+        amounts |= {name: SlackAmount(rate) for name in _BY_RATE}
+    amounts |= _amounts(given, {name: one.rate or 0.0 for name, one in amounts.items()}, 0.0, path)
+    schedules = tuple(_schedule(one, f"{path}.schedules[{i}]") for i, one in enumerate(given.schedules))
+    return PoolSettings(
+        amounts=amounts,
+        granularity=count(given, "granularity", whole.granularity, path, 1),
+        strategy=given.strategy or whole.strategy,
+        schedules=schedules or whole.schedules,
+    )
+
+
+def _amounts(given: Any, rates: Mapping[str, float], default: float | None, path: str) -> dict[str, SlackAmount]:
+    """Resolve `resources`. rates : those of resources without one of their own, `default` where there is none."""
+    found = {}
+    for name in sorted(given.resources):
+        here, one = f"{path}.resources[{name!r}]", given.resources[name]
+        if name in ("", "pods"):
+            raise SettingsError(here, 'no resource that placeholders can hold; name one, such as "cpu"')
+        floor = count(one, "floor", 0, here) if one.HasField("floor") else None
+        ceiling = count(one, "ceiling", 0, here) if one.HasField("ceiling") else None
+        if floor is not None and ceiling is not None and ceiling < floor:
+            raise SettingsError(f"{here}.ceiling", f"{ceiling} is below the floor {floor}")
+        rate = _rate(one, "rate", here) if one.HasField("rate") else rates.get(name, default)
+        found[name] = SlackAmount(rate, floor, ceiling)
+    return found
+
+
+def _rate(given: Any, name: str, path: str) -> float:
+    value = number(given, name, 0.0, path)
+    if value > MOST_RATE:
+        raise SettingsError(f"{path}.{name}", f"{value} is above {MOST_RATE:g}; a rate is a share, 0.1 is 10 %")
+    return value
+
+
+def _schedule(given: pb.SlackSchedule, path: str) -> SlackSchedule:
+    zone = _zone(given.time_zone, f"{path}.time_zone")
+    check_cron(given.cron, f"{path}.cron")
+    duration = duration_ns(given, "duration", 0, path)
+    if duration == 0:
+        raise SettingsError(f"{path}.duration", "it is missing or 0 s; say how long the schedule holds")
+    rate = _rate(given, "extra_capacity_min_rate", path) if given.HasField("extra_capacity_min_rate") else None
+    replicas = count(given, "replicas", 0, path) if given.HasField("replicas") else None
+    if rate is None and replicas is None and not given.resources:
+        raise SettingsError(path, "it changes nothing; give extra_capacity_min_rate, resources or replicas")
+    rates = dict.fromkeys(_BY_RATE, rate) if rate is not None else {}
+    amounts = _amounts(given, rates, None, path)
+    return SlackSchedule(given.cron, duration, zone, rate, amounts, replicas)
+
+
+def check_cron(cron: str, path: str) -> None:
+    """Raise SettingsError unless a text is five fields of cron that are due at some time."""
+    problem = f"{cron!r} has {len(cron.split())} fields"
+    if len(cron.split()) == _CRON_FIELDS:
+        try:
+            next(CronSim(cron, datetime(2000, 1, 1, tzinfo=UTC)))
+        except CronSimError as error:
+            problem = f"{cron!r} cannot be read: {error}"
+        except StopIteration:
+            problem = f"{cron!r} is never due"
+        else:
+            return
+    raise SettingsError(path, f"{problem}; write minute, hour, day of month, month, day of week, such as '0 8 * * 1-5'")
+
+
+def _zone(name: str, path: str) -> tzinfo:
+    try:
+        return time_zone(name) if name else UTC
+    except (OSError, ValueError, ModuleNotFoundError):
+        problem = f"{name!r} is no time zone; use a name of the IANA data base, such as Europe/Berlin"
+        raise SettingsError(path, problem) from None
+
+
+@cache
+def time_zone(name: str) -> tzinfo:
+    """Return a time zone of the package `tzdata`, whatever the machine has: the same request has one answer.
+
+    Raises ValueError or OSError where there is none of this name.
+    """
+    if not _ZONE.fullmatch(name):
+        raise ValueError(name)
+    with resources.files("tzdata").joinpath("zoneinfo", *name.split("/")).open("rb") as file:
+        return ZoneInfo.from_file(file, key=name)
+
+
+def _pods(given: pb.PodSelector, path: str) -> PodSelector:
+    return PodSelector(_texts(given.namespaces, f"{path}.namespaces"), selector(given.labels, f"{path}.labels"))
+
+
+def _texts(given: Iterable[str], path: str) -> tuple[str, ...]:
+    found = tuple(dict.fromkeys(given))
+    if "" in found:
+        raise SettingsError(path, "a name is empty; name a namespace")
+    return found

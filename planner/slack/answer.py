@@ -1,0 +1,135 @@
+"""The slack decision's answer on the wire: placeholders, what is asked for, what is there, and what it costs.
+
+Decides nothing. The rows of placeholders follow from the sets and the places alone; as long as these do not change, the
+bytes of the last answer are used again.
+"""
+
+from collections.abc import Iterator, Mapping
+from hashlib import blake2b
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1 import reason_pb2
+
+from planner.facts.prices import prices
+from planner.round.round import Round
+from planner.slack.places import Placed, Roster
+from planner.slack.sets import PlaceholderSet, Wanted
+from planner.slack.specs import SpecWriter
+from planner.snapshot.columns import Int32, Snapshot
+
+_MOST: int = 2**63 - 1
+
+
+class Outcome(NamedTuple):
+    """What was wanted, the placeholders and where they are; names : of all placeholders, in the roster's order."""
+
+    wanted: Wanted
+    roster: Roster
+    placed: Placed
+    names: tuple[str, ...]
+
+
+def answer(this: Round, outcome: Outcome, problems: tuple[str, ...]) -> pb.SlackDecision:
+    """Return the decision on the wire. O(M), or O(sets) where nothing has moved."""
+    result = pb.SlackDecision.FromString(
+        this.reuse(_key(this.snapshot, outcome), lambda: _rows(this.snapshot, outcome))
+    )
+    wanted, placed = outcome.wanted, outcome.placed
+    result.desired.update(dict(sorted(wanted.desired.items())))
+    present, price = _present(this.snapshot, outcome)
+    result.present.update(dict(sorted(present.items())))
+    result.price_per_hour = price
+    result.pushed_out.extend(sorted(outcome.names[row] for row in np.flatnonzero(placed.pushed_out).tolist()))
+    result.problems.extend([*wanted.problems, *problems])
+    if not outcome.names:
+        result.result = reason_pb2.SlackResult.SLACK_NOT_ASKED
+    elif _is_on_node(this.snapshot, placed.node).all():
+        result.result = reason_pb2.SlackResult.SLACK_PRESENT
+    else:
+        result.result = reason_pb2.SlackResult.SLACK_LACKING
+    return result
+
+
+def _is_on_node(snapshot: Snapshot, node: Int32) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
+    """Return which placeholders are on a node that exists; one that is yet to come is none."""
+    return (node >= 0) & (node < len(snapshot.nodes.name))
+
+
+def _key(snapshot: Snapshot, outcome: Outcome) -> str:
+    """Return a text that is equal only for equal rows."""
+    sink = blake2b(digest_size=16)
+    sink.update(msgspec.msgpack.encode(outcome.roster.sets))
+    sink.update(outcome.roster.number.tobytes())
+    sink.update(outcome.placed.node.tobytes())
+    sink.update(msgspec.msgpack.encode(snapshot.nodes.name))
+    return f"slack {sink.hexdigest()}"
+
+
+def _rows(snapshot: Snapshot, outcome: Outcome) -> bytes:
+    """Return the placeholders, by name of the set and number, and their dictionary, encoded."""
+    writer = SpecWriter()
+    result = pb.SlackDecision()
+    sets = outcome.roster.sets
+    for at in sorted(range(len(sets)), key=lambda at: sets[at].name):
+        result.placeholders.extend(_placeholders(snapshot, outcome, at, writer))
+    result.dictionary.CopyFrom(writer.finish())
+    return result.SerializeToString(deterministic=True)
+
+
+def _placeholders(snapshot: Snapshot, outcome: Outcome, at: int, writer: SpecWriter) -> Iterator[pb.Placeholder]:
+    one, where = outcome.roster.sets[at], outcome.roster.of_set(at)
+    names = snapshot.nodes.name
+    pattern = pb.Placeholder(
+        cpu_milli=one.size.get("cpu", 0),
+        memory_bytes=one.size.get("memory", 0),
+        kind=one.kind,
+        for_object=one.for_object,
+        spec=writer.spec(one.pod.spec),
+        label_set=writer.label_set(one.pod.labels),
+        namespace=one.pod.namespace,
+        pool=one.pool,
+    )
+    for name, node in zip(outcome.names[where], outcome.placed.node[where].tolist(), strict=True):
+        found = pb.Placeholder()
+        found.CopyFrom(pattern)
+        found.name = name
+        if 0 <= node < len(names):
+            found.node = names[node]
+        yield found
+
+
+def _present(snapshot: Snapshot, outcome: Outcome) -> tuple[dict[str, int], float]:
+    """Return what placeholders on nodes keep free, by resource, and what that costs an hour.
+
+    The cost of a placeholder is the share of its node's price that is the larger of its shares of cpu and memory.
+    """
+    present: dict[str, int] = {}
+    price, cost = prices(snapshot), 0.0
+    on_node = _is_on_node(snapshot, outcome.placed.node)
+    for at, one in enumerate(outcome.roster.sets):
+        where = outcome.roster.of_set(at)
+        nodes = outcome.placed.node[where][on_node[where]]
+        for name, amount in one.size.items():
+            present[name] = min(present.get(name, 0) + amount * len(nodes), _MOST)
+        cost += float(np.nansum(price[nodes] * _share(snapshot, one, nodes)))
+    return {name: amount for name, amount in present.items() if amount}, cost
+
+
+def _share(snapshot: Snapshot, one: PlaceholderSet, nodes: Int32) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    share = np.zeros(len(nodes))
+    for column, name in enumerate(snapshot.resources[:2]):
+        room = np.maximum(snapshot.nodes.allocatable[nodes, column], 1)
+        np.maximum(share, one.size.get(name, 0) / room, out=share)
+    return share
+
+
+def held_by_set(outcome: Outcome) -> Mapping[str, int]:
+    """Return how many placeholders of each set are on no node, those that have any."""
+    lacking = {
+        one.name: int((outcome.placed.node[outcome.roster.of_set(at)] < 0).sum())
+        for at, one in enumerate(outcome.roster.sets)
+    }
+    return {name: number for name, number in sorted(lacking.items()) if number}

@@ -1,0 +1,73 @@
+"""Slack as one of the decisions of a plan: its entry in the table, and its loop.
+
+Each loop: what is asked for now; which placeholders there are to be, as far as possible those of the last loop; which
+of them stay where they are and where the others go. They remain in the round's simulation, where the decisions that
+follow find them: those on a node take room there, those on none wait for a new one. Never looks at a clock; what it
+remembers comes in and goes out as state. Source: the design of resource slack.
+"""
+
+from functools import partial
+from typing import Final
+
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1 import reason_pb2
+
+from planner.facts.leaving import being_deleted
+from planner.model.settings import SlackSettings, resolve_slack
+from planner.round.decision import Decided, Decision, Summary
+from planner.round.round import Round
+from planner.slack.answer import Outcome, answer
+from planner.slack.parts import parts
+from planner.slack.places import arrange, memory_of, roster
+from planner.slack.rooms import Rooms, node_rooms
+from planner.slack.sets import Given, Wanted, wanted
+from planner.slack.state import Memory, recall, remember
+from planner.slack.waiting import place_pods
+
+
+def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) -> Decided:
+    """Take the slack decision. Raises MoveLogFullError."""
+    snapshot = this.snapshot
+    memory, notes = recall(state, snapshot.nodes.name)
+    leaving = being_deleted(snapshot, this.now_ns)
+    asked = _wanted(this, settings, memory)
+    kept = roster(asked.sets, memory, snapshot)
+    names = tuple(kept.names())
+    kinds = tuple(one.pod for one in kept.sets)
+    this.hold_room(names, tuple(one.pod for one in kept.sets for _ in range(one.number)), kinds)
+    first = this.simulation.pod_count + len(this.evictions)
+    if names:
+        place_pods(this, leaving)
+    placed = arrange(this.simulation, kept, first, snapshot.nodes.ready & ~leaving)
+    result = answer(this, Outcome(asked, kept, placed, names), ())
+    return Decided(result, remember(memory_of(kept, placed, len(snapshot.nodes.name)), snapshot.nodes.name), notes)
+
+
+def _wanted(this: Round, settings: SlackSettings, memory: Memory) -> Wanted:
+    """Return which placeholders there are to be."""
+    snapshot = this.snapshot
+    rooms = Rooms(
+        snapshot, partial(this.derive, "room of empty nodes", partial(node_rooms, snapshot)), settings.ignored_pods
+    )
+    given = Given(settings, rooms, this.now_ns, {name: one.size for name, one in memory.items()})
+    return wanted(given, parts(snapshot, settings, being_deleted(snapshot, this.now_ns)), snapshot.slack_requests)
+
+
+def summarize(result: pb.SlackDecision) -> Summary:
+    """Return what logs and metrics say of a result."""
+    waiting = sum(not one.node for one in result.placeholders)
+    counts = {
+        "placeholders": len(result.placeholders),
+        "waiting": waiting,
+        "pushed_out": len(result.pushed_out),
+        "problems": len(result.problems),
+    }
+    return Summary(reason_pb2.SlackResult.Code.Name(result.result), counts)
+
+
+def warm_up(settings: pb.PlanSettings) -> None:
+    """Ask for some placeholders."""
+    settings.slack.extra_capacity_min_rate = 0.5
+
+
+SLACK: Final = Decision(pb.Decision.SLACK, resolve_slack, decide, summarize, warm_up)

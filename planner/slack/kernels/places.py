@@ -1,0 +1,175 @@
+"""Which placeholders stay where they were, and where the others go. Source: the design of resource slack.
+
+A placeholder keeps its node as long as there is room beside the pods that are there now; of a node without room for all
+of its placeholders as few leave as possible. The others are placed in one scan over the nodes for each set: room only
+ever shrinks, so what one of equal placeholders has passed, none of them has to try again.
+"""
+
+from planner.model.jit import inner_kernel, kernel, widened
+from planner.simulation.kernels import fits, place
+from planner.simulation.state import NOWHERE, SimulationState
+from planner.snapshot.columns import Bool, Int32, Int64
+
+RUNS = 8
+"""Sets with placeholders on one node among which those that stay are chosen exactly."""
+MOST_CHOICES = 4096
+"""Choices on one node up to which all are compared."""
+
+
+@kernel
+def choose_kept(
+    free: Int64, request: Int64, pod_class: Int64, offsets: Int64, node: Int32, scratch: Int64, kept: Bool
+) -> int:
+    """Say which placeholders have room on the nodes where they were, as many as possible; return how many leave.
+
+    free : int64[N, R] without them; request : int64[S, R]; pod_class : int64[M], placeholders grouped by node and, on
+    a node, equal ones beside each other; offsets : int64[Q+1] into them; node : int32[Q]; scratch : int64[4, RUNS +
+    1]; kept : bool[M], written. Of equal placeholders the first stay, and where choices are equally good, those of
+    which more of the first set stay. Only amounts count here. O(M · R), and choices · RUNS · R for nodes without room.
+    """
+    leaving = 0
+    for group in range(len(node)):
+        first, last = offsets[group], offsets[group + 1]
+        at = widened(node[group])
+        if is_enough(free, request, pod_class, first, last, at):
+            kept[first:last] = True
+            continue
+        runs, choices = runs_of(pod_class, first, last, scratch)
+        if runs <= RUNS and choices <= MOST_CHOICES:
+            best(free, request, pod_class, at, runs, scratch)
+            for run in range(runs):
+                for row in range(scratch[0, run], scratch[0, run] + scratch[1, run]):
+                    kept[row] = row - scratch[0, run] < scratch[3, run]
+                    leaving += not kept[row]
+        else:
+            leaving += first_ones(free, request, pod_class, first, last, at, kept)
+    return leaving
+
+
+@inner_kernel
+def is_enough(free: Int64, request: Int64, pod_class: Int64, first: int, last: int, node: int) -> bool:
+    """Say whether placeholders first to last - 1 have room together. A request of 0 is never checked."""
+    for resource in range(free.shape[1]):
+        total = 0
+        for row in range(first, last):
+            total += request[pod_class[row], resource]
+        if total > 0 and total > free[node, resource]:
+            return False
+    return True
+
+
+@inner_kernel
+def runs_of(pod_class: Int64, first: int, last: int, scratch: Int64) -> tuple[int, int]:
+    """Write where runs of equal placeholders begin and how many they are; return how many runs and choices there are.
+
+    Stops at RUNS + 1 runs.
+    """
+    runs, choices = 0, 1
+    for row in range(first, last):
+        if row > first and pod_class[row] == pod_class[row - 1]:
+            scratch[1, runs - 1] += 1
+            continue
+        if runs > RUNS:
+            break
+        scratch[0, runs] = row
+        scratch[1, runs] = 1
+        runs += 1
+    for run in range(runs):
+        if choices <= MOST_CHOICES:
+            choices *= scratch[1, run] + 1
+    return runs, choices
+
+
+@inner_kernel
+def best(free: Int64, request: Int64, pod_class: Int64, node: int, runs: int, scratch: Int64) -> None:
+    """Write how many of each run stay: the choice that keeps most, the first of those in descending order."""
+    most = -1
+    for run in range(runs):
+        scratch[2, run] = scratch[1, run]
+    while True:
+        number, fitting = 0, True
+        for run in range(runs):
+            number += scratch[2, run]
+        if number > most:
+            for resource in range(free.shape[1]):
+                total = 0
+                for run in range(runs):
+                    total += scratch[2, run] * request[pod_class[scratch[0, run]], resource]
+                if total > 0 and total > free[node, resource]:
+                    fitting = False
+                    break
+            if fitting:
+                most = number
+                for run in range(runs):
+                    scratch[3, run] = scratch[2, run]
+        run = runs - 1
+        while run >= 0 and scratch[2, run] == 0:
+            scratch[2, run] = scratch[1, run]
+            run -= 1
+        if run < 0:
+            return
+        scratch[2, run] -= 1
+
+
+@inner_kernel
+def first_ones(free: Int64, request: Int64, pod_class: Int64, first: int, last: int, node: int, kept: Bool) -> int:
+    """Keep one placeholder after the other as long as there is room; return how many leave."""
+    leaving = 0
+    for row in range(first, last):
+        kept[row] = True
+        for resource in range(free.shape[1]):
+            own = request[pod_class[row], resource]
+            total = own
+            for other in range(first, row):
+                if kept[other]:
+                    total += request[pod_class[other], resource]
+            if own > 0 and total > free[node, resource]:
+                kept[row] = False
+                break
+        leaving += not kept[row]
+    return leaving
+
+
+@kernel
+def settle(
+    sim: SimulationState, bounds: Int64, pods: Int64, hint: Int32, order: Int32, allowed: Bool, tried: Int64
+) -> int:
+    """Put placeholders on nodes: first those with a hint there, then all others wherever there is room.
+
+    bounds : int64[Q+1], sets of equal placeholders, in the order in which they are placed; pods : int64[M], on no
+    node; hint : int32[M] node or -1; order : int32[D] nodes, best first; allowed : bool[N]; tried : int64[Q],
+    written, how many nodes each set has tried in its search. Returns how many are on a node.
+
+    A set that the node alone decides on is scanned over the nodes once. For others a search goes on behind the node of
+    the last placeholder and ends when no node has room for one.
+    """
+    placed = 0
+    nodes = len(order)
+    for turn in range(2):
+        for group in range(len(bounds) - 1):
+            at, local = 0, False
+            for row in range(bounds[group], bounds[group + 1]):
+                pod = pods[row]
+                local = sim.local_class[sim.pod_class[pod]] != 0
+                if sim.pod_node[pod] != NOWHERE:
+                    continue
+                misses, found = 0, False
+                # One place in which all predicates are asked, or they would be compiled twice.
+                while not found and (turn == 0 or misses < nodes):
+                    if turn == 1 and local and at == nodes:
+                        misses = nodes
+                        break
+                    node = widened(hint[row]) if turn == 0 else widened(order[at])
+                    tried[group] += turn
+                    if node >= 0 and allowed[node] and fits(sim, pod, node):
+                        place(sim, pod, node)
+                        placed += 1
+                        found = True
+                    if turn == 0:
+                        break
+                    if not (found and local):
+                        misses += not found
+                        at = at + 1 if local or at + 1 < nodes else 0
+                if turn == 1 and not found:
+                    break
+    return placed

@@ -1,0 +1,201 @@
+"""The parts of a cluster that have slack of their own: which nodes count, and what a placeholder needs to stay there.
+
+A part is all of the cluster or a pool, or the nodes of a pool with one value of its topology key. Nodes count that are
+ready, not cordoned, not being deleted, and have no taint that its placeholders do not tolerate; templates of node
+groups are what new nodes will be like. Vectorised over nodes. N nodes, T templates.
+"""
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Final, NamedTuple
+
+import numpy as np
+from trimtab.v1.snapshot_pb2 import LabelOperator, TaintEffect, TolerationOperator
+
+from planner.facts.label_index import LabelIndex
+from planner.facts.transient_taints import lasting
+from planner.model.settings import PoolSettings, SlackSettings, TaintNames
+from planner.model.values import LabelRequirement, NodeSelectorTerm, PodSpec, Selector, Taint, Toleration
+from planner.predicates.taints import any_tolerates
+from planner.snapshot.columns import Bool, Int32, Int64, NodeColumns, Snapshot
+
+_EXCLUDING: Final = (TaintEffect.NO_SCHEDULE, TaintEffect.NO_EXECUTE)
+_NOTHING_ELSE: Final = TaintNames()
+_NAME: Final = "metadata.name"
+
+
+class Part(NamedTuple):
+    """A part of the cluster.
+
+    prefix : of the names of its sets; pool : its settings; nodes : bool[N], those that count; templates : bool[T];
+    spec : what each of its placeholders asks of a node, without requests; problem : "" or why the part is incomplete.
+    """
+
+    prefix: str
+    pool: PoolSettings
+    nodes: Bool
+    templates: Bool
+    spec: PodSpec
+    problem: str = ""
+
+
+def parts(snapshot: Snapshot, settings: SlackSettings, leaving: Bool) -> list[Part]:
+    """Return the parts, the whole cluster first. leaving : bool[N], nodes being deleted."""
+    found: list[Part] = []
+    layout = _Layout(snapshot)
+    usable = snapshot.nodes.ready & ~snapshot.nodes.unschedulable & ~leaving
+    for pool in settings.pools:
+        found.extend(_parts_of(layout, pool, usable))
+    return found
+
+
+class _Layout:
+    """Nodes and templates by label and group, found when first asked for."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self._labels = LabelIndex(snapshot.strings, snapshot.label_sets)
+
+    def matching(self, table: NodeColumns, selector: Selector) -> Bool:
+        """Return the rows of a table of nodes that a selector selects."""
+        if not selector:
+            return np.ones(len(table.label_set), np.bool_)
+        found: Bool = self._labels.matching(selector)[table.label_set]
+        return found
+
+    def in_groups(self, table: NodeColumns, groups: Sequence[int]) -> Bool:
+        """Return the rows of a table of nodes that belong to groups."""
+        return np.isin(table.group, np.array(groups, np.int32))
+
+    @cached_property
+    def pairs(self) -> tuple[Int64, Int32]:
+        """Return (label, as one number; row) of each label of all nodes, then of all templates."""
+        snapshot = self.snapshot
+        sets = snapshot.label_sets
+        of_row = np.concatenate([snapshot.nodes.label_set, snapshot.templates.label_set]).astype(np.int64)
+        sizes = (sets.offsets[of_row + 1] - sets.offsets[of_row]).astype(np.int64)
+        row = np.repeat(np.arange(len(of_row), dtype=np.int32), sizes)
+        entry = np.arange(len(row)) + np.repeat(sets.offsets[of_row] - (np.cumsum(sizes) - sizes), sizes)
+        return sets.keys[entry].astype(np.int64) * len(snapshot.strings) + sets.values[entry], row
+
+    def own_label(self, group: int) -> tuple[str, str] | None:
+        """Return a label that all nodes of a group and its template have and no other node, the first by key."""
+        label, row = self.pairs
+        members = np.concatenate([self.snapshot.nodes.group, self.snapshot.templates.group]) == group
+        count = int(members.sum())
+        inside, number = np.unique(label[members[row]], return_counts=True)
+        everywhere = np.isin(inside, label[~members[row]])
+        own = inside[(number == count) & ~everywhere]
+        if not len(own):
+            return None
+        strings, at = self.snapshot.strings, int(own[0])
+        return strings[at // len(strings)], strings[at % len(strings)]
+
+
+def _parts_of(layout: _Layout, pool: PoolSettings, usable: Bool) -> list[Part]:
+    snapshot = layout.snapshot
+    number = {group.id: at for at, group in enumerate(snapshot.groups)}
+    groups = [number[name] for name in pool.node_groups if name in number]
+    nodes, templates = (layout.matching(table, pool.nodes) for table in (snapshot.nodes, snapshot.templates))
+    if pool.node_groups:
+        nodes &= layout.in_groups(snapshot.nodes, groups)
+        templates &= layout.in_groups(snapshot.templates, groups)
+    terms, problem = _terms(layout, pool, groups)
+    whole = Part(f"{pool.name}:" if pool.name else "", pool, nodes, templates, PodSpec(), problem)
+    if not pool.topology_key:
+        return [_completed(layout, whole, terms, usable)]
+    return [
+        _completed(layout, _narrowed(layout, whole, value), _with_label(terms, pool.topology_key, value), usable)
+        for value in _values(layout, whole, pool.topology_key)
+    ]
+
+
+def _terms(layout: _Layout, pool: PoolSettings, groups: Sequence[int]) -> tuple[tuple[NodeSelectorTerm, ...], str]:
+    """Return the alternatives of node affinity that keep placeholders in a pool, () = none; and what is wrong."""
+    unknown = sorted(set(pool.node_groups) - {layout.snapshot.groups[group].id for group in groups})
+    problem = f"pool {pool.name}: the snapshot has no node group {', '.join(unknown)}" if unknown else ""
+    if not pool.node_groups:
+        return ((NodeSelectorTerm(pool.nodes, ()),) if pool.nodes else ()), problem
+    terms = []
+    for group in groups:
+        label = layout.own_label(group)
+        if label is not None:
+            own = LabelRequirement(label[0], LabelOperator.IN, (label[1],))
+            terms.append(NodeSelectorTerm((*pool.nodes, own), ()))
+            continue
+        nodes = layout.snapshot.nodes
+        problem = problem or (
+            f"pool {pool.name}: nodes of node group {layout.snapshot.groups[group].id} have no label that only they "
+            "have; its placeholders stay on its present nodes, and it does not grow for them"
+        )
+        # A term names one node.
+        for node in np.flatnonzero(nodes.group == group).tolist():
+            named = LabelRequirement(_NAME, LabelOperator.IN, (nodes.name[node],))
+            terms.append(NodeSelectorTerm(pool.nodes, (named,)))
+    # Without any term no node matches, as it should be.
+    return tuple(terms) or (NodeSelectorTerm((), ()),), problem
+
+
+def _values(layout: _Layout, whole: Part, key: str) -> list[str]:
+    """Return the values of a label on the nodes and templates of a part, sorted."""
+    strings = layout.snapshot.strings
+    label, row = layout.pairs
+    inside = np.concatenate([whole.nodes, whole.templates])[row]
+    codes = np.unique(label[inside])
+    return sorted(strings[code % len(strings)] for code in codes.tolist() if strings[code // len(strings)] == key)
+
+
+def _narrowed(layout: _Layout, whole: Part, value: str) -> Part:
+    """Return the nodes of a part that have one value of its topology key."""
+    selector = (LabelRequirement(whole.pool.topology_key, LabelOperator.IN, (value,)),)
+    snapshot = layout.snapshot
+    return whole._replace(
+        prefix=f"{whole.prefix}{value}:",
+        nodes=whole.nodes & layout.matching(snapshot.nodes, selector),
+        templates=whole.templates & layout.matching(snapshot.templates, selector),
+    )
+
+
+def _with_label(terms: tuple[NodeSelectorTerm, ...], key: str, value: str) -> tuple[NodeSelectorTerm, ...]:
+    """Require a label in each alternative."""
+    wanted = LabelRequirement(key, LabelOperator.IN, (value,))
+    return tuple(
+        NodeSelectorTerm((*term.match_expressions, wanted), term.match_fields)
+        for term in terms or (NodeSelectorTerm((), ()),)
+        if term != NodeSelectorTerm((), ()) or not terms
+    ) or (NodeSelectorTerm((), ()),)
+
+
+def _completed(layout: _Layout, part: Part, terms: tuple[NodeSelectorTerm, ...], usable: Bool) -> Part:
+    """Leave the nodes out that do not count, and write what keeps placeholders on those that do."""
+    snapshot = layout.snapshot
+    tolerations = _tolerations(snapshot, part, usable) if part.pool.name else ()
+    return part._replace(
+        nodes=part.nodes & usable & _tolerated(snapshot.nodes, tolerations),
+        templates=part.templates & _tolerated(snapshot.templates, tolerations),
+        spec=PodSpec(node_affinity=terms or None, tolerations=tolerations),
+    )
+
+
+def _tolerations(snapshot: Snapshot, part: Part, usable: Bool) -> tuple[Toleration, ...]:
+    """Return tolerations for the taints that say what the nodes of a part are for, sorted."""
+    taints: set[Taint] = set()
+    for table, rows in ((snapshot.nodes, part.nodes & usable), (snapshot.templates, part.templates)):
+        for taint_set in np.unique(table.taint_set[rows]).tolist():
+            taints.update(table.taint_sets[taint_set])
+    wanted = {
+        Toleration(taint.key, TolerationOperator.EQUAL, taint.value, taint.effect)
+        for taint in lasting(taints, _NOTHING_ELSE, _NOTHING_ELSE)
+        if taint.effect in _EXCLUDING
+    }
+    return tuple(sorted(wanted))
+
+
+def _tolerated(table: NodeColumns, tolerations: tuple[Toleration, ...]) -> Bool:
+    """Return the rows of a table of nodes whose taints are all tolerated."""
+    by_set = [
+        all(taint.effect not in _EXCLUDING or any_tolerates(tolerations, taint) for taint in taints)
+        for taints in table.taint_sets
+    ]
+    found: Bool = np.array([*by_set, False], np.bool_)[table.taint_set]
+    return found

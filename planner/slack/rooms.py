@@ -1,0 +1,132 @@
+"""What nodes have: capacity that a rate is a share of, and room that a placeholder can find on an empty node.
+
+Room is what is allocatable without the pods that each node has anyway, those of DaemonSets and static ones. The largest
+pods are looked up here too. Follows from the snapshot; vectorised over pods and nodes. N nodes, T templates, S specs, R
+resources.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from planner.facts.label_index import LabelIndex
+from planner.model.settings import PodSelector
+from planner.slack import sizes
+from planner.slack.parts import Part
+from planner.slack.sizes import Amounts
+from planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, NO_NODE, Bool, Int64, Snapshot
+from planner.snapshot.lookup import string_index
+
+
+class LargestPods(NamedTuple):
+    """Requests of the pod with the most cpu and of that with the most memory; is_one : they are equal."""
+
+    by_cpu: Amounts
+    by_memory: Amounts
+    is_one: bool
+
+
+class NodeRooms(NamedTuple):
+    """Room of empty nodes : int64[N, R] and of new ones : int64[T, R], at least 0."""
+
+    nodes: Int64
+    templates: Int64
+
+
+class Rooms:
+    """Capacity, room and largest pods of one snapshot. rooms : gives what `node_rooms` returns."""
+
+    def __init__(self, snapshot: Snapshot, rooms: Callable[[], NodeRooms], ignored: tuple[PodSelector, ...]) -> None:
+        self._snapshot = snapshot
+        self._rooms = rooms
+        self._ignored = ignored
+        self._counted: Bool | None = None
+
+    def capacity(self, part: Part, having: str = "") -> tuple[dict[str, int], int]:
+        """Return what the nodes of a part have together, and how many they are; `having` : only nodes with it."""
+        return self._sum(self._snapshot.nodes.allocatable, part.nodes, having)
+
+    def template_capacity(self, part: Part, having: str = "") -> tuple[dict[str, int], int]:
+        """Return the same of one new node of each group."""
+        return self._sum(self._snapshot.templates.allocatable, part.templates, having)
+
+    def _sum(self, allocatable: Int64, rows: Bool, having: str) -> tuple[dict[str, int], int]:
+        resources = self._snapshot.resources
+        if having:
+            if having not in resources:
+                return {}, 0
+            rows = rows & (allocatable[:, resources.index(having)] > 0)
+        amounts = allocatable[rows].sum(axis=0).tolist()
+        return dict(zip(resources, amounts, strict=True)), int(rows.sum())
+
+    def fitted(self, part: Part, size: Amounts) -> tuple[dict[str, int], bool]:
+        """Return a size for which an empty node of a part has room, and whether it is the given one."""
+        rooms, resources = self._rooms(), self._snapshot.resources
+        if not set(size) <= set(resources):
+            return sizes.fitted(size, ())
+        columns = [resources.index(name) for name in size]
+        both = np.concatenate([rooms.nodes[part.nodes][:, columns], rooms.templates[part.templates][:, columns]])
+        if len(both) and (both >= np.array(list(size.values()), np.int64)).all(axis=1).any():
+            return dict(size), True
+        distinct = np.unique(both, axis=0).tolist()
+        return sizes.fitted(size, [dict(zip(size, room, strict=True)) for room in distinct])
+
+    def largest_pods(self, part: Part) -> LargestPods | None:
+        """Return the largest pods of a part, None where no pod counts. Pods on no node count in the whole cluster."""
+        pods = self._snapshot.pods
+        inside = self._counts()
+        if part.pool.name:
+            inside = inside & (pods.node >= 0) & part.nodes[np.maximum(pods.node, NO_NODE)]
+        used = np.flatnonzero(np.bincount(pods.spec[inside], minlength=len(self._snapshot.specs)))
+        found = [dict(self._snapshot.specs[spec].requests) for spec in used.tolist()]
+        if not found:
+            return None
+        by_cpu = max(found, key=lambda one: _rank(one, "cpu", "memory"))
+        by_memory = max(found, key=lambda one: _rank(one, "memory", "cpu"))
+        return LargestPods(by_cpu, by_memory, by_cpu == by_memory)
+
+    def _counts(self) -> Bool:
+        """Return the pods that a largest pod may be : bool[P]."""
+        if self._counted is None:
+            snapshot = self._snapshot
+            pods = snapshot.pods
+            ignored = np.array([spec.ignored_by_slack for spec in snapshot.specs], np.bool_)
+            counted = ((pods.flags & (FLAG_DAEMON | FLAG_MIRROR)) == 0) & ~pods.is_terminal()
+            if len(ignored):
+                counted &= ~ignored[pods.spec]
+            labels = LabelIndex(snapshot.strings, snapshot.label_sets)
+            for one in self._ignored:
+                chosen = labels.matching(one.labels)[pods.label_set]
+                if one.namespaces:
+                    numbers = [string_index(snapshot.strings, name) for name in one.namespaces]
+                    chosen &= np.isin(pods.namespace, np.array(numbers, np.int32))
+                counted &= ~chosen
+            self._counted = counted
+        return self._counted
+
+
+def _rank(request: Amounts, first: str, second: str) -> tuple[int, int, tuple[tuple[str, int], ...]]:
+    return request.get(first, 0), request.get(second, 0), tuple(sorted(request.items()))
+
+
+def node_rooms(snapshot: Snapshot) -> NodeRooms:
+    """Return the room of empty nodes and of new ones. O(P + N · R + specs of DaemonSet pods)."""
+    nodes, pods, resources = snapshot.nodes, snapshot.pods, snapshot.resources
+    room = nodes.allocatable.copy()
+    stays = np.flatnonzero(((pods.flags & (FLAG_DAEMON | FLAG_MIRROR)) != 0) & (pods.node >= 0) & ~pods.is_terminal())
+    # As many amounts as there are specs of such pods, then a look-up by pod.
+    used, number = np.unique(pods.spec[stays], return_inverse=True)
+    column = {name: at for at, name in enumerate(resources)}
+    asked = np.zeros((len(used), len(resources)), np.int64)
+    for row, spec in enumerate(used.tolist()):
+        for name, amount in snapshot.specs[spec].requests:
+            asked[row, column[name]] = amount
+    for at in np.flatnonzero(asked.any(axis=0)).tolist():
+        np.subtract.at(room[:, at], pods.node[stays], asked[number, at])
+    new = snapshot.templates.allocatable.copy()
+    for row, group in enumerate(snapshot.templates.group.tolist()):
+        for pod in snapshot.groups[group].daemonset_pods:
+            for name, amount in pod.spec.requests:
+                new[row, column[name]] -= amount
+    return NodeRooms(np.maximum(room, 0), np.maximum(new, 0))

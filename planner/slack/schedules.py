@@ -1,0 +1,68 @@
+"""When schedules hold, and what then holds.
+
+A schedule holds from each moment at which its cron expression is due, in its time zone, for its duration. Of several
+that hold at once the largest amounts count. Pure: the moment comes with the request. Cron as Debian has it, changes of
+the clock included (library `cronsim`).
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from cronsim import CronSim
+
+from planner.model.settings import SECOND_NS, PoolSettings, SlackAmount, SlackSchedule
+
+_BY_RATE = ("cpu", "memory")
+
+
+class Asked(NamedTuple):
+    """What a pool asks for at one moment. replicas : number of standard placeholders, None = what the amounts say."""
+
+    amounts: Mapping[str, SlackAmount]
+    replicas: int | None
+
+
+def in_force(pool: PoolSettings, now_ns: int) -> Asked:
+    """Return what holds now. now_ns : Unix nanoseconds."""
+    holding = [schedule for schedule in pool.schedules if holds(schedule, now_ns)]
+    amounts = dict(pool.amounts)
+    for name in sorted({*_BY_RATE, *(name for one in holding for name in one.amounts)}):
+        meanwhile = [amount for one in holding if (amount := _of(one, name, pool.amounts)) is not None]
+        if meanwhile:
+            amounts[name] = largest(meanwhile)
+    counts = [one.replicas for one in holding if one.replicas is not None]
+    return Asked(amounts, max(counts, default=None))
+
+
+def holds(schedule: SlackSchedule, now_ns: int) -> bool:
+    """Return whether a schedule holds: it was due at most its duration ago, that moment not included."""
+    now = datetime.fromtimestamp(now_ns // SECOND_NS, UTC)
+    begin = now - timedelta(seconds=-(-schedule.duration_ns // SECOND_NS))
+    try:
+        due = next(CronSim(schedule.cron, begin.astimezone(schedule.zone)))
+    except StopIteration:
+        return False
+    return due.timestamp() * SECOND_NS + schedule.duration_ns > now_ns and due <= now
+
+
+def _of(schedule: SlackSchedule, name: str, otherwise: Mapping[str, SlackAmount]) -> SlackAmount | None:
+    """Return what a schedule says of a resource, completed by what holds otherwise; None = nothing."""
+    usual = otherwise.get(name, SlackAmount())
+    own = schedule.amounts.get(name)
+    if own is not None:
+        return SlackAmount(usual.rate if own.rate is None else own.rate, own.floor, own.ceiling)
+    if schedule.rate is not None and name in _BY_RATE:
+        return SlackAmount(schedule.rate, usual.floor, usual.ceiling)
+    return None
+
+
+def largest(amounts: Sequence[SlackAmount]) -> SlackAmount:
+    """Return the amount with the largest rate, the largest floor and the largest ceiling, none being the largest."""
+    ceilings = [one.ceiling for one in amounts if one.ceiling is not None]
+    floors = [one.floor for one in amounts if one.floor is not None]
+    return SlackAmount(
+        max(one.rate or 0.0 for one in amounts),
+        max(floors, default=None),
+        max(ceilings) if len(ceilings) == len(amounts) else None,
+    )

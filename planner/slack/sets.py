@@ -1,0 +1,244 @@
+"""Which placeholders there should be: sets of equal ones, with their size and their number.
+
+Decides sizes and numbers from what the parts of the cluster, workloads and CapacityBuffers ask for; never where they
+are put. Sizes of standard placeholders are damped by those of the last loop. Amounts as in the snapshot.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.model.settings import SlackSettings
+from planner.model.values import SlackRequest
+from planner.simulation.virtual_rows import VirtualPod
+from planner.slack import sizes
+from planner.slack.parts import Part
+from planner.slack.rooms import Rooms
+from planner.slack.schedules import Asked, in_force
+from planner.slack.sizes import SPREAD_OUT, Amounts
+
+Kind = pb.PlaceholderKind
+MOST: Final = 50_000
+"""Most placeholders of one plan; an absurd setting must not fill the memory."""
+NAMESPACE: Final = "default"
+"""Of placeholders that are for any pod."""
+
+
+class PlaceholderSet(NamedTuple):
+    """Equal placeholders.
+
+    name : begins the names of its placeholders; kind : `PlaceholderKind.Code`; pod : what each of them is to
+    scheduling; number : how many there should be; size : by resource; for_object : "Kind/namespace/name" or "";
+    pool : that asks for it, "" = the whole cluster.
+    """
+
+    name: str
+    kind: "pb.PlaceholderKind.Code.ValueType"
+    pod: VirtualPod
+    number: int
+    size: Amounts
+    for_object: str = ""
+    pool: str = ""
+
+
+class Wanted(NamedTuple):
+    """All sets, by name; desired : amount by resource that should be kept free; problems : for people."""
+
+    sets: tuple[PlaceholderSet, ...]
+    desired: Mapping[str, int]
+    problems: tuple[str, ...]
+
+
+class Given(NamedTuple):
+    """What sets are computed from.
+
+    rooms : what nodes have room for; now_ns : Unix nanoseconds; before : sizes of the last loop by name of the set.
+    """
+
+    settings: SlackSettings
+    rooms: Rooms
+    now_ns: int
+    before: Mapping[str, Amounts]
+
+
+class _Found:
+    """Collects sets, amounts and problems."""
+
+    def __init__(self) -> None:
+        self.sets: list[PlaceholderSet] = []
+        self.desired: dict[str, int] = {}
+        self.problems: list[str] = []
+        self._total = 0
+
+    def add(self, one: PlaceholderSet) -> None:
+        """Add a set, or as much of it as there may be."""
+        most = MOST - self._total
+        if one.number > most:
+            self.problems.append(f"{one.name}: {one.number} placeholders are asked for, of which {most} are kept")
+        one = one._replace(number=min(one.number, most))
+        self._total += one.number
+        if one.number > 0:
+            self.sets.append(one)
+
+    def ask(self, amounts: Amounts, times: int = 1) -> None:
+        """Add to what should be kept free."""
+        for name, amount in amounts.items():
+            if amount * times > 0:
+                self.desired[name] = min(self.desired.get(name, 0) + amount * times, 1 << 62)
+
+
+def wanted(given: Given, parts: Sequence[Part], requests: Sequence[SlackRequest]) -> Wanted:
+    """Return all sets. O(parts · (N + S) + requests)."""
+    found = _Found()
+    for part in parts:
+        if part.problem:
+            found.problems.append(part.problem)
+        _of_part(given, part, in_force(part.pool, given.now_ns), found)
+    for request in requests:
+        _of_request(given, request, found)
+    found.sets.sort(key=lambda one: one.name)
+    return Wanted(tuple(found.sets), found.desired, tuple(found.problems))
+
+
+def _of_part(given: Given, part: Part, asked: Asked, found: _Found) -> None:
+    """Add what a part of the cluster asks for."""
+    names = [name for name, amount in asked.amounts.items() if amount.rate or amount.floor]
+    if not names and not asked.replicas:
+        return
+    total, nodes = given.rooms.capacity(part)
+    desired = {name: sizes.desired(asked.amounts[name], total.get(name, 0)) for name in sorted(names)}
+    if asked.replicas == 0 or not (any(desired.values()) or asked.replicas):
+        return
+    if nodes == 0:
+        # No node yet: a new one will be like the templates.
+        total, nodes = given.rooms.template_capacity(part)
+    if asked.replicas is None:
+        found.ask(desired)
+    held = [_whole(given, part, name, desired, found) for name in sorted(desired) if name not in SPREAD_OUT]
+    apart = {name: amount for name, amount in desired.items() if name in SPREAD_OUT}
+    rest = sizes.left(apart, [(one.size, one.number) for one in held if one is not None])
+    _of_standard(given, part, (rest, asked.replicas, total, nodes), found)
+
+
+def _of_standard(
+    given: Given, part: Part, asked: tuple[Mapping[str, int], int | None, Mapping[str, int], int], found: _Found
+) -> None:
+    """Add the largest placeholders and the standard ones of a part."""
+    desired, replicas, total, nodes = asked
+    largest = _largest(given, part)
+    held = []
+    for name, size in largest.sizes.items():
+        cut, whole = given.rooms.fitted(part, size)
+        if not whole:
+            found.problems.append(f"{part.prefix}{name}: no node has room for {_text(size)}; it is made smaller")
+        found.add(_set(part, name, Kind.LARGEST, cut, 1))
+        held.append((cut, 1))
+    names = [name for name, amount in desired.items() if amount > 0] or ["cpu", "memory"]
+    size = sizes.standard_size({name: total.get(name, 0) for name in names}, nodes, part.pool.granularity)
+    size = sizes.capped(size, largest.most) if largest.sizes else size
+    size = {name: min(amount, sizes.MOST) for name, amount in size.items()}
+    name = f"{part.prefix}standard"
+    cut, whole = given.rooms.fitted(part, sizes.damped(size, given.before.get(name), given.settings.resize_threshold))
+    rest = sizes.left(desired, held)
+    number = sizes.count(rest, cut) if replicas is None else replicas
+    lacking = sorted(one for one, amount in rest.items() if amount > 0 and not cut.get(one))
+    if lacking or not cut:
+        found.problems.append(f"{name}: no node that counts has any {' or '.join(lacking or names)}")
+    elif number and not whole:
+        found.problems.append(f"{name}: no node has room for {_text(size)}; they are made smaller")
+    if cut:
+        found.add(_set(part, "standard", Kind.STANDARD, cut, number))
+    if replicas is not None:
+        for one, times in (*held, (cut, number)):
+            found.ask(one, times)
+
+
+class _Largest(NamedTuple):
+    """sizes : of the largest placeholders, by name; most : what a standard one may not exceed."""
+
+    sizes: dict[str, dict[str, int]]
+    most: dict[str, int]
+
+
+def _largest(given: Given, part: Part) -> _Largest:
+    """Return the largest placeholders that a strategy asks for; none where there are no pods."""
+    strategy = part.pool.strategy
+    if strategy not in (pb.SlackStrategy.LARGEST_POD, pb.SlackStrategy.LARGEST_BY_RESOURCE):
+        return _Largest({}, {})
+    pods = given.rooms.largest_pods(part)
+    if pods is None:
+        return _Largest({}, {})
+    most = {"cpu": pods.by_cpu.get("cpu", 0), "memory": pods.by_memory.get("memory", 0)}
+    most = {name: amount for name, amount in most.items() if amount > 0}
+    if strategy == pb.SlackStrategy.LARGEST_POD:
+        return _Largest({"largest": most} if most else {}, most)
+    by = {"largest-cpu": dict(pods.by_cpu), "largest-memory": dict(pods.by_memory)}
+    if pods.is_one:
+        del by["largest-memory"]
+    return _Largest({name: size for name, size in by.items() if size}, most)
+
+
+def _whole(given: Given, part: Part, name: str, desired: Amounts, found: _Found) -> PlaceholderSet | None:
+    """Add placeholders that hold a resource which only some nodes have, such as GPUs.
+
+    Each holds whole ones, and of cpu and memory the same share of the average node that has the resource.
+    """
+    if desired[name] <= 0:
+        return None
+    total, nodes = given.rooms.capacity(part, name)
+    if nodes == 0:
+        total, nodes = given.rooms.template_capacity(part, name)
+    if nodes == 0:
+        found.problems.append(f"{part.prefix}{name}: no node that counts has any {name}")
+        return None
+    one = max(-(-total[name] // (nodes * part.pool.granularity)), 1)
+    size = {other: -(-total.get(other, 0) * one // total[name]) for other in ("cpu", "memory") if total.get(other, 0)}
+    size[name] = one
+    cut, whole = given.rooms.fitted(part, size)
+    if not whole:
+        found.problems.append(
+            f"{part.prefix}{name}: no node has room for {_text(size | {name: one})}; it is made smaller"
+        )
+    made = _set(part, name, Kind.STANDARD, cut, sizes.count({name: desired[name]}, cut))
+    found.add(made)
+    return made
+
+
+def _set(
+    part: Part, name: str, kind: "pb.PlaceholderKind.Code.ValueType", size: Amounts, number: int
+) -> PlaceholderSet:
+    spec = part.spec._replace(requests=tuple(sorted((one, amount) for one, amount in size.items() if amount > 0)))
+    return PlaceholderSet(
+        f"{part.prefix}{name}", kind, VirtualPod(NAMESPACE, spec), number, dict(size), pool=part.pool.name
+    )
+
+
+def _of_request(given: Given, request: SlackRequest, found: _Found) -> None:
+    """Add what a workload or a CapacityBuffer asks for."""
+    if request.problem:
+        found.problems.append(f"{request.object}: {request.problem}")
+        return
+    is_buffer = request.object.startswith("CapacityBuffer/")
+    size = dict(request.spec.requests)
+    try:
+        if is_buffer:
+            limit = sizes.most_within(dict(request.limits), size)
+            smaller = given.settings.smaller_buffers
+            number = sizes.buffered(request.replicas, request.percentage, request.scale, limit, smaller)
+        else:
+            number = sizes.copies(request.amount, request.scale)
+    except ValueError as error:
+        found.problems.append(f"{request.object}: {error}")
+        return
+    if number == 0:
+        return
+    found.ask(size, number)
+    pod = VirtualPod(request.namespace, request.spec, request.labels)
+    kind = Kind.CAPACITY_BUFFER if is_buffer else Kind.WORKLOAD
+    found.add(PlaceholderSet(request.object, kind, pod, number, size, request.object))
+
+
+def _text(size: Amounts) -> str:
+    """Return a size for people."""
+    return " and ".join(f"{amount}{'m' if name == 'cpu' else ''} {name}" for name, amount in sorted(size.items()))

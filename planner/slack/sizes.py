@@ -1,0 +1,116 @@
+"""How large placeholders are and how many there have to be: the formulas, on plain numbers.
+
+Amounts are integers by resource name, cpu in milli-cores, others in base units. Roundings never make slack less than
+what is asked for: amounts, sizes and counts are rounded up. The design's formula for the count, as it is written there,
+would keep the whole cluster free; its aim, a total of at least the extra capacity, is what counts here.
+Source: the design of resource slack.
+"""
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Final
+
+from planner.model.settings import SlackAmount
+
+Amounts = Mapping[str, int]
+SPREAD_OUT: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
+"""Resources that every node has and that can be divided at will: standard placeholders hold them together."""
+MOST: Final = 2**53
+"""Largest amount of one placeholder, as for pods."""
+
+
+def desired(amount: SlackAmount, capacity: int) -> int:
+    """Return how much of a capacity should be kept free: its share, at least the floor, at most the ceiling."""
+    # By the decimal digits of the rate: 0.1 of 30 is 3, which floating-point numbers do not know.
+    share = -(-Fraction(repr(amount.rate or 0.0)) * capacity // 1)
+    asked = max(int(share), amount.floor or 0)
+    return asked if amount.ceiling is None else min(asked, amount.ceiling)
+
+
+def standard_size(total: Amounts, nodes: int, granularity: int) -> dict[str, int]:
+    """Return the average of `nodes` nodes that have `total` together, divided by the granularity. O(resources)."""
+    return {name: -(-amount // (nodes * granularity)) for name, amount in total.items() if amount > 0 and nodes > 0}
+
+
+def count(asked: Amounts, size: Amounts) -> int:
+    """Return how many placeholders make at least what is asked for, as far as they hold it."""
+    return max((-(-amount // size[name]) for name, amount in asked.items() if size.get(name, 0) > 0), default=0)
+
+
+def left(asked: Amounts, held: Iterable[tuple[Amounts, int]]) -> dict[str, int]:
+    """Return what is still asked for when `held` (size, count) are there."""
+    rest = dict(asked)
+    for size, number in held:
+        rest = {name: max(amount - number * size.get(name, 0), 0) for name, amount in rest.items()}
+    return rest
+
+
+def capped(size: Amounts, most: Amounts) -> dict[str, int]:
+    """Return a size that is nowhere above `most`; resources that `most` does not name are not bounded."""
+    return {name: min(amount, most.get(name, amount)) for name, amount in size.items()}
+
+
+def damped(size: Amounts, before: Amounts | None, threshold: float) -> dict[str, int]:
+    """Return the size of the last loop as long as the new one differs from it by no more than a share."""
+    if before is None or before.keys() != size.keys():
+        return dict(size)
+    near = all(abs(size[name] - old) <= threshold * old for name, old in before.items())
+    return dict(before if near else size)
+
+
+def fitted(size: Amounts, rooms: Iterable[Amounts]) -> tuple[dict[str, int], bool]:
+    """Return a size that one of the rooms has place for, and whether it is the given one.
+
+    A size that has no place is cut to the room that has the largest part of it, the first of them. Rooms without one of
+    the resources have none; without any room the size stays.
+    """
+    best: tuple[Fraction, dict[str, int]] | None = None
+    for room in rooms:
+        part = min((Fraction(min(room.get(name, 0), amount), amount) for name, amount in size.items()), default=1)
+        if part == 1:
+            return dict(size), True
+        if part > 0 and (best is None or part > best[0]):
+            best = Fraction(part), {name: min(amount, room[name]) for name, amount in size.items()}
+    return (dict(size), False) if best is None else (best[1], False)
+
+
+def copies(amount: str, scale: int) -> int:
+    """Return how many copies an annotation asks for: "3", or "20%" of `scale` (-1 = not known), rounded up.
+
+    Raises ValueError with what is wrong.
+    """
+    text = amount.strip()
+    digits = text.removesuffix("%").strip()
+    if not (digits.isascii() and digits.isdigit() and len(digits) <= 9):
+        raise ValueError(f'{amount!r} is neither a count, such as "3", nor a percentage, such as "20%"')
+    if not text.endswith("%"):
+        return int(digits)
+    if scale < 0:
+        raise ValueError(f"{amount!r} is a percentage of a number of pods that is not known; give a count")
+    return -(-int(digits) * scale // 100)
+
+
+def buffered(replicas: int, percentage: int, scale: int, limit: int | None, smaller: bool) -> int:
+    """Return how many pods a CapacityBuffer asks for.
+
+    replicas, percentage, scale : -1 = not given; limit : most that its limits allow, None = no limits; smaller : of two
+    counts the smaller one, the percentage rounded down, as the Cluster Autoscaler up to 1.36; else the larger one,
+    rounded up, as from 1.37 on. Without replicas and percentage the limits say how many. Raises ValueError with what
+    is wrong.
+    """
+    counts = [replicas] if replicas >= 0 else []
+    if percentage >= 0:
+        if scale < 0:
+            raise ValueError("percentage needs a scalableRef whose number of pods is known")
+        counts.append(percentage * scale // 100 if smaller else -(-percentage * scale // 100))
+    if counts:
+        asked = min(counts) if smaller else max(counts)
+        return asked if limit is None else min(asked, limit)
+    if limit is None:
+        raise ValueError("it has neither replicas nor percentage nor limits")
+    return limit
+
+
+def most_within(limits: Amounts, request: Amounts) -> int | None:
+    """Return how many pods stay within limits; None where none of them bounds the pods."""
+    return min((amount // request[name] for name, amount in limits.items() if request.get(name, 0) > 0), default=None)

@@ -1,0 +1,141 @@
+"""Specs and labels of placeholders on the wire, in a dictionary of their own.
+
+Decides nothing; the opposite of reading a snapshot's specs. Strings and label sets are numbered in the order in which
+they are first used. O(specs).
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from trimtab.v1 import snapshot_pb2
+
+from planner.model.values import (
+    LabelRequirement,
+    NodeSelectorTerm,
+    PodAffinityTerm,
+    PodSpec,
+    SpreadConstraint,
+)
+from planner.simulation.virtual_rows import Labels
+
+
+class SpecWriter:
+    """Writes specs and label sets, each once, into a `PodDictionary`."""
+
+    def __init__(self) -> None:
+        self._strings: dict[str, int] = {"": 0}
+        self._resources: dict[str, int] = {}
+        self._specs: dict[PodSpec, int] = {}
+        self._label_sets: dict[Labels, int] = {(): 0}
+        self._written: list[snapshot_pb2.PodSpec] = []
+
+    def spec(self, spec: PodSpec) -> int:
+        """Return the index of a spec."""
+        known = self._specs.get(spec)
+        if known is None:
+            known = self._specs[spec] = len(self._written)
+            self._written.append(self._message(spec))
+        return known
+
+    def label_set(self, labels: Labels) -> int:
+        """Return the index of a label set."""
+        return self._label_sets.setdefault(labels, len(self._label_sets))
+
+    def amounts(self, amounts: Iterable[tuple[str, int]]) -> list[snapshot_pb2.ResourceAmount]:
+        """Return amounts by resource."""
+        return [
+            snapshot_pb2.ResourceAmount(resource=self._resources.setdefault(name, len(self._resources)), amount=amount)
+            for name, amount in amounts
+        ]
+
+    def finish(self) -> snapshot_pb2.PodDictionary:
+        """Return the dictionary; call it last."""
+        pairs = [(self._string(key), self._string(value)) for labels in self._label_sets for key, value in labels]
+        sizes = [len(labels) for labels in self._label_sets]
+        sets = snapshot_pb2.LabelSets(
+            offsets=_int32(np.cumsum([0, *sizes])),
+            keys=_int32([key for key, _ in pairs]),
+            values=_int32([value for _, value in pairs]),
+        )
+        return snapshot_pb2.PodDictionary(
+            strings=self._strings, resources=self._resources, label_sets=sets, pod_specs=self._written
+        )
+
+    def _string(self, text: str) -> int:
+        return self._strings.setdefault(text, len(self._strings))
+
+    def _message(self, spec: PodSpec) -> snapshot_pb2.PodSpec:
+        text = self._string
+        out = snapshot_pb2.PodSpec(
+            priority=spec.priority,
+            scheduler_name=text(spec.scheduler_name),
+            local_storage=spec.local_storage,
+            unsupported=spec.unsupported,
+            exclusive_disks=[text(disk) for disk in spec.exclusive_disks],
+            read_only_disks=[text(disk) for disk in spec.read_only_disks],
+        )
+        out.requests.extend(self.amounts(spec.requests))
+        for key, value in spec.node_selector:
+            out.node_selector.add(key=text(key), value=text(value))
+        if spec.node_affinity is not None:
+            out.node_affinity.SetInParent()
+            for term in spec.node_affinity:
+                self._add_term(out.node_affinity, term)
+        for one in spec.tolerations:
+            out.tolerations.add(
+                key=text(one.key), operator=_code(one.operator), value=text(one.value), effect=_code(one.effect)
+            )
+        for port in spec.host_ports:
+            out.host_ports.add(protocol=text(port.protocol), host_ip=text(port.host_ip), port=port.port)
+        for field, terms in (("pod_affinity", spec.pod_affinity), ("pod_anti_affinity", spec.pod_anti_affinity)):
+            getattr(out, field).extend([self._affinity(term) for term in terms])
+        out.topology_spread.extend([self._spread(one) for one in spec.topology_spread])
+        return out
+
+    def _add_term(self, out: snapshot_pb2.NodeSelector, term: NodeSelectorTerm) -> None:
+        out.terms.add(
+            match_expressions=self._requirements(term.match_expressions),
+            match_fields=self._requirements(term.match_fields),
+        )
+
+    def _requirements(self, selector: Iterable[LabelRequirement]) -> list[snapshot_pb2.LabelRequirement]:
+        return [
+            snapshot_pb2.LabelRequirement(
+                key=self._string(one.key),
+                operator=_code(one.operator),
+                values=[self._string(value) for value in one.values],
+            )
+            for one in selector
+        ]
+
+    def _selector(self, selector: Iterable[LabelRequirement] | None) -> snapshot_pb2.LabelSelector | None:
+        return None if selector is None else snapshot_pb2.LabelSelector(requirements=self._requirements(selector))
+
+    def _affinity(self, term: PodAffinityTerm) -> snapshot_pb2.PodAffinityTerm:
+        return snapshot_pb2.PodAffinityTerm(
+            selector=self._selector(term.selector),
+            namespaces=[self._string(one) for one in term.namespaces],
+            namespace_selector=self._selector(term.namespace_selector),
+            topology_key=self._string(term.topology_key),
+        )
+
+    def _spread(self, one: SpreadConstraint) -> snapshot_pb2.TopologySpreadConstraint:
+        return snapshot_pb2.TopologySpreadConstraint(
+            max_skew=one.max_skew,
+            topology_key=self._string(one.topology_key),
+            selector=self._selector(one.selector),
+            min_domains=one.min_domains,
+            honor_node_affinity=one.honor_node_affinity,
+            honor_node_taints=one.honor_node_taints,
+            match_label_keys=[self._string(key) for key in one.match_label_keys],
+        )
+
+
+def _code(value: int) -> Any:
+    """Return a number as a value of an enumeration, which it is."""
+    return value
+
+
+def _int32(values: Any) -> bytes:
+    return np.asarray(values, "<i4").tobytes()

@@ -1,0 +1,39 @@
+"""Real pods before placeholders: what waits for a place gets it first.
+
+Pods of nodes being deleted, pods evicted lately and pending pods are placed wherever there is room, nodes on their way
+included. Decisions that follow find them there. Decides nothing about placeholders. Source: the design of resource
+slack: pending pods always win.
+"""
+
+from functools import partial
+
+import numpy as np
+
+from planner.model.settings import TaintNames
+from planner.placement.waiting import close_leaving, place_waiting, places, pods_to_move
+from planner.round.round import Round
+from planner.snapshot.columns import FLAG_GATED, NO_NODE, Bool, Int32, Snapshot
+
+
+def place_pods(this: Round, leaving: Bool) -> None:
+    """Place all real pods that wait, as far as there is room. leaving : bool[N], nodes being deleted. O(P)."""
+    snapshot, least = this.snapshot, this.settings.expendable_priority
+    moving = np.zeros(0, np.int32)
+    if leaving.any():
+        moving = pods_to_move(snapshot, leaving, least)
+        close_leaving(this.simulation, leaving, moving)
+    first = this.simulation.pod_count
+    evicted = np.arange(first, first + len(this.evictions), dtype=np.int32)
+    pending = this.derive(f"pods that wait, of priority {least}", partial(_pending, snapshot, least))
+    if not (len(moving) or len(evicted) or len(pending)):
+        return
+    where = places(this.simulation, leaving, TaintNames(), this.now_ns, this.growth.upcoming)
+    place_waiting(this.simulation, where, evicted, pending, np.zeros(0, np.int32), moving)
+
+
+def _pending(snapshot: Snapshot, least_priority: int) -> Int32:
+    """Return the pods that wait for a node and may be given one, the scheduler having tried or not. int32."""
+    pods = snapshot.pods
+    priority = np.array([*(spec.priority for spec in snapshot.specs), 0], np.int64)
+    waits = (pods.node == NO_NODE) & (pods.deletion_s == 0) & ~pods.is_terminal() & ((pods.flags & FLAG_GATED) == 0)
+    return np.flatnonzero(waits & (priority >= least_priority)[pods.spec]).astype(np.int32)

@@ -1,0 +1,94 @@
+"""Workloads and CapacityBuffers for which room is to be kept, as values with their own dictionary resolved.
+
+Decides their canonical order, by object; never how much room they ask for. Raises SnapshotError. Source:
+`protos/trimtab/v1/snapshot.proto`.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from trimtab.v1 import snapshot_pb2 as pb
+
+from planner.model.values import PodSpec, SlackRequest
+from planner.snapshot.checks import Row, check_unique
+from planner.snapshot.columns import LabelSets
+from planner.snapshot.dictionaries import read_label_sets, read_resources, read_strings
+from planner.snapshot.errors import SnapshotError
+from planner.snapshot.pod_specs import read_pod_specs
+
+_TABLE: Final = "slack_requests"
+_REQUESTS: Final = f"{_TABLE}.requests"
+
+
+class _Dictionary(NamedTuple):
+    resources: Sequence[str]
+    strings: Sequence[str]
+    specs: Sequence[PodSpec]
+    label_sets: LabelSets
+
+
+def read_slack_requests(message: pb.SlackRequests) -> tuple[SlackRequest, ...]:
+    """Return the requests sorted by object."""
+    if not message.requests:
+        return ()
+    dictionary = _dictionary(message.dictionary)
+    row = Row(_REQUESTS, dictionary.strings)
+    check_unique([one.object for one in message.requests], _REQUESTS, "object")
+    found = []
+    for row.index, one in enumerate(message.requests):
+        row.needed(one.object, "object")
+        found.append(SlackRequest(one.object, one.problem) if one.problem else _request(row, one, dictionary))
+    return tuple(sorted(found, key=lambda one: one.object))
+
+
+def _dictionary(message: pb.PodDictionary) -> _Dictionary:
+    whole = pb.ClusterSnapshot(strings=message.strings, resources=message.resources)
+    try:
+        strings, resources = read_strings(whole), read_resources(whole)
+        specs = read_pod_specs(message.pod_specs, strings, resources)
+        return _Dictionary(resources, strings, specs, read_label_sets(message.label_sets, strings))
+    except SnapshotError as error:
+        raise SnapshotError(f"{_TABLE}.dictionary.{error.table}", error.row, error.field, error.problem) from None
+
+
+def _request(row: Row, one: pb.SlackRequest, dictionary: _Dictionary) -> SlackRequest:
+    if not 0 <= one.spec < len(dictionary.specs):
+        row.refuse("spec", f"{one.spec} is no index into the specs beside it; there are {len(dictionary.specs)}")
+    return SlackRequest(
+        object=one.object,
+        namespace=row.name(one.namespace, "namespace"),
+        spec=dictionary.specs[one.spec],
+        labels=_labels(row, one.label_set, dictionary),
+        scale=_given(row, one, "scale"),
+        amount=one.amount,
+        replicas=_given(row, one, "replicas"),
+        percentage=_given(row, one, "percentage"),
+        limits=_limits(row, one.limits, dictionary.resources),
+    )
+
+
+def _given(row: Row, one: pb.SlackRequest, field: str) -> int:
+    """Return an optional count, -1 = not given."""
+    return row.at_least(getattr(one, field), 0, field) if one.HasField(field) else -1  # type: ignore[arg-type]
+
+
+def _labels(row: Row, label_set: int, dictionary: _Dictionary) -> tuple[tuple[str, str], ...]:
+    sets = dictionary.label_sets
+    if not 0 <= label_set < len(sets.offsets) - 1:
+        row.refuse(
+            "label_set", f"{label_set} is no index into the label sets beside it; there are {len(sets.offsets) - 1}"
+        )
+    entries = range(int(sets.offsets[label_set]), int(sets.offsets[label_set + 1]))
+    pairs = sorted({(dictionary.strings[sets.keys[at]], dictionary.strings[sets.values[at]]) for at in entries})
+    if len({key for key, _ in pairs}) < len(pairs):
+        row.refuse("label_set", "a key has two values; give each key once")
+    return tuple(pairs)
+
+
+def _limits(row: Row, limits: Sequence[pb.ResourceAmount], resources: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    found: dict[str, int] = {}
+    for one in limits:
+        if not 0 <= one.resource < len(resources):
+            row.refuse("limits.resource", f"{one.resource} is no index into the resources beside it")
+        found[resources[one.resource]] = row.amount(one.amount, "limits.amount")
+    return tuple(sorted(found.items()))

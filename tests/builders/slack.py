@@ -1,0 +1,73 @@
+"""Slack decisions over clusters of plain rows, one loop after the other."""
+
+from collections import Counter
+from typing import Any
+
+from google.protobuf.json_format import ParseDict
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.decisions.plan import plan
+from planner.decisions.work import Work
+from planner.model.values import PodSpec
+from planner.snapshot.decode import canonicalize
+from tests.builders.snapshots import Cluster, Group, Node, Pod, write
+
+NOW_S = 1_800_000_000
+GIB = 1 << 30
+ROOM = (("cpu", 4000), ("memory", 16 * GIB), ("pods", 110))
+RATE = {"slack": {"extraCapacityMinRate": 0.1}}
+
+
+def spec(cpu_milli: int = 500, memory_gib: int = 1, **more: Any) -> PodSpec:
+    """A spec with requests."""
+    return PodSpec(requests=(("cpu", cpu_milli), ("memory", memory_gib * GIB)), **more)
+
+
+def node(name: str, **more: Any) -> Node:
+    """A node of 4 cores and 16 GiB in group "g", with its hostname."""
+    labels = tuple(sorted((("kubernetes.io/hostname", name), ("pool", "a"), *more.pop("labels", ()))))
+    return Node(**{"allocatable": ROOM, "group": "g", "labels": labels} | more)
+
+
+def cluster(nodes: int = 10, pods: dict[str, str] | None = None, **more: Any) -> Cluster:
+    """A cluster of equal nodes "n00", ...; pods : name to node, "" = pending; each asks for half a core and 1 GiB."""
+    names = [f"n{i:02}" for i in range(nodes)]
+    rows = {("default", name): pod(name, where) for name, where in (pods or {}).items()}
+    group = Group(0, 1000, nodes, Node(allocatable=ROOM, labels=(("pool", "a"),)), 1.0)
+    return Cluster(**{"nodes": {name: node(name) for name in names}, "groups": {"g": group}, "pods": rows} | more)
+
+
+def pod(name: str, where: str, of: PodSpec | None = None, **more: Any) -> Pod:
+    """A pod on a node, or one that the scheduler has found no place for."""
+    more = {"flags": 0 if where else 32, "phase": 2 if where else 1} | more
+    return Pod(uid=f"uid-{name}", spec=of or spec(), node=where, **more)
+
+
+def decide(
+    given: Cluster,
+    settings: dict[str, Any] | None = None,
+    state: pb.PlanState | None = None,
+    now_s: int = NOW_S,
+    decisions: tuple[str, ...] = ("SLACK",),
+) -> pb.PlanResponse:
+    """Take decisions over a cluster."""
+    request = pb.PlanRequest(decisions=[pb.Decision.Code.Value(one) for one in decisions])
+    request.now.seconds = now_s
+    ParseDict(RATE if settings is None else settings, request.settings)
+    return plan(canonicalize(write(given)), request, state, Work())
+
+
+def where(answer: pb.PlanResponse) -> dict[str, str]:
+    """Return the node of each placeholder, "" = none."""
+    return {one.name: one.node for one in answer.slack.placeholders}
+
+
+def sizes(answer: pb.PlanResponse) -> Counter[tuple[int, int]]:
+    """Return how many placeholders there are of each size: cpu in milli-cores, memory in bytes."""
+    return Counter((one.cpu_milli, one.memory_bytes) for one in answer.slack.placeholders)
+
+
+def total(answer: pb.PlanResponse) -> tuple[int, int]:
+    """Return what all placeholders hold together: cpu and memory."""
+    rows = answer.slack.placeholders
+    return sum(one.cpu_milli for one in rows), sum(one.memory_bytes for one in rows)

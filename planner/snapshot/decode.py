@@ -103,8 +103,7 @@ def canonicalize(message: pb.ClusterSnapshot, effort: Effort = UNLIMITED) -> Sna
 def draft(message: pb.ClusterSnapshot, effort: Effort = UNLIMITED) -> Snapshot:
     """Return a checked message in canonical form, without the last step, `seal`. Raises SnapshotError."""
     effort.take(_row_bytes(message), "rows of the snapshot")
-    strings = read_strings(message)
-    resources = read_resources(message)
+    strings, resources = read_strings(message), read_resources(message)
     namespace = read_namespace(message.pods, strings)
     wire_sets = read_label_sets(message.label_sets, strings)
     annotated = number_keys(message.pods, strings)

@@ -3,17 +3,19 @@
 Bounded by work, never by time; the same problem has the same plan.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from planner.model.effort import UNLIMITED as NO_LIMITS
 from planner.model.effort import Effort
 from planner.scale_up.cheapest.canonical import canonical_order
-from planner.scale_up.cheapest.kernels.build import Batches, build
+from planner.scale_up.cheapest.kernels.build import Batches
 from planner.scale_up.cheapest.kernels.fill import Rest
+from planner.scale_up.cheapest.portfolio import best_attempt
 from planner.scale_up.cheapest.problem import NO_ZONE, UNLIMITED, Float64, Plan, Problem
-from planner.scale_up.cheapest.work import batches_for, bench_for, shapes_of
+from planner.scale_up.cheapest.work import append_batches, batches_for
+from planner.scale_up.cheapest.zones import split_by_zone
 from planner.snapshot.columns import Bool, Int64
 
 NODE_COST: Final = 1e-6
@@ -25,26 +27,24 @@ def cheapest_plan(problem: Problem, effort: Effort = NO_LIMITS) -> Plan:
 
     Raises only what `effort` raises.
     """
-    zone = np.where(problem.zone < problem.zone_most.shape[1], problem.zone, NO_ZONE)
-    problem = problem._replace(zone=zone.astype(np.int32))
-    classes, groups = canonical_order(problem)
-    ordered = _in_order(problem, classes, groups)
+    ordered, classes, groups = prepared(problem)
     priced = ~np.isnan(ordered.price)
     rest = Rest(ordered.pods.copy(), ordered.most.copy(), ordered.zone_most.copy())
     made = batches_for(ordered)
     for members, price in ((priced, ordered.price), (~priced, np.ones(len(priced)))):
         if members.any() and rest.pods.any():
             effort.check()
-            _plan_stage(_Stage(ordered, members, price), rest, made)
+            _plan_stage(ordered, members, price, rest, made)
     return _restored(problem, made, classes, groups)
 
 
-class _Stage(NamedTuple):
-    """A problem in canonical order with the groups that count and their price."""
-
-    problem: Problem
-    members: Bool
-    price: Float64
+def prepared(problem: Problem) -> tuple[Problem, Int64, Int64]:
+    """Return the problem as it is solved, and which class and group each of its classes and groups was."""
+    zone = np.where(problem.zone < problem.zone_most.shape[1], problem.zone, NO_ZONE)
+    problem = problem._replace(zone=zone.astype(np.int32))
+    classes, groups = canonical_order(problem)
+    ordered, origin = split_by_zone(_in_order(problem, classes, groups))
+    return ordered, classes[origin], groups
 
 
 def _in_order(problem: Problem, classes: Int64, groups: Int64) -> Problem:
@@ -62,27 +62,15 @@ def _in_order(problem: Problem, classes: Int64, groups: Int64) -> Problem:
     )
 
 
-def _plan_stage(stage: _Stage, rest: Rest, made: Batches) -> None:
-    """Plan nodes of the stage's groups."""
-    problem = stage.problem
-    groups = np.flatnonzero(stage.members & (problem.most > 0)).astype(np.int32)
-    top = float(stage.price[stage.members].max()) or 1.0
-    cost = stage.price + NODE_COST * top
-    value = _volume_value(problem, cost, groups.astype(np.int64))
-    ways = problem.demand.shape[1] + 2
-    build(shapes_of(problem, cost), rest, value, bench_for(problem), groups, np.zeros(len(groups)), ways, made)
-
-
-def _volume_value(problem: Problem, cost: Float64, groups: Int64) -> Float64:
-    """Return what a pod of each class costs at least on full nodes of the best group. float64[C], 0 = fits none."""
-    value = np.zeros(len(problem.pods))
-    for of_class, takes in enumerate(problem.demand):
-        may = groups[problem.allowed[of_class, groups] & (problem.capacity[groups] >= takes).all(axis=1)]
-        if len(may):
-            share = (takes / np.maximum(problem.capacity[may], 1)).max(axis=1)
-            share = np.maximum(share, 1 / max(int(problem.per_node[of_class]), 1))
-            value[of_class] = (share * cost[may]).min()
-    return value
+def _plan_stage(problem: Problem, members: Bool, price: Float64, rest: Rest, made: Batches) -> None:
+    """Plan nodes of some groups: append them to made, lower rest. members : bool[G]; price : float64[G]."""
+    groups = np.flatnonzero(members & (problem.most > 0)).astype(np.int32)
+    top = float(price[members].max()) or 1.0
+    cost = np.where(members, price, top) + NODE_COST * top
+    found = best_attempt(problem, cost, groups, rest)
+    for target, source in zip(rest, found.rest, strict=True):
+        target[:] = source
+    append_batches(made, found.made)
 
 
 def _restored(problem: Problem, made: Batches, classes: Int64, groups: Int64) -> Plan:

@@ -5,20 +5,25 @@ take together, and as many pods of a class as fit a node, times the nodes, hold 
 the nodes are whole numbers, which no plan can do without.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import highspy
 import numpy as np
 
 
-def bound(asked: Any, count: np.ndarray, whole: bool, gap: float = 1e-4) -> float:
-    """The least total price of nodes for so many pods of each class, int64[C]; every group has a price."""
+def bound(asked: Any, count: np.ndarray, whole: bool, values: Sequence[np.ndarray] = ()) -> float:
+    """The least total price of nodes for so many pods of each class, int64[C]; every group has a price.
+
+    values : float64[C] each, >= 0: whatever pods are taken to be worth, nodes that hold all pods can hold as much worth
+    as the pods have together, each group's nodes as much as the best knapsack of one. So each is a valid row more.
+    """
     classes, groups = asked.allowed.shape
     pairs, fit = _pairs(asked)
     solver = highspy.Highs()
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
-    solver.setOptionValue("mip_rel_gap", gap)
+    solver.setOptionValue("mip_rel_gap", 1e-4)
     solver.setOptionValue("mip_max_nodes", 2000)
     for group in range(groups):
         solver.addVar(0.0, float(asked.most[group]))
@@ -45,11 +50,38 @@ def bound(asked: Any, count: np.ndarray, whole: bool, gap: float = 1e-4) -> floa
                 _row(solver, np.append(columns[mine], group), np.append(takes, -has), -np.inf, 0.0)
     for at, (_, group) in enumerate(pairs):
         _row(solver, np.array([groups + at, group]), np.array([1.0, -float(fit[at])]), -np.inf, 0.0)
+    for value in values:
+        best = np.array([most_worth(asked, value, group, count) for group in range(groups)])
+        _row(solver, np.arange(groups), best, float(value @ count), np.inf)
     solver.run()
     if whole:
         return float(solver.getInfo().mip_dual_bound)
     assert solver.getModelStatus() == highspy.HighsModelStatus.kOptimal
     return float(solver.getInfo().objective_function_value)
+
+
+def most_worth(asked: Any, value: np.ndarray, group: int, count: np.ndarray) -> float:
+    """No less than what the pods on a node of a group can be worth: a bounded knapsack, solved by HiGHS."""
+    fits = asked.allowed[:, group] & (asked.demand <= asked.capacity[group]).all(axis=1) & (count > 0) & (value > 0)
+    of_class = np.flatnonzero(fits & (asked.per_node > 0))
+    if not len(of_class):
+        return 0.0
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("threads", 1)
+    solver.setOptionValue("mip_rel_gap", 1e-3)
+    solver.setOptionValue("mip_max_nodes", 200)
+    for at, one in enumerate(of_class):
+        solver.addVar(0.0, float(min(count[one], asked.per_node[one])))
+        solver.changeColCost(at, -float(value[one]))
+        solver.changeColIntegrality(at, highspy.HighsVarType.kInteger)
+    for resource in range(asked.demand.shape[1]):
+        takes = asked.demand[of_class, resource]
+        if takes.any():
+            unit = float(max(asked.capacity[group, resource], 1))
+            _row(solver, np.arange(len(of_class)), takes / unit, 0.0, asked.capacity[group, resource] / unit)
+    solver.run()
+    return -float(solver.getInfo().mip_dual_bound) * (1 + 1e-9)
 
 
 def _pairs(asked: Any) -> tuple[list[tuple[int, int]], list[int]]:

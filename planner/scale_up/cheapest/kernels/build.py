@@ -1,16 +1,21 @@
 """Plan nodes one after the other, each time of the group whose fill is worth most for its price.
 
 As thousands of pods are of few classes, a fill is repeated as often as pods and limits allow: a batch. What a node of a
-group is worth only falls while pods become fewer, so a group is filled anew only when by its last fill it is the best.
-Source: greedy set covering, with lazy evaluation (Minoux 1978).
+group is worth only falls while pods become fewer, so a group is filled anew only when by its last fill it is the best,
+and planned when it about still is. Source: greedy set covering, with lazy evaluation (Minoux 1978).
 """
 
 from typing import NamedTuple
 
 from planner.model.jit import inner_kernel, kernel, widened
-from planner.scale_up.cheapest.kernels.fill import Bench, Rest, Shapes, fill_node
+from planner.scale_up.cheapest.kernels.fill import Bench, Rest, Shapes, fill_node, look_at_left
 from planner.scale_up.cheapest.problem import Float64
 from planner.snapshot.columns import Int32, Int64
+
+ALL = 1 << 40
+"""Nodes, more than there can be."""
+CLOSE = 0.95
+"""A node is planned whose worth for price is at least this share of the best of others by their last fills."""
 
 
 class Batches(NamedTuple):
@@ -37,6 +42,7 @@ def build(
     value : float64[C] >= 0; ratio : float64[H] scratch. Ties: the group named first. Batches times what filling a few
     nodes takes, besides one fill for each group.
     """
+    look_at_left(rest, bench)
     for at in range(len(groups)):
         ratio[at] = worth_for_price(shapes, rest, value, bench, widened(groups[at]), ways)
     while True:
@@ -46,9 +52,9 @@ def build(
         group = widened(groups[at])
         ratio[at] = worth_for_price(shapes, rest, value, bench, group, ways)
         rival = first_best(ratio, at)
-        if ratio[at] < 0.0 or (rival >= 0 and ratio[rival] > ratio[at]):
-            continue
-        take(rest, bench, shapes.zone[group], group, made)
+        if ratio[at] >= 0.0 and (rival < 0 or ratio[at] >= CLOSE * ratio[rival]):
+            take(shapes, rest, bench, groups, group, ALL, made)
+            look_at_left(rest, bench)
 
 
 @inner_kernel
@@ -57,8 +63,8 @@ def worth_for_price(shapes: Shapes, rest: Rest, value: Float64, bench: Bench, gr
     if rest.nodes[group] <= 0:
         return -1.0
     worth = fill_node(shapes, rest, value, bench, group, ways)
-    for of_class in range(len(rest.pods)):
-        if bench.best[of_class] > 0:
+    for at in range(bench.numbers[0]):
+        if bench.best[bench.live[at]] > 0:
             return float(worth / shapes.cost[group])
     return -1.0
 
@@ -74,28 +80,65 @@ def first_best(ratio: Float64, but: int) -> int:
 
 
 @inner_kernel
-def take(rest: Rest, bench: Bench, zone: int, group: int, made: Batches) -> None:
-    """Append as many nodes as can be filled like bench.best; lower rest."""
-    nodes = rest.nodes[group]
-    for of_class in range(len(rest.pods)):
+def holds(shapes: Shapes, rest: Rest, bench: Bench, group: int) -> bool:
+    """Say whether a node of a group can have what bench.best has."""
+    zone = shapes.zone[group]
+    for resource in range(len(bench.free)):
+        bench.free[resource] = shapes.capacity[group, resource]
+    for at in range(bench.numbers[0]):
+        of_class = widened(bench.live[at])
+        pods = bench.best[of_class]
+        if pods > 0:
+            if not shapes.allowed[group, of_class] or (zone >= 0 and rest.zone_pods[of_class, zone] < pods):
+                return False
+            for resource in range(len(bench.free)):
+                bench.free[resource] -= shapes.demand[of_class, resource] * pods
+                if bench.free[resource] < 0:
+                    return False
+    return True
+
+
+@inner_kernel
+def cheapest_holder(shapes: Shapes, rest: Rest, bench: Bench, groups: Int32, group: int) -> int:
+    """Return the cheapest group, the given one or one in `groups`, whose nodes can have what bench.best has."""
+    cheapest = group
+    for at in range(len(groups)):
+        other = widened(groups[at])
+        if shapes.cost[other] < shapes.cost[cheapest] and rest.nodes[other] > 0 and holds(shapes, rest, bench, other):
+            cheapest = other
+    return int(cheapest)
+
+
+@inner_kernel
+def take(shapes: Shapes, rest: Rest, bench: Bench, groups: Int32, group: int, most: int, made: Batches) -> None:
+    """Append as many nodes, but `most`, as can be filled like bench.best; lower rest.
+
+    They are of the group, or of a cheaper one in `groups` : int32[H] that holds as much.
+    """
+    group = cheapest_holder(shapes, rest, bench, groups, group)
+    zone, nodes = shapes.zone[group], min(rest.nodes[group], most)
+    for at in range(bench.numbers[0]):
+        of_class = widened(bench.live[at])
         pods = bench.best[of_class]
         if pods > 0:
             nodes = min(nodes, rest.pods[of_class] // pods)
             if zone >= 0:
                 nodes = min(nodes, rest.zone_pods[of_class, zone] // pods)
     batch, entry = made.counts[0], made.counts[1]
-    for of_class in range(len(rest.pods)):
+    for at in range(bench.numbers[0]):
+        of_class = widened(bench.live[at])
         pods = bench.best[of_class]
-        if pods > 0:
+        if pods > 0 and nodes > 0:
             made.classes[entry] = of_class
             made.pods[entry] = pods
             entry += 1
             rest.pods[of_class] -= pods * nodes
             if zone >= 0:
                 rest.zone_pods[of_class, zone] -= pods * nodes
-    rest.nodes[group] -= nodes
-    made.group[batch] = group
-    made.nodes[batch] = nodes
-    made.offsets[batch + 1] = entry
-    made.counts[0] = batch + 1
-    made.counts[1] = entry
+    if entry > made.counts[1]:
+        rest.nodes[group] -= nodes
+        made.group[batch] = group
+        made.nodes[batch] = nodes
+        made.offsets[batch + 1] = entry
+        made.counts[0] = batch + 1
+        made.counts[1] = entry

@@ -1,21 +1,32 @@
 """Fill one node of a group with pods worth as much as possible: a greedy knapsack, tried in several ways.
 
 A pod is worth `value` of its class, and takes a weighted sum of its shares of the node. In each step the class comes
-next that is worth most for what it takes. Ways: all resources weigh the same (0), one weighs most (1 … R), or each
-weighs the more, the less of it is left (R + 1), in which case only half of the pods that fit are put before weights are
-taken anew. Source: greedy heuristics of multidimensional knapsacks (Puchinger et al. 2010; Panigrahy et al. 2011).
+next that is worth most for what it takes. Ways: a resource weighs the more, the less of it is left (0), in which case
+of pods that take much only half of those that fit are put before weights are taken anew; all weigh the same (1); or one
+weighs most (2 … R + 1). Source: greedy heuristics of multidimensional knapsacks (Puchinger et al. 2010; Panigrahy et
+al. 2011).
 """
 
 from typing import NamedTuple
 
-from planner.model.jit import inner_kernel, kernel
+from planner.model.jit import inlined_kernel, inner_kernel, kernel, widened
 from planner.scale_up.cheapest.problem import Float64
 from planner.snapshot.columns import Bool, Int32, Int64
 
+LARGE = 0.25
+"""Share of what is left, beyond which pods change what weighs how much."""
 HEAVY = 8.0
 """Weight of the one resource that weighs most, beside 1 of the others."""
+EXCHANGES = 4
+"""Rounds of exchanges of pods."""
+SLIGHT = 1e-9
+"""Share of its worth by which an exchange has to make a fill better."""
 NOTHING = 1e-12
 """Added to what a pod takes, which may be nothing."""
+
+
+POURS = 1
+"""In Bench.numbers: how often pods were put into a node, a measure of work."""
 
 
 class Shapes(NamedTuple):
@@ -42,16 +53,36 @@ class Rest(NamedTuple):
 
 
 class Bench(NamedTuple):
-    """Scratch. free : int64[R]; weight : float64[R]; open : int32[C]; fill, best : int64[C]."""
+    """Scratch: the node under way and the best found.
+
+    free : int64[R], weight : float64[R], fill : int64[C] of the node under way; open : int32[C] classes it may take
+    more of; best : int64[C] fill; live : int32[C] classes that are looked at, ascending: fill and best are zero for all
+    others; numbers : int64[2] how many are live, POURS
+    """
 
     free: Int64
     weight: Float64
-    open: Int32
     fill: Int64
+    open: Int32
     best: Int64
+    live: Int32
+    numbers: Int64
 
 
-@inner_kernel
+@kernel
+def look_at_left(rest: Rest, bench: Bench) -> None:
+    """From now on look at the classes of which pods are left."""
+    count = 0
+    for of_class in range(len(rest.pods)):
+        bench.fill[of_class] = 0
+        bench.best[of_class] = 0
+        if rest.pods[of_class] > 0:
+            bench.live[count] = of_class
+            count += 1
+    bench.numbers[0] = count
+
+
+@inlined_kernel
 def wanted(shapes: Shapes, rest: Rest, bench: Bench, group: int, of_class: int) -> int:
     """Return how many more pods of a class the node under way may have, whatever its room."""
     most = min(rest.pods[of_class], shapes.per_node[of_class])
@@ -61,7 +92,7 @@ def wanted(shapes: Shapes, rest: Rest, bench: Bench, group: int, of_class: int) 
     return int(most - bench.fill[of_class])
 
 
-@inner_kernel
+@inlined_kernel
 def takes_one(shapes: Shapes, rest: Rest, bench: Bench, group: int, of_class: int) -> bool:
     """Say whether the node under way takes one more pod of a class."""
     for resource in range(len(bench.free)):
@@ -70,7 +101,7 @@ def takes_one(shapes: Shapes, rest: Rest, bench: Bench, group: int, of_class: in
     return bool(wanted(shapes, rest, bench, group, of_class) > 0)
 
 
-@inner_kernel
+@inlined_kernel
 def room(shapes: Shapes, rest: Rest, bench: Bench, group: int, of_class: int) -> int:
     """Return how many more pods of a class the node under way takes."""
     most = wanted(shapes, rest, bench, group, of_class)
@@ -81,25 +112,48 @@ def room(shapes: Shapes, rest: Rest, bench: Bench, group: int, of_class: int) ->
     return int(most)
 
 
-@inner_kernel
+@inlined_kernel
 def weigh(shapes: Shapes, bench: Bench, group: int, way: int) -> None:
     """Set the weight of each resource, for one unit of it."""
-    resources = len(bench.free)
-    for resource in range(resources):
-        of_all = bench.free[resource] if way > resources else shapes.capacity[group, resource]
-        factor = HEAVY if way == resource + 1 else 1.0
+    for resource in range(len(bench.free)):
+        of_all = shapes.capacity[group, resource] if way else bench.free[resource]
+        factor = HEAVY if way == resource + 2 else 1.0
         bench.weight[resource] = factor / of_all if of_all > 0 else 0.0
 
 
-@inner_kernel
-def fill_one_way(shapes: Shapes, rest: Rest, value: Float64, bench: Bench, group: int, way: int) -> float:
-    """Fill bench.fill with pods for a node of the group; return what they are worth."""
-    resources, count, worth = len(bench.free), 0, 0.0
-    for of_class in range(len(rest.pods)):
-        bench.fill[of_class] = 0
-    for resource in range(resources):
+@inlined_kernel
+def share(shapes: Shapes, bench: Bench, of_class: int) -> float:
+    """Return the largest share of what is left of a resource that a pod takes, all weighing by what is left."""
+    largest = 0.0
+    for resource in range(len(bench.free)):
+        largest = max(largest, shapes.demand[of_class, resource] * bench.weight[resource])
+    return largest
+
+
+@inlined_kernel
+def start(shapes: Shapes, bench: Bench, group: int) -> None:
+    """Begin an empty node of a group."""
+    for at in range(bench.numbers[0]):
+        bench.fill[bench.live[at]] = 0
+    for resource in range(len(bench.free)):
         bench.free[resource] = shapes.capacity[group, resource]
-    for of_class in range(len(rest.pods)):
+
+
+@inlined_kernel
+def put(shapes: Shapes, bench: Bench, of_class: int, pods: int) -> None:
+    """Put pods of a class into the node under way."""
+    bench.fill[of_class] += pods
+    for resource in range(len(bench.free)):
+        bench.free[resource] -= shapes.demand[of_class, resource] * pods
+
+
+@inner_kernel
+def pour(shapes: Shapes, rest: Rest, value: Float64, bench: Bench, group: int, way: int) -> float:
+    """Put more pods into the node under way, as many as go in; return what those are worth."""
+    resources, count, worth = len(bench.free), 0, 0.0
+    bench.numbers[POURS] += 1
+    for at in range(bench.numbers[0]):
+        of_class = widened(bench.live[at])
         if shapes.allowed[group, of_class] and takes_one(shapes, rest, bench, group, of_class):
             bench.open[count] = of_class
             count += 1
@@ -107,7 +161,7 @@ def fill_one_way(shapes: Shapes, rest: Rest, value: Float64, bench: Bench, group
     while count > 0:
         best, best_density, kept = -1, -1.0, 0
         for at in range(count):
-            of_class = int(bench.open[at])
+            of_class = widened(bench.open[at])
             if not takes_one(shapes, rest, bench, group, of_class):
                 continue
             bench.open[kept] = of_class
@@ -122,28 +176,72 @@ def fill_one_way(shapes: Shapes, rest: Rest, value: Float64, bench: Bench, group
         if best < 0:
             break
         pods = room(shapes, rest, bench, group, best)
-        if way > resources:
+        if way == 0 and pods > 1 and share(shapes, bench, best) * pods > LARGE:
             pods = (pods + 1) // 2
-        bench.fill[best] += pods
+        put(shapes, bench, best, pods)
         worth += value[best] * pods
-        for resource in range(resources):
-            bench.free[resource] -= shapes.demand[best, resource] * pods
-        if way > resources:
+        if way == 0:
             weigh(shapes, bench, group, way)
+    return worth
+
+
+@inlined_kernel
+def keep(bench: Bench) -> None:
+    """Make the fill under way the best."""
+    for at in range(bench.numbers[0]):
+        bench.best[bench.live[at]] = bench.fill[bench.live[at]]
+
+
+@inner_kernel
+def fill_one_way(shapes: Shapes, rest: Rest, value: Float64, bench: Bench, group: int, way: int) -> float:
+    """Fill an empty node; return what its pods are worth."""
+    start(shapes, bench, group)
+    return pour(shapes, rest, value, bench, group, way)
+
+
+@inner_kernel
+def without(shapes: Shapes, rest: Rest, value: Float64, bench: Bench, group: int, out: int) -> float:
+    """Fill a node with the best fill but one pod of a class, and others instead; return how much more that is worth."""
+    start(shapes, bench, group)
+    for at in range(bench.numbers[0]):
+        of_class = widened(bench.live[at])
+        if bench.best[of_class] > 0:
+            put(shapes, bench, of_class, bench.best[of_class] - (1 if of_class == out else 0))
+    left = rest.pods[out]
+    rest.pods[out] = bench.fill[out]
+    worth = pour(shapes, rest, value, bench, group, 0)
+    rest.pods[out] = left
+    return float(worth + pour(shapes, rest, value, bench, group, 0) - value[out])
+
+
+@inner_kernel
+def refine(shapes: Shapes, rest: Rest, value: Float64, bench: Bench, group: int, worth: float) -> float:
+    """Exchange pods of bench.best, worth so much, for others that are worth more; return its worth then."""
+    for _ in range(EXCHANGES):
+        helped = False
+        for at in range(bench.numbers[0]):
+            out = widened(bench.live[at])
+            if bench.best[out] > 0:
+                more = without(shapes, rest, value, bench, group, out)
+                if more > SLIGHT * worth:
+                    keep(bench)
+                    worth += more
+                    helped = True
+        if not helped:
+            break
     return worth
 
 
 @kernel
 def fill_node(shapes: Shapes, rest: Rest, value: Float64, bench: Bench, group: int, ways: int) -> float:
-    """Leave the pods of the best of the last `ways` ways in bench.best : int64[C]; return what they are worth.
+    """Leave the pods of the best of the first `ways` ways in bench.best : int64[C]; return what they are worth.
 
-    value : float64[C] >= 0. The last way is tried first, and wins ties. O(ways · steps · C · R).
+    value : float64[C] >= 0. Ties: the way named first. O(ways · steps · C · R).
     """
     best_worth = -1.0
-    for back in range(ways):
-        worth = fill_one_way(shapes, rest, value, bench, group, len(bench.free) + 1 - back)
+    for way in range(ways):
+        worth = fill_one_way(shapes, rest, value, bench, group, way)
         if worth > best_worth:
             best_worth = worth
-            for of_class in range(len(rest.pods)):
-                bench.best[of_class] = bench.fill[of_class]
+            keep(bench)
     return best_worth

@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass, field
 
+Fill = dict[int, int]
+"""Pods by class."""
+
 
 @dataclass
 class Market:
@@ -16,8 +19,9 @@ class Market:
     pods: list[int]
     nodes: list[int]
     zone_pods: list[list[int]] = field(default_factory=list)
+    pours: int = 0
 
-    def room(self, group: int, of_class: int, fill: dict[int, int]) -> int:
+    def room(self, group: int, of_class: int, fill: Fill) -> int:
         """How many more pods of a class a node with a fill takes."""
         limits = [self.pods[of_class], self.per_node[of_class]]
         if self.zone[group] >= 0:
@@ -26,42 +30,68 @@ class Market:
         free = self.free(group, fill)
         return min([most, *(has // one for has, one in zip(free, self.demand[of_class], strict=True) if one > 0)])
 
-    def free(self, group: int, fill: dict[int, int]) -> list[int]:
+    def free(self, group: int, fill: Fill) -> list[int]:
         """What a node with a fill has left of each resource."""
         return [
             has - sum(self.demand[of_class][at] * pods for of_class, pods in fill.items())
             for at, has in enumerate(self.capacity[group])
         ]
 
+    def pour(self, value: list[float], group: int, way: int, fill: Fill) -> float:
+        """Put more pods beside those of a fill; what those are worth."""
+        self.pours += 1
+        worth, weight = 0.0, self._weights(group, way, fill)
+        while True:
+            density = {}
+            for of_class, takes in enumerate(self.demand):
+                if self.allowed[of_class][group] and self.room(group, of_class, fill) > 0:
+                    size = 1e-12
+                    for one, its_weight in zip(takes, weight, strict=True):
+                        size += one * its_weight
+                    density[of_class] = value[of_class] / size
+            if not density:
+                return worth
+            best = max(density, key=lambda of_class: (density[of_class], -of_class))
+            pods = self.room(group, best, fill)
+            share = max([0.0, *(one * its for one, its in zip(self.demand[best], weight, strict=True))])
+            if way == 0 and pods > 1 and share * pods > 0.25:
+                pods = (pods + 1) // 2
+            fill[best] = fill.get(best, 0) + pods
+            worth += value[best] * pods
+            if way == 0:
+                weight = self._weights(group, way, fill)
 
-def filled(market: Market, value: list[float], group: int, ways: int) -> tuple[float, dict[int, int]]:
-    """The best fill of the first ways, counted from the last, with its worth."""
-    best: tuple[float, dict[int, int]] = (-1.0, {})
-    last = len(market.capacity[group]) + 1
-    for way in range(last, last - ways, -1):
-        found = _one_way(market, value, group, way)
-        if found[0] > best[0]:
-            best = found
+    def _weights(self, group: int, way: int, fill: Fill) -> list[float]:
+        of_all = self.capacity[group] if way else self.free(group, fill)
+        return [(8.0 if way == at + 2 else 1.0) / has if has > 0 else 0.0 for at, has in enumerate(of_all)]
+
+
+def filled(market: Market, value: list[float], group: int, ways: int) -> tuple[float, Fill]:
+    """The best fill of the first ways, with its worth."""
+    best: tuple[float, Fill] = (-1.0, {})
+    for way in range(ways):
+        fill: Fill = {}
+        worth = market.pour(value, group, way, fill)
+        if worth > best[0]:
+            best = worth, fill
     return best
 
 
-def _one_way(market: Market, value: list[float], group: int, way: int) -> tuple[float, dict[int, int]]:
-    fill: dict[int, int] = {}
-    worth, adaptive = 0.0, way > len(market.capacity[group])
-    while True:
-        of_all = market.free(group, fill) if adaptive else market.capacity[group]
-        weight = [(8.0 if way == at + 1 else 1.0) / has if has > 0 else 0.0 for at, has in enumerate(of_all)]
-        density = {}
-        for of_class, takes in enumerate(market.demand):
-            if market.allowed[of_class][group] and market.room(group, of_class, fill) > 0:
-                size = 1e-12
-                for one, its_weight in zip(takes, weight, strict=True):
-                    size += one * its_weight
-                density[of_class] = value[of_class] / size
-        if not density:
-            return worth, fill
-        best = max(density, key=lambda of_class: (density[of_class], -of_class))
-        pods = market.room(group, best, fill)
-        pods = (pods + 1) // 2 if adaptive else pods
-        fill[best] = fill.get(best, 0) + pods
-        worth += value[best] * pods
+def refined(market: Market, value: list[float], group: int, found: tuple[float, Fill]) -> tuple[float, Fill]:
+    """A fill with pods exchanged for others, one pod taken out at a time."""
+    worth, best = found
+    for _ in range(4):
+        helped = False
+        for out in range(len(market.pods)):
+            if not best.get(out):
+                continue
+            fill = {of_class: pods - (of_class == out) for of_class, pods in best.items() if pods > (of_class == out)}
+            left, market.pods[out] = market.pods[out], fill.get(out, 0)
+            more = market.pour(value, group, 0, fill)
+            market.pods[out] = left
+            more = more + market.pour(value, group, 0, fill) - value[out]
+            if more > 1e-9 * worth:
+                best, worth, helped = fill, worth + more, True
+        if not helped:
+            break
+    return worth, best

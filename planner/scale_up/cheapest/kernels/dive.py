@@ -1,0 +1,80 @@
+"""Make whole nodes of the fractions of the linear programme, some at a time, and solve what is left of it anew.
+
+Whole parts of levels are planned first; where there is none, one node of the fill whose level is highest. A fill that
+has more pods than are left has fewer, and whatever else fits is put beside them. Source: diving heuristics.
+"""
+
+from planner.model.jit import inner_kernel, kernel, widened
+from planner.scale_up.cheapest.kernels.build import Batches, take
+from planner.scale_up.cheapest.kernels.fill import Bench, Rest, Shapes, keep, look_at_left, pour, put, room, start
+from planner.scale_up.cheapest.kernels.generate import WAY, Watch, generate
+from planner.scale_up.cheapest.kernels.master import Master, begin
+
+WHOLE = 1e-6
+"""What a level may lack of a whole number."""
+
+TRIED = 32
+"""Nodes filled for new fills after each step."""
+NEARLY = 0.5
+"""Level from which on a node is planned at once."""
+
+
+@kernel
+def dive(shapes: Shapes, rest: Rest, master: Master, bench: Bench, watch: Watch, solutions: int, made: Batches) -> int:
+    """Append batches to made, solving the programme for what is left at most so often; return how often it was.
+
+    rest is lowered. Pods may be left.
+    """
+    for solved in range(solutions):
+        look_at_left(rest, bench)
+        before = made.counts[0]
+        highest = -1
+        for row in range(len(master.bound)):
+            fill = widened(master.basis[row]) - len(master.bound) - master.classes[0]
+            if fill >= 0 and master.level[row] > WHOLE:
+                if master.level[row] >= 1.0 - WHOLE:
+                    plan_fill(shapes, rest, master, bench, watch, fill, int(master.level[row] + WHOLE), made)
+                elif master.level[row] >= NEARLY:
+                    plan_fill(shapes, rest, master, bench, watch, fill, 1, made)
+                elif highest < 0 or master.level[row] > master.level[highest]:
+                    highest = row
+        if made.counts[0] == before and highest >= 0:
+            fill = widened(master.basis[highest]) - len(master.bound) - master.classes[0]
+            plan_fill(shapes, rest, master, bench, watch, fill, 1, made)
+        if made.counts[0] == before:
+            return solved
+        if solved + 1 < solutions:
+            solve_rest(shapes, rest, master, bench, watch)
+    return solutions
+
+
+@inner_kernel
+def solve_rest(shapes: Shapes, rest: Rest, master: Master, bench: Bench, watch: Watch) -> None:
+    """Solve the programme for what is left."""
+    for of_class in range(len(rest.pods)):
+        master.bound[of_class] = rest.pods[of_class]
+    for group in range(len(rest.nodes)):
+        if watch.limit_row[group] >= 0:
+            master.bound[watch.limit_row[group]] = rest.nodes[group]
+    begin(master)
+    watch.turn[WAY] = 0
+    generate(shapes, rest, master, bench, watch, TRIED)
+
+
+@inner_kernel
+def plan_fill(
+    shapes: Shapes, rest: Rest, master: Master, bench: Bench, watch: Watch, fill: int, most: int, made: Batches
+) -> None:
+    """Plan nodes with a fill of the programme, as far as its pods and its group's nodes are left."""
+    group = widened(master.group[fill])
+    start(shapes, bench, group)
+    for at in range(master.offsets[fill], master.offsets[fill + 1]):
+        of_class = widened(master.row[at])
+        if of_class < len(rest.pods) and rest.pods[of_class] > 0:
+            fits = room(shapes, rest, bench, group, of_class)
+            put(shapes, bench, of_class, min(fits, int(master.entry[at])))
+    pour(shapes, rest, watch.value, bench, group, 0)
+    keep(bench)
+    if rest.nodes[group] > 0:
+        take(shapes, rest, bench, watch.groups, group, most, made)
+        look_at_left(rest, bench)

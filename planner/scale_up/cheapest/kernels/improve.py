@@ -1,0 +1,132 @@
+"""Take a few nodes out of a plan and plan their pods anew, where that is cheaper, many times over.
+
+Nodes are chosen by a fixed sequence of numbers that looks like chance, of two the one that is worth less for its price;
+pods' worth is changed by the same sequence, so that other fills come about. Source: ruin and recreate (Schrimpf et al.
+2000), accepting what is not dearer.
+"""
+
+from typing import NamedTuple
+
+from planner.model.jit import inlined_kernel, inner_kernel, kernel, widened
+from planner.scale_up.cheapest.kernels.build import Batches, build
+from planner.scale_up.cheapest.kernels.fill import POURS, Bench, Rest, Shapes
+from planner.scale_up.cheapest.kernels.generate import Watch
+from planner.scale_up.cheapest.problem import Float64
+from planner.snapshot.columns import Int32, Int64
+
+FEW, MANY = 2, 7
+"""Nodes taken out at once: from, and below."""
+STIR = 0.5
+"""Up to what share the worth of a class's pods is changed."""
+SAME = 1e-12
+
+
+class Trial(NamedTuple):
+    """Scratch.
+
+    value : float64[C]; ratio : float64[H]; taken : int64[MANY] batches that a node is out of; number : int64[1] last of
+    the sequence
+    """
+
+    value: Float64
+    ratio: Float64
+    taken: Int64
+    number: Int64
+
+
+@inlined_kernel
+def next_number(trial: Trial, below: int) -> int:
+    """Return the next number of the sequence, 0 … below - 1. Source: Park and Miller 1988."""
+    trial.number[0] = trial.number[0] * 48271 % 2147483647
+    return int(trial.number[0] % below)
+
+
+@inner_kernel
+def worth_less(shapes: Shapes, watch: Watch, made: Batches, first: int, second: int) -> int:
+    """Return which of two batches has nodes worth less for their price, the first of equals."""
+    found, ratio = first, 0.0
+    for turn in range(2):
+        batch = first if turn == 0 else second
+        worth = 0.0
+        for at in range(made.offsets[batch], made.offsets[batch + 1]):
+            worth += watch.value[made.classes[at]] * made.pods[at]
+        its = worth / shapes.cost[made.group[batch]]
+        if turn == 0 or its < ratio:
+            found, ratio = batch, its
+    return found
+
+
+@inner_kernel
+def move_node(shapes: Shapes, rest: Rest, made: Batches, batch: int, by: int) -> None:
+    """Take a node of a batch out (by = -1), its pods being to plan again, or put it back (1)."""
+    group = widened(made.group[batch])
+    zone = shapes.zone[group]
+    made.nodes[batch] += by
+    rest.nodes[group] -= by
+    for at in range(made.offsets[batch], made.offsets[batch + 1]):
+        rest.pods[made.classes[at]] -= by * made.pods[at]
+        if zone >= 0:
+            rest.zone_pods[made.classes[at], zone] -= by * made.pods[at]
+
+
+@inner_kernel
+def take_out(shapes: Shapes, rest: Rest, watch: Watch, trial: Trial, made: Batches) -> float:
+    """Take some nodes out; return what they cost. trial.taken names their batches, ended by -1."""
+    count, cost = FEW + next_number(trial, MANY - FEW), 0.0
+    for turn in range(MANY):
+        trial.taken[turn] = -1
+    for turn in range(count):
+        first = next_number(trial, int(made.counts[0]))
+        second = next_number(trial, int(made.counts[0]))
+        batch = worth_less(shapes, watch, made, first, second)
+        if made.nodes[batch] == 0:
+            batch = first if made.nodes[first] > 0 else second
+        if made.nodes[batch] > 0:
+            move_node(shapes, rest, made, batch, -1)
+            trial.taken[turn] = batch
+            cost += shapes.cost[made.group[batch]]
+    return cost
+
+
+@inner_kernel
+def undo(shapes: Shapes, rest: Rest, trial: Trial, made: Batches, before: int) -> None:
+    """Give up the batches planned since, and put the nodes taken out back."""
+    for batch in range(before, made.counts[0]):
+        while made.nodes[batch] > 0:
+            move_node(shapes, rest, made, batch, -1)
+    made.counts[0] = before
+    made.counts[1] = made.offsets[before]
+    for turn in range(MANY):
+        if trial.taken[turn] >= 0:
+            move_node(shapes, rest, made, widened(trial.taken[turn]), 1)
+
+
+@kernel
+def improve(
+    shapes: Shapes, rest: Rest, bench: Bench, watch: Watch, groups: Int32, trial: Trial, pours: int, made: Batches
+) -> int:
+    """Make the plan in `made` cheaper until about so many nodes have been filled; return how many tries were of use.
+
+    groups : int32[H] that nodes may be of. Batches may have no nodes in the end. Ends early where made is full.
+    rest.pods : zero.
+    """
+    better, until = 0, bench.numbers[POURS] + pours
+    while bench.numbers[POURS] < until:
+        before = made.counts[0]
+        if before == 0 or made.counts[1] + len(made.pods) // 2 > len(made.pods):
+            return better
+        cost = take_out(shapes, rest, watch, trial, made)
+        for of_class in range(len(rest.pods)):
+            by = next_number(trial, 1000) / 1000.0
+            trial.value[of_class] = watch.value[of_class] * (1.0 + STIR * by)
+        build(shapes, rest, trial.value, bench, groups, trial.ratio, 1 + next_number(trial, 2), made)
+        left = 0
+        for of_class in range(len(rest.pods)):
+            left += rest.pods[of_class]
+        for batch in range(before, made.counts[0]):
+            cost -= made.nodes[batch] * shapes.cost[made.group[batch]]
+        if left > 0 or cost < -SAME:
+            undo(shapes, rest, trial, made, widened(before))
+        elif cost > SAME:
+            better += 1
+    return better

@@ -1,0 +1,178 @@
+"""Make several plans of some groups and keep the cheapest, then improve it.
+
+First a plan by what pods cost at least on full nodes. Its fills begin a linear programme, whose duals say better what
+pods are worth; plans made by those bring more fills into it. Last, its fractions are made whole nodes. All work is
+bounded by the numbers of classes and groups, never by time.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from planner.scale_up.cheapest.candidates import candidates, least_value, share_cost
+from planner.scale_up.cheapest.kernels.build import Batches, build
+from planner.scale_up.cheapest.kernels.dive import dive
+from planner.scale_up.cheapest.kernels.fill import Bench, Rest, Shapes, look_at_left
+from planner.scale_up.cheapest.kernels.generate import Watch, add_fill, generate
+from planner.scale_up.cheapest.kernels.improve import MANY, Trial, improve
+from planner.scale_up.cheapest.kernels.master import Master
+from planner.scale_up.cheapest.problem import Float64, Problem
+from planner.scale_up.cheapest.work import append_batches, batches_for, bench_for, master_for, shapes_of, watch_for
+from planner.snapshot.columns import Int32, Int64
+
+FIRST_WAYS: Final = 3
+"""Ways in which nodes are filled for the first plan."""
+TURNS: Final = 6
+"""Plans by duals, at most; each takes about as long as the linear programme between two."""
+GENERATED: Final = 100_000
+"""Nodes filled for the linear programme, times classes."""
+TURN_WORK: Final = 120_000
+"""Plans by duals, times the square of the programme's rows."""
+DIVE_WORK: Final = 80_000
+"""Solutions of the programme while it is made whole, times the square of its rows."""
+LIMIT_ROUNDS: Final = 4
+"""How often the programme is begun anew because it has more nodes of a group than may be."""
+IMPROVED: Final = 12_000
+"""Nodes filled to improve the best plan."""
+CHUNKS: Final = 4
+"""Parts of that work, between which batches without nodes are dropped."""
+FEW_GROUPS: Final = 24
+"""Groups up to which all count while a plan is improved; else those it has."""
+
+
+class Tools(NamedTuple):
+    """A problem, what a node of each group costs, float64[G] > 0, and the groups looked at closely, int32[H]."""
+
+    problem: Problem
+    cost: Float64
+    shapes: Shapes
+    bench: Bench
+    groups: Int32
+
+
+class Attempt(NamedTuple):
+    """Nodes planned, what is left then, and what a pod of each class was taken to be worth, float64[C]."""
+
+    rest: Rest
+    made: Batches
+    value: Float64
+
+    def rank(self, cost: Float64) -> tuple[int, float]:
+        """Return what is compared of attempts: pods left, then cost."""
+        count = int(self.made.counts[0])
+        return int(self.rest.pods.sum()), float((cost[self.made.group[:count]] * self.made.nodes[:count]).sum())
+
+
+def best_attempt(problem: Problem, cost: Float64, groups: Int32, rest: Rest) -> Attempt:
+    """Return the cheapest plan found with nodes of `groups`, of those that leave the fewest pods."""
+    found = attempts(problem, cost, groups, rest)
+    best = min(found, key=lambda one: one.rank(cost))
+    tools = tools_for(problem, cost, groups)
+    if best.made.counts[0]:
+        best = _improved(tools, best)
+    if len(tools.groups) < len(groups) and best.rest.pods.any():
+        tools = tools._replace(groups=groups)
+        _build_more(tools, best, 1)
+    return best
+
+
+def attempts(problem: Problem, cost: Float64, groups: Int32, rest: Rest) -> list[Attempt]:
+    """Return several plans, the first by what pods cost at least."""
+    tools = tools_for(problem, cost, groups)
+    first = _built(tools, rest, least_value(share_cost(problem, cost, tools.groups)), FIRST_WAYS)
+    return [first, *_relaxed(tools, rest, first)] if first.made.counts[0] else [first]
+
+
+def tools_for(problem: Problem, cost: Float64, groups: Int32) -> Tools:
+    """Return what attempts need."""
+    return Tools(problem, cost, shapes_of(problem, cost), bench_for(problem), candidates(problem, cost, groups))
+
+
+def _copied(rest: Rest) -> Rest:
+    return Rest(*(one.copy() for one in rest))
+
+
+def _built(tools: Tools, rest: Rest, value: Float64, ways: int) -> Attempt:
+    attempt = Attempt(_copied(rest), batches_for(tools.problem), value)
+    _build_more(tools, attempt, ways)
+    return attempt
+
+
+def _build_more(tools: Tools, attempt: Attempt, ways: int) -> None:
+    ratio = np.zeros(len(tools.groups))
+    build(tools.shapes, attempt.rest, attempt.value, tools.bench, tools.groups, ratio, ways, attempt.made)
+
+
+def _relaxed(tools: Tools, rest: Rest, first: Attempt) -> list[Attempt]:
+    """Return plans by the linear programme for the pods that the first plan has places for."""
+    left = first.rest.pods
+    to_plan = rest._replace(pods=rest.pods - left)
+    found, limited = [first], np.zeros(0, np.int64)
+    for _ in range(LIMIT_ROUNDS):
+        master, watch = _programme(tools, to_plan, limited, found)
+        more = np.setdiff1d(_over_limit(rest, master), limited)
+        if not len(more):
+            break
+        limited = np.union1d(limited, more)
+    dived = Attempt(_copied(to_plan), batches_for(tools.problem), watch.value.copy())
+    solutions = max(1, DIVE_WORK // len(master.bound) ** 2)
+    dive(tools.shapes, dived.rest, master, tools.bench, watch, solutions, dived.made)
+    found.append(dived)
+    for one in found[1:]:
+        one.rest.pods[:] += left
+        _build_more(tools, one, 2)
+    return found[1:]
+
+
+def _programme(tools: Tools, to_plan: Rest, limited: Int64, found: list[Attempt]) -> tuple[Master, Watch]:
+    """Return the linear programme with the fills of all plans found, at its least; append more plans by its duals."""
+    problem = tools.problem._replace(pods=to_plan.pods, most=to_plan.nodes)
+    master, watch = master_for(problem, tools.cost, limited), watch_for(problem, tools.groups, limited)
+    for one in found:
+        _seed(tools, to_plan, watch, master, one.made)
+    turns = min(TURNS, max(2, TURN_WORK // len(master.bound) ** 2))
+    pours = GENERATED // turns // len(problem.pods)
+    generate(tools.shapes, to_plan, master, tools.bench, watch, pours)
+    for turn in range(turns - 1):
+        found.append(_built(tools, to_plan, watch.value.copy(), 1 + turn % 2))
+        _seed(tools, to_plan, watch, master, found[-1].made)
+        watch.turn[:] = 0
+        generate(tools.shapes, to_plan, master, tools.bench, watch, pours)
+    return master, watch
+
+
+def _seed(tools: Tools, to_plan: Rest, watch: Watch, master: Master, made: Batches) -> None:
+    """Add the fills of a plan to the programme."""
+    bench = tools.bench
+    look_at_left(to_plan, bench)
+    for at in range(int(made.counts[0])):
+        entries = slice(made.offsets[at], made.offsets[at + 1])
+        bench.best[:] = 0
+        bench.best[made.classes[entries]] = made.pods[entries]
+        add_fill(tools.shapes, bench, watch, int(made.group[at]), master)
+
+
+def _over_limit(rest: Rest, master: Master) -> Int64:
+    """Return the groups of which the programme has more nodes than may be."""
+    fill = master.basis - len(master.bound) - int(master.classes[0])
+    nodes = np.zeros(len(rest.nodes))
+    np.add.at(nodes, master.group[fill[fill >= 0]], master.level[fill >= 0])
+    return np.flatnonzero(nodes > rest.nodes + 1e-6)
+
+
+def _improved(tools: Tools, best: Attempt) -> Attempt:
+    """Return a plan for the same pods that is not dearer."""
+    left = best.rest.pods.copy()
+    best.rest.pods[:] = 0
+    watch = watch_for(tools.problem, tools.groups, np.zeros(0, np.int64))
+    watch.value[:] = best.value
+    used = np.unique(best.made.group[: int(best.made.counts[0])])
+    groups = tools.groups if len(tools.groups) <= FEW_GROUPS else used
+    trial = Trial(np.zeros(len(left)), np.zeros(len(groups)), np.zeros(MANY, np.int64), np.array([1]))
+    for _ in range(CHUNKS):
+        kept = batches_for(tools.problem)
+        append_batches(kept, best.made)
+        best = best._replace(made=kept)
+        improve(tools.shapes, best.rest, tools.bench, watch, groups, trial, IMPROVED // CHUNKS, best.made)
+    best.rest.pods[:] = left
+    return best

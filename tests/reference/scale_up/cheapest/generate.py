@@ -1,0 +1,98 @@
+"""Fills added to the linear programme until none helps: some groups at a time, one way after the other."""
+
+from dataclasses import dataclass
+
+from tests.reference.scale_up.cheapest.fill import Fill, Market, refined
+from tests.reference.scale_up.cheapest.master import Programme
+
+STEPS, TOGETHER, ADDED = 2000, 32, 12
+
+
+@dataclass
+class Search:
+    """Groups in question, and where the search for fills is."""
+
+    groups: list[int]
+    limit_row: list[int]
+    value: list[float]
+    lane: int = 0
+    way: int = 0
+    helped: int = 0
+
+
+def added(market: Market, programme: Programme, search: Search, group: int, fill: Fill) -> bool:
+    """Add a fill to the programme, if there is room."""
+    entries = {of_class: float(fill[of_class]) for of_class in sorted(fill) if fill[of_class]}
+    if search.limit_row[group] >= 0:
+        entries[search.limit_row[group]] = 1.0
+    return programme.add(group, market.cost[group], entries)
+
+
+def generated(market: Market, programme: Programme, search: Search, pours: int) -> int:
+    """How many fills were added."""
+    ways, until, total = len(market.demand[0]) + 2, market.pours + pours, 0
+    lanes = -(-len(search.groups) // TOGETHER)
+    programme.improve(STEPS)
+    _learn(programme, search, 0.0)
+    while search.way <= ways and market.pours < until:
+        rows = range(search.lane, len(search.groups), lanes)
+        ratio = {at: _appraised(market, programme, search, search.groups[at])[0] for at in rows}
+        count = 0
+        for _ in range(ADDED):
+            best = max(ratio, key=lambda at: (ratio[at], -at), default=-1)
+            if best < 0 or ratio[best] <= 1.0 + 1e-3:
+                break
+            fill = _appraised(market, programme, search, search.groups[best])[1]
+            ratio[best] = 0.0
+            if _helps(market, programme, search, search.groups[best], fill):
+                if not added(market, programme, search, search.groups[best], fill):
+                    count = -1
+                    break
+                count += 1
+        if count < 0:
+            break
+        if count > 0:
+            programme.improve(STEPS)
+        _learn(programme, search, 0.6 if count > 0 else 0.0)
+        total += count
+        _go_on(search, lanes, count)
+    programme.improve(STEPS)
+    _learn(programme, search, 0.0)
+    return total
+
+
+def _appraised(market: Market, programme: Programme, search: Search, group: int) -> tuple[float, Fill]:
+    if market.nodes[group] <= 0:
+        return 0.0, {}
+    price, row = market.cost[group], search.limit_row[group]
+    if row >= 0:
+        price -= min(programme.dual[row], 0.0)
+    last, fill = len(market.demand[0]) + 2, {}
+    worth = market.pour(search.value, group, search.way if search.way < last else 0, fill)
+    if search.way == last:
+        worth, fill = refined(market, search.value, group, (worth, fill))
+    return worth / price, fill
+
+
+def _helps(market: Market, programme: Programme, search: Search, group: int, fill: Fill) -> bool:
+    row = search.limit_row[group]
+    worth = min(programme.dual[row], 0.0) if row >= 0 else 0.0
+    for of_class in sorted(fill):
+        worth += programme.dual[of_class] * fill[of_class]
+    return worth > market.cost[group] * (1.0 + 1e-6)
+
+
+def _go_on(search: Search, lanes: int, count: int) -> None:
+    search.helped += count
+    search.lane += 1
+    if search.lane >= lanes:
+        search.lane = 0
+        search.way = search.way + 1 if search.helped == 0 else int(search.way == 0)
+        search.helped = 0
+
+
+def _learn(programme: Programme, search: Search, steady: float) -> None:
+    search.value = [
+        steady * value + (1.0 - steady) * max(programme.dual[of_class], 0.0)
+        for of_class, value in enumerate(search.value)
+    ]

@@ -146,7 +146,7 @@ def generate(shapes: Shapes, rest: Rest, master: Master, bench: Bench, watch: Wa
 
 @inner_kernel
 def next_turn(watch: Watch, lanes: int, added: int) -> None:
-    """Go on to the next groups; when all have had their turn, to the next way, or where some helped, to the first two."""
+    """Go on to the next groups; after all, to the next way, or where some helped, to the first two by turns."""
     watch.turn[HELPED] += added
     watch.turn[LANE] += 1
     if watch.turn[LANE] >= lanes:

@@ -1,30 +1,37 @@
-"""One group among those that would help."""
+"""One option among those that there are, and what is told of the others."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from trimtab.v1.reason_pb2 import NodeGroupReason
 
-from planner.scale_up.estimate import CPU, MEMORY, Estimate
-from planner.scale_up.growing import Growing
+from planner.scale_up.estimate import Estimate, as_options
+from planner.scale_up.expanders import chain
+from planner.scale_up.options import Situation as Turn
+from planner.scale_up.situation import Situation
+from planner.snapshot.columns import Int64
 
 
 class Choice(NamedTuple):
-    """options : what could be chosen; scores : by expander of each option; chosen : position among the options."""
+    """options : what could be chosen; verdict : which was, and why not the others."""
 
     options: list[Estimate]
-    scores: list[float]
-    chosen: int
+    verdict: chain.Choice
+
+    @property
+    def chosen(self) -> Estimate | None:
+        """The option that was chosen; None where the expanders exclude all."""
+        return self.options[self.verdict.chosen] if self.verdict.chosen != chain.NONE else None
 
 
-def choose(growing: Growing, options: Sequence[Estimate]) -> Choice:
-    """Choose the option that wastes least. Not empty."""
-    scores = [-_waste(growing, option) for option in options]
-    return Choice(list(options), scores, int(np.argmax(scores)))
+def choose(situation: Situation, number: int, added: Int64, options: list[Estimate]) -> Choice:
+    """Let the expanders choose. number : of the choice; added : int64[G] nodes that the plan has added so far."""
+    turn = Turn(number, situation.sizes + added)
+    verdict = chain.choose(situation.context, turn, as_options(options), situation.request.settings.expanders)
+    return Choice(options, verdict)
 
 
-def _waste(growing: Growing, option: Estimate) -> float:
-    state = growing.state
-    used = state.resources.request[state.pod_class[option.placed]].sum(axis=0)
-    free = state.resources.free[growing.within.growth.prototype[option.group]] * option.node_count
-    return float(sum(1 - used[at] / max(free[at], 1) for at in (CPU, MEMORY)))
+def excluded(choice: Choice) -> dict[int, int]:
+    """Return the groups that an expander excludes, with the reason."""
+    out = np.isin(choice.verdict.reason, (NodeGroupReason.PRICE_UNKNOWN, NodeGroupReason.PRIORITY_INVALID))
+    return {choice.options[row].group: int(choice.verdict.reason[row]) for row in np.flatnonzero(out).tolist()}

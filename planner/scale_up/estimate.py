@@ -1,82 +1,103 @@
-"""How each node group would grow for the pods that are left: one packing a group.
+"""How each node group would grow for the pods that are left: the best of a few packings a group.
 
-Decides which pods are worth trying on a group and in which order; never which group grows.
+Decides which pods are worth trying on a group; never which group grows. Groups whose new nodes are the same for these
+pods share a packing.
 """
 
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from planner.placement.packing import GrowingGroups, Packed, Packer, pack
+from planner.placement.group_bounds import GroupBounds, fresh_amounts, group_bounds
+from planner.placement.orders import orders
+from planner.placement.packing import GrowingGroups, Packed, pack
 from planner.scale_up.growing import Growing
-from planner.simulation.growth import NO_PROTOTYPE
-from planner.simulation.state import SimulationState
-from planner.snapshot.columns import Bool, Int32, Int64
+from planner.scale_up.options import Options
+from planner.simulation.build import Simulation
+from planner.snapshot.columns import Int32, Int64
 
-CPU, MEMORY = 0, 1
+_CPU, _MEMORY = 0, 1
 """Columns of the simulation's resources."""
 
 
 class Estimate(NamedTuple):
     """How a group would grow. pods : int32[M] in the order of placing; packed : where each goes; node_count : new
-    nodes, those on which no pod comes included."""
+    nodes, those on which no pod comes included; cpu_milli, memory_bytes : what the pods that fit request."""
 
     group: int
     pods: Int32
     packed: Packed
     node_count: int
+    cpu_milli: int
+    memory_bytes: int
 
     @property
     def placed(self) -> Int32:
-        """The pods that fit."""
+        """The pods that fit. int32."""
         return self.pods[self.packed.node_of >= 0]
 
 
-def admitting(within: Packer) -> Bool:
-    """Return which classes a new node of each group may take, by static predicates and amounts. bool[S, G]."""
-    state, prototype = within.simulation.state, within.growth.prototype
-    known = np.maximum(prototype, 0)
-    free = _room(state, known)
-    need = state.resources.need
-    fits = np.ones((len(need), len(known)), bool)
-    for resource in range(need.shape[1]):
-        fits &= need[:, resource, None] <= free[None, :, resource]
-    fits &= state.blocked[:, state.node_class[known]] == 0
-    fits[:, prototype == NO_PROTOTYPE] = False
-    return fits
+class Estimates(NamedTuple):
+    """options : by group; not_evaluated : groups for which the time did not suffice."""
+
+    options: list[Estimate]
+    not_evaluated: list[int]
 
 
-def _room(state: SimulationState, nodes: Int64) -> Int64:
-    """Return what closed virtual nodes offer beside their residents. int64[nodes, R]."""
-    free = state.resources.free[nodes].copy()
-    virtual = state.virtual
-    for row, node in enumerate(nodes.tolist()):
-        residents = virtual.resident[virtual.resident_offsets[node] : virtual.resident_offsets[node + 1]]
-        free[row] -= state.resources.request[residents].sum(axis=0)
-    return free
+def estimates(growing: Growing, groups: Sequence[int], left: Int32, time_left: Callable[[], bool] | None) -> Estimates:
+    """Return how each of the groups would grow for the pods that are left; those that help no pod are left out."""
+    simulation, growth = growing.within.simulation, growing.within.growth
+    bounds = group_bounds(simulation, growth, left)
+    free = fresh_amounts(simulation, growth)
+    known: dict[int, Estimate | None] = {}
+    found: list[Estimate] = []
+    for number, group in enumerate(groups):
+        if time_left is not None and found and not time_left():
+            return Estimates(found, list(groups[number:]))
+        room = min(growing.limits.room(group), growing.blanks_left)
+        if room <= 0 or bounds.pods[group] == 0:
+            continue
+        same = known.get(int(bounds.same_as[group]))
+        if same is not None and same.packed.nodes < room:
+            one: Estimate | None = same._replace(group=group)
+        else:
+            one = _estimate(growing, group, _admitted(simulation, bounds, group, left), free[group], room)
+            if one is not None and one.packed.nodes < room:
+                known[int(bounds.same_as[group])] = one
+        if one is not None:
+            whole = growing.groups[group].zero_or_max
+            found.append(one._replace(node_count=room if whole else one.packed.nodes))
+    return Estimates(found, [])
 
 
-def estimate(growing: Growing, admits: Bool, group: int, left: Int32) -> Estimate | None:
-    """Return how a group would grow for the pods that are left, None = not at all."""
-    pod_class = growing.state.pod_class
-    room = min(growing.ledger.room(group), growing.blanks_left)
-    pods = left[admits[pod_class[left], group]]
-    if room <= 0 or not len(pods):
+def _admitted(simulation: Simulation, bounds: GroupBounds, group: int, left: Int32) -> Int32:
+    """Return the pods that a new node of the group may take. int32."""
+    at = np.searchsorted(bounds.classes, simulation.state.pod_class[left])
+    found: Int32 = left[bounds.admitted[at, group]]
+    return found
+
+
+def _estimate(growing: Growing, group: int, pods: Int32, free: Int64, room: int) -> Estimate | None:
+    """Return the best packing: most pods, then fewest nodes, then the first order."""
+    best: Estimate | None = None
+    simulation = growing.within.simulation
+    for ordered in orders(simulation, pods, free):
+        # Sizes decide nothing where only one group grows.
+        packed = pack(growing.within, GrowingGroups([group], [0], [room]), ordered, room, len(growing.group_of))
+        if packed.placed and (best is None or _rank(packed) > _rank(best.packed)):
+            best = Estimate(group, ordered, packed, packed.nodes, 0, 0)
+    if best is None:
         return None
-    pods = in_order(growing, group, pods)
-    # Target sizes decide nothing where only one group grows.
-    packed = pack(growing.within, GrowingGroups([group], [0], [room]), pods, room, len(growing.group_of))
-    if not packed.placed:
-        return None
-    row = growing.ledger.groups[group]
-    return Estimate(group, pods, packed, room if row.zero_or_max else packed.nodes)
+    used = simulation.state.resources.request[simulation.state.pod_class[best.placed]].sum(axis=0)
+    return best._replace(cpu_milli=int(used[_CPU]), memory_bytes=int(used[_MEMORY]))
 
 
-def in_order(growing: Growing, group: int, pods: Int32) -> Int32:
-    """Return pods with the largest share of a new node first, pods of one class together. int32."""
-    state = growing.state
-    free = np.maximum(state.resources.free[growing.within.growth.prototype[group]], 1)
-    pod_class = state.pod_class[pods]
-    request = state.resources.request[pod_class]
-    score = request[:, CPU] / free[CPU] + request[:, MEMORY] / free[MEMORY]
-    return pods[np.lexsort((pods, pod_class, -score))]
+def _rank(packed: Packed) -> tuple[int, int]:
+    return packed.placed, -packed.nodes
+
+
+def as_options(found: Sequence[Estimate]) -> Options:
+    """Return estimates as expanders see them."""
+    rows = [(one.group, one.node_count, one.packed.placed, one.cpu_milli, one.memory_bytes) for one in found]
+    return Options(*np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, 5).T))

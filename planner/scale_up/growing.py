@@ -8,26 +8,31 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from planner.model.values import NodeGroup
+from planner.placement.kernels.search import Search, place_all
 from planner.placement.packing import Packer, place_on_new_nodes
+from planner.placement.waiting import Places
 from planner.scale_up.growth_need import SPARE
-from planner.scale_up.kernels.settling import settle
-from planner.scale_up.ledger import Ledger
+from planner.scale_up.limits import Limits
 from planner.simulation.kernels import revert
-from planner.simulation.state import SimulationState
+from planner.simulation.state import NOWHERE, SimulationState
 from planner.snapshot.columns import Int32, Int64
 
 
 @dataclass
 class Growing:
-    """within : simulation and virtual nodes; ledger : what limits leave; group_of : group of each new node, in the
-    order of opening; pods, nodes : int32 pods placed on new nodes in the order of placing, and int64 the node of each.
+    """within : simulation and virtual nodes; groups : of the snapshot; limits : what they leave; room : where pods may
+    be placed besides; group_of : group of each new node, in the order of opening; pods, nodes : int32 pods placed since
+    groups grow, in the order of placing, and int32 the node of each.
     """
 
     within: Packer
-    ledger: Ledger
+    groups: Sequence[NodeGroup]
+    limits: Limits
+    room: Places
     group_of: list[int] = field(default_factory=list)
     pods: Int32 = field(default_factory=lambda: np.zeros(0, np.int32))
-    nodes: Int64 = field(default_factory=lambda: np.zeros(0, np.int64))
+    nodes: Int32 = field(default_factory=lambda: np.zeros(0, np.int32))
 
     @property
     def state(self) -> SimulationState:
@@ -42,42 +47,62 @@ class Growing:
     @property
     def blanks_left(self) -> int:
         """How many more nodes can be opened."""
-        return len(self.within.growth.blanks) - SPARE - len(self.group_of)
+        return max(len(self.within.growth.blanks) - SPARE - len(self.group_of), 0)
 
     @property
     def spare(self) -> int:
         """A blank node that is never opened for good."""
         return int(self.within.growth.blanks[-1])
 
-    def open(self, group_of: Sequence[int] | Int32 | Int64, pods: Int32, node_of: Int32) -> Int32:
+    def open(self, group_of: Sequence[int], pods: Int32, node_of: Int32) -> Int32:
         """Open one node for each entry of `group_of` and place pods there, node_of : int32[M] as in `Packed`.
 
         Returns the pods that are on no node. int32.
         """
-        placed = place_on_new_nodes(self.within, group_of, pods, node_of, len(self.group_of)).astype(np.int64)
-        for group, count in zip(*np.unique(np.asarray(group_of, np.int64), return_counts=True), strict=True):
-            self.ledger.take(int(group), int(count))
-        self.group_of.extend(int(group) for group in group_of)
-        self.note(pods, placed)
+        placed = place_on_new_nodes(self.within, group_of, pods, node_of, len(self.group_of))
+        for group in sorted(set(group_of)):
+            self.limits.take(group, group_of.count(group))
+        self.group_of.extend(group_of)
+        self._note(pods[placed >= 0])
         return pods[placed < 0]
+
+    def fill(self, pods: Int32) -> Int32:
+        """Place pods wherever a node admits them, new ones first; return those that find no place. int32."""
+        order = np.concatenate([self.opened, self.room.order]).astype(np.int32)
+        return self._place(pods, np.zeros(0, np.int32), order)
 
     def open_all_first(self, mark: int) -> Int32:
         """Undo all that was done since a mark, and do it again with all new nodes open from the start.
 
-        So it will be for the scheduler, which may see them in any order. Returns the pods that then fit no more where
+        So it may be for the scheduler, to which they come in any order. Returns the pods that then fit no more where
         they were. int32.
         """
         pods, nodes = self.pods, self.nodes
         revert(self.state, mark)
         place_on_new_nodes(self.within, self.group_of, pods[:0], pods[:0], 0)
-        placed = np.full(len(pods), -1, np.int64)
-        settle(self.state, pods, nodes, placed)
-        self.pods, self.nodes = pods[:0], nodes[:0]
-        self.note(pods, placed)
-        return pods[placed < 0]
+        self.pods = pods[:0]
+        left, before = self._place(pods, nodes, pods[:0]), -1
+        while len(left) not in {0, before}:
+            # What was placed since may be what affinity asks for, or even out a spread.
+            before = len(left)
+            target = dict(zip(pods.tolist(), nodes.tolist(), strict=True))
+            left = self._place(left, np.array([target[pod] for pod in left.tolist()], np.int32), pods[:0])
+        return left
 
-    def note(self, pods: Int32, placed: Int64) -> None:
-        """Remember pods that were placed on nodes, -1 = on none."""
-        there = placed >= 0
-        self.pods = np.concatenate([self.pods, pods[there]])
-        self.nodes = np.concatenate([self.nodes, placed[there]])
+    def _place(self, pods: Int32, nodes: Int32, order: Int32) -> Int32:
+        """Place pods : int32[M] on nodes : int32[M], if given, else on the first in `order` that admits them."""
+        state = self.state
+        hint = np.full(len(state.pod_node), NOWHERE, np.int32)
+        if len(nodes):
+            hint[pods] = nodes
+        search = Search(order, np.ones(len(state.node_state), bool), *np.zeros((2, len(state.local_class)), np.int64))
+        place_all(state, search, hint, hint.copy(), np.zeros(2, np.int64), pods, False)
+        there = state.pod_node[pods] != NOWHERE
+        self._note(pods[there])
+        left: Int32 = pods[~there]
+        return left
+
+    def _note(self, pods: Int32) -> None:
+        """Remember pods that were placed."""
+        self.pods = np.concatenate([self.pods, pods])
+        self.nodes = self.state.pod_node[self.pods].astype(np.int32)

@@ -9,22 +9,22 @@ import numpy as np
 
 from planner.placement.packing import packer
 from planner.round.decision import Decided
-from planner.scale_up.choose import Choice, choose
-from planner.scale_up.estimate import admitting, estimate
+from planner.scale_up.choose import Choice, choose, excluded
+from planner.scale_up.estimate import estimates
 from planner.scale_up.growing import Growing
-from planner.scale_up.kernels.settling import first_fit
-from planner.scale_up.ledger import Ledger
-from planner.scale_up.reasons import refuse
-from planner.scale_up.report.answer import Finding, conclude, not_tried
+from planner.scale_up.limits import Cluster, Limits
+from planner.scale_up.reasons import Refusals, refuse
+from planner.scale_up.report.answer import conclude, not_tried
+from planner.scale_up.report.finding import Finding
 from planner.scale_up.request import ScaleUpRequest
 from planner.scale_up.situation import Situation, survey
-from planner.scale_up.waiting_pods import place_waiting
+from planner.scale_up.waiting_pods import serve_from_room
 from planner.simulation.build import Simulation
 from planner.simulation.log import MoveLogFullError, check_log, current_mark, with_larger_log
 from planner.snapshot.columns import Int32
 
 MOST_ROUNDS: Final = 8
-"""How often the plan is completed when all its new nodes are there from the start."""
+"""How often a plan is completed that does not hold with all its new nodes there from the start."""
 
 
 def decide_scale_up(request: ScaleUpRequest) -> Decided:
@@ -48,61 +48,58 @@ def decide_scale_up(request: ScaleUpRequest) -> Decided:
 
 
 class _Attempt:
-    """One attempt at the plan, with room for so many moves as the log has."""
+    """One attempt at the plan, with room for so many moves as the log has.
+
+    choices : in the order in which they were made; reasons : int32[G] why a group can have no option, 0 = it can.
+    """
 
     def __init__(self, situation: Situation, simulation: Simulation) -> None:
         request = situation.request
-        self.situation, self.simulation = situation, simulation
+        self.situation, self.request = situation, request
+        self.unserved = serve_from_room(situation, simulation)
+        cluster = Cluster(request.snapshot, situation.templates, situation.leaving, request.now_ns)
+        limits = Limits(cluster, request.round.settings.limits, request.settings.max_new_nodes)
         within = packer(simulation, request.round.growth)
-        ledger = Ledger(request.snapshot.groups, situation.templates, request.settings.max_new_nodes)
-        self.growing = Growing(within, ledger)
+        self.growing = Growing(within, request.snapshot.groups, limits, self.unserved.where)
         self.choices: list[Choice] = []
-        self.admits = admitting(within)
+        self.reasons = limits.reasons.copy()
 
     def run(self) -> Finding:
-        """Plan, and settle the plan with all its nodes there from the start."""
-        waiting = place_waiting(self.situation, self.simulation)
-        before = current_mark(self.simulation.state)
-        left, refusals = self._grow(waiting.left), None
+        """Make the plan, and complete it until it holds with all its nodes there from the start."""
+        growing = self.growing
+        before = current_mark(growing.state)
+        left = self._grow(self.unserved.left)
+        refusals = self._refuse(left[:0])
         for _ in range(MOST_ROUNDS):
-            opened = len(self.growing.group_of)
+            opened = len(growing.group_of)
             if opened:
-                left = np.concatenate([left, self.growing.open_all_first(before)])
-                left = self._fill(left)
-            refusals = refuse(self.growing, left) if len(left) else None
-            helped = left[refusals.helped] if refusals else left[:0]
-            if not len(helped):
-                break
+                left = growing.fill(np.concatenate([left, growing.open_all_first(before)]))
+            refusals = self._refuse(left)
+            helped = left[refusals.helped]
             rest = self._grow(helped)
-            left = np.concatenate([left[~np.isin(left, helped)], rest])
-            if len(self.growing.group_of) == opened:
+            if len(growing.group_of) == opened:
                 break
-        return Finding(self.situation, self.simulation, waiting, self.growing, self.choices, refusals)
+            left = np.concatenate([left[~refusals.helped], rest])
+        return Finding(self.situation, self.unserved, growing, self.choices, self.reasons, refusals)
+
+    def _refuse(self, left: Int32) -> Refusals:
+        return refuse(self.growing, left, self.reasons)
 
     def _grow(self, left: Int32) -> Int32:
         """Choose groups until nothing helps; return the pods that are left."""
+        growing = self.growing
         while len(left):
-            options = [
-                found
-                for group in range(len(self.growing.ledger.groups))
-                if (found := estimate(self.growing, self.admits, group, left)) is not None
-            ]
-            if not options:
+            groups = np.flatnonzero(growing.limits.reasons == 0).tolist()
+            found = estimates(growing, groups, left, self.request.round.time_left)
+            if not found.options:
                 break
-            choice = choose(self.growing, options)
+            choice = choose(self.situation, len(self.choices), growing.limits.added, found.options)
             self.choices.append(choice)
-            option = choice.options[choice.chosen]
-            rest = self.growing.open([option.group] * option.node_count, option.pods, option.packed.node_of)
+            for group, reason in excluded(choice).items():
+                self.reasons[group] = reason
+            option = choice.chosen
+            if option is None:
+                break
+            rest = growing.open([option.group] * option.node_count, option.pods, option.packed.node_of)
             left = np.concatenate([rest, left[~np.isin(left, option.pods)]])
         return left
-
-    def _fill(self, left: Int32) -> Int32:
-        """Place pods wherever an open node admits them; return those that find no place."""
-        state = self.simulation.state
-        nodes = np.concatenate(
-            [self.growing.opened, np.flatnonzero(self.situation.room), self.growing.within.growth.upcoming]
-        )
-        placed = np.full(len(left), -1, np.int64)
-        first_fit(state, left, nodes.astype(np.int64), np.zeros(len(state.local_class), np.int64), placed)
-        self.growing.note(left, placed)
-        return left[placed < 0]

@@ -30,22 +30,27 @@ class Refusals(NamedTuple):
     helped: Bool
 
 
-def refuse(growing: Growing, pods: Int32) -> Refusals:
-    """Return why no group helps pods : int32[M], which are on no node. O(kinds · groups · terms)."""
-    state, ledger = growing.state, growing.ledger
+def refuse(growing: Growing, pods: Int32, excluded: Int32) -> Refusals:
+    """Return why no group helps pods : int32[M], which are on no node. O(kinds · groups · terms).
+
+    excluded : int32[G] why a group could have no option, 0 = it could.
+    """
+    state, limits, count = growing.state, growing.limits, len(growing.groups)
     alone = (state.volumes.row[pods] >= 0) | (state.pinned[pods] != -1)
     # A pod with volumes is a kind of its own.
     kinds, first, kind = np.unique(
         np.where(alone, -1 - pods.astype(np.int64), state.pod_class[pods]), return_index=True, return_inverse=True
     )
-    masks = np.zeros((len(kinds), len(ledger.groups)), np.int64)
-    if len(ledger.groups):
+    masks = np.zeros((len(kinds), count), np.int64)
+    if count and len(pods):
         refusals(state, growing.spare, growing.within.growth.prototype, pods[first], masks)
-    own = np.array([ledger.reason(group) for group in range(len(ledger.groups))], np.uint8)
+    now = limits.reasons
+    own = np.where(now != 0, now, excluded).astype(np.uint8)
     reason = np.broadcast_to(own, masks.shape).copy()
     failed = (masks > 0) & ~np.isin(own, _FIRST)
     reason[failed] = NodeGroupReason.PREDICATE_FAILED
-    helped = ((reason == 0) & (masks == 0)).any(axis=1)
+    reason[reason == 0] = NodeGroupReason.NOT_EVALUATED
+    helped = ((now == 0) & (masks == 0)).any(axis=1)
     return Refusals(pods, kind.reshape(-1), reason, _first_predicate(masks) * failed, helped[kind.reshape(-1)])
 
 

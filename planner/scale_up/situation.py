@@ -1,4 +1,4 @@
-"""What one scale-up starts from: who waits for a place, what new nodes are like, which groups may grow.
+"""What one scale-up starts from: nodes being deleted, what new nodes are like, how expanders see the groups.
 
 Nothing is moved yet. Symbols: P pods of the snapshot, N nodes, G node groups.
 """
@@ -8,34 +8,48 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.facts.leaving import being_deleted
-from planner.facts.upcoming import starting, upcoming
 from planner.placement.group_templates import GroupTemplates, group_templates
+from planner.placement.hints import PodGroups, pod_groups
+from planner.scale_up.options import Context, describe
 from planner.scale_up.request import ScaleUpRequest
-from planner.snapshot.columns import Bool, Int64
+from planner.scale_up.state import recall
+from planner.snapshot.columns import Bool, Int32, Int64
 
 
 class Situation(NamedTuple):
-    """leaving : bool[N] being deleted; room : bool[N] pods may be placed there; templates : by group; upcoming :
-    int64[G] nodes that are on their way; sizes : int64[G] nodes that each group was asked to have."""
+    """pods : by node, those evicted lately behind them; hint : int32[P'] where the last loop put them, -1 = not known;
+    notes : on the state; leaving : bool[N] being deleted; templates : by group; kind : int32[G] similar groups have the
+    same kind, -1 = similar to none; sizes : int64[G] nodes that each group was asked to have; context : what expanders
+    look at."""
 
     request: ScaleUpRequest
+    pods: PodGroups
+    hint: Int32
+    notes: tuple[str, ...]
     leaving: Bool
-    room: Bool
     templates: GroupTemplates
-    upcoming: Int64
+    kind: Int32
     sizes: Int64
+    context: Context
 
 
 def survey(request: ScaleUpRequest) -> Situation:
-    """Look at everything once. O(P + N), vectorised."""
-    snapshot, settings, now_ns = request.snapshot, request.settings, request.now_ns
-    leaving = being_deleted(snapshot, now_ns)
-    starts = starting(snapshot, now_ns, settings.startup_taints)
+    """Look at everything once. O(P + N + G), vectorised."""
+    snapshot, settings, this = request.snapshot, request.settings, request.round
+    leaving = being_deleted(snapshot, request.now_ns)
+    templates = group_templates(snapshot, settings, leaving, request.now_ns, this.derive)
+    kind = np.full(len(templates), -1, np.int32)
+    groups = describe(snapshot, templates, this.settings.gpu_label, kind)
+    pods = pod_groups(snapshot, this.evictions, this.derive)
+    hint, notes = recall(request.state, snapshot, this.growth, pods)
     return Situation(
         request=request,
+        pods=pods,
+        hint=hint,
+        notes=notes,
         leaving=leaving,
-        room=~leaving & snapshot.nodes.ready & ~starts,
-        templates=group_templates(snapshot, settings, leaving, now_ns, request.round.derive),
-        upcoming=upcoming(snapshot, leaving, now_ns, settings.startup_taints),
+        templates=templates,
+        kind=kind,
         sizes=np.array([group.target_size for group in snapshot.groups], np.int64),
+        context=Context(groups, settings, len(snapshot.nodes.name), this.seed),
     )

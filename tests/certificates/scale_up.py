@@ -23,7 +23,7 @@ Predicate = reason_pb2.PredicateReason
 Skipped = reason_pb2.SkippedPodReason
 Result = reason_pb2.ScaleUpResult
 LONGEST_S = 900
-ORDERS_TRIED = 12
+ORDERS_TRIED = 40
 IN_ORDER: tuple[tuple[Callable[[Placement, Pod, str], str], tuple[int, ...]], ...] = (
     (scheduling.schedulable, (Predicate.NODE_UNSCHEDULABLE,)),
     (scheduling.taints, (Predicate.TAINT_NOT_TOLERATED,)),
@@ -270,7 +270,10 @@ def _is_skipped_for(plan: Plan, pod: Pod, reason: int) -> bool:
 
 
 def places(plan: Plan) -> Iterator[str]:
-    """Check that every pod fits where the plan has it, all of them being there at the same time."""
+    """Check that every pod fits where the plan has it, all of them being there at the same time.
+
+    What depends on other nodes depends on the order in which pods come too: `order` checks that.
+    """
     end = plan.end()
     for key, node in sorted([*plan.decision.on_existing.items(), *plan.target.items()]):
         if key not in plan.pods:
@@ -280,9 +283,7 @@ def places(plan: Plan) -> Iterator[str]:
             yield f"{key} goes to {node}, which does not stay or is not ready"
             continue
         for predicate in PREDICATES:
-            # How even pods are spread depends on the order in which they come.
-            skip = predicate is scheduling.topology_spread or (plan.hidden and predicate in BY_OTHERS)
-            if not skip and (problem := predicate(end, plan.pods[key], node)):
+            if predicate not in BY_OTHERS and (problem := predicate(end, plan.pods[key], node)):
                 yield f"{key} on {node}: {problem} ({predicate.__name__})"
 
 
@@ -312,8 +313,12 @@ def order(plan: Plan) -> Iterator[str]:
 def _stuck(plan: Plan, placement: Placement, targets: dict[str, tuple[str, ...]], attempt: int) -> list[str]:
     """Place pods round by round, each when it fits; return those that never do."""
     keys = sorted(targets, reverse=attempt == 1)
-    if attempt > 1:
-        Random(attempt).shuffle(keys)
+    random = Random(attempt)
+    if attempt > 2:
+        random.shuffle(keys)
+        targets = {key: tuple(random.sample(nodes, len(nodes))) for key, nodes in targets.items()}
+    if attempt % 2 == 0:
+        keys.sort(key=lambda key: not (plan.pods[key].spec.pod_anti_affinity or plan.pods[key].spec.topology_spread))
     while keys:
         left = []
         for key in keys:

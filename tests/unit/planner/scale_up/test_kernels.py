@@ -1,4 +1,4 @@
-"""Refusals and places are what plain loops over all predicates give."""
+"""Refusals are what plain loops over all predicates give."""
 
 from random import Random
 
@@ -7,12 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.scale_up.kernels.refusals import refusals
-from planner.scale_up.kernels.settling import first_fit, settle
 from planner.simulation.kernels import open_as
 from planner.simulation.log import check_log
 from tests.builders.growing import GrowingCluster, random_growing_cluster
 from tests.reference.scale_up import refusals as naive_refusals
-from tests.reference.scale_up import settling as naive
 from tests.unit.planner.simulation.test_naive_twin import assert_same, copied
 
 SEEDS = st.integers(0, 2**48)
@@ -22,13 +20,12 @@ def names_of(made: GrowingCluster, nodes: list[int]) -> list[str]:
     return [made.names[node] if node >= 0 else "" for node in nodes]
 
 
-def opened(made: GrowingCluster, random: Random) -> list[int]:
-    """Open all blank nodes but one, on both sides; return all nodes that are open."""
+def open_all_but_one(made: GrowingCluster, random: Random) -> None:
+    """Open all blank nodes but one, on both sides."""
     for blank, name in list(zip(made.growth.blanks.tolist(), made.growth.blank_names, strict=True))[:-1]:
         prototype = random.choice(made.growth.prototype.tolist())
         open_as(made.simulation.state, blank, prototype)
         made.cluster.open_as(name, made.names[prototype])
-    return [node for node, name in enumerate(made.names) if made.cluster.state[name] == "open"]
 
 
 @given(SEEDS)
@@ -37,7 +34,7 @@ def test_new_nodes_refuse_pods_for_the_reasons_that_a_plain_check_gives(seed: in
     made, random = random_growing_cluster(seed), Random(seed + 1)
     if not made.growth.blanks.size:
         return
-    opened(made, random)
+    open_all_but_one(made, random)
     before = copied(made.simulation.state)
     prototypes = [*made.growth.prototype.tolist(), -1]
     masks = np.full((len(made.pending), len(prototypes)), 7, np.int64)
@@ -47,24 +44,3 @@ def test_new_nodes_refuse_pods_for_the_reasons_that_a_plain_check_gives(seed: in
     assert_same(made.simulation.state, before)
     blank = made.growth.blank_names[-1]
     assert masks.tolist() == naive_refusals.refusals(made.cluster, blank, names_of(made, prototypes), made.pending)
-
-
-@given(SEEDS)
-@settings(max_examples=100, deadline=None)
-def test_pods_settle_where_they_are_planned_or_where_they_first_fit(seed: int) -> None:
-    made, random = random_growing_cluster(seed), Random(seed + 2)
-    nodes = opened(made, random)
-    state = made.simulation.state
-    pods = list(made.pending)
-    random.shuffle(pods)
-    targets = [random.choice([-1, *nodes]) for _ in pods]
-    placed = np.zeros(len(pods), np.int64)
-    count = settle(state, np.array(pods, np.int32), np.array(targets, np.int64), placed)
-    assert names_of(made, placed.tolist()) == naive.settle(made.cluster, pods, names_of(made, targets))
-    assert count == int((placed >= 0).sum())
-    random.shuffle(nodes)
-    cursor = np.zeros(len(state.local_class), np.int64)
-    count = first_fit(state, np.array(pods, np.int32), np.array(nodes, np.int64), cursor, placed)
-    check_log(state)
-    assert names_of(made, placed.tolist()) == naive.first_fit(made.cluster, pods, names_of(made, nodes))
-    assert count == int((placed >= 0).sum())

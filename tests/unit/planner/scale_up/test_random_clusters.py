@@ -1,0 +1,50 @@
+"""Every plan over random clusters is proven by the certificate; permuted input changes nothing."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trimtab.v1 import plan_pb2
+
+from planner.decisions.plan import plan
+from planner.decisions.work import Work
+from planner.snapshot.decode import canonicalize
+from tests.builders.random_growth import growing_cluster, growth_settings
+from tests.builders.scale_up import NOW_S
+from tests.builders.snapshots import write
+from tests.certificates.scale_up import offences
+
+SEEDS = st.integers(0, 2**48)
+UP, DOWN = plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN
+
+
+def answer_to(seed: int, shuffle: int, *decisions: "plan_pb2.Decision.Code.ValueType") -> plan_pb2.PlanResponse:
+    request = plan_pb2.PlanRequest(decisions=decisions, settings=growth_settings(seed), seed=seed % 97)
+    request.now.seconds = NOW_S
+    return plan(canonicalize(write(growing_cluster(seed), shuffle)), request, None, Work())
+
+
+@given(SEEDS)
+@settings(max_examples=400, deadline=None)
+def test_every_plan_is_proven(seed: int) -> None:
+    message = write(growing_cluster(seed))
+    found = answer_to(seed, 0, UP).scale_up
+    assert offences(message, growth_settings(seed), found, NOW_S) == []
+
+
+@given(SEEDS)
+@settings(max_examples=60, deadline=None)
+def test_scale_down_takes_no_node_that_scale_up_has_filled(seed: int) -> None:
+    message = write(growing_cluster(seed))
+    found = answer_to(seed, 0, UP, DOWN)
+    assert offences(message, growth_settings(seed), found.scale_up, NOW_S) == []
+    going = {entry.node for entry in found.scale_down.unneeded}
+    assert not going & set(found.scale_up.on_existing.values())
+
+
+@given(SEEDS)
+@settings(max_examples=60, deadline=None)
+def test_the_order_of_rows_changes_nothing(seed: int) -> None:
+    one, other = answer_to(seed, 1, UP, DOWN), answer_to(seed, 2, UP, DOWN)
+    assert one.scale_up.SerializeToString(deterministic=True) == other.scale_up.SerializeToString(deterministic=True)
+    assert one.scale_down.SerializeToString(deterministic=True) == other.scale_down.SerializeToString(
+        deterministic=True
+    )

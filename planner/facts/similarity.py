@@ -1,21 +1,21 @@
-"""Find similar node groups, and the zones of their nodes, for balanced scale-down.
+"""Which node groups are similar, by what a node of each is like.
 
-Decides only which groups and zones are balanced against each other. Nodes are similar with the same capacity (memory
-within 1.5 %), the same taints (without those of node conditions and autoscalers), and the same values of the labels
-that some pod selects nodes by, except zone, region and host name. A group is judged by its first node. All-or-nothing
-groups are left out. Source: Cluster Autoscaler, nodegroupset.IsCloudProviderNodeInfoSimilar; it lists labels to ignore
-instead.
+The one definition for scale-up and scale-down: the same capacity of each resource, memory within a ratio; the same
+resources, allocatable and free, each within a ratio; the same labels and taints. Labels of place and provider do not
+count, nor those that a setting names. Instead of all that, settings may name the labels to compare. Groups in one node
+pool of Azure are similar whatever their nodes are like. Who describes the nodes says what of them is compared.
+Source: Cluster Autoscaler, nodegroupset, IsCloudProviderNodeInfoSimilar with the labels of all its providers.
 """
 
+from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.facts.leaving import TO_BE_DELETED_TAINT
+from planner.model.settings import SimilaritySettings
 from planner.model.values import Taint
-from planner.snapshot.columns import Bool, Int32, Int64, Snapshot
-from planner.snapshot.dictionaries import MEMORY
-from planner.snapshot.lookup import string_index
+from planner.snapshot.columns import Int32, Int64
 
 ZONE_LABEL: Final = "topology.kubernetes.io/zone"
 PLACE_LABELS: Final = frozenset(
@@ -27,116 +27,155 @@ PLACE_LABELS: Final = frozenset(
         "failure-domain.beta.kubernetes.io/region",
     }
 )
-MEMORY_TOLERANCE: Final = 0.015
-_CONDITION: Final = "node.kubernetes.io/"
-_AUTOSCALER_TAINTS: Final = frozenset({TO_BE_DELETED_TAINT, "DeletionCandidateOfClusterAutoscaler"})
+_POOL_LABELS: Final = ("kubernetes.azure.com/agentpool", "agentpool")
+PROVIDER_LABELS: Final = frozenset(
+    {
+        *_POOL_LABELS,
+        "aksEngineVersion",
+        "alpha.eksctl.io/instance-id",
+        "alpha.eksctl.io/nodegroup-name",
+        "beta.kubernetes.io/fluentd-ds-ready",
+        "creationSource",
+        "eks.amazonaws.com/nodegroup",
+        "k8s.amazonaws.com/eniConfig",
+        "kops.k8s.io/instancegroup",
+        "kubernetes.azure.com/consolidated-additional-properties",
+        "kubernetes.azure.com/node-image-version",
+        "lifecycle",
+        "poolName",
+        "resourceNameSuffix",
+        "topology.disk.csi.azure.com/zone",
+        "topology.ebs.csi.aws.com/zone",
+        "topology.gke.io/zone",
+        "topology.k8s.aws/zone-id",
+    }
+)
+"""Labels that differ between groups of the same nodes on one provider or another."""
+_MEMORY: Final = "memory"
+
+Amounts = Iterable[tuple[str, int]]
 
 
-class Parts(NamedTuple):
-    """Parts to balance, over the nodes that are not being deleted.
+class NodeShape(NamedTuple):
+    """A node of a group, as far as it is compared.
 
-    group, zone : int32[N] part of each node, -1 = none; a zone of one kind of groups is a part;
-    group_kind : int32[G], zone_kind : int32[Z] similar parts have the same kind, -1 = none; group_size : int64[G],
-    zone_size : int64[Z] nodes of each part.
+    capacity, allocatable, free : amounts by resource name, those that are 0 left out where the node lacks the resource;
+    labels : (key, value) pairs; ignored : labels that need not be the same.
     """
 
-    group: Int32
-    zone: Int32
-    group_kind: Int32
-    zone_kind: Int32
-    group_size: Int64
-    zone_size: Int64
+    capacity: Amounts
+    allocatable: Amounts
+    free: Amounts
+    labels: Iterable[tuple[str, str]]
+    taints: Iterable[Taint] = ()
+    ignored: frozenset[str] = PLACE_LABELS | PROVIDER_LABELS
 
 
-def divide(snapshot: Snapshot, leaving: Bool) -> Parts:
-    """Return the parts. leaving : bool[N], nodes that are being deleted. O(N + S + G · kinds)."""
-    count = len(snapshot.groups)
-    row = snapshot.nodes.group
-    whole = np.array([*(group.zero_or_max for group in snapshot.groups), True], bool)
-    group = np.where(leaving | whole[row], -1, row).astype(np.int32)
-    group_kind = _kinds(snapshot, group)
-    kind = np.append(group_kind, -1)[group]
-    zone_of = _zones(snapshot)
-    in_zone = np.flatnonzero((kind >= 0) & (zone_of >= 0))
-    zone = np.full(len(row), -1, np.int32)
-    pairs, of = np.unique(np.stack([kind[in_zone], zone_of[in_zone]]), axis=1, return_inverse=True)
-    zone[in_zone] = of.reshape(-1)
-    return Parts(
-        group=group,
-        zone=zone,
-        group_kind=group_kind,
-        zone_kind=pairs[0].astype(np.int32),
-        group_size=np.bincount(group[group >= 0], minlength=count).astype(np.int64),
-        zone_size=np.bincount(zone[in_zone], minlength=pairs.shape[1]).astype(np.int64),
+class Sample(NamedTuple):
+    """What has to be the same, and amounts that may differ.
+
+    same : anything that can be compared and hashed; pools : of `_POOL_LABELS`, "" = none; allocatable, free : in the
+    order of the resources in `same`.
+    """
+
+    same: tuple[object, ...]
+    pools: tuple[str, ...] = ()
+    memory: int = 0
+    allocatable: tuple[int, ...] = ()
+    free: tuple[int, ...] = ()
+
+
+def sample(shape: NodeShape, settings: SimilaritySettings) -> Sample | None:
+    """Return what is compared of a node; None = it lacks a label to compare, and is similar to none."""
+    labels = dict(shape.labels)
+    if settings.compared_labels:
+        values = tuple(labels.get(key) for key in settings.compared_labels)
+        return None if None in values else Sample(values)
+    capacity, allocatable, free = (dict(sorted(one)) for one in (shape.capacity, shape.allocatable, shape.free))
+    memory = capacity.pop(_MEMORY, 0)
+    ignored = shape.ignored | settings.ignored_labels
+    return Sample(
+        same=(
+            tuple(capacity.items()),
+            tuple(allocatable),
+            tuple(free),
+            tuple(sorted((key, value) for key, value in labels.items() if key not in ignored)),
+            tuple(sorted(shape.taints)),
+        ),
+        pools=tuple(labels.get(key, "") for key in _POOL_LABELS) if any(key in labels for key in _POOL_LABELS) else (),
+        memory=memory,
+        allocatable=tuple(allocatable.values()),
+        free=tuple(free.values()),
     )
 
 
-class _Sample(NamedTuple):
-    """Properties compared between groups. amounts : capacity without memory."""
+class Similarity:
+    """Node groups compared with each other. samples : by group; None = similar to none."""
 
-    amounts: tuple[int, ...]
-    memory: int
-    taints: tuple[Taint, ...]
-    labels: tuple[tuple[int, int], ...]
+    def __init__(self, samples: Sequence[Sample | None], settings: SimilaritySettings) -> None:
+        self._samples = samples
+        self._settings = settings
+        self._rows: dict[object, list[int]] = {}
+        for row, one in enumerate(samples):
+            for key in _keys(one):
+                self._rows.setdefault(key, []).append(row)
+        self._similar: dict[int, Int64] = {}
+
+    def to(self, group: int) -> Int64:
+        """Return the rows of the groups that are similar to one, ascending, itself not among them. int64."""
+        known = self._similar.get(group)
+        if known is None:
+            candidates = sorted({row for key in _keys(self._samples[group]) for row in self._rows[key]} - {group})
+            known = np.array([row for row in candidates if self._are_similar(row, group)], np.int64)
+            self._similar[group] = known
+        return known
+
+    @cached_property
+    def kinds(self) -> Int32:
+        """The kind of each group, -1 = similar to none. int32[G].
+
+        A group is of the first kind whose first group it is similar to. So where ratios make A similar to B and B to C,
+        but not A to C, A and B are of one kind and C of another.
+        """
+        kinds = np.full(len(self._samples), -1, np.int32)
+        first: list[int] = []
+        of_key: dict[object, list[int]] = {}
+        for row, one in enumerate(self._samples):
+            if one is None:
+                continue
+            known = sorted({kind for key in _keys(one) for kind in of_key.get(key, ())})
+            kinds[row] = next((kind for kind in known if self._are_similar(first[kind], row)), len(first))
+            if kinds[row] == len(first):
+                first.append(row)
+                for key in _keys(one):
+                    of_key.setdefault(key, []).append(int(kinds[row]))
+        return kinds
+
+    def _are_similar(self, row: int, other: int) -> bool:
+        one, its = self._samples[row], self._samples[other]
+        return one is not None and its is not None and are_similar(one, its, self._settings)
 
 
-def _kinds(snapshot: Snapshot, group: Int32) -> Int32:
-    """Return the kind of each group, -1 for those without nodes. int32[G]; first group by name first."""
-    kinds = np.full(len(snapshot.groups), -1, np.int32)
-    rows, first = np.unique(group, return_index=True)
-    keys = _selected_keys(snapshot)
-    known: list[_Sample] = []
-    for row, node in zip(rows.tolist(), first.tolist(), strict=True):
-        if row < 0:
-            continue
-        sample = _sample(snapshot, node, keys)
-        kinds[row] = next((kind for kind, one in enumerate(known) if _alike(one, sample)), len(known))
-        if kinds[row] == len(known):
-            known.append(sample)
-    return kinds
-
-
-def _selected_keys(snapshot: Snapshot) -> Int32:
-    """Return the string indices of the labels that some pod selects nodes by. int32, ascending."""
-    keys = {key for spec in snapshot.specs for key, _ in spec.node_selector}
-    for spec in snapshot.specs:
-        for term in spec.node_affinity or ():
-            keys |= {requirement.key for requirement in term.match_expressions}
-    found = sorted(string_index(snapshot.strings, key) for key in keys - PLACE_LABELS)
-    return np.array(found, np.int32)
-
-
-def _sample(snapshot: Snapshot, node: int, keys: Int32) -> _Sample:
-    nodes, sets = snapshot.nodes, snapshot.label_sets
-    amounts = nodes.capacity[node].tolist()
-    memory = amounts.pop(MEMORY)
-    taints = nodes.taint_sets[nodes.taint_set[node]]
-    first, last = sets.offsets[nodes.label_set[node] : nodes.label_set[node] + 2] if len(sets.offsets) > 1 else (0, 0)
-    labels = zip(sets.keys[first:last].tolist(), sets.values[first:last].tolist(), strict=True)
-    wanted = set(keys.tolist())
-    return _Sample(
-        tuple(amounts),
-        memory,
-        tuple(sorted(one for one in taints if not _is_transient(one))),
-        tuple(sorted((key, value) for key, value in labels if key in wanted)),
+def are_similar(one: Sample, other: Sample, ratios: SimilaritySettings) -> bool:
+    """Return whether two nodes are similar."""
+    if any(mine and mine == its for mine, its in zip(one.pools, other.pools, strict=False)):
+        return True
+    return (
+        one.same == other.same
+        and _within(one.memory, other.memory, ratios.memory_ratio)
+        and _all_within(one.allocatable, other.allocatable, ratios.allocatable_ratio)
+        and _all_within(one.free, other.free, ratios.free_ratio)
     )
 
 
-def _is_transient(taint: Taint) -> bool:
-    """Return whether a taint is of a node condition or an autoscaler, not of the group."""
-    return taint.key.startswith(_CONDITION) or taint.key in _AUTOSCALER_TAINTS
+def _keys(one: Sample | None) -> list[object]:
+    """Return keys of which similar samples have one in common."""
+    return [one.same, *((at, pool) for at, pool in enumerate(one.pools) if pool)] if one else []
 
 
-def _alike(one: _Sample, other: _Sample) -> bool:
-    close = abs(one.memory - other.memory) <= MEMORY_TOLERANCE * max(one.memory, other.memory)
-    return close and one._replace(memory=0) == other._replace(memory=0)
+def _all_within(some: Sequence[int], others: Sequence[int], ratio: float) -> bool:
+    return all(_within(one, other, ratio) for one, other in zip(some, others, strict=True))
 
 
-def _zones(snapshot: Snapshot) -> Int32:
-    """Return the string index of each node's zone, -1 without one. int32[N]."""
-    sets = snapshot.label_sets
-    zone = np.full(max(len(sets.offsets) - 1, 1), -1, np.int32)
-    key = string_index(snapshot.strings, ZONE_LABEL)
-    at = np.flatnonzero(sets.keys == key)
-    zone[np.searchsorted(sets.offsets, at, side="right") - 1] = sets.values[at]
-    return zone[snapshot.nodes.label_set]
+def _within(one: int, other: int, ratio: float) -> bool:
+    return abs(one - other) <= max(one, other) * ratio

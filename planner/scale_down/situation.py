@@ -9,11 +9,11 @@ import numpy as np
 from trimtab.v1.plan_pb2 import CandidateOrder
 
 from planner.facts import pdb
+from planner.facts.balanced_parts import divide
 from planner.facts.eviction_costs import eviction_costs
 from planner.facts.leaving import being_deleted
 from planner.facts.minimums import Spare, spare
 from planner.facts.pdb import BudgetMembership
-from planner.facts.similarity import divide
 from planner.facts.utilization import Float64, NodeUse, Utilization, measure
 from planner.model.settings import PlannerSettings
 from planner.model.values import RecentEviction
@@ -110,7 +110,8 @@ def _balance(request: ScaleDownRequest, leaving: Bool) -> Balance | None:
     settings = request.settings
     if not settings.balance and CandidateOrder.BALANCE not in settings.orders:
         return None
-    return Balance(divide(request.snapshot, leaving), request.round.settings.max_balance_difference)
+    general = request.round.settings
+    return Balance(divide(request.snapshot, leaving, general.similarity), general.max_balance_difference)
 
 
 def _needs_place(snapshot: Snapshot, columns: PodDrainColumns, codes: UInt8) -> Bool:

@@ -3,7 +3,14 @@
 Decides what an absent field means and which values are usable; never reads a file or the environment.
 """
 
-from planner.model.settings.planner import DEFAULT_GPU_LABEL, NODES, PlannerSettings, ResourceLimit, resolve_planner
+from planner.model.settings.planner import (
+    DEFAULT_GPU_LABEL,
+    NODES,
+    PlannerSettings,
+    ResourceLimit,
+    SimilaritySettings,
+    resolve_planner,
+)
 from planner.model.settings.pod_costs import PodCostSettings, PodCostTarget, PodCostTerm, resolve_pod_costs
 from planner.model.settings.reading import SECOND_NS, SettingsError
 from planner.model.settings.scale_down import (
@@ -48,6 +55,7 @@ __all__ = [
     "ScaleDownSettings",
     "ScaleUpSettings",
     "SettingsError",
+    "SimilaritySettings",
     "SlackAmount",
     "SlackSchedule",
     "SlackSettings",

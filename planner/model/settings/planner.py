@@ -3,19 +3,21 @@
 Times in nanoseconds, amounts as in the snapshot. Defaults are upstream's unless the field says why not.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Final
 
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
-from planner.model.settings.reading import SECOND_NS, SettingsError, count, duration_ns, flag
+from planner.model.settings.reading import SECOND_NS, SettingsError, count, duration_ns, flag, number
 from planner.model.values import LabelRequirement, Selector
 
 DEFAULT_GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
 NODES: Final = "nodes"
 """What a limit names in place of a resource to count nodes."""
 _PATH: Final = "planner"
+_BALANCE_PATH: Final = f"{_PATH}.balance"
 _WITH_VALUES: Final = (LabelOperator.IN, LabelOperator.NOT_IN)
 _OPERATORS: Final = (*_WITH_VALUES, LabelOperator.EXISTS, LabelOperator.DOES_NOT_EXIST)
 
@@ -32,6 +34,22 @@ class ResourceLimit:
     maximum: int | None = None
     maximum_added: int | None = None
     nodes: Selector = ()
+
+
+@dataclass(frozen=True)
+class SimilaritySettings:
+    """Which node groups are similar: `BalanceSettings` says how each holds for scale-up and for scale-down."""
+
+    ignored_labels: frozenset[str] = frozenset()
+    """Labels that need not be the same, besides those of place and provider. `--balancing-ignore-label`."""
+    compared_labels: tuple[str, ...] = ()
+    """Compare these labels, sorted, and nothing else; () = compare all there is. `--balancing-label`."""
+    memory_ratio: float = 0.015
+    """Share by which capacities of memory may differ. `--memory-difference-ratio`."""
+    allocatable_ratio: float = 0.05
+    """Share by which allocatable amounts may differ. `--max-allocatable-difference-ratio`."""
+    free_ratio: float = 0.05
+    """Share by which free amounts may differ. `--max-free-difference-ratio`."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +70,8 @@ class PlannerSettings:
     """Amounts to keep to. `--cores-total`, `--memory-total`, `--gpu-total`, `--max-nodes-total`."""
     max_balance_difference: int = 0
     """Nodes by which similar groups and their zones may come to differ; 0 = no limit, as upstream. Implies balance."""
+    similarity: SimilaritySettings = field(default_factory=SimilaritySettings)
+    """Which node groups are similar."""
 
 
 def resolve_planner(message: pb.PlanSettings) -> PlannerSettings:
@@ -68,8 +88,41 @@ def resolve_planner(message: pb.PlanSettings) -> PlannerSettings:
         reserve_for_pending=flag(given, "reserve_for_pending_pods", defaults.reserve_for_pending),
         reserve_for_unmarked=flag(given, "reserve_for_unmarked_pods", defaults.reserve_for_unmarked),
         limits=tuple(_limit(limit, f"{_PATH}.limits[{i}]") for i, limit in enumerate(given.limits)),
-        max_balance_difference=count(given.balance, "max_difference", 0, f"{_PATH}.balance"),
+        max_balance_difference=count(given.balance, "max_difference", 0, _BALANCE_PATH),
+        similarity=_similarity(given.balance),
     )
+
+
+def _similarity(given: pb.BalanceSettings) -> SimilaritySettings:
+    ignored, compared = (
+        _label_keys(given.ignored_labels, "ignored_labels"),
+        _label_keys(given.compared_labels, "compared_labels"),
+    )
+    if ignored and compared:
+        problem = "given with ignored_labels; of labels that are compared alone, leave out those to ignore"
+        raise SettingsError(f"{_BALANCE_PATH}.compared_labels", problem)
+    defaults = SimilaritySettings()
+    return SimilaritySettings(
+        ignored_labels=frozenset(ignored),
+        compared_labels=tuple(sorted(compared)),
+        memory_ratio=_ratio(given, "max_memory_difference_ratio", defaults.memory_ratio),
+        allocatable_ratio=_ratio(given, "max_allocatable_difference_ratio", defaults.allocatable_ratio),
+        free_ratio=_ratio(given, "max_free_difference_ratio", defaults.free_ratio),
+    )
+
+
+def _label_keys(given: Iterable[str], name: str) -> set[str]:
+    keys = list(given)
+    if "" in keys:
+        raise SettingsError(f"{_BALANCE_PATH}.{name}[{keys.index('')}]", "empty; name a label by its key")
+    return set(keys)
+
+
+def _ratio(given: pb.BalanceSettings, name: str, default: float) -> float:
+    value = number(given, name, default, _BALANCE_PATH)
+    if value > 1:
+        raise SettingsError(f"{_BALANCE_PATH}.{name}", f"{value} is above 1; it is a share of the larger amount")
+    return value
 
 
 def _limit(given: pb.ResourceLimit, path: str) -> ResourceLimit:

@@ -2,14 +2,14 @@
 
 Decides in which order similar groups give (the largest first, in it the fullest zone) and which nodes of a set have to
 stay so that no group or zone gives while another like it would be larger by more than a limit. Never decides what is
-similar (`similarity`), nor whether a node can go. Nodes being deleted count as gone.
+similar (`planner.facts.similarity`), nor whether a node can go. Nodes being deleted count as gone.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from planner.facts.similarity import Parts
+from planner.facts.balanced_parts import Parts
 from planner.scale_down.selection.kernels.balance import level_order
 from planner.snapshot.columns import Bool, Int32, Int64
 

@@ -2488,36 +2488,94 @@ Global___SelectorRequirement: _TypeAlias = SelectorRequirement  # noqa: Y015
 
 @_typing.final
 class BalanceSettings(_message.Message):
-    """Which node groups are similar, and how even they are kept. Two groups are
-    similar when their nodes have the same capacity (memory within
-    1.5 %), the same taints and the same labels, as far as some pod
-    selects nodes by them; zone, region and host name aside. All-or-nothing
-    groups are similar to none.
+    """Which node groups are similar, for scale-up and scale-down alike, and how
+    even they are kept. Two groups are similar when a node of one has the same
+    capacity as one of the other (memory may differ a little), about the same
+    allocatable amounts and the same labels, those of its place and its provider
+    aside; or when both are in one node pool of Azure, by the label
+    "kubernetes.azure.com/agentpool" or "agentpool". All-or-nothing groups are
+    similar to none. Scale-up compares what a new node would be like
+    (`ScaleUpSettings.template_source`), scale-down the first node of each group
+    by name. Where a setting works otherwise in one of them, it says so.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     MAX_DIFFERENCE_FIELD_NUMBER: _builtins.int
+    IGNORED_LABELS_FIELD_NUMBER: _builtins.int
+    COMPARED_LABELS_FIELD_NUMBER: _builtins.int
+    MAX_MEMORY_DIFFERENCE_RATIO_FIELD_NUMBER: _builtins.int
+    MAX_ALLOCATABLE_DIFFERENCE_RATIO_FIELD_NUMBER: _builtins.int
+    MAX_FREE_DIFFERENCE_RATIO_FIELD_NUMBER: _builtins.int
     max_difference: _builtins.int
     """Most nodes by which similar node groups, and the zones of similar node
     groups, may come to differ: a node goes only if no other group or zone
     like its own then has over so many nodes more than its own. Nodes being
     deleted do not count. Holds for all unneeded nodes together and for those
     that go now; implies `ScaleDownSettings.balance`. >= 0; 0 = no limit, the
-    default. Upstream has none.
+    default. Upstream has none. Scale-down only: scale-up makes sizes as equal
+    as it can.
     """
+    max_memory_difference_ratio: _builtins.float
+    """Share by which the smaller capacity of memory may be below the larger. 0
+    to 1, default 0.015. The same in both. `--memory-difference-ratio`.
+    """
+    max_allocatable_difference_ratio: _builtins.float
+    """The same for the allocatable amount of each resource. 0 to 1, default
+    0.05. The same in both. `--max-allocatable-difference-ratio`.
+    """
+    max_free_difference_ratio: _builtins.float
+    """The same for what DaemonSets and static pods leave free of each resource.
+    0 to 1, default 0.05. Scale-up only: a node that exists may lack some of
+    those pods for a moment. `--max-free-difference-ratio`.
+    """
+    @_builtins.property
+    def ignored_labels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Keys of labels that need not be the same, besides those of zone, region,
+        host name and provider. OPTIONAL. Scale-up compares all other labels.
+        Scale-down compares those by which some pod selects nodes, a provider's
+        too, and taints in addition: what no pod can tell apart can replace each
+        other. `--balancing-ignore-label`.
+        """
+
+    @_builtins.property
+    def compared_labels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Compare these labels and nothing else, neither amounts nor taints: groups
+        that have all of them, with the same values, are similar. OPTIONAL: empty
+        = compare as described; not with `ignored_labels`. The same in both.
+        `--balancing-label`.
+        """
+
     def __init__(
         self,
         *,
         max_difference: _builtins.int | None = ...,
+        ignored_labels: _abc.Iterable[_builtins.str] | None = ...,
+        compared_labels: _abc.Iterable[_builtins.str] | None = ...,
+        max_memory_difference_ratio: _builtins.float | None = ...,
+        max_allocatable_difference_ratio: _builtins.float | None = ...,
+        max_free_difference_ratio: _builtins.float | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_difference", b"_max_difference", "max_difference", b"max_difference"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_allocatable_difference_ratio", b"_max_allocatable_difference_ratio", "_max_difference", b"_max_difference", "_max_free_difference_ratio", b"_max_free_difference_ratio", "_max_memory_difference_ratio", b"_max_memory_difference_ratio", "max_allocatable_difference_ratio", b"max_allocatable_difference_ratio", "max_difference", b"max_difference", "max_free_difference_ratio", b"max_free_difference_ratio", "max_memory_difference_ratio", b"max_memory_difference_ratio"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_difference", b"_max_difference", "max_difference", b"max_difference"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_allocatable_difference_ratio", b"_max_allocatable_difference_ratio", "_max_difference", b"_max_difference", "_max_free_difference_ratio", b"_max_free_difference_ratio", "_max_memory_difference_ratio", b"_max_memory_difference_ratio", "compared_labels", b"compared_labels", "ignored_labels", b"ignored_labels", "max_allocatable_difference_ratio", b"max_allocatable_difference_ratio", "max_difference", b"max_difference", "max_free_difference_ratio", b"max_free_difference_ratio", "max_memory_difference_ratio", b"max_memory_difference_ratio"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__max_allocatable_difference_ratio: _TypeAlias = _typing.Literal["max_allocatable_difference_ratio"]  # noqa: Y015
+    _WhichOneofArgType__max_allocatable_difference_ratio: _TypeAlias = _typing.Literal["_max_allocatable_difference_ratio", b"_max_allocatable_difference_ratio"]  # noqa: Y015
     _WhichOneofReturnType__max_difference: _TypeAlias = _typing.Literal["max_difference"]  # noqa: Y015
     _WhichOneofArgType__max_difference: _TypeAlias = _typing.Literal["_max_difference", b"_max_difference"]  # noqa: Y015
+    _WhichOneofReturnType__max_free_difference_ratio: _TypeAlias = _typing.Literal["max_free_difference_ratio"]  # noqa: Y015
+    _WhichOneofArgType__max_free_difference_ratio: _TypeAlias = _typing.Literal["_max_free_difference_ratio", b"_max_free_difference_ratio"]  # noqa: Y015
+    _WhichOneofReturnType__max_memory_difference_ratio: _TypeAlias = _typing.Literal["max_memory_difference_ratio"]  # noqa: Y015
+    _WhichOneofArgType__max_memory_difference_ratio: _TypeAlias = _typing.Literal["_max_memory_difference_ratio", b"_max_memory_difference_ratio"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_allocatable_difference_ratio) -> _WhichOneofReturnType__max_allocatable_difference_ratio | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_difference) -> _WhichOneofReturnType__max_difference | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_free_difference_ratio) -> _WhichOneofReturnType__max_free_difference_ratio | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__max_memory_difference_ratio) -> _WhichOneofReturnType__max_memory_difference_ratio | None: ...
 
 Global___BalanceSettings: _TypeAlias = BalanceSettings  # noqa: Y015
 

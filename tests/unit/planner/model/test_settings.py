@@ -11,6 +11,7 @@ from planner.model.settings import (
     ResourceLimit,
     ScaleDownSettings,
     SettingsError,
+    SimilaritySettings,
     resolve_planner,
     resolve_scale_down,
 )
@@ -95,6 +96,15 @@ def test_a_largest_difference_between_groups_implies_balance() -> None:
     assert general(balance={"maxDifference": 2}).max_balance_difference == 2
 
 
+def test_what_makes_groups_similar_can_be_set() -> None:
+    labels = general(balance={"ignoredLabels": ["b", "a", "b"], "maxFreeDifferenceRatio": 0}).similarity
+    assert labels == SimilaritySettings(ignored_labels=frozenset("ab"), free_ratio=0)
+    given = general(
+        balance={"comparedLabels": ["b", "a"], "maxMemoryDifferenceRatio": 1, "maxAllocatableDifferenceRatio": 0.2}
+    )
+    assert given.similarity == SimilaritySettings(compared_labels=("a", "b"), memory_ratio=1, allocatable_ratio=0.2)
+
+
 def test_a_limit_names_its_resource_its_bounds_and_its_nodes() -> None:
     nodes = {"matchLabels": {"pool": "a"}, "matchExpressions": [{"key": "gpu", "operator": "DOES_NOT_EXIST"}]}
     given = general(limits=[{"resource": "cpu", "minimum": 4000}, {"resource": "nodes", "maximum": 9, "nodes": nodes}])
@@ -111,6 +121,12 @@ def requirement(**given: object) -> dict[str, object]:
 WRONG_IN_GENERAL: dict[str, dict[str, object]] = {
     "planner.recent_eviction_ttl": {"recentEvictionTtl": "-1s"},
     "planner.balance.max_difference": {"balance": {"maxDifference": -1}},
+    "planner.balance.ignored_labels[1]": {"balance": {"ignoredLabels": ["a", ""]}},
+    "planner.balance.compared_labels[0]": {"balance": {"comparedLabels": [""]}},
+    "planner.balance.compared_labels": {"balance": {"comparedLabels": ["a"], "ignoredLabels": ["b"]}},
+    "planner.balance.max_memory_difference_ratio": {"balance": {"maxMemoryDifferenceRatio": 1.1}},
+    "planner.balance.max_allocatable_difference_ratio": {"balance": {"maxAllocatableDifferenceRatio": -0.1}},
+    "planner.balance.max_free_difference_ratio": {"balance": {"maxFreeDifferenceRatio": "NaN"}},
     "planner.limits[0].resource": {"limits": [{"minimum": 1}]},
     "planner.limits[0].minimum": {"limits": [{"resource": "cpu", "minimum": -1}]},
     "planner.limits[0].maximum": {"limits": [{"resource": "cpu", "maximum": -1}]},

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.facts.similarity import Parts, divide
+from planner.facts.balanced_parts import Parts, divide
+from planner.model.settings import SimilaritySettings
 from planner.scale_down.selection.balance import Balance, level, uneven
 from planner.snapshot.columns import Int32
 from planner.snapshot.decode import canonicalize
@@ -35,16 +36,19 @@ def goes(found: Outcome) -> dict[str, int]:
     return dict(Counter(name[0] for name in (*found.decision.delete_empty, *found.decision.drain)))
 
 
-def kinds(*objects: Json) -> list[int]:
+def kinds(*objects: Json, **more: Any) -> list[int]:
     snapshot = canonicalize(snapshot_of(*objects))
-    return divide(snapshot, np.zeros(len(snapshot.nodes.name), bool)).group_kind.tolist()
+    return divide(snapshot, np.zeros(len(snapshot.nodes.name), bool), SimilaritySettings(**more)).group_kind.tolist()
 
 
+CPU4 = {"cpu": "4", "memory": "16Gi", "pods": "110"}
 CPU2 = {"capacity": {"cpu": "2", "memory": "16Gi", "pods": "110"}}
 DIFFERENT: dict[str, tuple[Json, list[int]]] = {
     "the same": ({}, [0, 0]),
     "memory a little less": ({"capacity": {"cpu": "4", "memory": "15900Mi", "pods": "110"}}, [0, 1]),
     "memory within tolerance": ({"capacity": {"cpu": "4", "memory": "16200Mi", "pods": "110"}}, [0, 0]),
+    "less allocatable cpu": ({"cpu": "3", "capacity": CPU4}, [0, 1]),
+    "allocatable within tolerance": ({"cpu": "3900m", "capacity": CPU4}, [0, 0]),
     "less cpu": (CPU2, [0, 1]),
     "a GPU": ({"extra": {"nvidia.com/gpu": "1"}}, [0, 1]),
     "another zone": ({"zone": "z"}, [0, 0]),
@@ -66,6 +70,16 @@ def test_groups_are_similar_when_no_pod_could_tell_their_nodes_apart(name: str) 
         pod("q", owner=WEB, affinity=node_affinity([("arch", "In", ["arm"])])),
     ]  # fmt: skip
     assert kinds(*objects) == wanted
+
+
+def test_settings_say_which_labels_count() -> None:
+    objects = [
+        node("a0", labels={"disk": "ssd", "rack": "1"}), node("b0", labels={"rack": "1"}), node("c0", cpu="8"),
+        *(node_group(name, nodes=[f"{name}0"]) for name in "abc"), WEB, pod("p", node_selector={"disk": "ssd"}),
+    ]  # fmt: skip
+    assert kinds(*objects) == [0, 1, 2]
+    assert kinds(*objects, ignored_labels=frozenset({"disk"})) == [0, 0, 1]
+    assert kinds(*objects, compared_labels=("rack",)) == [0, 0, -1]
 
 
 def test_groups_without_nodes_and_whole_groups_take_no_part() -> None:

@@ -1,0 +1,59 @@
+"""Which node groups are similar for scale-up: by what a new node of each would be like.
+
+A new node's DaemonSet pods and static pods are taken off what it has free. Taints do not count: only a group on which
+every pod of a choice fits shares in its nodes. Groups without template, and all-or-nothing groups, are similar to none.
+Source: Cluster Autoscaler, FindSimilarNodeGroups, ComputeSimilarNodeGroups.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from planner.facts.similarity import NodeShape, Sample, Similarity, sample
+from planner.model.settings import SimilaritySettings
+from planner.simulation.virtual_rows import GroupTemplate
+from planner.snapshot.columns import NO_NODE, Int64, Snapshot
+from planner.snapshot.dictionaries import FIRST_RESOURCES
+
+Amounts = Iterable[tuple[str, int]]
+
+
+def similar_groups(
+    snapshot: Snapshot, templates: Sequence[GroupTemplate | None], settings: SimilaritySettings
+) -> Similarity:
+    """Return which groups are similar. O(groups · labels)."""
+    samples: list[Sample | None] = [
+        sample(_shape(snapshot, template), settings) if template is not None and not group.zero_or_max else None
+        for group, template in zip(snapshot.groups, templates, strict=True)
+    ]
+    return Similarity(samples, settings)
+
+
+def _shape(snapshot: Snapshot, template: GroupTemplate) -> NodeShape:
+    return NodeShape(
+        capacity=template.capacity,
+        allocatable=list(_allocatable(snapshot, template)),
+        free=list(_free(template)),
+        labels=template.template.labels,
+    )
+
+
+def _allocatable(snapshot: Snapshot, template: GroupTemplate) -> Iterator[tuple[str, int]]:
+    """Yield what a node offers, static pods included: those of a real node are not in its template's amounts."""
+    if template.node == NO_NODE:
+        yield from template.template.allocatable
+        return
+    amounts: Int64 = snapshot.nodes.allocatable[template.node]
+    for at in np.flatnonzero(amounts).tolist():
+        yield snapshot.resources[at], int(amounts[at])
+
+
+def _free(template: GroupTemplate) -> Iterator[tuple[str, int]]:
+    """Yield what the pods of a new node leave, of the first resources and of those that they request."""
+    offered = dict(template.template.allocatable)
+    requested = dict.fromkeys(FIRST_RESOURCES, 0)
+    for pod in template.daemonset_pods:
+        for name, amount in pod.spec.requests:
+            requested[name] = requested.get(name, 0) + amount
+    for name, amount in requested.items():
+        yield name, offered.get(name, 0) - amount

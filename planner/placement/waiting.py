@@ -14,7 +14,8 @@ import numpy as np
 
 from planner.facts.upcoming import starting
 from planner.model.settings import TaintNames
-from planner.placement.kernels.search import HINT_HITS, SEARCHES, Search, evacuate, place_all
+from planner.placement.kernels.search import HINT_HITS, SEARCHES, evacuate, place_all
+from planner.placement.search import new_search
 from planner.simulation.build import Simulation
 from planner.simulation.state import NOWHERE
 from planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int32, Int64, Snapshot
@@ -102,9 +103,10 @@ def place_waiting(
     hints = np.full(len(state.pod_node), -1, np.int32)
     hints[: len(hint)] = hint
     hinted = pods[(hints[pods] >= 0) & (state.pod_node[pods] == NOWHERE)]
-    place_all(state, _search(simulation, where, where.order[:0]), hints, destination, counts, hinted, False)
+    place_all(state, new_search(state, where.order[:0], where.allowed), hints, destination, counts, hinted, False)
     counts[SEARCHES] = 0
-    search, waiting, before = _search(simulation, where, where.order), _unplaced(simulation, pods), -1
+    waiting, before = _may_fit(simulation, where, _unplaced(simulation, pods)), -1
+    search = new_search(state, where.order, where.allowed)
     while len(waiting) != before:
         place_all(state, search, hints, destination, counts, waiting, False)
         before, waiting = len(waiting), _unplaced(simulation, waiting)
@@ -139,8 +141,12 @@ def _priorities(snapshot: Snapshot) -> Int64:
     return np.array([*(spec.priority for spec in snapshot.specs), 0], np.int64)
 
 
-def _search(simulation: Simulation, where: Places, order: Int32) -> Search:
-    return Search(order, where.allowed, *np.zeros((2, len(simulation.state.local_class)), np.int64))
+def _may_fit(simulation: Simulation, where: Places, pods: Int32) -> Int32:
+    """Return those of the pods that ask for no more of any resource than some node has. int32. O(N + S + pods)."""
+    amounts = simulation.state.resources
+    most = amounts.free[where.order].max(axis=0, initial=0)
+    found: Int32 = pods[(amounts.need <= most).all(axis=1)[simulation.state.pod_class[pods]]]
+    return found
 
 
 def _unplaced(simulation: Simulation, pods: Int32) -> Int32:

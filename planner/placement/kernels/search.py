@@ -9,6 +9,8 @@ Source: Cluster Autoscaler, scheduling.HintingSimulator, which goes round the no
 
 from typing import NamedTuple
 
+import numpy as np
+
 from planner.model.jit import copied_kernel, inner_kernel, kernel, widened
 from planner.simulation.kernels import drop, fits, place, remove, retire
 from planner.simulation.kernels.checks import fits_locally
@@ -19,18 +21,39 @@ HINT_HITS, SEARCHES = 0, 1
 """Positions in `counts`."""
 
 
+class Domains(NamedTuple):
+    """Search order by topology domain, so that domains that a spread constraint rules out are passed as a whole.
+
+    chain : int32[rows] of each topology row its place in the other arrays, -1 = not there; head : int32[Q, most] by
+    domain the first position in search order, -1 = none, following : int32[Q, D] by position the next one of the same
+    domain; at : int32[most] scratch, by domain the position before which no node has room for a class; of : int64[1]
+    that class, -1 = none. Empty arrays = nothing is known by domain.
+    """
+
+    chain: Int32
+    head: Int32
+    following: Int32
+    at: Int32
+    of: Int64
+
+
+_NONE = np.zeros(0, np.int32)
+NO_DOMAINS = Domains(_NONE, np.zeros((0, 0), np.int32), np.zeros((0, 0), np.int32), _NONE, np.zeros(0, np.int64))
+
+
 class Search(NamedTuple):
     """Where pods may go.
 
     order : int32[D] nodes, best first; allowed : bool[N], in place; cursor : int64[S], in place, by pod class the
     position in `order` before which no node has room; failed : int64[S], in place, by pod class 1 + the length of the
-    log when the last search of `place_all` found nothing, 0 = none has.
+    log when the last search of `place_all` found nothing, 0 = none has; domains : of use for `place_all` only.
     """
 
     order: Int32
     allowed: Bool
     cursor: Int64
     failed: Int64
+    domains: Domains = NO_DOMAINS
 
 
 @inner_kernel
@@ -99,6 +122,7 @@ def place_all(
     A pod that is on a node stays. Writes destination : int32[P], -1 = no place, and `counts`; nothing is undone.
     """
     search.failed[:] = 0
+    search.domains.of[:] = -1
     for row in range(len(pods)):
         pod = widened(pods[row])
         if sim.pod_node[pod] != NOWHERE:
@@ -126,11 +150,60 @@ def seek_for_all(sim: SimulationState, search: Search, pod: int) -> int:
     alike = sim.pinned[pod] == -1 and sim.volumes.row[pod] < 0
     if alike and search.failed[of_class] == 1 + sim.log.length[0]:
         return -1
-    has_room_left(sim, search, pod, widened(-1))
-    target = seek(sim, search, pod)
+    limit = chained_limit(sim, search.domains, of_class) if sim.pinned[pod] == -1 else widened(-1)
+    if limit >= 0:
+        target = seek_by_domain(sim, search, pod, limit)
+    else:
+        has_room_left(sim, search, pod, widened(-1))
+        target = seek(sim, search, pod)
     if alike and target < 0:
         search.failed[of_class] = 1 + sim.log.length[0]
     return int(target)
+
+
+@copied_kernel
+def chained_limit(sim: SimulationState, domains: Domains, of_class: int) -> int:
+    """Return the first spread constraint of a class over domains that are known, as a place in `limit`; -1 = none."""
+    if len(domains.chain) > 0:
+        for at in range(sim.spread.limit_offsets[of_class], sim.spread.limit_offsets[of_class + 1]):
+            if domains.chain[sim.spread.pair_row[sim.spread.pair[sim.spread.limit[at, 0]]]] >= 0:
+                return int(widened(at))
+    return int(widened(-1))
+
+
+@inner_kernel
+def seek_by_domain(sim: SimulationState, search: Search, pod: int, limit: int) -> int:
+    """Return the first node in search order that may receive and fits a pod, -1 if none. O(domains + nodes passed)."""
+    spread, domains, of_class = sim.spread, search.domains, sim.pod_class[pod]
+    counter = spread.limit[limit, 0]
+    pair = spread.pair[counter]
+    chain = domains.chain[spread.pair_row[pair]]
+    if domains.of[0] != of_class:
+        for domain in range(len(domains.at)):
+            domains.at[domain] = domains.head[chain, domain]
+        domains.of[0] = of_class
+    lowest = widened(spread.lowest[counter])
+    if spread.domains_in[pair] < spread.limit[limit, 3]:
+        lowest = 0
+    best = widened(len(search.order))
+    for domain in range(len(domains.at)):
+        at = widened(domains.at[domain])
+        if at < 0 or at >= best:
+            continue
+        count = spread.counts[spread.start[counter] + domain] + spread.limit[limit, 2]
+        if count - lowest > spread.limit[limit, 1]:
+            continue
+        full_so_far = True
+        while 0 <= at < best:
+            node = widened(search.order[at])
+            if search.allowed[node] and fits(sim, pod, node):
+                best = at
+                break
+            full_so_far = full_so_far and not (search.allowed[node] and fits_locally(sim, of_class, node))
+            at = widened(domains.following[chain, at])
+            if full_so_far:
+                domains.at[domain] = at
+    return int(search.order[best]) if best < len(search.order) else -1
 
 
 @kernel

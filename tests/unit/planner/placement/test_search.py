@@ -5,10 +5,15 @@ from random import Random
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from trimtab.v1.snapshot_pb2 import LabelOperator
 
-from planner.placement.kernels.search import HINT_HITS, SEARCHES, Search, evacuate, place_all
+from planner.model.values import LabelRequirement, PodSpec, SpreadConstraint
+from planner.placement.kernels.search import HINT_HITS, NO_DOMAINS, SEARCHES, evacuate, place_all
+from planner.placement.search import new_search
 from planner.simulation.build import build_simulation
 from tests.builders.columns import snapshot
+from tests.builders.random_rows import ZONE
+from tests.builders.rows import NodeRow, PodRow
 from tests.reference.placement import search as twin
 from tests.reference.simulation.moves import Cluster
 from tests.unit.planner.scale_down.search.test_drain_sets import some_rows
@@ -36,7 +41,9 @@ def place_both(seed: int) -> tuple[twin.Placed, list[int]]:
     allowed[order] = True
     # Nodes that may not receive are in the order, too, as where a caller closes some later.
     whole = [*order, *(node for node in range(len(names)) if node not in order)]
-    searching = Search(np.array(whole, np.int32), allowed, *np.zeros((2, len(state.local_class)), np.int64))
+    searching = new_search(state, np.array(whole, np.int32), allowed)
+    if random.random() < 0.5:
+        searching = searching._replace(domains=NO_DOMAINS)
     expected = twin.place_all(cluster, order, hint, asked, strict)
     stuck = place_all(state, searching, hints, destination, counts, np.array(asked, np.int32), strict)
     assert stuck == expected.stuck
@@ -52,6 +59,25 @@ def place_both(seed: int) -> tuple[twin.Placed, list[int]]:
 @settings(max_examples=120, deadline=None)
 def test_pods_go_where_the_twin_puts_them(seed: int) -> None:
     place_both(seed)
+
+
+def test_a_search_by_domain_finds_what_one_node_by_node_does() -> None:
+    """Many pods of two classes over zones of different sizes; the zone with the most room comes last."""
+    even = SpreadConstraint(2, ZONE, (LabelRequirement("app", LabelOperator.EXISTS, ()),), 1, True, False, ())
+    specs = [PodSpec(requests=(("cpu", amount),), topology_spread=(even,)) for amount in (1, 2)]
+    nodes = [NodeRow(f"n{i:02}", {ZONE: f"z{i * 3 // 20}"}, {"cpu": 3 + i // 4, "pods": 9}) for i in range(20)]
+    pods = [PodRow(f"p{i:02}", specs[i % 7 // 5], labels={"app": "a"}) for i in range(90)]
+    found = []
+    for by_domain in (True, False):
+        state = build_simulation(snapshot(nodes, pods, {})).state
+        search = new_search(state, np.arange(20, dtype=np.int32), np.ones(20, bool))
+        assert len(search.domains.chain) > 0
+        search = search if by_domain else search._replace(domains=NO_DOMAINS)
+        hint, where = np.full((2, 90), -1, np.int32)
+        place_all(state, search, hint, where, np.zeros(2, np.int64), np.arange(90, dtype=np.int32), False)
+        found.append(where.tolist())
+    assert found[0] == found[1]
+    assert {-1, 0, 7, 14} <= set(found[0])
 
 
 def test_random_pods_find_places_and_do_not() -> None:

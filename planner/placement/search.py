@@ -1,0 +1,39 @@
+"""A search for places, ready for `planner.placement.kernels.search`. Decides nothing."""
+
+from typing import Final
+
+import numpy as np
+
+from planner.placement.kernels.search import NO_DOMAINS, Domains, Search
+from planner.simulation.state import SimulationState
+from planner.snapshot.columns import Bool, Int32
+
+MOST_DOMAINS: Final = 64
+"""Domains up to which a search goes by domain: zones, not hosts, of which the first with room is soon found."""
+
+
+def new_search(state: SimulationState, order: Int32, allowed: Bool) -> Search:
+    """Return a search that has found nothing yet. order : int32[D]; allowed : bool[N]. O(topology rows · D log D)."""
+    cursor, failed = np.zeros((2, len(state.local_class)), np.int64)
+    return Search(order, allowed, cursor, failed, _domains(state, order))
+
+
+def _domains(state: SimulationState, order: Int32) -> Domains:
+    of_row = state.spread.domain
+    rows = [row for row in np.unique(state.spread.pair_row).tolist() if of_row[row].max(initial=-1) < MOST_DOMAINS]
+    if not rows:
+        return NO_DOMAINS
+    chain = np.full(len(of_row), -1, np.int32)
+    chain[rows] = np.arange(len(rows), dtype=np.int32)
+    head = np.full((len(rows), MOST_DOMAINS), -1, np.int32)
+    following = np.full((len(rows), len(order)), -1, np.int32)
+    for place, row in enumerate(rows):
+        domain = of_row[row][order]
+        known = np.flatnonzero(domain >= 0)
+        sorted_by_domain = known[np.argsort(domain[known], kind="stable")]
+        its = domain[sorted_by_domain]
+        starts = np.flatnonzero(np.diff(its, prepend=-1))
+        head[place, its[starts]] = sorted_by_domain[starts]
+        same = its[1:] == its[:-1]
+        following[place, sorted_by_domain[:-1][same]] = sorted_by_domain[1:][same]
+    return Domains(chain, head, following, np.empty(MOST_DOMAINS, np.int32), np.full(1, -1, np.int64))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import TracebackType
 from typing import Self, TypeVar
 
+from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2
 
 from clients.transport.client import RetryPolicy, connect, invoke, stream, wait_until_serving
@@ -58,9 +59,14 @@ class ActuatorClient:
         request = actuator_pb2.ApplyTaintsRequest(unneeded_nodes=unneeded_nodes)
         return self._invoke(lambda: self._stub.ApplyTaints(request, timeout=self._timeout_s))
 
-    def apply_pod_costs(self, groups: Sequence[plan_pb2.PodCostGroup]) -> actuator_pb2.ApplyPodCostsResponse:
-        """Write pod deletion costs."""
-        request = actuator_pb2.ApplyPodCostsRequest(groups=groups)
+    def apply_pod_costs(
+        self,
+        groups: Sequence[plan_pb2.PodCostGroup],
+        plan_time: Timestamp | None = None,
+        remove_others: bool = False,
+    ) -> actuator_pb2.ApplyPodCostsResponse:
+        """Write pod deletion costs; with `remove_others`, remove ours from all pods whose owner is not in `groups`."""
+        request = actuator_pb2.ApplyPodCostsRequest(groups=groups, plan_time=plan_time, remove_others=remove_others)
         return self._invoke(lambda: self._stub.ApplyPodCosts(request, timeout=self._timeout_s))
 
     def get_status(self, without_finished: bool = False) -> actuator_pb2.ActuatorStatus:

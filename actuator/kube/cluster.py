@@ -18,6 +18,10 @@ MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 DAEMON_ANNOTATION = "cluster-autoscaler.kubernetes.io/daemonset-pod"
 # Source: Kubernetes, core/v1 annotation_key_constants: `PodDeletionCost`; a pod without has the cost 0.
 POD_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
+# Source: Kubernetes enhancement proposal 1888, phase 1: a higher one is removed sooner.
+POD_RANK_ANNOTATION = "scheduling.alpha.kubernetes.io/cost"
+# When the cost was decided (RFC 3339). A pod with a cost, but without it, has its cost of another client.
+POD_COST_TIME_ANNOTATION = "trimtab.dev/pod-cost-time"
 # Source: Cluster Autoscaler, utils/daemonset: `EnableDsEvictionKey`; "true" or "false", any other value is ignored.
 DAEMON_EVICTION_ANNOTATION = "cluster-autoscaler.kubernetes.io/enable-ds-eviction"
 
@@ -91,18 +95,80 @@ class PodView(NamedTuple):
         return f"{self.namespace}/{self.name}"
 
 
+class CostWrite(NamedTuple):
+    """A cost to write: the deletion cost, and when it was decided, RFC 3339."""
+
+    cost: int
+    made: str
+
+    @property
+    def rank(self) -> int:
+        """Return the cost with its sign turned, an int32 as well."""
+        return min(-self.cost, (1 << 31) - 1)
+
+
 class PodCost(NamedTuple):
-    """A pod with its deletion cost. `cost` is the value of its annotation, None = it has none."""
+    """A pod with its deletion cost: the values of its annotations, None = it has none."""
 
     namespace: str
     name: str
     uid: str
     cost: str | None
+    rank: str | None = None
+    # Of our own costs alone.
+    made: str | None = None
+    # Controlling owner as "Kind/namespace/name"; "" = none.
+    owner: str = ""
+
+    @property
+    def is_foreign(self) -> bool:
+        """Return whether another client has set a cost."""
+        return self.made is None and (self.cost is not None or self.rank is not None)
 
     @property
     def key(self) -> str:
         """Return "namespace/name"."""
         return f"{self.namespace}/{self.name}"
+
+
+class GroupCost(NamedTuple):
+    """The costs of a group as one object, PodGroupCost. The name follows from the owner."""
+
+    namespace: str
+    owner_kind: str
+    owner_name: str
+    # Pod to rank: a higher one is removed sooner.
+    costs: Mapping[str, int]
+    # Removed at a time; 0 = as many as its controller likes.
+    max_removals: int
+    # The group that is scaled down before, as "Kind/namespace/name"; "" = none.
+    waits_for: str
+    # When it was decided, RFC 3339.
+    made: str
+
+    @property
+    def name(self) -> str:
+        """Return the name of the object."""
+        return f"{self.owner_kind.lower()}-{self.owner_name}"
+
+
+class GroupCostStatus(NamedTuple):
+    """What the status of a PodGroupCost says of one generation of its costs."""
+
+    # Pods that exist, and those of them that have a cost.
+    observed_pods: int
+    ranked_pods: int
+    complete: bool
+    message: str
+    made: str
+
+
+class KnownGroupCost(NamedTuple):
+    """A PodGroupCost that exists. status None = it has none that is about its present costs."""
+
+    cost: GroupCost
+    generation: int
+    status: GroupCostStatus | None
 
 
 def daemon_eviction(annotations: Mapping[str, str] | None) -> bool | None:
@@ -131,6 +197,10 @@ class TooManyRequestsError(ClusterError):
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+
+
+class ForeignCostError(ConflictError):
+    """Another client has set the cost of the pod."""
 
 
 class RefusedError(ClusterError):
@@ -181,8 +251,25 @@ class Cluster(Protocol):
     def pod_costs(self, keys: Sequence[str]) -> Mapping[str, PodCost]:
         """Return those of the pods "namespace/name" that exist, by key. Raises `ClusterError`."""
 
-    def write_pod_cost(self, pod: PodCost, cost: str | None) -> None:
-        """Write the deletion cost of exactly this pod (by uid); None = remove it.
+    def own_pod_costs(self) -> Sequence[PodCost]:
+        """Return all pods with a cost of ours, sorted by namespace and name. Raises `ClusterError`."""
 
-        Raises `NotFoundError` when it is gone, `ClusterError`.
+    def write_pod_cost(self, pod: PodCost, cost: CostWrite | None) -> None:
+        """Write the deletion cost of exactly this pod (by uid); None = remove ours.
+
+        Raises `NotFoundError` when it is gone, `ForeignCostError` when another client has set one, `ClusterError`.
         """
+
+    def group_costs(self) -> Sequence[KnownGroupCost]:
+        """Return our PodGroupCost objects, sorted by namespace and name. Raises `NotFoundError` where the cluster does
+        not know the kind, `ClusterError`.
+        """
+
+    def write_group_cost(self, cost: GroupCost) -> int:
+        """Write a PodGroupCost; returns its generation. Raises `ClusterError`."""
+
+    def write_group_cost_status(self, cost: GroupCost, generation: int, status: GroupCostStatus) -> None:
+        """Write what is so of a generation of a PodGroupCost. Raises `ClusterError`."""
+
+    def delete_group_cost(self, namespace: str, name: str) -> None:
+        """Delete a PodGroupCost; no error when it does not exist. Raises `ClusterError`."""

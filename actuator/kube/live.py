@@ -9,13 +9,21 @@ from collections.abc import Set as AbstractSet
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from actuator.kube import group_costs
 from actuator.kube.api import METADATA, METADATA_LIST, Api, Call
 from actuator.kube.cluster import (
     HARD_TAINT_KEY,
     POD_COST_ANNOTATION,
+    POD_COST_TIME_ANNOTATION,
+    POD_RANK_ANNOTATION,
     ClusterError,
     ConflictError,
+    CostWrite,
+    ForeignCostError,
+    GroupCost,
+    GroupCostStatus,
     InvalidError,
+    KnownGroupCost,
     NodeView,
     NotFoundError,
     PodCost,
@@ -23,6 +31,7 @@ from actuator.kube.cluster import (
     RefusedError,
     Taint,
 )
+from actuator.kube.group_costs import APPLY_PATCH, FIELD_MANAGER
 from actuator.kube.objects import (
     Node,
     NodeList,
@@ -36,7 +45,7 @@ from actuator.kube.objects import (
     read,
 )
 from actuator.kube.settings import KubeSettings
-from clients.kubernetes_api.api import JSON_PATCH, MERGE_PATCH, Json
+from clients.kubernetes_api.api import JSON_PATCH, Json
 from clients.kubernetes_api.names import object_path
 
 PAGE = 500
@@ -54,6 +63,8 @@ UNCORDON: list[Json] = [
     {"op": "add", "path": "/spec/unschedulable", "value": False},
     {"op": "remove", "path": CORDON_PATH},
 ]
+# How the answer to an apply begins that would change fields of another manager. Source: apimachinery, managedfields.
+APPLY_CONFLICT = "Apply failed with"
 # Other clients write nodes too (kubelet, controllers): a patch is built this often.
 PATCH_ATTEMPTS = 8
 
@@ -161,16 +172,48 @@ class KubeCluster:
             found.update((pod.key, pod) for pod in read_pods(namespace, wanted))
         return found
 
-    def write_pod_cost(self, pod: PodCost, cost: str | None) -> None:
-        """Write the deletion cost of exactly this pod; None = remove it."""
-        body = {"metadata": {"uid": pod.uid, "annotations": {POD_COST_ANNOTATION: cost}}}
+    def own_pod_costs(self) -> Sequence[PodCost]:
+        """Return all pods with a cost of ours."""
+        every = self._pods_at("/api/v1/pods")
+        return sorted((pod for pod in every if pod.made is not None), key=lambda pod: (pod.namespace, pod.name))
+
+    def write_pod_cost(self, pod: PodCost, cost: CostWrite | None) -> None:
+        """Apply the deletion cost of exactly this pod; None = apply that there is none, which takes ours away."""
+        texts: dict[str, str] = {}
+        if cost is not None:
+            texts = {
+                POD_COST_ANNOTATION: str(cost.cost),
+                POD_RANK_ANNOTATION: str(cost.rank),
+                POD_COST_TIME_ANNOTATION: cost.made,
+            }
+        metadata = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid, "annotations": texts}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
         path = object_path(NAMESPACES, pod.namespace, "pods", pod.name)
+        query = {"fieldManager": FIELD_MANAGER}
         try:
-            self._api.call(Call("PATCH", path, body=body, content_type=MERGE_PATCH, accept=METADATA))
+            self._api.call(Call("PATCH", path, query, body=body, content_type=APPLY_PATCH, accept=METADATA))
         except (ConflictError, RefusedError) as error:
             if _is_another(error):
                 raise NotFoundError(str(error)) from error
+            if APPLY_CONFLICT in str(error):
+                raise ForeignCostError(str(error)) from error
             raise
+
+    def group_costs(self) -> Sequence[KnownGroupCost]:
+        """Return our PodGroupCost objects."""
+        return group_costs.read_all(self._api, self._settings.list_timeout_s)
+
+    def write_group_cost(self, cost: GroupCost) -> int:
+        """Apply a PodGroupCost."""
+        return group_costs.apply(self._api, cost)
+
+    def write_group_cost_status(self, cost: GroupCost, generation: int, status: GroupCostStatus) -> None:
+        """Apply the status of a PodGroupCost."""
+        group_costs.apply_status(self._api, cost, generation, status)
+
+    def delete_group_cost(self, namespace: str, name: str) -> None:
+        """Delete a PodGroupCost."""
+        group_costs.delete(self._api, namespace, name)
 
     def _pods_named(self, namespace: str, names: AbstractSet[str]) -> Iterator[PodCost]:
         for name in sorted(names):
@@ -182,13 +225,17 @@ class KubeCluster:
             yield pod_cost(pod)
 
     def _pods_of_namespace(self, namespace: str, names: AbstractSet[str]) -> Iterator[PodCost]:
-        page = ""
+        every = self._pods_at(object_path(NAMESPACES, namespace, "pods"))
+        return (pod for pod in every if pod.name in names)
+
+    def _pods_at(self, path: str) -> Iterator[PodCost]:
+        """Yield the pods of a collection, page by page."""
+        page, timeout_s = "", self._settings.list_timeout_s
         while True:
             query = {"limit": str(PAGE)} | ({"continue": page} if page else {})
-            path, timeout_s = object_path(NAMESPACES, namespace, "pods"), self._settings.list_timeout_s
             call = Call("GET", path, query, timeout_s=timeout_s, accept=METADATA_LIST)
             pods: PodMetadataList = read(PodMetadataList, self._api.call(call))
-            yield from (pod_cost(pod) for pod in pods.items or () if pod.metadata.name in names)
+            yield from map(pod_cost, pods.items or ())
             page = pods.metadata.next_page
             if not page:
                 return

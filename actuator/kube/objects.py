@@ -12,6 +12,8 @@ from actuator.kube.cluster import (
     DAEMON_ANNOTATION,
     MIRROR_ANNOTATION,
     POD_COST_ANNOTATION,
+    POD_COST_TIME_ANNOTATION,
+    POD_RANK_ANNOTATION,
     ClusterError,
     NodeView,
     PodCost,
@@ -181,7 +183,17 @@ def pod_view(pod: Pod) -> PodView:
 def pod_cost(pod: PodMetadata) -> PodCost:
     """Return a pod's deletion cost."""
     meta = pod.metadata
-    return PodCost(meta.namespace, meta.name, meta.uid, (meta.annotations or {}).get(POD_COST_ANNOTATION))
+    texts = meta.annotations or {}
+    owner = next((ref for ref in meta.owner_references or () if ref.controller), None)
+    return PodCost(
+        meta.namespace,
+        meta.name,
+        meta.uid,
+        texts.get(POD_COST_ANNOTATION),
+        texts.get(POD_RANK_ANNOTATION),
+        texts.get(POD_COST_TIME_ANNOTATION),
+        f"{owner.kind}/{meta.namespace}/{owner.name}" if owner else "",
+    )
 
 
 def _millis(moment: datetime | None) -> int:

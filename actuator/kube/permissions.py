@@ -6,7 +6,11 @@ Decides the rules: `deploy/` grants exactly these. Never acts.
 from clients.kubernetes_api.permissions import Rule, own_object
 
 # Additional permissions for pod deletion costs; not required at the start.
-POD_COSTS = (Rule("", "pods", ("get", "patch")),)
+POD_COSTS = (
+    Rule("", "pods", ("get", "patch")),
+    Rule("trimtab.dev", "podgroupcosts", ("list", "create", "patch", "delete")),
+    Rule("trimtab.dev", "podgroupcosts/status", ("patch",)),
+)
 
 # What every actuator needs.
 ACTUATOR = (

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
 
@@ -22,7 +23,7 @@ from actuator.service.app import Actuator
 from actuator.service.encoded import EncodedResponse
 from actuator.service.pod_costs import apply_pod_costs
 from actuator.service.soft_taints import apply_soft_taints
-from actuator.service.validation import check_nodes, cost_requests
+from actuator.service.validation import check_nodes, cost_orders
 from actuator.service.watching import SendBudget, SharedStatus
 from actuator.store.records import StoreError
 from clients.transport.errors import Reason, ServiceError, not_ready
@@ -159,11 +160,12 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
     ) -> actuator_pb2.ApplyPodCostsResponse:
         """Write pod deletion costs."""
         del context
-        costs = cost_requests(request)
-        structlog.contextvars.bind_contextvars(pods=len(costs))
-        with _backend_errors(), self._actuator.metrics.timed("apply_pod_costs", bool(costs)):
+        now = datetime.fromtimestamp(self._actuator.processor.now_ms() / 1000, UTC)
+        orders = cost_orders(request, now)
+        structlog.contextvars.bind_contextvars(groups=len(orders.groups))
+        with _backend_errors(), self._actuator.metrics.timed("apply_pod_costs", bool(orders.groups)):
             self._check_leading()
-            return apply_pod_costs(self._actuator.cluster, costs, self._actuator.settings.pod_costs)
+            return apply_pod_costs(self._actuator.cluster, orders, self._actuator.settings.pod_costs)
 
     def GetStatus(  # noqa: N802
         self, request: actuator_pb2.GetStatusRequest, context: grpc.ServicerContext

@@ -29,6 +29,8 @@ class PodCostLimits:
     max_count: int = 200
     # Time one call may take; a running call is not interrupted.
     max_s: float = 5.0
+    # How long the status of a PodGroupCost is left unconfirmed while nothing changes.
+    confirm_s: float = 60.0
 
 
 @dataclass(frozen=True)

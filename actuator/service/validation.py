@@ -7,11 +7,12 @@ Source: the comments in `protos/trimtab/v1/actuator.proto`.
 import copy
 import hashlib
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import grpc
 from trimtab.v1 import actuator_pb2
 
-from actuator.service.pod_costs import CostRequest
+from actuator.service.pod_cost_progress import CostOrders, GroupOrder
 from actuator.tracker.admission import NodeRequest
 from actuator.tracker.states import Growth, TrackerData
 from clients.kubernetes_api.names import RULE, is_label, is_subdomain
@@ -85,24 +86,48 @@ def growths(request: actuator_pb2.ScaleUpRequest) -> tuple[Growth, ...]:
     return tuple(found)
 
 
-def cost_requests(request: actuator_pb2.ApplyPodCostsRequest) -> list[CostRequest]:
-    """Return the costs of an `ApplyPodCosts`, checked: groups in order, the pods of each by name, then removals."""
-    found = [CostRequest(pod, cost) for group in request.groups for pod, cost in sorted(group.costs.items())]
-    found += [CostRequest(pod, None) for pod in request.remove]
-    if not 1 <= len(found) <= MAX_COSTS:
-        raise invalid_request(f"the request names {len(found)} pods; give 1 to {MAX_COSTS:,}", field="groups")
+def cost_orders(request: actuator_pb2.ApplyPodCostsRequest, now: datetime) -> CostOrders:
+    """Return the costs of an `ApplyPodCosts`, checked: groups in order, the pods of each by name, and removals."""
+    groups = [
+        GroupOrder(group.owner, dict(sorted(group.costs.items())), group.ranked_after_each_removal, group.waits_for)
+        for group in request.groups
+    ]
+    orders = CostOrders(groups, list(request.remove), request.remove_others, _moment(request, now))
+    count = len(orders.pods())
+    if count > MAX_COSTS or not (count or request.remove_others or request.groups):
+        raise invalid_request(f"the request names {count} pods; give 1 to {MAX_COSTS:,}", field="groups")
+    for group in groups:
+        _check_owner(group)
     seen: set[str] = set()
-    for wanted in found:
-        field = "remove" if wanted.cost is None else "groups.costs"
-        namespace, slash, name = wanted.pod.partition("/")
+    removed_from = count - len(orders.remove)
+    for place, pod in enumerate(orders.pods()):
+        field = "groups.costs" if place < removed_from else "remove"
+        namespace, slash, name = pod.partition("/")
         if not slash or not is_label(namespace) or not is_subdomain(name):
             raise invalid_request(
-                f"{field}: {wanted.pod[:100]!r} is no pod; write namespace/name, each of {RULE}", field=field
+                f"{field}: {pod[:100]!r} is no pod; write namespace/name, each of {RULE}", field=field
             )
-        if wanted.pod in seen:
-            raise invalid_request(f"{field}: {wanted.pod} was given before", field=field)
-        seen.add(wanted.pod)
-    return found
+        if pod in seen:
+            raise invalid_request(f"{field}: {pod} was given before", field=field)
+        seen.add(pod)
+    return orders
+
+
+def _check_owner(group: GroupOrder) -> None:
+    kind, _, rest = group.owner.partition("/")
+    namespace, _, name = rest.partition("/")
+    if not kind.isalnum() or not is_label(namespace) or not is_subdomain(name):
+        raise invalid_request(
+            f"groups.owner: {group.owner[:100]!r} is no owner; write Kind/namespace/name", field="groups.owner"
+        )
+
+
+def _moment(request: actuator_pb2.ApplyPodCostsRequest, now: datetime) -> str:
+    """Return when costs were decided, RFC 3339 in whole seconds."""
+    if request.HasField("plan_time"):
+        _check_time(request)
+        now = request.plan_time.ToDatetime(UTC)
+    return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def check_names(field: str, names: Sequence[str], may_be_empty: bool = False) -> None:
@@ -151,7 +176,7 @@ def _node_request(position: int, entry: actuator_pb2.NodeToDelete) -> NodeReques
     return NodeRequest(entry.node, entry.drain, assumption.pods_to_move_count, digest)
 
 
-def _check_time(request: actuator_pb2.StartDeletionRequest) -> None:
+def _check_time(request: actuator_pb2.StartDeletionRequest | actuator_pb2.ApplyPodCostsRequest) -> None:
     try:
         request.plan_time.ToDatetime()
     except (ValueError, OverflowError) as error:

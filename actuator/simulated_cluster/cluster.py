@@ -15,6 +15,13 @@ import msgspec
 
 from actuator.kube.cluster import (
     POD_COST_ANNOTATION,
+    POD_COST_TIME_ANNOTATION,
+    POD_RANK_ANNOTATION,
+    CostWrite,
+    ForeignCostError,
+    GroupCost,
+    GroupCostStatus,
+    KnownGroupCost,
     NodeView,
     NotFoundError,
     PodCost,
@@ -53,6 +60,8 @@ class SimulatedCluster:
         self.faults = Faults(sleep)
         self._clock = clock
         self._lock = threading.RLock()
+        # PodGroupCost objects by namespace and name; not kept in the file, whoever ranks writes them again.
+        self._group_costs: dict[tuple[str, str], KnownGroupCost] = {}
         self.restored = self.state.restore()
         if not self.restored:
             self.state.fill(objects)
@@ -143,16 +152,51 @@ class SimulatedCluster:
             pods = (state.pods.get(_pod_key(key)) for key in keys)
             return {"/".join(pod.key): _cost(pod) for pod in pods if pod is not None}
 
-    def write_pod_cost(self, pod: PodCost, cost: str | None) -> None:
-        """Write or remove a pod's deletion cost."""
+    def own_pod_costs(self) -> Sequence[PodCost]:
+        """Return all pods with a cost of ours."""
+        with self.transaction("own_pod_costs") as state:
+            return [cost for _, pod in sorted(state.pods.items()) if (cost := _cost(pod)).made is not None]
+
+    def write_pod_cost(self, pod: PodCost, cost: CostWrite | None) -> None:
+        """Write or remove a pod's deletion cost; one of another client stays."""
         with self.transaction("write_pod_cost", pod.key) as state:
             found = state.pods.get((pod.namespace, pod.name))
             if found is None or found.uid != pod.uid:
                 raise NotFoundError(f"pod {pod.key} with uid {pod.uid} does not exist")
-            annotations = {name: text for name, text in found.annotations.items() if name != POD_COST_ANNOTATION}
-            found.item["metadata"]["annotations"] = annotations | ({} if cost is None else {POD_COST_ANNOTATION: cost})
+            if _cost(found).is_foreign:
+                raise ForeignCostError(f"pod {pod.key}: another client has set its cost")
+            ours = (POD_COST_ANNOTATION, POD_RANK_ANNOTATION, POD_COST_TIME_ANNOTATION)
+            texts = {name: text for name, text in found.annotations.items() if name not in ours}
+            if cost is not None:
+                texts |= dict(zip(ours, (str(cost.cost), str(cost.rank), cost.made), strict=True))
+            found.item["metadata"]["annotations"] = texts
             state.put_pod(found)
             state.note("cost_written", pod.key)
+
+    def group_costs(self) -> Sequence[KnownGroupCost]:
+        """Return all PodGroupCost objects."""
+        with self.transaction("group_costs"):
+            return [known for _, known in sorted(self._group_costs.items())]
+
+    def write_group_cost(self, cost: GroupCost) -> int:
+        """Write a PodGroupCost."""
+        with self.transaction("write_group_cost", cost.name):
+            known = self._group_costs.get((cost.namespace, cost.name))
+            generation = known.generation + 1 if known else 1
+            self._group_costs[cost.namespace, cost.name] = KnownGroupCost(cost, generation, None)
+            return generation
+
+    def write_group_cost_status(self, cost: GroupCost, generation: int, status: GroupCostStatus) -> None:
+        """Write the status of a PodGroupCost."""
+        with self.transaction("write_group_cost_status", cost.name):
+            known = self._group_costs[cost.namespace, cost.name]
+            if known.generation == generation:
+                self._group_costs[cost.namespace, cost.name] = known._replace(status=status)
+
+    def delete_group_cost(self, namespace: str, name: str) -> None:
+        """Delete a PodGroupCost."""
+        with self.transaction("delete_group_cost", name):
+            self._group_costs.pop((namespace, name), None)
 
     def objects(self) -> list[Object]:
         """Return all objects, with status as controllers would write it, sorted by kind, namespace, name."""
@@ -215,7 +259,15 @@ def _pod_key(key: str) -> PodKey:
 
 
 def _cost(pod: Pod) -> PodCost:
-    return PodCost(*pod.key, pod.uid, pod.annotations.get(POD_COST_ANNOTATION))
+    texts, owner = pod.annotations, pod.owner
+    return PodCost(
+        *pod.key,
+        pod.uid,
+        texts.get(POD_COST_ANNOTATION),
+        texts.get(POD_RANK_ANNOTATION),
+        texts.get(POD_COST_TIME_ANNOTATION),
+        f"{owner['kind']}/{pod.key[0]}/{owner['name']}" if owner else "",
+    )
 
 
 def _node_info(state: ClusterState, name: str) -> NodeInfo:

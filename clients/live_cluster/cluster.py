@@ -10,7 +10,7 @@ good.
 
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import TracebackType
 from typing import NamedTuple, Self
 
@@ -52,9 +52,12 @@ class LiveCluster:
         settings: ReflectorSettings | None = None,
         resources: Sequence[Resource] = RESOURCES,
         needs: Sequence[Rule] = (),
+        numbers: Iterable[str] = (),
     ) -> None:
-        """`needs` : permissions that the caller needs, to be checked together with those of this class."""
-        self.store = Store()
+        """`needs` : permissions that the caller needs, to be checked together with those of this class; `numbers` :
+        keys of the pods' annotations that hold numbers.
+        """
+        self.store = Store(numbers)
         self._api, self._needs = api, needs
         self._maker = SnapshotMaker(self.store)
         self._lock = threading.Lock()

@@ -45,7 +45,8 @@ class Changes(NamedTuple):
 class Store:
     """The objects: `objects[kind][key]` are structs, `pods[key]` are rows."""
 
-    def __init__(self) -> None:
+    def __init__(self, numbers: Iterable[str] = ()) -> None:
+        """`numbers` : keys of the pods' annotations that hold numbers."""
         self.objects: dict[str, dict[Key, Any]] = {kind: {} for kind in BY_KIND}
         self.history = PodHistory()
         self.pods, self.pods_of = self.history.pods, self.history.pods_of
@@ -54,7 +55,7 @@ class Store:
         # Grows with every change that touches a row.
         self.revision = 0
         self.changes = _no_changes()
-        self._reader = PodReader()
+        self._reader = PodReader(numbers)
         # Pods by mounted claim; claims by the volume that they name, "" = none yet.
         self._mounted: dict[Key, set[Key]] = defaultdict(set)
         self._claims_of: dict[str, set[Key]] = defaultdict(set)

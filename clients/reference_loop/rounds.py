@@ -53,8 +53,14 @@ class Actuator(Protocol):
     def apply_taints(self, unneeded_nodes: Iterable[str]) -> actuator_pb2.ApplyTaintsResponse:
         """Write soft taints."""
 
-    def apply_pod_costs(self, groups: Sequence[plan_pb2.PodCostGroup]) -> actuator_pb2.ApplyPodCostsResponse:
+    def apply_pod_costs(
+        self, groups: Sequence[plan_pb2.PodCostGroup], plan_time: Timestamp | None = None, remove_others: bool = False
+    ) -> actuator_pb2.ApplyPodCostsResponse:
         """Write pod deletion costs."""
+
+
+MOST_NOTED = 5
+"""Most incomplete groups of pod costs that are noted in a round."""
 
 
 class Recorder(Protocol):
@@ -77,6 +83,8 @@ class RoundSettings:
     groups: tuple[NodeGroup, ...] = ()
     # Decide, but carry nothing out.
     dry_run: bool = False
+    # Have pod deletion costs written. Without it they are only recommended, in the answer.
+    apply_pod_costs: bool = False
     # Largest difference between our clock and the actuator's, seconds, with which deletions are started: beyond it one
     # of the two has wrong timers, or takes a plan for older or newer than it is.
     max_clock_skew_s: float = 30.0
@@ -113,6 +121,8 @@ class RoundRunner:
     ) -> None:
         self._cluster, self._planner, self._actuator = cluster, planner, actuator
         self._settings, self._recorder = settings, recorder
+        # Owners whose pods got costs in the last round; None = not known, costs of an earlier process may be there.
+        self._ranked_owners: frozenset[str] | None = None
 
     def run(self, request_id: str, now: Timestamp, may_act: Callable[[], bool]) -> RoundResult:
         """Make one round. `may_act` is called just before each order."""
@@ -177,7 +187,8 @@ class RoundRunner:
     def _act(self, actuator: Actuator, done: RoundResult, may_act: Callable[[], bool]) -> None:
         """Give the orders of the plan that the actuator offers; growth first, pods wait for it."""
         takes = set(actuator.get_info().rpcs)
-        answer, costs = done.answer, done.answer.pod_costs.groups
+        answer = done.answer
+        ranks = self._settings.apply_pod_costs and answer.HasField("pod_costs")
         steps: list[tuple[str, bool, Callable[[], None]]] = [
             ("ScaleUp", bool(answer.scale_up.splits), lambda: self._grow(actuator, done)),
             ("StartDeletion", _removes(answer), lambda: self._remove(actuator, done)),
@@ -186,7 +197,7 @@ class RoundRunner:
                 answer.HasField("scale_down"),
                 lambda: _ignore(actuator.apply_taints(soft_tainted(answer))),
             ),
-            ("ApplyPodCosts", bool(costs), lambda: _ignore(actuator.apply_pod_costs(costs))),
+            ("ApplyPodCosts", ranks, lambda: self._rank(actuator, done)),
         ]
         for rpc, is_due, step in steps:
             if not is_due or rpc not in takes or (rpc == "StartDeletion" and self._clocks_differ(done)):
@@ -195,6 +206,20 @@ class RoundRunner:
                 done.notes.append(f"{rpc} is left to the new leader")
                 return
             step()
+
+    def _rank(self, actuator: Actuator, done: RoundResult) -> None:
+        """Have costs written, and those of owners that are no longer ranked removed."""
+        groups = done.answer.pod_costs.groups
+        owners = frozenset(group.owner for group in groups)
+        known = self._ranked_owners
+        others = known is None or not known <= owners
+        if not groups and not others:
+            return
+        answer = actuator.apply_pod_costs(groups, done.request.now, others)
+        # What the limit of one call has left is removed by a later one.
+        self._ranked_owners = None if others and answer.left_count else owners
+        for one in answer.incomplete[:MOST_NOTED]:
+            done.notes.append(f"{one.owner}: {one.ranked_count} of {one.pod_count} pods have their cost: {one.detail}")
 
     def _clocks_differ(self, done: RoundResult) -> bool:
         """Return whether the clocks differ too much to delete nodes, and say so."""

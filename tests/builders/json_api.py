@@ -43,6 +43,8 @@ class JsonApiServer:
         # By path of the object.
         self.objects: dict[str, Json] = {}
         self.faults: dict[str, deque[Fault]] = defaultdict(deque)
+        # Annotations that server-side apply has set, by path of the object.
+        self.applied: dict[str, set[str]] = {}
         # "METHOD path" of every request.
         self.requests: list[str] = []
         # Bodies of granted evictions.
@@ -99,6 +101,8 @@ class JsonApiServer:
                 return self._create(path, body)
             if method == "GET" and path not in self.objects:
                 return self._list(path, query)
+            if method == "PATCH" and "fieldManager" in query:
+                return self._apply(path, body, forced="force" in query)
             if path not in self.objects:
                 return 404, {"message": "not found"}
             return getattr(self, f"_{method.lower()}")(path, body)
@@ -122,7 +126,7 @@ class JsonApiServer:
         return 201, self.put(collection, body)
 
     def _list(self, path: str, query: dict[str, str]) -> tuple[int, Json]:
-        if not path.endswith(("/nodes", "/pods")):
+        if not path.endswith(("/nodes", "/pods", "/podgroupcosts")):
             return 404, {"message": "not found"}
         items = [item for key, item in sorted(self.objects.items()) if _collection(key) == path.rpartition("/")[2]]
         if "fieldSelector" in query:
@@ -162,6 +166,35 @@ class JsonApiServer:
             if step["op"] == "remove":
                 del place[last]
         return 200, self.put(path.rpartition("/")[0], item)
+
+    def _apply(self, path: str, body: Json, forced: bool) -> tuple[int, Json]:
+        """Server-side apply by one manager: what it leaves out goes, what another one has set is a conflict."""
+        if path.endswith("/status"):
+            return 200, self._set(path.removesuffix("/status"), status=body["status"])
+        if path not in self.objects and body["kind"] == "Pod":
+            return 404, {"message": "not found"}
+        if "spec" in body:
+            before = self.objects.get(path, {"metadata": {"generation": 0}})
+            changed = before.get("spec") != body["spec"]
+            meta = body["metadata"] | {"generation": before["metadata"]["generation"] + changed}
+            return 200, self._set(path, metadata=meta, spec=body["spec"])
+        item = json.loads(json.dumps(self.objects[path]))
+        if body["metadata"].get("uid", item["metadata"]["uid"]) != item["metadata"]["uid"]:
+            return 422, {"message": "Pod is invalid: metadata.uid: Invalid value: field is immutable"}
+        texts, ours = item["metadata"].setdefault("annotations", {}), self.applied.get(path, set())
+        wanted = body["metadata"]["annotations"]
+        foreign = [key for key, text in wanted.items() if key in texts and key not in ours and texts[key] != text]
+        if foreign and not forced:
+            return 409, {"message": f'Apply failed with 1 conflict: conflict with "kubectl": {foreign[0]}'}
+        for key in ours - wanted.keys():
+            texts.pop(key, None)
+        texts.update(wanted)
+        self.applied[path] = set(wanted)
+        return 200, self.put(path.rpartition("/")[0], item)
+
+    def _set(self, path: str, **parts: Json) -> Json:
+        item = json.loads(json.dumps(self.objects.get(path, {})))
+        return self.put(path.rpartition("/")[0], item | parts)
 
     def _merge(self, path: str, item: Json, body: Json) -> tuple[int, Json]:
         """A merge patch of a node's provider id, or of annotations, with the uid as precondition."""

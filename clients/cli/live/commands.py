@@ -62,6 +62,12 @@ def run(
     state_max_age: Annotated[
         float, typer.Option(min=0, help="seconds without a loop after which all timers start afresh")
     ] = 300.0,
+    apply_pod_costs: Annotated[
+        bool,
+        typer.Option(
+            "--apply-pod-costs", help="have the actuator write the pod deletion costs; else they are recommended only"
+        ),
+    ] = False,
 ) -> None:
     """Autoscale a live cluster: snapshot, plan, act, again and again. Logs go to stderr, one JSON object a line."""
     require_extra("kubernetes", "trimtab run")
@@ -74,7 +80,7 @@ def run(
         Asked(
             source, planner, actuator, tuple(read_decisions(decision)) if decision else (), interval, dry_run, rounds,
             namespace, leader_elect, lease_name, status_config_map, events, health_address, record, log_level,
-            state_config_map, state_file, state_max_age,
+            state_config_map, state_file, state_max_age, apply_pod_costs,
         )
     )  # fmt: skip
 

@@ -19,6 +19,7 @@ from clients.cli.live.rounds_recorder import RoundsRecorder
 from clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
 from clients.cli.live.stopping import Stopping
 from clients.cli.output import note, stderr_console
+from clients.cli.pod_cost_annotations import annotations_read
 from clients.live_cluster.cluster import LiveCluster
 from clients.reference_loop.planner_session import PlannerSession
 from clients.reference_loop.rounds import RoundRunner, RoundSettings
@@ -85,7 +86,7 @@ def _record(asked: Asked, target: Path, stopping: Stopping) -> int:
         link = stack.enter_context(open_link(asked.planner))
         actuator = stack.enter_context(ActuatorClient(asked.actuator)) if asked.actuator else None
         bar = stack.enter_context(Progress(*columns, console=console, transient=True, disable=not console.is_terminal))
-        cluster = stack.enter_context(LiveCluster(asked.source.api()))
+        cluster = stack.enter_context(LiveCluster(asked.source.api(), numbers=annotations_read(settings.plan)))
         _list(cluster, bar)
         recorder = stack.enter_context(RoundsRecorder(target, asked.source.name))
         rounds = RoundRunner(cluster, PlannerSession(link), actuator, settings, recorder)

@@ -14,6 +14,7 @@ from clients.cli.failures import FailedError, InputError
 from clients.cli.live.rounds_recorder import RoundsRecorder
 from clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
 from clients.cli.live.stopping import Stopping
+from clients.cli.pod_cost_annotations import annotations_read
 from clients.kubernetes_api.api import Api
 from clients.kubernetes_api.lease import Lease, LeaseSettings
 from clients.kubernetes_api.permissions import Rule, lease_rules, own_object
@@ -59,6 +60,7 @@ class Asked:
     state_config_map: str
     state_file: Path | None
     state_max_age_s: float
+    apply_pod_costs: bool = False
 
 
 def run(asked: Asked) -> None:
@@ -75,6 +77,7 @@ def run(asked: Asked) -> None:
         plan=asked.source.plan_settings(),
         groups=asked.source.groups(),
         dry_run=asked.dry_run,
+        apply_pod_costs=asked.apply_pod_costs,
     )
     check_writable("--state-file", asked.state_file)
     check_writable("--record", asked.record)
@@ -90,7 +93,7 @@ def _run(asked: Asked, settings: RoundSettings, stopping: Stopping, stack: ExitS
     health = Health(max_inactivity_s=max(10 * asked.interval_s, 600.0))
     if asked.health_address:
         log.info("health", address=_open_health(asked.health_address, health, stack))
-    cluster = stack.enter_context(LiveCluster(api, needs=_needs(asked)))
+    cluster = stack.enter_context(LiveCluster(api, needs=_needs(asked), numbers=annotations_read(settings.plan)))
     _wait_until_listed(cluster, health)
     around = _services(asked, api, health, stack)
     planner = stack.enter_context(GrpcLink(asked.planner, policy=ONCE))

@@ -380,34 +380,55 @@ Global___ApplyTaintsResponse: _TypeAlias = ApplyTaintsResponse  # noqa: Y015
 
 @_typing.final
 class ApplyPodCostsRequest(_message.Message):
-    """Pod deletion costs to write: annotation
-    `controller.kubernetes.io/pod-deletion-cost`. No pod may be named twice; at
-    most 200,000 in all, at least one.
+    """Pod deletion costs to write: annotations
+    `controller.kubernetes.io/pod-deletion-cost` (lower goes first),
+    `scheduling.alpha.kubernetes.io/cost` (the same number with its sign turned:
+    higher goes first) and `trimtab.dev/pod-cost-time` (when it was decided). A
+    group with `ranked_after_each_removal` is written as one PodGroupCost object
+    instead, whose costs change together. No pod may be named twice; at most
+    200,000 in all.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     GROUPS_FIELD_NUMBER: _builtins.int
     REMOVE_FIELD_NUMBER: _builtins.int
+    REMOVE_OTHERS_FIELD_NUMBER: _builtins.int
+    PLAN_TIME_FIELD_NUMBER: _builtins.int
+    remove_others: _builtins.bool
+    """Remove the costs of this actuator from the pods of every owner that is not
+    among `groups`, too, and its PodGroupCost objects. Reads the metadata of all
+    pods.
+    """
     @_builtins.property
     def groups(self) -> _containers.RepeatedCompositeFieldContainer[_plan_pb2.PodCostGroup]:
         """The planner's groups; written in this order, the pods of each by name.
-        OPTIONAL.
+        A group that is not complete is left as it is. OPTIONAL.
         """
 
     @_builtins.property
     def remove(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Pods whose cost is to be removed, as "namespace/name". OPTIONAL."""
+        """Pods whose cost is to be removed, as "namespace/name"; a cost of another
+        client stays. OPTIONAL.
+        """
+
+    @_builtins.property
+    def plan_time(self) -> _timestamp_pb2.Timestamp:
+        """When the costs were decided. OPTIONAL: absent = now, by the actuator's
+        clock.
+        """
 
     def __init__(
         self,
         *,
         groups: _abc.Iterable[_plan_pb2.PodCostGroup] | None = ...,
         remove: _abc.Iterable[_builtins.str] | None = ...,
+        remove_others: _builtins.bool = ...,
+        plan_time: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["plan_time", b"plan_time"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["groups", b"groups", "remove", b"remove"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["groups", b"groups", "plan_time", b"plan_time", "remove", b"remove", "remove_others", b"remove_others"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -415,7 +436,9 @@ Global___ApplyPodCostsRequest: _TypeAlias = ApplyPodCostsRequest  # noqa: Y015
 
 @_typing.final
 class ApplyPodCostsResponse(_message.Message):
-    """The result. The counts add up to the pods of the request."""
+    """The result. The counts add up to the pods of the request and those found by
+    `remove_others`.
+    """
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -425,21 +448,32 @@ class ApplyPodCostsResponse(_message.Message):
     REMOVED_COUNT_FIELD_NUMBER: _builtins.int
     LEFT_COUNT_FIELD_NUMBER: _builtins.int
     FAILURES_FIELD_NUMBER: _builtins.int
+    INCOMPLETE_FIELD_NUMBER: _builtins.int
+    OBJECTS_WRITTEN_COUNT_FIELD_NUMBER: _builtins.int
+    OBJECTS_REMOVED_COUNT_FIELD_NUMBER: _builtins.int
     written_count: _builtins.int
     """Pods written."""
     unchanged_count: _builtins.int
-    """Pods that already had the cost; a pod without a cost has 0."""
+    """Pods that already had the cost."""
     failed_count: _builtins.int
     """Pods that could not be written."""
     removed_count: _builtins.int
     """Pods whose cost was removed."""
     left_count: _builtins.int
     """Pods left for the next call by the limit of one call."""
+    objects_written_count: _builtins.int
+    """PodGroupCost objects written."""
+    objects_removed_count: _builtins.int
+    """PodGroupCost objects removed."""
     @_builtins.property
     def failures(self) -> _containers.RepeatedCompositeFieldContainer[Global___PodCostFailure]:
         """Why pods could not be written, in the order of the request; the first
         100.
         """
+
+    @_builtins.property
+    def incomplete(self) -> _containers.RepeatedCompositeFieldContainer[Global___IncompletePodCostGroup]:
+        """Groups of which not every pod has its cost now, sorted by owner."""
 
     def __init__(
         self,
@@ -450,14 +484,53 @@ class ApplyPodCostsResponse(_message.Message):
         removed_count: _builtins.int = ...,
         left_count: _builtins.int = ...,
         failures: _abc.Iterable[Global___PodCostFailure] | None = ...,
+        incomplete: _abc.Iterable[Global___IncompletePodCostGroup] | None = ...,
+        objects_written_count: _builtins.int = ...,
+        objects_removed_count: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["failed_count", b"failed_count", "failures", b"failures", "left_count", b"left_count", "removed_count", b"removed_count", "unchanged_count", b"unchanged_count", "written_count", b"written_count"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failed_count", b"failed_count", "failures", b"failures", "incomplete", b"incomplete", "left_count", b"left_count", "objects_removed_count", b"objects_removed_count", "objects_written_count", b"objects_written_count", "removed_count", b"removed_count", "unchanged_count", b"unchanged_count", "written_count", b"written_count"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ApplyPodCostsResponse: _TypeAlias = ApplyPodCostsResponse  # noqa: Y015
+
+@_typing.final
+class IncompletePodCostGroup(_message.Message):
+    """A group of which not every pod has its cost."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OWNER_FIELD_NUMBER: _builtins.int
+    POD_COUNT_FIELD_NUMBER: _builtins.int
+    RANKED_COUNT_FIELD_NUMBER: _builtins.int
+    DETAIL_FIELD_NUMBER: _builtins.int
+    owner: _builtins.str
+    """Owner as "Kind/namespace/name"."""
+    pod_count: _builtins.int
+    """Pods of the group in the request."""
+    ranked_count: _builtins.int
+    """Pods of these that have their cost."""
+    detail: _builtins.str
+    """Why, for people: what failed, what the limit of one call left, or that pods
+    of the plan are gone, so that the group shrinks faster than it is ranked.
+    """
+    def __init__(
+        self,
+        *,
+        owner: _builtins.str = ...,
+        pod_count: _builtins.int = ...,
+        ranked_count: _builtins.int = ...,
+        detail: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "owner", b"owner", "pod_count", b"pod_count", "ranked_count", b"ranked_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___IncompletePodCostGroup: _TypeAlias = IncompletePodCostGroup  # noqa: Y015
 
 @_typing.final
 class PodCostFailure(_message.Message):

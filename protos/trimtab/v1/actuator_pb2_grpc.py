@@ -117,9 +117,11 @@ class ActuatorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ApplyPodCosts(self, request, context):
-        """Writes pod deletion costs, up to the limit of one call. Idempotent: a cost
-        that a pod already has is not written again. A pod that cannot be written
-        is a result, not an error.
+        """Writes pod deletion costs, up to the limit of one call, by server-side
+        apply under a field manager of its own: a cost that another client has set
+        is left alone and reported. Idempotent: what is there already is not written
+        again. A pod that cannot be written is a result, not an error, and its group
+        is reported as incomplete.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

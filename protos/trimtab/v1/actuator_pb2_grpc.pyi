@@ -51,9 +51,11 @@ class ActuatorStub:
     ApplyTaints: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.ApplyTaintsRequest, _actuator_pb2.ApplyTaintsResponse]
     """Makes the soft taints of the cluster agree with the unneeded set."""
     ApplyPodCosts: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.ApplyPodCostsRequest, _actuator_pb2.ApplyPodCostsResponse]
-    """Writes pod deletion costs, up to the limit of one call. Idempotent: a cost
-    that a pod already has is not written again. A pod that cannot be written
-    is a result, not an error.
+    """Writes pod deletion costs, up to the limit of one call, by server-side
+    apply under a field manager of its own: a cost that another client has set
+    is left alone and reported. Idempotent: what is there already is not written
+    again. A pod that cannot be written is a result, not an error, and its group
+    is reported as incomplete.
     """
     CancelDeletion: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.CancelDeletionRequest, _actuator_pb2.CancelDeletionResponse]
     """Cancels deletions that were not requested from the cloud yet, and removes
@@ -89,9 +91,11 @@ class ActuatorAsyncStub(ActuatorStub):
     ApplyTaints: _aio.UnaryUnaryMultiCallable[_actuator_pb2.ApplyTaintsRequest, _actuator_pb2.ApplyTaintsResponse]  # type: ignore[assignment]
     """Makes the soft taints of the cluster agree with the unneeded set."""
     ApplyPodCosts: _aio.UnaryUnaryMultiCallable[_actuator_pb2.ApplyPodCostsRequest, _actuator_pb2.ApplyPodCostsResponse]  # type: ignore[assignment]
-    """Writes pod deletion costs, up to the limit of one call. Idempotent: a cost
-    that a pod already has is not written again. A pod that cannot be written
-    is a result, not an error.
+    """Writes pod deletion costs, up to the limit of one call, by server-side
+    apply under a field manager of its own: a cost that another client has set
+    is left alone and reported. Idempotent: what is there already is not written
+    again. A pod that cannot be written is a result, not an error, and its group
+    is reported as incomplete.
     """
     CancelDeletion: _aio.UnaryUnaryMultiCallable[_actuator_pb2.CancelDeletionRequest, _actuator_pb2.CancelDeletionResponse]  # type: ignore[assignment]
     """Cancels deletions that were not requested from the cloud yet, and removes
@@ -154,9 +158,11 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         request: _actuator_pb2.ApplyPodCostsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_actuator_pb2.ApplyPodCostsResponse, _abc.Awaitable[_actuator_pb2.ApplyPodCostsResponse]]:
-        """Writes pod deletion costs, up to the limit of one call. Idempotent: a cost
-        that a pod already has is not written again. A pod that cannot be written
-        is a result, not an error.
+        """Writes pod deletion costs, up to the limit of one call, by server-side
+        apply under a field manager of its own: a cost that another client has set
+        is left alone and reported. Idempotent: what is there already is not written
+        again. A pod that cannot be written is a result, not an error, and its group
+        is reported as incomplete.
         """
 
     @_abc_1.abstractmethod

@@ -999,6 +999,8 @@ class PodCostReason(_message.Message):
         """The cluster did not answer, or another client wrote at the same time;
         the next call may succeed.
         """
+        FOREIGN_COST: PodCostReason._Code.ValueType  # 5
+        """Another client has set the cost; it stays."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -1015,6 +1017,8 @@ class PodCostReason(_message.Message):
     """The cluster did not answer, or another client wrote at the same time;
     the next call may succeed.
     """
+    FOREIGN_COST: PodCostReason.Code.ValueType  # 5
+    """Another client has set the cost; it stays."""
 
     def __init__(
         self,

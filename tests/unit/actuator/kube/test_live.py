@@ -9,7 +9,12 @@ from actuator.kube.cluster import (
     NO_SCHEDULE,
     SOFT_TAINT_KEY,
     ClusterError,
+    CostWrite,
     ForbiddenError,
+    ForeignCostError,
+    GroupCost,
+    GroupCostStatus,
+    KnownGroupCost,
     NotFoundError,
     RefusedError,
     Taint,
@@ -23,6 +28,7 @@ from clients.kubernetes_api.errors import MissingPermissionError
 from clients.kubernetes_api.permissions import lease_rules, require
 from tests.builders.json_api import Fault, JsonApiServer
 
+FIVE = CostWrite(5, "2026-01-01T00:00:00Z")
 HARD = Taint(HARD_TAINT_KEY, "1700000000", NO_SCHEDULE)
 
 
@@ -97,12 +103,15 @@ def test_pod_costs_are_read_written_and_taken_away(
     keys = [f"ns/p{number}" for number in range(1, count + 1)]
     found = cluster.pod_costs(keys)
     assert sorted(found) == sorted(keys[:-1])
-    cluster.write_pod_cost(found["ns/p1"], "5")
-    assert cluster.pod_costs(keys)["ns/p1"].cost == "5"
+    assert found["ns/p1"].owner == "ReplicaSet/ns/web"
+    cluster.write_pod_cost(found["ns/p1"], FIVE)
+    assert cluster.pod_costs(keys)["ns/p1"][3:6] == ("5", "-5", FIVE.made)
+    assert [pod.key for pod in cluster.own_pod_costs()] == ["ns/p1"]
     cluster.write_pod_cost(found["ns/p1"], None)
-    assert cluster.pod_costs(keys)["ns/p1"].cost is None
+    assert cluster.pod_costs(keys)["ns/p1"][3:6] == (None, None, None)
+    assert not cluster.own_pod_costs()
     with pytest.raises(NotFoundError):
-        cluster.write_pod_cost(found["ns/p1"]._replace(uid="another"), "5")
+        cluster.write_pod_cost(found["ns/p1"]._replace(uid="another"), FIVE)
 
 
 @pytest.mark.parametrize(
@@ -272,3 +281,34 @@ def test_missing_permissions_are_told_together_as_the_rules_to_add(server: JsonA
 def test_a_cluster_that_forbids_the_question_is_taken_to_allow(server: JsonApiServer) -> None:
     server.fail("POST", *[Fault(403)] * 20)
     require(server.api().http, ACTUATOR)
+
+
+def test_a_cost_that_another_manager_has_set_stays(server: JsonApiServer) -> None:
+    cluster = KubeCluster(server.api())
+    put_pod(server, "p1")
+    pod = server.objects["/api/v1/namespaces/ns/pods/p1"]
+    pod["metadata"]["annotations"] = {"controller.kubernetes.io/pod-deletion-cost": "9"}
+    found = cluster.pod_costs(["ns/p1"])["ns/p1"]
+    assert found.is_foreign
+    with pytest.raises(ForeignCostError, match="kubectl"):
+        cluster.write_pod_cost(found, FIVE)
+    cluster.write_pod_cost(found, None)
+    assert cluster.pod_costs(["ns/p1"])["ns/p1"].cost == "9"
+
+
+def test_objects_of_groups_are_written_read_and_deleted(server: JsonApiServer) -> None:
+    cluster = KubeCluster(server.api())
+    assert cluster.group_costs() == []
+    cost = GroupCost("ns", "ReplicaSet", "web", {"p1": 4, "p2": -(2**31)}, 1, "", "2026-01-01T00:00:00Z")
+    status = GroupCostStatus(2, 2, True, "", "2026-01-01T00:00:00Z")
+    assert cluster.write_group_cost(cost) == 1
+    assert cluster.group_costs() == [KnownGroupCost(cost, 1, None)]
+    cluster.write_group_cost_status(cost, 1, status)
+    assert cluster.group_costs() == [KnownGroupCost(cost, 1, status)]
+    # A status is about one generation of the costs.
+    changed = cost._replace(costs={"p1": 5})
+    assert cluster.write_group_cost(changed) == 2
+    assert cluster.group_costs() == [KnownGroupCost(changed, 2, None)]
+    for _ in range(2):
+        cluster.delete_group_cost("ns", "replicaset-web")
+    assert cluster.group_costs() == []

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 import grpc
+from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import actuator_pb2, plan_pb2, planner_pb2, reason_pb2, snapshot_pb2
 
 from clients.transport.errors import Reason, TrimtabError
@@ -65,6 +66,9 @@ class FakeActuator:
         self.failures: deque[TrimtabError] = deque()
         self.orders: list[actuator_pb2.StartDeletionRequest] = []
         self.tainted: list[list[str]] = []
+        # Owners that got costs, and whether others lost theirs, by call; what is answered.
+        self.ranked: list[tuple[list[str], bool]] = []
+        self.ranking = actuator_pb2.ApplyPodCostsResponse()
         self.grown: list[list[plan_pb2.ScaleUpSplit]] = []
 
     def get_info(self) -> actuator_pb2.GetActuatorInfoResponse:
@@ -99,8 +103,11 @@ class FakeActuator:
         self.tainted.append(list(unneeded_nodes))
         return actuator_pb2.ApplyTaintsResponse()
 
-    def apply_pod_costs(self, groups: Sequence[plan_pb2.PodCostGroup]) -> actuator_pb2.ApplyPodCostsResponse:
-        raise AssertionError("no costs were planned")
+    def apply_pod_costs(
+        self, groups: Sequence[plan_pb2.PodCostGroup], plan_time: Timestamp | None = None, remove_others: bool = False
+    ) -> actuator_pb2.ApplyPodCostsResponse:
+        self.ranked.append(([one.owner for one in groups], remove_others))
+        return self.ranking
 
 
 def plan_of(empty: Sequence[str] = (), drain: Sequence[str] = (), waiting: Sequence[str] = ()) -> plan_pb2.PlanResponse:

@@ -159,3 +159,42 @@ def test_with_clocks_that_differ_too_much_no_deletion_is_started(ahead_s: float,
     said = [note for note in done.notes if "no deletion is started" in note]
     assert bool(said) == (not starts)
     assert all(("behind" if ahead_s < 0 else "ahead of") in note for note in said)
+
+
+def ranked(*owners: str) -> plan_pb2.PlanResponse:
+    """A plan with pod deletion costs."""
+    answer = plan_of()
+    answer.pod_costs.SetInParent()
+    for owner in owners:
+        answer.pod_costs.groups.add(owner=owner, complete=True, costs={"default/p": -1})
+    return answer
+
+
+def test_pod_costs_are_recommended_only_unless_the_loop_is_told_to_apply_them() -> None:
+    setup = Setup(ranked("ReplicaSet/default/web"))
+    assert [group.owner for group in setup.run().answer.pod_costs.groups] == ["ReplicaSet/default/web"]
+    assert setup.actuator.ranked == []
+
+
+def test_costs_are_applied_each_round_and_removed_where_a_target_was_dropped() -> None:
+    setup = Setup(ranked("a", "b"), apply_pod_costs=True)
+    setup.run()
+    setup.run()
+    setup.planner.answer = ranked("b")
+    setup.actuator.ranking = actuator_pb2.ApplyPodCostsResponse(left_count=1)
+    setup.run()
+    setup.actuator.ranking = actuator_pb2.ApplyPodCostsResponse()
+    setup.run()
+    setup.run()
+    setup.planner.answer = ranked()
+    setup.run()
+    setup.run()
+    # The first round removes what an earlier process may have left; a removal that was not finished goes on.
+    wanted = [("ab", True), ("ab", False), ("b", True), ("b", True), ("b", False), ("", True)]
+    assert setup.actuator.ranked == [(list(owners), others) for owners, others in wanted]
+
+
+def test_a_group_that_is_not_complete_is_told() -> None:
+    setup = Setup(ranked("a"), apply_pod_costs=True)
+    setup.actuator.ranking.incomplete.add(owner="a", pod_count=3, ranked_count=1, detail="why")
+    assert "a: 1 of 3 pods have their cost: why" in setup.run().notes

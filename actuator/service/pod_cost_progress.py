@@ -1,0 +1,107 @@
+"""What one ApplyPodCosts is asked for, and what it has done so far.
+
+Decides how many writes one call makes, and which reason an error of the cluster is. Durations in seconds.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from trimtab.v1 import actuator_pb2, reason_pb2
+
+from actuator.kube.cluster import (
+    Cluster,
+    ClusterError,
+    CostWrite,
+    ForbiddenError,
+    ForeignCostError,
+    NotFoundError,
+    PodCost,
+    RefusedError,
+)
+from actuator.service.settings import PodCostLimits
+
+Reason = reason_pb2.PodCostReason.Code
+# Most failures that are listed one by one.
+MAX_FAILURES = 100
+# The first matching type decides.
+REASONS: tuple[tuple[type[ClusterError], int], ...] = (
+    (NotFoundError, Reason.POD_NOT_FOUND),
+    (ForeignCostError, Reason.FOREIGN_COST),
+    (ForbiddenError, Reason.FORBIDDEN),
+    (RefusedError, Reason.REFUSED),
+    (ClusterError, Reason.NOT_WRITTEN),
+)
+
+
+class GroupOrder(NamedTuple):
+    """The costs of one group. costs : by pod "namespace/name", sorted; empty = it is left as it is."""
+
+    owner: str
+    costs: Mapping[str, int]
+    after_each_removal: bool = False
+    waits_for: str = ""
+
+
+class CostOrders(NamedTuple):
+    """What an `ApplyPodCosts` asks for. made : when it was decided, RFC 3339."""
+
+    groups: Sequence[GroupOrder]
+    remove: Sequence[str] = ()
+    remove_others: bool = False
+    made: str = ""
+
+    def pods(self) -> list[str]:
+        """Return all pods that are named."""
+        return [*(pod for group in self.groups for pod in group.costs), *self.remove]
+
+
+@dataclass
+class Progress:
+    """What one call has done so far, and how much more it may do."""
+
+    cluster: Cluster
+    limits: PodCostLimits
+    made: str
+    response: actuator_pb2.ApplyPodCostsResponse = field(default_factory=actuator_pb2.ApplyPodCostsResponse)
+    writes: int = 0
+    until: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.until = time.monotonic() + self.limits.max_s
+
+    def may_write(self) -> bool:
+        """Return whether the limit of one call allows another write, and count it."""
+        if self.writes >= self.limits.max_count or time.monotonic() > self.until:
+            return False
+        self.writes += 1
+        return True
+
+    def fail(self, pod: str, reason: int, detail: str) -> str:
+        """Count a pod that could not be written; return why, for its group."""
+        self.response.failed_count += 1
+        if len(self.response.failures) < MAX_FAILURES:
+            self.response.failures.add(pod=pod, reason=reason, detail=detail)
+        return f"{pod}: {detail}"
+
+    def write(self, pod: PodCost, cost: CostWrite | None) -> str:
+        """Write or remove the cost of a pod; return why it failed, "" = it did not."""
+        if not self.may_write():
+            self.response.left_count += 1
+            return "the limit of one call left pods for the next one"
+        try:
+            self.cluster.write_pod_cost(pod, cost)
+        except ClusterError as error:
+            reason = next(reason for kind, reason in REASONS if isinstance(error, kind))
+            return self.fail(pod.key, reason, str(error) or type(error).__name__)
+        self.response.written_count += cost is not None
+        self.response.removed_count += cost is None
+        return ""
+
+
+def report_incomplete(progress: Progress, group: GroupOrder, missing: int, detail: str) -> None:
+    """Say that a group is not complete."""
+    progress.response.incomplete.add(
+        owner=group.owner, pod_count=len(group.costs), ranked_count=len(group.costs) - missing, detail=detail
+    )

@@ -27,6 +27,23 @@ IntervalOption = Annotated[float, typer.Option(min=0.1, help="seconds from the b
 ClusterOption = Annotated[str, typer.Option("--cluster-name", metavar="NAME", help="name of the cluster in logs")]
 
 
+StateMapOption = Annotated[
+    str, typer.Option(help='ConfigMap that keeps timers of nodes over restarts and changes of leader; "" = none')
+]
+StateFileOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="keep them in this file instead of the ConfigMap")
+]
+StateAgeOption = Annotated[
+    float, typer.Option(min=0, help="seconds without a loop after which all timers start afresh")
+]
+ApplyPodCostsOption = Annotated[
+    bool,
+    typer.Option(
+        "--apply-pod-costs", help="have the actuator write the pod deletion costs; else they are recommended only"
+    ),
+]
+
+
 @app.command()
 def run(
     planner: Annotated[str, typer.Option(metavar="HOST:PORT", help="the planner")],
@@ -52,22 +69,10 @@ def run(
     health_address: Annotated[str, typer.Option(help='host:port of /healthz and /readyz; "" = none')] = "127.0.0.1:0",
     record: Annotated[Path | None, typer.Option(metavar="FILE", help="record every round")] = None,
     log_level: LogLevelOption = "info",
-    state_config_map: Annotated[
-        str,
-        typer.Option(help='ConfigMap that keeps timers of nodes over restarts and changes of leader; "" = none'),
-    ] = "trimtab-state",
-    state_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="keep them in this file instead of the ConfigMap")
-    ] = None,
-    state_max_age: Annotated[
-        float, typer.Option(min=0, help="seconds without a loop after which all timers start afresh")
-    ] = 300.0,
-    apply_pod_costs: Annotated[
-        bool,
-        typer.Option(
-            "--apply-pod-costs", help="have the actuator write the pod deletion costs; else they are recommended only"
-        ),
-    ] = False,
+    state_config_map: StateMapOption = "trimtab-state",
+    state_file: StateFileOption = None,
+    state_max_age: StateAgeOption = 300.0,
+    apply_pod_costs: ApplyPodCostsOption = False,
 ) -> None:
     """Autoscale a live cluster: snapshot, plan, act, again and again. Logs go to stderr, one JSON object a line."""
     require_extra("kubernetes", "trimtab run")

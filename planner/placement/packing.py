@@ -88,6 +88,7 @@ def pack(within: Packer, groups: GrowingGroups, pods: Int32, most_nodes: int, st
             size=np.array(groups.sizes, np.int64),
             left=np.array(groups.most, np.int64),
             total_left=np.array([most_nodes], np.int64),
+            opened=np.zeros(count, np.int64),
             tried=np.zeros(count, np.uint8),
         ),
         memory=within.memory,

@@ -13,7 +13,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
-from planner.model.jit import copied_kernel, inlined_kernel, inner_kernel, kernel, widened
+from planner.model.jit import copied_kernel, inner_kernel, kernel, widened
 from planner.predicates.kernels import presence, spread, volumes
 from planner.simulation.kernels import fits, mark, open_as, place, place_several, revert
 from planner.simulation.kernels.checks import fits_locally
@@ -30,13 +30,15 @@ class Groups(NamedTuple):
     """Q groups that may grow, the first preferred among equal ones.
 
     prototype : int64[Q]; size, left : int64[Q] nodes of the group, and how many more it may have, in place; total_left
-    : int64[1] the same for all together, in place; tried : uint8[Q] scratch.
+    : int64[1] the same for all together, in place; opened : int64[Q] new nodes of each, written; tried : uint8[Q]
+    scratch.
     """
 
     prototype: Int64
     size: Int64
     left: Int64
     total_left: Int64
+    opened: Int64
     tried: UInt8
 
 
@@ -88,15 +90,32 @@ def pack_pods(sim: SimulationState, task: Task) -> None:
             last = pod_class
     row = widened(0)
     while row < len(task.pods):
-        if is_countable(sim, widened(task.pods[row])):
-            row = place_run(sim, task, row)
-        else:
-            place_one(sim, task, row)
-            row += 1
+        pod = widened(task.pods[row])
+        pod_class = sim.pod_class[pod]
+        several, end = is_countable(sim, pod), row + 1
+        while several and end < len(task.pods) and sim.pod_class[task.pods[end]] == pod_class:
+            if sim.volumes.row[task.pods[end]] >= 0 or sim.pinned[task.pods[end]] != -1:
+                break
+            end += 1
+        while row < end:
+            at = place_for(sim, task, pod)
+            if at < 0:
+                break
+            count = widened(1)
+            if several:
+                count = widened(room_for(sim, pod_class, task.blanks[at], end - row))
+                place_several(sim, pod_class, task.blanks[at], count)
+            else:
+                place(sim, pod, task.blanks[at])
+            for taken in range(row, row + count):
+                task.node_of[taken] = at
+            task.counts[PLACED] += count
+            row += count
+        row = end
     revert(sim, before)
 
 
-@inlined_kernel
+@copied_kernel
 def forget(sim: SimulationState, task: Task, pod_class: int) -> None:
     """Begin anew with a class."""
     memory = task.memory
@@ -109,7 +128,7 @@ def forget(sim: SimulationState, task: Task, pod_class: int) -> None:
         memory.passed_lowest[at] = 0
 
 
-@inlined_kernel
+@copied_kernel
 def is_countable(sim: SimulationState, pod: int) -> bool:
     """Return whether amounts and static predicates alone decide how many pods like this one a node takes."""
     pod_class = sim.pod_class[pod]
@@ -117,7 +136,7 @@ def is_countable(sim: SimulationState, pod: int) -> bool:
     return bool(sim.local_class[pod_class] != 0 and not bound and sim.volumes.row[pod] < 0 and sim.pinned[pod] == -1)
 
 
-@inlined_kernel
+@copied_kernel
 def room_for(sim: SimulationState, pod_class: int, node: int, most: int) -> int:
     """Return how many pods of a class, up to `most`, the amounts that are free on a node admit. O(R)."""
     free, request = sim.resources.free, sim.resources.request
@@ -131,58 +150,118 @@ def room_for(sim: SimulationState, pod_class: int, node: int, most: int) -> int:
 
 
 @inner_kernel
-def place_run(sim: SimulationState, task: Task, row: int) -> int:
-    """Place the pods from `row` on that are like the first, many at a time; return the row behind them."""
-    memory = task.memory
-    pod = widened(task.pods[row])
-    pod_class = sim.pod_class[pod]
-    end = row + 1
-    while end < len(task.pods) and sim.pod_class[task.pods[end]] == pod_class:
-        if not is_countable(sim, widened(task.pods[end])):
-            break
-        end += 1
-    while row < end and memory.failed[pod_class] == 0:
-        at = widened(memory.cursor[pod_class])
+def place_for(sim: SimulationState, task: Task, pod: int) -> int:
+    """Return the position of the first new node that admits a pod, opened for it where no other does; -1 if none."""
+    memory, groups, pod_class = task.memory, task.groups, sim.pod_class[pod]
+    if sim.pinned[pod] != -1 or (memory.failed[pod_class] != 0 and not may_fit_now(sim, memory, pod_class)):
+        return NOWHERE
+    groups.tried[:] = 0
+    at = first_to_ask(sim, memory, pod_class)
+    for_good, for_now = at == memory.cursor[pod_class], True
+    possible, before, chosen = may_be_admitted(sim, groups, pod_class), widened(0), widened(NOWHERE)
+    while possible:
         if at == task.counts[OPENED]:
-            at = open_for(sim, task, pod)
-            if at < 0:
-                memory.failed[pod_class] = 1
+            chosen = widened(next_group(task, pod_class))
+            if chosen < 0:
                 break
-        node = task.blanks[at]
-        room = 0
-        if fits_locally(sim, pod_class, node):
-            room = room_for(sim, pod_class, node, end - row)
-            place_several(sim, pod_class, node, room)
-            for taken in range(row, row + room):
-                task.node_of[taken] = at
-            task.counts[PLACED] += room
-        row += room
-        if row < end:
-            memory.cursor[pod_class] = at + 1
-    return end
+            groups.tried[chosen] = 1
+            before = widened(mark(sim))
+            open_as(sim, task.blanks[at], groups.prototype[chosen])
+        found = refusal(sim, pod, pod_class, task.blanks[at])
+        if found == _ADMITTED:
+            if chosen >= 0:
+                note_opened(task, chosen)
+            return int(at)
+        if chosen >= 0:
+            task.refused[pod_class, chosen] = found == _FOR_GOOD
+            revert(sim, before)
+            continue
+        at += 1
+        for_good = for_good and found == _FOR_GOOD
+        for_now = for_now and found != _THIS_POD
+        if for_good:
+            memory.cursor[pod_class] = at
+        if for_now:
+            memory.passed[pod_class] = at
+    # What this pod's own volumes have refused says nothing of others of its class.
+    if sim.volumes.row[pod] < 0:
+        note_failure(sim, memory, pod_class)
+    return NOWHERE
 
 
-@inner_kernel
-def place_one(sim: SimulationState, task: Task, row: int) -> None:
-    """Place one pod, if any node admits it."""
-    pod = widened(task.pods[row])
-    pod_class = sim.pod_class[pod]
-    if sim.pinned[pod] != -1 or (task.memory.failed[pod_class] != 0 and not may_fit_now(sim, task.memory, pod_class)):
-        return
-    at = seek_new(sim, task, pod)
-    if at < 0:
-        at = open_for(sim, task, pod)
-    if at < 0:
-        # What this pod's own volumes have refused says nothing of others of its class.
-        if sim.volumes.row[pod] < 0:
-            note_failure(sim, task.memory, pod_class)
-        return
-    place(sim, pod, task.blanks[at])
-    task.node_of[row] = at
-    task.counts[PLACED] += 1
+@copied_kernel
+def first_to_ask(sim: SimulationState, memory: Memory, pod_class: int) -> int:
+    """Return the first new node that has to be asked again whether it admits a class."""
+    needs_others = sim.presence.filled_offsets[pod_class] < sim.presence.filled_offsets[pod_class + 1]
+    if has_risen(sim, memory, pod_class) or needs_others:
+        memory.passed[pod_class] = memory.cursor[pod_class]
+    return int(widened(memory.passed[pod_class]))
 
 
-@inlined_kernel
+@copied_kernel
+def next_group(task: Task, pod_class: int) -> int:
+    """Return the group with the fewest nodes of those whose new node may still admit a class, -1 = none."""
+    groups, chosen = task.groups, NOWHERE
+    if groups.total_left[0] > 0 and task.counts[OPENED] < len(task.blanks):
+        for q in range(len(groups.prototype)):
+            possible = groups.left[q] > 0 and groups.tried[q] == 0 and task.refused[pod_class, q] == 0
+            if possible and (chosen < 0 or groups.size[q] < groups.size[chosen]):
+                chosen = q
+    return chosen
+
+
+@copied_kernel
+def note_opened(task: Task, group: int) -> None:
+    """Count a node that was opened."""
+    groups = task.groups
+    groups.size[group] += 1
+    groups.left[group] -= 1
+    groups.opened[group] += 1
+    groups.total_left[0] -= 1
+    task.group_of[task.counts[OPENED]] = group
+    task.counts[OPENED] += 1
+
+
+@copied_kernel
+def may_be_admitted(sim: SimulationState, groups: Groups, pod_class: int) -> bool:
+    """Return whether some group's new nodes, open or not, may admit a class, as far as shared domains decide on it.
+
+    What refuses the class in the zone of a group, say, refuses it on all nodes of the group there: one node more in a
+    domain that has some changes nothing.
+    """
+    limits = sim.spread.limit_offsets[pod_class] < sim.spread.limit_offsets[pod_class + 1]
+    if not limits and sim.presence.filled_offsets[pod_class] == sim.presence.filled_offsets[pod_class + 1]:
+        return True
+    for q in range(len(groups.prototype)):
+        if groups.opened[q] == 0 or not is_refused_there(sim, pod_class, groups.prototype[q]):
+            return True
+    return False
+
+
+@copied_kernel
+def is_refused_there(sim: SimulationState, pod_class: int, prototype: int) -> bool:
+    """Return whether the domains that a prototype shares with others refuse a class."""
+    limit, own_row = sim.spread.limit, sim.virtual.own_row
+    for at in range(sim.spread.limit_offsets[pod_class], sim.spread.limit_offsets[pod_class + 1]):
+        pair = sim.spread.pair[limit[at, 0]]
+        if own_row[sim.spread.pair_row[pair]] == 0:
+            domain = sim.spread.domain[sim.spread.pair_row[pair], prototype]
+            if domain < 0:
+                return True
+            lowest = sim.spread.lowest[limit[at, 0]] if sim.spread.domains_in[pair] >= limit[at, 3] else 0
+            if sim.spread.counts[sim.spread.start[limit[at, 0]] + domain] + limit[at, 2] - lowest > limit[at, 1]:
+                return True
+    missing, counted = False, 0
+    for at in range(sim.presence.filled_offsets[pod_class], sim.presence.filled_offsets[pod_class + 1]):
+        counter = sim.presence.filled[at, 0]
+        counted += sim.presence.total[counter]
+        if own_row[sim.presence.row[counter]] == 0:
+            domain = sim.presence.domain[sim.presence.row[counter], prototype]
+            missing = missing or domain < 0 or sim.presence.counts[sim.presence.start[counter] + domain] <= 0
+    return bool(missing and (sim.presence.starts_group[pod_class] == 0 or counted > 0))
+
+
+@copied_kernel
 def refusal(sim: SimulationState, pod: int, pod_class: int, node: int) -> int:
     """Return whether an open node refuses a pod: its class for good, its class for now, or this pod."""
     if not fits_locally(sim, pod_class, node) or presence.is_kept_out(sim.presence, pod_class, node):
@@ -195,30 +274,7 @@ def refusal(sim: SimulationState, pod: int, pod_class: int, node: int) -> int:
     return _ADMITTED
 
 
-@inner_kernel
-def seek_new(sim: SimulationState, task: Task, pod: int) -> int:
-    """Return the position of the first new node that admits a pod, -1 if none."""
-    memory, pod_class = task.memory, sim.pod_class[pod]
-    needs_others = sim.presence.filled_offsets[pod_class] < sim.presence.filled_offsets[pod_class + 1]
-    if needs_others or has_risen(sim, memory, pod_class):
-        memory.passed[pod_class] = memory.cursor[pod_class]
-    at = widened(memory.passed[pod_class])
-    for_good, for_now = at == memory.cursor[pod_class], True
-    while at < task.counts[OPENED]:
-        found = refusal(sim, pod, pod_class, task.blanks[at])
-        if found == _ADMITTED:
-            return int(at)
-        at += 1
-        for_good = for_good and found == _FOR_GOOD
-        for_now = for_now and found != _THIS_POD
-        if for_good:
-            memory.cursor[pod_class] = at
-        if for_now:
-            memory.passed[pod_class] = at
-    return -1
-
-
-@inlined_kernel
+@copied_kernel
 def has_risen(sim: SimulationState, memory: Memory, pod_class: int) -> bool:
     """Return whether a smallest count exceeds the one with which nodes were passed; note the smaller one."""
     risen = False
@@ -244,7 +300,7 @@ def note_failure(sim: SimulationState, memory: Memory, pod_class: int) -> None:
         memory.failed_total[at] = sim.presence.total[sim.presence.filled[at, 0]]
 
 
-@inlined_kernel
+@copied_kernel
 def may_fit_now(sim: SimulationState, memory: Memory, pod_class: int) -> bool:
     """Return whether a class that no node admitted has to be tried again."""
     for at in range(sim.spread.limit_offsets[pod_class], sim.spread.limit_offsets[pod_class + 1]):
@@ -256,36 +312,6 @@ def may_fit_now(sim: SimulationState, memory: Memory, pod_class: int) -> bool:
         if sim.presence.total[sim.presence.filled[at, 0]] != memory.failed_total[at]:
             return True
     return False
-
-
-@inner_kernel
-def open_for(sim: SimulationState, task: Task, pod: int) -> int:
-    """Open a new node that admits a pod and return its position; -1 if there is none, and nothing is opened."""
-    groups, pod_class, at = task.groups, sim.pod_class[pod], task.counts[OPENED]
-    if groups.total_left[0] <= 0 or at == len(task.blanks):
-        return -1
-    groups.tried[:] = 0
-    while True:
-        chosen = NOWHERE
-        for q in range(len(groups.prototype)):
-            possible = groups.left[q] > 0 and groups.tried[q] == 0 and task.refused[pod_class, q] == 0
-            if possible and (chosen < 0 or groups.size[q] < groups.size[chosen]):
-                chosen = q
-        if chosen < 0:
-            return -1
-        groups.tried[chosen] = 1
-        before = mark(sim)
-        open_as(sim, task.blanks[at], groups.prototype[chosen])
-        found = refusal(sim, pod, pod_class, task.blanks[at])
-        if found == _ADMITTED:
-            groups.size[chosen] += 1
-            groups.left[chosen] -= 1
-            groups.total_left[0] -= 1
-            task.group_of[at] = chosen
-            task.counts[OPENED] += 1
-            return int(at)
-        task.refused[pod_class, chosen] = found == _FOR_GOOD
-        revert(sim, before)
 
 
 @kernel

@@ -35,12 +35,22 @@ _OPEN, _CLOSE, _SEVERAL, _NO_POD = (cast(int, np.int64(n)) for n in (OPEN_NODE, 
 
 
 @copied_kernel
-def _enter(sim: SimulationState, pod: int, node: int, sign: int) -> None:
-    """Put a pod on a node (sign 1) or take it off (sign -1), without a log entry."""
-    pod_class = sim.pod_class[pod]
+def _count(sim: SimulationState, pod_class: int, node: int, sign: int) -> None:
+    """Count pods of a class on a node, `sign` of them; fewer than none are taken off."""
     resources.take(sim.resources, pod_class, node, sign)
     presence.count(sim.presence, pod_class, node, sign)
     spread.count(sim.spread, pod_class, node, sign)
+
+
+@copied_kernel
+def _enter(sim: SimulationState, pod: int, node: int, sign: int) -> None:
+    """Put a pod on a node (sign 1) or take it off (sign -1), without a log entry."""
+    _count(sim, sim.pod_class[pod], node, sign)
+    _note_place(sim, pod, node, sign)
+
+
+@copied_kernel
+def _note_place(sim: SimulationState, pod: int, node: int, sign: int) -> None:
     row = sim.volumes.row[pod]
     if row >= 0:
         volumes.mount(sim.volumes, row, node, sign)
@@ -84,10 +94,7 @@ def move_residents(sim: SimulationState, node: int, sign: int) -> None:
     like = sim.virtual.opened_as[node]
     of = like if like >= 0 else node
     for at in range(sim.virtual.resident_offsets[of], sim.virtual.resident_offsets[of + 1]):
-        pod_class = sim.virtual.resident[at]
-        resources.take(sim.resources, pod_class, node, sign)
-        presence.count(sim.presence, pod_class, node, sign)
-        spread.count(sim.spread, pod_class, node, sign)
+        _count(sim, sim.virtual.resident[at], node, sign)
 
 
 @inlined_kernel
@@ -120,14 +127,6 @@ def leave(sim: SimulationState, node: int) -> None:
         look_like(sim, node, sim.virtual.blank[0])
         sim.virtual.opened_as[node] = NOWHERE
     sim.node_state[node] = CLOSED
-
-
-@copied_kernel
-def _enter_several(sim: SimulationState, pod_class: int, node: int, count: int) -> None:
-    """Put pods of one class on a node, none of them by its number; a negative count takes them off."""
-    resources.take(sim.resources, pod_class, node, count)
-    presence.count(sim.presence, pod_class, node, count)
-    spread.count(sim.spread, pod_class, node, count)
 
 
 @copied_kernel
@@ -266,7 +265,7 @@ def place_several(sim: SimulationState, pod_class: int, node: int, count: int) -
         return NOT_POSSIBLE
     if _is_full(sim.log):
         return LOG_FULL
-    _enter_several(sim, pod_class, node, count)
+    _count(sim, pod_class, node, count)
     _write(sim.log, _SEVERAL + count, pod_class, node)
     return DONE
 
@@ -284,11 +283,7 @@ def revert(sim: SimulationState, mark: int) -> int:
     while sim.log.length[0] > mark:
         at = sim.log.length[0] - 1
         move, pod, node = sim.log.moves[at, 0], sim.log.moves[at, 1], sim.log.moves[at, 2]
-        if move == PLACE:
-            _enter(sim, pod, node, _LEAVE)
-        elif move == REMOVE:
-            _enter(sim, pod, node, _JOIN)
-        elif move == RETIRE:
+        if move == RETIRE:
             _retire(sim, node, _JOIN)
         elif move == DROP:
             _drop(sim, node, _JOIN)
@@ -297,7 +292,12 @@ def revert(sim: SimulationState, mark: int) -> int:
         elif move == CLOSE_NODE:
             join(sim, node, pod)
         else:
-            _enter_several(sim, pod, node, _SEVERAL - move)
+            # One place for all moves of pods: what a move does is compiled into each.
+            several = move >= PLACE_SEVERAL
+            sign = _SEVERAL - move if several else (_LEAVE if move == PLACE else _JOIN)
+            _count(sim, pod if several else sim.pod_class[pod], node, sign)
+            if not several:
+                _note_place(sim, pod, node, sign)
         sim.log.length[0] = at
         undone += 1
     return undone

@@ -9,13 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.placement.group_bounds import GroupBounds, fresh_amounts, group_bounds
+from planner.placement.group_bounds import fresh_amounts, group_bounds
 from planner.placement.orders import orders
 from planner.placement.packing import GrowingGroups, Packed, pack
 from planner.scale_up.growing import Growing
 from planner.scale_up.options import Options
-from planner.simulation.build import Simulation
-from planner.snapshot.columns import Int32, Int64
+from planner.snapshot.columns import Bool, Int32, Int64
 
 _CPU, _MEMORY = 0, 1
 """Columns of the simulation's resources."""
@@ -39,10 +38,12 @@ class Estimate(NamedTuple):
 
 
 class Estimates(NamedTuple):
-    """options : by group; not_evaluated : groups for which the time did not suffice."""
+    """options : by group; not_evaluated : groups for which the time did not suffice; admits : bool[S, G] classes that a
+    new node of a group may take, of the pods that are left."""
 
     options: list[Estimate]
     not_evaluated: list[int]
+    admits: Bool
 
 
 def estimates(growing: Growing, groups: Sequence[int], left: Int32, time_left: Callable[[], bool] | None) -> Estimates:
@@ -50,11 +51,14 @@ def estimates(growing: Growing, groups: Sequence[int], left: Int32, time_left: C
     simulation, growth = growing.within.simulation, growing.within.growth
     bounds = group_bounds(simulation, growth, left)
     free = fresh_amounts(simulation, growth)
+    admits = np.zeros((len(simulation.state.local_class), len(growing.groups)), bool)
+    admits[bounds.classes] = bounds.admitted
+    pod_class = simulation.state.pod_class[left]
     known: dict[int, Estimate | None] = {}
     found: list[Estimate] = []
     for number, group in enumerate(groups):
         if time_left is not None and found and not time_left():
-            return Estimates(found, list(groups[number:]))
+            return Estimates(found, list(groups[number:]), admits)
         room = min(growing.limits.room(group), growing.blanks_left)
         if room <= 0 or bounds.pods[group] == 0:
             continue
@@ -62,20 +66,13 @@ def estimates(growing: Growing, groups: Sequence[int], left: Int32, time_left: C
         if same is not None and same.packed.nodes < room:
             one: Estimate | None = same._replace(group=group)
         else:
-            one = _estimate(growing, group, _admitted(simulation, bounds, group, left), free[group], room)
+            one = _estimate(growing, group, left[admits[pod_class, group]], free[group], room)
             if one is not None and one.packed.nodes < room:
                 known[int(bounds.same_as[group])] = one
         if one is not None:
             whole = growing.groups[group].zero_or_max
             found.append(one._replace(node_count=room if whole else one.packed.nodes))
-    return Estimates(found, [])
-
-
-def _admitted(simulation: Simulation, bounds: GroupBounds, group: int, left: Int32) -> Int32:
-    """Return the pods that a new node of the group may take. int32."""
-    at = np.searchsorted(bounds.classes, simulation.state.pod_class[left])
-    found: Int32 = left[bounds.admitted[at, group]]
-    return found
+    return Estimates(found, [], admits)
 
 
 def _estimate(growing: Growing, group: int, pods: Int32, free: Int64, room: int) -> Estimate | None:

@@ -3,7 +3,7 @@
 Every step keeps three things equal: what is open in the simulation, what is listed here, what the limits have counted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -21,18 +21,21 @@ from planner.snapshot.columns import Int32, Int64
 
 @dataclass
 class Growing:
-    """within : simulation and virtual nodes; groups : of the snapshot; limits : what they leave; room : where pods may
-    be placed besides; group_of : group of each new node, in the order of opening; pods, nodes : int32 pods placed since
-    groups grow, in the order of placing, and int32 the node of each.
+    """within : simulation and virtual nodes; groups : of the snapshot; new_limits : returns what limits leave before
+    the plan; room : where pods may be placed besides; group_of : group of each new node, in the order of opening; pods,
+    nodes : int32 pods placed since groups grow, in the order of placing, and int32 the node of each.
     """
 
     within: Packer
     groups: Sequence[NodeGroup]
-    limits: Limits
+    new_limits: Callable[[], Limits]
     room: Places
     group_of: list[int] = field(default_factory=list)
     pods: Int32 = field(default_factory=lambda: np.zeros(0, np.int32))
     nodes: Int32 = field(default_factory=lambda: np.zeros(0, np.int32))
+
+    def __post_init__(self) -> None:
+        self.limits = self.new_limits()
 
     @property
     def state(self) -> SimulationState:
@@ -65,6 +68,28 @@ class Growing:
         self.group_of.extend(group_of)
         self._note(pods[placed >= 0])
         return pods[placed < 0]
+
+    def give_up_empty(self) -> bool:
+        """Take new nodes out of the plan on which no pod is, all of a group that grows whole; return whether any was.
+
+        `open_all_first` has to follow.
+        """
+        used = np.isin(self.opened, self.nodes)
+        group_of = np.array(self.group_of, np.int64)
+        whole = np.array([self.groups[group].zero_or_max for group in self.group_of], bool)
+        kept = used | (whole & np.isin(group_of, group_of[used]))
+        if kept.all():
+            return False
+        blanks = self.within.growth.blanks
+        moved_to = np.arange(int(blanks.max(initial=0)) + 1, dtype=np.int32)
+        moved_to[self.opened[kept]] = blanks[: int(kept.sum())]
+        there = self.nodes < len(moved_to)
+        self.nodes[there] = moved_to[self.nodes[there]]
+        self.group_of = group_of[kept].tolist()
+        self.limits = self.new_limits()
+        for group, count in zip(*np.unique(group_of[kept], return_counts=True), strict=True):
+            self.limits.take(int(group), int(count))
+        return True
 
     def fill(self, pods: Int32) -> Int32:
         """Place pods wherever a node admits them, new ones first; return those that find no place. int32."""

@@ -3,9 +3,11 @@
 Never acts, never looks at a clock. The round's simulation is left with the new nodes open and all pods placed.
 """
 
+from functools import partial
 from typing import Final
 
 import numpy as np
+from trimtab.v1.reason_pb2 import NodeGroupReason
 
 from planner.placement.packing import packer
 from planner.round.decision import Decided
@@ -17,10 +19,12 @@ from planner.scale_up.reasons import Refusals, refuse
 from planner.scale_up.report.answer import conclude, not_tried
 from planner.scale_up.report.finding import Finding
 from planner.scale_up.request import ScaleUpRequest
+from planner.scale_up.sharing import Sharing, share
 from planner.scale_up.situation import Situation, survey
 from planner.scale_up.waiting_pods import serve_from_room
 from planner.simulation.build import Simulation
 from planner.simulation.log import MoveLogFullError, check_log, current_mark, with_larger_log
+from planner.simulation.state import NOWHERE
 from planner.snapshot.columns import Int32
 
 MOST_ROUNDS: Final = 8
@@ -58,11 +62,13 @@ class _Attempt:
         self.situation, self.request = situation, request
         self.unserved = serve_from_room(situation, simulation)
         cluster = Cluster(request.snapshot, situation.templates, situation.leaving, request.now_ns)
-        limits = Limits(cluster, request.round.settings.limits, request.settings.max_new_nodes)
+        limits = partial(Limits, cluster, request.round.settings.limits, request.settings.max_new_nodes)
         within = packer(simulation, request.round.growth)
         self.growing = Growing(within, request.snapshot.groups, limits, self.unserved.where)
+        self.sharing = Sharing(situation.similarity, request.settings.balance_similar, situation.sizes)
         self.choices: list[Choice] = []
-        self.reasons = limits.reasons.copy()
+        self.out_of_time = False
+        self.reasons = self.growing.limits.reasons.copy()
 
     def run(self) -> Finding:
         """Make the plan, and complete it until it holds with all its nodes there from the start."""
@@ -74,6 +80,9 @@ class _Attempt:
             opened = len(growing.group_of)
             if opened:
                 left = growing.fill(np.concatenate([left, growing.open_all_first(before)]))
+            if growing.give_up_empty():
+                left = growing.fill(np.concatenate([left, growing.open_all_first(before)]))
+                opened = len(growing.group_of)
             refusals = self._refuse(left)
             helped = left[refusals.helped]
             rest = self._grow(helped)
@@ -88,9 +97,10 @@ class _Attempt:
     def _grow(self, left: Int32) -> Int32:
         """Choose groups until nothing helps; return the pods that are left."""
         growing = self.growing
-        while len(left):
-            groups = np.flatnonzero(growing.limits.reasons == 0).tolist()
-            found = estimates(growing, groups, left, self.request.round.time_left)
+        while len(left) and not self.out_of_time:
+            found = estimates(growing, self._groups(), left, self.request.round.time_left)
+            self.out_of_time = bool(found.not_evaluated)
+            self.reasons[found.not_evaluated] = NodeGroupReason.NOT_EVALUATED
             if not found.options:
                 break
             choice = choose(self.situation, len(self.choices), growing.limits.added, found.options)
@@ -100,6 +110,25 @@ class _Attempt:
             option = choice.chosen
             if option is None:
                 break
-            rest = growing.open([option.group] * option.node_count, option.pods, option.packed.node_of)
-            left = np.concatenate([rest, left[~np.isin(left, option.pods)]])
+            one = share(growing, self.sharing, option, left, found.admits)
+            growing.open(one.group_of, one.pods, one.node_of)
+            left = self._unplaced(left)
         return left
+
+    def _groups(self) -> list[int]:
+        """Return the groups that may grow, no more than the settings let be evaluated."""
+        may_grow = np.flatnonzero((self.growing.limits.reasons == 0) & (self.reasons != NodeGroupReason.NOT_EVALUATED))
+        most = self.request.settings.max_evaluated_groups or len(may_grow)
+        if not self.choices:
+            self.reasons[may_grow[most:]] = NodeGroupReason.NOT_EVALUATED
+            may_grow = may_grow[:most]
+        return may_grow.tolist()
+
+    def _unplaced(self, left: Int32) -> Int32:
+        """Return the pods that are on no node, once those were tried whose others have come. int32."""
+        state = self.growing.state
+        left = left[state.pod_node[left] == NOWHERE]
+        again = state.local_class[state.pod_class[left]] == 0
+        self.growing.fill(left[again])
+        rest: Int32 = left[state.pod_node[left] == NOWHERE]
+        return rest

@@ -8,18 +8,20 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.facts.leaving import being_deleted
+from planner.facts.similarity import Similarity
 from planner.placement.group_templates import GroupTemplates, group_templates
 from planner.placement.hints import PodGroups, pod_groups
 from planner.scale_up.options import Context, describe
 from planner.scale_up.request import ScaleUpRequest
+from planner.scale_up.similar_groups import similar_groups
 from planner.scale_up.state import recall
 from planner.snapshot.columns import Bool, Int32, Int64
 
 
 class Situation(NamedTuple):
     """pods : by node, those evicted lately behind them; hint : int32[P'] where the last loop put them, -1 = not known;
-    notes : on the state; leaving : bool[N] being deleted; templates : by group; kind : int32[G] similar groups have the
-    same kind, -1 = similar to none; sizes : int64[G] nodes that each group was asked to have; context : what expanders
+    notes : on the state; leaving : bool[N] being deleted; templates : by group; similarity : of the
+    groups; sizes : int64[G] nodes that each group was asked to have; context : what expanders
     look at."""
 
     request: ScaleUpRequest
@@ -28,7 +30,7 @@ class Situation(NamedTuple):
     notes: tuple[str, ...]
     leaving: Bool
     templates: GroupTemplates
-    kind: Int32
+    similarity: Similarity
     sizes: Int64
     context: Context
 
@@ -38,8 +40,8 @@ def survey(request: ScaleUpRequest) -> Situation:
     snapshot, settings, this = request.snapshot, request.settings, request.round
     leaving = being_deleted(snapshot, request.now_ns)
     templates = group_templates(snapshot, settings, leaving, request.now_ns, this.derive)
-    kind = np.full(len(templates), -1, np.int32)
-    groups = describe(snapshot, templates, this.settings.gpu_label, kind)
+    similarity = similar_groups(snapshot, templates, this.settings.similarity)
+    groups = describe(snapshot, templates, this.settings.gpu_label, similarity.kinds)
     pods = pod_groups(snapshot, this.evictions, this.derive)
     hint, notes = recall(request.state, snapshot, this.growth, pods)
     return Situation(
@@ -49,7 +51,7 @@ def survey(request: ScaleUpRequest) -> Situation:
         notes=notes,
         leaving=leaving,
         templates=templates,
-        kind=kind,
+        similarity=similarity,
         sizes=np.array([group.target_size for group in snapshot.groups], np.int64),
         context=Context(groups, settings, len(snapshot.nodes.name), this.seed),
     )

@@ -3,6 +3,7 @@
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
+from trimtab.v1.reason_pb2 import NodeGroupReason
 
 from planner.round.decision import Decided
 from planner.scale_up.choose import Choice
@@ -107,10 +108,14 @@ def _add_options(decision: pb.ScaleUpDecision, finding: Finding) -> None:
         for at in choice.verdict.order.tolist():
             _add_option(decision, finding, number, choice, at)
     decision.evaluated = sum(len(choice.options) for choice in finding.choices)
+    decision.not_evaluated = int((finding.reasons == NodeGroupReason.NOT_EVALUATED).sum())
+    if decision.not_evaluated:
+        decision.detail = f"{decision.not_evaluated} node groups were not looked at: time or bound ended before"
     if len(finding.unserved.left):
-        for group, reason in zip(finding.growing.groups, finding.reasons.tolist(), strict=True):
-            if reason:
-                decision.excluded[group.id] = reason
+        looked_at = {option.group for choice in finding.choices for option in choice.options}
+        for group, reason in enumerate(finding.reasons.tolist()):
+            if reason and group not in looked_at:
+                decision.excluded[finding.growing.groups[group].id] = reason
 
 
 def _add_option(decision: pb.ScaleUpDecision, finding: Finding, number: int, choice: Choice, at: int) -> None:

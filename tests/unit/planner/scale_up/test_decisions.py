@@ -1,7 +1,22 @@
 """What a scale-up decision says: which groups grow, for which pods, and why others stay pending."""
 
-from tests.builders.kubernetes import Json, node, node_group, pod
-from tests.builders.scale_up import plan
+import pytest
+from trimtab.v1 import plan_pb2
+from trimtab.v1.reason_pb2 import NodeGroupReason
+
+from tests.builders.kubernetes import (
+    Json,
+    daemon_set,
+    labelled,
+    node,
+    node_group,
+    pod,
+    pods_of,
+    replica_set,
+    snapshot_of,
+    spread,
+)
+from tests.builders.scale_up import NOW_S, plan, plan_message
 
 
 def group(name: str = "g", cpu: str = "4", most: int = 10, **more: object) -> Json:
@@ -28,3 +43,161 @@ def test_a_pod_that_is_too_large_stays_pending() -> None:
     found = plan(group(), pod("p", "8"))
     assert found.pending == {"default/p": {"g": "INSUFFICIENT_RESOURCES"}}
     assert found.result == "NO_OPTIONS"
+
+
+def zones(*sizes: int, most: int = 10, **more: object) -> list[Json]:
+    """Similar groups g0, g1, … of such sizes, one a zone, their nodes full."""
+    found: list[Json] = []
+    for number, size in enumerate(sizes):
+        names = [f"g{number}-{i}" for i in range(size)]
+        zone = "abc"[number % 3]
+        found += [node(name, "4", zone=zone) for name in names]
+        found += [pod(f"full-{name}", "4", node=name) for name in names]
+        template = node("t", "4", zone=zone)
+        found.append(node_group(f"g{number}", 0, most, target=size, template=template, nodes=names, **more))  # type: ignore
+    return found
+
+
+EVEN = {"balanceSimilarNodeGroups": True}
+
+
+@pytest.mark.parametrize(
+    ("count", "growth"), [(1, {"g0": 1}), (4, {"g0": 3, "g1": 1}), (9, {"g0": 5, "g1": 3, "g2": 1})], ids=str
+)
+def test_similar_groups_become_as_equal_as_can_be(count: int, growth: dict[str, int]) -> None:
+    found = plan(zones(1, 3, 6 if count < 9 else 5), [pod(f"p{i}", "4") for i in range(count)], settings=EVEN)
+    assert found.growth == growth
+
+
+def test_maxima_bound_how_even_groups_become() -> None:
+    found = plan(zones(0, 0, 0, most=2), [pod(f"p{i}", "4") for i in range(5)], settings=EVEN)
+    assert sorted(found.growth.values()) == [1, 2, 2]
+
+
+def test_without_balancing_one_group_grows() -> None:
+    found = plan(zones(1, 3, 6), [pod(f"p{i}", "4") for i in range(4)])
+    assert list(found.growth.values()) == [4]
+
+
+def test_pods_bound_to_a_zone_go_there_and_the_others_level_it_out() -> None:
+    bound = [pod(f"bound-{i}", "4", node_selector={"topology.kubernetes.io/zone": "b"}) for i in range(3)]
+    found = plan(zones(1, 1, 1), bound, [pod(f"p{i}", "4") for i in range(6)], settings=EVEN)
+    assert found.growth == {"g0": 3, "g1": 3, "g2": 3}
+
+
+@pytest.mark.parametrize("settings", [{}, EVEN], ids=["alone", "balanced"])
+def test_pods_spread_over_zones_make_all_zones_grow(settings: Json) -> None:
+    web = replica_set("web", 30)
+    pods = pods_of(web, 30, cpu="1", spread=[spread(labelled(app="web"))])
+    found = plan(zones(1, 1, 1), web, pods, settings=settings)
+    assert found.pending == {}
+    assert sum(found.growth.values()) <= 9
+    assert set(found.growth) == {"g0", "g1", "g2"}
+
+
+def test_what_a_maximum_keeps_from_one_group_goes_to_another() -> None:
+    found = plan(group("a", most=2), group("b", "2"), [pod(f"p{i}", "4" if i < 2 else "2") for i in range(4)])
+    assert found.growth == {"a": 2, "b": 2}
+    assert found.pending == {}
+
+
+def test_a_limit_on_a_pool_is_kept_and_told() -> None:
+    limits = {"planner": {"limits": [{"resource": "nodes", "maximum": 1, "nodes": {"matchLabels": {"pool": "x"}}}]}}
+    found = plan(group("a", labels={"pool": "x"}), [pod(f"p{i}", "4") for i in range(2)], settings=limits)
+    assert found.growth == {"a": 1}
+    assert list(found.pending.values()) == [{"a": "RESOURCE_LIMIT_REACHED"}]
+
+
+def test_a_group_that_grows_whole_gets_all_its_nodes() -> None:
+    found = plan(group("a", most=3, zero_or_max=True), pod("p", "2"))
+    assert found.growth == {"a": 3}
+    assert [len(one.pods) for one in found.decision.splits[0].new_nodes] == [1, 0, 0]
+
+
+def test_a_group_that_may_not_grow_whole_does_not_grow() -> None:
+    found = plan(group("a", most=3, zero_or_max=True), pod("p", "2"), settings={"maxNewNodes": 2})
+    assert found.growth == {}
+    assert found.pending == {"default/p": {"a": "MAX_NEW_NODES_REACHED"}}
+
+
+@pytest.mark.parametrize(("status", "reason"), [("Unhealthy", "UNHEALTHY"), ("BackedOff", "BACKED_OFF")])
+def test_groups_that_are_not_well_are_left_out(status: str, reason: str) -> None:
+    message = snapshot_of(group("a"), pod("p", "2"))
+    message.node_groups[0].health = {"Unhealthy": 2, "BackedOff": 3}[status]
+    found = plan_message(message)
+    assert found.pending == {"default/p": {"a": reason}}
+    assert dict(found.decision.excluded) != {}
+
+
+def test_a_pod_waits_on_the_node_that_is_on_its_way() -> None:
+    found = plan(group("a", target=1), pod("p", "2"))
+    assert found.growth == {}
+    assert dict(found.decision.on_upcoming) == {"default/p": "a"}
+    assert found.result == "NOT_NEEDED"
+
+
+def test_the_cheapest_group_is_taken_by_price_and_the_others_say_why_not() -> None:
+    groups = [group("dear", price=2.0), group("cheap", price=1.0), group("unknown")]
+    found = plan(groups, [pod(f"p{i}", "4") for i in range(2)], settings={"expanders": ["PRICE"]})
+    assert found.growth == {"cheap": 2}
+    assert found.decision.price_per_hour == 2.0
+    reasons = {one.node_group: NodeGroupReason.Code.Name(one.reason) for one in found.decision.options}
+    assert reasons == {"cheap": "UNSPECIFIED", "dear": "NOT_CHOSEN", "unknown": "PRICE_UNKNOWN"}
+    assert found.decision.options[0].node_group == "cheap"
+
+
+def test_a_group_that_every_expander_excludes_leaves_pods_pending() -> None:
+    found = plan(group("a"), pod("p", "2"), settings={"expanders": ["PRICE"]})
+    assert found.pending == {"default/p": {"a": "PRICE_UNKNOWN"}}
+
+
+def test_daemon_set_pods_take_room_on_new_nodes() -> None:
+    agent = daemon_set("agent")
+    running = pod("agent-1", "1", node="n1", owner=agent, namespace="kube-system")
+    found = plan(group("a"), node("n1", "1"), agent, running, [pod(f"p{i}", "2") for i in range(2)])
+    assert found.growth == {"a": 2}
+
+
+def test_pods_of_a_node_being_deleted_need_room_too() -> None:
+    web = replica_set("web", 2)
+    leaving = node("n1", taints=[f"ToBeDeletedByClusterAutoscaler={NOW_S}:NoSchedule"])
+    moving = [pod(f"web-{i}", "2", node="n1", owner=web) for i in range(2)]
+    found = plan(group("a"), leaving, web, moving)
+    assert found.on_new == {"a": ["default/web-0", "default/web-1"]}
+
+
+def test_without_node_groups_nothing_can_help() -> None:
+    found = plan(node("n1"), pod("p", "8"))
+    assert found.pending == {"default/p": {}}
+    assert found.decision.unschedulable[0].detail == "there is no node group"
+
+
+def test_switched_off_it_does_nothing() -> None:
+    found = plan(group("a"), pod("p", "2"), settings={"enabled": False})
+    assert (found.growth, found.result) == ({}, "NOT_TRIED")
+
+
+def test_scale_down_keeps_a_node_that_got_a_waiting_pod() -> None:
+    objects = [node("n1"), node("n2"), node_group("a", target=2, nodes=["n1", "n2"]), pod("p", "1")]
+    found = plan(objects, decisions=(plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN))
+    (place,) = found.decision.on_existing.values()
+    assert [entry.node for entry in found.answer.scale_down.unneeded] == [{"n1": "n2", "n2": "n1"}[place]]
+
+
+def test_a_pod_keeps_its_place_from_loop_to_loop() -> None:
+    first = plan(group("a"), [pod(f"p{i}", "2") for i in range(3)])
+    later = plan(
+        group("a", target=2), node("other", "2"), [pod(f"p{i}", "2") for i in range(3)], state=first.answer.state
+    )
+    assert dict(later.decision.on_upcoming) == {f"default/p{i}": "a" for i in range(3)}
+
+
+def test_a_bounded_run_says_what_was_left_out() -> None:
+    looks = iter(range(100))
+    found = plan([group(f"g{i}", f"{i + 4}") for i in range(4)], pod("p", "2"), time_left=lambda: next(looks) < 1)
+    assert sum(found.growth.values()) == 1
+    assert found.decision.not_evaluated == 2
+    bounded = plan(
+        [group(f"g{i}", f"{i + 4}") for i in range(4)], pod("p", "2"), settings={"maxEvaluatedNodeGroups": 1}
+    )
+    assert (bounded.growth, bounded.decision.not_evaluated) == ({"g0": 1}, 3)

@@ -1,0 +1,104 @@
+"""How the growth that was chosen is shared between the chosen group and similar ones.
+
+With balancing on, the smallest of the similar groups grows first, node by node, so that sizes become as equal as their
+maxima let them; pods that only some of the groups take, such as those bound to a zone, come first, and the others level
+out what these upset. With balancing off the chosen group grows alone, but for pods that it takes as such and that
+counters keep from its new nodes, such as those that have to spread over zones: for them similar groups grow too.
+Source: Cluster Autoscaler, balanceScaleUps, for what is shared evenly; upstream does not share where a pod is bound.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from planner.facts.similarity import Similarity
+from planner.placement.packing import GrowingGroups, Packed, pack
+from planner.scale_up.balance import split_within
+from planner.scale_up.estimate import Estimate
+from planner.scale_up.growing import Growing
+from planner.snapshot.columns import Bool, Int32, Int64
+
+_LAST_RESORT = 1 << 30
+"""Size of a group that grows only where another one cannot."""
+
+
+class Share(NamedTuple):
+    """group_of : group of each new node; pods, node_of : int32[M] as in `Packed`."""
+
+    group_of: list[int]
+    pods: Int32
+    node_of: Int32
+
+
+class Sharing(NamedTuple):
+    """similarity : of the groups; balance : whether similar groups are kept even; sizes : int64[G] before the plan."""
+
+    similarity: Similarity
+    balance: bool
+    sizes: Int64
+
+
+def share(growing: Growing, sharing: Sharing, option: Estimate, left: Int32, admits: Bool) -> Share:
+    """Return how an option is carried out. left : int32 pods; admits : bool[S, G] as in `GroupBounds`, by class."""
+    alone = Share([option.group] * option.node_count, option.pods, option.packed.node_of)
+    others = sharing.similarity.to(option.group)
+    groups = np.concatenate([np.array([option.group], np.int64), others[growing.limits.reasons[others] == 0]])
+    if len(groups) == 1 or growing.groups[option.group].zero_or_max:
+        return alone
+    if sharing.balance:
+        return _balanced(growing, sharing, groups, option, (left, admits)) or alone
+    return _helped_out(growing, groups, option) or alone
+
+
+def _balanced(
+    growing: Growing, sharing: Sharing, groups: Int64, option: Estimate, asking: tuple[Int32, Bool]
+) -> Share | None:
+    """Let the groups grow evenly for all pods that any of them takes, or else for those that all of them take."""
+    left, admits = asking
+    pod_class = growing.state.pod_class
+    takers = admits[pod_class[left]][:, groups].sum(axis=1)
+    any_of_them = left[takers > 0]
+    bound_first = any_of_them[np.argsort(takers[takers > 0], kind="stable")]
+    placed = option.placed
+    by_all = groups[admits[pod_class[placed]][:, groups].all(axis=0)]
+    tries = [(groups, bound_first), (groups, _like(option.pods, any_of_them)), (by_all, option.pods)]
+    for members, pods in tries:
+        sizes = sharing.sizes[members] + growing.limits.added[members]
+        most = growing.limits.rooms[members]
+        found = _packed(growing, members, sizes, most, pods)
+        if not _is_admitted(growing, members, found):
+            most = split_within(growing.limits, members, sizes, found.nodes)
+            found = _packed(growing, members, sizes, most, pods)
+        if _is_admitted(growing, members, found) and found.placed >= option.packed.placed:
+            return Share(members[found.group_of].tolist(), pods, found.node_of)
+    return None
+
+
+def _like(order: Int32, pods: Int32) -> Int32:
+    """Return pods with those of an order first, as they are there."""
+    return np.concatenate([order, pods[~np.isin(pods, order)]])
+
+
+def _helped_out(growing: Growing, groups: Int64, option: Estimate) -> Share | None:
+    """Let the other groups grow for what counters keep from the chosen one; None where they help no more pods."""
+    state = growing.state
+    kept_out = option.pods[option.packed.node_of < 0]
+    if state.local_class[state.pod_class[kept_out]].all():
+        return None
+    sizes = np.where(np.arange(len(groups)) == 0, 0, _LAST_RESORT)
+    found = _packed(growing, groups, sizes, growing.limits.rooms[groups], option.pods)
+    if found.placed <= option.packed.placed or not _is_admitted(growing, groups, found):
+        return None
+    return Share(groups[found.group_of].tolist(), option.pods, found.node_of)
+
+
+def _packed(growing: Growing, groups: Int64, sizes: Int64, most: Int64, pods: Int32) -> Packed:
+    at_most = GrowingGroups(groups.tolist(), sizes.tolist(), most.tolist())
+    return pack(growing.within, at_most, pods, growing.blanks_left, len(growing.group_of))
+
+
+def _is_admitted(growing: Growing, groups: Int64, found: Packed) -> bool:
+    """Return whether limits that groups have in common admit what was found."""
+    added = np.zeros(len(growing.limits.added), np.int64)
+    np.add.at(added, groups[found.group_of], 1)
+    return growing.limits.admit(added)

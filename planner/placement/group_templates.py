@@ -8,7 +8,7 @@ Decides nothing about the size or health of groups. Source: Cluster Autoscaler, 
 MixedTemplateNodeInfoProvider, daemonset.GetDaemonSetPodsForNode.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from hashlib import blake2b
 from typing import Final, NamedTuple
@@ -29,7 +29,15 @@ from planner.model.values import PodSpec
 from planner.predicates import node_affinity
 from planner.predicates.resources import PODS
 from planner.predicates.taints import untolerated
-from planner.simulation.virtual_rows import GroupTemplate, Labels, NodeTemplate, VirtualPod, labels_of, template_of
+from planner.simulation.virtual_rows import (
+    GroupTemplate,
+    Labels,
+    NodeTemplate,
+    VirtualPod,
+    amounts_of,
+    labels_of,
+    template_of,
+)
 from planner.snapshot.columns import NO_NODE, Bool, Int64, NodeColumns, Snapshot
 
 STABLE_NS: Final = 60 * SECOND_NS
@@ -41,6 +49,8 @@ _DEPRECATED_LABELS: Final = {
 }
 _FROM_TEMPLATE: Final = NO_NODE
 _NOTHING: Final = -2
+_OF_OWN_TEMPLATES: Final = ("templates", "groups", "label_sets", "strings", "resources")
+"""What templates rest on that are the groups' own, besides what their name says."""
 
 Amounts = tuple[tuple[str, int], ...]
 """Amounts by resource name; those that are 0 are left out."""
@@ -53,10 +63,18 @@ def group_templates(
 ) -> GroupTemplates:
     """Return the template of each node group. leaving : bool[N], nodes that are being deleted.
 
-    What is built is kept under `templates_key`. O(N + P + groups · (labels + DaemonSets)).
+    What is built is kept: as long as its groups and DaemonSets stay as they are where all templates are the groups'
+    own, otherwise for the snapshot. O(N + P + groups · (labels + DaemonSets)).
     """
     chosen = _chosen(snapshot, settings, leaving, now_ns)
-    return derive(f"group templates {_key(settings, chosen)}", partial(_build, snapshot, settings, chosen))
+    daemons = daemon_pods(snapshot)
+    others = tuple(_as_virtual(snapshot, pod) for pod in daemons.example.tolist())
+    build = partial(_build, snapshot, settings, chosen, daemons, others)
+    key = f"group templates {_key(settings, chosen)}"
+    if (chosen >= 0).any():
+        return derive(key, build)
+    content = blake2b(repr(others).encode(), digest_size=16).hexdigest()
+    return derive(f"{key} {content}", build, _OF_OWN_TEMPLATES)
 
 
 def templates_key(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool, now_ns: int) -> str:
@@ -115,15 +133,19 @@ class _Examples(NamedTuple):
         return [pod for pod in self.by_node.get(node, ()) if self.daemons.static[pod]]
 
 
-def _build(snapshot: Snapshot, settings: ScaleUpSettings, chosen: Int64) -> GroupTemplates:
-    daemons = daemon_pods(snapshot)
+def _build(
+    snapshot: Snapshot,
+    settings: ScaleUpSettings,
+    chosen: Int64,
+    daemons: DaemonPods,
+    others: tuple[VirtualPod, ...],
+) -> GroupTemplates:
     examples = _examples(snapshot, daemons, chosen)
     templates = [
         None if node == _NOTHING else _template(snapshot, settings, examples, group, node)
         for group, node in enumerate(chosen.tolist())
     ]
     known = [one for one in templates if one is not None]
-    others = tuple(_as_virtual(snapshot, pod) for pod in daemons.example.tolist())
     would_run = iter(_would_run([one.template for one in known], [pod.spec for pod in others]))
     found: list[GroupTemplate | None] = []
     for group, one in zip(snapshot.groups, templates, strict=True):
@@ -162,17 +184,13 @@ def _template(
     given = template_of(snapshot, table, row)
     taints = lasting(given.taints, settings.startup_taints, settings.status_taints)
     found = given._replace(unschedulable=False, taints=taints)
-    capacity = _amounts(snapshot, table.capacity[row])
+    capacity = amounts_of(snapshot, table.capacity[row])
     if node < 0:
         pods = tuple(VirtualPod(*pod) for pod in snapshot.groups[group].daemonset_pods)
         return GroupTemplate(found._replace(labels=_with_deprecated(found.labels)), pods, capacity)
     static = [snapshot.specs[snapshot.pods.spec[pod]] for pod in examples.static_on(node)]
     pods = tuple(_as_virtual(snapshot, pod) for _, pod in sorted(examples.daemon_sets_on(node).items()))
     return GroupTemplate(found._replace(allocatable=_without(found.allocatable, static)), pods, capacity, node)
-
-
-def _amounts(snapshot: Snapshot, row: Int64) -> Amounts:
-    return tuple((snapshot.resources[at], int(row[at])) for at in np.flatnonzero(row).tolist())
 
 
 def _without(amounts: Amounts, pods: Sequence[PodSpec]) -> Amounts:
@@ -197,8 +215,8 @@ def _as_virtual(snapshot: Snapshot, pod: int) -> VirtualPod:
     return VirtualPod(namespace, snapshot.specs[pods.spec[pod]], labels_of(snapshot, int(pods.label_set[pod])))
 
 
-def _would_run(templates: Sequence[NodeTemplate], specs: Sequence[PodSpec]) -> Iterator[list[int]]:
-    """Yield for each template which of the DaemonSets of the given specs run there: selectors and taints admit them."""
+def _would_run(templates: Sequence[NodeTemplate], specs: Sequence[PodSpec]) -> list[list[int]]:
+    """Return for each template which of the DaemonSets of the given specs run there, by selectors and taints."""
     labels = {one.labels: None for one in templates}
     taints = {one.taints: None for one in templates}
     place = {value: at for at, value in enumerate(labels)}, {value: at for at, value in enumerate(taints)}
@@ -207,9 +225,11 @@ def _would_run(templates: Sequence[NodeTemplate], specs: Sequence[PodSpec]) -> I
     bare = untolerated(scheduling.toleration_sets, tuple(taints))
     kept_out_by_labels = excluded[scheduling.node_requirement[scheduling.of]]
     kept_out_by_taints = bare[scheduling.tolerations[scheduling.of]]
-    for one in templates:
-        kept_out = kept_out_by_labels[:, place[0][one.labels]] | kept_out_by_taints[:, place[1][one.taints]]
-        yield np.flatnonzero(~kept_out).tolist()
+    of_labels, of_taints = (place[0][one.labels] for one in templates), (place[1][one.taints] for one in templates)
+    kept_out = kept_out_by_labels[:, list(of_labels)] | kept_out_by_taints[:, list(of_taints)]
+    template, daemon_set = np.nonzero(~kept_out.T)
+    bounds = np.searchsorted(template, np.arange(1, len(templates)))
+    return [some.tolist() for some in np.split(daemon_set, bounds)] if templates else []
 
 
 def _node_rows(labels: Sequence[Labels], specs: SchedulingSpecs) -> NodeRows:

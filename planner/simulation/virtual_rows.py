@@ -7,10 +7,8 @@ closed until it is opened, unless it is given as open.
 
 from typing import Final, NamedTuple
 
-import numpy as np
-
 from planner.model.values import PodSpec, RecentEviction, Taint
-from planner.snapshot.columns import NO_NODE, NodeColumns, Snapshot
+from planner.snapshot.columns import NO_NODE, Int64, NodeColumns, Snapshot
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 """The label whose value is the name of each virtual node, whatever the template says: the kubelet sets it."""
@@ -112,8 +110,9 @@ NOTHING_VIRTUAL: Final = VirtualRows()
 def labels_of(snapshot: Snapshot, label_set: int) -> Labels:
     """Return a label set as (key, value) pairs, sorted by key."""
     sets, strings = snapshot.label_sets, snapshot.strings
-    entries = range(int(sets.offsets[label_set]), int(sets.offsets[label_set + 1]))
-    return tuple((strings[sets.keys[entry]], strings[sets.values[entry]]) for entry in entries)
+    entries = slice(int(sets.offsets[label_set]), int(sets.offsets[label_set + 1]))
+    pairs = zip(sets.keys[entries].tolist(), sets.values[entries].tolist(), strict=True)
+    return tuple([(strings[key], strings[value]) for key, value in pairs])
 
 
 def evicted_pods(snapshot: Snapshot, evictions: tuple[RecentEviction, ...]) -> tuple[VirtualPod, ...]:
@@ -121,12 +120,16 @@ def evicted_pods(snapshot: Snapshot, evictions: tuple[RecentEviction, ...]) -> t
     return tuple(VirtualPod(e.namespace, snapshot.specs[e.spec], labels_of(snapshot, e.label_set)) for e in evictions)
 
 
+def amounts_of(snapshot: Snapshot, row: Int64) -> tuple[tuple[str, int], ...]:
+    """Return amounts : int64[R] by the names of their resources, those that are 0 left out."""
+    return tuple([pair for pair in zip(snapshot.resources, row.tolist(), strict=True) if pair[1]])
+
+
 def template_of(snapshot: Snapshot, nodes: NodeColumns, row: int) -> NodeTemplate:
     """Return a row of the snapshot's nodes, or of its node groups' templates, as a template."""
-    amounts = nodes.allocatable[row]
     return NodeTemplate(
         labels_of(snapshot, int(nodes.label_set[row])),
-        tuple((snapshot.resources[at], int(amounts[at])) for at in np.flatnonzero(amounts).tolist()),
+        amounts_of(snapshot, nodes.allocatable[row]),
         nodes.taint_sets[nodes.taint_set[row]],
         bool(nodes.unschedulable[row]),
         nodes.attach_limits[row],

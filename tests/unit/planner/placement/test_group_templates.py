@@ -238,3 +238,30 @@ def test_what_is_kept_is_kept_by_nodes_and_settings() -> None:
     assert group_templates(given, NODE, leaving, NOW_NS, derive)[0] != first[0]
     assert group_templates(given, ScaleUpSettings(force_daemonsets=True), leaving, NOW_NS, derive) is not first
     assert len(kept) == 3
+
+
+def kept_as(*objects: Json, settings: ScaleUpSettings = DEFAULTS) -> tuple[str, tuple[str, ...]]:
+    """The name under which templates are kept, and what they are said to rest on."""
+    asked: list[tuple[str, tuple[str, ...]]] = []
+
+    def derive(name: str, build: Any, of: tuple[str, ...] = ()) -> Any:
+        asked.append((name, of))
+        return build()
+
+    given = snapshot(*objects)
+    group_templates(given, settings, being_deleted(given, NOW_NS), NOW_NS, derive)
+    (found,) = asked
+    return found
+
+
+def test_templates_of_groups_outlive_what_does_not_matter_to_them() -> None:
+    own = group(template=node("t"))
+    name, of = kept_as(own, other(), *agent())
+    assert kept_as(own, other(), *agent(), pod("new", "3"), node("more")) == (name, of)
+    assert kept_as(own, other(), *agent("400m"))[0] != name
+    assert kept_as(own, other(), *agent(), *agent(name="more"))[0] != name
+    assert "groups" in of
+    assert "templates" in of
+    assert not {"pods", "nodes"} & {field.partition(".")[0] for field in of}
+    # One that is modelled on a node is of use for that snapshot alone.
+    assert kept_as(own, example(), settings=NODE)[1] == ()

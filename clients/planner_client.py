@@ -93,6 +93,10 @@ class PlannerClient:
         request = planner_pb2.GetPlannerInfoRequest()
         return invoke(lambda: self._planner.GetInfo(request, timeout=self._timeout_s), self._policy)
 
+    def balance_scale_up(self, request: planner_pb2.BalanceScaleUpRequest) -> planner_pb2.BalanceScaleUpResponse:
+        """Ask how to split new nodes between node groups."""
+        return invoke(lambda: self._planner.BalanceScaleUp(request, timeout=self._timeout_s), self._policy)
+
     def plan(self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest) -> plan_pb2.PlanResponse:
         """Ask for a plan. What describes the snapshot is filled into a copy of `request`."""
         with self._lock:

@@ -4,59 +4,83 @@ The order of the groups in the request changes nothing: of groups of one size, t
 Raises RequestError.
 """
 
-from operator import attrgetter
-from typing import Final
+from typing import NamedTuple, NoReturn
 
 import numpy as np
 from trimtab.v1 import planner_pb2
 
+from planner.decisions.kernels.balance_scale_up import FIRST, LAST, MOST, SIZE, ids_ascend, read_groups, write_splits
 from planner.decisions.requests import RequestError
 from planner.scale_up.balance import split
+from planner.snapshot.columns import Int64, UInt8
 
-_Row = tuple[str, int, int]
-_ROW: Final = attrgetter("node_group", "current_size", "max_size")
+_MOST_BYTES_BESIDES_ID = 32
+"""Of a split: two lengths, four fields, three numbers."""
+
+
+class _Asked(NamedTuple):
+    """A request as numbers. data : its bytes; groups : int64[A, 4], see `read_groups`."""
+
+    data: UInt8
+    groups: Int64
 
 
 def balance_scale_up(request: planner_pb2.BalanceScaleUpRequest) -> planner_pb2.BalanceScaleUpResponse:
     """Return the node groups that grow, sorted by id. O(groups²) in the worst case."""
-    rows = list(map(_ROW, request.node_groups))
     if request.new_nodes < 0:
         raise RequestError("new_nodes", f"{request.new_nodes} is negative; give the number of nodes to add")
-    sizes = np.array([row[1:] for row in rows], np.int64).reshape(-1, 2)
-    ids = {row[0] for row in rows}
-    if len(ids) < len(rows) or not ids or "" in ids:
-        _refuse_ids(rows)
-    if (sizes[:, 0] < 0).any() or (sizes[:, 0] > sizes[:, 1]).any():
-        _refuse_sizes(rows)
-    order = np.array(sorted(range(len(rows)), key=rows.__getitem__), np.int64)
-    size, most = np.ascontiguousarray(sizes[order].T)
-    added = split(size, most, request.new_nodes)
-    answer = planner_pb2.BalanceScaleUpResponse()
-    add = answer.splits.add
-    grows = added > 0
-    for row, new_size in zip(order[grows].tolist(), (size + added)[grows].tolist(), strict=True):
-        one = add()
-        one.node_group, one.current_size, one.max_size = rows[row]
-        one.new_size = new_size
-    return answer
+    asked = _read(request)
+    order = _order(asked)
+    size, most = (np.ascontiguousarray(asked.groups[order, column]) for column in (SIZE, MOST))
+    lengths = asked.groups[:, LAST] - asked.groups[:, FIRST]
+    if not len(order) or (lengths == 0).any() or (size < 0).any() or (size > most).any():
+        _refuse(request)
+    if not ids_ascend(asked.data, asked.groups, order):
+        _refuse(request)
+    grown = size + split(size, most, request.new_nodes)
+    grows = grown > size
+    out = np.empty(int(lengths.sum()) + len(order) * _MOST_BYTES_BESIDES_ID, np.uint8)
+    used = write_splits(asked.data, asked.groups, order[grows], grown[grows], out)
+    return planner_pb2.BalanceScaleUpResponse.FromString(out[:used].tobytes())
 
 
-def _refuse_ids(rows: list[_Row]) -> None:
-    if not rows:
+def _read(request: planner_pb2.BalanceScaleUpRequest) -> _Asked:
+    groups = np.empty((len(request.node_groups), 4), np.int64)
+    data = np.frombuffer(bytearray(request.SerializeToString()), np.uint8)
+    if not read_groups(data, groups):
+        known = planner_pb2.BalanceScaleUpRequest()
+        known.CopyFrom(request)
+        known.DiscardUnknownFields()
+        return _read(known)
+    return _Asked(data, groups)
+
+
+def _order(asked: _Asked) -> Int64:
+    """Return the groups by id, bytewise. int64[A]."""
+    order = np.arange(len(asked.groups), dtype=np.int64)
+    if ids_ascend(asked.data, asked.groups, order):
+        return order
+    data = asked.data.tobytes()
+    ids = [data[first:last] for first, last in asked.groups[:, : LAST + 1].tolist()]
+    return np.array(sorted(range(len(ids)), key=ids.__getitem__), np.int64)
+
+
+def _refuse(request: planner_pb2.BalanceScaleUpRequest) -> NoReturn:
+    """Name what cannot be split."""
+    if not request.node_groups:
         raise RequestError("node_groups", "there is none; give the node groups to split over")
     seen: dict[str, int] = {}
-    for i, (name, _, _) in enumerate(rows):
-        path = f"node_groups[{i}].node_group"
+    for i, one in enumerate(request.node_groups):
+        path, name, size = f"node_groups[{i}]", one.node_group, one.current_size
         if not name:
-            raise RequestError(path, "it is empty; give the id of the node group")
+            raise RequestError(f"{path}.node_group", "it is empty; give the id of the node group")
         if seen.setdefault(name, i) != i:
-            raise RequestError(path, f"{name!r} is also node_groups[{seen[name]}]; give each node group once")
-
-
-def _refuse_sizes(rows: list[_Row]) -> None:
-    for i, (name, size, most) in enumerate(rows):
-        path = f"node_groups[{i}].current_size"
+            problem = f"{name!r} is also node_groups[{seen[name]}]; give each node group once"
+            raise RequestError(f"{path}.node_group", problem)
         if size < 0:
-            raise RequestError(path, f"{size} of {name!r} is negative; give the number of its nodes")
-        if size > most:
-            raise RequestError(path, f"{size} of {name!r} is above its max_size {most}; leave out groups above theirs")
+            problem = f"{size} of {name!r} is negative; give the number of its nodes"
+            raise RequestError(f"{path}.current_size", problem)
+        if size > one.max_size:
+            problem = f"{size} of {name!r} is above its max_size {one.max_size}; leave out groups above theirs"
+            raise RequestError(f"{path}.current_size", problem)
+    raise AssertionError("the request can be split")

@@ -34,6 +34,7 @@ NODE_SENTENCES = {
     _Node.NOT_EVALUATED: "the simulation stopped before",
     _Node.IN_COOLDOWN: "a cool-down is in force",
     _Node.RESERVED_FOR_PENDING_PODS: "room is kept for pending pods",
+    _Node.NEEDED_FOR_SLACK: "slack needs its room",
     _Node.BALANCE: "similar node groups or zones would become too uneven",
 }
 POD_SENTENCES = {

@@ -24,7 +24,7 @@ from planner.snapshot.offsets import find_offsets_fault
 class PodGroups(NamedTuple):
     """Pods by node, group N being those on none: members[offsets[g] : offsets[g+1]]. digests : int32[P'] of uids.
 
-    P' counts the pods of the snapshot and those evicted lately.
+    P' counts the pods of the snapshot, those evicted lately and placeholders.
     """
 
     offsets: Int64
@@ -70,6 +70,23 @@ def with_evicted(groups: PodGroups, evictions: Sequence[RecentEviction]) -> PodG
         np.concatenate([groups.members, np.arange(known, known + more, dtype=np.int32)]),
         np.concatenate([groups.digests, digests]),
     )
+
+
+def with_placeholders(groups: PodGroups, names: Sequence[str], node: Int64) -> PodGroups:
+    """Put placeholders, numbered behind all others, behind the pods of their nodes. node : int64[names], those from N
+    on and -1 are in no group. O(P)."""
+    if not names:
+        return groups
+    first, node_count = len(groups.digests), len(groups.offsets) - 2
+    there = np.flatnonzero((node >= 0) & (node < node_count))
+    there = there[np.argsort(node[there], kind="stable")]
+    offsets = groups.offsets.copy()
+    offsets[1:] += np.cumsum(np.bincount(node[there], minlength=node_count + 1))
+    texts = [name.encode() for name in names]
+    ends = np.cumsum([0, *(len(text) for text in texts)], dtype=np.int64)
+    digests = _digests(Text(np.frombuffer(b"".join(texts), np.uint8).copy(), ends))
+    members = np.insert(groups.members, groups.offsets[node[there] + 1], (first + there).astype(np.int32))
+    return PodGroups(offsets, members.astype(np.int32), np.concatenate([groups.digests, digests]))
 
 
 def _digests(texts: Text) -> Int32:

@@ -96,7 +96,9 @@ def _moving(situation: Situation) -> _Moving:
     groups = situation.groups
     node_count = len(situation.leaving)
     members = groups.members[: groups.offsets[node_count]]
-    moves = situation.needs_place[members] & (situation.codes[members] <= outcome.DRAIN_OK)
+    moves = situation.needs_place & (situation.codes <= outcome.DRAIN_OK)
+    # Placeholders move as pods of a controller do.
+    moves = np.append(moves, np.ones(len(groups.digests) - len(moves), np.bool_))[members]
     upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(moves, dtype=np.int64)])
     return _Moving(upto[groups.offsets[: node_count + 1]], members[moves])
 
@@ -200,11 +202,19 @@ def _without_pennies(situation: Situation, reasons: UInt8) -> UInt8:
     """Keep nodes whose removal saves too little for each pod that would have to move. uint8[N]."""
     floor = situation.request.settings.min_saving_per_eviction
     if floor > 0:
-        moving = np.diff(_moving(situation).offsets)
+        moving = _real_moves(situation)
         price = prices(situation.request.snapshot)
         too_little = (moving > 0) & ~np.isnan(price) & (price < floor * moving)
         np.copyto(reasons, np.uint8(Reason.NOT_UNNEEDED_OTHER_REASON), where=too_little & (reasons == 0))
     return reasons
+
+
+def _real_moves(situation: Situation) -> Int64:
+    """Return by node how many pods would have to move, placeholders not counted. int64[N]."""
+    moving = _moving(situation)
+    known = len(situation.request.snapshot.pods.spec)
+    upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(moving.pods < known, dtype=np.int64)])
+    return np.diff(upto[moving.offsets])
 
 
 def _budget_use(problem: Problem) -> Float64:
@@ -230,17 +240,23 @@ def _minimum_use(situation: Situation) -> Float64:
     return use
 
 
-def _volume(situation: Situation, problem: Problem) -> Volume:
+def _volume(situation: Situation, simulation: Simulation, problem: Problem) -> Volume:
     """Return what nodes have and need of cpu and memory. O(N + pods to move)."""
     snapshot = situation.request.snapshot
     use = situation.use
-    spec = snapshot.pods.spec[problem.pods]
+    # The first columns of a simulation are cpu and memory, too.
+    requests = simulation.state.resources.request[simulation.state.pod_class[problem.pods]]
     moving = np.zeros((len(VOLUME), len(situation.leaving)), np.int64)
-    for q, resource in enumerate(VOLUME):
-        upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(use.requests[resource][spec].astype(np.int64))])
+    for q in range(len(VOLUME)):
+        upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(requests[:, q])])
         moving[q] = upto[problem.offsets[1:]] - upto[problem.offsets[:-1]]
     room = snapshot.nodes.allocatable[:, VOLUME].T
-    return volume(room, use.used[list(VOLUME)].astype(np.int64), moving, situation.leaving)
+    used = use.used[list(VOLUME)].astype(np.int64)
+    held = np.flatnonzero(problem.pods >= len(snapshot.pods.spec))
+    node = np.searchsorted(problem.offsets, held, side="right") - 1
+    for q in range(len(VOLUME)):
+        np.add.at(used[q], node, requests[held, q])
+    return volume(room, used, moving, situation.leaving)
 
 
 def _loose(situation: Situation) -> Int32:
@@ -249,7 +265,7 @@ def _loose(situation: Situation) -> Int32:
     Pending ones, those just evicted, and those that nodes being deleted have still to give up.
     """
     known = len(situation.request.snapshot.pods.spec)
-    evicted = np.arange(known, len(situation.groups.digests), dtype=np.int32)
+    evicted = np.arange(known, known + len(situation.evictions), dtype=np.int32)
     return np.concatenate([situation.pending, evicted, pods_of_leaving_nodes(situation)])
 
 
@@ -283,7 +299,7 @@ def _simulate(situation: Situation, simulation: Simulation, problem: Problem, re
         waits=_nodes_with(situation, situation.codes == outcome.WAIT),
         balance=situation.balance,
         anew=situation.basis != situation.memory.basis,
-        volume=cache(partial(_volume, situation, problem)),
+        volume=cache(partial(_volume, situation, simulation, problem)),
         time_left=request.round.time_left,
     )
     choice = choose(task)

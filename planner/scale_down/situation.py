@@ -17,7 +17,7 @@ from planner.facts.pdb import BudgetMembership
 from planner.facts.utilization import Float64, NodeUse, Utilization, measure
 from planner.model.settings import PlannerSettings
 from planner.model.values import RecentEviction
-from planner.placement.hints import PodGroups, pod_groups
+from planner.placement.hints import PodGroups, pod_groups, with_placeholders
 from planner.scale_down import drainability
 from planner.scale_down.basis import basis
 from planner.scale_down.drainability import long_terminating, outcome, pod_columns
@@ -37,7 +37,7 @@ class Situation(NamedTuple):
     see and, budgets aside, say of the pods, uint8[P]; needs_place : bool[P], has to go somewhere when its node goes;
     under : budgets of the pods, of P' pods; remaining : int64[B]; eviction_cost : float64[N]; pending : int32 pods to
     keep room for; balance : None where nothing asks for it; basis : what the choice among orders rests on;
-    use : what is requested of nodes.
+    use : what is requested of nodes. Placeholders follow the pods evicted lately; they are in `groups` and `under`.
     """
 
     request: ScaleDownRequest
@@ -65,7 +65,10 @@ def survey(request: ScaleDownRequest) -> Situation:
     """Look at everything once. O(P + N·R + labels of budgets), vectorised."""
     snapshot, settings, now_ns = request.snapshot, request.settings, request.now_ns
     general, evictions = request.round.settings, request.round.evictions
+    placeholders = request.round.placeholders
     groups = pod_groups(snapshot, evictions, request.derive)
+    if placeholders:
+        groups = with_placeholders(groups, placeholders, request.round.simulation.state.pod_node[-len(placeholders) :])
     memory, notes = recall(request.state, snapshot.nodes.name, groups, now_ns)
     leaving = being_deleted(snapshot, now_ns)
     facts = facts_of(snapshot, request.derive, request.effort)
@@ -86,7 +89,7 @@ def survey(request: ScaleDownRequest) -> Situation:
         columns=columns,
         codes=codes,
         needs_place=needs_place,
-        under=_widened(facts.under, len(evictions)),
+        under=_widened(facts.under, len(evictions) + len(placeholders)),
         remaining=pdb.remaining_disruptions(snapshot.budgets),
         utilization=measure(
             snapshot,
@@ -125,7 +128,7 @@ def _needs_place(snapshot: Snapshot, columns: PodDrainColumns, codes: UInt8) -> 
 
 
 def _widened(under: BudgetMembership, more: int) -> BudgetMembership:
-    """Give pods evicted lately, which are under no budget any more, their empty rows."""
+    """Give pods evicted lately, which are under no budget any more, and placeholders their empty rows."""
     return under._replace(offsets=np.append(under.offsets, np.full(more, under.offsets[-1])))
 
 

@@ -20,6 +20,7 @@ from planner.scale_down.report.answer import Staying, Unneeded, add_staying, add
 from planner.scale_down.report.codes import blocking_code, order_code
 from planner.scale_down.report.details import why_in_turn, why_staying, why_waiting
 from planner.scale_down.report.explain import Explanation, explain
+from planner.scale_down.report.slack import needed_for_slack
 from planner.scale_down.request import ScaleDownRequest
 from planner.scale_down.search.displaced import name_of, pods_of_leaving_nodes, take_out
 from planner.scale_down.search.kernels.drain_sets import Problem
@@ -34,6 +35,7 @@ from planner.snapshot.columns import Bool, Int32, Int64, UInt8
 Reason = reason_pb2.UnremovableReason
 Blocking = reason_pb2.BlockingPodReason
 Outcome = reason_pb2.ScaleDownResult
+FOR_SLACK: Final = np.uint8(Reason.NEEDED_FOR_SLACK)
 RESERVED: Final = np.uint8(Reason.RESERVED_FOR_PENDING_PODS)
 
 
@@ -88,7 +90,7 @@ def _unneeded(finding: Finding, nodes: Int32) -> tuple[Unneeded, Removal]:
     request, memory = situation.request, situation.memory
     snapshot = request.snapshot
     since_ns = since(nodes, memory.unneeded, memory.since_ns, len(situation.leaving), request.now_ns)
-    bounds, pods = _moves_of(finding.problem, nodes)
+    bounds, pods = _real_moves_of(finding, nodes)
     waiting = _nodes_with(situation, finding.codes == outcome.WAIT)[nodes]
     removal = select(
         situation,
@@ -114,6 +116,14 @@ def _moves_of(problem: Problem, nodes: Int32) -> tuple[Int64, Int32]:
     bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
     rows = np.arange(bounds[-1]) + np.repeat(problem.offsets[nodes] - bounds[:-1], lengths)
     return bounds, problem.pods[rows]
+
+
+def _real_moves_of(finding: Finding, nodes: Int32) -> tuple[Int64, Int32]:
+    """Return the same without placeholders, which nobody moves."""
+    bounds, pods = _moves_of(finding.problem, nodes)
+    real = pods < len(finding.codes)
+    upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(real, dtype=np.int64)])
+    return upto[bounds], pods[real]
 
 
 def _nodes_with(situation: Situation, mask: Bool) -> Bool:
@@ -150,6 +160,7 @@ def _final_reasons(finding: Finding, unneeded: Int32) -> UInt8:
     if finding.choice:
         reasons[eligible] = finding.choice.attempt.problem.outcome[eligible]
         reasons[_reserved(finding.situation, finding.choice.attempt.problem) & eligible] = RESERVED
+        reasons[needed_for_slack(finding.situation, finding.simulation, finding.choice.attempt.problem)] = FOR_SLACK
     else:
         reasons[eligible] = Reason.NOT_EVALUATED
     reasons[unneeded] = 0
@@ -255,7 +266,8 @@ def _moves(finding: Finding, accepted: Int32) -> Moves:
     leaving_pods = pods_of_leaving_nodes(situation)
     leaving, counts = np.unique(snapshot.pods.node[leaving_pods], return_counts=True)
     bounds, pods = _moves_of(finding.problem, accepted)
-    evicted = np.arange(len(snapshot.pods.spec), len(situation.groups.digests), dtype=np.int32)
+    known = len(snapshot.pods.spec)
+    evicted = np.arange(known, known + len(situation.evictions), dtype=np.int32)
     loose = np.concatenate([situation.pending, evicted])
     source = np.concatenate([leaving, accepted, np.array([len(situation.leaving)])]).astype(np.int32)
     lengths = np.concatenate([counts, np.diff(bounds), np.array([len(loose)])])
@@ -282,7 +294,7 @@ def _failed(
     why[old.node[still]] = old.reason[still]
     # Of blocked nodes only those that the loop tried: what rules alone decide costs nothing to look at again.
     blocked = (reasons == Reason.BLOCKED_BY_POD) & (finding.reasons == 0)
-    now_failed = (reasons == Reason.NO_PLACE_TO_MOVE_PODS) | (reasons == Reason.BALANCE) | blocked
+    now_failed = np.isin(reasons, (Reason.NO_PLACE_TO_MOVE_PODS, Reason.NEEDED_FOR_SLACK, Reason.BALANCE)) | blocked
     time_ns[now_failed] = request.now_ns
     why[now_failed] = reasons[now_failed]
     node = np.flatnonzero(why).astype(np.int32)

@@ -29,7 +29,8 @@ def hold_placed(situation: Situation, simulation: Simulation, problem: Problem) 
     placed, snapshot = simulation.state.pod_node, situation.request.snapshot
     moved = placed >= 0
     moved[: simulation.pod_count] &= placed[: simulation.pod_count] != snapshot.pods.node
-    pods = np.flatnonzero(moved).astype(np.int32)
+    # Placeholders are pods that their nodes have; they move with them.
+    pods = np.flatnonzero(moved[: simulation.pod_count + len(situation.evictions)]).astype(np.int32)
     hold_all(problem, placed, pods)
 
 

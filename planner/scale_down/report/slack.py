@@ -1,0 +1,47 @@
+"""Nodes that stay because slack needs them: without their room a placeholder, or a pod in its stead, has no place.
+
+Asked of the simulation as the plan leaves it. Decides nothing about which nodes go.
+"""
+
+import numpy as np
+
+from planner.scale_down.search.kernels.drain_sets import NO_PLACE, Problem
+from planner.scale_down.situation import Situation
+from planner.simulation.build import Simulation
+from planner.simulation.state import OPEN
+from planner.snapshot.columns import Int32, Int64
+
+
+def needed_for_slack(situation: Situation, simulation: Simulation, problem: Problem) -> Int32:
+    """Return the nodes without a place for a placeholder, or for a pod that would have one in place of placeholders.
+
+    int32, ascending. Of a pod only amounts and static predicates are asked. O(stuck nodes + classes in the way · N).
+    """
+    stuck = np.flatnonzero(problem.outcome == NO_PLACE).astype(np.int32)
+    count = len(situation.request.round.placeholders)
+    if not (count and len(stuck)):
+        return stuck[:0]
+    state = simulation.state
+    culprit = problem.culprit[stuck]
+    for_slack = culprit >= len(state.pod_node) - count
+    held = _held(simulation, count)
+    room = state.resources.free + held
+    for pod_class in np.unique(state.pod_class[culprit[~for_slack & (culprit >= 0)]]).tolist():
+        need = state.resources.need[pod_class]
+        takes = (state.node_state == OPEN) & problem.search.allowed & (state.blocked[pod_class, state.node_class] == 0)
+        freed = takes & (room >= need).all(axis=1) & ~(state.resources.free >= need).all(axis=1)
+        of_class = ~for_slack & (state.pod_class[culprit] == pod_class)
+        # A node's own room is no place for what has to leave it.
+        for_slack |= of_class & (int(freed.sum()) - freed[stuck] > 0)
+    found: Int32 = stuck[for_slack]
+    return found
+
+
+def _held(simulation: Simulation, count: int) -> Int64:
+    """Return what placeholders hold of each node. int64[N, R]."""
+    state = simulation.state
+    held = np.zeros_like(state.resources.free)
+    node, of_class = state.pod_node[-count:], state.pod_class[-count:]
+    there = node >= 0
+    np.add.at(held, node[there], state.resources.request[of_class[there]])
+    return held

@@ -1,0 +1,133 @@
+"""Scale-down never takes slack away, and keeps no node for it without need; scale-up adds what slack lacks."""
+
+from collections import Counter
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1 import reason_pb2
+
+from planner.model.values import Owner
+from tests.builders.slack import NOW_S, cluster, decide, node, pod, spec, where
+from tests.builders.snapshots import Cluster
+from tests.certificates.slack import offences
+
+BOTH = ("SLACK", "SCALE_DOWN")
+
+
+def owned(given: Cluster) -> Cluster:
+    """All pods belong to a ReplicaSet, so that they may move."""
+    owner = Owner("rs", "ReplicaSet", "web", "default", 99, 99, "apps/v1")
+    pods = {key: row._replace(owner="rs") for key, row in given.pods.items()}
+    return replace(given, pods=pods, owners={"rs": owner})
+
+
+def asking(rate: float, **more: Any) -> dict[str, Any]:
+    return {
+        "slack": {"extraCapacityMinRate": rate} | more,
+        "scaleDown": {"unneededTime": "0s", "maxScaleDownParallelism": 100, "maxDrainParallelism": 100},
+    }
+
+
+def staying(answer: pb.PlanResponse) -> Counter[str]:
+    name = reason_pb2.UnremovableReason.Code.Name
+    return Counter(name(one.reason) for one in answer.scale_down.unremovable)
+
+
+def test_r3_scale_down_leaves_the_nodes_that_slack_needs_and_says_so() -> None:
+    given = owned(cluster(10, {f"p{i}": "n00" for i in range(8)}))
+    answer = decide(given, asking(0.3), decisions=BOTH)
+    # 12 cores and 48 GiB are asked for: 15 placeholders, four on an empty node; "n00" is full.
+    assert offences(given, answer) == []
+    assert len(answer.scale_down.unneeded) == 5
+    assert staying(answer)["NEEDED_FOR_SLACK"] == 4
+    one = next(o for o in answer.scale_down.unremovable if o.reason == reason_pb2.UnremovableReason.NEEDED_FOR_SLACK)
+    assert one.blocking_pod.startswith("standard-")
+
+
+def test_r3_without_slack_all_empty_nodes_go() -> None:
+    given = owned(cluster(10, {f"p{i}": "n00" for i in range(8)}))
+    assert len(decide(given, asking(0.0), decisions=BOTH).scale_down.unneeded) == 9
+
+
+def test_r3_a_pod_that_would_take_the_place_of_slack_keeps_its_node_for_slack() -> None:
+    given = owned(cluster(2, {"a": "n00", "b": "n01"}))
+    answer = decide(given, asking(0.9, granularity=1), decisions=BOTH)
+    assert offences(given, answer) == []
+    assert not answer.scale_down.unneeded
+
+
+def test_s6_placeholders_move_with_their_nodes_and_are_no_pods_of_the_answer() -> None:
+    given = owned(cluster(4, {"a": "n00", "b": "n01", "c": "n02", "d": "n03"}))
+    answer = decide(given, asking(0.1), decisions=BOTH)
+    assert offences(given, answer) == []
+    assert len(answer.scale_down.unneeded) == 3
+    moved = {pod for one in answer.scale_down.unneeded for pod in one.destinations}
+    assert moved <= {f"default/{name}" for name in "abcd"}
+    assert len(moved) == 3
+
+
+def test_s6_the_same_nodes_stay_unneeded_loop_after_loop() -> None:
+    given = owned(cluster(10, {f"p{i}": f"n0{i}" for i in range(8)}))
+    first = decide(given, asking(0.2), decisions=BOTH)
+    second = decide(given, asking(0.2), first.state, NOW_S + 10, BOTH)
+    assert [one.node for one in second.scale_down.unneeded] == [one.node for one in first.scale_down.unneeded]
+    assert second.slack == first.slack
+
+
+def test_s6_an_empty_node_with_placeholders_goes_empty() -> None:
+    given = owned(cluster(3, {"a": "n00"}))
+    answer = decide(given, asking(0.1), decisions=BOTH)
+    assert offences(given, answer) == []
+    assert set(answer.scale_down.delete_empty) == {"n01", "n02"}
+
+
+@given(st.integers(0, 2**32), st.sampled_from([0.05, 0.2, 0.5]), st.integers(1, 6))
+@settings(max_examples=40, deadline=None)
+def test_r3_random_clusters_keep_their_slack(seed: int, rate: float, granularity: int) -> None:
+    random, count = Random(seed), Random(seed).randint(1, 12)
+    rows = {f"n{i:02}": node(f"n{i:02}") for i in range(count)}
+    pods = {}
+    for name, row in rows.items():
+        left = dict(row.allocatable)["cpu"]
+        while random.random() < 0.6:
+            size = random.choice([250, 500, 1000])
+            left -= size
+            if left >= 0:
+                pods["default", f"p{len(pods):03}"] = pod(f"p{len(pods):03}", name, spec(size, 1))
+    given = owned(replace(cluster(count), nodes=rows, pods=pods))
+    asked = asking(rate, granularity=granularity)
+    first = decide(given, asked, decisions=BOTH)
+    assert offences(given, first) == []
+    again = decide(given, asked, first.state, NOW_S + 10, BOTH)
+    assert offences(given, again) == []
+    assert where(again) == where(first)
+
+
+def test_s6_scale_up_adds_nodes_for_placeholders_without_place() -> None:
+    full = owned(cluster(2, {f"p{i:02}": f"n{i % 2:02}" for i in range(16)}))
+    answer = decide(full, asking(0.1), decisions=("SLACK", "SCALE_UP"))
+    assert where(answer) == {"standard-0": ""}
+    assert [(one.node_group, one.new_size) for one in answer.scale_up.splits] == [("g", 3)]
+    assert list(answer.scale_up.splits[0].pods) == ["standard-0"]
+
+
+def test_s6_pending_pods_come_before_placeholders_where_a_group_can_hardly_grow() -> None:
+    pods = {f"p{i:02}": f"n{i % 2:02}" if i < 16 else "" for i in range(24)}
+    full = owned(cluster(2, pods))
+    full = replace(full, groups={"g": full.groups["g"]._replace(max_size=3)})
+    answer = decide(full, asking(0.5), decisions=("SLACK", "SCALE_UP"))
+    (split,) = answer.scale_up.splits
+    assert sorted(split.pods) == [f"default/p{i}" for i in range(16, 24)]
+    assert not answer.scale_up.unschedulable
+
+
+def test_s6_all_three_decisions_agree() -> None:
+    pods = {f"p{i:02}": f"n{i % 2:02}" for i in range(16)}
+    given = owned(cluster(2, pods))
+    answer = decide(given, asking(0.1), decisions=("SLACK", "SCALE_UP", "SCALE_DOWN"))
+    assert [one.new_size for one in answer.scale_up.splits] == [3]
+    assert not answer.scale_down.unneeded

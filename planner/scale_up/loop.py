@@ -75,6 +75,8 @@ class _Attempt:
         growing = self.growing
         before = current_mark(growing.state)
         left = self._grow(self.unserved.left)
+        # Placeholders take what pods leave of new nodes, and only then ask for more of them.
+        left = np.concatenate([left, self._grow(growing.fill(self.unserved.placeholders))])
         refusals = self._refuse(left[:0])
         for _ in range(MOST_ROUNDS):
             opened = len(growing.group_of)

@@ -17,12 +17,13 @@ from planner.snapshot.columns import Int32
 class Unserved(NamedTuple):
     """pending : pods that wait; where : where pods may be placed; pods : int32 all that were looked at, virtual ones
     and those of nodes being deleted included; left : int32 those of them that found no place and for which nodes may be
-    added, most important first."""
+    added, most important first; placeholders : int32 those without a place, for which nodes are added last."""
 
     pending: Pending
     where: Places
     pods: Int32
     left: Int32
+    placeholders: Int32
 
 
 def serve_from_room(situation: Situation, simulation: Simulation) -> Unserved:
@@ -34,7 +35,11 @@ def serve_from_room(situation: Situation, simulation: Simulation) -> Unserved:
     close_leaving(simulation, leaving, moving)
     upcoming = request.round.growth.upcoming
     where = places(simulation, leaving, settings.startup_taints, request.now_ns, upcoming)
-    virtual = np.arange(simulation.pod_count, len(simulation.state.pod_node), dtype=np.int32)
-    found = place_waiting(simulation, where, virtual, pending.pods, situation.hint, moving)
+    last = len(simulation.state.pod_node)
+    first_held = last - len(request.round.placeholders)
+    evicted = np.arange(simulation.pod_count, first_held, dtype=np.int32)
+    found = place_waiting(simulation, where, evicted, pending.pods, situation.hint, moving)
     asks = ~np.isin(found.left, pending.pods[~pending.may_add])
-    return Unserved(pending, where, found.pods, found.left[asks])
+    none = np.zeros(0, np.int32)
+    held = place_waiting(simulation, where, np.arange(first_held, last, dtype=np.int32), none, none, none)
+    return Unserved(pending, where, found.pods, found.left[asks], held.left)

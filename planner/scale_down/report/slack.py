@@ -1,11 +1,14 @@
-"""Nodes that stay because slack needs them: without their room a placeholder, or a pod in its stead, has no place.
+"""Nodes that stay because slack needs them.
+
+Without their room a placeholder, or a pod in its stead, has no place; or they are where placeholders of nodes that go
+have theirs.
 
 Asked of the simulation as the plan leaves it. Decides nothing about which nodes go.
 """
 
 import numpy as np
 
-from planner.scale_down.search.kernels.drain_sets import NO_PLACE, Problem
+from planner.scale_down.search.kernels.drain_sets import DESTINATION, NO_PLACE, Problem
 from planner.scale_down.situation import Situation
 from planner.simulation.build import Simulation
 from planner.simulation.state import OPEN
@@ -13,14 +16,33 @@ from planner.snapshot.columns import Int32, Int64
 
 
 def needed_for_slack(situation: Situation, simulation: Simulation, problem: Problem) -> Int32:
-    """Return the nodes without a place for a placeholder, or for a pod that would have one in place of placeholders.
+    """Return the nodes without a place for a placeholder, or for a pod that would have one in place of placeholders,
+    and those that are destinations of placeholders alone.
 
-    int32, ascending. Of a pod only amounts and static predicates are asked. O(stuck nodes + classes in the way · N).
+    int32. Of a pod only amounts and static predicates are asked. O(stuck nodes + classes in the way · N).
     """
-    stuck = np.flatnonzero(problem.outcome == NO_PLACE).astype(np.int32)
     count = len(situation.request.round.placeholders)
-    if not (count and len(stuck)):
-        return stuck[:0]
+    if not count:
+        return np.zeros(0, np.int32)
+    stuck = np.flatnonzero(problem.outcome == NO_PLACE).astype(np.int32)
+    destinations = _destinations(problem, len(simulation.state.pod_node) - count)
+    return np.concatenate([_stuck(simulation, problem, stuck, count), destinations])
+
+
+def _destinations(problem: Problem, first: int) -> Int32:
+    """Return the nodes that have received placeholders, pods from `first` on, and no other pods. int32."""
+    found = []
+    for node in np.flatnonzero(problem.outcome == DESTINATION).tolist():
+        pod = int(problem.first_held[node])
+        while pod >= first:
+            pod = int(problem.next_held[pod])
+        if pod < 0:
+            found.append(node)
+    return np.array(found, np.int32)
+
+
+def _stuck(simulation: Simulation, problem: Problem, stuck: Int32, count: int) -> Int32:
+    """Return which of the nodes without a place for a pod stay for slack. count : placeholders, the last pods."""
     state = simulation.state
     culprit = problem.culprit[stuck]
     for_slack = culprit >= len(state.pod_node) - count

@@ -11,6 +11,7 @@ import typer
 from clients.cli.decisions import read_decisions
 from clients.cli.live.commands import app as live_commands
 from clients.cli.output import Format
+from clients.cli.plan_formats import PlanFormat
 from clients.transport.bounded_input import MAX_INPUT_BYTES
 from clients.transport.options import VersionOption
 
@@ -78,15 +79,19 @@ def plan(
     group_by: GroupByOption = None,
     verbose: VerboseOption = False,
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
-    output: OutputOption = Format.TABLE,
+    output: Annotated[
+        PlanFormat,
+        typer.Option("-o", "--output", help="how to print the answer; the last two print objects that keep its slack"),
+    ] = PlanFormat.TABLE,
 ) -> None:
     """Decide once over files: which nodes can go, what that saves, and what keeps the others."""
     from clients.cli.plan import CommandOptions
     from clients.cli.plan import plan as run
 
     run(
-        CommandOptions(tuple(files), planner, settings, state, now, output, group_by, verbose, max_input_bytes),
+        CommandOptions(tuple(files), planner, settings, state, now, output.form, group_by, verbose, max_input_bytes),
         read_decisions(decision or []),
+        output.export,
     )
 
 

@@ -8,9 +8,11 @@ from trimtab.v1 import plan_pb2, snapshot_pb2
 
 from clients.cli.cluster_view import ClusterView
 from clients.cli.documents import check_state, read_settings, read_state, settings_notes
+from clients.cli.exports.slack import exported
 from clients.cli.label_groups import group_by_labels, read_labels
 from clients.cli.moment import read_moment
 from clients.cli.output import Format, as_document, note, print_document, stdout_console
+from clients.cli.plan_formats import Export
 from clients.cli.planners import open_planner
 from clients.cli.pod_cost_annotations import annotations_read
 from clients.cli.sources import read_snapshot
@@ -54,13 +56,22 @@ class CommandOptions:
         return read_moment(self.now)
 
 
-def plan(options: CommandOptions, decisions: list[plan_pb2.Decision.Code.ValueType]) -> None:
-    """Request a plan and print it."""
+def plan(
+    options: CommandOptions, decisions: list[plan_pb2.Decision.Code.ValueType], export: Export | None = None
+) -> None:
+    """Request a plan and print it, or the objects that keep its slack."""
+    if export is not None and plan_pb2.Decision.SLACK not in decisions:
+        decisions = [*decisions, plan_pb2.Decision.SLACK]
     request = options.request()
     request.decisions.extend(decisions)
     snapshot = options.cluster(request)
     with open_planner(options.planner) as planner:
         answer = planner.plan(snapshot, request)
+    if export is not None:
+        for problem in answer.slack.problems:
+            note(problem)
+        print_document(exported(answer.slack, export), Format.YAML)
+        return
     if options.output is not Format.TABLE:
         # Stage times differ from run to run; the same input must give the same bytes.
         answer.diagnostics.ClearField("stages")

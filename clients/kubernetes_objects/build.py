@@ -28,6 +28,7 @@ from clients.kubernetes_objects.owners import API_VERSIONS, owner_row
 from clients.kubernetes_objects.pod_rows import PodRow, pod_row
 from clients.kubernetes_objects.pod_specs import PodSpecTable, PriorityClasses
 from clients.kubernetes_objects.pods import PodColumnsBuilder
+from clients.kubernetes_objects.slack_requests import slack_requests
 from clients.kubernetes_objects.volumes import Storage
 
 Progress = Callable[[int, int], None]
@@ -117,6 +118,10 @@ class _Builder:
             with self._naming("PodDisruptionBudget", budget):
                 self._snapshot.pod_disruption_budgets.append(budget_row(budget, self._dictionary))
         self._namespaces()
+        if self._known.pods is None and self._known.storage is None:
+            found = slack_requests(self._sorted, self._priorities())
+            if found is not None:
+                self._snapshot.slack_requests.CopyFrom(found)
         self._dictionary.write(self._snapshot)
         if self._known.pods is None:
             self._notes.extend(absent_notes(self._objects, self._snapshot))

@@ -70,6 +70,7 @@ def spec_key(pod: Pod, mounts: Mounts) -> tuple[bytes, str]:
             spec.priority_class_name, spec.scheduler_name, spec.restart_policy,
             spec.termination_grace_period_seconds, bool(spec.resource_claims), mounts[:3],
             annotations.safe_to_evict, annotations.enable_ds_eviction, annotations.topology_spread_timeout,
+            annotations.slack_ignore,
             _resized(pod), is_resize_infeasible(pod.status),
         )
     )  # fmt: skip
@@ -152,6 +153,7 @@ class PodSpecTable:
     def _add_annotations(self, row: pb.PodSpec, pod: Pod) -> None:
         annotations = (pod.metadata and pod.metadata.annotations) or _NO_ANNOTATIONS
         row.safe_to_evict = _SAFE_TO_EVICT.get(annotations.safe_to_evict or "", pb.SafeToEvict.UNSPECIFIED)
+        row.ignored_by_slack = annotations.slack_ignore == "true"
         if annotations.enable_ds_eviction in ("true", "false"):
             row.enable_ds_eviction = annotations.enable_ds_eviction == "true"
         if annotations.topology_spread_timeout is not None:

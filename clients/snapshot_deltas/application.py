@@ -51,6 +51,8 @@ class Application:
                 self._rows[table][key_of(row)] = part.copy(row)
         if delta.changed.HasField("actuation_status"):
             self._whole.actuation_status.CopyFrom(part.copy(delta.changed.actuation_status))
+        if delta.changed.HasField("slack_requests"):
+            self._whole.slack_requests.CopyFrom(delta.changed.slack_requests)
         self._add_pods(delta.changed, part)
 
     def result(self) -> pb.ClusterSnapshot:

@@ -49,6 +49,9 @@ def difference(before: InternedSnapshot, after: InternedSnapshot, interner: Inte
         writer.add_rows(table, changed)
     if after.actuation != before.actuation:
         writer.add_actuation()
+    if after.slack != before.slack:
+        delta.changed.slack_requests.CopyFrom(after.message.slack_requests)
+        delta.changed.slack_requests.SetInParent()
     gone = before.pods.keys(alignment.gone)
     delta.deleted_pods.extend([f"{names[namespace]}/{name.decode()}" for namespace, name in gone])
     writer.add_pods(rows)

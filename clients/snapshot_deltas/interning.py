@@ -26,7 +26,8 @@ class InternedSnapshot:
 
     message : the caller's, not copied: do not change it before the next difference is found; rows : by field of
     `ClusterSnapshot`, key to the row's bytes in interned numbers, in the order of the table; actuation : bytes
-    likewise, None where absent; spec_strings : string indices, as in the message, of each pod spec.
+    likewise, None where absent; slack : bytes of the requests for slack; spec_strings : string indices, as in the
+    message, of each pod spec.
     """
 
     message: pb.ClusterSnapshot
@@ -34,6 +35,7 @@ class InternedSnapshot:
     pods: PodColumns
     rows: dict[str, dict[str, bytes]]
     actuation: bytes | None
+    slack: bytes
     spec_strings: list[tuple[int, ...]]
 
 
@@ -136,7 +138,9 @@ class Interner:
         pods = pod_columns(message.pods, strings, label_sets, specs, volumes)
         self._last = _Numbering(texts, sets, strings, label_sets, specs)
         spec_strings = [one.strings for one in encoded_specs]
-        return InternedSnapshot(message, tuple(message.resources), pods, rows, acting, spec_strings)
+        # Requests for slack have a dictionary of their own.
+        slack = message.slack_requests.SerializeToString(deterministic=True)
+        return InternedSnapshot(message, tuple(message.resources), pods, rows, acting, slack, spec_strings)
 
     def _label_sets(self, sets: tuple[bytes, bytes, bytes], strings: Int32, first: int) -> Int32:
         """Return the number of each label set from `first` on; entries are sorted: their order means nothing."""

@@ -29,6 +29,8 @@ class PodAnnotations(Struct, gc=False, omit_defaults=True):
     mirror: str | None = field(default=None, name="kubernetes.io/config.mirror")
     scale_up_delay: str | None = field(default=None, name="cluster-autoscaler.kubernetes.io/pod-scale-up-delay")
     topology_spread_timeout: str | None = field(default=None, name="zalando.org/topology-spread-timeout")
+    slack: str | None = field(default=None, name="trimtab.dev/slack")
+    slack_ignore: str | None = field(default=None, name="trimtab.dev/slack-ignore")
 
 
 class PodMeta(Struct, rename="camel", gc=False, omit_defaults=True):

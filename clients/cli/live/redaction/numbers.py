@@ -202,6 +202,8 @@ def visit(message: Message, visitor: Visitor) -> None:
 def _visit(message: Message, visitor: Visitor, resources: Sequence[str]) -> None:
     if isinstance(message, pb.PodDictionary):
         resources = message.resources
+    if isinstance(message, pb.SlackRequests):
+        resources = message.dictionary.resources
     special = _SPECIAL.get(message.DESCRIPTOR.name)
     if special is not None:
         special(message, visitor, resources)
@@ -245,6 +247,11 @@ def _visit_slack(slack: Any, visitor: Visitor, resources: Sequence[str]) -> None
         for resource, value in amounts.items():
             amounts[resource] = visitor.amount(resource, value)
     _visit_price(slack, visitor, resources)
+
+
+def _visit_sizes(one: Any, visitor: Visitor, _: Sequence[str]) -> None:
+    for resource, value in one.size.items():
+        one.size[resource] = visitor.amount(resource, value)
 
 
 def _visit_bounds(settings: Any, visitor: Visitor, _: Sequence[str]) -> None:
@@ -310,6 +317,7 @@ _SPECIAL: Final[dict[str, Callable[[Any, Visitor, Sequence[str]], None]]] = {
     "ScaleUpSplit": _visit_price,
     "ScaleUpOption": _visit_price,
     "ExpanderScore": _visit_score,
+    "SlackSetState": _visit_sizes,
     "SlackSettings": _visit_bounds,
     "SlackPool": _visit_bounds,
     "SlackSchedule": _visit_bounds,

@@ -20,6 +20,7 @@ UNTOUCHED = frozenset(
         "NodeAssumption.pods_to_move_digest",
         "DecisionSummary.result",
         "DecisionSummary.counts",
+        "SlackRequest.amount",
     )
 )
 """Fields whose strings are words of the contract, or made again elsewhere."""
@@ -36,9 +37,11 @@ DIGESTS = frozenset(
         "PlanRequest.state_version",
         "PlanResponse.snapshot_version",
         "PlanResponse.state_version",
+        "SlackRequest.problem",
     )
 )
-"""Digests of what was recorded, with which a guess could be confirmed. That there was one stays."""
+"""Digests of what was recorded, with which a guess could be confirmed, and texts with names. That there was one stays.
+"""
 REDACTED = "redacted"
 
 

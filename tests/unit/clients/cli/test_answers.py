@@ -84,12 +84,6 @@ def test_the_order_of_objects_and_files_changes_nothing(trimtab: Run, cluster: P
     assert len(set(answers)) == 1
 
 
-def test_an_unavailable_decision_is_refused_with_a_reason(trimtab: Run, cluster: Path) -> None:
-    outcome = trimtab("plan", cluster, "--decision", "slack")
-    assert (outcome.code, outcome.out) == (2, "")
-    assert "DECISION_UNAVAILABLE" in outcome.err
-
-
 def test_a_setting_out_of_range_is_refused_by_name(trimtab: Run, cluster: Path, tmp_path: Path) -> None:
     settings = tmp_path / "settings.yaml"
     settings.write_text("scaleDown: {utilizationThreshold: 7}")

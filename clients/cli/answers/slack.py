@@ -1,0 +1,73 @@
+"""Slack as people read it: how much room is asked for, how much is there, where, and what it costs."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+from trimtab.v1 import plan_pb2, reason_pb2
+
+from clients.cli.amounts import amount, named_amount, some
+from clients.cli.answers.answer import Answer
+from clients.cli.answers.costs import HOURS_A_MONTH, money
+
+_Result = reason_pb2.SlackResult
+RESULTS = {
+    _Result.UNSPECIFIED: "nothing was decided",
+    _Result.SLACK_NOT_ASKED: "no room is asked for; set slack.extraCapacityMinRate, annotate a workload, or create a "
+    "CapacityBuffer",
+    _Result.SLACK_PRESENT: "all the room that is asked for is there",
+    _Result.SLACK_LACKING: "some of the room that is asked for is not there: it waits for new nodes",
+}
+
+
+def render(answer: Answer) -> Iterator[RenderableType]:
+    """Yield the parts of the answer, top to bottom."""
+    slack = answer.response.slack
+    yield f"[bold]Slack:[/bold] {RESULTS[slack.result]}"
+    if slack.desired:
+        yield f"  asked for: {_amounts(slack.desired)}"
+        yield f"  there now: {_amounts(slack.present) or 'nothing'}{_price(slack)}"
+    if slack.placeholders:
+        yield _table(slack.placeholders, every=answer.verbose)
+    if slack.pushed_out:
+        yield escape(f"  had to leave their nodes: {some(list(slack.pushed_out))}")
+    for problem in slack.problems:
+        yield escape(f"  ! {problem}")
+
+
+def set_of(placeholder: plan_pb2.Placeholder) -> str:
+    """Return the name of the set that a placeholder belongs to."""
+    return placeholder.name.rpartition("-")[0]
+
+
+def _amounts(amounts: Mapping[str, int]) -> str:
+    return ", ".join(named_amount(name, value) for name, value in sorted(amounts.items()))
+
+
+def _price(slack: plan_pb2.SlackDecision) -> str:
+    if not slack.price_per_hour:
+        return ""
+    monthly = money(HOURS_A_MONTH * slack.price_per_hour)
+    return f", which costs {money(slack.price_per_hour)} an hour, {monthly} a month"
+
+
+def _table(placeholders: Sequence[plan_pb2.Placeholder], every: bool) -> Table:
+    """Return a row for each set: what each of its placeholders holds back, how many there are, and where."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("room for")
+    table.add_column("each holds back")
+    table.add_column("number", justify="right")
+    table.add_column("waiting", justify="right")
+    table.add_column("on nodes")
+    for name, rows in groupby(placeholders, key=set_of):
+        found = list(rows)
+        nodes = Counter(one.node for one in found if one.node)
+        shown = [f"{node} ({times})" if times > 1 else node for node, times in sorted(nodes.items())]
+        where = ", ".join(shown) if every else some(shown)
+        held = f"{amount('cpu', found[0].cpu_milli)}, {amount('memory', found[0].memory_bytes)}"
+        waiting = sum(not one.node for one in found)
+        table.add_row(escape(name), held, f"{len(found):,}", f"{waiting:,}" if waiting else "", escape(where))
+    return table

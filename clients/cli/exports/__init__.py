@@ -1,0 +1,1 @@
+"""Answers as Kubernetes objects, for clusters where something else carries them out."""

@@ -1,0 +1,134 @@
+"""Pod specs of the contract as `spec` of a Kubernetes pod: what scheduling reads, and one container that does nothing.
+
+Decides nothing. Requests of all containers are one container's; what only draining reads is left out.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from trimtab.v1 import snapshot_pb2 as pb
+
+Json = dict[str, Any]
+PAUSE_IMAGE = "registry.k8s.io/pause:3.10"
+_EFFECTS = {
+    pb.TaintEffect.NO_SCHEDULE: "NoSchedule",
+    pb.TaintEffect.PREFER_NO_SCHEDULE: "PreferNoSchedule",
+    pb.TaintEffect.NO_EXECUTE: "NoExecute",
+}
+_OPERATORS = {
+    pb.LabelOperator.IN: "In",
+    pb.LabelOperator.NOT_IN: "NotIn",
+    pb.LabelOperator.EXISTS: "Exists",
+    pb.LabelOperator.DOES_NOT_EXIST: "DoesNotExist",
+    pb.LabelOperator.GT: "Gt",
+    pb.LabelOperator.LT: "Lt",
+}
+
+
+class SpecReader:
+    """Reads the specs and label sets of one dictionary."""
+
+    def __init__(self, dictionary: pb.PodDictionary) -> None:
+        self._dictionary = dictionary
+        self._text = list(dictionary.strings) or [""]
+
+    def labels(self, label_set: int) -> dict[str, str]:
+        """Return a label set."""
+        sets = self._dictionary.label_sets
+        offsets, keys, values = (np.frombuffer(one, "<i4") for one in (sets.offsets, sets.keys, sets.values))
+        if label_set + 1 >= len(offsets):
+            return {}
+        entries = range(offsets[label_set], offsets[label_set + 1])
+        return {self._text[keys[at]]: self._text[values[at]] for at in entries}
+
+    def spec(self, index: int) -> Json:
+        """Return the spec of a pod that asks for the same nodes and room."""
+        spec = self._dictionary.pod_specs[index]
+        out: Json = {"containers": [self._container(spec)], "terminationGracePeriodSeconds": 0}
+        if spec.node_selector:
+            out["nodeSelector"] = {self._text[one.key]: self._text[one.value] for one in spec.node_selector}
+        if affinity := self._affinity(spec):
+            out["affinity"] = affinity
+        if spec.tolerations:
+            out["tolerations"] = [self._toleration(one) for one in spec.tolerations]
+        if spec.topology_spread:
+            out["topologySpreadConstraints"] = [self._spread(one) for one in spec.topology_spread]
+        return out
+
+    def _container(self, spec: pb.PodSpec) -> Json:
+        names = self._dictionary.resources
+        requests = {
+            names[one.resource]: f"{one.amount}m" if names[one.resource] == "cpu" else str(one.amount)
+            for one in spec.requests
+        }
+        # Kubernetes wants limits equal to requests for resources that cannot be shared.
+        whole = {name: amount for name, amount in requests.items() if "/" in name or name.startswith("hugepages-")}
+        container: Json = {"name": "pause", "image": PAUSE_IMAGE, "resources": {"requests": requests}}
+        if whole:
+            container["resources"]["limits"] = whole
+        if spec.host_ports:
+            container["ports"] = [self._port(one) for one in spec.host_ports]
+        return container
+
+    def _port(self, port: pb.HostPort) -> Json:
+        out: Json = {"containerPort": port.port, "hostPort": port.port, "protocol": self._text[port.protocol] or "TCP"}
+        return out | ({"hostIP": self._text[port.host_ip]} if port.host_ip else {})
+
+    def _affinity(self, spec: pb.PodSpec) -> Json:
+        out: Json = {}
+        required = "requiredDuringSchedulingIgnoredDuringExecution"
+        if spec.HasField("node_affinity"):
+            terms = [
+                {"matchExpressions": self._requirements(term.match_expressions)}
+                | ({"matchFields": self._requirements(term.match_fields)} if term.match_fields else {})
+                for term in spec.node_affinity.terms
+            ]
+            out["nodeAffinity"] = {required: {"nodeSelectorTerms": terms}}
+        if spec.pod_affinity:
+            out["podAffinity"] = {required: [self._term(one) for one in spec.pod_affinity]}
+        if spec.pod_anti_affinity:
+            out["podAntiAffinity"] = {required: [self._term(one) for one in spec.pod_anti_affinity]}
+        return out
+
+    def _term(self, term: pb.PodAffinityTerm) -> Json:
+        out: Json = {"topologyKey": self._text[term.topology_key]}
+        if term.HasField("selector"):
+            out["labelSelector"] = self._selector(term.selector)
+        if term.namespaces:
+            out["namespaces"] = [self._text[one] for one in term.namespaces]
+        if term.HasField("namespace_selector"):
+            out["namespaceSelector"] = self._selector(term.namespace_selector)
+        return out
+
+    def _selector(self, selector: pb.LabelSelector) -> Json:
+        return {"matchExpressions": self._requirements(selector.requirements)} if selector.requirements else {}
+
+    def _requirements(self, requirements: Sequence[pb.LabelRequirement]) -> list[Json]:
+        return [
+            {"key": self._text[one.key], "operator": _OPERATORS[one.operator]}
+            | ({"values": [self._text[value] for value in one.values]} if one.values else {})
+            for one in requirements
+        ]
+
+    def _toleration(self, one: pb.Toleration) -> Json:
+        exists = one.operator == pb.TolerationOperator.EXISTS
+        out: Json = {"operator": "Exists" if exists else "Equal"}
+        out |= {"key": self._text[one.key]} if one.key else {}
+        out |= {} if exists else {"value": self._text[one.value]}
+        return out | ({"effect": _EFFECTS[one.effect]} if one.effect else {})
+
+    def _spread(self, one: pb.TopologySpreadConstraint) -> Json:
+        out: Json = {
+            "maxSkew": one.max_skew,
+            "topologyKey": self._text[one.topology_key],
+            "whenUnsatisfiable": "DoNotSchedule",
+            "nodeAffinityPolicy": "Ignore" if one.HasField("honor_node_affinity") and not one.honor_node_affinity
+            else "Honor",
+            "nodeTaintsPolicy": "Honor" if one.honor_node_taints else "Ignore",
+        }  # fmt: skip
+        out |= {"labelSelector": self._selector(one.selector)} if one.HasField("selector") else {}
+        out |= {"minDomains": one.min_domains} if one.HasField("min_domains") and one.min_domains > 1 else {}
+        return out | (
+            {"matchLabelKeys": [self._text[key] for key in one.match_label_keys]} if one.match_label_keys else {}
+        )

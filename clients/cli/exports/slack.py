@@ -1,0 +1,133 @@
+"""Slack for clusters that others scale: CapacityBuffers for an autoscaler that reads them, pause pods for any other.
+
+Decides names and kinds; how many placeholders there are, and of what size, is the planner's answer. Placeholders of
+CapacityBuffers are left out: those objects are in the cluster already.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterator
+from itertools import groupby
+from typing import Any, NamedTuple
+
+from trimtab.v1 import plan_pb2
+
+from clients.cli.answers.slack import set_of
+from clients.cli.exports.pod_specs import Json, SpecReader
+from clients.cli.plan_formats import Export
+
+LABEL = "trimtab.dev/slack-of"
+"""Says which set of placeholders a pod stands for."""
+PRIORITY_CLASS = "trimtab-slack"
+PRIORITY = -10
+"""Below every pod by default, and the lowest for which the Cluster Autoscaler still adds nodes."""
+_LONGEST_NAME = 50
+
+
+class _Set(NamedTuple):
+    """Equal placeholders: name of the set and of its objects, number, namespace, labels and spec of a pod."""
+
+    name: str
+    object_name: str
+    replicas: int
+    namespace: str
+    labels: dict[str, str]
+    spec: Json
+
+
+def exported(slack: plan_pb2.SlackDecision, form: Export) -> Json:
+    """Return a `List` of objects that keep the same room."""
+    if form is Export.CAPACITY_BUFFERS:
+        items = [one for found in _sets(slack) for one in _buffer(found)]
+    else:
+        items = [_priority_class(), *(_deployment(found) for found in _sets(slack))]
+    return {"apiVersion": "v1", "kind": "List", "items": items}
+
+
+def _sets(slack: plan_pb2.SlackDecision) -> Iterator[_Set]:
+    reader = SpecReader(slack.dictionary)
+    for name, rows in groupby(slack.placeholders, key=set_of):
+        found = list(rows)
+        first = found[0]
+        if first.kind == plan_pb2.PlaceholderKind.CAPACITY_BUFFER:
+            continue
+        namespace = first.namespace or "default"
+        yield _Set(
+            name, object_name(name), len(found), namespace, reader.labels(first.label_set), reader.spec(first.spec)
+        )
+
+
+def object_name(name: str) -> str:
+    """Return a name for objects of a set: what Kubernetes allows of it, and a digest where that is not all."""
+    plain = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:_LONGEST_NAME].strip("-")
+    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+    return f"slack-{name}" if plain == name else f"slack-{plain}-{digest}".replace("--", "-")
+
+
+def _buffer(one: _Set) -> Iterator[Json]:
+    """Yield a PodTemplate and the CapacityBuffer that refers to it."""
+    metadata = {"name": one.object_name, "namespace": one.namespace}
+    labels = {"labels": one.labels} if one.labels else {}
+    yield {
+        "apiVersion": "v1",
+        "kind": "PodTemplate",
+        "metadata": metadata,
+        "template": {"metadata": labels, "spec": one.spec},
+    }
+    yield {
+        "apiVersion": "autoscaling.x-k8s.io/v1beta1",
+        "kind": "CapacityBuffer",
+        "metadata": metadata,
+        "spec": {"podTemplateRef": {"name": one.object_name}, "replicas": one.replicas},
+    }
+
+
+def _priority_class() -> Json:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": PRIORITY_CLASS},
+        "value": PRIORITY,
+        "preemptionPolicy": "Never",
+        "globalDefault": False,
+        "description": "Pause pods that keep room for others, which evict them",
+    }
+
+
+def _deployment(one: _Set) -> Json:
+    """Return a Deployment of pause pods.
+
+    They do not carry the labels of the pods that they stand for, or Services would send them requests and controllers
+    adopt them. What keeps those pods apart keeps pause pods apart by a label of their own.
+    """
+    labels = {LABEL: one.object_name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": one.object_name, "namespace": one.namespace},
+        "spec": {
+            "replicas": one.replicas,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"priorityClassName": PRIORITY_CLASS, "enableServiceLinks": False} | _apart(one.spec, labels),
+            },
+        },
+    }
+
+
+def _apart(spec: Json, labels: dict[str, str]) -> Json:
+    """Add the set's own label to what keeps its pods apart."""
+    out, own = dict(spec), {"matchLabels": labels}
+    affinity: dict[str, Any] = dict(out.get("affinity", {}))
+    if "podAntiAffinity" in affinity:
+        (rule, terms), *_ = affinity["podAntiAffinity"].items()
+        keys = list(dict.fromkeys(term["topologyKey"] for term in terms))
+        affinity["podAntiAffinity"] = {rule: [*terms, *({"topologyKey": k, "labelSelector": own} for k in keys)]}
+        out["affinity"] = affinity
+    if "topologySpreadConstraints" in out:
+        out["topologySpreadConstraints"] = [
+            {key: value for key, value in one.items() if key != "matchLabelKeys"} | {"labelSelector": own}
+            for one in out["topologySpreadConstraints"]
+        ]
+    return out

@@ -1,0 +1,187 @@
+"""Workloads with the annotation `trimtab.dev/slack`, and CapacityBuffers, as the snapshot's requests for room.
+
+Decides which object asks and what a pod of its own looks like; never how much room that is. An annotation that
+controllers copy from one object to the next counts once, for the topmost object. What cannot be used is passed on with
+its problem: one bad object does not stop the others.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from trimtab.v1 import snapshot_pb2 as pb
+
+from clients.kubernetes_objects.admission import pod_of_template
+from clients.kubernetes_objects.dictionary import Dictionary
+from clients.kubernetes_objects.errors import FieldError
+from clients.kubernetes_objects.kinds import CapacityBuffer, Pod
+from clients.kubernetes_objects.kinds.controllers import PodTemplateSpec
+from clients.kubernetes_objects.kinds.policies import CapacityBufferSpec
+from clients.kubernetes_objects.owners import controller_of, replicas
+from clients.kubernetes_objects.pod_requests import amounts
+from clients.kubernetes_objects.pod_rows import pod_row
+from clients.kubernetes_objects.pod_specs import PodSpecTable, PriorityClasses
+from clients.kubernetes_objects.quantities import MILLI, NANO
+
+ANNOTATION: Final = "trimtab.dev/slack"
+ACTIVE: Final = "buffer.x-k8s.io/active-capacity"
+"""The strategy of CapacityBuffers for which room is kept; it is the default."""
+WORKLOADS: Final = ("Deployment", "StatefulSet", "Job", "ReplicaSet", "ReplicationController")
+"""Kinds with pods and a number of them, those that own others first."""
+_MOST: Final = 2**31 - 1
+Sorted = Mapping[str, Sequence[Any]]
+
+
+def slack_requests(objects: Sorted, priorities: PriorityClasses) -> pb.SlackRequests | None:
+    """Return the requests of all objects, by kind and sorted by name; None where there are none."""
+    reader = _Reader(objects, priorities)
+    rows = {row.object: row for row in reader.buffers()}
+    for row in (*reader.workloads(), *reader.pods()):
+        rows.setdefault(row.object, row)
+    if not rows:
+        return None
+    return pb.SlackRequests(dictionary=reader.dictionary(), requests=[rows[key] for key in sorted(rows)])
+
+
+class _Reader:
+    """Reads one collection of objects; specs and labels go into one dictionary."""
+
+    def __init__(self, objects: Sorted, priorities: PriorityClasses) -> None:
+        self._objects = objects
+        self._dictionary = Dictionary()
+        self._specs = PodSpecTable(self._dictionary, priorities)
+        self._by_key = {(kind, *_key(one)): one for kind in WORKLOADS for one in objects.get(kind, ())}
+
+    def dictionary(self) -> pb.PodDictionary:
+        """Return the dictionary; call it last."""
+        whole = pb.ClusterSnapshot()
+        self._dictionary.write(whole)
+        return pb.PodDictionary(
+            strings=whole.strings,
+            resources=whole.resources,
+            label_sets=whole.label_sets,
+            pod_specs=whole.pod_specs,
+        )
+
+    def workloads(self) -> Iterator[pb.SlackRequest]:
+        """Yield the requests of annotated workloads, but of those whose owner is annotated too."""
+        for (kind, namespace, name), one in self._by_key.items():
+            amount = _annotation(one)
+            if amount is None or self._is_annotated_above(one, namespace):
+                continue
+            row = pb.SlackRequest(object=f"{kind}/{namespace}/{name}", amount=amount)
+            wanted = replicas(one)[0]
+            if wanted is not None and 0 <= wanted <= _MOST:
+                row.scale = wanted
+            yield self._with_template(row, one.spec.template if one.spec else None, namespace)
+
+    def pods(self) -> Iterator[pb.SlackRequest]:
+        """Yield the requests of annotated pods: of those of a workload one, for the workload."""
+        seen = set()
+        for pod in self._objects.get("Pod", ()):
+            annotations = pod.metadata.annotations
+            amount = annotations.slack if annotations else None
+            if amount is None:
+                continue
+            kind, namespace, name, scale = self._owner_of(pod)
+            key = f"{kind}/{namespace}/{name}"
+            above = self._by_key.get((kind, namespace, name))
+            if key in seen or (above is not None and _annotation(above) is not None):
+                continue
+            seen.add(key)
+            row = pb.SlackRequest(object=key, amount=amount)
+            if scale is not None and 0 <= scale <= _MOST:
+                row.scale = scale
+            yield self._with_pod(row, pod, namespace)
+
+    def buffers(self) -> Iterator[pb.SlackRequest]:
+        """Yield the requests of CapacityBuffers."""
+        for buffer in self._objects.get("CapacityBuffer", ()):
+            namespace, name = _key(buffer)
+            row = pb.SlackRequest(object=f"CapacityBuffer/{namespace}/{name}")
+            try:
+                yield self._buffer(row, buffer, namespace)
+            except FieldError as error:
+                yield pb.SlackRequest(object=row.object, problem=str(error))
+
+    def _buffer(self, row: pb.SlackRequest, buffer: CapacityBuffer, namespace: str) -> pb.SlackRequest:
+        spec = buffer.spec or CapacityBufferSpec()
+        strategy = spec.provisioning_strategy or ACTIVE
+        if strategy != ACTIVE:
+            raise FieldError("spec.provisioningStrategy", f"{strategy!r} is not served", f"use {ACTIVE}")
+        for field, count in (("replicas", spec.replicas), ("percentage", spec.percentage)):
+            if count is not None and not 0 <= count <= _MOST:
+                raise FieldError(f"spec.{field}", f"{count} is no count", "give a number of at least 0")
+            if count is not None:
+                setattr(row, field, count)
+        for resource, amount in amounts(spec.limits).items():
+            # Rounded down: a limit is not to be exceeded.
+            whole = amount // (MILLI if resource == "cpu" else NANO)
+            row.limits.add(resource=self._dictionary.resource(resource), amount=min(whole, 2**53))
+        if (spec.pod_template_ref is None) == (spec.scalable_ref is None):
+            raise FieldError("spec", "it needs either podTemplateRef or scalableRef", "give one of the two")
+        if spec.scalable_ref is not None:
+            return self._scaled(row, spec, namespace)
+        wanted = (spec.pod_template_ref and spec.pod_template_ref.name) or ""
+        for one in self._objects.get("PodTemplate", ()):
+            if _key(one) == (namespace, wanted):
+                return self._with_template(row, one.template, namespace)
+        raise FieldError("spec.podTemplateRef", f"there is no PodTemplate {namespace}/{wanted}", "create it")
+
+    def _scaled(self, row: pb.SlackRequest, spec: CapacityBufferSpec, namespace: str) -> pb.SlackRequest:
+        reference = spec.scalable_ref
+        kind, name = (reference and reference.kind) or "", (reference and reference.name) or ""
+        if kind not in WORKLOADS:
+            raise FieldError("spec.scalableRef.kind", f"{kind!r} is not served", f"use one of {', '.join(WORKLOADS)}")
+        one = self._by_key.get((kind, namespace, name))
+        if one is None:
+            raise FieldError("spec.scalableRef", f"there is no {kind} {namespace}/{name}", "create it")
+        wanted = replicas(one)[0]
+        if wanted is not None and 0 <= wanted <= _MOST:
+            row.scale = wanted
+        return self._with_template(row, one.spec.template if one.spec else None, namespace)
+
+    def _with_template(self, row: pb.SlackRequest, template: PodTemplateSpec | None, namespace: str) -> pb.SlackRequest:
+        """Complete a request by the pod that is made from a template."""
+        if template is None:
+            return pb.SlackRequest(object=row.object, problem="it has no pod template")
+        return self._with_pod(row, pod_of_template(template, namespace, "placeholder"), namespace)
+
+    def _with_pod(self, row: pb.SlackRequest, pod: Pod, namespace: str) -> pb.SlackRequest:
+        try:
+            content = pod_row(pod)
+            row.spec = self._specs.index(content.spec_key, content.pod, content.mounts, row.object)
+        except FieldError as error:
+            return pb.SlackRequest(object=row.object, problem=f"its pods cannot be read: {error}")
+        row.namespace = namespace
+        row.label_set = self._dictionary.label_pairs(content.labels)
+        return row
+
+    def _is_annotated_above(self, one: Any, namespace: str) -> bool:
+        """Say whether the controller of a controller, from which annotations are copied, is annotated."""
+        owner = controller_of(one.metadata.owner_references)
+        above = self._by_key.get((owner.kind or "", namespace, owner.name or "")) if owner else None
+        return above is not None and _annotation(above) is not None
+
+    def _owner_of(self, pod: Pod) -> tuple[str, str, str, int | None]:
+        """Return kind, namespace, name and number of pods of the topmost known controller of a pod, or of the pod."""
+        namespace, name = _key(pod)
+        owner = controller_of(pod.metadata.owner_references if pod.metadata else None)
+        if owner is None:
+            return "Pod", namespace, name, 1
+        kind, name, one = owner.kind or "", owner.name or "", None
+        while owner is not None:
+            kind, name = owner.kind or "", owner.name or ""
+            one = self._by_key.get((kind, namespace, name))
+            owner = controller_of(one.metadata.owner_references) if one is not None else None
+        return kind, namespace, name, replicas(one)[0] if one is not None else None
+
+
+def _key(one: Any) -> tuple[str, str]:
+    """Return namespace and name of an object."""
+    return one.metadata.namespace or "default", one.metadata.name or ""
+
+
+def _annotation(one: Any) -> str | None:
+    """Return what an object other than a pod asks for."""
+    annotations: Mapping[str, str] | None = one.metadata.annotations
+    return (annotations or {}).get(ANNOTATION)

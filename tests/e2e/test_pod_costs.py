@@ -1,0 +1,273 @@
+"""Pod deletion costs on a real control plane: what the ReplicaSet controller removes, who may set costs, what is
+evicted."""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from google.protobuf.timestamp_pb2 import Timestamp
+from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
+
+from actuator.kube.api import connect
+from actuator.kube.cluster import CostWrite, ForbiddenError, NotFoundError
+from actuator.kube.live import KubeCluster
+from clients.actuator_client import ActuatorClient
+from clients.cli.live.links import open_link
+from clients.kubernetes_api.api import Api
+from clients.kubernetes_api.connection import ConnectionSettings, connect_cluster
+from clients.kubernetes_objects import decode_objects
+from clients.live_cluster.cluster import LiveCluster
+from clients.reference_loop.planner_session import PlannerSession
+from clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
+from tests.e2e import workloads
+from tests.e2e.actuator_process import all_ready, apply, command, running, serving, until
+from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+
+pytestmark = pytest.mark.e2e
+Json = dict[str, Any]
+MANIFESTS = Path(__file__).parents[2] / "deploy" / "manifests"
+ZONE = "topology.kubernetes.io/zone"
+S = plan_pb2.PodCostStrategy
+SLOW_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    with ControlPlane(cached_binaries(), tmp_path_factory.mktemp("plane") / "state") as started:
+        started.kubectl("create", "-f", str(MANIFESTS / "pod-group-costs.yaml"))
+        yield started
+
+
+@contextmanager
+def loop(plane: ControlPlane, directory: Path, settings: RoundSettings, pool: str) -> Iterator[RoundRunner]:
+    """The reference loop's round over the cluster, with an actuator process that has a node group of the pool."""
+    group = workloads.group(pool, 10, pool)
+    more = ("--namespace=default", "--leader-elect", "--max-pod-costs=1000", "--max-pod-cost-time=60")
+    with (
+        running(directory, command(plane, directory, [group], *more)) as (process, client),
+        LiveCluster(Api(connect_cluster(ConnectionSettings(plane.kubeconfig("admin"))))) as cluster,
+        open_link(None) as link,
+    ):
+        serving(process, client)
+        until(lambda: client.get_info().leader, SLOW_S, "leading")
+        assert cluster.wait_until_listed(SLOW_S)
+        groups = tuple(decode_objects([group]).of("NodeGroup"))
+        yield RoundRunner(cluster, PlannerSession(link), client, replace(settings, groups=groups))
+
+
+def run(rounds: RoundRunner) -> RoundResult:
+    """One round, now."""
+    now = Timestamp()
+    now.GetCurrentTime()
+    return rounds.run("r", now, lambda: True)
+
+
+def targets(app: str, *terms: plan_pb2.PodCostTerm) -> plan_pb2.PlanSettings:
+    """Settings that rank the pods of one app."""
+    settings = plan_pb2.PlanSettings()
+    target = settings.pod_costs.targets.add(strategies=terms)
+    target.selector.match_labels["app"] = app
+    return settings
+
+
+def pods_of(plane: ControlPlane, app: str) -> list[Json]:
+    """Pods of an app that are not being deleted."""
+    found = json.loads(plane.kubectl("get", "pods", "-n", "default", "-l", f"app={app}", "-o", "json"))["items"]
+    return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+
+
+def scale(plane: ControlPlane, app: str, replicas: int) -> None:
+    """Scale a Deployment, and wait until the controller has removed the pods."""
+    plane.kubectl("scale", "-n", "default", f"deployment/{app}", f"--replicas={replicas}")
+    until(lambda: len(pods_of(plane, app)) == replicas, SLOW_S, f"{app} has {replicas} pods")
+
+
+def three_zones(pool: str) -> list[Json]:
+    """Four small nodes in zone a, one large one in b and c each: room for four pods of 750m in each zone."""
+    small = workloads.nodes(f"{pool}-a", 4, "1", pool)
+    large = [*workloads.nodes(f"{pool}-b", 1, "3200m", pool), *workloads.nodes(f"{pool}-c", 1, "3200m", pool)]
+    for node, zone in zip((*small, *large), "aaaabc", strict=True):
+        node["metadata"]["labels"][ZONE] = zone
+    return [*small, *large]
+
+
+def zones(plane: ControlPlane, app: str, pool: str) -> Counter[str]:
+    """Pods by zone."""
+    return Counter(pod["spec"]["nodeName"].removeprefix(f"{pool}-")[0] for pod in pods_of(plane, app))
+
+
+def skew(count: Counter[str]) -> int:
+    """How far zones differ."""
+    return max(count[zone] for zone in "abc") - min(count[zone] for zone in "abc")
+
+
+def test_the_real_controller_keeps_zones_balanced_from_twelve_pods_to_three(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    for app in ("ranked", "control"):
+        apply(plane, *three_zones(app), workloads.deployment(app, 12, "750m", app))
+    until(lambda: all_ready(plane), SLOW_S, "pods ready")
+    settings = targets("ranked", plan_pb2.PodCostTerm(strategy=S.BALANCE_DOMAINS, topology_key=ZONE))
+    asked = RoundSettings("e2e", (plan_pb2.Decision.POD_COSTS,), settings, apply_pod_costs=True)
+    skews: dict[str, list[int]] = {"ranked": [], "control": []}
+    with loop(plane, tmp_path / "actuator", asked, "ranked") as rounds:
+        assert zones(plane, "ranked", "ranked") == Counter("aaaabbbbcccc")
+        for replicas in range(11, 2, -1):
+            run(rounds)
+            for app, found in skews.items():
+                scale(plane, app, replicas)
+                found.append(skew(zones(plane, app, app)))
+    print("skews from 11 pods to 3, with costs:", skews["ranked"], "without:", skews["control"])
+    assert max(skews["ranked"]) <= 1
+    # Without costs the controller looks at nodes alone.
+    assert max(skews["control"]) > 1
+    costs = [pod["metadata"]["annotations"] for pod in pods_of(plane, "ranked")]
+    assert all(int(one["scheduling.alpha.kubernetes.io/cost"]) > 0 for one in costs)
+
+
+def evictions(plane: ControlPlane, directory: Path, pool: str, ranks: bool) -> int:
+    """How many pods are evicted when a node goes after a Deployment has shrunk by two."""
+    apply(plane, *workloads.nodes(pool, 3, "4", pool), workloads.deployment(pool, 8, "1", pool))
+    until(lambda: all_ready(plane), SLOW_S, "pods ready")
+    settings = targets(pool, plan_pb2.PodCostTerm(strategy=S.NODE_DRAIN))
+    settings.scale_down.utilization_threshold = 1.0
+    decisions = (plan_pb2.Decision.SCALE_DOWN, plan_pb2.Decision.POD_COSTS)
+    asked = RoundSettings("e2e", decisions, settings, apply_pod_costs=ranks)
+    with loop(plane, directory, asked, pool) as rounds:
+        answer = run(rounds).answer.scale_down
+        going = [one.node for one in answer.unneeded if one.node.startswith(pool)]
+        assert len(going) == 1
+        scale(plane, pool, 6)
+        settings.scale_down.unneeded_time.SetInParent()
+        client: ActuatorClient = rounds._actuator  # type: ignore[assignment]
+        accepted = run(rounds).accepted
+        assert len(accepted) == 1
+        until(lambda: len(client.get_status().finished) == 1, SLOW_S, "the node is gone")
+        deletion = client.get_status().finished[0]
+        assert deletion.state == actuator_pb2.DeletionState.DELETED
+        return deletion.pods_total_count
+
+
+def test_pods_on_nodes_that_go_are_removed_first_so_that_fewer_are_evicted(plane: ControlPlane, tmp_path: Path) -> None:
+    found = {app: evictions(plane, tmp_path / app, app, ranks=app == "drains") for app in ("drains", "plain")}
+    print("pods evicted, with costs and without:", found)
+    assert found["drains"] < found["plain"]
+
+
+def cluster_of(plane: ControlPlane, user: str) -> KubeCluster:
+    return KubeCluster(connect(plane.kubeconfig(user)))
+
+
+@pytest.fixture(scope="module")
+def pods(plane: ControlPlane) -> list[str]:
+    """Keys of two pods in a protected namespace, and of one elsewhere."""
+    protected = {"kind": "Namespace", "metadata": {"name": "guarded", "labels": {"trimtab.dev/pod-costs": "protected"}}}
+    apply(plane, {"apiVersion": "v1", **protected}, *workloads.nodes("guard", 1, "4", "guard"))
+    names = (("guarded", "one"), ("guarded", "two"), ("default", "free"))
+    for namespace, name in names:
+        pod = workloads.bare_pod(name, pool="guard")
+        pod["metadata"]["namespace"] = namespace
+        until(lambda: "default" in plane.kubectl("get", "sa", "-n", "guarded"), SLOW_S, "a service account")
+        apply(plane, pod)
+    return ["/".join(name) for name in names]
+
+
+def annotate(plane: ControlPlane, pod: str, value: str) -> str:
+    """Set a cost as a user does; return the error, "" = none."""
+    namespace, _, name = pod.partition("/")
+    text = f"controller.kubernetes.io/pod-deletion-cost={value}"
+    try:
+        plane.kubectl("annotate", "--overwrite", "pod", "-n", namespace, name, text)
+    except RuntimeError as error:
+        return str(error)
+    return ""
+
+
+def test_costs_are_applied_beside_those_of_others_and_only_to_the_same_pod(
+    plane: ControlPlane, pods: list[str]
+) -> None:
+    cluster, free = cluster_of(plane, "admin"), pods[2]
+    made = CostWrite(-(2**31), "2026-01-01T00:00:00Z")
+    pod = cluster.pod_costs([free])[free]
+    cluster.write_pod_cost(pod, made)
+    assert cluster.pod_costs([free])[free][3:6] == (str(-(2**31)), str(2**31 - 1), made.made)
+    assert free in [one.key for one in cluster.own_pod_costs()]
+    with pytest.raises(NotFoundError):
+        cluster.write_pod_cost(pod._replace(uid="00000000-0000-0000-0000-000000000000"), made)
+    cluster.write_pod_cost(pod, None)
+    assert cluster.pod_costs([free])[free][3:6] == (None, None, None)
+    assert annotate(plane, free, "7") == ""
+    with pytest.raises(Exception, match="Apply failed with"):
+        cluster.write_pod_cost(pod, made)
+    cluster.write_pod_cost(pod, None)
+    assert cluster.pod_costs([free])[free].cost == "7"
+
+
+def test_group_objects_have_a_status_of_one_generation_and_columns(plane: ControlPlane) -> None:
+    from actuator.service.pod_cost_progress import CostOrders, GroupOrder
+    from actuator.service.pod_costs import apply_pod_costs
+    from actuator.service.settings import PodCostLimits
+
+    cluster = cluster_of(plane, "admin")
+    order = GroupOrder("ReplicaSet/default/again", {"default/gone": -5}, after_each_removal=True)
+    done = apply_pod_costs(cluster, CostOrders([order], made="2026-01-01T00:00:00Z"), PodCostLimits())
+    assert done.objects_written_count == 1
+    item = json.loads(plane.kubectl("get", "pgc", "-n", "default", "replicaset-again", "-o", "json"))
+    assert item["spec"]["costs"] == {"gone": 5}
+    assert item["status"]["generation"] == item["metadata"]["generation"] == 1
+    assert (item["status"]["complete"], item["status"]["observedPods"]) == (False, 0)
+    assert "shrinks faster than it is ranked" in item["status"]["message"]
+    head = plane.kubectl("get", "pgc", "-n", "default").splitlines()[0].split()
+    assert head == ["NAME", "KIND", "OWNER", "RANKED", "OBSERVED", "COMPLETE", "RANKED", "AT"]
+    dropped = CostOrders([], remove_others=True, made="2026-01-01T00:00:00Z")
+    assert apply_pod_costs(cluster, dropped, PodCostLimits()).objects_removed_count == 1
+    assert not cluster.group_costs()
+
+
+def test_only_the_actuator_sets_costs_where_a_namespace_is_protected(plane: ControlPlane, pods: list[str]) -> None:
+    objects = list(yaml.safe_load_all((MANIFESTS / "pod-cost-policy.yaml").read_text()))
+    text = json.dumps(objects).replace("system:serviceaccount:trimtab:trimtab-actuator", "trimtab")
+    apply(plane, *json.loads(text))
+    for item in yaml.safe_load_all((MANIFESTS / "rbac.yaml").read_text()):
+        if item["metadata"]["name"] == "trimtab-actuator-pod-costs":
+            if item["kind"].endswith("Binding"):
+                item["subjects"] = [{"kind": "User", "name": "trimtab", "apiGroup": "rbac.authorization.k8s.io"}]
+            apply(plane, item)
+    denied = "only trimtab-actuator sets pod deletion costs"
+    until(lambda: denied in annotate(plane, pods[0], "1"), SLOW_S, "the policy is in force")
+    # Others may change everything else, and costs elsewhere.
+    plane.kubectl("annotate", "pod", "-n", "guarded", "one", "team=blue")
+    plane.kubectl("label", "pod", "-n", "guarded", "one", "team=blue")
+    assert annotate(plane, pods[2], "2") == ""
+    actuator = cluster_of(plane, "trimtab")
+    pod = actuator.pod_costs([pods[1]])[pods[1]]
+    actuator.write_pod_cost(pod, CostWrite(-1, "2026-01-01T00:00:00Z"))
+    assert denied in annotate(plane, pods[1], "5")
+    assert actuator.pod_costs([pods[1]])[pods[1]].cost == "-1"
+    # A pod cannot bring a cost with it either, nor lose one.
+    born = workloads.bare_pod("born", pool="guard")
+    born["metadata"] |= {"namespace": "guarded", "annotations": {"scheduling.alpha.kubernetes.io/cost": "1"}}
+    with pytest.raises(Exception, match=denied):
+        apply(plane, born)
+    with pytest.raises(Exception, match=denied):
+        plane.kubectl("annotate", "pod", "-n", "guarded", "two", "controller.kubernetes.io/pod-deletion-cost-")
+    plane.kubectl("delete", "pod", "-n", "guarded", "two", "--grace-period=0", "--force")
+    with pytest.raises(ForbiddenError):
+        cluster_of(plane, "nobody").write_pod_cost(pod, CostWrite(-1, "2026-01-01T00:00:00Z"))
+
+
+def test_a_cost_of_another_client_is_reported_by_the_call(plane: ControlPlane, pods: list[str], tmp_path: Path) -> None:
+    assert annotate(plane, pods[2], "9") == ""
+    options = command(plane, tmp_path / "a", [workloads.group("none", 1, "none")])
+    with running(tmp_path / "a", options) as (process, client):
+        serving(process, client)
+        groups = [plan_pb2.PodCostGroup(owner="ReplicaSet/default/x", costs={pods[2]: -3})]
+        answer = client.apply_pod_costs(groups)
+        assert [one.reason for one in answer.failures] == [reason_pb2.PodCostReason.FOREIGN_COST]
+        assert answer.incomplete[0].owner == "ReplicaSet/default/x"

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -102,9 +103,9 @@ def zones(plane: ControlPlane, app: str, pool: str) -> Counter[str]:
     return Counter(pod["spec"]["nodeName"].removeprefix(f"{pool}-")[0] for pod in pods_of(plane, app))
 
 
-def skew(count: Counter[str]) -> int:
+def skew(found: Counter[str]) -> int:
     """How far zones differ."""
-    return max(count[zone] for zone in "abc") - min(count[zone] for zone in "abc")
+    return max(found[zone] for zone in "abc") - min(found[zone] for zone in "abc")
 
 
 def test_the_real_controller_keeps_zones_balanced_from_twelve_pods_to_three(
@@ -240,7 +241,9 @@ def test_only_the_actuator_sets_costs_where_a_namespace_is_protected(plane: Cont
                 item["subjects"] = [{"kind": "User", "name": "trimtab", "apiGroup": "rbac.authorization.k8s.io"}]
             apply(plane, item)
     denied = "only trimtab-actuator sets pod deletion costs"
-    until(lambda: denied in annotate(plane, pods[0], "1"), SLOW_S, "the policy is in force")
+    # Until it is in force, each value has to be a change.
+    values = count(1)
+    until(lambda: denied in annotate(plane, pods[0], str(next(values))), SLOW_S, "the policy is in force")
     # Others may change everything else, and costs elsewhere.
     plane.kubectl("annotate", "pod", "-n", "guarded", "one", "team=blue")
     plane.kubectl("label", "pod", "-n", "guarded", "one", "team=blue")

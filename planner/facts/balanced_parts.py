@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.facts.similarity import PLACE_LABELS, ZONE_LABEL, NodeShape, Sample, Similarity, sample
+from planner.facts.similarity import PLACE_LABELS, ZONE_LABEL, NodeShape, Similarity, samples
 from planner.facts.transient_taints import lasting
 from planner.model.settings import SimilaritySettings, TaintNames
 from planner.snapshot.columns import Bool, Int32, Int64, Snapshot
@@ -59,12 +59,12 @@ def divide(snapshot: Snapshot, leaving: Bool, settings: SimilaritySettings) -> P
 
 def _kinds(snapshot: Snapshot, group: Int32, settings: SimilaritySettings) -> Int32:
     """Return the kind of each group, -1 for those without nodes. int32[G]; first group by name first."""
-    samples: list[Sample | None] = [None] * len(snapshot.groups)
+    shapes: list[NodeShape | None] = [None] * len(snapshot.groups)
     wanted = set(settings.compared_labels) or _selected_keys(snapshot)
     for row, node in zip(*(found.tolist() for found in np.unique(group, return_index=True)), strict=True):
         if row >= 0:
-            samples[row] = sample(_shape(snapshot, node, wanted), settings)
-    return Similarity(samples, settings).kinds
+            shapes[row] = _shape(snapshot, node, wanted)
+    return Similarity(lambda: samples(shapes, settings), settings).kinds
 
 
 def _selected_keys(snapshot: Snapshot) -> set[str]:

@@ -141,13 +141,14 @@ def _unable(group: NodeGroup, template: GroupTemplate | None, now_ns: int) -> in
 def _quotas(cluster: Cluster, limits: Sequence[ResourceLimit]) -> Iterator[tuple[ResourceLimit, Int64, int]]:
     """Yield each maximum with what a node of each group counts for, int64[G], and with what is left of it."""
     snapshot, templates = cluster.snapshot, cluster.templates
+    limits = [limit for limit in limits if limit.maximum is not None or limit.maximum_added is not None]
+    if not limits:
+        return
     present = LabelIndex(snapshot.strings, snapshot.label_sets)
     new = index_of([one.template.labels if one else () for one in templates])
     capacity = [dict(one.capacity) if one else {} for one in templates]
     missing = _not_registered(snapshot)
     for limit in limits:
-        if limit.maximum is None and limit.maximum_added is None:
-            continue
         is_nodes = limit.resource == NODES
         each = [1 if is_nodes else offered.get(limit.resource, 0) for offered in capacity]
         amount = np.where(new.matching(limit.nodes)[: len(each)], np.array(each, np.int64), 0)

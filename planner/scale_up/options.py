@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.facts.similarity import Similarity
 from planner.facts.utilization import GPU_SUFFIX
 from planner.model.settings import ScaleUpSettings
 from planner.simulation.virtual_rows import GroupTemplate
@@ -55,8 +56,8 @@ class Groups(NamedTuple):
     """What is known of a new node of each group.
 
     ids : ids; cpu_milli, memory_bytes : int64[G] capacity, 0 for a group without template; price_per_hour : float64[G],
-    NaN = unknown; is_gpu : bool[G], it has GPUs or their label; labels : of the template; kind : int32[G] similar
-    groups have the same kind, -1 = similar to none.
+    NaN = unknown; is_gpu : bool[G], it has GPUs or their label; labels : of the template; similarity : of the
+    groups.
     """
 
     ids: tuple[str, ...]
@@ -65,11 +66,13 @@ class Groups(NamedTuple):
     price_per_hour: Float64
     is_gpu: Bool
     labels: tuple[dict[str, str], ...]
-    kind: Int32
+    similarity: Similarity
 
 
-def describe(snapshot: Snapshot, templates: Sequence[GroupTemplate | None], gpu_label: str, kind: Int32) -> Groups:
-    """Return what expanders look at of each group. kind : int32[G], see `Groups`; gpu_label : "" = none."""
+def describe(
+    snapshot: Snapshot, templates: Sequence[GroupTemplate | None], gpu_label: str, similarity: Similarity
+) -> Groups:
+    """Return what expanders look at of each group. gpu_label : "" = none."""
     capacity = [dict(one.capacity) if one else {} for one in templates]
     labels = tuple(dict(one.template.labels) if one else {} for one in templates)
     return Groups(
@@ -85,7 +88,7 @@ def describe(snapshot: Snapshot, templates: Sequence[GroupTemplate | None], gpu_
             bool,
         ),
         labels=labels,
-        kind=kind,
+        similarity=similarity,
     )
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from planner.facts.similarity import NodeShape, Sample, Similarity, sample
+from planner.facts.similarity import NodeShape, Similarity, samples
 from planner.model.settings import SimilaritySettings
 from planner.simulation.virtual_rows import GroupTemplate
 from planner.snapshot.columns import NO_NODE, Int64, Snapshot
@@ -21,12 +21,13 @@ Amounts = Iterable[tuple[str, int]]
 def similar_groups(
     snapshot: Snapshot, templates: Sequence[GroupTemplate | None], settings: SimilaritySettings
 ) -> Similarity:
-    """Return which groups are similar. O(groups · labels)."""
-    samples: list[Sample | None] = [
-        sample(_shape(snapshot, template), settings) if template is not None and not group.zero_or_max else None
-        for group, template in zip(snapshot.groups, templates, strict=True)
-    ]
-    return Similarity(samples, settings)
+    """Return which groups are similar. O(groups · labels) once somebody asks."""
+
+    def shapes() -> Iterator[NodeShape | None]:
+        for group, template in zip(snapshot.groups, templates, strict=True):
+            yield _shape(snapshot, template) if template is not None and not group.zero_or_max else None
+
+    return Similarity(lambda: samples(shapes(), settings), settings)
 
 
 def _shape(snapshot: Snapshot, template: GroupTemplate) -> NodeShape:

@@ -41,7 +41,7 @@ def survey(request: ScaleUpRequest) -> Situation:
     leaving = being_deleted(snapshot, request.now_ns)
     templates = group_templates(snapshot, settings, leaving, request.now_ns, this.derive)
     similarity = similar_groups(snapshot, templates, this.settings.similarity)
-    groups = describe(snapshot, templates, this.settings.gpu_label, similarity.kinds)
+    groups = describe(snapshot, templates, this.settings.gpu_label, similarity)
     pods = pod_groups(snapshot, this.evictions, this.derive)
     hint, notes = recall(request.state, snapshot, this.growth, pods)
     return Situation(

@@ -6,11 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from planner.model.settings import PriorityRank, ScaleUpSettings
+from planner.facts.similarity import Sample, Similarity
+from planner.model.settings import PriorityRank, ScaleUpSettings, SimilaritySettings
 from planner.scale_up.expanders.chain import Choice, choose
 from planner.scale_up.options import Context, Groups, Option, Options, Situation, as_columns
 
 GIB = 1 << 30
+ALL = SimilaritySettings()
 
 
 class Group(NamedTuple):
@@ -39,7 +41,7 @@ def groups_of(rows: Mapping[str, Group]) -> Groups:
         np.array([rows[name].price for name in ids], np.float64),
         np.array([rows[name].gpu for name in ids], bool),
         tuple(dict(rows[name].labels) for name in ids),
-        np.array([rows[name].kind for name in ids], np.int32),
+        Similarity(lambda: [Sample((rows[name].kind,)) if rows[name].kind >= 0 else None for name in ids], ALL),
     )
 
 

@@ -10,7 +10,7 @@ from planner.scale_up.options import Context, Float64, Options, Situation
 
 def score(context: Context, situation: Situation, options: Options) -> Float64:
     """Return the score of each option, at most 0. float64[O]."""
-    kind = context.groups.kind[options.group]
+    kind = context.groups.similarity.kinds[options.group]
     size = situation.size[options.group]
     smallest = np.full(int(kind.max(initial=-1)) + 1, np.iinfo(np.int64).max)
     alike = kind >= 0

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from planner.facts.similarity import NodeShape, Sample, Similarity, are_similar, sample
+from planner.facts.similarity import NodeShape, Sample, Similarity, are_similar, sample, samples
 from planner.model.settings import SimilaritySettings
 
 KIB = 1 << 10
@@ -159,7 +159,8 @@ def test_groups_in_one_pool_are_similar_whatever_their_nodes_are_like() -> None:
 
 
 def compared(*nodes: Node | None, settings: SimilaritySettings = BY_DEFAULT) -> Similarity:
-    return Similarity([None if one is None else sample(one.shape(), settings) for one in nodes], settings)
+    shapes = [None if one is None else one.shape() for one in nodes]
+    return Similarity(lambda: samples(shapes, settings), settings)
 
 
 def test_similar_groups_are_found_for_each_and_counted_by_kinds() -> None:
@@ -183,10 +184,10 @@ NODES = st.tuples(
 @given(st.lists(st.none() | NODES, max_size=8))
 def test_what_is_found_by_looking_up_is_what_comparing_all_with_all_finds(nodes: list[Node | None]) -> None:
     found = compared(*nodes)
-    samples: list[Sample | None] = [None if one is None else sample(one.shape(), BY_DEFAULT) for one in nodes]
+    described: list[Sample | None] = [None if one is None else sample(one.shape(), BY_DEFAULT) for one in nodes]
 
     def alike(a: int, b: int) -> bool:
-        one, other = samples[a], samples[b]
+        one, other = described[a], described[b]
         return one is not None and other is not None and are_similar(one, other, BY_DEFAULT)
 
     rows = range(len(nodes))
@@ -195,7 +196,7 @@ def test_what_is_found_by_looking_up_is_what_comparing_all_with_all_finds(nodes:
     kinds = []
     for row in rows:
         kind = next((kind for kind, known in enumerate(first) if alike(known, row)), len(first))
-        if samples[row] is not None and kind == len(first):
+        if described[row] is not None and kind == len(first):
             first.append(row)
-        kinds.append(-1 if samples[row] is None else kind)
+        kinds.append(-1 if described[row] is None else kind)
     assert found.kinds.tolist() == kinds

@@ -1,15 +1,20 @@
 """Packing onto new nodes gives what plain first fit gives, pod by pod, with every predicate asked each time."""
 
+from collections.abc import Callable
 from random import Random
 from typing import NamedTuple
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.model.values import PodAffinityTerm, PodSpec, SpreadConstraint
 from planner.placement.packing import GrowingGroups, Packed, pack, packer, place_on_new_nodes
 from planner.simulation.log import check_log
-from tests.builders.growing import GrowingCluster, random_growing_cluster
+from tests.builders.fitting import HOST, ZONE, equals, node
+from tests.builders.growing import GrowingCluster, growing_cluster, random_growing_cluster
+from tests.builders.rows import NodeRow, PodRow
 from tests.reference.placement import packing as reference
 from tests.unit.planner.simulation.test_naive_twin import assert_agree, assert_same, copied
 
@@ -23,9 +28,44 @@ class Case(NamedTuple):
     most_nodes: int
 
 
-def case(seed: int) -> Case:
+def spreading(seed: int) -> GrowingCluster:
+    """Groups in different zones, and a few workloads that spread themselves or keep together."""
+    random = Random(seed)
+    own = [equals(app=app) for app in "xyz"]
+    specs = []
+    for at in range(3):
+        spread = [
+            SpreadConstraint(
+                random.choice((1, 1, 2)), key, random.choice((own[at], own[at], own[0])), least, True, False, ()
+            )
+            for key, least in ((HOST, 1), (ZONE, random.choice((1, 2, 3))))
+            if random.random() < 0.6
+        ]
+        near = (PodAffinityTerm(random.choice(own), (), None, random.choice((ZONE, HOST))),)
+        specs.append(
+            PodSpec(
+                requests=(("cpu", random.choice((1, 2))),),
+                topology_spread=tuple(spread),
+                pod_affinity=near if random.random() < 0.25 else (),
+            )
+        )
+    real = [node(f"n{at}", random.choice(("za", "zb")), allocatable={}) for at in range(random.randint(0, 2))]
+    there = [
+        PodRow(f"o{at}", specs[at % 3], labels={"app": random.choice("xyz")}, node=f"n{at}") for at in range(len(real))
+    ]
+    apps = [random.choice("xyz") if random.random() < 0.3 else "xyz"[at % 3] for at in range(random.randint(6, 20))]
+    waiting = [PodRow(f"w{at:02}", specs[at % 3], labels={"app": app}) for at, app in enumerate(apps)]
+    daemons = [PodRow("daemon", PodSpec(), labels={"app": "x"})] if random.random() < 0.2 else []
+    groups = [
+        (NodeRow("t", {ZONE: zone}, {"cpu": random.choice((2, 3, 6)), "pods": 9}), daemons, 0)
+        for zone in random.sample(("za", "zb", "zc"), random.randint(1, 3))
+    ]
+    return growing_cluster(real, [*there, *waiting], groups, 8)
+
+
+def case(seed: int, draw: Callable[[int], GrowingCluster] = random_growing_cluster) -> Case:
     """Pods mostly come in runs of equal ones."""
-    made, random = random_growing_cluster(seed), Random(seed + 21)
+    made, random = draw(seed), Random(seed + 21)
     pods = list(made.pending)
     if random.random() < 0.3:
         random.shuffle(pods)
@@ -72,6 +112,14 @@ def test_pods_go_where_plain_first_fit_puts_them_and_the_simulation_is_left_as_i
 
 
 @given(SEEDS)
+@settings(max_examples=300, deadline=None)
+def test_pods_that_spread_and_gather_go_where_plain_first_fit_puts_them(seed: int) -> None:
+    one = case(seed, spreading)
+    found = packed(one)
+    assert (found.node_of.tolist(), found.group_of.tolist()) == naive(one)
+
+
+@given(SEEDS)
 @settings(max_examples=60, deadline=None)
 def test_what_one_packing_learnt_does_not_reach_the_next(seed: int) -> None:
     one = case(seed)
@@ -99,3 +147,21 @@ def test_what_was_packed_fits_in_earnest_and_other_groups_take_what_fits_them(se
     if same:
         assert int((on >= 0).sum()) == found.placed
     assert_agree(made.simulation, made.cluster)
+
+
+@pytest.mark.parametrize(
+    ("least", "real"),
+    [
+        pytest.param(1, [node("n1", "zb", allocatable={})], id="a smallest count rises"),
+        pytest.param(2, [], id="a domain joins"),
+    ],
+)
+def test_a_class_that_found_no_place_is_tried_again_once(least: int, real: list[NodeRow]) -> None:
+    in_zone = {zone: PodSpec(node_selector=((ZONE, zone),)) for zone in ("za", "zb")}
+    even = SpreadConstraint(1, ZONE, equals(app="x"), least, False, False, ())
+    specs = [in_zone["za"]._replace(topology_spread=(even,)), in_zone["zb"]]
+    pods = [PodRow(f"p{at}", specs[of], labels={"app": "x"}) for at, of in enumerate((0, 0, 1, 0))]
+    groups = [(NodeRow("t", {ZONE: zone}, {"pods": 9}), list[PodRow](), 0) for zone in ("za", "zb")]
+    made = growing_cluster(real, pods, groups, 4)
+    one = Case(made, made.pending, GrowingGroups([0, 1], [0, 0], [4, 4]), 4)
+    assert packed(one).node_of.tolist() == naive(one)[0] == [0, -1, 1, 0]

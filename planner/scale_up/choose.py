@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+from trimtab.v1.plan_pb2 import Expander
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
 from planner.scale_up.estimate import Estimate, as_options
@@ -27,8 +28,17 @@ class Choice(NamedTuple):
 def choose(situation: Situation, number: int, added: Int64, options: list[Estimate]) -> Choice:
     """Let the expanders choose. number : of the choice; added : int64[G] nodes that the plan has added so far."""
     turn = Turn(number, situation.sizes + added)
-    verdict = chain.choose(situation.context, turn, as_options(options), situation.request.settings.expanders)
-    return Choice(options, verdict)
+    return Choice(options, chain.choose(situation.context, turn, as_options(options), _expanders(situation, options)))
+
+
+def _expanders(situation: Situation, options: list[Estimate]) -> tuple[int, ...]:
+    """Return the expanders to ask; where CHEAPEST_PLAN stands alone, those nearest to it for what it leaves."""
+    given = situation.request.settings.expanders
+    if given != (Expander.CHEAPEST_PLAN, Expander.RANDOM):
+        return given
+    price = situation.context.groups.price_per_hour[[option.group for option in options]]
+    nearest = Expander.LEAST_NODES if np.isnan(price).any() else Expander.PRICE
+    return (nearest, Expander.LEAST_WASTE, Expander.RANDOM)
 
 
 def excluded(choice: Choice) -> dict[int, int]:

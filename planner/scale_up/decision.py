@@ -35,7 +35,8 @@ def summarize(result: pb.ScaleUpDecision) -> Summary:
 
 
 def warm_up(settings: pb.PlanSettings) -> None:
-    """Choose settings with which groups are balanced."""
+    """Choose settings with which a plan is made as a whole and group by group, and groups are balanced."""
+    settings.scale_up.expanders.append(pb.Expander.CHEAPEST_PLAN)
     settings.scale_up.balance_similar_node_groups = True
 
 

@@ -106,11 +106,15 @@ class Growing:
         revert(self.state, mark)
         place_on_new_nodes(self.within, self.group_of, pods[:0], pods[:0], 0)
         self.pods = pods[:0]
+        return self.settle(pods, nodes)
+
+    def settle(self, pods: Int32, nodes: Int32) -> Int32:
+        """Place pods : int32[M] on nodes : int32[M], each as soon as its node admits it; return those left. int32."""
+        target = dict(zip(pods.tolist(), nodes.tolist(), strict=True))
         left, before = self._place(pods, nodes, pods[:0]), -1
         while len(left) not in {0, before}:
             # What was placed since may be what affinity asks for, or even out a spread.
             before = len(left)
-            target = dict(zip(pods.tolist(), nodes.tolist(), strict=True))
             left = self._place(left, np.array([target[pod] for pod in left.tolist()], np.int32), pods[:0])
         return left
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Final
 
 import numpy as np
+from trimtab.v1.plan_pb2 import Expander
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
 from planner.placement.packing import packer
@@ -17,12 +18,14 @@ from planner.scale_up.growing import Growing
 from planner.scale_up.limits import Cluster, Limits
 from planner.scale_up.reasons import Refusals, refuse
 from planner.scale_up.report.answer import conclude, not_tried
-from planner.scale_up.report.finding import Finding
+from planner.scale_up.report.finding import Finding, Made, rating
 from planner.scale_up.request import ScaleUpRequest
 from planner.scale_up.sharing import Sharing, share
 from planner.scale_up.situation import Situation, survey
 from planner.scale_up.waiting_pods import serve_from_room
+from planner.scale_up.whole_plan import Planned, plan_whole
 from planner.simulation.build import Simulation
+from planner.simulation.kernels import revert
 from planner.simulation.log import MoveLogFullError, check_log, current_mark, with_larger_log
 from planner.simulation.state import NOWHERE
 from planner.snapshot.columns import Int32
@@ -52,20 +55,43 @@ def decide_scale_up(request: ScaleUpRequest) -> Decided:
 
 
 class _Attempt:
-    """One attempt at the plan, with room for so many moves as the log has.
+    """One attempt at the plan, with room for so many moves as the log has."""
+
+    def __init__(self, situation: Situation, simulation: Simulation) -> None:
+        self.situation, self.request = situation, situation.request
+        self.simulation = simulation
+        self.unserved = serve_from_room(situation, simulation)
+        self.before = current_mark(simulation.state)
+
+    def run(self) -> Finding:
+        """Return the plan; with CHEAPEST_PLAN the better one of that made as a whole and that made group by group."""
+        if self.request.settings.expanders[0] != Expander.CHEAPEST_PLAN or not len(self.unserved.left):
+            return self._drafted(whole=False)
+        by_group = rating(self._drafted(whole=False))
+        found = self._drafted(whole=True)
+        return found if rating(found) <= by_group else self._drafted(whole=False)
+
+    def _drafted(self, *, whole: bool) -> Finding:
+        revert(self.simulation.state, self.before)
+        return _Draft(self, whole=whole).run()
+
+
+class _Draft:
+    """A plan that is being made, from the state in which what waited was placed wherever there was room.
 
     choices : in the order in which they were made; reasons : int32[G] why a group can have no option, 0 = it can.
     """
 
-    def __init__(self, situation: Situation, simulation: Simulation) -> None:
-        request = situation.request
-        self.situation, self.request = situation, request
-        self.unserved = serve_from_room(situation, simulation)
+    def __init__(self, attempt: _Attempt, *, whole: bool) -> None:
+        self.situation, self.request = attempt.situation, attempt.request
+        self.unserved, self.before, self.whole = attempt.unserved, attempt.before, whole
+        request, situation = self.request, self.situation
         cluster = Cluster(request.snapshot, situation.templates, situation.leaving, request.now_ns)
         limits = partial(Limits, cluster, request.round.settings.limits, request.settings.max_new_nodes)
-        within = packer(simulation, request.round.growth)
+        within = packer(attempt.simulation, request.round.growth)
         self.growing = Growing(within, request.snapshot.groups, limits, self.unserved.where)
         self.sharing = Sharing(situation.similarity, request.settings.balance_similar, situation.sizes)
+        self.planned: Planned | None = None
         self.choices: list[Choice] = []
         self.out_of_time = False
         self.reasons = self.growing.limits.reasons.copy()
@@ -73,17 +99,16 @@ class _Attempt:
     def run(self) -> Finding:
         """Make the plan, and complete it until it holds with all its nodes there from the start."""
         growing = self.growing
-        before = current_mark(growing.state)
-        left = self._grow(self.unserved.left)
+        left = self._grow(self._plan_whole(self.unserved.left))
         # Placeholders take what pods leave of new nodes, and only then ask for more of them.
         left = np.concatenate([left, self._grow(growing.fill(self.unserved.placeholders))])
         refusals = self._refuse(left[:0])
         for _ in range(MOST_ROUNDS):
             opened = len(growing.group_of)
             if opened:
-                left = growing.fill(np.concatenate([left, growing.open_all_first(before)]))
+                left = growing.fill(np.concatenate([left, growing.open_all_first(self.before)]))
             if growing.give_up_empty():
-                left = growing.fill(np.concatenate([left, growing.open_all_first(before)]))
+                left = growing.fill(np.concatenate([left, growing.open_all_first(self.before)]))
                 opened = len(growing.group_of)
             refusals = self._refuse(left)
             helped = left[refusals.helped]
@@ -91,7 +116,18 @@ class _Attempt:
             if len(growing.group_of) == opened:
                 break
             left = np.concatenate([left[~refusals.helped], rest])
-        return Finding(self.situation, self.unserved, growing, self.choices, self.reasons, refusals)
+        made = Made(self.planned, self.choices, self.reasons)
+        return Finding(self.situation, self.unserved, growing, made, refusals)
+
+    def _plan_whole(self, left: Int32) -> Int32:
+        """Plan for all pods at once, if that is asked for; return the pods that are left."""
+        growing = self.growing
+        if not self.whole:
+            return left
+        self.planned = plan_whole(self.situation, growing, left, self.request.round.effort)
+        growing.open(self.planned.group_of, left[:0], left[:0])
+        growing.settle(self.planned.pods, growing.opened[self.planned.nodes].astype(np.int32))
+        return growing.fill(left[growing.state.pod_node[left] == NOWHERE])
 
     def _refuse(self, left: Int32) -> Refusals:
         return refuse(self.growing, left, self.reasons)

@@ -131,6 +131,8 @@ def growth_settings(seed: int) -> plan_pb2.PlanSettings:
     codes = plan_pb2.Expander
     chain = [codes.LEAST_WASTE, codes.MOST_PODS, codes.LEAST_NODES, codes.PRICE, codes.HIGHEST_PRIORITY, codes.BALANCED]
     settings.scale_up.expanders.extend(random.sample(chain, random.choice((0, 1, 2))))
+    if random.random() < 0.25:
+        settings.scale_up.expanders.insert(0, codes.CHEAPEST_PLAN)
     settings.scale_up.balance_similar_node_groups = random.random() < 0.5
     if random.random() < 0.3:
         settings.scale_up.max_new_nodes = random.randint(1, 4)

@@ -47,9 +47,9 @@ class Limits:
 
     def _of_group(self, key: str, limit: plan_pb2.ResourceLimit) -> int:
         template = self.templates[key]
-        if template is None or not selects(limit.nodes, template.labels):
+        if not selects(limit.nodes, template.labels if template else {}):
             return 0
-        if limit.resource == "nodes":
-            return 1
+        if limit.resource == "nodes" or template is None:
+            return int(limit.resource == "nodes")
         amounts = [*(template.row.capacity or template.row.allocatable), *[0] * 99]
         return dict(zip(self.cluster.message.resources, amounts, strict=False)).get(limit.resource, 0)

@@ -1,16 +1,20 @@
 """From what the loop found to what it says: the message. Decides nothing; groups and pods by name."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
+from planner.model.values import NodeGroup
 from planner.round.decision import Decided
 from planner.scale_up.choose import Choice
 from planner.scale_up.report.finding import Finding
 from planner.scale_up.report.sentences import why_pending
 from planner.scale_up.request import ScaleUpRequest
 from planner.scale_up.state import remember
+from planner.scale_up.whole_plan import Planned
 from planner.simulation.state import NOWHERE
 
 Outcome = reason_pb2.ScaleUpResult
@@ -104,18 +108,41 @@ def _add_unschedulable(decision: pb.ScaleUpDecision, finding: Finding) -> None:
 
 
 def _add_options(decision: pb.ScaleUpDecision, finding: Finding) -> None:
-    for number, choice in enumerate(finding.choices):
+    made, groups = finding.made, finding.growing.groups
+    first = 0
+    if made.planned is not None:
+        _add_planned(decision, groups, made.planned)
+        first = 1
+    for number, choice in enumerate(made.choices):
         for at in choice.verdict.order.tolist():
-            _add_option(decision, finding, number, choice, at)
-    decision.evaluated = sum(len(choice.options) for choice in finding.choices)
-    decision.not_evaluated = int((finding.reasons == NodeGroupReason.NOT_EVALUATED).sum())
+            _add_option(decision, finding, first + number, choice, at)
+    decision.evaluated = len(decision.options)
+    decision.not_evaluated = int((made.reasons == NodeGroupReason.NOT_EVALUATED).sum())
     if decision.not_evaluated:
         decision.detail = f"{decision.not_evaluated} node groups were not looked at: time or bound ended before"
     if len(finding.unserved.left):
-        looked_at = {option.group for choice in finding.choices for option in choice.options}
-        for group, reason in enumerate(finding.reasons.tolist()):
-            if reason and group not in looked_at:
-                decision.excluded[finding.growing.groups[group].id] = reason
+        looked_at = {option.node_group for option in decision.options}
+        for group, reason in zip(groups, made.reasons.tolist(), strict=True):
+            if reason and group.id not in looked_at:
+                decision.excluded[group.id] = reason
+
+
+def _add_planned(decision: pb.ScaleUpDecision, groups: Sequence[NodeGroup], planned: Planned) -> None:
+    """Add the groups of a plan made as a whole, all of them chosen."""
+    group_of = np.array(planned.group_of, np.int64)
+    nodes, pods = (
+        np.bincount(group_of, minlength=len(groups)),
+        np.bincount(group_of[planned.nodes], minlength=len(groups)),
+    )
+    for at in np.flatnonzero(nodes).tolist():
+        row = decision.options.add(
+            node_group=groups[at].id, node_count=int(nodes[at]), pod_count=int(pods[at]), chosen=True
+        )
+        row.scores.add(expander=pb.Expander.CHEAPEST_PLAN)
+        price = groups[at].price_per_hour * int(nodes[at])
+        if not np.isnan(price):
+            row.price_per_hour = price
+            row.scores[0].score = -price
 
 
 def _add_option(decision: pb.ScaleUpDecision, finding: Finding, number: int, choice: Choice, at: int) -> None:

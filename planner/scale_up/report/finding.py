@@ -2,23 +2,33 @@
 
 from typing import NamedTuple
 
+import numpy as np
+
 from planner.scale_up.choose import Choice
 from planner.scale_up.growing import Growing
 from planner.scale_up.reasons import Refusals
 from planner.scale_up.situation import Situation
 from planner.scale_up.waiting_pods import Unserved
+from planner.scale_up.whole_plan import Planned
 from planner.snapshot.columns import Int32
 
 
+class Made(NamedTuple):
+    """How a plan was made. planned : the plan for all pods at once, None = none was made; choices : those made one
+    after the other; reasons : int32[G] why a group has no option, 0 = it could have."""
+
+    planned: Planned | None
+    choices: list[Choice]
+    reasons: Int32
+
+
 class Finding(NamedTuple):
-    """What the loop found. reasons : int32[G] why a group has no option, 0 = it could have; refusals : why pods are
-    left."""
+    """What the loop found. refusals : why pods are left."""
 
     situation: Situation
     unserved: Unserved
     growing: Growing
-    choices: list[Choice]
-    reasons: Int32
+    made: Made
     refusals: Refusals
 
     def name_of(self, pod: int) -> str:
@@ -32,3 +42,11 @@ class Finding(NamedTuple):
             eviction = evictions[pod - known]
             return f"{eviction.namespace}/{eviction.name}"
         return request.round.placeholders[pod - known - len(evictions)]
+
+
+def rating(finding: Finding) -> tuple[int, int, float, int]:
+    """Return how good a plan is, the smaller, the better: pods left, nodes of unknown price, price, nodes."""
+    growing = finding.growing
+    price = np.array([group.price_per_hour for group in growing.groups], np.float64)[growing.group_of]
+    unknown = int(np.isnan(price).sum())
+    return len(finding.refusals.pods), unknown, float(np.nansum(price)), len(price)

@@ -201,3 +201,21 @@ def test_a_bounded_run_says_what_was_left_out() -> None:
         [group(f"g{i}", f"{i + 4}") for i in range(4)], pod("p", "2"), settings={"maxEvaluatedNodeGroups": 1}
     )
     assert (bounded.growth, bounded.decision.not_evaluated) == ({"g0": 1}, 3)
+
+
+def test_the_cheapest_plan_takes_what_costs_least_together() -> None:
+    groups = [group("small", "4", price=1.0), group("large", "16", price=2.5)]
+    found = plan(groups, [pod(f"p{i}", "2") for i in range(9)], settings={"expanders": ["CHEAPEST_PLAN"]})
+    # Eight pods for 2.5 on a large node and one for 1.0 on a small one: less than three small nodes more.
+    assert found.decision.price_per_hour == 3.5
+    assert found.growth == {"small": 1, "large": 1}
+    assert {one.node_group for one in found.decision.options if one.chosen} == {"small", "large"}
+
+
+def test_the_cheapest_plan_spreads_over_zones() -> None:
+    web = replica_set("web", 9)
+    found = plan(
+        zones(1, 1, 1, price=1.0), web, pods_of(web, 9, cpu="1", spread=[spread(labelled(app="web"))]),
+        settings={"expanders": ["CHEAPEST_PLAN"]},
+    )  # fmt: skip
+    assert found.growth == {"g0": 1, "g1": 1, "g2": 1}

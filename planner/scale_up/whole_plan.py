@@ -1,0 +1,150 @@
+"""The expander CHEAPEST_PLAN: all groups at once, for all pods that need new nodes.
+
+Turns what the simulation knows into the problem in numbers, and the plan back into new nodes with pods. What affinity
+and spread ask of a class is found by packing its pods alone: how many one node takes, and how many each zone. What the
+numbers cannot say shows when the pods are placed; a pod that then finds no place goes the ordinary way.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from planner.facts.similarity import ZONE_LABEL
+from planner.model.effort import Effort
+from planner.placement.group_bounds import GroupBounds, fresh_amounts, group_bounds
+from planner.placement.packing import GrowingGroups, Packed, pack
+from planner.scale_up.cheapest.plan import cheapest_plan
+from planner.scale_up.cheapest.problem import NO_ZONE, UNLIMITED, Plan, Problem
+from planner.scale_up.growing import Growing
+from planner.scale_up.situation import Situation
+from planner.snapshot.columns import Int32, Int64
+
+
+class Planned(NamedTuple):
+    """group_of : group of each new node; pods, nodes : int32[M] pods and the new node that each is planned for, from 0
+    in the order of `group_of`."""
+
+    group_of: list[int]
+    pods: Int32
+    nodes: Int32
+
+
+def plan_whole(situation: Situation, growing: Growing, left: Int32, effort: Effort) -> Planned:
+    """Return the plan for pods left : int32, none of which has a place."""
+    simulation, growth = growing.within.simulation, growing.within.growth
+    bounds = group_bounds(simulation, growth, left)
+    found = cheapest_plan(_problem(situation, growing, bounds, left), effort)
+    return _within_limits(growing, _assigned(growing, found, bounds.classes, left))
+
+
+def _problem(situation: Situation, growing: Growing, bounds: GroupBounds, left: Int32) -> Problem:
+    simulation, growth = growing.within.simulation, growing.within.growth
+    state = simulation.state
+    whole = np.array([group.zero_or_max for group in growing.groups], bool)
+    zone, zone_count = _zones(situation)
+    asked = Problem(
+        demand=state.resources.request[bounds.classes],
+        pods=bounds.counts,
+        allowed=bounds.admitted,
+        capacity=fresh_amounts(simulation, growth),
+        price=np.array([group.price_per_hour for group in growing.groups], np.float64),
+        most=np.where(whole, 0, np.minimum(growing.limits.rooms, growing.blanks_left)),
+        per_node=np.full(len(bounds.classes), UNLIMITED),
+        zone=zone,
+        zone_most=np.full((len(bounds.classes), zone_count), UNLIMITED),
+    )
+    of_class = state.pod_class[left]
+    for row in np.flatnonzero(state.local_class[bounds.classes] == 0).tolist():
+        _bound(growing, asked, row, left[of_class == bounds.classes[row]])
+    return asked
+
+
+def _zones(situation: Situation) -> tuple[Int32, int]:
+    """Return the zone of each group's new nodes, NO_ZONE = none, and how many zones there are."""
+    names = [labels.get(ZONE_LABEL) for labels in situation.context.groups.labels]
+    known = sorted({name for name in names if name is not None})
+    place = {name: at for at, name in enumerate(known)}
+    return np.array([NO_ZONE if name is None else place[name] for name in names], np.int32), len(known)
+
+
+def _bound(growing: Growing, asked: Problem, row: int, pods: Int32) -> None:
+    """Write how many pods of a class one node takes, and each zone, where counters keep others out. In place."""
+    members = _largest_by_zone(asked, row)
+    if not len(members):
+        return
+    alone = _packed(growing, members[:1], pods)
+    found = alone
+    if alone.placed < len(pods) and len(members) > 1:
+        found = _packed(growing, members, pods)
+        if found.placed > alone.placed:
+            zone = asked.zone[members[found.group_of]][found.node_of[found.node_of >= 0]]
+            in_zone = zone[zone >= 0]
+            asked.zone_most[row] = np.bincount(in_zone, minlength=asked.zone_most.shape[1])
+        else:
+            found = alone
+    held = np.bincount(found.node_of[found.node_of >= 0], minlength=found.nodes)
+    if found.nodes and (found.nodes > 1 or found.placed < len(pods)):
+        need = np.maximum(asked.demand[row], 1)
+        room = (asked.capacity[members[found.group_of]] // need)[:, asked.demand[row] > 0].min(axis=1)
+        most = int(held.max())
+        if most < int(room.max()):
+            asked.per_node[row] = most
+
+
+def _largest_by_zone(asked: Problem, row: int) -> Int64:
+    """Return of each zone the group whose new node has room for most pods of a class, the roomiest first. int64."""
+    need = np.maximum(asked.demand[row], 1)
+    room = (asked.capacity // need)[:, asked.demand[row] > 0].min(axis=1)
+    may = np.flatnonzero(asked.allowed[row] & (asked.most > 0))
+    order = may[np.lexsort((may, -room[may]))]
+    _, first = np.unique(asked.zone[order], return_index=True)
+    return order[np.sort(first)].astype(np.int64)
+
+
+def _packed(growing: Growing, groups: Int64, pods: Int32) -> Packed:
+    nobody = np.zeros(len(groups), np.int64).tolist()
+    most = [growing.blanks_left] * len(groups)
+    at_most = GrowingGroups(groups.tolist(), nobody, most)
+    return pack(growing.within, at_most, pods, growing.blanks_left, len(growing.group_of))
+
+
+def _assigned(growing: Growing, plan: Plan, classes: Int64, left: Int32) -> Planned:
+    """Give each new node its pods, those of a class in the order in which they are given."""
+    of_class = growing.state.pod_class[left]
+    waiting = {int(one): left[of_class == one].tolist() for one in classes.tolist()}
+    taken = dict.fromkeys(waiting, 0)
+    group_of: list[int] = []
+    pods: list[int] = []
+    nodes: list[int] = []
+    for batch, (group, count) in enumerate(zip(plan.group.tolist(), plan.nodes.tolist(), strict=True)):
+        entries = range(int(plan.offsets[batch]), int(plan.offsets[batch + 1]))
+        for _ in range(count):
+            for entry in entries:
+                one, some = int(classes[plan.classes[entry]]), int(plan.pods[entry])
+                chosen = waiting[one][taken[one] : taken[one] + some]
+                taken[one] += some
+                pods += chosen
+                nodes += [len(group_of)] * len(chosen)
+            group_of.append(group)
+    return Planned(group_of, np.array(pods, np.int32), np.array(nodes, np.int32))
+
+
+def _within_limits(growing: Growing, planned: Planned) -> Planned:
+    """Leave out the last nodes of a plan that limits shared by several groups do not admit."""
+    added = np.zeros(len(growing.groups), np.int64)
+    np.add.at(added, np.array(planned.group_of, np.int64), 1)
+    count = min(len(planned.group_of), growing.blanks_left)
+    if count == len(planned.group_of) and growing.limits.admit(added):
+        return planned
+    added[:] = 0
+    kept: list[int] = []
+    for node, group in enumerate(planned.group_of):
+        added[group] += 1
+        if len(kept) < count and growing.limits.admit(added):
+            kept.append(node)
+        else:
+            added[group] -= 1
+    number = np.full(len(planned.group_of), -1, np.int32)
+    number[kept] = np.arange(len(kept))
+    there = number[planned.nodes] >= 0
+    return Planned([planned.group_of[node] for node in kept], planned.pods[there], number[planned.nodes[there]])

@@ -15,7 +15,7 @@ from planner.scale_up.cheapest.kernels.dive import dive
 from planner.scale_up.cheapest.kernels.fill import Bench, Rest, Shapes, look_at_left
 from planner.scale_up.cheapest.kernels.generate import Watch, add_fill, generate
 from planner.scale_up.cheapest.kernels.improve import MANY, Trial, improve
-from planner.scale_up.cheapest.kernels.master import Master
+from planner.scale_up.cheapest.kernels.master import Master, begin
 from planner.scale_up.cheapest.problem import Float64, Problem
 from planner.scale_up.cheapest.work import append_batches, batches_for, bench_for, master_for, shapes_of, watch_for
 from planner.snapshot.columns import Int32, Int64
@@ -24,16 +24,21 @@ FIRST_WAYS: Final = 3
 """Ways in which nodes are filled for the first plan."""
 TURNS: Final = 6
 """Plans by duals, at most; each takes about as long as the linear programme between two."""
-GENERATED: Final = 100_000
+GENERATED: Final = 200_000
 """Nodes filled for the linear programme, times classes."""
 TURN_WORK: Final = 120_000
 """Plans by duals, times the square of the programme's rows."""
 DIVE_WORK: Final = 80_000
 """Solutions of the programme while it is made whole, times the square of its rows."""
+NEARLY: Final = (0.5, 0.9)
+"""Levels of the linear programme from which on nodes are planned at once."""
 LIMIT_ROUNDS: Final = 4
 """How often the programme is begun anew because it has more nodes of a group than may be."""
-IMPROVED: Final = 12_000
+IMPROVED: Final = 20_000
 """Nodes filled to improve the best plan."""
+FINALISTS: Final = 3
+"""Plans that are improved, where classes are few."""
+FEW_CLASSES: Final = 100
 CHUNKS: Final = 4
 """Parts of that work, between which batches without nodes are dropped."""
 FEW_GROUPS: Final = 24
@@ -69,7 +74,9 @@ def best_attempt(problem: Problem, cost: Float64, groups: Int32, rest: Rest) -> 
     best = min(found, key=lambda one: one.rank(cost))
     tools = tools_for(problem, cost, groups)
     if best.made.counts[0]:
-        best = _improved(tools, best)
+        finalists = sorted(found, key=lambda one: one.rank(cost))
+        finalists = finalists[: FINALISTS if len(problem.pods) <= FEW_CLASSES else 1]
+        best = min((_improved(tools, one) for one in finalists), key=lambda one: one.rank(cost))
     if len(tools.groups) < len(groups) and best.rest.pods.any():
         tools = tools._replace(groups=groups)
         _build_more(tools, best, 1)
@@ -114,14 +121,27 @@ def _relaxed(tools: Tools, rest: Rest, first: Attempt) -> list[Attempt]:
         if not len(more):
             break
         limited = np.union1d(limited, more)
-    dived = Attempt(_copied(to_plan), batches_for(tools.problem), watch.value.copy())
-    solutions = max(1, DIVE_WORK // len(master.bound) ** 2)
-    dive(tools.shapes, dived.rest, master, tools.bench, watch, solutions, dived.made)
-    found.append(dived)
+    found += _dived(tools, to_plan, master, watch)
     for one in found[1:]:
         one.rest.pods[:] += left
         _build_more(tools, one, 2)
     return found[1:]
+
+
+def _dived(tools: Tools, to_plan: Rest, master: Master, watch: Watch) -> list[Attempt]:
+    """Return plans by making the programme's fractions whole, hastily and with care."""
+    solutions = max(1, DIVE_WORK // len(master.bound) ** 2)
+    value, bound = watch.value.copy(), master.bound.copy()
+    found: list[Attempt] = []
+    for nearly in NEARLY[:solutions]:
+        if found:
+            master.bound[:] = bound
+            begin(master)
+            generate(tools.shapes, to_plan, master, tools.bench, watch, 0)
+        dived = Attempt(_copied(to_plan), batches_for(tools.problem), value)
+        dive(tools.shapes, dived.rest, master, tools.bench, watch, nearly, solutions, dived.made)
+        found.append(dived)
+    return found
 
 
 def _programme(tools: Tools, to_plan: Rest, limited: Int64, found: list[Attempt]) -> tuple[Master, Watch]:
@@ -131,7 +151,7 @@ def _programme(tools: Tools, to_plan: Rest, limited: Int64, found: list[Attempt]
     for one in found:
         _seed(tools, to_plan, watch, master, one.made)
     turns = min(TURNS, max(2, TURN_WORK // len(master.bound) ** 2))
-    pours = GENERATED // turns // len(problem.pods)
+    pours = GENERATED // TURNS // len(problem.pods)
     generate(tools.shapes, to_plan, master, tools.bench, watch, pours)
     for turn in range(turns - 1):
         found.append(_built(tools, to_plan, watch.value.copy(), 1 + turn % 2))
@@ -157,7 +177,7 @@ def _over_limit(rest: Rest, master: Master) -> Int64:
     fill = master.basis - len(master.bound) - int(master.classes[0])
     nodes = np.zeros(len(rest.nodes))
     np.add.at(nodes, master.group[fill[fill >= 0]], master.level[fill >= 0])
-    return np.flatnonzero(nodes > rest.nodes + 1e-6)
+    return np.flatnonzero(nodes > rest.nodes + 1e-2)
 
 
 def _improved(tools: Tools, best: Attempt) -> Attempt:

@@ -7,7 +7,7 @@ import numpy as np
 from planner.scale_up.cheapest.kernels.build import Batches
 from planner.scale_up.cheapest.kernels.fill import Bench, Shapes
 from planner.scale_up.cheapest.kernels.generate import Watch
-from planner.scale_up.cheapest.kernels.master import Master
+from planner.scale_up.cheapest.kernels.master import Master, begin
 from planner.scale_up.cheapest.problem import Float64, Problem
 from planner.snapshot.columns import Int32, Int64
 
@@ -49,14 +49,14 @@ def master_for(problem: Problem, cost: Float64, limited: Int64) -> Master:
     entries = fills * min(classes + 1, 48) + classes
     of_columns = np.zeros(rows + classes + fills)
     of_columns[:classes] = MISSING * cost.max()
-    basic = np.zeros(len(of_columns), bool)
-    basic[:rows] = True
     bound = np.concatenate([problem.pods, problem.most[limited]]).astype(np.float64)
-    return Master(
+    master = Master(
         np.array([classes]), np.zeros(fills + 1, np.int64), np.zeros(2, np.int64), np.zeros(entries, np.int32),
-        np.zeros(entries), np.zeros(fills, np.int32), of_columns, bound, np.arange(rows, dtype=np.int32), basic,
-        np.eye(rows), bound.copy(), np.zeros(rows), np.zeros(rows),
+        np.zeros(entries), np.zeros(fills, np.int32), of_columns, bound, np.zeros(rows, np.int32),
+        np.zeros(len(of_columns), bool), np.zeros((rows, rows)), np.zeros(rows), np.zeros(rows), np.zeros(rows),
     )  # fmt: skip
+    begin(master)
+    return master
 
 
 def watch_for(problem: Problem, groups: Int32, limited: Int64) -> Watch:

@@ -24,7 +24,7 @@ def bound(asked: Any, count: np.ndarray, whole: bool, values: Sequence[np.ndarra
     solver.setOptionValue("output_flag", False)
     solver.setOptionValue("threads", 1)
     solver.setOptionValue("mip_rel_gap", 1e-4)
-    solver.setOptionValue("mip_max_nodes", 2000)
+    solver.setOptionValue("mip_max_nodes", 500)
     for group in range(groups):
         solver.addVar(0.0, float(asked.most[group]))
         solver.changeColCost(group, float(asked.price[group]))

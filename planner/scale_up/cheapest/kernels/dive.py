@@ -10,20 +10,21 @@ from planner.scale_up.cheapest.kernels.fill import Bench, Rest, Shapes, keep, lo
 from planner.scale_up.cheapest.kernels.generate import WAY, Watch, generate
 from planner.scale_up.cheapest.kernels.master import Master, begin
 
-WHOLE = 1e-6
-"""What a level may lack of a whole number."""
+WHOLE = 1e-2
+"""What a level may lack of a whole number; bounds are a little larger than they should be."""
 
 TRIED = 32
 """Nodes filled for new fills after each step."""
-NEARLY = 0.5
-"""Level from which on a node is planned at once."""
 
 
 @kernel
-def dive(shapes: Shapes, rest: Rest, master: Master, bench: Bench, watch: Watch, solutions: int, made: Batches) -> int:
+def dive(
+    shapes: Shapes, rest: Rest, master: Master, bench: Bench, watch: Watch, nearly: float, solutions: int, made: Batches
+) -> int:
     """Append batches to made, solving the programme for what is left at most so often; return how often it was.
 
-    rest is lowered. Pods may be left.
+    nearly : level from which on a node is planned at once, not only of the fill of the highest level. rest is lowered.
+    Pods may be left.
     """
     for solved in range(solutions):
         look_at_left(rest, bench)
@@ -34,7 +35,7 @@ def dive(shapes: Shapes, rest: Rest, master: Master, bench: Bench, watch: Watch,
             if fill >= 0 and master.level[row] > WHOLE:
                 if master.level[row] >= 1.0 - WHOLE:
                     plan_fill(shapes, rest, master, bench, watch, fill, int(master.level[row] + WHOLE), made)
-                elif master.level[row] >= NEARLY:
+                elif master.level[row] >= nearly:
                     plan_fill(shapes, rest, master, bench, watch, fill, 1, made)
                 elif highest < 0 or master.level[row] > master.level[highest]:
                     highest = row

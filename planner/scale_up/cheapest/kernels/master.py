@@ -15,6 +15,8 @@ from planner.snapshot.columns import Int32, Int64
 
 SMALL = 1e-9
 """Below it a number counts as zero."""
+NUDGE = 1e-3 / 65536
+"""Bounds are larger by up to 65,535 times this, each by another, so that no steps lead nowhere (Charnes 1952)."""
 
 
 class Master(NamedTuple):
@@ -98,7 +100,7 @@ def begin(master: Master) -> None:
         master.basic[column] = column < rows
     for row in range(rows):
         master.basis[row] = row
-        master.level[row] = master.bound[row]
+        master.level[row] = master.bound[row] + NUDGE * (row * 40503 % 65536)
         for at in range(rows):
             master.inverse[row, at] = 1.0 if row == at else 0.0
 

@@ -6,7 +6,7 @@ from tests.reference.scale_up.cheapest.generate import Search, generated
 from tests.reference.scale_up.cheapest.master import Programme
 
 
-def dived(market: Market, programme: Programme, search: Search, solutions: int) -> list[Batch]:
+def dived(market: Market, programme: Programme, search: Search, nearly: float, solutions: int) -> list[Batch]:
     """The batches planned."""
     batches: list[Batch] = []
     for solved in range(solutions):
@@ -14,11 +14,11 @@ def dived(market: Market, programme: Programme, search: Search, solutions: int) 
         fractions = {}
         for row, column in enumerate(programme.basis):
             fill, level = column - programme.first_fill(), programme.level[row]
-            if fill < 0 or level <= 1e-6:
+            if fill < 0 or level <= 1e-2:
                 continue
-            if level >= 1.0 - 1e-6:
-                found += _planned(market, programme, search, fill, int(level + 1e-6))
-            elif level >= 0.5:
+            if level >= 1.0 - 1e-2:
+                found += _planned(market, programme, search, fill, int(level + 1e-2))
+            elif level >= nearly:
                 found += _planned(market, programme, search, fill, 1)
             else:
                 fractions[row] = level

@@ -27,7 +27,8 @@ class Programme:
     def begin(self) -> None:
         """Nothing but what lacks and what is left of each row."""
         rows = len(self.bound)
-        self.basis, self.level = list(range(rows)), list(self.bound)
+        self.basis = list(range(rows))
+        self.level = [bound + 1e-3 / 65536 * (row * 40503 % 65536) for row, bound in enumerate(self.bound)]
         self.inverse = [[1.0 if row == at else 0.0 for at in range(rows)] for row in range(rows)]
 
     def first_fill(self) -> int:

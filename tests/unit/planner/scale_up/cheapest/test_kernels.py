@@ -135,16 +135,16 @@ def test_fills_are_generated_as_by_the_twin(seed: int, pours: int) -> None:
     both.agree_on_what_is_left()
 
 
-@given(st.integers(0, 2**40), st.integers(1, 4))
+@given(st.integers(0, 2**40), st.sampled_from([0.5, 0.9]), st.integers(1, 4))
 @settings(max_examples=100, deadline=None)
-def test_whole_nodes_are_made_of_fractions_as_by_the_twin(seed: int, solutions: int) -> None:
+def test_whole_nodes_are_made_of_fractions_as_by_the_twin(seed: int, nearly: float, solutions: int) -> None:
     both = Both(seed)
     master, watch, programme, search = both.programme()
     generate(both.shapes, both.rest, master, both.bench, watch, 100)
     generated(both.market, programme, search, 100)
     made = batches_for(both.asked)
-    dive(both.shapes, both.rest, master, both.bench, watch, solutions, made)
-    assert batches_in(made) == dived(both.market, programme, search, solutions)
+    dive(both.shapes, both.rest, master, both.bench, watch, nearly, solutions, made)
+    assert batches_in(made) == dived(both.market, programme, search, nearly, solutions)
     both.agree_on_what_is_left()
 
 

@@ -1,0 +1,147 @@
+"""The slack decision on top of a plan, in process: 2,500 placeholders and 1,000 mirrored workloads. Synthetic clusters.
+
+What any plan does, a copy of the kept simulation, is timed apart and taken off.
+"""
+
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from google.protobuf.json_format import ParseDict
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1 import reason_pb2
+
+from planner.decisions.simulations import simulate
+from planner.model.derive import Derive, Reuse, write_always
+from planner.model.settings import SlackSettings, resolve_slack
+from planner.model.values import SlackRequest
+from planner.round.decision import Decided
+from planner.round.round import Round
+from planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
+from planner.simulation.build import Simulation
+from planner.simulation.virtual_rows import VirtualPod, VirtualRows, labels_of
+from planner.slack.decision import decide
+from planner.snapshot.columns import Snapshot
+from planner.snapshot.decode import canonicalize
+from tests.benchmarks.clusters import LARGE, snapshot
+from tests.benchmarks.registry import Stages, scenario
+
+NOW_NS = 1_800_000_000 * 10**9
+RATE = {"slack": {"extraCapacityMinRate": 0.1}}
+
+
+@dataclass
+class Keeping:
+    """A cluster, settings, the last answer's state, and what the service has kept of the cluster."""
+
+    cluster: Snapshot
+    settings: SlackSettings
+    derive: Derive
+    reuse: Reuse
+    state: pb.SlackState | None = None
+
+    def simulation(self, virtual: tuple[VirtualPod, ...], kinds: tuple[VirtualPod, ...] = ()) -> Simulation:
+        return simulate(self.cluster, pb.PlanRequest(), self.derive, VirtualRows(virtual, (), kinds))
+
+    def decide(self) -> Decided:
+        this = Round(self.cluster, self.simulation, NOW_NS, derive=self.derive, reuse=self.reuse)
+        return decide(this, self.settings, self.state)
+
+
+def prepare(settings: dict[str, Any], workloads: int = 0, *, steady: bool = False) -> Keeping:
+    cluster = canonicalize(snapshot(LARGE))
+    if workloads:
+        cluster = cluster._replace(slack_requests=mirrored(cluster, workloads))
+    kept = CachedSnapshot(cluster).derive
+    made = Keeping(cluster, resolve_slack(ParseDict(settings, pb.PlanSettings())), kept, write_always)
+    made.simulation(())
+    if steady:
+        made.reuse = partial(VersionCache(1 << 28).reuse, CacheScope("", ""))
+        made.state = made.decide().state
+    return made
+
+
+def mirrored(cluster: Snapshot, count: int) -> tuple[SlackRequest, ...]:
+    """Requests for one more pod of so many workloads that the cluster has."""
+    pods, first = cluster.pods, {}
+    for pod, owner in enumerate(pods.owner.tolist()):
+        if owner >= 0:
+            first.setdefault(owner, pod)
+    rows = [
+        SlackRequest(
+            f"{cluster.owners[owner].kind}/{cluster.owners[owner].namespace}/{cluster.owners[owner].name}",
+            "",
+            cluster.strings[pods.namespace[pod]],
+            cluster.specs[pods.spec[pod]],
+            labels_of(cluster, int(pods.label_set[pod])),
+            1,
+            "1",
+        )
+        for owner, pod in list(first.items())[:count]
+    ]
+    return tuple(sorted(rows))
+
+
+def run(made: Keeping, stages: Stages) -> Decided:
+    start = time.perf_counter()
+    made.simulation(())
+    copied = time.perf_counter()
+    result = made.decide()
+    end = time.perf_counter()
+    stages.add("copy of the simulation", copied - start)
+    stages.add("total", max(end - copied - (copied - start), 0.0))
+    slack = result.result
+    stages.fact("placeholders", len(slack.placeholders))
+    stages.fact("waiting", sum(not one.node for one in slack.placeholders))
+    stages.fact("state bytes", result.state.ByteSize())
+    return result
+
+
+def verify(made: Keeping, result: Decided) -> None:
+    """All placeholders are on nodes, or wait for new ones, and no node holds more than it has."""
+    slack, cluster = result.result, made.cluster
+    assert slack.result in (reason_pb2.SlackResult.SLACK_PRESENT, reason_pb2.SlackResult.SLACK_LACKING)
+    assert not slack.problems
+    place = {name: at for at, name in enumerate(cluster.nodes.name)}
+    used = [0] * len(place)
+    for pod, node in enumerate(cluster.pods.node.tolist()):
+        if node >= 0:
+            used[node] += dict(cluster.specs[cluster.pods.spec[pod]].requests).get("cpu", 0)
+    for one in slack.placeholders:
+        if one.node:
+            used[place[one.node]] += one.cpu_milli
+    assert all(amount <= room for amount, room in zip(used, cluster.nodes.allocatable[:, 0].tolist(), strict=True))
+
+
+def verify_steady(made: Keeping, result: Decided) -> None:
+    """Nothing changed, so nothing moves."""
+    verify(made, result)
+    assert result.state == made.state
+    assert not result.result.pushed_out
+
+
+scenario(
+    name="slack 5,000 nodes, first loop",
+    what="decision on top of a plan, 2,500 placeholders for 10 % of 5,000 nodes with 150,000 pods",
+    setup=partial(prepare, RATE),
+    run=run,
+    verify=verify,
+    aims={"total": 0.03},
+)
+scenario(
+    name="slack 5,000 nodes, steady loop",
+    what="the same again with the state of the last answer",
+    setup=partial(prepare, RATE, steady=True),
+    run=run,
+    verify=verify_steady,
+    aims={"total": 0.005},
+)
+scenario(
+    name="slack 5,000 nodes, 1,000 workloads",
+    what="decision on top of a plan, one placeholder for each of 1,000 workloads",
+    setup=partial(prepare, {}, 1_000),
+    run=run,
+    verify=verify,
+    aims={"total": 0.03},
+)

@@ -9,6 +9,7 @@ Pods whose classes exist (those of recently evicted pods nearly always do), or a
 from the snapshot and all virtual rows.
 """
 
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -55,8 +56,11 @@ def with_virtual(
 def _distinct(pods: tuple[VirtualPod, ...]) -> tuple[tuple[VirtualPod, ...], Int64]:
     """Return the pods with those that are one object once only, and where each pod is among them. int64[pods]."""
     number: dict[int, int] = {}
-    of = np.fromiter((number.setdefault(id(pod), len(number)) for pod in pods), np.int64, len(pods))
-    return tuple({id(pod): pod for pod in pods}.values()), of
+    for one in map(id, pods):
+        if one not in number:
+            number[one] = len(number)
+    of = np.fromiter(map(number.__getitem__, map(id, pods)), np.int64, len(pods))
+    return tuple(dict(zip(map(id, pods), pods, strict=True)).values()), of
 
 
 class _Known(NamedTuple):
@@ -152,7 +156,7 @@ def _with_pods(own: Simulation, pods: tuple[VirtualPod, ...], classes: Int64) ->
     if not pods:
         return own
     state, count = own.state, len(pods)
-    pinned = np.fromiter((pod.pinned for pod in pods), np.int64, count)
+    pinned = np.fromiter(map(attrgetter("pinned"), pods), np.int64, count)
     return own._replace(
         virtual=own.virtual.and_more(pods, ()),
         pods=own.pods._replace(of=np.concatenate([own.pods.of, classes.astype(np.int32)])),

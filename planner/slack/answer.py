@@ -4,7 +4,7 @@ Decides nothing. The rows of placeholders follow from the sets and the places al
 bytes of the last answer are used again.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from trimtab.v1 import reason_pb2
 from planner.facts.prices import prices
 from planner.round.round import Round
 from planner.slack.places import Placed, Roster
-from planner.slack.sets import PlaceholderSet, Wanted
+from planner.slack.sets import Wanted
 from planner.slack.specs import SpecWriter
 from planner.snapshot.columns import Int32, Snapshot
 
@@ -106,30 +106,17 @@ def _present(snapshot: Snapshot, outcome: Outcome) -> tuple[dict[str, int], floa
 
     The cost of a placeholder is the share of its node's price that is the larger of its shares of cpu and memory.
     """
+    sets, node = outcome.roster.sets, outcome.placed.node
+    on_node = _is_on_node(snapshot, node)
+    of_set = np.repeat(np.arange(len(sets)), np.diff(outcome.roster.bounds))[on_node]
     present: dict[str, int] = {}
-    price, cost = prices(snapshot), 0.0
-    on_node = _is_on_node(snapshot, outcome.placed.node)
-    for at, one in enumerate(outcome.roster.sets):
-        where = outcome.roster.of_set(at)
-        nodes = outcome.placed.node[where][on_node[where]]
+    for one, count in zip(sets, np.bincount(of_set, minlength=len(sets)).tolist(), strict=True):
         for name, amount in one.size.items():
-            present[name] = min(present.get(name, 0) + amount * len(nodes), _MOST)
-        cost += float(np.nansum(price[nodes] * _share(snapshot, one, nodes)))
-    return {name: amount for name, amount in present.items() if amount}, cost
-
-
-def _share(snapshot: Snapshot, one: PlaceholderSet, nodes: Int32) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    share = np.zeros(len(nodes))
+            present[name] = min(present.get(name, 0) + amount * count, _MOST)
+    share = np.zeros(len(of_set))
     for column, name in enumerate(snapshot.resources[:2]):
-        room = np.maximum(snapshot.nodes.allocatable[nodes, column], 1)
-        np.maximum(share, one.size.get(name, 0) / room, out=share)
-    return share
-
-
-def held_by_set(outcome: Outcome) -> Mapping[str, int]:
-    """Return how many placeholders of each set are on no node, those that have any."""
-    lacking = {
-        one.name: int((outcome.placed.node[outcome.roster.of_set(at)] < 0).sum())
-        for at, one in enumerate(outcome.roster.sets)
-    }
-    return {name: number for name, number in sorted(lacking.items()) if number}
+        size = np.array([one.size.get(name, 0) for one in sets], np.int64)
+        room = np.maximum(snapshot.nodes.allocatable[node[on_node], column], 1)
+        np.maximum(share, size[of_set] / room, out=share)
+    cost = float(np.nansum(prices(snapshot)[node[on_node]] * share))
+    return {name: amount for name, amount in present.items() if amount}, cost

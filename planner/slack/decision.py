@@ -7,6 +7,7 @@ remembers comes in and goes out as state. Source: the design of resource slack.
 """
 
 from functools import partial
+from itertools import chain, repeat
 from typing import Final
 
 from trimtab.v1 import plan_pb2 as pb
@@ -34,7 +35,8 @@ def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) ->
     kept = roster(asked.sets, memory, snapshot)
     names = tuple(kept.names())
     kinds = tuple(one.pod for one in kept.sets)
-    this.hold_room(names, tuple(one.pod for one in kept.sets for _ in range(one.number)), kinds)
+    pods = tuple(chain.from_iterable(repeat(one.pod, one.number) for one in kept.sets))
+    this.hold_room(names, pods, kinds)
     first = this.simulation.pod_count + len(this.evictions)
     if names:
         place_pods(this, leaving)

@@ -67,15 +67,7 @@ class SpecWriter:
 
     def _message(self, spec: PodSpec) -> snapshot_pb2.PodSpec:
         text = self._string
-        out = snapshot_pb2.PodSpec(
-            priority=spec.priority,
-            scheduler_name=text(spec.scheduler_name),
-            local_storage=spec.local_storage,
-            unsupported=spec.unsupported,
-            exclusive_disks=[text(disk) for disk in spec.exclusive_disks],
-            read_only_disks=[text(disk) for disk in spec.read_only_disks],
-        )
-        out.requests.extend(self.amounts(spec.requests))
+        out = snapshot_pb2.PodSpec(requests=self.amounts(spec.requests))
         for key, value in spec.node_selector:
             out.node_selector.add(key=text(key), value=text(value))
         if spec.node_affinity is not None:
@@ -89,9 +81,24 @@ class SpecWriter:
         for port in spec.host_ports:
             out.host_ports.add(protocol=text(port.protocol), host_ip=text(port.host_ip), port=port.port)
         for field, terms in (("pod_affinity", spec.pod_affinity), ("pod_anti_affinity", spec.pod_anti_affinity)):
-            getattr(out, field).extend([self._affinity(term) for term in terms])
-        out.topology_spread.extend([self._spread(one) for one in spec.topology_spread])
+            if terms:
+                getattr(out, field).extend([self._affinity(term) for term in terms])
+        if spec.topology_spread:
+            out.topology_spread.extend([self._spread(one) for one in spec.topology_spread])
+        self._add_rest(out, spec)
         return out
+
+    def _add_rest(self, out: snapshot_pb2.PodSpec, spec: PodSpec) -> None:
+        """Add what few specs have."""
+        out.local_storage = spec.local_storage
+        out.priority = spec.priority
+        if spec.scheduler_name:
+            out.scheduler_name = self._string(spec.scheduler_name)
+        if spec.unsupported:
+            out.unsupported.extend(spec.unsupported)
+        for field, disks in (("exclusive_disks", spec.exclusive_disks), ("read_only_disks", spec.read_only_disks)):
+            if disks:
+                getattr(out, field).extend([self._string(disk) for disk in disks])
 
     def _add_term(self, out: snapshot_pb2.NodeSelector, term: NodeSelectorTerm) -> None:
         out.terms.add(

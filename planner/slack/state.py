@@ -72,15 +72,15 @@ def _column(data: bytes, name: str) -> Int32:
 
 def remember(sets: Mapping[str, SetMemory], names: Sequence[str]) -> pb.SlackState:
     """Return the state on the wire."""
-    used = np.unique(np.concatenate([np.zeros(0, np.int32), *(one.node for one in sets.values())]))
+    node = np.concatenate([np.zeros(0, np.int32), *(one.node for one in sets.values())])
+    number = np.concatenate([np.zeros(0, np.int32), *(one.number for one in sets.values())]).astype("<i4").tobytes()
+    used = np.unique(node)
     used = used[used >= 0]
-    state = pb.SlackState(layout_version=LAYOUT_VERSION, strings=["", *(names[node] for node in used.tolist())])
+    code = np.where(node >= 0, np.searchsorted(used, node) + 1, 0).astype("<i4").tobytes()
+    state = pb.SlackState(layout_version=LAYOUT_VERSION, strings=["", *map(names.__getitem__, used.tolist())])
+    at = 0
     for name, one in sets.items():
-        code = np.where(one.node >= 0, np.searchsorted(used, one.node) + 1, 0)
-        state.sets.add(
-            name=name,
-            size=one.size,
-            number=one.number.astype("<i4").tobytes(),
-            node=code.astype("<i4").tobytes(),
-        )
+        last = at + 4 * len(one.node)
+        state.sets.add(name=name, size=one.size, number=number[at:last], node=code[at:last])
+        at = last
     return state

@@ -1,0 +1,82 @@
+"""Requests for slack travel with a snapshot and with a delta, and bad ones are refused with their place."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clients.snapshot_deltas import Interner, application, difference
+from planner.model.values import SlackRequest
+from planner.snapshot.decode import canonicalize
+from planner.snapshot.delta import apply_delta
+from planner.snapshot.errors import SnapshotError
+from planner.snapshot.slack_requests import read_slack_requests
+from tests.builders import random_rows
+from tests.builders.slack import cluster, spec
+from tests.builders.snapshots import RESOURCES, Cluster, Pod, slack_requests, write, write_delta
+
+ONE = SlackRequest("Deployment/default/web", "", "default", spec(), (("app", "web"),), 4, "50%")
+TWO = SlackRequest("CapacityBuffer/default/spare", "", "default", spec(100), (), -1, "", 3, 20, (("cpu", 900),))
+BAD = SlackRequest("CapacityBuffer/default/lost", "there is no such PodTemplate")
+
+
+def test_requests_are_read_as_they_were_written_sorted_by_object() -> None:
+    assert read_slack_requests(slack_requests([ONE, TWO, BAD])) == (BAD, TWO, ONE)
+
+
+@pytest.mark.parametrize("before", [(), (ONE,)])
+@pytest.mark.parametrize("after", [(), (ONE,), (ONE, TWO)])
+def test_a_delta_gives_the_snapshot_that_was_sent_in_full(
+    before: tuple[SlackRequest, ...], after: tuple[SlackRequest, ...]
+) -> None:
+    old, new = (replace(cluster(2, {"a": "n00"}), slack=some) for some in (before, after))
+    joined = apply_delta(canonicalize(write(old)), write_delta(old, new, 3))
+    assert joined.version == canonicalize(write(new, 5)).version
+    assert joined.slack_requests == tuple(sorted(after))
+    assert (joined.version == canonicalize(write(old)).version) == (before == after)
+
+
+def test_clients_send_changed_requests_and_apply_them() -> None:
+    interner, base = Interner(), cluster(3, {"a": "n00"})
+    first, second = (write(replace(base, slack=some)) for some in ((ONE,), (ONE, TWO)))
+    delta = difference(interner.intern(first), interner.intern(second), interner)
+    assert delta is not None
+    assert delta.changed.HasField("slack_requests")
+    assert apply_delta(canonicalize(first), delta).version == canonicalize(second).version
+    whole = application.Application(first)
+    whole.add(delta)
+    assert canonicalize(whole.result()).version == canonicalize(second).version
+
+
+@pytest.mark.parametrize(
+    ("spoil", "place"),
+    [
+        (lambda m: setattr(m.requests[0], "object", ""), "slack_requests.requests[0].object"),
+        (lambda m: setattr(m.requests[0], "spec", 7), "slack_requests.requests[0].spec"),
+        (lambda m: setattr(m.requests[0], "label_set", 7), "slack_requests.requests[0].label_set"),
+        (lambda m: setattr(m.requests[0], "namespace", "a/b"), "slack_requests.requests[0].namespace"),
+        (lambda m: setattr(m.requests[0], "scale", -1), "slack_requests.requests[0].scale"),
+        (lambda m: m.requests[0].limits.add(resource=9), "slack_requests.requests[0].limits.resource"),
+        (lambda m: m.requests.append(m.requests[0]), "slack_requests.requests[1].object"),
+        (lambda m: setattr(m.dictionary.label_sets, "offsets", b"xx"), "slack_requests.dictionary.label_sets.offsets"),
+        (lambda m: m.dictionary.resources.append("cpu"), "slack_requests.dictionary.resources[2]"),
+    ],
+)
+def test_bad_requests_are_refused_with_their_place(spoil: object, place: str) -> None:
+    message = slack_requests([ONE])
+    assert callable(spoil)
+    spoil(message)
+    with pytest.raises(SnapshotError) as error:
+        read_slack_requests(message)
+    assert str(error.value).startswith(place)
+
+
+@given(st.integers(0, 2**32))
+def test_specs_are_written_so_that_they_are_read_as_those_of_pods(seed: int) -> None:
+    drawn = random_rows.spec(Random(seed))
+    drawn = drawn._replace(requests=tuple((name, amount) for name, amount in drawn.requests if name in RESOURCES))
+    (of_pod,) = canonicalize(write(Cluster(pods={("a", "b"): Pod(spec=drawn)}))).specs
+    (found,) = read_slack_requests(slack_requests([SlackRequest("Pod/a/b", "", "a", of_pod, amount="1")]))
+    assert found.spec == of_pod

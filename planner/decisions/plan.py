@@ -85,6 +85,7 @@ def _round(
         derive=work.derive,
         effort=work.effort,
         reuse=work.reuse,
+        earlier=work.earlier,
         growth=rows.growth,
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
-from planner.model.derive import Derive, Reuse, build_always, write_always
+from planner.model.derive import Derive, Earlier, Reuse, build_always, nothing_earlier, write_always
 from planner.model.effort import UNLIMITED, Effort
 
 
@@ -20,7 +20,7 @@ class Work(NamedTuple):
     """stage : context of a named stage, which may raise when nobody waits for the answer any more;
 
     time_left : False once a simulation should stop, None = no bound; derive : see `Derive`; effort : see `Effort`;
-    reuse : see `Reuse`.
+    reuse : see `Reuse`; earlier : see `Earlier`.
     """
 
     stage: Callable[[str], AbstractContextManager[None]] = no_stop_watch
@@ -28,3 +28,4 @@ class Work(NamedTuple):
     derive: Derive = build_always
     effort: Effort = UNLIMITED
     reuse: Reuse = write_always
+    earlier: Earlier = nothing_earlier

@@ -4,9 +4,11 @@ The pure packages keep nothing themselves. An answer never depends on what a cac
 """
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
+FOR_NEXT = "for the next snapshot: "
+"""Beginning of the names of derived objects that are also handed to the next snapshot of the same line: `Earlier`."""
 
 
 class Derive(Protocol):
@@ -24,6 +26,15 @@ class Derive(Protocol):
         """Return the derived object of this name."""
 
 
+class Earlier(Protocol):
+    """Returns what was derived under a name that begins with FOR_NEXT, of this snapshot or else of its base; None where
+    nothing was. Whatever it is, an answer must be as if it were None.
+    """
+
+    def __call__(self, name: str) -> Any:
+        """Return the earlier object of this name, or None."""
+
+
 class Reuse(Protocol):
     """Cache of encoded bytes: returns the bytes stored under a key, or writes them. Entries may be evicted at any time.
 
@@ -32,6 +43,11 @@ class Reuse(Protocol):
 
     def __call__(self, key: str, write: Callable[[], bytes]) -> bytes:
         """Return the bytes of this key."""
+
+
+def nothing_earlier(name: str) -> Any:  # noqa: ARG001
+    """Return None; nothing is cached."""
+    return None
 
 
 def write_always(key: str, write: Callable[[], bytes]) -> bytes:  # noqa: ARG001

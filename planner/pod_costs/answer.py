@@ -3,7 +3,6 @@
 Complete groups are written as protobuf bytes by a kernel and merged, entry-wise building being far slower.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,7 +10,7 @@ from trimtab.v1 import plan_pb2 as pb
 
 from planner.model.settings.pod_costs import PodCostTarget
 from planner.pod_costs.kernels.wire import RankedGroups, write_groups
-from planner.pod_costs.members import LeftAlone, owner_name
+from planner.pod_costs.members import LeftAlone, owner_name, owner_texts
 from planner.pod_costs.ranking import Ranked
 from planner.pod_costs.strategies import BY_CODE
 from planner.round.round import Round
@@ -30,7 +29,8 @@ class Written(NamedTuple):
 def write_ranked(this: Round, number: int, target: PodCostTarget, ranked: Ranked) -> list[Written]:
     """Return the complete groups of target `number`."""
     snapshot, members = this.snapshot, ranked.members
-    names = [owner_name(snapshot, owner) for owner in members.owners.tolist()]
+    every = owner_texts(snapshot, this.derive).names
+    names = [every[owner] for owner in members.owners.tolist()]
     heads, head_offsets = _joined_bytes(
         [
             pb.PodCostShare(strategy=BY_CODE[term.strategy].code, name=term.name).SerializeToString()
@@ -59,7 +59,7 @@ def write_ranked(this: Round, number: int, target: PodCostTarget, ranked: Ranked
         after_each=np.array([ranked.after_each_removal], np.int64),
         target=np.array([number], np.int64),
     )
-    texts = this.derive("texts", partial(texts_of, snapshot))
+    texts = texts_of(snapshot, this.derive)
     sizes, ends = np.zeros(len(names), np.int64), np.zeros(len(names), np.int64)
     out = np.empty(write_groups(texts, groups, sizes, ends, np.zeros(0, np.uint8)), np.uint8)
     if len(out):

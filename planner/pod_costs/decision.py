@@ -5,9 +5,10 @@ from typing import Final
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 
-from planner.model.settings.pod_costs import PodCostSettings, resolve_pod_costs
-from planner.pod_costs.answer import decision, write_left_alone, write_ranked
-from planner.pod_costs.members import active, group_pods
+from planner.model.settings.pod_costs import PodCostSettings, PodCostTarget, resolve_pod_costs
+from planner.pod_costs.answer import Written, decision, write_left_alone, write_ranked
+from planner.pod_costs.kept import Kept, KeptGroup, facts_of, is_keepable, name_of, pods_of, touched
+from planner.pod_costs.members import Members, active, group_pods, owner_texts
 from planner.pod_costs.ranking import rank_target
 from planner.round.decision import Decided, Decision, Summary
 from planner.round.round import Round
@@ -18,6 +19,12 @@ LAYOUT: Final = 1
 def decide(this: Round, settings: PodCostSettings, state: pb.PodCostsState | None) -> Decided:
     """Rank the pods of every group that a target selects."""
     del state
+    result = decision(written_groups(this, settings))
+    return Decided(result, pb.PodCostsState(layout_version=LAYOUT), _notes(this, settings))
+
+
+def written_groups(this: Round, settings: PodCostSettings) -> list[Written]:
+    """Return every group that a target selects, as it goes out."""
     grouped = group_pods(this.snapshot, settings.targets, this.derive)
     owners = grouped.members.owners
     written = [
@@ -25,15 +32,41 @@ def decide(this: Round, settings: PodCostSettings, state: pb.PodCostsState | Non
         for group, why in sorted(grouped.left_alone.items())
     ]
     for number, target in enumerate(settings.targets):
-        groups = np.flatnonzero(grouped.target == number)
-        members = grouped.members.take(groups)
-        ranked = rank_target(this, target, members)
-        written += write_ranked(this, number, target, ranked)
-        written += [
-            write_left_alone(this, int(members.owners[group]), number, why)
-            for group, why in sorted(ranked.left_alone.items())
-        ]
-    return Decided(decision(written), pb.PodCostsState(layout_version=LAYOUT), _notes(this, settings))
+        members = grouped.members.take(np.flatnonzero(grouped.target == number))
+        if is_keepable(target) and len(members.owners):
+            written += _rank_touched(this, number, target, members)
+        else:
+            written += _rank(this, number, target, members)
+    return written
+
+
+def _rank(this: Round, number: int, target: PodCostTarget, members: Members) -> list[Written]:
+    """Rank the groups of a target."""
+    ranked = rank_target(this, target, members)
+    left_alone = [
+        write_left_alone(this, int(members.owners[group]), number, why)
+        for group, why in sorted(ranked.left_alone.items())
+    ]
+    return write_ranked(this, number, target, ranked) + left_alone
+
+
+def _rank_touched(this: Round, number: int, target: PodCostTarget, members: Members) -> list[Written]:
+    """Rank those groups of a target that have changed since the snapshot before, and take the others from there."""
+    snapshot, name = this.snapshot, name_of(number, target)
+    kept: Kept | None = this.earlier(name)
+    pods = pods_of(snapshot, members)
+    again = touched(this, members, pods, kept)
+    fresh = _rank(this, number, target, members.take(np.flatnonzero(again))) if again.any() else []
+    data = {one.key[1]: bytes(one.data) for one in fresh}
+    owners, texts = members.owners.tolist(), owner_texts(snapshot, this.derive)
+    uids = [texts.uids[owner] for owner in owners]
+    if kept is not None:
+        data |= {owners[at]: kept.groups[kept.place[uids[at]]].data for at in np.flatnonzero(~again).tolist()}
+    groups = [KeptGroup(data[owner]) for owner in owners]
+    place = {uid: at for at, uid in enumerate(uids)}
+    made = Kept(facts_of(snapshot), snapshot.pods.name, members.bounds, pods, place, groups)
+    this.derive(name, lambda: made)
+    return [Written((texts.names[owner], owner), data[owner]) for owner in owners]
 
 
 def _notes(this: Round, settings: PodCostSettings) -> tuple[str, ...]:

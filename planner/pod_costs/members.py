@@ -81,7 +81,9 @@ def group_pods(snapshot: Snapshot, targets: Sequence[PodCostTarget], derive: Der
     starts = every.bounds[:-1]
     lowest, highest = np.minimum.reduceat(chosen, starts)[groups], selected[groups]
     first = np.minimum.reduceat(np.where(chosen < 0, len(targets), chosen), starts)[groups]
-    left_alone = _mixed(lowest, highest) | _rolling(snapshot, members, every) | _rivals(snapshot, members, derive)
+    left_alone = (
+        _mixed(lowest, highest) | _rolling(snapshot, members, every, derive) | _rivals(snapshot, members, derive)
+    )
     target = highest.copy()
     target[list(left_alone)] = NO_TARGET
     return Grouped(members, target, first, left_alone)
@@ -134,15 +136,12 @@ def _mixed(lowest: Int64, highest: Int64) -> dict[int, LeftAlone]:
     }
 
 
-def _rolling(snapshot: Snapshot, members: Members, every: Members) -> dict[int, LeftAlone]:
+def _rolling(snapshot: Snapshot, members: Members, every: Members, derive: Derive) -> dict[int, LeftAlone]:
     """Return the groups that another revision of the same controller is replacing."""
     busy = set(every.owners.tolist())
-    by_controller: dict[str, list[int]] = {}
-    for number, owner in enumerate(snapshot.owners):
-        if owner.controller and (number in busy or owner.desired_replicas > 0):
-            by_controller.setdefault(f"{owner.namespace} {owner.controller}", []).append(number)
     found: dict[int, LeftAlone] = {}
-    for rivals in by_controller.values():
+    for siblings in derive("pod cost revisions", partial(_siblings, snapshot), of=("owners",)):
+        rivals = [one for one in siblings if one in busy or snapshot.owners[one].desired_replicas > 0]
         if len(rivals) < 2:
             continue
         newest = max(snapshot.owners[number].revision for number in rivals)
@@ -156,6 +155,15 @@ def _rolling(snapshot: Snapshot, members: Members, every: Members) -> dict[int, 
                 text = f"{owner.controller} is being rolled out: {others} has pods or wants some as well"
                 found[at] = LeftAlone(Reason.ROLLING_UPDATE, text)
     return found
+
+
+def _siblings(snapshot: Snapshot) -> list[list[int]]:
+    """Return the owners that have a controller in common with another."""
+    by_controller: dict[str, list[int]] = {}
+    for number, owner in enumerate(snapshot.owners):
+        if owner.controller:
+            by_controller.setdefault(f"{owner.namespace} {owner.controller}", []).append(number)
+    return [numbers for numbers in by_controller.values() if len(numbers) > 1]
 
 
 def _rivals(snapshot: Snapshot, members: Members, derive: Derive) -> dict[int, LeftAlone]:
@@ -177,6 +185,23 @@ def _rivals(snapshot: Snapshot, members: Members, derive: Derive) -> dict[int, L
             text = f"its selector selects {snapshot.pod_key(int(members.pods[place]))} of {owner} too"
             found.setdefault(at, LeftAlone(Reason.SEVERAL_CONTROLLERS, text))
     return found
+
+
+class OwnerTexts(NamedTuple):
+    """By owner: "Kind/namespace/name", and uid."""
+
+    names: list[str]
+    uids: list[str]
+
+
+def owner_texts(snapshot: Snapshot, derive: Derive) -> OwnerTexts:
+    """Return the texts of all owners, kept or made."""
+
+    def build() -> OwnerTexts:
+        names = [owner_name(snapshot, owner) for owner in range(len(snapshot.owners))]
+        return OwnerTexts(names, [owner.uid for owner in snapshot.owners])
+
+    return derive("pod cost owners", build, of=("owners",))
 
 
 def owner_name(snapshot: Snapshot, owner: int) -> str:

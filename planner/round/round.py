@@ -13,7 +13,7 @@ from typing import Protocol
 from google.protobuf.message import Message
 
 from planner.facts.recent_evictions import awaited
-from planner.model.derive import Derive, Reuse, build_always, write_always
+from planner.model.derive import Derive, Earlier, Reuse, build_always, nothing_earlier, write_always
 from planner.model.effort import UNLIMITED, Effort
 from planner.model.settings import PlannerSettings
 from planner.model.values import RecentEviction
@@ -38,8 +38,9 @@ class Round:
     """A decision is a function of this, its settings and its state, as far as `time_left` lets it get on.
 
     now_ns : Unix nanoseconds; time_left : False once a simulation should stop, None = no bound; derive : see `Derive`;
-    effort : see `Effort`; reuse : see `Reuse`; decided : results of the decisions taken before in this round, by
-    `Decision.Code`; growth : the virtual nodes by which groups grow, none where no decision has asked for them.
+    effort : see `Effort`; reuse : see `Reuse`; earlier : see `Earlier`; decided : results of the decisions taken before
+    in this round, by `Decision.Code`; growth : the virtual nodes by which groups grow, none where no decision has asked
+    for them.
     """
 
     snapshot: Snapshot
@@ -51,6 +52,7 @@ class Round:
     derive: Derive = build_always
     effort: Effort = UNLIMITED
     reuse: Reuse = write_always
+    earlier: Earlier = nothing_earlier
     decided: dict[int, Message] = field(default_factory=dict)
     growth: Growth = NO_GROWTH.growth
 

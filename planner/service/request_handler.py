@@ -144,7 +144,7 @@ class RequestHandler:
 
 
 def _work(watch: StopWatch, caller: Caller, kept: CachedSnapshot, reuse: Reuse) -> Work:
-    return Work(watch.stage, caller.bounds.time_left, kept.derive, watch.effort, reuse)
+    return Work(watch.stage, caller.bounds.time_left, kept.derive, watch.effort, reuse, kept.earlier)
 
 
 @contextmanager

@@ -8,10 +8,11 @@ import threading
 from collections.abc import Callable
 from hashlib import blake2b
 from operator import attrgetter
-from typing import Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from trimtab.v1 import plan_pb2 as pb
 
+from planner.model.derive import FOR_NEXT
 from planner.snapshot.cache import LeastRecentlyUsed, size_of
 from planner.snapshot.columns import Snapshot
 
@@ -46,6 +47,8 @@ class CachedSnapshot:
         self.snapshot = snapshot
         self._lock = threading.RLock()
         self._derived = base.derived_of_same(snapshot) if base else {}
+        # Of the base, until the same is derived of this snapshot.
+        self._earlier: dict[str, object] = base.derived_for_next() if base else {}
 
     def derive(self, name: str, build: Callable[[], T], of: tuple[str, ...] = ()) -> T:
         """Return the derived object of this name, built once."""
@@ -54,6 +57,7 @@ class CachedSnapshot:
                 for field in of:
                     _field(self.snapshot, field)
                 self._derived[name] = _Derived(build(), of)
+                self._earlier.pop(name, None)
             return cast(T, self._derived[name].value)
 
     def derived_of_same(self, snapshot: Snapshot) -> dict[str, _Derived]:
@@ -66,6 +70,17 @@ class CachedSnapshot:
             if one.of and all(_field(snapshot, field) is _field(self.snapshot, field) for field in one.of)
         }
 
+    def earlier(self, name: str) -> Any:
+        """Return what was derived under a name, of this snapshot or else of its base: an `Earlier`."""
+        with self._lock:
+            found = self._derived.get(name)
+            return self._earlier.get(name) if found is None else found.value
+
+    def derived_for_next(self) -> dict[str, object]:
+        """Return the objects that are handed to the next snapshot."""
+        with self._lock:
+            return {name: one.value for name, one in self._derived.items() if name.startswith(FOR_NEXT)}
+
     def size(self) -> int:
         """Return the approximate size in bytes; parts shared with other snapshots are included."""
         with self._lock:
@@ -74,7 +89,7 @@ class CachedSnapshot:
     def drop_derived(self) -> None:
         """Drop the derived objects; keep the snapshot."""
         with self._lock:
-            self._derived = {}
+            self._derived, self._earlier = {}, {}
 
 
 def _field(snapshot: Snapshot, path: str) -> object:

@@ -4,10 +4,12 @@ Decides nothing. Cost: O(P + bytes of names).
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
+from planner.model.derive import Derive
 from planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
 
 
@@ -23,8 +25,13 @@ class Names(NamedTuple):
     node_offsets: Int64
 
 
-def texts_of(snapshot: Snapshot) -> Names:
-    """Gather the texts of what answers name. O(P + bytes of names)."""
+def texts_of(snapshot: Snapshot, derive: Derive) -> Names:
+    """Return the texts of what answers name, kept or gathered."""
+    return derive("texts", partial(_gather, snapshot), of=("strings", "pods.namespace", "pods.name", "nodes.name"))
+
+
+def _gather(snapshot: Snapshot) -> Names:
+    """Gather them. O(P + bytes of names)."""
     pods = snapshot.pods
     spaces, namespace = _used_namespaces(snapshot)
     space_data, space_offsets = joined(spaces)

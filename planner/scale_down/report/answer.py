@@ -85,7 +85,7 @@ def add_unneeded(decision: pb.ScaleDownDecision, request: ScaleDownRequest, unne
 
 def _write_unneeded(snapshot: Snapshot, derive: Derive, content: NodeRows) -> bytes:
     """Return the entries as they go out, with the digests that `content` lacks."""
-    names = derive("texts", partial(texts_of, snapshot))
+    names = texts_of(snapshot, derive)
     digests = "".join(_digests(snapshot, content)).encode()
     rows = content._replace(digests=np.frombuffer(digests, np.uint8).copy())
     sizes = np.zeros(len(rows.node), np.int64)
@@ -102,7 +102,7 @@ def _as_bytes(values: Float64) -> UInt8:
 
 def add_staying(decision: pb.ScaleDownDecision, request: ScaleDownRequest, staying: Staying, share: Float64) -> None:
     """Append the nodes that stay. share : float64[N] utilization, shown as 0 where it could not be computed."""
-    names = request.derive("texts", partial(texts_of, request.snapshot))
+    names = texts_of(request.snapshot, request.derive)
     shown = share[staying.nodes]
     utilization = _as_bytes(np.where(np.isnan(shown), 0.0, shown))
     reasons = staying.reason.astype(np.uint8)

@@ -1,0 +1,121 @@
+"""Groups as they were ranked for the snapshot before: those that nothing has changed for are not ranked again.
+
+Decides for which groups an earlier ranking still holds: strategies that look at nothing but a pod's name, age, spec and
+node; the same nodes, specs, labels and prices; the same pods with the same values. An answer never depends on it: what
+is kept is what ranking again would give. Cost: O(M), and a comparison of the names where pods have come or gone.
+"""
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+import numpy as np
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.model.derive import FOR_NEXT
+from planner.model.settings.pod_costs import PodCostTarget
+from planner.pod_costs.members import Members, owner_texts
+from planner.round.round import Round
+from planner.snapshot.columns import Bool, Int32, Int64, Snapshot, Text
+
+_S: Final = pb.PodCostStrategy
+KEEPABLE: Final = frozenset(
+    {_S.BALANCE_DOMAINS, _S.UNTOLERATED_TAINTS, _S.PREFER_NO_SCHEDULE_NODES, _S.YOUNGEST, _S.OLDEST, _S.NODE_COST}
+)
+
+
+class Pods(NamedTuple):
+    """What strategies read of the pods of all groups. first : int64[G] row of each group's first pod, -1 = its rows do
+    not follow each other; node, spec : int32[M]; created_s : int64[M]."""
+
+    first: Int64
+    node: Int32
+    spec: Int32
+    created_s: Int64
+
+
+class KeptGroup(NamedTuple):
+    """A group's bytes as they go out, with costs or with the reason why it has none."""
+
+    data: bytes
+
+
+class Kept(NamedTuple):
+    """facts : what all groups rest on; names : of all pods; place : by uid of the owner its number among the groups."""
+
+    facts: tuple[object, ...]
+    names: Text
+    bounds: Int64
+    pods: Pods
+    place: Mapping[str, int]
+    groups: list[KeptGroup]
+
+
+def name_of(number: int, target: PodCostTarget) -> str:
+    """Return the name under which the groups of a target are kept."""
+    content = repr((target, sorted(target.namespaces), sorted(target.owner_kinds)))
+    return f"{FOR_NEXT}pod costs of target {number} {blake2b(content.encode(), digest_size=16).hexdigest()}"
+
+
+def is_keepable(target: PodCostTarget) -> bool:
+    """Say whether the ranks of a target rest on nothing but what is compared here."""
+    return all(term.strategy in KEEPABLE for term in target.terms)
+
+
+def facts_of(snapshot: Snapshot) -> tuple[object, ...]:
+    """Return what all groups rest on; equal parts of a snapshot and its base are the same objects."""
+    return (snapshot.nodes, snapshot.specs, snapshot.groups, snapshot.label_sets, snapshot.strings)
+
+
+def pods_of(snapshot: Snapshot, members: Members) -> Pods:
+    """Return what strategies read of the members."""
+    pods, rows = snapshot.pods, members.pods
+    first, last = rows[members.bounds[:-1]], rows[members.bounds[1:] - 1]
+    first = np.where(last - first + 1 == np.diff(members.bounds), first, -1)
+    return Pods(first, pods.node[rows], pods.spec[rows], pods.created_s[rows])
+
+
+def touched(this: Round, members: Members, pods: Pods, kept: Kept | None) -> Bool:
+    """Return which groups have to be ranked again. bool[G]."""
+    count, snapshot = len(members.owners), this.snapshot
+    if kept is None or any(one is not other for one, other in zip(kept.facts, facts_of(snapshot), strict=True)):
+        return np.ones(count, np.bool_)
+    uids = owner_texts(snapshot, this.derive).uids
+    place = np.array([kept.place.get(uids[owner], -1) for owner in members.owners.tolist()], np.int64)
+    sizes, old_sizes = np.diff(members.bounds), np.append(np.diff(kept.bounds), -1)
+    old_first = np.append(kept.pods.first, -1)[place]
+    differs: Bool = (old_sizes[place] != sizes) | (pods.first < 0) | (old_first < 0)
+    same = np.flatnonzero(~differs)
+    if not len(same):
+        return differs
+    starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes[same])))
+    within = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes[same])
+    new = within + np.repeat(members.bounds[same], sizes[same])
+    old = within + np.repeat(kept.bounds[place[same]], sizes[same])
+    changed = np.zeros(len(within), np.bool_)
+    before = kept.pods
+    for one, other in ((pods.node, before.node), (pods.spec, before.spec), (pods.created_s, before.created_s)):
+        changed |= one[new] != other[old]
+    differs[same] = np.logical_or.reduceat(changed, starts[:-1])
+    differs[same] |= _renamed(snapshot.pods.name, kept.names, (pods.first[same], old_first[same]), sizes[same])
+    return differs
+
+
+def _renamed(names: Text, before: Text, first: tuple[Int64, Int64], sizes: Int64) -> Bool:
+    """Return which groups have pods of other names. first : first row of each now and before; their rows follow it."""
+    if names is before and np.array_equal(*first):
+        return np.zeros(len(sizes), np.bool_)
+    new, old = names.data.tobytes(), before.data.tobytes()
+    bounds = zip(
+        names.offsets[first[0]].tolist(),
+        names.offsets[first[0] + sizes].tolist(),
+        before.offsets[first[1]].tolist(),
+        before.offsets[first[1] + sizes].tolist(),
+        strict=True,
+    )
+    other = np.array([new[a:b] != old[c:d] for a, b, c, d in bounds], np.bool_)
+    # Equal bytes, cut in other places.
+    rows = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    lengths, old_lengths = np.diff(names.offsets), np.diff(before.offsets)
+    cut = lengths[rows + np.repeat(first[0], sizes)] != old_lengths[rows + np.repeat(first[1], sizes)]
+    return other | np.logical_or.reduceat(cut, np.cumsum(sizes) - sizes)

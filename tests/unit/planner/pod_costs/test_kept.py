@@ -1,0 +1,111 @@
+"""A delta ranks only the groups that it touches again, and the answer is what ranking all of them gives."""
+
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trimtab.v1 import plan_pb2 as pb
+from trimtab.v1 import snapshot_pb2
+
+from clients.snapshot_deltas import Interner, difference
+from planner.decisions.plan import plan
+from planner.decisions.work import Work
+from planner.pod_costs import decision
+from planner.service.version_cache import CachedSnapshot
+from planner.snapshot.decode import canonicalize
+from planner.snapshot.delta import apply_delta
+from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
+from tests.builders.pod_costs import S, at, term
+
+APPS = ("a", "ab", "b")
+OWNERS = {app: replica_set(app, 2) for app in APPS}
+NODES = [node("n0", zone="x"), node("n1", zone="y", taints=["soft=1:PreferNoSchedule"]), node("n2")]
+GROUPS = [node_group("g", nodes=["n0", "n1"], price=1.0)]
+SETTINGS = pb.PlanSettings()
+for _term in (term(S.BALANCE_DOMAINS), term(S.YOUNGEST, weight=0.1), term(S.UNTOLERATED_TAINTS), term(S.NODE_COST)):
+    if not SETTINGS.pod_costs.targets:
+        SETTINGS.pod_costs.targets.add()
+    SETTINGS.pod_costs.targets[0].strategies.append(_term)
+
+
+def message(pods: dict[tuple[str, str], tuple[int, int]]) -> snapshot_pb2.ClusterSnapshot:
+    """A cluster with these pods: (app, name) to (node, second of creation)."""
+    objects: list[Json] = [*OWNERS.values(), *NODES, *GROUPS]
+    for (app, name), (place, second) in pods.items():
+        objects.append(
+            pod(f"{app}-{name}", node=f"n{place}", owner=OWNERS[app], created=at(second), labels={"app": app})
+        )
+    built: snapshot_pb2.ClusterSnapshot = snapshot_of(objects)
+    return built
+
+
+def decide(kept: CachedSnapshot) -> pb.PodCostsDecision:
+    request = pb.PlanRequest(decisions=[pb.Decision.POD_COSTS], settings=SETTINGS)
+    request.now.seconds = 1_800_000_000
+    return plan(kept.snapshot, request, None, Work(derive=kept.derive, earlier=kept.earlier)).pod_costs
+
+
+def follow(kept: CachedSnapshot, before: Any, after: Any) -> CachedSnapshot:
+    """The snapshot after a delta, as the service keeps it."""
+    interner = Interner()
+    delta = difference(interner.intern(before), interner.intern(after), interner)
+    assert delta is not None
+    return CachedSnapshot(apply_delta(kept.snapshot, delta, kept.derive), kept)
+
+
+PODS = st.dictionaries(
+    st.tuples(st.sampled_from(APPS), st.sampled_from(["0", "00", "b-0", "1", "22"])),
+    st.tuples(st.integers(0, 2), st.integers(0, 3)),
+    max_size=9,
+)
+
+
+@given(st.lists(PODS, min_size=2, max_size=4))
+@settings(max_examples=60)
+def test_a_chain_of_deltas_answers_as_whole_snapshots_do(steps: list[Any]) -> None:
+    messages = [message(pods) for pods in steps]
+    kept = CachedSnapshot(canonicalize(messages[0]))
+    assert decide(kept) == decide(CachedSnapshot(canonicalize(messages[0])))
+    for before, after in pairwise(messages):
+        kept = follow(kept, before, after)
+        assert decide(kept) == decide(CachedSnapshot(canonicalize(after)))
+        assert decide(kept) == decide(CachedSnapshot(canonicalize(after)))
+
+
+START = {(app, str(i)): (i % 2, i) for app in APPS for i in range(3)}
+
+
+@pytest.mark.parametrize(
+    ("change", "ranked"),
+    [
+        pytest.param({}, [], id="nothing"),
+        pytest.param({("ab", "1"): (0, 1)}, ["ab"], id="another node"),
+        pytest.param({("b", "1"): (1, 3)}, ["b"], id="another age"),
+        pytest.param({("a", "9"): (1, 3)}, ["a"], id="one more, which moves all rows behind it"),
+        pytest.param({("a", "1"): None, ("b", "2"): None}, ["a", "b"], id="two less"),
+        pytest.param({("a", "1"): None, ("a", "7"): (1, 1)}, ["a"], id="one replaced"),
+    ],
+)
+def test_only_groups_that_a_delta_touches_are_ranked_again(
+    change: Any, ranked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    rank = decision.rank_target
+
+    def note(this: Any, target: Any, members: Any) -> Any:
+        asked.extend(this.snapshot.owners[owner].name for owner in members.owners.tolist())
+        return rank(this, target, members)
+
+    monkeypatch.setattr(decision, "rank_target", note)
+    before = message(START)
+    kept = CachedSnapshot(canonicalize(before))
+    decide(kept)
+    assert sorted(asked) == ["a", "ab", "b"]
+    asked.clear()
+    after = message({key: place for key, place in (START | change).items() if place is not None})
+    kept = follow(kept, before, after) if change else kept
+    answer = decide(kept)
+    assert sorted(asked) == ranked
+    assert answer == decide(CachedSnapshot(canonicalize(after)))

@@ -6,7 +6,7 @@ the environment.
 
 import gc
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -118,8 +118,8 @@ class _Builder:
             with self._naming("PodDisruptionBudget", budget):
                 self._snapshot.pod_disruption_budgets.append(budget_row(budget, self._dictionary))
         self._namespaces()
-        if self._known.pods is None and self._known.storage is None:
-            found = slack_requests(self._sorted, self._priorities())
+        if self._known.storage is None:  # otherwise the workloads are only a part of the cluster
+            found = slack_requests(self._sorted, priority_classes(self._of("PriorityClass")))
             if found is not None:
                 self._snapshot.slack_requests.CopyFrom(found)
         self._dictionary.write(self._snapshot)
@@ -138,7 +138,7 @@ class _Builder:
             raise self._objects.error(kind, obj, error) from None
 
     def _pods(self, progress: Progress | None) -> set[str]:
-        specs = PodSpecTable(self._dictionary, self._priorities())
+        specs = PodSpecTable(self._dictionary, priority_classes(self._of("PriorityClass")))
         builder = PodColumnsBuilder(self._dictionary, specs, self._storage())
         if self._known.pods is None:
             self._add_pods(builder, self._of("Pod"), progress)
@@ -210,14 +210,6 @@ class _Builder:
     def _csi_nodes(self) -> dict[str, CSINode]:
         return {one.metadata.name: one for one in self._of("CSINode")}
 
-    def _priorities(self) -> PriorityClasses:
-        classes = PriorityClasses(_SYSTEM_PRIORITIES)
-        for one in self._of("PriorityClass"):
-            classes[one.metadata.name] = one.value or 0
-            if one.global_default:
-                classes.default = one.value or 0
-        return classes
-
     def _nodes(self) -> None:
         nodes: dict[str, Node] = {node.metadata.name: node for node in self._of("Node")}
         limits = self._csi_nodes()
@@ -278,6 +270,16 @@ class _Builder:
             name = one.metadata.name
             labels = {NAME_LABEL: name} | (one.metadata.labels or {})
             self._snapshot.namespaces.append(pb.Namespace(name=name, label_set=self._dictionary.label_set(labels)))
+
+
+def priority_classes(objects: Iterable[Any]) -> PriorityClasses:
+    """Return the priorities that PriorityClasses give, those of the system included."""
+    classes = PriorityClasses(_SYSTEM_PRIORITIES)
+    for one in objects:
+        classes[one.metadata.name] = one.value or 0
+        if one.global_default:
+            classes.default = one.value or 0
+    return classes
 
 
 def is_listed(row: pb.Owner, owners: Set[str]) -> bool:

@@ -14,11 +14,12 @@ from typing import Any, NamedTuple, TypeVar
 from trimtab.v1 import snapshot_pb2 as pb
 
 from clients.kubernetes_api.errors import ClusterError
-from clients.kubernetes_objects.build import Actuation, BuiltSnapshot, Known, build_snapshot
+from clients.kubernetes_objects.build import Actuation, BuiltSnapshot, Known, build_snapshot, priority_classes
 from clients.kubernetes_objects.kinds import NodeGroup
 from clients.kubernetes_objects.migration import Migration
 from clients.kubernetes_objects.node_groups import Membership
 from clients.kubernetes_objects.objects import Objects
+from clients.kubernetes_objects.slack_requests import WORKLOADS, slack_requests
 from clients.kubernetes_objects.volumes import Storage
 from clients.live_cluster.resources import BY_KIND
 from clients.live_cluster.store import OWNERS, Changes, Key, Store
@@ -47,6 +48,7 @@ class SnapshotMaker:
         self._groups: dict[str, NodeGroup] = {}
         self._group_of: dict[str, str] = {}
         self._actuation: Actuation | None = None
+        self._slack = pb.SlackRequests()
 
     def forget(self) -> None:
         """Make the next `take` return a whole snapshot."""
@@ -67,6 +69,8 @@ class SnapshotMaker:
         changed_groups = self._regroup(by_name, changes.nodes)
         built = self._changed(changes, changed_groups, actuation)
         delta = pb.SnapshotDelta(changed=built.snapshot)
+        if changes.owners:
+            self._add_slack(delta.changed)
         _add_deleted_keys(delta, sent, changes, self._store)
         delta.deleted_node_groups.extend(sorted(sent.groups.keys() - by_name.keys()))
         self._actuation, self._sent = actuation, sent._replace(groups=by_name)
@@ -105,9 +109,20 @@ class SnapshotMaker:
             set(store.objects["PodDisruptionBudget"]),
             {key[1] for key in store.objects["Namespace"]},
         )
+        self._slack.CopyFrom(snapshot.slack_requests)
         self._groups, self._actuation = groups, actuation
         self._group_of = {node.name: node.node_group for node in snapshot.nodes if node.node_group}
         return built
+
+    def _add_slack(self, changed: pb.ClusterSnapshot) -> None:
+        """Add the requests of annotated workloads where they have changed."""
+        objects = self._store.objects
+        workloads = {kind: [objects[kind][key] for key in sorted(objects[kind])] for kind in WORKLOADS}
+        found = slack_requests(workloads, priority_classes(objects["PriorityClass"].values())) or pb.SlackRequests()
+        if found != self._slack:
+            changed.slack_requests.CopyFrom(found)
+            changed.slack_requests.SetInParent()
+            self._slack = found
 
     def _regroup(self, groups: dict[str, NodeGroup], nodes: set[str]) -> list[NodeGroup]:
         """Update the membership of nodes; return the groups whose rows change. May add to `nodes`."""

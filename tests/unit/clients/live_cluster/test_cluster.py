@@ -271,3 +271,27 @@ def test_a_status_that_is_as_before_is_not_read_again(cluster: LiveCluster, serv
     other = cluster.take([], status("other")).taken.delta
     assert other is not None
     assert [one.name for one in other.changed.actuation_status.recent_evictions] == ["other"]
+
+
+def test_annotated_workloads_ask_for_slack_with_the_snapshot_and_with_later_deltas(
+    cluster: LiveCluster, server: FakeApiServer
+) -> None:
+    taken = cluster.take([]).taken.snapshot
+    assert taken is not None
+    assert not taken.HasField("slack_requests")
+    made = k8s.deployment("api", 4, metadata={"annotations": {"trimtab.dev/slack": "50%"}})
+    made["spec"]["template"] = {
+        "metadata": {"labels": {"app": "api"}},
+        "spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "250m"}}}]},
+    }
+    put(server, made)
+    until(lambda: ("default", "api") in cluster.store.objects["Deployment"])
+    delta = cluster.take([]).taken.delta
+    assert delta is not None
+    (found,) = delta.changed.slack_requests.requests
+    assert (found.object, found.amount, found.scale) == ("Deployment/default/api", "50%", 4)
+    put(server, k8s.replica_set("other", 1))
+    until(lambda: ("default", "other") in cluster.store.objects["ReplicaSet"])
+    delta = cluster.take([]).taken.delta
+    assert delta is not None
+    assert not delta.changed.HasField("slack_requests")

@@ -1,6 +1,7 @@
 """From what the loop found to what it says: the message. Decides nothing; groups and pods by name."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
@@ -10,6 +11,7 @@ from trimtab.v1.reason_pb2 import NodeGroupReason
 from planner.model.values import NodeGroup
 from planner.round.decision import Decided
 from planner.scale_up.choose import Choice
+from planner.scale_up.reasons import Refusals
 from planner.scale_up.report.finding import Finding
 from planner.scale_up.report.sentences import why_pending
 from planner.scale_up.request import ScaleUpRequest
@@ -93,18 +95,37 @@ def _add_skipped(decision: pb.ScaleUpDecision, finding: Finding) -> None:
 
 
 def _add_unschedulable(decision: pb.ScaleUpDecision, finding: Finding) -> None:
+    """Say why pods stay pending. What is said of a kind is written once, as bytes, and read for all its pods."""
     refusals = finding.refusals
     ids = [group.id for group in finding.growing.groups]
-    served = np.isin(refusals.pods, finding.unserved.pending.pods)
-    for row in np.flatnonzero(served).tolist():
-        kind = int(refusals.kind[row])
-        reasons = dict(zip(ids, refusals.reason[kind].tolist(), strict=True))
-        failed = {key: code for key, code in zip(ids, refusals.predicate[kind].tolist(), strict=True) if code}
-        entry = decision.unschedulable.add(pod=finding.name_of(int(refusals.pods[row])))
-        entry.reasons.update(reasons)
-        entry.failed_predicates.update(failed)
-        entry.detail = why_pending(reasons, failed)
-    decision.unschedulable.sort(key=lambda one: one.pod)
+    served = np.flatnonzero(np.isin(refusals.pods, finding.unserved.pending.pods))
+    named = sorted((finding.name_of(int(refusals.pods[row])), int(refusals.kind[row])) for row in served.tolist())
+    said = {kind: _said(refusals, ids, kind) for kind in {kind for _, kind in named}}
+    entries = [pb.UnschedulablePod(pod=name).SerializeToString() + said[kind] for name, kind in named]
+    decision.MergeFromString(b"".join(_UNSCHEDULABLE + _varint(len(entry)) + entry for entry in entries))
+
+
+_UNSCHEDULABLE: Final = bytes(
+    [pb.ScaleUpDecision.DESCRIPTOR.fields_by_name["unschedulable"].number << 3 | 2]  # a message with its length
+)
+
+
+def _varint(value: int) -> bytes:
+    """Return a number as protobuf writes lengths."""
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _said(refusals: Refusals, ids: Sequence[str], kind: int) -> bytes:
+    """Return what is said of every pod of a kind."""
+    reasons = dict(zip(ids, refusals.reason[kind].tolist(), strict=True))
+    failed = {key: code for key, code in zip(ids, refusals.predicate[kind].tolist(), strict=True) if code}
+    entry = pb.UnschedulablePod(reasons=reasons, failed_predicates=failed, detail=why_pending(reasons, failed))
+    return entry.SerializeToString(deterministic=True)
 
 
 def _add_options(decision: pb.ScaleUpDecision, finding: Finding) -> None:

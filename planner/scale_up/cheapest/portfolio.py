@@ -41,7 +41,7 @@ FINALISTS: Final = 3
 FEW_CLASSES: Final = 100
 CHUNKS: Final = 4
 """Parts of that work, between which batches without nodes are dropped."""
-FEW_GROUPS: Final = 24
+FEW_GROUPS: Final = 96
 """Groups up to which all count while a plan is improved; else those it has."""
 
 

@@ -99,3 +99,24 @@ def _pairs(asked: Any) -> tuple[list[tuple[int, int]], list[int]]:
 
 def _row(solver: Any, columns: np.ndarray, values: np.ndarray, low: float, high: float) -> None:
     solver.addRow(low, min(high, highspy.kHighsInf), len(columns), columns.astype(np.int32), values.astype(float))
+
+
+def optimum(asked: Any) -> float:
+    """The least price there is, limits of nodes and zones left aside. Every fill is a column: for few pods only."""
+    fills = np.array(list(np.ndindex(*(asked.pods + 1))))[1:]
+    takes = fills @ asked.demand
+    fits = (takes[:, None, :] <= asked.capacity[None]).all(axis=2) & (fills <= asked.per_node).all(axis=1)[:, None]
+    fits &= (fills @ ~asked.allowed) == 0
+    price = np.where(fits, asked.price, np.inf).min(axis=1)
+    fills, price = fills[np.isfinite(price)], price[np.isfinite(price)]
+    solver = highspy.Highs()
+    solver.setOptionValue("output_flag", False)
+    solver.setOptionValue("threads", 1)
+    for at, one in enumerate(price):
+        solver.addVar(0.0, highspy.kHighsInf)
+        solver.changeColCost(at, float(one))
+        solver.changeColIntegrality(at, highspy.HighsVarType.kInteger)
+    for of_class, count in enumerate(asked.pods):
+        _row(solver, np.arange(len(price)), fills[:, of_class], float(count), float(count))
+    solver.run()
+    return float(solver.getInfo().mip_dual_bound)

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from planner.scale_up.cheapest.plan import cheapest_plan
+from planner.scale_up.cheapest.plan import cheapest_plan, prepared
 from tests.builders.pending_problems import karpenter_problem, random_problem
 from tests.certificates.cheapest_plan import offences
-from tests.reference.scale_up.bound import bound
+from tests.reference.scale_up.bound import bound, optimum
 
 BOUNDS = {int(seed): price for seed, price in json.loads(Path(__file__).with_name("bounds.json").read_text()).items()}
 
@@ -44,3 +44,9 @@ def test_all_pods_of_the_shape_of_karpenters_benchmark_are_placed() -> None:
     plan = cheapest_plan(asked)
     assert (offences(asked, plan), plan.left.sum()) == ([], 0)
     assert plan.price <= 1.12 * bound(asked, asked.pods, whole=False)
+
+
+@pytest.mark.parametrize("seed", [55, 121, 125])
+def test_small_problems_are_solved_at_the_least_price_there_is(seed: int) -> None:
+    asked = random_problem(seed)
+    assert cheapest_plan(asked).price == pytest.approx(optimum(prepared(asked)[0]), rel=1e-6)

@@ -2364,12 +2364,10 @@ class ResourceLimit(_message.Message):
     """
     maximum: _builtins.int
     """Largest amount, >= `minimum`: no node is added if there were more.
-    OPTIONAL: absent = none. No decision of this build adds nodes: noted.
+    OPTIONAL: absent = none.
     """
     maximum_added: _builtins.int
-    """Largest amount, >= 0, that one plan may add. OPTIONAL: absent = none. No
-    decision of this build adds nodes: noted.
-    """
+    """Largest amount, >= 0, that one plan may add. OPTIONAL: absent = none."""
     @_builtins.property
     def nodes(self) -> Global___Selector:
         """The nodes that count. OPTIONAL: absent = all nodes."""

@@ -131,3 +131,30 @@ def test_s6_all_three_decisions_agree() -> None:
     answer = decide(given, asking(0.1), decisions=("SLACK", "SCALE_UP", "SCALE_DOWN"))
     assert [one.new_size for one in answer.scale_up.splits] == [3]
     assert not answer.scale_down.unneeded
+
+
+def test_s6_a_group_at_its_maximum_leaves_placeholders_waiting_loop_after_loop() -> None:
+    full = owned(cluster(2, {f"p{i:02}": f"n{i % 2:02}" for i in range(16)}))
+    full = replace(full, groups={"g": full.groups["g"]._replace(max_size=2)})
+    state = None
+    for loop in range(3):
+        answer = decide(full, asking(0.1), state, NOW_S + loop, ("SLACK", "SCALE_UP", "SCALE_DOWN"))
+        assert where(answer) == {"standard-0": ""}
+        assert not answer.scale_up.splits
+        assert not answer.scale_up.unschedulable
+        assert answer.slack.result == reason_pb2.SlackResult.SLACK_LACKING
+        state = answer.state
+
+
+def test_s6_a_burst_starts_in_slack_which_then_asks_for_nodes_again() -> None:
+    busy = {f"p{i:02}": f"n{i % 4:02}" for i in range(20)}
+    before = decide(owned(cluster(4, busy)), asking(0.2), decisions=("SLACK", "SCALE_UP"))
+    assert all(where(before).values())
+    assert not before.scale_up.splits
+    # As many pods as slack holds: each of its four placeholders has room for one of half a core.
+    held = [node for node in where(before).values()]
+    burst = busy | {f"q{i:02}": "" for i in range(len(held))}
+    during = decide(owned(cluster(4, burst)), asking(0.2), before.state, NOW_S + 10, ("SLACK", "SCALE_UP"))
+    assert set(during.scale_up.on_existing) == {f"default/q{i:02}" for i in range(len(held))}
+    assert not during.scale_up.unschedulable
+    assert {pod for split in during.scale_up.splits for pod in split.pods} <= set(where(during))

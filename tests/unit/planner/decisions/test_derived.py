@@ -24,7 +24,7 @@ class Kept:
     def __init__(self) -> None:
         self.objects: dict[str, Any] = {}
 
-    def derive(self, name: str, build: Callable[[], Any]) -> Any:
+    def derive(self, name: str, build: Callable[[], Any], of: tuple[str, ...] = ()) -> Any:
         if name not in self.objects:
             self.objects[name] = build()
         return self.objects[name]

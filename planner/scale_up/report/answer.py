@@ -49,8 +49,8 @@ def _state(finding: Finding) -> pb.ScaleUpState:
 def _add_splits(decision: pb.ScaleUpDecision, finding: Finding) -> None:
     growing = finding.growing
     pods_on: dict[int, list[str]] = {}
-    for pod, node in zip(growing.pods.tolist(), growing.nodes.tolist(), strict=True):
-        pods_on.setdefault(node, []).append(finding.name_of(pod))
+    for name, node in zip(finding.names_of(growing.pods), growing.nodes.tolist(), strict=True):
+        pods_on.setdefault(node, []).append(name)
     nodes_of: dict[int, list[int]] = {}
     for node, group in zip(growing.opened.tolist(), growing.group_of, strict=True):
         nodes_of.setdefault(group, []).append(node)

@@ -43,6 +43,18 @@ class Finding(NamedTuple):
             return f"{eviction.namespace}/{eviction.name}"
         return request.round.placeholders[pod - known - len(evictions)]
 
+    def names_of(self, pods: Int32) -> list[str]:
+        """Return `name_of` of many pods."""
+        snapshot = self.situation.request.snapshot
+        table, strings, known = snapshot.pods, snapshot.strings, self.growing.within.simulation.pod_count
+        if not (pods < known).all():
+            return [self.name_of(pod) for pod in pods.tolist()]
+        text = table.name.data.tobytes()
+        starts, ends = table.name.offsets[pods].tolist(), table.name.offsets[pods + 1].tolist()
+        spaces = table.namespace[pods].tolist()
+        rows = zip(spaces, starts, ends, strict=True)
+        return [f"{strings[space]}/{text[start:end].decode()}" for space, start, end in rows]
+
 
 def rating(finding: Finding) -> tuple[int, int, float, int]:
     """Return how good a plan is, the smaller, the better: pods left, nodes of unknown price, price, nodes."""

@@ -4,6 +4,7 @@ Decides which fields hold strings of the recorded cluster, and which texts are l
 digests of the planner, and what no decision reads.
 """
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -20,7 +21,6 @@ UNTOUCHED = frozenset(
         "NodeAssumption.pods_to_move_digest",
         "DecisionSummary.result",
         "DecisionSummary.counts",
-        "SlackRequest.amount",
     )
 )
 """Fields whose strings are words of the contract, or made again elsewhere."""
@@ -43,6 +43,8 @@ DIGESTS = frozenset(
 """Digests of what was recorded, with which a guess could be confirmed, and texts with names. That there was one stays.
 """
 REDACTED = "redacted"
+AMOUNT = re.compile(r"[0-9]+%?")
+"""`SlackRequest.amount` where it can be read; what cannot be read may hold anything."""
 
 
 def walk(message: Message, replace: Replace) -> None:
@@ -53,6 +55,8 @@ def walk(message: Message, replace: Replace) -> None:
     for field, value in message.ListFields():
         if field.name in CLEARED:
             message.ClearField(field.name)
+        elif f"{kind}.{field.name}" == "SlackRequest.amount":
+            message.amount = value if AMOUNT.fullmatch(value) else REDACTED  # type: ignore[attr-defined]
         elif f"{kind}.{field.name}" in DIGESTS:
             setattr(message, field.name, REDACTED)
         elif f"{kind}.{field.name}" not in UNTOUCHED:

@@ -139,7 +139,7 @@ def test_the_next_decision_sees_the_drained_pods_where_they_go() -> None:
                              "gone": "n1"}  # fmt: skip
 
 
-@pytest.mark.parametrize(("placeholder_on", "goes"), [("new", ["n1"]), ("n1", []), ("n2", [])])
+@pytest.mark.parametrize(("placeholder_on", "goes"), [("new", ["n1"]), ("n1", ["n1"]), ("n2", [])])
 def test_nodes_that_a_decision_adds_hold_its_pods_and_take_none_of_those_that_are_drained(
     placeholder_on: str, goes: list[str]
 ) -> None:

@@ -125,7 +125,7 @@ NUMBERS_THAT_STAY = {
         "Owner.current_replicas AttachLimit.count TopologySpreadConstraint.max_skew "
         "TopologySpreadConstraint.min_domains PodDisruptionBudgetStatus.disruptions_allowed "
         "PodDisruptionBudgetStatus.current_healthy PodDisruptionBudgetStatus.desired_healthy "
-        "PodDisruptionBudgetStatus.expected_pods"
+        "PodDisruptionBudgetStatus.expected_pods SlackRequest.replicas SlackRequest.percentage SlackRequest.scale"
     ),
     "ratings of pods": (
         "PodSpec.priority PodTable.deletion_cost PodTable.number WeightedPodAffinityTerm.weight PodCostGroup.costs "
@@ -164,6 +164,7 @@ INDICES = frozenset((
     "Namespace.label_set", "RecentEviction.spec", "RecentEviction.label_set", "ResourceAmount.resource",
     "ScaleDownState.search_start", "ScaleDownState.resume_at", "Placeholder.spec", "Placeholder.label_set",
     "NodeTemplate.label_set", "TemplatePod.spec", "TemplatePod.label_set",
+    "SlackRequest.spec", "SlackRequest.label_set",
 ))
 # fmt: on
 """Numbers that are places in a dictionary."""

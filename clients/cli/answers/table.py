@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.markup import escape
 from trimtab.v1 import plan_pb2
 
-from clients.cli.answers import pod_costs, remarks, scale_down, slack
+from clients.cli.answers import pod_costs, remarks, scale_down, scale_up, slack
 from clients.cli.answers.answer import Answer
 from clients.cli.output import as_document
 
@@ -26,6 +26,7 @@ class Rendering(NamedTuple):
 
 RENDERINGS = (
     Rendering(plan_pb2.Decision.SLACK, "slack", slack.render),
+    Rendering(plan_pb2.Decision.SCALE_UP, "scale_up", scale_up.render),
     Rendering(plan_pb2.Decision.SCALE_DOWN, "scale_down", scale_down.render),
     Rendering(plan_pb2.Decision.POD_COSTS, "pod_costs", pod_costs.render),
 )

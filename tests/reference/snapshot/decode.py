@@ -249,6 +249,7 @@ class Reader:
             exclusive_disks=tuple(sorted({t[i] for i in m.exclusive_disks})),
             read_only_disks=tuple(sorted({t[i] for i in m.read_only_disks})),
             scale_up_delay_s=m.scale_up_delay_s if m.HasField("scale_up_delay_s") else -1,
+            ignored_by_slack=m.ignored_by_slack,
         )
 
     def _volume(self, m: pb.Volume) -> Volume:

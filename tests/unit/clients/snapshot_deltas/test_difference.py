@@ -304,7 +304,7 @@ def test_no_field_of_a_snapshot_is_left_out() -> None:
         columns = {*strings, *plain, *texts, *entries, "count", "spec", "label_set"}
         assert columns == {field.name for field in pb.PodTable.DESCRIPTOR.fields}
     dictionaries = {"strings", "resources", "label_sets", "pod_specs", "volumes"}
-    tables = {*KEYS, *dictionaries, "pods", "actuation_status"}
+    tables = {*KEYS, *dictionaries, "pods", "actuation_status", "slack_requests"}
     assert tables == {field.name for field in pb.ClusterSnapshot.DESCRIPTOR.fields}
     deleted = {field.name for field in pb.SnapshotDelta.DESCRIPTOR.fields} - {"changed", "deleted_pods"}
     assert deleted == {f"deleted_{table}" for table in KEYS}

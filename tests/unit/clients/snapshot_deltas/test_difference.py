@@ -11,13 +11,13 @@ from trimtab.v1 import snapshot_pb2 as pb
 
 from clients.snapshot_deltas import Interner, application, difference, writing
 from clients.snapshot_deltas.interning import KEYS
-from planner.model.values import PodSpec
+from planner.model.values import PodSpec, SlackRequest
 from planner.service.version_cache import CachedSnapshot
 from planner.snapshot.decode import canonicalize
 from planner.snapshot.delta import apply_delta
 from planner.snapshot.errors import SnapshotError
 from tests.builders.random_clusters import clusters
-from tests.builders.snapshots import Cluster, Group, Node, Pod, write
+from tests.builders.snapshots import Cluster, Group, Node, Pod, slack_requests, write
 
 INT32 = "<i4"
 COLUMNS = {
@@ -124,6 +124,14 @@ def evict(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
         eviction.evict_time.seconds = 1
 
 
+def ask_for_slack(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
+    """Ask for room for as many more pods of a workload as `b` says; 0 = no longer."""
+    cluster.ClearField("slack_requests")
+    if b:
+        room = SlackRequest(f"ReplicaSet/n/{a}", namespace="n", spec=PodSpec(priority=a), amount=str(b))
+        cluster.slack_requests.CopyFrom(slack_requests([room]))
+
+
 def turn_specs_around(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
     """Turn the dictionary of specs around; what refers to it has another spec then."""
     del a, b
@@ -157,7 +165,7 @@ def number_strings_anew(cluster: pb.ClusterSnapshot, a: int, b: int) -> None:
 
 Edit = Callable[[pb.ClusterSnapshot, int, int], None]
 EDITS: tuple[Edit, ...] = (
-    *(move, respecify, create_again, leave, turn_unready, remove_node, taint, relabel, evict),
+    *(move, respecify, create_again, leave, turn_unready, remove_node, taint, relabel, evict, ask_for_slack),
     *(turn_specs_around, number_specs_anew, number_strings_anew),
 )
 LINES = st.lists(

@@ -129,7 +129,7 @@ class SnapshotMaker:
         present = self._store.objects["Node"]
         if _membership(groups) != _membership(self._groups):
             nodes.update(key[1] for key in present)
-        if not nodes:
+        if not nodes and groups == self._groups:
             return []
         before = {name: 0 for name in groups} | _sizes(self._group_of)
         membership = Membership(groups.values())

@@ -1,7 +1,7 @@
 """Taints that a new node of a group does not have: of node conditions, autoscalers, start-up and status.
 
 Decides nothing else about a node. Source: Cluster Autoscaler, utils/taints (NodeConditionTaints, SanitizeTaints,
-TaintConfig).
+TaintConfig), utils/kubernetes (GetReadinessState, taints of nodes that are not ready).
 """
 
 from collections.abc import Iterable
@@ -28,6 +28,14 @@ _TRANSIENT: Final = frozenset(
         "NodeWithImpairedVolumes",
     }
 )
+_UNTIL_READY: Final = frozenset(
+    {
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/network-unavailable",
+        "node.cloudprovider.kubernetes.io/uninitialized",
+    }
+)
+"""A new node has these; controllers take them away some moments after it has become ready."""
 _STARTUP_PREFIXES: Final = (
     "ignore-taint.cluster-autoscaler.kubernetes.io/",
     "startup-taint.cluster-autoscaler.kubernetes.io/",
@@ -37,7 +45,7 @@ _STATUS_PREFIX: Final = "status-taint.cluster-autoscaler.kubernetes.io/"
 
 def is_startup_taint(key: str, startup: TaintNames) -> bool:
     """Return whether a taint goes once its node has started. startup : those that the settings name besides."""
-    return key.startswith(_STARTUP_PREFIXES) or startup.match(key)
+    return key in _UNTIL_READY or key.startswith(_STARTUP_PREFIXES) or startup.match(key)
 
 
 def lasting(taints: Iterable[Taint], startup: TaintNames, status: TaintNames) -> tuple[Taint, ...]:

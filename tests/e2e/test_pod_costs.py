@@ -4,31 +4,22 @@ evicted."""
 import json
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
-from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 from actuator.kube.api import connect
 from actuator.kube.cluster import CostWrite, ForbiddenError, NotFoundError
 from actuator.kube.live import KubeCluster
-from clients.actuator_client import ActuatorClient
-from clients.cli.live.links import open_link
-from clients.kubernetes_api.api import Api
-from clients.kubernetes_api.connection import ConnectionSettings, connect_cluster
-from clients.kubernetes_objects import decode_objects
-from clients.live_cluster.cluster import LiveCluster
-from clients.reference_loop.planner_session import PlannerSession
-from clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
+from clients.reference_loop.rounds import RoundSettings
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, command, running, serving, until
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+from tests.e2e.rounds_over_plane import rounds_over
 
 pytestmark = pytest.mark.e2e
 Json = dict[str, Any]
@@ -43,30 +34,6 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     with ControlPlane(cached_binaries(), tmp_path_factory.mktemp("plane") / "state") as started:
         started.kubectl("create", "-f", str(MANIFESTS / "pod-group-costs.yaml"))
         yield started
-
-
-@contextmanager
-def loop(plane: ControlPlane, directory: Path, settings: RoundSettings, pool: str) -> Iterator[RoundRunner]:
-    """The reference loop's round over the cluster, with an actuator process that has a node group of the pool."""
-    group = workloads.group(pool, 10, pool)
-    more = ("--namespace=default", "--leader-elect", "--max-pod-costs=1000", "--max-pod-cost-time=60")
-    with (
-        running(directory, command(plane, directory, [group], *more)) as (process, client),
-        LiveCluster(Api(connect_cluster(ConnectionSettings(plane.kubeconfig("admin"))))) as cluster,
-        open_link(None) as link,
-    ):
-        serving(process, client)
-        until(lambda: client.get_info().leader, SLOW_S, "leading")
-        assert cluster.wait_until_listed(SLOW_S)
-        groups = tuple(decode_objects([group]).of("NodeGroup"))
-        yield RoundRunner(cluster, PlannerSession(link), client, replace(settings, groups=groups))
-
-
-def run(rounds: RoundRunner) -> RoundResult:
-    """One round, now."""
-    now = Timestamp()
-    now.GetCurrentTime()
-    return rounds.run("r", now, lambda: True)
 
 
 def targets(app: str, *terms: plan_pb2.PodCostTerm) -> plan_pb2.PlanSettings:
@@ -117,10 +84,10 @@ def test_the_real_controller_keeps_zones_balanced_from_twelve_pods_to_three(
     settings = targets("ranked", plan_pb2.PodCostTerm(strategy=S.BALANCE_DOMAINS, topology_key=ZONE))
     asked = RoundSettings("e2e", (plan_pb2.Decision.POD_COSTS,), settings, apply_pod_costs=True)
     skews: dict[str, list[int]] = {"ranked": [], "control": []}
-    with loop(plane, tmp_path / "actuator", asked, "ranked") as rounds:
+    with rounds_over(plane, tmp_path / "actuator", asked, [workloads.group("ranked", 10, "ranked")]) as rounds:
         assert zones(plane, "ranked", "ranked") == Counter("aaaabbbbcccc")
         for replicas in range(11, 2, -1):
-            run(rounds)
+            rounds.run()
             for app, found in skews.items():
                 scale(plane, app, replicas)
                 found.append(skew(zones(plane, app, app)))
@@ -140,17 +107,16 @@ def evictions(plane: ControlPlane, directory: Path, pool: str, ranks: bool) -> i
     settings.scale_down.utilization_threshold = 1.0
     decisions = (plan_pb2.Decision.SCALE_DOWN, plan_pb2.Decision.POD_COSTS)
     asked = RoundSettings("e2e", decisions, settings, apply_pod_costs=ranks)
-    with loop(plane, directory, asked, pool) as rounds:
-        answer = run(rounds).answer.scale_down
+    with rounds_over(plane, directory, asked, [workloads.group(pool, 10, pool)]) as rounds:
+        answer = rounds.run().answer.scale_down
         going = [one.node for one in answer.unneeded if one.node.startswith(pool)]
         assert len(going) == 1
         scale(plane, pool, 6)
         settings.scale_down.unneeded_time.SetInParent()
-        client: ActuatorClient = rounds._actuator  # type: ignore[assignment]
-        accepted = run(rounds).accepted
+        accepted = rounds.run().accepted
         assert len(accepted) == 1
-        until(lambda: len(client.get_status().finished) == 1, SLOW_S, "the node is gone")
-        deletion = client.get_status().finished[0]
+        until(lambda: len(rounds.actuator.get_status().finished) == 1, SLOW_S, "the node is gone")
+        deletion = rounds.actuator.get_status().finished[0]
         assert deletion.state == actuator_pb2.DeletionState.DELETED
         return deletion.pods_total_count
 

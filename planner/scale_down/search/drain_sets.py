@@ -291,8 +291,10 @@ def _is_more_than_a_repetition(task: Task, problem: Problem, fresh: int) -> bool
 
 def _is_new_destination(task: Task, problem: Problem) -> bool:
     """Say whether a candidate became a destination by a pod that the last loop had elsewhere or nowhere. O(pods)."""
-    pods = task.loose[problem.destination[task.loose] >= 0]
-    at = problem.destination[pods]
+    # A node that scale-up adds is no candidate.
+    at = problem.destination[task.loose]
+    on_nodes = (at >= 0) & (at < len(problem.outcome))
+    pods, at = task.loose[on_nodes], at[on_nodes]
     return bool(((problem.outcome[at] == DESTINATION) & (problem.hint[pods] != at)).any())
 
 

@@ -166,6 +166,8 @@ def test_each_delta_leads_from_the_last_snapshot_to_the_next() -> None:
             churn(chance, store, present, pool)
         if step == 30:
             groups = [groups[0], group("c", {"topology.kubernetes.io/zone": "b"})]
+        if step % 7 == 3:
+            groups = [group("a", {ZONE: "a"}, chance.randrange(9)), *groups[1:]]
         taken = maker.take(groups, None)
         assert taken.delta is not None
         tables = applied(tables, taken.delta)
@@ -196,9 +198,18 @@ def churn(chance: random.Random, store: Store, present: dict[Any, Json], pool: d
     store.put(kind, [encoded(one).SerializeToString()])
 
 
-def group(name: str, labels: dict[str, str]) -> NodeGroup:
+def test_a_group_whose_size_alone_has_changed_is_sent() -> None:
+    maker = SnapshotMaker(filled(CLUSTER))
+    maker.take([group("a", {ZONE: "a"}, 1)], None)
+    taken = maker.take([group("a", {ZONE: "a"}, 4)], None)
+    assert taken.delta is not None
+    assert [(one.id, one.target_size) for one in taken.delta.changed.node_groups] == [("a", 4)]
+    assert maker.take([group("a", {ZONE: "a"}, 4)], None).is_empty
+
+
+def group(name: str, labels: dict[str, str], size: int | None = None) -> NodeGroup:
     """A node group by labels."""
-    built: NodeGroup = decode_objects([k8s.node_group(name, selector=labels)]).of("NodeGroup")[0]
+    built: NodeGroup = decode_objects([k8s.node_group(name, target=size, selector=labels)]).of("NodeGroup")[0]
     return built
 
 

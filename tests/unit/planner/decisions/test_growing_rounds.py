@@ -73,14 +73,20 @@ def scale_up(upcoming: int, built: list[str]) -> Decision:
 
 
 def ask(
-    table: tuple[Decision, ...], work: Work, *decisions: "DECISION.Code.ValueType", timeout: bool = False
+    table: tuple[Decision, ...],
+    work: Work,
+    *decisions: "DECISION.Code.ValueType",
+    timeout: bool = False,
+    state: pb.PlanState | None = None,
+    reserve: bool = False,
 ) -> pb.PlanResponse:
     request = pb.PlanRequest(decisions=decisions)
     request.now.seconds = 1_800_000_000
     request.settings.scale_down.unneeded_time.seconds = 0
-    request.settings.planner.reserve_for_pending_pods = False
+    request.settings.planner.reserve_for_pending_pods = reserve
+    request.settings.planner.reserve_for_unmarked_pods = reserve
     request.settings.simulation.topology_spread_timeout = timeout
-    return plan(canonicalize(snapshot_of(CLUSTER)), request, None, work, table)
+    return plan(canonicalize(snapshot_of(CLUSTER)), request, state, work, table)
 
 
 def kept() -> tuple[dict[str, Any], Work]:
@@ -125,3 +131,11 @@ def test_without_the_decision_that_grows_a_round_has_no_virtual_nodes() -> None:
     assert answer == ask((SCALE_DOWN,), Work(), DECISION.SCALE_DOWN)
     assert built == []
     assert [one.virtual.node_count for name, one in objects.items() if name.startswith("simulation")] == [0]
+
+
+def test_a_second_loop_goes_on_where_pods_wait_for_new_nodes() -> None:
+    table = (scale_up(0, []), SCALE_DOWN)
+    first = ask(table, Work(), DECISION.SCALE_UP, DECISION.SCALE_DOWN, reserve=True)
+    again = ask(table, Work(), DECISION.SCALE_UP, DECISION.SCALE_DOWN, reserve=True, state=first.state)
+    assert again.scale_up == first.scale_up
+    assert again.scale_down.unneeded == first.scale_down.unneeded

@@ -52,6 +52,7 @@ def count(group: Group, *nodes: Node, **more: object) -> int:
         pytest.param(
             1, [tainted("startup-taint.cluster-autoscaler.kubernetes.io/x")], 1, id="start-up taint by prefix"
         ),
+        pytest.param(2, [tainted("node.kubernetes.io/not-ready")], 2, id="ready, and the taint not yet taken away"),
         pytest.param(1, [tainted("dedicated")], 0, id="another taint"),
         pytest.param(1, [STARTING, STARTING], 1, id="not more than asked for"),
     ],

@@ -1,0 +1,56 @@
+"""The reference loop's rounds over a real control plane, made one by one by a test, with an actuator process."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from clients.actuator_client import ActuatorClient
+from clients.cli.live.links import open_link
+from clients.kubernetes_api.api import Api
+from clients.kubernetes_api.connection import ConnectionSettings, connect_cluster
+from clients.kubernetes_objects import decode_objects
+from clients.live_cluster.cluster import LiveCluster
+from clients.reference_loop.planner_session import PlannerSession
+from clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
+from tests.e2e.actuator_process import command, running, serving, until
+from tests.e2e.control_plane.control_plane import ControlPlane
+
+SLOW_S = 120.0
+
+
+class Rounds(NamedTuple):
+    """Rounds, and what they are made of; `numbers` counts them."""
+
+    runner: RoundRunner
+    cluster: LiveCluster
+    actuator: ActuatorClient
+    numbers: Iterator[int]
+
+    def run(self) -> RoundResult:
+        """One round, now."""
+        now = Timestamp()
+        now.GetCurrentTime()
+        return self.runner.run(f"round-{next(self.numbers)}", now, lambda: True)
+
+
+@contextmanager
+def rounds_over(
+    plane: ControlPlane, directory: Path, settings: RoundSettings, groups: Sequence[dict[str, Any]]
+) -> Iterator[Rounds]:
+    """Start an actuator with these node groups and a watcher; yield rounds once both are ready."""
+    more = ("--namespace=default", "--leader-elect", "--max-pod-costs=1000", "--max-pod-cost-time=60")
+    with (
+        running(directory, command(plane, directory, groups, *more)) as (process, client),
+        LiveCluster(Api(connect_cluster(ConnectionSettings(plane.kubeconfig("admin"))))) as cluster,
+        open_link(None) as link,
+    ):
+        serving(process, client)
+        until(lambda: client.get_info().leader, SLOW_S, "leading")
+        assert cluster.wait_until_listed(SLOW_S)
+        chosen = replace(settings, groups=tuple(decode_objects(list(groups)).of("NodeGroup")))
+        yield Rounds(RoundRunner(cluster, PlannerSession(link), client, chosen), cluster, client, count(1))

@@ -1,12 +1,30 @@
-"""The interface of cloud providers.
+"""The interface of cloud providers, and what is assumed of a cloud.
 
-Decides the interface and its errors. Instances are identified by their provider id (`spec.providerID` of a Node): names
-are reused, ids are not. All methods are thread-safe, and may run twice: each is idempotent. Sizes are in nodes.
+Decides the interface, its values and its errors. Assumed is only what every cloud gives:
+
+- *Unique ids.* An instance is its provider id (`spec.providerID` of its Node). Names are reused, ids are not:
+  one that a group no longer has never comes back.
+- *Asynchronous.* A call answers when the cloud has accepted it. Instances start and end later, slowly, or never; an
+  instance is listed before its Node registers.
+- *Eventually consistent.* A read may be older than an earlier write. A read never justifies that something is done
+  twice: what is repeated names what it expects (a size, a token, an id).
+- *A failed call may have taken effect.* `CloudError` says nothing about what was done, except `CloudRefusedError`:
+  nothing was. Each method may therefore run twice, and the second time changes nothing more.
+- *Target sizes.* The deletion of an instance lowers the target size in the same step, otherwise the cloud would replace
+  it. Sizes are in nodes and include instances that are starting, not those that are being deleted.
+- *Others act too.* Sizes and instances change without us.
+
+All methods are thread-safe. They raise `CloudError`, also where that is not repeated. Times are Unix milliseconds.
 """
 
 from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import NamedTuple, Protocol
+
+from actuator.kube.cluster import Taint
+
+# Label of the GPU's type, as NVIDIA's feature discovery writes it; for clouds that have none of their own.
+GPU_LABEL = "nvidia.com/gpu.product"
 
 
 class CloudError(Exception):
@@ -34,12 +52,62 @@ class NodeGroupView(NamedTuple):
 class InstanceState(Enum):
     """State of an instance."""
 
+    # Accepted by the cloud, not started yet.
+    CREATING = "creating"
     RUNNING = "running"
     DELETING = "deleting"
     # The cloud had the instance, and its machine has ended.
     GONE = "gone"
     # The cloud does not know the instance, or no longer: its machine may run. No action may follow from this state.
     UNKNOWN = "unknown"
+
+
+class InstanceError(NamedTuple):
+    """Why an instance does not start. `out_of_resources` = the cloud has no capacity or quota for it."""
+
+    code: str
+    message: str
+    out_of_resources: bool = False
+
+
+class Instance(NamedTuple):
+    """An instance of a group; `error` only while it is CREATING."""
+
+    id: str
+    state: InstanceState
+    error: InstanceError | None = None
+
+
+class NodeTemplate(NamedTuple):
+    """A new node of a group. Amounts are Kubernetes quantities by resource name, such as {"memory": "16Gi"}."""
+
+    labels: Mapping[str, str]
+    taints: Sequence[Taint]
+    capacity: Mapping[str, str]
+    allocatable: Mapping[str, str]
+    annotations: Mapping[str, str] = {}
+
+
+class GroupOptions(NamedTuple):
+    """Settings of one group, in place of those for all; None = not set. Source: CA, NodeGroupAutoscalingOptions."""
+
+    scale_down_utilization_threshold: float | None = None
+    scale_down_gpu_utilization_threshold: float | None = None
+    scale_down_unneeded_s: float | None = None
+    scale_down_unready_s: float | None = None
+    max_node_provision_s: float | None = None
+    zero_or_max: bool | None = None
+    ignore_daemon_sets_utilization: bool | None = None
+
+
+class Activity(NamedTuple):
+    """Something that the cloud did, or failed to do, for a group. `id` is unique; `start_ms` 0 = not known."""
+
+    id: str
+    group: str
+    failed: bool
+    start_ms: int
+    detail: str
 
 
 class CloudProvider(Protocol):
@@ -49,31 +117,69 @@ class CloudProvider(Protocol):
     def name(self) -> str:
         """Return name of the cloud, such as "memory"."""
 
+    @property
+    def gpu_label(self) -> str:
+        """Return the label whose value is the type of a node's GPU."""
+
+    def refresh(self) -> None:
+        """Forget what was read before; later reads ask the cloud."""
+
     def node_groups(self) -> Sequence[NodeGroupView]:
-        """Return all node groups, sorted by id. Raises `CloudError`."""
+        """Return all node groups, sorted by id."""
 
     def groups_of(self, instances: Sequence[str]) -> Mapping[str, str]:
-        """Return the node group of each instance that has one. Raises `CloudError`."""
+        """Return the node group of each instance that has one."""
+
+    def instances(self, groups: Sequence[str]) -> Mapping[str, Sequence[Instance]]:
+        """Return the instances of each group, sorted by id, without those that are gone. A group that does not exist
+        has none.
+        """
+
+    def instance_states(self, group: str, instances: Sequence[str]) -> Mapping[str, InstanceState]:
+        """Return the state of each instance; unknown ones are UNKNOWN."""
+
+    def remember(self, group: str, instances: Sequence[str]) -> None:
+        """Note that the group had these instances when an earlier process acted on them. Makes no call.
+
+        Where a cloud only lists what exists, an instance that was seen and is missing is GONE, any other UNKNOWN.
+        """
 
     def delete_instances(self, group: str, instances: Sequence[str]) -> Mapping[str, CloudError]:
         """Start the deletion of instances and lower the target size by one for each; return the failed ones.
 
         An instance that is being deleted, or is gone, is no error and lowers the target size no further; one that is
-        unknown is refused. Raises `CloudError` when nothing was done.
+        unknown is refused, and so is one too many for the minimum. Raises `CloudError` when nothing was done.
         """
-
-    def instance_states(self, group: str, instances: Sequence[str]) -> Mapping[str, InstanceState]:
-        """Return the state of each instance; unknown ones are UNKNOWN. Raises `CloudError`."""
 
     def set_size(self, group: str, expected: int, wanted: int, token: str) -> None:
         """Raise the target size from `expected` to `wanted`, once for each `token`: asked again, it does nothing.
 
-        Raises `SizeChangedError` when the size is not `expected`, `CloudRefusedError` when the group is unknown or
-        would exceed its maximum, `CloudError` when it may have been done or not: `was_set` answers that.
+        A cloud without tokens compares sizes: at `wanted` it was done. Raises `SizeChangedError` when the size is not
+        `expected`, `CloudRefusedError` when the group is unknown or would exceed its maximum, `CloudError` when it may
+        have been done or not: `was_set` answers that.
         """
 
-    def was_set(self, group: str, token: str) -> bool:
-        """Return whether `set_size` was carried out for a token. Raises `CloudError`."""
+    def was_set(self, group: str, wanted: int, token: str) -> bool:
+        """Return whether `set_size` was carried out for a token; without tokens, whether `wanted` is reached."""
+
+    def decrease_target(self, group: str, expected: int, wanted: int) -> None:
+        """Lower the target size from `expected` to `wanted` by giving up instances that have not started.
+
+        Never ends one that runs. At `wanted` already, it does nothing. Raises `SizeChangedError` when the size is
+        another one, `CloudRefusedError` when more instances run than `wanted`, or the minimum is above it.
+        """
+
+    def template(self, group: str) -> NodeTemplate | None:
+        """Return a new node of a group, from the cloud's configuration; None = not known."""
+
+    def price_per_hour(self, group: str) -> float | None:
+        """Return the price of one node for one hour, in any one currency; None = not known."""
+
+    def options(self, group: str) -> GroupOptions:
+        """Return the settings of a group."""
+
+    def activities(self, group: str) -> Sequence[Activity]:
+        """Return the latest activities of a group, newest first; none where the cloud reports none."""
 
 
 def check_size(group: str, size: int, max_size: int, change: tuple[int, int]) -> None:
@@ -83,3 +189,23 @@ def check_size(group: str, size: int, max_size: int, change: tuple[int, int]) ->
         raise SizeChangedError(f"node group {group} has size {size}, not {expected} as expected; plan again")
     if wanted > max_size:
         raise CloudRefusedError(f"node group {group}: size {wanted} exceeds the maximum {max_size}")
+
+
+def check_decrease(group: NodeGroupView, running_count: int, change: tuple[int, int]) -> bool:
+    """Return whether a target size has to be lowered from `change[0]` to `change[1]`; False = it is there already.
+
+    Raises as `CloudProvider.decrease_target`.
+    """
+    expected, wanted = change
+    if group.target_size == wanted:
+        return False
+    if group.target_size != expected:
+        size = group.target_size
+        raise SizeChangedError(f"node group {group.id} has size {size}, not {expected} as expected; plan again")
+    if wanted > expected:
+        raise CloudRefusedError(f"node group {group.id}: from {expected} to {wanted} is no decrease")
+    if wanted < group.min_size:
+        raise CloudRefusedError(f"node group {group.id}: size {wanted} is below the minimum {group.min_size}")
+    if running_count > wanted:
+        raise CloudRefusedError(f"node group {group.id} has {running_count} instances, more than {wanted}; delete some")
+    return True

@@ -27,6 +27,7 @@ log = structlog.get_logger("deleter")
 
 # Steps follow each other within seconds: of a longer time between two, only this much counts.
 LONGEST_STEP_MS = 10_000
+DELETABLE = frozenset({InstanceState.RUNNING, InstanceState.CREATING})
 
 
 class InstanceDeletion(NamedTuple):
@@ -96,7 +97,7 @@ class GroupDeleter:
         states = self._states(batch)
         unknown = {node: order for node, order in batch.items() if states[node] is InstanceState.UNKNOWN}
         self._expire(unknown, "the cloud does not know its instance", Reason.INSTANCE_UNKNOWN)
-        failed = self._delete([batch[node] for node in batch if states[node] is InstanceState.RUNNING])
+        failed = self._delete([batch[node] for node in batch if states[node] in DELETABLE])
         for node in sorted(batch.keys() - unknown.keys()):
             error = failed.get(batch[node].wanted.provider_id)
             if error is None:

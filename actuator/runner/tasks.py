@@ -197,7 +197,7 @@ class GrowTask:
         try:
             if self._context.recorder.steady_ms() <= self._until_ms:
                 persistent(lambda: cloud.set_size(group, growth.expected, growth.wanted, token), backoff)
-            elif not persistent(lambda: cloud.was_set(group, token), backoff):
+            elif not persistent(lambda: cloud.was_set(group, growth.wanted, token), backoff):
                 detail = f"the cloud has not done it within {self._context.settings.grow.timeout_s:g} s; plan again"
                 return GrowthAnswer(group, False, detail, GrowthReason.NOT_CARRIED_OUT)
         except SizeChangedError as error:

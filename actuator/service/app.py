@@ -86,6 +86,8 @@ class Actuator:
     def start(self) -> None:
         """Continue what was in progress. Raises `ClusterError` when the nodes cannot be listed."""
         in_progress, marked = self.processor.read(_progress)
+        for group, instances in self.processor.read(_instances_in_deletion).items():
+            self.cloud.remember(group, instances)
         nodes = self.cluster.list_nodes()
         tainted = {node.name: node.taint(HARD_TAINT_KEY) for node in nodes if node.taint(HARD_TAINT_KEY)}
         unknown = sorted(tainted.keys() - in_progress)
@@ -141,6 +143,15 @@ def _progress(tracker: Tracker, _now_ms: int) -> tuple[set[str], set[str]]:
     deletions = tracker.data.deletions
     marked = {node for node, one in deletions.items() if one.state not in (State.PLANNED, State.ROLLING_BACK)}
     return set(deletions), marked
+
+
+def _instances_in_deletion(tracker: Tracker, _now_ms: int) -> dict[str, list[str]]:
+    """Return provider ids of the instances in deletion, by node group."""
+    found: dict[str, list[str]] = {}
+    for deletion in tracker.data.deletions.values():
+        if deletion.provider_id:
+            found.setdefault(deletion.node_group, []).append(deletion.provider_id)
+    return found
 
 
 def _nothing() -> None:

@@ -179,18 +179,24 @@ class Controllers:
         """Turn a machine into a node with its DaemonSet pods."""
         state = self._state
         group = state.groups[instance.group]
-        node = self._new_node(instance, group)
+        node = self._new_node(instance)
         if group["spec"].get("nodes") is not None:
             group["spec"]["nodes"].append(instance.name)
             state.group_changed(instance.group)
         state.put_node(node)
         self._start_daemons(state.nodes[instance.name])
 
-    def _new_node(self, instance: Instance, group: Object) -> Object:
-        template = copy.deepcopy(group["spec"].get("template") or self._like_a_member(instance.group))
+    def template_of(self, group: str) -> tuple[Object, dict[str, str]]:
+        """Return a Node object as the group's new nodes are, {} = not known, and the labels that they get besides."""
+        spec = self._state.groups[group]["spec"]
+        selector = spec.get("nodeSelector") or {}
+        return spec.get("template") or self._like_a_member(group), selector.get("matchLabels") or selector
+
+    def _new_node(self, instance: Instance) -> Object:
+        template, selected = self.template_of(instance.group)
+        template = copy.deepcopy(template)
         status = template.get("status") or {}
-        selector = group["spec"].get("nodeSelector") or {}
-        labels = {**((template.get("metadata") or {}).get("labels") or {}), **(selector.get("matchLabels") or selector)}
+        labels = {**((template.get("metadata") or {}).get("labels") or {}), **selected}
         now = format_time(self._state.now_ms)
         return {
             "apiVersion": "v1",

@@ -18,7 +18,20 @@ import structlog
 from actuator.cloud.kwok.groups import KWOK_LABEL, Group, group_of, made_provider_id
 from actuator.cloud.kwok.ledger import MAX_ENDED, MAX_TOKENS, ConfigMapLedger, Ending, GroupEntry, Ledger
 from actuator.cloud.kwok.settings import KwokSettings
-from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, NodeGroupView, check_size
+from actuator.cloud.provider import (
+    GPU_LABEL,
+    Activity,
+    CloudError,
+    CloudRefusedError,
+    GroupOptions,
+    Instance,
+    InstanceError,
+    InstanceState,
+    NodeGroupView,
+    NodeTemplate,
+    check_decrease,
+    check_size,
+)
 from actuator.kube.api import Api, Call
 from actuator.kube.cluster import ClusterError, ConflictError, NotFoundError, RefusedError
 from actuator.kube.objects import Node, NodeList, read
@@ -37,6 +50,7 @@ class KwokCloud:
     """A `CloudProvider` (see `actuator.cloud.provider`)."""
 
     name = "kwok"
+    gpu_label = GPU_LABEL
 
     def __init__(
         self,
@@ -59,16 +73,25 @@ class KwokCloud:
         """Return all node groups, sorted by id."""
         with _cloud_errors():
             ledger, nodes = self._ledger.read(), self._nodes()
-        return [
-            NodeGroupView(
-                group.name,
-                group.min_size,
-                group.max_size,
-                len(_counted(_entry(ledger, group.name), set(nodes[group.name]))),
-                len(nodes[group.name]),
-            )
-            for group in self._groups.values()
-        ]
+        return [_view(group, _entry(ledger, name), nodes[name]) for name, group in self._groups.items()]
+
+    def refresh(self) -> None:
+        """Do nothing: every read is of the present."""
+
+    def remember(self, group: str, instances: Sequence[str]) -> None:
+        """Do nothing: the ledger knows the instances that have ended."""
+
+    def instances(self, groups: Sequence[str]) -> Mapping[str, Sequence[Instance]]:
+        """Return the instances of each group, sorted by id."""
+        with _cloud_errors():
+            ledger, nodes = self._ledger.read(), self._nodes()
+        now_ms = self._time.now_ms()
+        return {
+            name: _instances(self._groups[name], _entry(ledger, name), nodes[name], now_ms)
+            if name in self._groups
+            else []
+            for name in groups
+        }
 
     def groups_of(self, instances: Sequence[str]) -> Mapping[str, str]:
         """Return the node group of each instance that has one."""
@@ -109,7 +132,9 @@ class KwokCloud:
                 return InstanceState.GONE
             if instance in deleting:
                 return InstanceState.DELETING
-            return InstanceState.RUNNING if instance in present | starting else InstanceState.UNKNOWN
+            if instance in present:
+                return InstanceState.RUNNING
+            return InstanceState.CREATING if instance in starting else InstanceState.UNKNOWN
 
         return {instance: state(instance) for instance in instances}
 
@@ -130,11 +155,47 @@ class KwokCloud:
         with _cloud_errors():
             self._ledger.change(edit)
 
-    def was_set(self, group: str, token: str) -> bool:
+    def was_set(self, group: str, wanted: int, token: str) -> bool:
         """Return whether a token was carried out."""
+        del wanted
         self._fail("was_set")
         with _cloud_errors():
             return token in _entry(self._ledger.read(), group).tokens
+
+    def decrease_target(self, group: str, expected: int, wanted: int) -> None:
+        """Lower the target size by the instances that were asked for last, and have no node."""
+        self._fail("decrease_target")
+        if group not in self._groups:
+            raise CloudRefusedError(f"node group {group} does not exist")
+
+        def edit(ledger: Ledger) -> None:
+            entry, nodes = _entry(ledger, group), self._nodes()[group]
+            running_count = len(nodes.keys() - entry.deleting.keys())
+            if not check_decrease(_view(self._groups[group], entry, nodes), running_count, (expected, wanted)):
+                return
+            starting = [name for name in entry.starting if name not in nodes]
+            for name in starting[wanted - expected :]:
+                self._end_start(group, entry, name)
+
+        with _cloud_errors():
+            self._ledger.change(edit)
+
+    def template(self, group: str) -> NodeTemplate | None:
+        """Return a new node of a group."""
+        return self._groups[group].new_node_template() if group in self._groups else None
+
+    def price_per_hour(self, group: str) -> float | None:
+        """Return the price in the group's object."""
+        return self._groups[group].price if group in self._groups else None
+
+    def options(self, group: str) -> GroupOptions:
+        """Return the options in the group's object."""
+        return self._groups[group].options if group in self._groups else GroupOptions()
+
+    def activities(self, group: str) -> Sequence[Activity]:
+        """Return a failed one for each instance that does not start."""
+        found = [one for one in self.instances([group])[group] if one.error is not None]
+        return [Activity(f"start {one.id}", group, True, 0, one.error.message) for one in found if one.error]
 
     def open(self) -> None:
         """Take the cloud over, and create the initial nodes of new groups. Raises `CloudError`."""
@@ -221,16 +282,22 @@ class KwokCloud:
         if instance in entry.ended or any(ending.provider_id == instance for ending in entry.deleting.values()):
             return ""
         found = ((holder, node) for holder, names in present.items() for node in names if names[node] == instance)
-        holder, node = next(found, ("", ""))
+        starting = ((group, name) for name in entry.starting if made_provider_id(group, name) == instance)
+        holder, node = next(found, next(starting, ("", "")))
         if not holder or not instance:
             return f"the cloud knows no instance {instance or 'without provider id'}"
         if holder != group:
             return f"{node} belongs to node group {holder}, not {group}"
         if len(_counted(entry, set(present[group]))) <= self._groups[group].min_size:
             return f"node group {group} is at its minimum {self._groups[group].min_size}"
-        due_ms = self._time.now_ms() + self._delete_ms
-        entry.deleting[node] = Ending(due_ms, instance)
+        entry.starting.pop(node, None)
+        entry.deleting[node] = Ending(self._time.now_ms() + self._delete_ms, instance)
         return ""
+
+    def _end_start(self, group: str, entry: GroupEntry, node: str) -> None:
+        """Give up an instance that has no node yet. One that is created at this moment is deleted when that is due."""
+        del entry.starting[node]
+        entry.deleting[node] = Ending(self._time.now_ms() + self._delete_ms, made_provider_id(group, node))
 
     def _grow(self, entry: GroupEntry, group: Group, delta: int, token: str) -> None:
         nodes = self._nodes()
@@ -316,6 +383,30 @@ def _entry(ledger: Ledger, group: str) -> GroupEntry:
 def _counted(entry: GroupEntry, nodes: set[str]) -> set[str]:
     """Return the names that the target size counts."""
     return (nodes | entry.starting.keys()) - entry.deleting.keys()
+
+
+def _view(group: Group, entry: GroupEntry, nodes: Mapping[str, str]) -> NodeGroupView:
+    target_size = len(_counted(entry, set(nodes)))
+    return NodeGroupView(group.name, group.min_size, group.max_size, target_size, len(nodes))
+
+
+def _instances(group: Group, entry: GroupEntry, nodes: Mapping[str, str], now_ms: int) -> list[Instance]:
+    """Return the instances of a group, sorted by id."""
+    found = {
+        provider_id: Instance(provider_id, InstanceState.DELETING if node in entry.deleting else InstanceState.RUNNING)
+        for node, provider_id in nodes.items()
+        if provider_id
+    }
+    full = group.capacity is not None and len(nodes) >= group.capacity
+    for node, due_ms in entry.starting.items():
+        provider_id = made_provider_id(group.name, node)
+        error = None
+        if due_ms == 0:
+            error = InstanceError("StartFailed", f"instance {node} does not start (as the settings require)")
+        elif full and due_ms <= now_ms:
+            error = InstanceError("CapacityReached", f"node group {group.name} has no capacity for {node}", True)
+        found.setdefault(provider_id, Instance(provider_id, InstanceState.CREATING, error))
+    return sorted(found.values(), key=lambda one: one.id)
 
 
 def _chance(seed: int, *words: str) -> float:

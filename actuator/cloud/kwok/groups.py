@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from actuator.cloud.group_objects import options_of, price_of, template_of
+from actuator.cloud.provider import GroupOptions, NodeTemplate
 from actuator.kube.objects import Node
 from actuator.simulated_cluster.objects import Object, ObjectError, load_files
 
@@ -28,6 +30,12 @@ class Group(NamedTuple):
     selector: Mapping[str, str]
     node_names: frozenset[str]
     template: Mapping[str, Any]
+    price: float | None = None
+    options: GroupOptions = GroupOptions()
+
+    def new_node_template(self) -> NodeTemplate | None:
+        """Return a new node of the group, without what belongs to one node; None = it has no amounts."""
+        return template_of(self.template, {**self.selector, GROUP_LABEL: self.name, KWOK_LABEL[0]: KWOK_LABEL[1]})
 
     def owns(self, node: Node) -> bool:
         """Return whether a node is this group's."""
@@ -89,6 +97,10 @@ def read_group(item: Object) -> Group:
         raise ObjectError(
             f"NodeGroup {name}: sizes must be minSize <= targetSize <= maxSize, not {low}/{target}/{high}"
         )
+    try:
+        price, options = price_of(spec), options_of(item)
+    except ValueError as error:
+        raise ObjectError(f"NodeGroup {name}: {error}") from error
     limit = (item["metadata"].get("annotations") or {}).get(CAPACITY_ANNOTATION)
     return Group(
         name=name,
@@ -99,6 +111,8 @@ def read_group(item: Object) -> Group:
         selector=_selector(name, spec.get("nodeSelector") or {}),
         node_names=frozenset(spec.get("nodes") or ()),
         template=spec.get("template") or {},
+        price=price,
+        options=options,
     )
 
 

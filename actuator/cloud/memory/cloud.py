@@ -5,15 +5,31 @@ Decides what the cloud accepts: no size below the minimum or above the maximum. 
 
 from collections.abc import Mapping, Sequence
 
-from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, NodeGroupView, check_size
+from actuator.cloud.group_objects import options_of, price_of, template_of
+from actuator.cloud.provider import (
+    GPU_LABEL,
+    Activity,
+    CloudError,
+    CloudRefusedError,
+    GroupOptions,
+    Instance,
+    InstanceState,
+    NodeGroupView,
+    NodeTemplate,
+    check_decrease,
+    check_size,
+)
 from actuator.simulated_cluster.cluster import SimulatedCluster
+from actuator.simulated_cluster.objects import Object
 from actuator.simulated_cluster.state import ClusterState
+from actuator.simulated_cluster.state import Instance as Machine
 
 
 class MemoryCloud:
     """A `CloudProvider` (see `actuator.cloud.provider`)."""
 
     name = "memory"
+    gpu_label = GPU_LABEL
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
@@ -21,19 +37,28 @@ class MemoryCloud:
     def node_groups(self) -> Sequence[NodeGroupView]:
         """Return all node groups, sorted by id."""
         with self._cluster.transaction("node_groups") as state:
-            counts: dict[str, int] = {}
-            for instance in state.instances.values():
-                counts[instance.group] = counts.get(instance.group, 0) + 1
-            return [
-                NodeGroupView(name, spec["minSize"], spec["maxSize"], spec["targetSize"], counts.get(name, 0))
-                for name, spec in sorted((name, group["spec"]) for name, group in state.groups.items())
-            ]
+            return _views(state)
+
+    def refresh(self) -> None:
+        """Do nothing: every read is of the present."""
+
+    def remember(self, group: str, instances: Sequence[str]) -> None:
+        """Do nothing: the database knows the machines that have ended."""
 
     def groups_of(self, instances: Sequence[str]) -> Mapping[str, str]:
         """Return the node group of each machine that has one."""
         with self._cluster.transaction("groups_of") as state:
             found = {one.provider_id: one.group for one in state.instances.values()}
             return {instance: found[instance] for instance in instances if instance in found}
+
+    def instances(self, groups: Sequence[str]) -> Mapping[str, Sequence[Instance]]:
+        """Return the machines of each group, sorted by id."""
+        with self._cluster.transaction("instances") as state:
+            found: dict[str, list[Instance]] = {group: [] for group in groups}
+            for machine in state.instances.values():
+                if machine.group in found:
+                    found[machine.group].append(Instance(machine.provider_id, _state_of(machine)))
+            return {group: sorted(instances) for group, instances in found.items()}
 
     def delete_instances(self, group: str, instances: Sequence[str]) -> Mapping[str, CloudError]:
         """Start the deletion of machines."""
@@ -66,10 +91,53 @@ class MemoryCloud:
             state.note("grown", f"{group} {wanted - expected}")
             self._cluster.controllers.grow(group, wanted - expected)
 
-    def was_set(self, group: str, token: str) -> bool:
+    def was_set(self, group: str, wanted: int, token: str) -> bool:
         """Return whether a token was carried out."""
+        del wanted
         with self._cluster.transaction("was_set", group) as state:
             return token in state.tokens
+
+    def decrease_target(self, group: str, expected: int, wanted: int) -> None:
+        """Lower the target size by the machines that were asked for last, and have not started."""
+        with self._cluster.transaction("decrease_target", group) as state:
+            view = next((view for view in _views(state) if view.id == group), None)
+            if view is None:
+                raise CloudRefusedError(f"node group {group} does not exist")
+            left = [machine for machine in state.instances.values() if machine.group == group]
+            left = [machine for machine in left if not machine.gone_due_ms]
+            starting = [machine for machine in left if machine.start_due_ms]
+            if not check_decrease(view, len(left) - len(starting), (expected, wanted)):
+                return
+            for machine in starting[wanted - expected :]:
+                self._cluster.controllers.end_instance(machine)
+            state.groups[group]["spec"]["targetSize"] = wanted
+            state.group_changed(group)
+
+    def template(self, group: str) -> NodeTemplate | None:
+        """Return the node that a new machine becomes."""
+        with self._cluster.transaction("template", group) as state:
+            if group not in state.groups:
+                return None
+            return template_of(*self._cluster.controllers.template_of(group))
+
+    def price_per_hour(self, group: str) -> float | None:
+        """Return the price that the group's object gives."""
+        item = self._object(group)
+        return None if item is None else price_of(item["spec"])
+
+    def options(self, group: str) -> GroupOptions:
+        """Return the options that the group's object gives."""
+        item = self._object(group)
+        return GroupOptions() if item is None else options_of(item)
+
+    def activities(self, group: str) -> Sequence[Activity]:
+        """Return none: what is accepted succeeds."""
+        del group
+        return []
+
+    def _object(self, group: str) -> Object | None:
+        with self._cluster.transaction() as state:
+            return state.groups.get(group)
 
     def _delete(self, state: ClusterState, group: str, provider_id: str) -> None:
         if provider_id in state.ended:
@@ -97,7 +165,23 @@ class MemoryCloud:
 
 
 def _state(state: ClusterState, provider_id: str) -> InstanceState:
-    instance = state.instance_of(provider_id)
-    if instance is None:
+    machine = state.instance_of(provider_id)
+    if machine is None:
         return InstanceState.GONE if provider_id in state.ended else InstanceState.UNKNOWN
-    return InstanceState.DELETING if instance.gone_due_ms else InstanceState.RUNNING
+    return _state_of(machine)
+
+
+def _state_of(machine: Machine) -> InstanceState:
+    if machine.gone_due_ms:
+        return InstanceState.DELETING
+    return InstanceState.CREATING if machine.start_due_ms else InstanceState.RUNNING
+
+
+def _views(state: ClusterState) -> list[NodeGroupView]:
+    counts: dict[str, int] = {}
+    for machine in state.instances.values():
+        counts[machine.group] = counts.get(machine.group, 0) + 1
+    return [
+        NodeGroupView(name, spec["minSize"], spec["maxSize"], spec["targetSize"], counts.get(name, 0))
+        for name, spec in sorted((name, group["spec"]) for name, group in state.groups.items())
+    ]

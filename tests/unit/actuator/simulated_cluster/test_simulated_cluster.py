@@ -314,7 +314,7 @@ def test_machines_come_and_go_with_their_group() -> None:
     simulation = Simulation(node("n1"), agent, daemon, node_group("g", 0, 3, nodes=["n1"], template=template))
     simulation.cloud.set_size("g", 1, 3, "token")
     simulation.cloud.set_size("g", 1, 3, "token")
-    assert (simulation.cloud.was_set("g", "token"), simulation.cloud.was_set("g", "other")) == (True, False)
+    assert (simulation.cloud.was_set("g", 3, "token"), simulation.cloud.was_set("g", 4, "other")) == (True, False)
     assert simulation.groups() == {"g": (3, 3)}
     assert len(simulation.objects("Node")) == 1
     simulation.time.now_s += 10

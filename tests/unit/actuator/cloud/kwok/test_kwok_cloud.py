@@ -101,7 +101,7 @@ def test_growth_counts_once_for_each_token_and_not_beyond_the_maximum(server: Js
     for _ in range(2):
         made.set_size("g", 3, 5, "token")
     assert sizes(made) == [("g", 5, 3)]
-    assert (made.was_set("g", "token"), made.was_set("g", "other")) == (True, False)
+    assert (made.was_set("g", 5, "token"), made.was_set("g", 7, "other")) == (True, False)
     with pytest.raises(CloudRefusedError, match="size 7 exceeds the maximum 6"):
         made.set_size("g", 5, 7, "other")
     with pytest.raises(SizeChangedError, match="has size 5, not 4 as expected"):

@@ -1,0 +1,51 @@
+"""What a NodeGroup object says of new nodes: template, price, options.
+
+Decides how the object is read; `memory` and `kwok` share it. An object without template has none here.
+"""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from actuator.cloud.options import annotated_options
+from actuator.cloud.provider import GroupOptions, NodeTemplate
+from actuator.kube.cluster import Taint
+
+
+def template_of(template: Mapping[str, Any], more_labels: Mapping[str, str]) -> NodeTemplate | None:
+    """Return the template of a Node object without name; None = it gives no amounts. `more_labels` win."""
+    metadata, status = template.get("metadata") or {}, template.get("status") or {}
+    capacity = status.get("capacity") or status.get("allocatable")
+    if not capacity:
+        return None
+    taints = (template.get("spec") or {}).get("taints") or ()
+    return NodeTemplate(
+        labels={**(metadata.get("labels") or {}), **more_labels},
+        taints=tuple(Taint(one["key"], one.get("value") or "", one.get("effect") or "") for one in taints),
+        capacity=_texts(capacity),
+        allocatable=_texts(status.get("allocatable") or capacity),
+        annotations=metadata.get("annotations") or {},
+    )
+
+
+def price_of(spec: Mapping[str, Any]) -> float | None:
+    """Return the price of a node and hour; None = not given. Raises `ValueError`."""
+    price = spec.get("price")
+    if price is None:
+        return None
+    if isinstance(price, bool) or not isinstance(price, int | float) or not math.isfinite(price) or price < 0:
+        raise ValueError(f"spec.price must be a number of at least 0, not {price!r}")
+    return float(price)
+
+
+def options_of(item: Mapping[str, Any]) -> GroupOptions:
+    """Return the options of a NodeGroup object. Raises `ValueError`."""
+    options = annotated_options(item["metadata"].get("annotations"))
+    zero_or_max = (item.get("spec") or {}).get("zeroOrMax")
+    if options.zero_or_max is None and zero_or_max is not None:
+        return options._replace(zero_or_max=bool(zero_or_max))
+    return options
+
+
+def _texts(amounts: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(amount) for name, amount in amounts.items()}

@@ -1,0 +1,75 @@
+"""Options of a node group as texts, from annotations or tags.
+
+Decides the names (those of the Cluster Autoscaler's tags, without regard to case) and forms. A value that cannot be
+read is an error that names it. Source: CA, `config/const.go`, and Go's `time.ParseDuration`.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from actuator.cloud.provider import GroupOptions
+
+ANNOTATION_PREFIX: Final = "autoscaling-options.trimtab.dev/"
+_UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3}
+_PART: Final = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(h|ms|m|s)", re.ASCII)
+
+
+def read_options(texts: Mapping[str, str]) -> GroupOptions:
+    """Return the options of names and values; names of no option are left out. Raises `ValueError`."""
+    found: dict[str, Any] = {}
+    for name, text in sorted(texts.items()):
+        known = _OPTIONS.get(name.lower())
+        if known is None:
+            continue
+        field, read = known
+        try:
+            found[field] = read(text.strip())
+        except ValueError as error:
+            raise ValueError(f"option {name}: {error}") from error
+    return GroupOptions(**found)
+
+
+def annotated_options(annotations: Mapping[str, Any] | None) -> GroupOptions:
+    """Return the options in the annotations of a NodeGroup object. Raises `ValueError`."""
+    return read_options(
+        {
+            key.removeprefix(ANNOTATION_PREFIX): str(value)
+            for key, value in (annotations or {}).items()
+            if key.startswith(ANNOTATION_PREFIX)
+        }
+    )
+
+
+def duration_s(text: str) -> float:
+    """Return seconds of a duration such as "10m" or "1h30m". Raises `ValueError`."""
+    parts = _PART.findall(text)
+    if text == "0":
+        return 0.0
+    if not parts or "".join(number + unit for number, unit in parts) != text:
+        raise ValueError(f"{text!r} is no duration; write it as 90s, 10m or 1h30m")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)
+
+
+def _share(text: str) -> float:
+    value = float(text)
+    if not 0 <= value <= 1:
+        raise ValueError(f"{text!r} is no share; give a number from 0 to 1")
+    return value
+
+
+def _truth(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise ValueError(f"{text!r} must be true or false")
+    return text.lower() == "true"
+
+
+_OPTIONS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
+    "scaledownutilizationthreshold": ("scale_down_utilization_threshold", _share),
+    "scaledowngpuutilizationthreshold": ("scale_down_gpu_utilization_threshold", _share),
+    "scaledownunneededtime": ("scale_down_unneeded_s", duration_s),
+    "scaledownunreadytime": ("scale_down_unready_s", duration_s),
+    "maxnodeprovisiontime": ("max_node_provision_s", duration_s),
+    "zeroormaxnodescaling": ("zero_or_max", _truth),
+    "ignoredaemonsetsutilization": ("ignore_daemon_sets_utilization", _truth),
+}

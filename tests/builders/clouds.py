@@ -1,0 +1,85 @@
+"""The same two node groups in every cloud: "g" (1 to 6, target 3, all running) and "h" (0 to 2, empty)."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from actuator.cloud.kwok.cloud import KwokCloud
+from actuator.cloud.kwok.groups import read_group
+from actuator.cloud.kwok.settings import KwokSettings
+from actuator.cloud.memory.cloud import MemoryCloud
+from actuator.cloud.options import ANNOTATION_PREFIX
+from actuator.cloud.provider import CloudProvider
+from actuator.simulated_cluster.cluster import SimulatedCluster
+from actuator.simulated_cluster.controllers import Delays
+from tests.builders.json_api import JsonApiServer
+from tests.builders.kubernetes import Json, node, node_group
+
+START_S = 1_800_000_000.0
+
+
+class World(NamedTuple):
+    """A cloud; `settle` lets its machines start and end."""
+
+    cloud: CloudProvider
+    settle: Callable[[], None]
+
+
+class Clock:
+    """A clock that moves when told."""
+
+    def __init__(self) -> None:
+        self.now_s = START_S
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+def cloud_groups(nodes: bool) -> list[Json]:
+    """Return the groups as objects; with `nodes`, "g" names those that it starts with."""
+    template = node("template", cpu="8", memory="32Gi", labels={"pool": "a"}, taints=["team=web:NoSchedule"])
+    names = ["g-0", "g-1", "g-2"] if nodes else None
+    large = node_group("g", 1, 6, target=3, nodes=names, template=template, price=0.4)
+    large["metadata"]["annotations"] = {ANNOTATION_PREFIX + "scaledownunneededtime": "7m"}
+    small = node_group("h", 0, 2, target=0, nodes=[] if nodes else None, template=node("template", cpu="4"))
+    return [large, small]
+
+
+def simulated_cluster(clock: Clock) -> SimulatedCluster:
+    """Return the cluster behind the cloud `memory`."""
+    machines = [node(f"g-{number}", cpu="8", memory="32Gi") for number in range(3)]
+    delays = Delays(node_start_s=3, instance_delete_s=2)
+    return SimulatedCluster([*machines, *cloud_groups(nodes=True)], None, delays, clock, lambda _s: None)
+
+
+@contextmanager
+def memory() -> Iterator[World]:
+    """The simulated cluster's cloud."""
+    clock = Clock()
+
+    def settle() -> None:
+        clock.now_s += 30
+
+    yield World(MemoryCloud(simulated_cluster(clock)), settle)
+
+
+@contextmanager
+def kwok(**settings: Any) -> Iterator[World]:
+    """The cloud of Node objects, over an API server on loopback."""
+    clock = Clock()
+    with JsonApiServer() as server:
+        groups = {group.name: group for group in map(read_group, cloud_groups(nodes=False))}
+        behaviour = KwokSettings(node_start_s=3, instance_delete_s=2, **settings)
+        cloud = KwokCloud(server.api(), groups, behaviour, clock, clock)
+
+        def settle() -> None:
+            clock.now_s += 30
+            cloud.resync()
+
+        cloud.open()
+        settle()
+        yield World(cloud, settle)
+
+
+WORLDS: dict[str, Callable[[], Any]] = {"memory": memory, "kwok": kwok}
+"""Every cloud, by name."""

@@ -1,0 +1,58 @@
+"""Instances that have not started, in the clouds where that takes time."""
+
+import pytest
+
+from actuator.cloud.kwok.groups import CAPACITY_ANNOTATION
+from actuator.cloud.provider import InstanceState
+from tests.builders import clouds
+from tests.builders.clouds import WORLDS
+
+
+@pytest.mark.parametrize("name", ["memory", "kwok"])
+def test_a_lower_target_gives_up_what_was_asked_for_last_and_nothing_that_runs(name: str) -> None:
+    with WORLDS[name]() as world:
+        running = {one.id for one in world.cloud.instances(["g"])["g"]}
+        world.cloud.set_size("g", 3, 6, "token")
+        for _ in range(2):
+            world.cloud.decrease_target("g", 6, 4)
+            assert world.cloud.node_groups()[0].target_size == 4
+        world.settle()
+        left = world.cloud.instances(["g"])["g"]
+        assert {one.state for one in left} == {InstanceState.RUNNING}
+        assert (len(left), running < {one.id for one in left}) == (4, True)
+
+
+@pytest.mark.parametrize("name", ["memory", "kwok"])
+def test_an_instance_that_has_not_started_can_be_deleted(name: str) -> None:
+    with WORLDS[name]() as world:
+        running = {one.id for one in world.cloud.instances(["g"])["g"]}
+        world.cloud.set_size("g", 3, 4, "token")
+        (starting,) = {one.id for one in world.cloud.instances(["g"])["g"]} - running
+        assert world.cloud.instance_states("g", [starting]) == {starting: InstanceState.CREATING}
+        for _ in range(2):
+            assert world.cloud.delete_instances("g", [starting]) == {}
+            assert world.cloud.node_groups()[0].target_size == 3
+        world.settle()
+        assert {one.id for one in world.cloud.instances(["g"])["g"]} == running
+        assert world.cloud.instance_states("g", [starting]) == {starting: InstanceState.GONE}
+
+
+def test_kwok_says_which_instances_do_not_start_and_why() -> None:
+    with clouds.kwok(start_failure_rate=1.0) as world:
+        failed = [one.error for one in world.cloud.instances(["g"])["g"]]
+        assert [error is not None and error.code for error in failed] == ["StartFailed"] * 3
+        activities = world.cloud.activities("g")
+        assert [one.failed for one in activities] == [True] * 3
+        assert len({one.id for one in activities}) == 3
+
+
+def test_kwok_says_that_it_has_no_capacity(monkeypatch: pytest.MonkeyPatch) -> None:
+    large, small = clouds.cloud_groups(nodes=False)
+    large["metadata"]["annotations"][CAPACITY_ANNOTATION] = "3"
+    monkeypatch.setattr(clouds, "cloud_groups", lambda nodes: [large, small])
+    with clouds.kwok() as world:
+        world.cloud.set_size("g", 3, 4, "token")
+        world.settle()
+        (waiting,) = [one for one in world.cloud.instances(["g"])["g"] if one.state is InstanceState.CREATING]
+        assert waiting.error is not None
+        assert waiting.error.out_of_resources

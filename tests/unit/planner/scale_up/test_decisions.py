@@ -184,6 +184,18 @@ def test_scale_down_keeps_a_node_that_got_a_waiting_pod() -> None:
     assert [entry.node for entry in found.answer.scale_down.unneeded] == [{"n1": "n2", "n2": "n1"}[place]]
 
 
+def test_scale_down_goes_on_from_loop_to_loop_while_a_group_grows() -> None:
+    web = replica_set("web", replicas=3)
+    nodes = [node("n1"), node("n2"), node_group("a", target=2, nodes=["n1", "n2"])]
+    pods = [pod("moves", "500m", node="n1", owner=web), pod("busy", "3", node="n2", owner=web), pod("large", "3900m")]
+    decisions = (plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN)
+    first = plan(nodes, web, pods, decisions=decisions)
+    later = plan(nodes, web, pods, decisions=decisions, state=first.answer.state)
+    for found in (first, later):
+        assert found.growth == {"a": 1}
+        assert [entry.node for entry in found.answer.scale_down.unneeded] == ["n1"]
+
+
 def test_a_pod_keeps_its_place_from_loop_to_loop() -> None:
     first = plan(group("a"), [pod(f"p{i}", "2") for i in range(3)])
     later = plan(

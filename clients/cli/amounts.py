@@ -53,6 +53,11 @@ def some(names: Sequence[str], most: int = 3) -> str:
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
+def shown_of(shown: int, total: int) -> str:
+    """Return for a title how many rows of how many are shown, "" where all are."""
+    return f": {shown} of {total:,} (--verbose shows all)" if shown < total else ""
+
+
 def counted(count: int, noun: str) -> str:
     """Return "1 node", "2 nodes", "3 classes"."""
     plural = f"{noun}es" if noun.endswith("s") else f"{noun}s"

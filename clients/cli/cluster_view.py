@@ -92,6 +92,12 @@ class ClusterView:
             labels=self.labels(int(_int32(pods.label_set, pods.count)[row])),
         )
 
+    def controller_text(self, key: str) -> str:
+        """Return the controller of a pod by "namespace/name" as "Kind namespace/name", or the pod itself."""
+        found = self.pod(key)
+        owner = found.owner if found else None
+        return f"{owner.kind} {owner.namespace}/{owner.name}" if owner else f"pod {key}"
+
     def labels(self, label_set: int) -> dict[str, str]:
         """Return a label set."""
         sets = self.snapshot.label_sets

@@ -49,7 +49,7 @@ OutputOption = Annotated[Format, typer.Option("-o", "--output", help="how to pri
 
 @app.callback()
 def options(show_version: VersionOption = False) -> None:
-    """Decide which nodes a Kubernetes cluster can do without, explain why, and carry it out."""
+    """Decide which nodes a Kubernetes cluster needs and which it can do without, explain why, and carry it out."""
 
 
 @app.command()
@@ -71,7 +71,12 @@ def plan(
     files: FilesArgument,
     planner: PlannerOption = None,
     decision: Annotated[
-        list[str] | None, typer.Option(metavar="NAME", help="scale-down, …; may be repeated; default scale-down")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="scale-up, scale-down, slack, pod-costs; may be repeated; default the first two, and the others where "
+            "input or settings ask for them",
+        ),
     ] = None,
     settings: SettingsOption = None,
     state: StateOption = None,
@@ -84,7 +89,7 @@ def plan(
         typer.Option("-o", "--output", help="how to print the answer; the last two print objects that keep its slack"),
     ] = PlanFormat.TABLE,
 ) -> None:
-    """Decide once over files: which nodes can go, what that saves, and what keeps the others."""
+    """Decide once over files: which node groups grow and for which pods, which nodes can go, what keeps the others."""
     from clients.cli.plan import CommandOptions
     from clients.cli.plan import plan as run
 

@@ -1,19 +1,18 @@
-"""`--decision`: names of decisions as people type them."""
+"""`--decision`: names of decisions as people type them, and what is decided without the option."""
 
 from collections.abc import Sequence
 
-from trimtab.v1 import plan_pb2
+from trimtab.v1 import plan_pb2, snapshot_pb2
 
 from clients.cli.failures import InputError
 
-DEFAULT = (plan_pb2.Decision.SCALE_DOWN,)
-"""The decisions without the option: those that this build can take."""
+Codes = list[plan_pb2.Decision.Code.ValueType]
 
 
-def read_decisions(names: Sequence[str]) -> list[plan_pb2.Decision.Code.ValueType]:
+def read_decisions(names: Sequence[str]) -> Codes:
     """Read names such as "scale-down" or "SCALE_DOWN"; a repetition counts once."""
     known = {name: value for name, value in plan_pb2.Decision.Code.items() if value}
-    chosen = []
+    chosen: Codes = []
     for name in names:
         key = name.strip().upper().replace("-", "_")
         if key not in known:
@@ -21,4 +20,18 @@ def read_decisions(names: Sequence[str]) -> list[plan_pb2.Decision.Code.ValueTyp
             raise InputError(f"--decision {name}: there is no such decision; there are {names_known}")
         if known[key] not in chosen:
             chosen.append(known[key])
-    return chosen or list(DEFAULT)
+    return chosen
+
+
+def default_decisions(settings: plan_pb2.PlanSettings, snapshot: snapshot_pb2.ClusterSnapshot) -> Codes:
+    """Return the decisions without the option: scale-up and scale-down, slack and pod costs where they are asked for.
+
+    Slack is asked for by its settings, by workloads and by CapacityBuffers; pod costs by targets in the settings.
+    """
+    decision = plan_pb2.Decision
+    chosen: Codes = [decision.SCALE_UP, decision.SCALE_DOWN]
+    if settings.HasField("slack") or snapshot.slack_requests.requests:
+        chosen.append(decision.SLACK)
+    if settings.pod_costs.targets:
+        chosen.append(decision.POD_COSTS)
+    return chosen

@@ -1,7 +1,8 @@
 """Node groups made by label, for input that has none: nodes with the same values of some labels are one group.
 
 kubectl does not know node groups. For a first look, machines of one type in one zone are a good guess: such a group has
-a minimum of 0 and its present size as target and maximum. Nodes of the control plane stay out of every group.
+a minimum of 0, its present size as target, and room for as many more nodes as one plan adds. Nodes of the control plane
+stay out of every group.
 """
 
 from collections import Counter
@@ -16,6 +17,8 @@ from clients.cli.output import note
 
 DEFAULT_LABELS = ("node.kubernetes.io/instance-type", "topology.kubernetes.io/zone")
 NONE = "none"
+ROOM = 1000
+"""By how many nodes a group may grow: as many as one plan adds, unless settings have it otherwise."""
 _OLD_NAMES = {
     "node.kubernetes.io/instance-type": "beta.kubernetes.io/instance-type",
     "topology.kubernetes.io/zone": "failure-domain.beta.kubernetes.io/zone",
@@ -52,13 +55,13 @@ def group_by_labels(snapshot: pb.ClusterSnapshot, labels: Sequence[str] | None) 
             node.node_group = _name(found, chosen)
             sizes[node.node_group] += 1
     for name, size in sorted(sizes.items()):
-        snapshot.node_groups.add(id=name, min_size=0, max_size=size, target_size=size)
+        snapshot.node_groups.add(id=name, min_size=0, max_size=size + ROOM, target_size=size)
     left_out = len(snapshot.nodes) - sum(sizes.values())
     out = f"; {counted(left_out, 'node')} of the control plane left out" if left_out else ""
     note(
         f"the input has no NodeGroup objects, so nodes are grouped by {' and '.join(chosen)} into "
-        f"{counted(len(sizes), 'group')} with minimum 0{out}. --group-by LABEL,… chooses other labels, --group-by "
-        f"{NONE} makes no groups"
+        f"{counted(len(sizes), 'group')} with minimum 0 and room to grow{out}. --group-by LABEL,… chooses other "
+        f"labels, --group-by {NONE} makes no groups"
     )
 
 

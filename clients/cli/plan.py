@@ -1,5 +1,6 @@
 """`trimtab plan`: one request over files, one answer."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -7,6 +8,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 from clients.cli.cluster_view import ClusterView
+from clients.cli.decisions import default_decisions
 from clients.cli.documents import check_state, read_settings, read_state, settings_notes
 from clients.cli.exports.slack import exported
 from clients.cli.label_groups import group_by_labels, read_labels
@@ -57,14 +59,14 @@ class CommandOptions:
 
 
 def plan(
-    options: CommandOptions, decisions: list[plan_pb2.Decision.Code.ValueType], export: Export | None = None
+    options: CommandOptions, decisions: Sequence[plan_pb2.Decision.Code.ValueType], export: Export | None = None
 ) -> None:
-    """Request a plan and print it, or the objects that keep its slack."""
-    if export is not None and plan_pb2.Decision.SLACK not in decisions:
-        decisions = [*decisions, plan_pb2.Decision.SLACK]
+    """Request a plan and print it, or the objects that keep its slack. decisions : none = what the input asks for."""
     request = options.request()
-    request.decisions.extend(decisions)
     snapshot = options.cluster(request)
+    request.decisions.extend(decisions or default_decisions(request.settings, snapshot))
+    if export is not None and plan_pb2.Decision.SLACK not in request.decisions:
+        request.decisions.append(plan_pb2.Decision.SLACK)
     with open_planner(options.planner) as planner:
         answer = planner.plan(snapshot, request)
     if export is not None:

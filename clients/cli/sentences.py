@@ -1,6 +1,7 @@
 """One clause for each reason of the contract, for people. A test holds the tables complete.
 
 A node's clause holds for one node or many; the subject of a pod's clause is the pod, which the caller writes before it.
+The subject of a node group's clause is "it".
 """
 
 from trimtab.v1 import plan_pb2, reason_pb2
@@ -9,6 +10,10 @@ _Node = reason_pb2.UnremovableReason
 _Pod = reason_pb2.BlockingPodReason
 _Result = reason_pb2.ScaleDownResult
 _Group = reason_pb2.PodCostGroupReason
+_NodeGroup = reason_pb2.NodeGroupReason
+_Skipped = reason_pb2.SkippedPodReason
+_Growth = reason_pb2.ScaleUpResult
+_Expander = plan_pb2.Expander
 
 NODE_SENTENCES = {
     _Node.UNSPECIFIED: "no reason",
@@ -79,6 +84,50 @@ POD_COST_SENTENCES = {
     _Group.SCALE_DOWN_NOT_ASKED: "the nodes that go are not known without --decision scale-down",
     _Group.STRATEGY_UNKNOWN: "a strategy is not installed",
     _Group.AGE_UNKNOWN: "the age of a pod is not known",
+}
+SCALE_UP_SENTENCES = {
+    _Growth.UNSPECIFIED: "nothing was decided",
+    _Growth.SCALE_UP_NEEDED: "node groups grow",
+    _Growth.SCALE_UP_NOT_TRIED: "scale-up is switched off",
+    _Growth.SCALE_UP_NOT_NEEDED: "no pod needs a new node",
+    _Growth.SCALE_UP_NO_OPTIONS: "no node group can grow for the pods that wait",
+    _Growth.SCALE_UP_ERROR: "scale-up could not be decided",
+}
+NODE_GROUP_SENTENCES = {
+    _NodeGroup.UNSPECIFIED: "it grows",
+    _NodeGroup.PREDICATE_FAILED: "a new node of it would not take the pod",
+    _NodeGroup.MAX_SIZE_REACHED: "it is at its maximum size",
+    _NodeGroup.RESOURCE_LIMIT_REACHED: "a limit on resources or nodes keeps it from growing",
+    _NodeGroup.MAX_NEW_NODES_REACHED: "the plan adds as many nodes as one plan may",
+    _NodeGroup.BACKED_OFF: "it is in back-off after a scale-up that failed",
+    _NodeGroup.UNHEALTHY: "it is unhealthy",
+    _NodeGroup.NO_TEMPLATE: "it has neither a template nor a node to tell what a new node is like",
+    _NodeGroup.NOT_WHOLE: "it grows to its maximum or not at all, and the pods do not need all of it",
+    _NodeGroup.NOT_CHOSEN: "an expander preferred another node group",
+    _NodeGroup.PRICE_UNKNOWN: "it has no price, and an expander needs one",
+    _NodeGroup.PRIORITY_INVALID: "its priority is no number",
+    _NodeGroup.NODE_GROUP_INVALID: "its description contradicts itself, such as a target size above the maximum",
+    _NodeGroup.NOT_EVALUATED: "the time or the bound ended before it was looked at",
+}
+SKIPPED_SENTENCES = {
+    _Skipped.UNSPECIFIED: "no reason",
+    _Skipped.EXPENDABLE: "the priority is below the cutoff of expendable pods",
+    _Skipped.SCHEDULING_GATED: "held back by scheduling gates",
+    _Skipped.TOO_YOUNG: "younger than the delay for new pods",
+    _Skipped.OTHER_SCHEDULER: "placed by another scheduler",
+    _Skipped.UNSUPPORTED_CONSTRAINT: "a constraint that this build does not support",
+}
+EXPANDER_NAMES = {
+    _Expander.UNSPECIFIED: "no expander",
+    _Expander.LEAST_WASTE: "least waste",
+    _Expander.MOST_PODS: "most pods",
+    _Expander.LEAST_NODES: "fewest nodes",
+    _Expander.PRICE: "price",
+    _Expander.PRIORITY: "rank by name",
+    _Expander.HIGHEST_PRIORITY: "priority by label",
+    _Expander.BALANCED: "smallest of its kind",
+    _Expander.CHEAPEST_PLAN: "cheapest plan",
+    _Expander.RANDOM: "drawn by lot",
 }
 PREDICATE_SENTENCES = {
     "NODE_UNSCHEDULABLE": "cordoned",

@@ -57,7 +57,7 @@ def offenders(answer: Answer, alike: Sequence[plan_pb2.UnremovableNode]) -> list
         if one.blocking_reason in _BUDGETS:
             counts[budget_text(answer.view, one.blocking_pod)] += 1
         elif first.reason == _Reason.BLOCKED_BY_POD:
-            counts[_controller(answer.view, one.blocking_pod)] += 1
+            counts[answer.view.controller_text(one.blocking_pod)] += 1
         elif first.reason == _Reason.NO_PLACE_TO_MOVE_PODS and one.failed_predicates:
             code = max(sorted(one.failed_predicates), key=lambda name: one.failed_predicates[name])
             counts[f"pod {one.blocking_pod}, on most nodes: {PREDICATE_SENTENCES.get(code, code)}"] += 1
@@ -90,13 +90,6 @@ def budget_text(view: ClusterView, pod: str) -> str:
     if status.disruptions_allowed:
         return f"{name}: {counted(status.disruptions_allowed, 'eviction')} allowed at once, too few ({numbers})"
     return f"{name}: no eviction allowed ({numbers})"
-
-
-def _controller(view: ClusterView, pod: str) -> str:
-    """Return a pod's controller, or the pod itself."""
-    found = view.pod(pod)
-    owner = found.owner if found else None
-    return f"{owner.kind} {owner.namespace}/{owner.name}" if owner else f"pod {pod}"
 
 
 def _reasons(answer: Answer) -> Table:

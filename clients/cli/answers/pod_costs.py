@@ -7,7 +7,7 @@ from rich.markup import escape
 from rich.table import Table
 from trimtab.v1 import plan_pb2, reason_pb2
 
-from clients.cli.amounts import counted
+from clients.cli.amounts import counted, shown_of
 from clients.cli.answers.answer import Answer
 from clients.cli.sentences import POD_COST_SENTENCES
 
@@ -48,8 +48,7 @@ def _tables(groups: list[plan_pb2.PodCostGroup], verbose: bool) -> Iterator[Rend
     for number in sorted({group.target for group in groups}):
         mine = [group for group in groups if group.target == number]
         shown = mine if verbose else mine[:MOST_GROUPS]
-        cut = f": {len(shown)} of {len(mine):,} (--verbose shows all)" if len(shown) < len(mine) else ""
-        title = f"Pods in the order of removal, target {number}{cut}"
+        title = f"Pods in the order of removal, target {number}{shown_of(len(shown), len(mine))}"
         table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
         table.add_column("group", overflow="fold")
         table.add_column("pod", overflow="fold")

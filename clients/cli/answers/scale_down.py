@@ -8,7 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 from trimtab.v1 import plan_pb2, reason_pb2
 
-from clients.cli.amounts import byte_count, counted, duration, percent, some
+from clients.cli.amounts import byte_count, counted, duration, percent, shown_of, some
 from clients.cli.answers import blockers
 from clients.cli.answers.answer import Answer
 from clients.cli.answers.costs import HOURS_A_MONTH, money
@@ -127,7 +127,7 @@ def _nodes_that_go(answer: Answer) -> Table:
     shown = nodes if answer.verbose else nodes[:MOST_ROWS]
     priced = answer.costs.known
     table = Table(
-        title=f"What can go{_cut(len(shown), len(nodes))}", title_justify="left", box=None, padding=(0, 2, 0, 0)
+        title=f"What can go{shown_of(len(shown), len(nodes))}", title_justify="left", box=None, padding=(0, 2, 0, 0)
     )
     table.add_column("node", overflow="fold")
     if priced:
@@ -155,11 +155,6 @@ def _moment(answer: Answer, node: plan_pb2.UnneededNode) -> str:
         return "[green]now[/green]"
     text = f"in {duration(_remaining_s(answer, node))}" if node.not_now_reason in _TIMERS else "later"
     return f"{text} ({_Reason.Code.Name(node.not_now_reason)})" if answer.verbose else text
-
-
-def _cut(shown: int, total: int) -> str:
-    """Return how many rows of how many are shown."""
-    return f": {shown} of {total:,} (--verbose shows all)" if shown < total else ""
 
 
 def _sentence(clause: str) -> str:

@@ -1,70 +1,165 @@
-"""Scale-up as people read it: which node groups grow, for how many pods, what that costs, and what stays pending."""
+"""Scale-up for people: which node groups grow, by how much, why these, what that costs, which pods nothing helps."""
 
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 from trimtab.v1 import plan_pb2, reason_pb2
 
-from clients.cli.amounts import counted, some
+from clients.cli.amounts import counted, shown_of, some
+from clients.cli.answers import expansion
 from clients.cli.answers.answer import Answer
 from clients.cli.answers.costs import HOURS_A_MONTH, money
+from clients.cli.sentences import SCALE_UP_SENTENCES, SKIPPED_SENTENCES
 
+MOST_ROWS = 10
+"""Rows of a table without `--verbose`."""
 _Result = reason_pb2.ScaleUpResult
-RESULTS = {
-    _Result.UNSPECIFIED: "nothing was decided",
-    _Result.SCALE_UP_NEEDED: "node groups grow",
-    _Result.SCALE_UP_NOT_TRIED: "switched off",
-    _Result.SCALE_UP_NOT_NEEDED: "no pod needs a new node",
-    _Result.SCALE_UP_NO_OPTIONS: "pods have no place, and no node group can grow for them",
-    _Result.SCALE_UP_ERROR: "the cluster cannot be decided about",
-}
 
 
 def render(answer: Answer) -> Iterator[RenderableType]:
-    """Yield the outcome, the node groups that grow, and the pods that stay pending."""
+    """Yield the headline, the node groups that grow, and the pods that stay pending."""
+    decision = answer.response.scale_up
+    if answer.response.HasField("scale_down") and _is_quiet(decision):
+        return
+    yield f"[bold]{headline(answer)}[/bold]"
+    yield from _without_new_nodes(decision)
+    if decision.splits:
+        yield ""
+        yield _growth(answer)
+        lost = sum(not option.chosen for option in decision.options)
+        if lost and not answer.verbose:
+            yield f"[dim]{counted(lost, 'other option')} lost (--verbose shows why).[/dim]"
+    if decision.unschedulable:
+        yield ""
+        yield _pending(answer)
+    if answer.verbose:
+        yield from expansion.render(decision)
+
+
+def _is_quiet(decision: plan_pb2.ScaleUpDecision) -> bool:
+    """Whether no pod waits: beside the nodes that can go, that needs no line."""
+    waits = decision.on_existing or decision.on_upcoming or decision.skipped
+    return decision.result == _Result.SCALE_UP_NOT_NEEDED and not waits
+
+
+def headline(answer: Answer) -> str:
+    """Return by how many nodes which groups grow and what that costs, or why none grows."""
     decision = answer.response.scale_up
     detail = f": {escape(decision.detail)}" if decision.detail else ""
-    yield f"[bold]Scale-up:[/bold] {RESULTS[decision.result]}{_price(decision.price_per_hour)}{detail}"
     if decision.splits:
-        yield _growth(decision)
-    for where, pods in (("on nodes that exist", decision.on_existing), ("on nodes to come", decision.on_upcoming)):
-        if pods:
-            yield f"  {counted(len(pods), 'pending pod')} {'fits' if len(pods) == 1 else 'fit'} {where}"
+        groups = counted(len(decision.splits), "node group")
+        verb = "grows" if len(decision.splits) == 1 else "grow"
+        nodes = counted(sum(split.new_size - split.current_size for split in decision.splits), "node")
+        return f"{groups} {verb} by {nodes} for {_served(answer)}.{_cost(answer)}{detail}"
     if decision.unschedulable:
-        yield _pending(decision, every=answer.verbose)
+        return f"No node group can grow for {counted(len(decision.unschedulable), 'pod')}{detail}."
+    text = SCALE_UP_SENTENCES[decision.result]
+    return f"{text[:1].upper()}{text[1:]}{detail}."
 
 
-def _price(an_hour: float) -> str:
-    return f", for {money(an_hour)} an hour, {money(HOURS_A_MONTH * an_hour)} a month" if an_hour else ""
+def _served(answer: Answer) -> str:
+    """Return how many pods and placeholders the new nodes are for."""
+    names = [pod for split in answer.response.scale_up.splits for pod in split.pods]
+    placeholders = {one.name for one in answer.response.slack.placeholders}
+    kept = sum(name in placeholders for name in names)
+    parts = [counted(len(names) - kept, "pod")] if len(names) > kept or not kept else []
+    return " and ".join([*parts, *([counted(kept, "placeholder")] if kept else [])])
 
 
-def _growth(decision: plan_pb2.ScaleUpDecision) -> Table:
-    """Return a row for each node group that grows."""
-    table = _table("node group", "nodes", "maximum", "pods", "price an hour", "for")
-    for split in decision.splits:
-        sizes = f"{split.current_size:,} → {split.new_size:,}"
-        price = money(split.price_per_hour) if split.price_per_hour else ""
-        pods = f"{len(split.pods):,}"
-        table.add_row(escape(split.node_group), sizes, f"{split.max_size:,}", pods, price, escape(some(split.pods)))
-    return table
+def _cost(answer: Answer) -> str:
+    """Return what the cluster costs before and after, where prices are known."""
+    more, costs = answer.response.scale_up.price_per_hour, answer.costs
+    if not more:
+        return " No price is known."
+    unknown = sum(not split.price_per_hour for split in answer.response.scale_up.splits)
+    without = f"; {counted(unknown, 'node group')} without a price" if unknown else ""
+    after = f"{money(costs.total)} → {money(costs.total + more)}"
+    return f" That costs {money(more)} an hour ({after}), {HOURS_A_MONTH * more:,.0f} a month{without}."
 
 
-def _pending(decision: plan_pb2.ScaleUpDecision, every: bool) -> Table:
-    """Return a row for each reason for which pods stay pending; `every`: with all of their names."""
-    by_reason: dict[str, list[str]] = {}
-    for one in decision.unschedulable:
-        by_reason.setdefault(one.detail, []).append(one.pod)
-    table = _table("stays pending", "pods", "why")
-    for why, pods in sorted(by_reason.items(), key=lambda item: (-len(item[1]), item[1])):
-        shown = ", ".join(pods) if every else some(pods)
-        table.add_row(escape(shown), f"{len(pods):,}", escape(why))
-    return table
+def _without_new_nodes(decision: plan_pb2.ScaleUpDecision) -> Iterator[str]:
+    """Yield where pods go that wait and need no new node, and which are not served."""
+    places = ((decision.on_existing, "that exist"), (decision.on_upcoming, "asked for, which are not there yet"))
+    for placed, where in places:
+        if placed:
+            verb = "waits fits" if len(placed) == 1 else "wait fit"
+            yield f"{counted(len(placed), 'pod')} that {verb} on nodes {where}."
+    skipped: dict[int, list[str]] = defaultdict(list)
+    for one in decision.skipped:
+        skipped[one.reason].append(one.pod)
+    for reason, pods in sorted(skipped.items()):
+        why = SKIPPED_SENTENCES[reason_pb2.SkippedPodReason.Code.ValueType(reason)]
+        yield f"No node is added for {counted(len(pods), 'pod')} ({escape(some(pods, 2))}): {why}."
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+def _growth(answer: Answer) -> Table:
+    """Return a row for each node group that grows, the one for most pods first."""
+    splits = sorted(answer.response.scale_up.splits, key=lambda one: (-len(one.pods), one.node_group))
+    shown = splits if answer.verbose else splits[:MOST_ROWS]
+    priced = any(split.price_per_hour for split in splits)
+    table = _table(f"What grows{shown_of(len(shown), len(splits))}")
+    table.add_column("node group", overflow="fold")
+    columns = ("nodes", "at most", "pods", *(("an hour", "a month") if priced else ()))
     for column in columns:
-        table.add_column(column, justify="right" if column in {"nodes", "maximum", "pods", "price an hour"} else "left")
+        table.add_column(column, justify="right", no_wrap=True)
+    table.add_column("because", overflow="fold")
+    for split in shown:
+        price = split.price_per_hour
+        prices = (money(price), f"{HOURS_A_MONTH * price:,.0f}") if price else ("", "")
+        table.add_row(
+            escape(split.node_group),
+            f"{split.current_size:,} → {split.new_size:,}",
+            f"{split.max_size:,}",
+            f"{len(split.pods):,}",
+            *(prices if priced else ()),
+            expansion.chosen_because(answer.response.scale_up, split.node_group),
+        )
+        table.add_row(*[""] * (len(columns) + 1), f"  [dim]for {escape(_owners(answer, split.pods))}[/dim]")
     return table
+
+
+def _owners(answer: Answer, pods: Sequence[str]) -> str:
+    """Return the controllers of pods, those of most pods first; placeholders by the number of them."""
+    placeholders = {one.name for one in answer.response.slack.placeholders}
+    counts = Counter("placeholders" if pod in placeholders else answer.view.controller_text(pod) for pod in pods)
+    texts = [owner if owner.startswith("pod ") else f"{owner} ({count})" for owner, count in counts.most_common()]
+    return some(texts, len(texts) if answer.verbose else 2)
+
+
+def _pending(answer: Answer) -> Table:
+    """Return a row for each controller and reason for which its pods stay pending."""
+    alike: dict[tuple[str, str], list[plan_pb2.UnschedulablePod]] = defaultdict(list)
+    for one in answer.response.scale_up.unschedulable:
+        alike[answer.view.controller_text(one.pod), one.detail].append(one)
+    rows = sorted(alike.items(), key=lambda item: (-len(item[1]), item[0]))
+    shown = rows if answer.verbose else rows[:MOST_ROWS]
+    table = _table(f"What stays pending{shown_of(len(shown), len(rows))}")
+    table.add_column("pods", justify="right", no_wrap=True)
+    table.add_column("of", overflow="fold")
+    table.add_column("because", overflow="fold")
+    for (owner, detail), pods in shown:
+        table.add_row(f"{len(pods):,}", escape(owner), escape(detail))
+        if answer.verbose:
+            for names, text in _by_group(pods[0]):
+                table.add_row("", "", f"  [dim]{escape(names)}:[/dim] {text}")
+            table.add_row("", "", f"  [dim]{escape(', '.join(one.pod for one in pods))}[/dim]")
+    return table
+
+
+def _by_group(pod: plan_pb2.UnschedulablePod) -> Iterator[tuple[str, str]]:
+    """Yield node groups that give the same reason, with its code."""
+    groups: dict[str, list[str]] = defaultdict(list)
+    for group, reason in sorted(pod.reasons.items()):
+        text = reason_pb2.NodeGroupReason.Code.Name(reason)
+        if group in pod.failed_predicates:
+            text = reason_pb2.PredicateReason.Code.Name(pod.failed_predicates[group])
+        groups[text].append(group)
+    for text, names in sorted(groups.items(), key=lambda item: (-len(item[1]), item[0])):
+        yield some(names, 5), text
+
+
+def _table(title: str) -> Table:
+    return Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))

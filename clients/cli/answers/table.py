@@ -42,9 +42,10 @@ def print_answer(console: Console, answer: Answer) -> None:
 def rendered(answer: Answer) -> Iterator[RenderableType]:
     """Yield an answer part by part."""
     known = {one.field for one in RENDERINGS}
-    for rendering in RENDERINGS:
-        if answer.response.HasField(rendering.field):  # type: ignore[arg-type]
-            yield from rendering.render(answer)
+    present = [one for one in RENDERINGS if answer.response.HasField(one.field)]  # type: ignore[arg-type]
+    parts = [part for part in (list(one.render(answer)) for one in present) if part]
+    for number, part in enumerate(parts):
+        yield from ["", *part] if number else part
     for field, value in answer.response.ListFields():
         if field.name in _decision_fields() - known and isinstance(value, Message):
             yield f"[bold]{field.name}[/bold]\n{escape(yaml.safe_dump(as_document(value), sort_keys=False))}"

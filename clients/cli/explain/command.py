@@ -8,6 +8,8 @@ from pathlib import Path
 from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
 from clients.cli.cluster_view import ClusterView, PodView
+from clients.cli.decisions import default_decisions
+from clients.cli.explain.growth import explain_growth, growth_document, growth_lines
 from clients.cli.explain.nodes import explain_node, node_document, node_lines
 from clients.cli.explain.pods import PodExplanation, explain_pod, fit_lines, pod_document, pod_lines
 from clients.cli.failures import InputError
@@ -28,7 +30,7 @@ def explain(options: CommandOptions) -> None:
     with open_planner(options.planner) as planner:
         if kind == "pod":
             pod = _existing_pod(view, name)
-            _print_pod(_fit(planner, snapshot, request, view, pod), options.output)
+            _print_pod(planner, _fit(planner, snapshot, request, view, pod), request, options.output)
         else:
             _existing_node(view, name)
             _print_node(planner, view, name, request, options.output)
@@ -81,20 +83,28 @@ def _fit(
     return explain_pod(view, pod, answers[0])
 
 
-def _print_pod(explanation: PodExplanation, output: Format) -> None:
-    """Print the explanation of a pod."""
+def _print_pod(
+    planner: PlannerAccess, explanation: PodExplanation, request: plan_pb2.PlanRequest, output: Format
+) -> None:
+    """Print the explanation of a pod; of one that waits, also what scale-up does for it."""
+    pod, view = explanation.pod, explanation.view
+    growth = None if pod.node else explain_growth(planner, view, pod, request)
     if output is not Format.TABLE:
-        print_document(pod_document(explanation), output)
+        document = pod_document(explanation)
+        print_document(document | {"scaleUp": growth_document(growth)} if growth else document, output)
         return
     console = stdout_console()
     print_lines(console, pod_lines(explanation))
+    if growth:
+        console.print()
+        print_lines(console, growth_lines(growth))
 
 
 def _print_node(
     planner: PlannerAccess, view: ClusterView, name: str, request: plan_pb2.PlanRequest, output: Format
 ) -> None:
     """Print the explanation of a node; where its pods do not fit elsewhere, also why no other node takes the pod."""
-    request.decisions.append(plan_pb2.Decision.SCALE_DOWN)
+    request.decisions.extend(default_decisions(request.settings, view.snapshot))
     explanation = explain_node(view, name, planner.plan(view.snapshot, request), request)
     if output is not Format.TABLE:
         print_document(node_document(explanation), output)

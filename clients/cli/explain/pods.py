@@ -34,6 +34,7 @@ class Refusal:
 class PodExplanation:
     """The explanation of a pod. A node with several reasons appears under each."""
 
+    view: ClusterView
     pod: PodView
     requests: dict[str, int]
     fits: tuple[str, ...]
@@ -57,6 +58,7 @@ def explain_pod(view: ClusterView, pod: PodView, answer: planner_pb2.CheckFitRes
         for reason, causes in sorted(found.items())
     ]
     return PodExplanation(
+        view=view,
         pod=pod,
         requests=view.requests(pod),
         fits=tuple(fit.node for fit in answer.nodes if fit.fits),

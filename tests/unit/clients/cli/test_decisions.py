@@ -1,18 +1,21 @@
 """`--decision` as people type it."""
 
-import pytest
-from trimtab.v1 import plan_pb2
+from typing import Any
 
-from clients.cli.decisions import read_decisions
+import pytest
+from trimtab.v1 import plan_pb2, snapshot_pb2
+
+from clients.cli.decisions import default_decisions, read_decisions
 from clients.cli.failures import InputError
 
 DOWN, UP = plan_pb2.Decision.SCALE_DOWN, plan_pb2.Decision.SCALE_UP
+SLACK, COSTS = plan_pb2.Decision.SLACK, plan_pb2.Decision.POD_COSTS
 
 
 @pytest.mark.parametrize(
     ("names", "expected"),
     [
-        pytest.param([], [DOWN], id="nothing asked for"),
+        pytest.param([], [], id="nothing asked for"),
         pytest.param(["scale-down"], [DOWN], id="with a dash"),
         pytest.param(["SCALE_DOWN"], [DOWN], id="as in the contract"),
         pytest.param(["scale-up", "Scale-Down", "scale_up"], [UP, DOWN], id="several, one twice"),
@@ -26,3 +29,24 @@ def test_names_are_read_in_the_order_given(names: list[str], expected: list[int]
 def test_an_unknown_name_is_refused_and_the_known_ones_listed(name: str) -> None:
     with pytest.raises(InputError, match="scale-up, slack, scale-down, pod-costs"):
         read_decisions([name])
+
+
+TARGETS = plan_pb2.PodCostSettings(targets=[plan_pb2.PodCostTarget()])
+BUFFER = snapshot_pb2.SlackRequests(requests=[snapshot_pb2.SlackRequest(object="CapacityBuffer/default/b")])
+
+
+@pytest.mark.parametrize(
+    ("settings", "requests", "expected"),
+    [
+        pytest.param({}, None, [UP, DOWN], id="nothing more"),
+        pytest.param({"slack": plan_pb2.SlackSettings()}, None, [UP, DOWN, SLACK], id="settings of slack"),
+        pytest.param({}, BUFFER, [UP, DOWN, SLACK], id="a workload or buffer asks for slack"),
+        pytest.param({"pod_costs": TARGETS}, None, [UP, DOWN, COSTS], id="targets of pod costs"),
+        pytest.param({"pod_costs": plan_pb2.PodCostSettings()}, None, [UP, DOWN], id="pod costs without targets"),
+    ],
+)
+def test_without_the_option_what_the_input_asks_for_is_decided(
+    settings: dict[str, Any], requests: snapshot_pb2.SlackRequests | None, expected: list[int]
+) -> None:
+    snapshot = snapshot_pb2.ClusterSnapshot(slack_requests=requests)
+    assert default_decisions(plan_pb2.PlanSettings(**settings), snapshot) == expected

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 import pytest
-from trimtab.v1 import reason_pb2
+from trimtab.v1 import plan_pb2, reason_pb2
 
 from clients.cli import sentences
 from clients.cli.explain import causes
@@ -16,6 +16,10 @@ from clients.cli.explain import causes
         pytest.param(reason_pb2.PodCostGroupReason.Code.values(), sentences.POD_COST_SENTENCES, id="pod costs"),
         pytest.param(reason_pb2.BlockingPodReason.Code.values(), sentences.POD_SENTENCES, id="pods"),
         pytest.param(reason_pb2.ScaleDownResult.Code.values(), sentences.RESULT_SENTENCES, id="results"),
+        pytest.param(reason_pb2.ScaleUpResult.Code.values(), sentences.SCALE_UP_SENTENCES, id="growth"),
+        pytest.param(reason_pb2.NodeGroupReason.Code.values(), sentences.NODE_GROUP_SENTENCES, id="node groups"),
+        pytest.param(reason_pb2.SkippedPodReason.Code.values(), sentences.SKIPPED_SENTENCES, id="pods left out"),
+        pytest.param(plan_pb2.Expander.Code.values(), sentences.EXPANDER_NAMES, id="expanders"),
     ],
 )
 def test_every_reason_has_a_sentence(known: list[int], told: Mapping[int, str]) -> None:

@@ -1,0 +1,99 @@
+"""What the expanders chose among: why an option won, and why the others lost.
+
+The expander that decided is the last that was asked: a chain asks the next one only while several options rate equal.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+from rich.console import RenderableType
+from rich.markup import escape
+from rich.table import Table
+from trimtab.v1 import plan_pb2, reason_pb2
+
+from clients.cli.amounts import counted, percent
+from clients.cli.answers.costs import money
+from clients.cli.sentences import EXPANDER_NAMES, NODE_GROUP_SENTENCES
+
+_Expander = plan_pb2.Expander
+_SCORES: Final[dict[int, Callable[[float], str]]] = {
+    # The score adds the idle share of cpu to that of memory.
+    _Expander.LEAST_WASTE: lambda score: f"{percent(-score / 2)} of cpu and memory idle",
+    _Expander.MOST_PODS: lambda score: counted(round(score), "pod"),
+    _Expander.LEAST_NODES: lambda score: counted(round(-score), "node"),
+    _Expander.PRICE: lambda score: f"rated {-score:.2f}, the lower the better",
+    _Expander.PRIORITY: lambda score: f"rank {score:.0f}" if score > float("-inf") else "no rank",
+    _Expander.HIGHEST_PRIORITY: lambda score: f"priority {score:.0f}",
+    _Expander.BALANCED: lambda score: f"{counted(round(-score), 'node')} above the smallest similar group",
+}
+"""What a score means."""
+
+
+def chosen_because(decision: plan_pb2.ScaleUpDecision, group: str) -> str:
+    """Return in one clause why a node group grows."""
+    own = [option for option in decision.options if option.node_group == group]
+    chosen = next((option for option in own if option.chosen), None)
+    if chosen is None:
+        # The nodes of one choice are shared with the groups that are similar to it.
+        return "shares with a similar node group"
+    expander = _last(chosen)
+    if expander == _Expander.CHEAPEST_PLAN:
+        return EXPANDER_NAMES[_Expander.CHEAPEST_PLAN]
+    if sum(option.choice == chosen.choice for option in decision.options) == 1:
+        return "the only one that helps"
+    return _with_score(chosen, expander)
+
+
+def lost_because(option: plan_pb2.ScaleUpOption) -> str:
+    """Return in one clause why an option was not chosen."""
+    if option.reason != reason_pb2.NodeGroupReason.NOT_CHOSEN:
+        return NODE_GROUP_SENTENCES[option.reason]
+    return f"lost by {_with_score(option, option.decided_by)}"
+
+
+def render(decision: plan_pb2.ScaleUpDecision) -> Iterator[RenderableType]:
+    """Yield a table of the options of each choice, and one of the groups that have none."""
+    by_choice: dict[int, list[plan_pb2.ScaleUpOption]] = {}
+    for option in decision.options:
+        by_choice.setdefault(option.choice, []).append(option)
+    for number, options in sorted(by_choice.items()):
+        yield ""
+        yield _options(f"Choice {number + 1}", options)
+    if decision.excluded:
+        yield ""
+        table = _table("Node groups without an option", "node group", "because")
+        for group, reason in sorted(decision.excluded.items()):
+            code = reason_pb2.NodeGroupReason.Code.Name(reason)
+            table.add_row(escape(group), f"{NODE_GROUP_SENTENCES[reason]} ({code})")
+        yield table
+
+
+def _options(title: str, options: Sequence[plan_pb2.ScaleUpOption]) -> Table:
+    """Return a row for each option."""
+    table = _table(title, "node group", "nodes", "pods", "an hour", "because")
+    for option in options:
+        price = money(option.price_per_hour) if option.HasField("price_per_hour") else ""
+        text = f"[green]chosen[/green], {_with_score(option, _last(option))}" if option.chosen else lost_because(option)
+        table.add_row(escape(option.node_group), f"{option.node_count:,}", f"{option.pod_count:,}", price, text)
+    return table
+
+
+def _table(title: str, *columns: str) -> Table:
+    table = Table(title=title, title_justify="left", box=None, padding=(0, 2, 0, 0))
+    for column in columns:
+        right = column in ("nodes", "pods", "an hour")
+        table.add_column(column, justify="right" if right else "left", no_wrap=right, overflow="fold")
+    return table
+
+
+def _last(option: plan_pb2.ScaleUpOption) -> int:
+    """Return the expander that was asked last for an option."""
+    return option.scores[-1].expander if option.scores else _Expander.UNSPECIFIED
+
+
+def _with_score(option: plan_pb2.ScaleUpOption, expander: int) -> str:
+    """Return an expander with what it gave the option."""
+    name = EXPANDER_NAMES[_Expander.Code.ValueType(expander)]
+    score = next((one.score for one in option.scores if one.expander == expander), None)
+    meaning = _SCORES.get(expander)
+    return f"{name}: {meaning(score)}" if meaning and score is not None else name

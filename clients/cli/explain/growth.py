@@ -1,0 +1,217 @@
+"""Which node groups would help a pod that waits, and why each other would not.
+
+Built from the planner's scale-up answers. The plan says where the pod goes: to a node that exists, to one that was
+asked for, to a new one of some group, or nowhere, and then why for each group. Where it goes to a new node, the same
+plan is asked for once more with a limit by which no node may be added: the reason of every group is then a predicate,
+its own state, or that limit, and a group that only the limit keeps from growing would help.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rich.markup import escape
+from trimtab.v1 import plan_pb2, reason_pb2
+from trimtab.v1 import snapshot_pb2 as pb
+
+from clients.cli.amounts import amount, counted, named_amount, some
+from clients.cli.answers.costs import HOURS_A_MONTH, money
+from clients.cli.answers.expansion import chosen_because, lost_because
+from clients.cli.cluster_view import ClusterView, PodView
+from clients.cli.decisions import default_decisions
+from clients.cli.explain.causes import cause
+from clients.cli.output import as_document
+from clients.cli.planners import PlannerAccess
+from clients.cli.sentences import NODE_GROUP_SENTENCES, PREDICATE_SENTENCES, SKIPPED_SENTENCES
+
+_Reason = reason_pb2.NodeGroupReason
+_Predicate = reason_pb2.PredicateReason
+_FIRST = (plan_pb2.Decision.SLACK, plan_pb2.Decision.SCALE_UP)
+"""The decisions that say where pods that wait go; the later ones change nothing in that."""
+
+
+@dataclass(frozen=True)
+class GrowthExplanation:
+    """How scale-up serves one pod. `reasons` and `predicates` by node group, as in `UnschedulablePod`; `helping` are
+    the groups whose new node would take it.
+    """
+
+    view: ClusterView
+    pod: PodView
+    decision: plan_pb2.ScaleUpDecision
+    reasons: Mapping[str, int]
+    predicates: Mapping[str, int]
+    helping: tuple[str, ...]
+
+    @property
+    def split(self) -> plan_pb2.ScaleUpSplit | None:
+        """The growth that is for the pod."""
+        return next((one for one in self.decision.splits if self.pod.key in one.pods), None)
+
+    @property
+    def skipped(self) -> int:
+        """Why scale-up does not serve it, 0 = it does."""
+        return next((one.reason for one in self.decision.skipped if one.pod == self.pod.key), 0)
+
+
+def explain_growth(
+    planner: PlannerAccess, view: ClusterView, pod: PodView, request: plan_pb2.PlanRequest
+) -> GrowthExplanation:
+    """Ask the planner what scale-up does for a pod that waits."""
+    wanted = plan_pb2.PlanRequest()
+    wanted.CopyFrom(request)
+    decisions = default_decisions(request.settings, view.snapshot)
+    wanted.decisions.extend(one for one in decisions if one in _FIRST)
+    decision = planner.plan(view.snapshot, wanted).scale_up
+    told = _refusals(decision, pod)
+    explanation = GrowthExplanation(view, pod, decision, told.reasons, told.failed_predicates, ())
+    if explanation.split is None:
+        return explanation
+    wanted.settings.planner.limits.add(resource="nodes", maximum_added=0)
+    told = _refusals(planner.plan(view.snapshot, wanted).scale_up, pod)
+    helping = [group for group, reason in told.reasons.items() if reason == _Reason.RESOURCE_LIMIT_REACHED]
+    return GrowthExplanation(view, pod, decision, told.reasons, told.failed_predicates, tuple(sorted(helping)))
+
+
+def _refusals(decision: plan_pb2.ScaleUpDecision, pod: PodView) -> plan_pb2.UnschedulablePod:
+    """Return what is said of a pod that stays pending; nothing where it does not."""
+    found = (one for one in decision.unschedulable if one.pod == pod.key)
+    return next(found, plan_pb2.UnschedulablePod())
+
+
+def growth_document(explanation: GrowthExplanation) -> dict[str, Any]:
+    """Return the explanation for programs."""
+    split, key = explanation.split, explanation.pod.key
+    return {
+        "onExisting": explanation.decision.on_existing.get(key, ""),
+        "onUpcoming": explanation.decision.on_upcoming.get(key, ""),
+        "skipped": reason_pb2.SkippedPodReason.Code.Name(explanation.skipped),  # type: ignore[arg-type]
+        "split": as_document(split) if split else None,
+        "helping": list(explanation.helping),
+        "nodeGroups": [
+            {
+                "nodeGroup": group,
+                "reason": _Reason.Code.Name(reason),  # type: ignore[arg-type]
+                "failedPredicate": _Predicate.Code.Name(explanation.predicates.get(group, 0)),  # type: ignore[arg-type]
+                "because": text,
+            }
+            for (reason, text), groups in _alike(explanation)
+            for group in groups
+        ],
+    }
+
+
+def growth_lines(explanation: GrowthExplanation) -> Iterator[str]:
+    """Yield the explanation as lines of rich text."""
+    decision, key = explanation.decision, explanation.pod.key
+    split = explanation.split
+    if key in decision.on_existing:
+        node = escape(decision.on_existing[key])
+        yield f"[green]No node is added for it[/green]: with all pods that wait placed, it fits [cyan]{node}[/cyan]."
+    elif key in decision.on_upcoming:
+        group = escape(decision.on_upcoming[key])
+        yield f"[green]No node is added for it[/green]: it fits a node that [cyan]{group}[/cyan] was asked for before."
+    elif explanation.skipped:
+        why = SKIPPED_SENTENCES[reason_pb2.SkippedPodReason.Code.ValueType(explanation.skipped)]
+        code = reason_pb2.SkippedPodReason.Code.Name(explanation.skipped)  # type: ignore[arg-type]
+        yield f"[yellow]No node is added for it[/yellow]: {why} [dim]({code})[/dim]."
+    elif split is not None:
+        yield from _split_lines(explanation, split)
+    elif explanation.reasons:
+        yield "[red]No node group helps it[/red]:"
+    elif not explanation.view.snapshot.node_groups:
+        yield "[red]No node group helps it[/red]: there is none in the input."
+    else:
+        yield f"Scale-up does not mention it{': ' + escape(decision.detail) if decision.detail else ''}."
+    for (reason, text), groups in _alike(explanation):
+        failed = explanation.predicates.get(groups[0])
+        code = _Predicate.Code.Name(failed) if failed else _Reason.Code.Name(reason)  # type: ignore[arg-type]
+        yield f"  {counted(len(groups), 'node group')} ({escape(some(groups))}): {escape(text)} [dim]({code})[/dim]"
+
+
+def _split_lines(explanation: GrowthExplanation, split: plan_pb2.ScaleUpSplit) -> Iterator[str]:
+    """Yield which group grows for the pod, what that costs, which other groups would help, and why they lost."""
+    group = split.node_group
+    count = split.new_size - split.current_size
+    yield (
+        f"[green]Node group [cyan]{escape(group)}[/cyan] grows for it[/green], from {split.current_size:,} to "
+        f"{counted(split.new_size, 'node')} (at most {split.max_size:,}): "
+        f"{chosen_because(explanation.decision, group)}."
+    )
+    beside = len(next((one.pods for one in split.new_nodes if explanation.pod.key in one.pods), ())) - 1
+    shared = (
+        f"It shares its new node with {counted(beside, 'pod')}." if beside > 0 else "It has its new node to itself."
+    )
+    price = split.price_per_hour / count if count else 0.0
+    each = f" Such a node costs {money(price)} an hour, {HOURS_A_MONTH * price:,.0f} a month." if price else ""
+    yield f"{shared}{each}"
+    others = [one for one in explanation.helping if one != group]
+    for one in others:
+        yield f"  [cyan]{escape(one)}[/cyan] would help as well: {_not_taken(explanation.decision, one)}"
+    if any(one not in explanation.helping for one in explanation.reasons):
+        yield "Other node groups would not:"
+
+
+def _not_taken(decision: plan_pb2.ScaleUpDecision, group: str) -> str:
+    """Return why another group that would help does not grow for the pod."""
+    if any(split.node_group == group for split in decision.splits):
+        return "it grows for other pods"
+    lost = next((one for one in decision.options if one.node_group == group and not one.chosen), None)
+    return lost_because(lost) if lost else "another node group was enough"
+
+
+def _alike(explanation: GrowthExplanation) -> list[tuple[tuple[int, str], list[str]]]:
+    """Return the groups that do not help, by reason and cause, those of most groups first."""
+    new_nodes = _new_nodes(explanation.view)
+    found: dict[tuple[int, str], list[str]] = defaultdict(list)
+    for group, reason in sorted(explanation.reasons.items()):
+        if group not in explanation.helping:
+            found[reason, _why(explanation, new_nodes, group)].append(group)
+    return sorted(found.items(), key=lambda item: (-len(item[1]), item[1]))
+
+
+def _why(explanation: GrowthExplanation, new_nodes: ClusterView, group: str) -> str:
+    """Return in one clause why a group does not help, with the amounts and labels of its new nodes where they tell."""
+    failed = explanation.predicates.get(group)
+    if not failed:
+        return NODE_GROUP_SENTENCES[_Reason.Code.ValueType(explanation.reasons[group])]
+    text = ""
+    if group in new_nodes.nodes and failed == _Predicate.INSUFFICIENT_RESOURCES:
+        text = _lacking(new_nodes, explanation.pod, group)
+    elif group in new_nodes.nodes and failed in _SHOWN:
+        text = cause(new_nodes, explanation.pod, group, failed)
+    return text or f"on a new node: {PREDICATE_SENTENCES[_Predicate.Code.Name(failed)]}"  # type: ignore[arg-type]
+
+
+def _lacking(new_nodes: ClusterView, pod: PodView, group: str) -> str:
+    """Return what a pod wants more of than an empty new node has; "" where only what runs on it is in the way."""
+    has, wanted = new_nodes.allocatable(group), new_nodes.requests(pod)
+    return "; ".join(
+        f"wants {named_amount(name, value)}, a new node has {amount(name, has.get(name, 0))}"
+        for name, value in wanted.items()
+        if value > has.get(name, 0)
+    )
+
+
+_SHOWN = (_Predicate.TAINT_NOT_TOLERATED, _Predicate.NODE_AFFINITY_NOT_MATCHED)
+"""Predicates whose cause a node without pods shows."""
+
+
+def _new_nodes(view: ClusterView) -> ClusterView:
+    """Return a view of one node without pods for each group with a template, by the name of the group."""
+    snapshot = view.snapshot
+    made = pb.ClusterSnapshot(
+        strings=snapshot.strings, resources=snapshot.resources, label_sets=snapshot.label_sets
+    )  # fmt: skip
+    for group in snapshot.node_groups:
+        if group.HasField("template"):
+            template = group.template
+            made.nodes.add(
+                name=group.id,
+                label_set=template.label_set,
+                taints=template.taints,
+                allocatable=template.allocatable,
+                ready=True,
+            )
+    return ClusterView(made)

@@ -1,0 +1,195 @@
+"""`trimtab plan` and `trimtab explain` about growth: which groups grow, what that costs, why these, and what stays."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.builders import kubernetes as k8s
+from tests.unit.clients.cli.conftest import Run, listed
+
+NOW = ("--now", "2026-03-01T00:00:00Z")
+SPOT = [{"key": "spot", "operator": "Exists"}]
+
+
+def group(name: str, cpu: str = "8", most: int = 6, **more: Any) -> dict[str, Any]:
+    """A node group with one node of such a size, none of them free."""
+    labels, taints = {"pool": name}, more.pop("taints", ())
+    template = k8s.node("template", cpu=cpu, memory="32Gi", labels=labels, taints=taints)
+    return k8s.node_group(name, 0, most, target=0, selector=labels, template=template, **more)
+
+
+@pytest.fixture
+def burst(tmp_path: Path) -> Path:
+    """A full node, and pods that wait: some that two groups help, some that none does, one that is held back."""
+    web, big = k8s.replica_set("web", replicas=12), k8s.replica_set("big", replicas=2)
+    return listed(
+        tmp_path,
+        k8s.node("old", cpu="8", labels={"pool": "small"}),
+        group("small", price=0.5),
+        group("large", "16", price=2.0),
+        group("spot", price=0.1, taints=["spot:NoSchedule"]),
+        group("full", most=0, price=0.1),
+        k8s.pod("first", cpu="6", node="old", owner=web),
+        web,
+        big,
+        k8s.pod("fits", cpu="2", owner=web),
+        *(k8s.pod(f"web-{i}", cpu="4", owner=web) for i in range(6)),
+        *(k8s.pod(f"big-{i}", cpu="20", owner=big) for i in range(2)),
+        k8s.pod("gated", cpu="1", owner=web, spec={"schedulingGates": [{"name": "hold"}]}),
+    )
+
+
+@pytest.fixture(autouse=True)
+def wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "160")
+
+
+@pytest.fixture
+def by_price(tmp_path: Path) -> Path:
+    path = tmp_path / "by_price.yaml"
+    path.write_text("scaleUp: {expanders: [PRICE]}")
+    return path
+
+
+def text_of(out: str) -> str:
+    return " ".join(out.split())
+
+
+def test_a_plan_begins_with_growth_and_what_the_cluster_costs_before_and_after(trimtab: Run, burst: Path) -> None:
+    out = trimtab("plan", burst, *NOW).out
+    first = out.splitlines()[0]
+    assert first.startswith("1 node group grows by 3 nodes for 6 pods. That costs 1.50 an hour (0.50 → 2.00)")
+    assert "1,095 a month" in out
+    assert "1 pod that waits fits on nodes that exist." in out
+    assert "No node is added for 1 pod (default/gated): held back by scheduling gates." in out
+
+
+def test_a_row_says_from_how_many_nodes_to_how_many_and_which_expander_chose_why(trimtab: Run, burst: Path) -> None:
+    out = trimtab("plan", burst, *NOW).out
+    (row,) = [line.split() for line in out.splitlines() if line.startswith("small ")]
+    assert row[:8] == ["small", "0", "→", "3", "6", "6", "1.50", "1,095"]
+    assert "least waste:" in " ".join(row)
+    assert "for ReplicaSet default/web (6)" in out
+
+
+def test_pods_that_nothing_helps_are_grouped_by_owner_with_one_sentence(trimtab: Run, burst: Path) -> None:
+    out = trimtab("plan", burst, *NOW).out
+    (row,) = [line for line in out.splitlines() if "ReplicaSet default/big" in line]
+    assert row.split()[0] == "2"
+    assert "a new node is too small" in row
+
+
+def test_options_that_lost_are_shown_with_verbose_with_what_decided(trimtab: Run, burst: Path, by_price: Path) -> None:
+    arguments = ("plan", burst, *NOW, "--settings", by_price)
+    brief, verbose = trimtab(*arguments).out, trimtab(*arguments, "--verbose").out
+    assert "1 other option lost (--verbose shows why)." in brief
+    assert "lost by price" not in brief
+    assert "chosen, price: rated" in verbose
+    (row,) = [line for line in verbose.splitlines() if "lost by price: rated" in line]
+    assert row.split()[:4] == ["large", "2", "6", "4.00"]
+    assert "it is at its maximum size (MAX_SIZE_REACHED)" in verbose
+    assert "INSUFFICIENT_RESOURCES" in verbose
+    assert "INSUFFICIENT_RESOURCES" not in brief
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_no_line_is_wider_than_the_terminal(
+    trimtab: Run, burst: Path, monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    for more in ((), ("--verbose",)):
+        assert max(map(len, trimtab("plan", burst, *NOW, *more).out.splitlines())) <= columns
+
+
+def test_where_nothing_waits_the_plan_says_so_only_when_nothing_else_is_asked(trimtab: Run, tmp_path: Path) -> None:
+    file = listed(tmp_path, k8s.node("n1"), k8s.node_group("a", nodes=["n1"]))
+    assert "new node" not in trimtab("plan", file, *NOW).out
+    assert "No pod needs a new node." in trimtab("plan", file, *NOW, "--decision", "scale-up").out
+
+
+def test_where_no_group_can_grow_the_headline_says_for_how_many_pods(trimtab: Run, tmp_path: Path) -> None:
+    file = listed(tmp_path, k8s.node("n1"), k8s.node_group("a", max_size=1, nodes=["n1"]), k8s.pod("p", cpu="20"))
+    out = trimtab("plan", file, *NOW).out
+    assert out.startswith("No node group can grow for 1 pod.")
+    assert "pod default/p" in out
+
+
+def test_balanced_growth_says_with_whom_it_shares(trimtab: Run, tmp_path: Path) -> None:
+    settings = tmp_path / "balance.yaml"
+    settings.write_text("scaleUp: {balanceSimilarNodeGroups: true}")
+    groups = [k8s.node_group(f"g-{zone}", 0, 9, target=0, nodes=[], template=k8s.node("t", zone=zone)) for zone in "ab"]
+    file = listed(tmp_path, k8s.node("full", cpu="1"), *groups, *(k8s.pod(f"p{i}", cpu="3") for i in range(4)))
+    out = trimtab("plan", file, *NOW, "--settings", settings).out
+    assert "2 node groups grow by 4 nodes for 4 pods. No price is known." in out
+    assert "0 → 2" in out
+    assert "shares with a similar node group" in out
+
+
+def test_the_cheapest_plan_is_named_as_what_chose(trimtab: Run, burst: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "cheapest.yaml"
+    settings.write_text("scaleUp: {expanders: [CHEAPEST_PLAN]}")
+    assert "cheapest plan" in trimtab("plan", burst, *NOW, "--settings", settings).out
+
+
+def test_groups_made_by_label_have_room_to_grow(trimtab: Run, tmp_path: Path) -> None:
+    labels = {"node.kubernetes.io/instance-type": "large"}
+    file = listed(tmp_path, k8s.node("n1", labels=labels), *(k8s.pod(f"p{i}", cpu="3") for i in range(3)))
+    assert "1 node group grows by 2 nodes for 2 pods." in trimtab("plan", file, *NOW).out
+
+
+def explained(trimtab: Run, file: Path, pod: str, *options: object) -> str:
+    outcome = trimtab("explain", file, f"pod/default/{pod}", *NOW, *options)
+    assert outcome.code == 0, outcome.err
+    return text_of(outcome.out)
+
+
+def test_a_pod_that_waits_is_told_which_group_grows_for_it_and_why_each_other_does_not(
+    trimtab: Run, burst: Path, by_price: Path
+) -> None:
+    out = explained(trimtab, burst, "web-0", "--settings", by_price)
+    assert "Node group small grows for it, from 0 to 3 nodes (at most 6): price: rated" in out
+    assert "It shares its new node with 1 pod. Such a node costs 0.50 an hour, 365 a month." in out
+    assert "large would help as well: lost by price: rated" in out
+    assert "Other node groups would not:" in out
+    assert "(spot): no toleration for the taint spot:NoSchedule (TAINT_NOT_TOLERATED)" in out
+    assert "(full): it is at its maximum size (MAX_SIZE_REACHED)" in out
+
+
+def test_a_pod_that_nothing_helps_is_told_why_for_each_group_with_amounts(trimtab: Run, burst: Path) -> None:
+    out = explained(trimtab, burst, "big-0")
+    assert "No node group helps it:" in out
+    assert "2 node groups (full, small): wants 20 cores, a new node has 8 cores (INSUFFICIENT_RESOURCES)" in out
+    assert "1 node group (large): wants 20 cores, a new node has 16 cores" in out
+
+
+@pytest.mark.parametrize(
+    ("pod", "told"),
+    [
+        pytest.param("fits", "with all pods that wait placed, it fits old", id="room on a node that exists"),
+        pytest.param("gated", "held back by scheduling gates (SCHEDULING_GATED)", id="not served"),
+    ],
+)
+def test_a_pod_for_which_no_node_is_added_is_told_why(trimtab: Run, burst: Path, pod: str, told: str) -> None:
+    out = explained(trimtab, burst, pod)
+    assert "No node is added for it" in out
+    assert told in out
+
+
+def test_a_pod_without_node_groups_is_told_that_there_are_none(trimtab: Run, tmp_path: Path) -> None:
+    file = listed(tmp_path, k8s.node("n1", cpu="1"), k8s.pod("p", cpu="2"))
+    out = explained(trimtab, file, "p", "--group-by", "none")
+    assert "No node group helps it: there is none in the input." in out
+
+
+def test_a_pod_that_runs_is_told_nothing_of_growth(trimtab: Run, burst: Path) -> None:
+    assert "node group" not in explained(trimtab, burst, "first").lower()
+
+
+def test_what_helps_a_pod_is_a_document_too(trimtab: Run, burst: Path) -> None:
+    document = trimtab("explain", burst, "pod/default/web-0", *NOW, "-o", "json").document()["scaleUp"]
+    assert (document["split"]["nodeGroup"], document["helping"]) == ("small", ["large", "small"])
+    assert {one["nodeGroup"]: (one["reason"], one["failedPredicate"]) for one in document["nodeGroups"]} == {
+        "spot": ("PREDICATE_FAILED", "TAINT_NOT_TOLERATED"),
+        "full": ("MAX_SIZE_REACHED", "UNSPECIFIED"),
+    }

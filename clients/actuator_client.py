@@ -11,6 +11,7 @@ from typing import Self, TypeVar
 from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2
 
+from clients.transport.channel_security import ChannelSecurity
 from clients.transport.client import RetryPolicy, connect, invoke, stream, wait_until_serving
 
 T = TypeVar("T")
@@ -21,9 +22,18 @@ SERVICE = "trimtab.v1.Actuator"
 class ActuatorClient:
     """A connection to one actuator. Use as a context manager."""
 
-    def __init__(self, address: str, policy: RetryPolicy | None = None, timeout_s: float = 120.0) -> None:
-        """Connect lazily to "host:port"."""
-        self._channel = connect(address)
+    def __init__(
+        self,
+        address: str,
+        policy: RetryPolicy | None = None,
+        timeout_s: float = 120.0,
+        security: ChannelSecurity | None = None,
+    ) -> None:
+        """Connect lazily to "host:port".
+
+        security : None = as the environment says (TRIMTAB_TLS_CA, …). Errors: ValueError, OSError.
+        """
+        self._channel = connect(address, security)
         self._policy = policy or RetryPolicy()
         self._timeout_s = timeout_s
         # The term of our leadership, which orders carry; 0 = none. Set by whoever elects a leader.

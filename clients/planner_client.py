@@ -16,6 +16,7 @@ import grpc
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
 
 from clients.snapshot_deltas import InternedSnapshot, Interner, difference
+from clients.transport.channel_security import ChannelSecurity
 from clients.transport.client import RetryPolicy, connect, invoke, stream, wait_until_serving
 from clients.transport.errors import Reason, TrimtabError
 
@@ -59,8 +60,15 @@ class _Payload(NamedTuple):
 class PlannerClient:
     """The planner at "host:port". Opens the connection on first use; close it, or use it as a context."""
 
-    def __init__(self, address: str, policy: RetryPolicy | None = None, timeout_s: float = CALL_TIMEOUT_S) -> None:
-        self._channel: grpc.Channel = connect(address)
+    def __init__(
+        self,
+        address: str,
+        policy: RetryPolicy | None = None,
+        timeout_s: float = CALL_TIMEOUT_S,
+        security: ChannelSecurity | None = None,
+    ) -> None:
+        """Set up. security : None = as the environment says (TRIMTAB_TLS_CA, …). Errors: ValueError, OSError."""
+        self._channel: grpc.Channel = connect(address, security)
         self._policy = policy or RetryPolicy()
         self._timeout_s = timeout_s
         self._planner = planner_pb2_grpc.PlannerStub(self._channel)

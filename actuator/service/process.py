@@ -77,7 +77,7 @@ def _run(
         store.take_over()
     environment = open_environment(stack, state, options, store, end_process)
     leadership = environment.leadership
-    telemetry = start_telemetry("trimtab-actuator", server.metrics_address)
+    telemetry = start_telemetry("trimtab-actuator", server.metrics_address, server.security())
     runtime = Runtime(leading=leadership is None, groups_max_age_s=environment.groups_max_age_s)
     actuator = Actuator(store, environment.cluster, environment.cloud, telemetry.meter, work.settings(), runtime)
     actuator.on_broken = end_process

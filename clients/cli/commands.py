@@ -13,6 +13,7 @@ from clients.cli.live.commands import app as live_commands
 from clients.cli.output import Format
 from clients.cli.plan_formats import PlanFormat
 from clients.transport.bounded_input import MAX_INPUT_BYTES
+from clients.transport.extras import require_extra
 from clients.transport.options import VersionOption
 
 app = typer.Typer(
@@ -48,8 +49,35 @@ OutputOption = Annotated[Format, typer.Option("-o", "--output", help="how to pri
 
 
 @app.callback()
-def options(show_version: VersionOption = False) -> None:
+def options(
+    show_version: VersionOption = False,
+    tls_ca: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", envvar="TRIMTAB_TLS_CA", help="CAs of planner and actuator; none = plain text"),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", envvar="TRIMTAB_TLS_CERT", help="our certificate, where they ask for one"),
+    ] = None,
+    tls_key: Annotated[Path | None, typer.Option(metavar="FILE", envvar="TRIMTAB_TLS_KEY", help="its key")] = None,
+    tls_server_name: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME", envvar="TRIMTAB_TLS_SERVER_NAME", help="name in their certificates, if not the host's"
+        ),
+    ] = "",
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", envvar="TRIMTAB_TOKEN_FILE", help="bearer token, as of a Kubernetes ServiceAccount"
+        ),
+    ] = None,
+) -> None:
     """Decide which nodes a Kubernetes cluster needs and which it can do without, explain why, and carry it out."""
+    del show_version
+    from clients.cli.connection_options import use
+
+    use(tls_ca, tls_cert, tls_key, tls_server_name, token_file)
 
 
 @app.command()
@@ -137,6 +165,24 @@ def explain(
     from clients.cli.plan import CommandOptions
 
     run(CommandOptions(tuple(files), planner, settings, state, now, output, group_by, max_input_bytes=max_input_bytes))
+
+
+@app.command()
+def certificates(
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="where they go; made when missing")],
+    namespace: Annotated[str, typer.Option(help="Kubernetes namespace of the services and of the Secrets")] = "trimtab",
+    days: Annotated[int, typer.Option(min=1, max=3650, help="how long certificates hold; the CA ten years")] = 365,
+    name: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SERVICE=HOST", help="further DNS name or IP address of a service; may be repeated"),
+    ] = None,
+    renew: Annotated[bool, typer.Option("--renew", help="write new certificates of the CA that is there")] = False,
+) -> None:
+    """Make a CA, and certificates for planner, actuator, loop and the Cluster Autoscaler, with their Secrets."""
+    require_extra("certificates", "trimtab certificates")
+    from clients.cli.certificates.command import certificates as run
+
+    run(directory, namespace, days, tuple(name or ()), renew=renew)
 
 
 @app.command()

@@ -3,12 +3,18 @@
 Otherwise each is 503 with the reason. A loop that has not finished a round for `max_inactivity_s` is stuck.
 """
 
+import ssl
 import threading
 import time
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
+from clients.transport.port_security import PortSecurity
 from clients.transport.telemetry import split_address
+
+CONNECTION_TIMEOUT_S = 5.0
+"""Longest silence of a caller."""
 
 
 class Health:
@@ -30,11 +36,34 @@ class Health:
         return f"no round has ended for {idle_s:.0f} s" if idle_s > self._limit_s else ""
 
 
+class _Server(ThreadingHTTPServer):
+    """A thread for each connection, which begins with a TLS handshake where there is a certificate."""
+
+    daemon_threads = True
+
+    def __init__(self, address: tuple[str, int], handler: Any, tls: Callable[[], ssl.SSLContext] | None) -> None:
+        self._tls = tls
+        super().__init__(address, handler)
+
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        """Answer one connection."""
+        request.settimeout(CONNECTION_TIMEOUT_S)
+        if self._tls is None:
+            super().finish_request(request, client_address)
+            return
+        with self._tls().wrap_socket(request, server_side=True) as secured:
+            super().finish_request(secured, client_address)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Leave a connection that fails: callers come and go."""
+
+
 class HealthServer:
     """The endpoints. Use as a context manager."""
 
-    def __init__(self, address: str, health: Health) -> None:
-        """Listen on "host:port", port 0 = any. Errors: OSError."""
+    def __init__(self, address: str, health: Health, security: PortSecurity | None = None) -> None:
+        """Listen on "host:port", port 0 = any. Errors: OSError, ValueError as of `PortSecurity`."""
+        security = security or PortSecurity()
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
@@ -51,11 +80,12 @@ class HealthServer:
             def log_message(self, format: str, *args: object) -> None:
                 """Log nothing: probes come every few seconds."""
 
-        self._http = ThreadingHTTPServer(split_address(address), Handler)
-        self._http.daemon_threads = True
+        host, _ = split_address(address)
+        security.check_exposure("--health-address", host)
+        self._http = _Server(split_address(address), Handler, security.http_context())
         self._thread = threading.Thread(target=self._http.serve_forever, name="health", daemon=True)
-        host, port = self._http.server_address[:2]
-        self.address = f"{host!s}:{port}"
+        bound, port = self._http.server_address[:2]
+        self.address = f"{bound!s}:{port}"
 
     def __enter__(self) -> "HealthServer":
         self._thread.start()

@@ -13,6 +13,7 @@ from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 
 from clients.live_cluster.taken import Taken
 from clients.reference_loop.loop_clock import shift
+from clients.transport.channel_security import ChannelSecurity
 from clients.transport.client import RetryPolicy, connect, invoke
 from clients.transport.errors import Reason, TrimtabError
 
@@ -36,8 +37,14 @@ class PlannerLink(Protocol):
 class GrpcLink:
     """A planner service at "host:port". Close it, or use it as a context."""
 
-    def __init__(self, address: str, timeout_s: float = 60.0, policy: RetryPolicy | None = None) -> None:
-        self._channel: grpc.Channel = connect(address)
+    def __init__(
+        self,
+        address: str,
+        timeout_s: float = 60.0,
+        policy: RetryPolicy | None = None,
+        security: ChannelSecurity | None = None,
+    ) -> None:
+        self._channel: grpc.Channel = connect(address, security)
         self._stub = planner_pb2_grpc.PlannerStub(self._channel)
         self._timeout_s, self._policy = timeout_s, policy or RetryPolicy()
 

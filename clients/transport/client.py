@@ -13,6 +13,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, stop_after_delay
 
 from clients.transport.backoff import Backoff
+from clients.transport.channel_security import ChannelSecurity
 from clients.transport.errors import Reason, TrimtabError, from_rpc_error
 
 T = TypeVar("T")
@@ -33,11 +34,14 @@ class RetryPolicy:
     backoff: Backoff = field(default_factory=lambda: Backoff(0.1, 5.0))
 
 
-def connect(address: str) -> grpc.Channel:
-    """Open a channel to "host:port"; no call is made. Reconnects quickly, for services on the same machine."""
-    return grpc.insecure_channel(
+def connect(address: str, security: ChannelSecurity | None = None) -> grpc.Channel:
+    """Open a channel to "host:port"; no call is made. Reconnects quickly, for services on the same machine.
+
+    security : None = as the environment says. Errors: ValueError, OSError where its files cannot be used.
+    """
+    return (security or ChannelSecurity.from_environment()).open_channel(
         address,
-        options=[
+        [
             ("grpc.max_receive_message_length", MAX_RESPONSE_BYTES),
             ("grpc.initial_reconnect_backoff_ms", 100),
             ("grpc.max_reconnect_backoff_ms", 2000),

@@ -15,6 +15,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from clients.transport.port_security import ANONYMOUS_OPTION, PLAINTEXT_OPTION, PortSecurity
 from clients.transport.server import ServerSettings
 
 AddressOption = Annotated[str, typer.Option("--address", help="host:port to listen on; port 0 takes a free one")]
@@ -38,6 +39,22 @@ ReceiveTimeoutOption = Annotated[
 ]
 SendTimeoutOption = Annotated[
     float, typer.Option("--send-timeout", min=0.1, help="longest time until a caller reads a message, seconds")
+]
+
+TlsCertOption = Annotated[
+    Path | None,
+    typer.Option("--tls-cert", metavar="FILE", help="our certificate, PEM, for all ports; read when changed"),
+]
+TlsKeyOption = Annotated[Path | None, typer.Option("--tls-key", metavar="FILE", help="its key, PEM, without password")]
+TlsClientCaOption = Annotated[
+    Path | None,
+    typer.Option("--tls-client-ca", metavar="FILE", help="CAs, PEM; callers must have a certificate of one"),
+]
+PlaintextOption = Annotated[
+    bool, typer.Option(PLAINTEXT_OPTION, help="listen in plain text on other addresses than loopback too")
+]
+AnonymousOption = Annotated[
+    bool, typer.Option(ANONYMOUS_OPTION, help="with TLS, take orders from the network without knowing whose they are")
 ]
 
 
@@ -70,6 +87,23 @@ class ServerOptions:
     receive_timeout: ReceiveTimeoutOption = DEFAULTS.receive_timeout_s
     send_timeout: SendTimeoutOption = DEFAULTS.send_timeout_s
     log_level: LogLevelOption = "info"
+    tls_cert: TlsCertOption = None
+    tls_key: TlsKeyOption = None
+    tls_client_ca: TlsClientCaOption = None
+    allow_plaintext_on_network: PlaintextOption = False
+    allow_anonymous_on_network: AnonymousOption = False
+
+    def security(self) -> PortSecurity:
+        """Return what protects the ports. Raises `ValueError` where the files do not belong together."""
+        security = PortSecurity(
+            cert=self.tls_cert,
+            key=self.tls_key,
+            client_ca=self.tls_client_ca,
+            allow_plaintext=self.allow_plaintext_on_network,
+            allow_anonymous=self.allow_anonymous_on_network,
+        )
+        security.check()
+        return security
 
     def settings(self) -> ServerSettings:
         """Return the settings of the server."""
@@ -82,6 +116,7 @@ class ServerOptions:
             idle_timeout_s=self.idle_timeout,
             receive_timeout_s=self.receive_timeout,
             send_timeout_s=self.send_timeout,
+            security=self.security(),
         )
 
 

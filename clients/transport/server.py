@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from types import TracebackType
@@ -29,6 +29,7 @@ from grpc_reflection.v1alpha import reflection
 
 from clients.transport.calls import CallLimits, Calls
 from clients.transport.interceptor import CallInterceptor
+from clients.transport.port_security import PortSecurity, speaks_tls_1_3_alone
 from clients.transport.telemetry import Telemetry, split_address, start_telemetry
 
 log = structlog.get_logger("server")
@@ -48,6 +49,13 @@ _OPTIONS: Final = (
     # Calls that Python has not seen yet; beyond this gRPC ends them without a reason of ours.
     ("grpc.server.max_pending_requests", 100_000),
     ("grpc.server.max_pending_requests_hard_limit", 100_000),
+)
+
+_AUTHENTICATED: Final = (
+    # Callers have to show their certificates again: one that is expired or withdrawn does not live on in a connection.
+    ("grpc.max_connection_age_ms", 3_600_000),
+    # Streams that are still open then.
+    ("grpc.max_connection_age_grace_ms", 600_000),
 )
 
 
@@ -79,6 +87,8 @@ class ServerSettings:
     grace_s: float = 20.0
     # Largest message accepted, bytes. gRPC's own default: larger payloads travel as streams.
     max_message_bytes: int = 4 << 20
+    # TLS, and what may be open to the network without it.
+    security: PortSecurity = field(default_factory=PortSecurity)
 
     def limits(self) -> CallLimits:
         """Return how long callers are waited for. Some threads are spare, to refuse calls and to let some make room."""
@@ -96,10 +106,16 @@ class Shell:
         settings: ServerSettings | None = None,
         telemetry: Telemetry | None = None,
     ) -> None:
-        """Bind, but let no call in before `ready`. Raises OSError when the address is taken or malformed."""
+        """Bind, but let no call in before `ready`.
+
+        Errors: OSError when the address is taken or malformed; ValueError when it would be open to the network without
+        protection, or the certificate cannot be used.
+        """
         self.settings = settings or ServerSettings()
-        self.telemetry = telemetry or start_telemetry(name, self.settings.metrics_address)
-        self._ready = threading.Event()
+        security = self.settings.security
+        security.check()
+        self.telemetry = telemetry or start_telemetry(name, self.settings.metrics_address, security)
+        self._ready = self.telemetry.ready
         self._stopped = threading.Event()
         self._names = [registration.name for registration in registrations]
         self._health = health.HealthServicer()
@@ -107,7 +123,11 @@ class Shell:
         self._server = grpc.server(
             ThreadPoolExecutor(self.settings.max_workers, thread_name_prefix=name),
             interceptors=self._interceptors(),
-            options=[*_OPTIONS, ("grpc.max_receive_message_length", self.settings.max_message_bytes)],
+            options=[
+                *_OPTIONS,
+                *(_AUTHENTICATED if security.client_ca else ()),
+                ("grpc.max_receive_message_length", self.settings.max_message_bytes),
+            ],
         )
         for registration in registrations:
             registration.add(registration.servicer, self._server)
@@ -121,7 +141,12 @@ class Shell:
         """Listen, and publish the address: in the log as `listening`, and in the address file."""
         self._server.start()
         threading.Thread(target=self._calls.watch, name="calls", daemon=True).start()
-        log.info("listening", address=self.address, metrics_address=self.telemetry.metrics_address)
+        log.info(
+            "listening",
+            address=self.address,
+            metrics_address=self.telemetry.metrics_address,
+            transport=_transport(self.settings.security),
+        )
         if self.settings.address_file is not None:
             write_whole(self.settings.address_file, self.address + "\n")
 
@@ -170,8 +195,14 @@ class Shell:
 
     def _bind(self) -> str:
         host, _ = split_address(self.settings.address)
+        security = self.settings.security
+        security.check_exposure("--address", host)
+        security.check_callers("--address", host, knows_callers=False)
         try:
-            port = self._server.add_insecure_port(self.settings.address)
+            if security.has_tls:
+                port = self._server.add_secure_port(self.settings.address, security.server_credentials())
+            else:
+                port = self._server.add_insecure_port(self.settings.address)
         except RuntimeError as error:
             raise OSError(f"cannot listen on {self.settings.address}: {error}") from error
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
@@ -179,6 +210,14 @@ class Shell:
     def _report(self, status: health_pb2.HealthCheckResponse.ServingStatus.ValueType) -> None:
         for name in ("", *self._names):
             self._health.set(name, status)
+
+
+def _transport(security: PortSecurity) -> str:
+    """Return what the port speaks, for the log."""
+    if not security.has_tls:
+        return "plain text"
+    spoken = "TLS 1.3" if speaks_tls_1_3_alone() else "TLS 1.2 or later"
+    return f"{spoken}, client certificates required" if security.client_ca else spoken
 
 
 def serve(

@@ -9,6 +9,7 @@ Never decides what is logged or measured. Buckets are in seconds.
 import logging
 import os
 import sys
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -24,6 +25,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
 from clients.transport.metrics_endpoint import serve_metrics
+from clients.transport.port_security import PortSecurity
 
 ENDPOINT_VARIABLE = "OTEL_EXPORTER_OTLP_ENDPOINT"
 # From a millisecond (a status call) to two hours (a drain); OpenTelemetry's own defaults are milliseconds.
@@ -41,6 +43,8 @@ class Telemetry:
     metrics_address: str = ""
     traces: bool = False
     closers: list[Callable[[], object]] = field(default_factory=list)
+    # Set while the service takes calls; `/readyz` beside the metrics tells.
+    ready: threading.Event = field(default_factory=threading.Event)
 
     def close(self) -> None:
         """Flush and stop everything."""
@@ -68,8 +72,12 @@ def configure_logging(level: str = "info") -> None:
     )
 
 
-def start_telemetry(service: str, metrics_address: str = "") -> Telemetry:
-    """Start metrics and, where configured, traces. `metrics_address` is "host:port", port 0 = any, "" = none."""
+def start_telemetry(service: str, metrics_address: str = "", security: PortSecurity | None = None) -> Telemetry:
+    """Start metrics and, where configured, traces. `metrics_address` is "host:port", port 0 = any, "" = none.
+
+    Errors: OSError, ValueError where the address or the files of `security` cannot be used.
+    """
+    security = security or PortSecurity()
     resource = Resource.create({"service.name": service})
     view = View(instrument_type=Histogram, aggregation=ExplicitBucketHistogramAggregation(BUCKETS_S))
     readers: list[Any] = [PrometheusMetricReader()] if metrics_address else []
@@ -77,7 +85,8 @@ def start_telemetry(service: str, metrics_address: str = "") -> Telemetry:
     telemetry = Telemetry(provider.get_meter(service), closers=[provider.shutdown])
     if metrics_address:
         host, port = split_address(metrics_address)
-        bound, close = serve_metrics(host, port)
+        security.check_exposure("--metrics-address", host)
+        bound, close = serve_metrics(host, port, security, telemetry.ready.is_set)
         telemetry.metrics_address = f"{host}:{bound}"
         telemetry.closers.insert(0, close)
     if os.environ.get(ENDPOINT_VARIABLE):

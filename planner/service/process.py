@@ -34,7 +34,7 @@ def run(server: ServerOptions, options: PlannerOptions, start: StartOptions) -> 
         return
     try:
         configure_logging(server.log_level)
-        telemetry = start_telemetry("trimtab-planner", server.metrics_address)
+        telemetry = start_telemetry("trimtab-planner", server.metrics_address, server.security())
         servicer = PlannerServicer(RequestHandler(telemetry.meter, options.cache_bytes), options)
         registration = Registration(planner_pb2_grpc.add_PlannerServicer_to_server, servicer, SERVICE)
         settings = dataclasses.replace(server.settings(), max_message_bytes=MAX_MESSAGE_BYTES)

@@ -11,6 +11,7 @@ from google.protobuf.duration_pb2 import Duration
 from trimtab.v1 import plan_pb2
 
 from clients.cli.amounts import percent
+from clients.cli.connection_options import forget
 from clients.cli.demo import services
 from clients.cli.demo.loop import Scenario, run
 from clients.cli.demo.recorded_answers import recorded_answers
@@ -54,6 +55,7 @@ def settings(parallelism: int, **scale_down: object) -> plan_pb2.PlanSettings:
 
 def demo(files: Sequence[Path], *, verbose: bool = False) -> None:
     """Run the demo; raises `FailedError` unless everything went right."""
+    forget()
     screen = Screen(stdout_console(), verbose=verbose)
     started = time.monotonic()
     with services.workspace() as directory:

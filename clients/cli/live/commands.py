@@ -8,7 +8,7 @@ import typer
 from clients.cli.decisions import read_decisions
 from clients.cli.output import Format
 from clients.transport.extras import require_extra
-from clients.transport.options import LogLevelOption
+from clients.transport.options import LogLevelOption, PlaintextOption
 
 app = typer.Typer()
 
@@ -73,6 +73,7 @@ def run(
     state_file: StateFileOption = None,
     state_max_age: StateAgeOption = 300.0,
     apply_pod_costs: ApplyPodCostsOption = False,
+    allow_plaintext_on_network: PlaintextOption = False,
 ) -> None:
     """Autoscale a live cluster: snapshot, plan, act, again and again. Logs go to stderr, one JSON object a line."""
     require_extra("kubernetes", "trimtab run")
@@ -85,7 +86,7 @@ def run(
         Asked(
             source, planner, actuator, tuple(read_decisions(decision)) if decision else (), interval, dry_run, rounds,
             namespace, leader_elect, lease_name, status_config_map, events, health_address, record, log_level,
-            state_config_map, state_file, state_max_age, apply_pod_costs,
+            state_config_map, state_file, state_max_age, apply_pod_costs, allow_plaintext_on_network,
         )
     )  # fmt: skip
 

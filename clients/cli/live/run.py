@@ -27,7 +27,9 @@ from clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from clients.reference_loop.planner_session import GrpcLink, PlannerSession
 from clients.reference_loop.rounds import RoundRunner, RoundSettings
 from clients.reference_loop.status_map import StatusMap
+from clients.transport.channel_security import ChannelSecurity
 from clients.transport.client import RetryPolicy
+from clients.transport.port_security import PortSecurity
 from clients.transport.telemetry import configure_logging
 
 log = structlog.get_logger("loop")
@@ -61,6 +63,7 @@ class Asked:
     state_file: Path | None
     state_max_age_s: float
     apply_pod_costs: bool = False
+    allow_plaintext: bool = False
 
 
 def run(asked: Asked) -> None:
@@ -92,7 +95,7 @@ def _run(asked: Asked, settings: RoundSettings, stopping: Stopping, stack: ExitS
     api = asked.source.api()
     health = Health(max_inactivity_s=max(10 * asked.interval_s, 600.0))
     if asked.health_address:
-        log.info("health", address=_open_health(asked.health_address, health, stack))
+        log.info("health", address=_open_health(asked, health, stack))
     cluster = stack.enter_context(LiveCluster(api, needs=_needs(asked), numbers=annotations_read(settings.plan)))
     _wait_until_listed(cluster, health)
     around = _services(asked, api, health, stack)
@@ -113,12 +116,14 @@ def _run(asked: Asked, settings: RoundSettings, stopping: Stopping, stack: ExitS
         loop.run()
 
 
-def _open_health(address: str, health: Health, stack: ExitStack) -> str:
-    """Serve health; return the address with the port that was found."""
+def _open_health(asked: Asked, health: Health, stack: ExitStack) -> str:
+    """Serve health, with the loop's certificate if it has one; return the address with the port that was found."""
+    ours = ChannelSecurity.from_environment()
+    security = PortSecurity(cert=ours.tls_cert, key=ours.tls_key, allow_plaintext=asked.allow_plaintext)
     try:
-        return stack.enter_context(HealthServer(address, health)).address
+        return stack.enter_context(HealthServer(asked.health_address, health, security)).address
     except (ValueError, OSError) as error:
-        raise InputError(f"--health-address {address}: {error}") from None
+        raise InputError(f"--health-address {asked.health_address}: {error}") from None
 
 
 def _needs(asked: Asked) -> list[Rule]:

@@ -10,6 +10,7 @@ import yaml
 from actuator.cloud.kwok.groups import read_group
 from actuator.cloud.kwok.ledger import NAME
 from actuator.kube.permissions import ACTUATOR, POD_COSTS, kwok_rules
+from clients.cli.certificates.parts import PARTS
 from clients.cli.documents import read_settings
 from clients.kubernetes_api.permissions import Rule, lease_rules, own_object
 from clients.live_cluster.resources import RESOURCES
@@ -87,6 +88,24 @@ def test_every_option_in_the_manifests_exists(kind: str, name: str, command: str
     options = {argument.split("=")[0] for argument in container["args"] if argument.startswith("--")}
     assert options
     assert options <= known_options(command)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("Deployment", "trimtab-planner"), ("StatefulSet", "trimtab-actuator"), ("Deployment", "trimtab-loop")],
+)
+def test_every_port_on_the_network_has_the_certificate_that_is_made_for_its_part(kind: str, name: str) -> None:
+    pod = objects()[kind, name]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    part = next(one for one in PARTS if one.service == name)
+    settings = {*container["args"], *(f"{one['name']}={one['value']}" for one in container.get("env", []))}
+    assert not any("allow-plaintext" in one or "allow-anonymous" in one for one in settings)
+    for file in ("/tls/tls.crt", "/tls/tls.key", "/tls/ca.crt"):
+        assert any(one.endswith("=" + file) for one in settings)
+    (volume,) = [one for one in pod["volumes"] if one["name"] == "tls"]
+    assert volume["secret"]["secretName"] == f"trimtab-{part.name}-tls"
+    assert {"name": "tls", "mountPath": "/tls", "readOnly": True} in container["volumeMounts"]
+    assert container["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"
 
 
 def known_options(command: str) -> set[str]:

@@ -1,0 +1,1 @@
+"""`trimtab certificates`: a CA of one's own, and certificates of the parts of Trimtab."""

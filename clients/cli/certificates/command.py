@@ -1,0 +1,98 @@
+"""`trimtab certificates DIR`: write a CA, certificates of all parts, and Kubernetes Secrets with them.
+
+Decides which files there are: `ca.crt`, `ca.key`, `PART.crt`, `PART.key`, and `secrets.yaml` with a Secret
+`trimtab-PART-tls` (tls.crt, tls.key, ca.crt) for each part; the CA's key is in none. Keys are readable by their owner
+alone. Never overwrites a CA: with `renew` certificates are issued anew by the one that is there.
+"""
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from clients.cli.certificates.authority import Authority, Issued
+from clients.cli.certificates.parts import PARTS, Part
+from clients.cli.failures import FailedError, InputError
+from clients.cli.output import note
+from clients.kubernetes_api.names import RULE, is_label, is_subdomain
+
+_PRIVATE, _PUBLIC = 0o600, 0o644
+
+
+def certificates(directory: Path, namespace: str, days: int, names: Sequence[str], *, renew: bool) -> None:
+    """Write everything. Errors: InputError, FailedError."""
+    if not is_label(namespace):
+        raise InputError(f"--namespace {namespace}: a namespace is {RULE}")
+    further = _further(names)
+    now = datetime.now(UTC)
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        authority, ca = _authority(directory, now, renew=renew)
+        issued = {
+            part: authority.issue(f"trimtab-{part.name}", part.identity, hosts, now, days)
+            for part in PARTS
+            for hosts in [(*part.hosts(namespace), *further.get(part.name, ()))]
+        }
+        for part, one in issued.items():
+            _write(directory / f"{part.name}.key", one.key, _PRIVATE)
+            _write(directory / f"{part.name}.crt", one.cert, _PUBLIC)
+        secrets = [_secret(part, one, ca, namespace) for part, one in issued.items()]
+        _write(directory / "secrets.yaml", yaml.safe_dump_all(secrets, sort_keys=False).encode(), _PRIVATE)
+    except OSError as error:
+        raise FailedError(f"{directory}: the certificates cannot be written: {error.strerror}") from error
+    note(f"{directory} has a CA and {len(PARTS)} certificates that hold {days} days; keep ca.key where no service runs")
+    for part in PARTS:
+        note(f"  {part.name}: {part.identity}, for {part.text}")
+
+
+def _authority(directory: Path, now: datetime, *, renew: bool) -> tuple[Authority, bytes]:
+    """Return the CA and its certificate: the one that is there, or a new one."""
+    cert, key = directory / "ca.crt", directory / "ca.key"
+    if renew:
+        try:
+            files = Issued(cert.read_bytes(), key.read_bytes())
+            return Authority.read(files), files.cert
+        except (OSError, ValueError, TypeError) as error:
+            raise InputError(f"{directory}: there is no CA to renew certificates of: {error}") from error
+    if cert.exists() or key.exists():
+        raise InputError(f"{directory} has a CA already; say --renew for new certificates of it, or name another DIR")
+    authority, files = Authority.make(f"trimtab CA {now:%Y-%m-%d}", now)
+    _write(key, files.key, _PRIVATE)
+    _write(cert, files.cert, _PUBLIC)
+    return authority, files.cert
+
+
+def _further(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the further hosts of each part, written as PART=HOST."""
+    found: dict[str, tuple[str, ...]] = {}
+    known = [part.name for part in PARTS]
+    for text in names:
+        part, _, host = text.partition("=")
+        if part not in known:
+            raise InputError(f"--name {text}: write PART=HOST, the part one of {', '.join(known)}")
+        if not is_subdomain(host) and ":" not in host:
+            raise InputError(f"--name {text}: {host!r} is neither a DNS name nor an IP address")
+        found[part] = (*found.get(part, ()), host)
+    return found
+
+
+def _secret(part: Part, issued: Issued, ca: bytes, namespace: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": f"trimtab-{part.name}-tls", "namespace": namespace},
+        "type": "kubernetes.io/tls",
+        "stringData": {"tls.crt": issued.cert.decode(), "tls.key": issued.key.decode(), "ca.crt": ca.decode()},
+    }
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    """Write a file atomically, with its mode from the first byte on."""
+    partial = path.with_name(path.name + ".partial")
+    partial.unlink(missing_ok=True)
+    with os.fdopen(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        file.write(content)
+    partial.replace(path)

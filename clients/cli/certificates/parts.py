@@ -1,0 +1,41 @@
+"""The parts of Trimtab that have certificates: their names, and what each certificate is for.
+
+Decides identities. `spiffe://trimtab/PART` is what an access policy calls a caller with such a certificate.
+"""
+
+from typing import Final, NamedTuple
+
+TRUST_DOMAIN: Final = "trimtab"
+LOCAL: Final = ("localhost", "127.0.0.1", "::1")
+"""Names of this machine, so that the services can be tried on it."""
+
+
+class Part(NamedTuple):
+    """One part. `service` : name of its Kubernetes Service, "" = it takes no calls of ours."""
+
+    name: str
+    service: str
+    text: str
+
+    @property
+    def identity(self) -> str:
+        """Return the URI in the certificate."""
+        return f"spiffe://{TRUST_DOMAIN}/{self.name}"
+
+    def hosts(self, namespace: str) -> tuple[str, ...]:
+        """Return DNS names and IP addresses of the certificate."""
+        if not self.service:
+            return ()
+        inside = (f"{self.service}.{namespace}", f"{self.service}.{namespace}.svc")
+        return (self.service, *inside, f"{inside[-1]}.cluster.local", *LOCAL)
+
+
+PARTS: Final = (
+    Part("planner", "trimtab-planner", "the planner, and the Cluster Autoscaler's gRPC expander"),
+    Part("actuator", "trimtab-actuator", "the actuator, and the Cluster Autoscaler's externalgrpc cloud provider"),
+    # Its health port has the same certificate.
+    Part("loop", "trimtab-loop", "`trimtab run`"),
+    Part("cluster-autoscaler", "", "the Cluster Autoscaler as a caller of both"),
+    Part("operator", "", "a person with the command line"),
+    Part("metrics", "", "a Prometheus that reads metrics"),
+)

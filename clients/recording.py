@@ -12,6 +12,7 @@ from typing import IO, Self
 import zstandard
 from google.protobuf.message import DecodeError
 from trimtab.v1 import recording_pb2 as pb
+from trimtab.v1.option_choice_pb2 import OptionChoice
 from trimtab.v1.plan_pb2 import PlanRequest, PlanResponse, PlanSettings, PlanState
 from trimtab.v1.snapshot_pb2 import ClusterSnapshot, SnapshotDelta
 
@@ -24,7 +25,7 @@ _LEVEL = 6
 _CHUNK_BYTES = 1 << 14
 """Compressed bytes read at a time; few, because hostile data can expand ten-thousandfold."""
 
-Recorded = ClusterSnapshot | SnapshotDelta | PlanRequest | PlanResponse | PlanSettings | PlanState
+Recorded = ClusterSnapshot | SnapshotDelta | PlanRequest | PlanResponse | PlanSettings | PlanState | OptionChoice
 _FIELDS: dict[type[Recorded], str] = {
     ClusterSnapshot: "snapshot",
     SnapshotDelta: "delta",
@@ -32,6 +33,7 @@ _FIELDS: dict[type[Recorded], str] = {
     PlanResponse: "response",
     PlanSettings: "settings",
     PlanState: "state",
+    OptionChoice: "choice",
 }
 
 

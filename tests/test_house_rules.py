@@ -226,7 +226,10 @@ def test_of_the_clients_the_services_import_the_transport_alone_and_the_actuator
     service: str, allowed: str
 ) -> None:
     lines = [line for path in python_files(service) for line in imports_any(path, "clients")]
-    no_offences([line for line in lines if not re.search(rf"imports clients\.({allowed})(\.|$)", line)])
+    # A Cluster Autoscaler sends pods and nodes as Kubernetes encodes them, and its choices are recorded as rounds are.
+    of_autoscaler = r"planner/service/expander/.* imports clients\.(kubernetes_objects|recording)(\.|$)"
+    meant = rf"imports clients\.({allowed})(\.|$)|^{of_autoscaler}"
+    no_offences([line for line in lines if not re.search(meant, line)])
 
 
 def test_pure_packages_reach_for_no_clock_chance_or_environment() -> None:

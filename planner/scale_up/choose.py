@@ -8,6 +8,7 @@ from trimtab.v1.reason_pb2 import NodeGroupReason
 
 from planner.scale_up.estimate import Estimate, as_options
 from planner.scale_up.expanders import chain
+from planner.scale_up.options import Float64
 from planner.scale_up.options import Situation as Turn
 from planner.scale_up.situation import Situation
 from planner.snapshot.columns import Int64
@@ -33,10 +34,17 @@ def choose(situation: Situation, number: int, added: Int64, options: list[Estima
 
 def _expanders(situation: Situation, options: list[Estimate]) -> tuple[int, ...]:
     """Return the expanders to ask; where CHEAPEST_PLAN stands alone, those nearest to it for what it leaves."""
-    given = situation.request.settings.expanders
+    price = situation.context.groups.price_per_hour[[option.group for option in options]]
+    return nearest_to_cheapest(situation.request.settings.expanders, price)
+
+
+def nearest_to_cheapest(given: tuple[int, ...], price: Float64) -> tuple[int, ...]:
+    """Return the expanders that choose among options, those nearest to CHEAPEST_PLAN where it stands alone.
+
+    price : float64[O] of a node of each option, NaN = unknown.
+    """
     if given != (Expander.CHEAPEST_PLAN, Expander.RANDOM):
         return given
-    price = situation.context.groups.price_per_hour[[option.group for option in options]]
     nearest = Expander.LEAST_NODES if np.isnan(price).any() else Expander.PRICE
     return (nearest, Expander.LEAST_WASTE, Expander.RANDOM)
 

@@ -131,11 +131,15 @@ def _unable(group: NodeGroup, template: GroupTemplate | None, now_ns: int) -> in
     """Return why a group cannot grow whatever limits leave, UNSPECIFIED if it can."""
     if group.target_size > group.max_size:
         return NodeGroupReason.NODE_GROUP_INVALID
+    found = health_reason(group, now_ns)
+    return NodeGroupReason.NO_TEMPLATE if found == NodeGroupReason.UNSPECIFIED and template is None else found
+
+
+def health_reason(group: NodeGroup, now_ns: int) -> int:
+    """Return why a group cannot grow by its health, UNSPECIFIED if it can."""
     if group.health == NodeGroupHealth.BACKED_OFF and not 0 < group.backoff_until_ns <= now_ns:
         return NodeGroupReason.BACKED_OFF
-    if group.health == NodeGroupHealth.UNHEALTHY:
-        return NodeGroupReason.UNHEALTHY
-    return NodeGroupReason.UNSPECIFIED if template is not None else NodeGroupReason.NO_TEMPLATE
+    return NodeGroupReason.UNHEALTHY if group.health == NodeGroupHealth.UNHEALTHY else NodeGroupReason.UNSPECIFIED
 
 
 def _quotas(cluster: Cluster, limits: Sequence[ResourceLimit]) -> Iterator[tuple[ResourceLimit, Int64, int]]:

@@ -7,42 +7,94 @@ import dataclasses
 import gc
 import os
 import sys
+from contextlib import ExitStack
 from typing import Final
 
+from trimtab.clusterautoscaler import expander_pb2_grpc
 from trimtab.v1 import planner_pb2_grpc
 
 from clients.transport.options import ServerOptions
 from clients.transport.server import Registration, Shell, serve
-from clients.transport.telemetry import configure_logging, start_telemetry
+from clients.transport.telemetry import Telemetry, configure_logging, start_telemetry
 from clients.transport.terminal import visible
 from planner.model.kernel_cache import kept_in
+from planner.service.expander.clusters import LastPlans
+from planner.service.expander.recorder import ChoiceRecorder
+from planner.service.expander.servicer import SERVICE as EXPANDER
+from planner.service.expander.servicer import ExpanderServicer
 from planner.service.request_handler import RequestHandler
+from planner.service.request_memory import RequestMemory
 from planner.service.servicer import PlannerServicer
-from planner.service.settings import PlannerOptions, StartOptions
+from planner.service.settings import ExpanderOptions, PlannerOptions, StartOptions
 from planner.service.warm_up import warm_up
 
 SERVICE: Final = "trimtab.v1.Planner"
 MAX_MESSAGE_BYTES: Final = 128 << 20
 """The header carries the planner's state: 3 MB for 50,000 nodes with 1.5 million pods, less than this for the largest
-snapshot allowed. Snapshots are sent in small pieces."""
+snapshot allowed. Snapshots are sent in small pieces. A Cluster Autoscaler sends all its options in one message, and
+takes answers up to this size."""
 
 
-def run(server: ServerOptions, options: PlannerOptions, start: StartOptions) -> None:
+def run(server: ServerOptions, options: PlannerOptions, expander: ExpanderOptions, start: StartOptions) -> None:
     """Decide which nodes are not needed, where pods would go, what fits where. Acts on nothing."""
     if start.compile:
         compile_all()
         return
     try:
         configure_logging(server.log_level)
-        telemetry = start_telemetry("trimtab-planner", server.metrics_address, server.security())
-        servicer = PlannerServicer(RequestHandler(telemetry.meter, options.cache_bytes), options)
-        registration = Registration(planner_pb2_grpc.add_PlannerServicer_to_server, servicer, SERVICE)
-        settings = dataclasses.replace(server.settings(), max_message_bytes=MAX_MESSAGE_BYTES)
-        shell = Shell("trimtab-planner", [registration], settings, telemetry)
-        serve(shell, prepare)
+        expander.chain()
+        with ExitStack() as stack:
+            _serve(server, options, expander, stack)
     except (ValueError, OSError) as error:
         sys.stderr.write(f"trimtab-planner: {visible(str(error))}\n")
         sys.exit(2)
+
+
+def _serve(server: ServerOptions, options: PlannerOptions, expander: ExpanderOptions, stack: ExitStack) -> None:
+    telemetry = start_telemetry("trimtab-planner", server.metrics_address, server.security())
+    memory = RequestMemory(options.max_request_memory)
+    handler = RequestHandler(telemetry.meter, options.cache_bytes)
+    plans = LastPlans()
+    handler.on_plan = plans.remember
+    recorder = None
+    if expander.expander_record is not None:
+        recorder = ChoiceRecorder(expander.expander_record)
+        stack.callback(recorder.close)
+    choices = Registration(
+        expander_pb2_grpc.add_ExpanderServicer_to_server,
+        ExpanderServicer(plans, expander, options, memory, recorder),
+        EXPANDER,
+    )
+    planning = Registration(
+        planner_pb2_grpc.add_PlannerServicer_to_server, PlannerServicer(handler, options, memory), SERVICE
+    )
+    settings = dataclasses.replace(server.settings(), max_message_bytes=MAX_MESSAGE_BYTES)
+    shell = Shell("trimtab-planner", [planning, choices], settings, telemetry)
+    own_port = _own_port(expander, shell, choices, telemetry)
+
+    def ready() -> None:
+        prepare()
+        if own_port is not None:
+            own_port.start()
+            own_port.ready()
+
+    def close() -> None:
+        if own_port is not None:
+            own_port.stop()
+
+    serve(shell, ready, close=close)
+
+
+def _own_port(expander: ExpanderOptions, shell: Shell, choices: Registration, telemetry: Telemetry) -> Shell | None:
+    """Return the server for autoscalers alone, if there is to be one. They cannot show a certificate."""
+    if not expander.expander_address:
+        return None
+    # It changes nothing and tells the name of a node group at most.
+    security = dataclasses.replace(shell.settings.security, client_ca=None, allow_anonymous=True)
+    settings = dataclasses.replace(
+        shell.settings, address=expander.expander_address, address_file=None, security=security
+    )
+    return Shell("trimtab-expander", [choices], settings, telemetry)
 
 
 def compile_all() -> None:

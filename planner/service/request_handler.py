@@ -4,7 +4,7 @@ Decides the order of steps and what is logged, measured and cached; never decide
 line per decision. Raises ServiceError for every error that a caller can cause. Thread-safe.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
@@ -25,6 +25,7 @@ from planner.service.failures import as_service_error, base_unknown, state_unkno
 from planner.service.measurement import Instruments, StopWatch
 from planner.service.request_memory import RequestEffort, Take, take_any
 from planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
+from planner.snapshot.columns import Snapshot
 from planner.snapshot.decode import canonicalize, parse_snapshot
 from planner.snapshot.delta import apply_delta, parse_delta
 
@@ -42,7 +43,8 @@ class Caller(NamedTuple):
 class RequestHandler:
     """Answers Plan, CheckFit and BalanceScaleUp.
 
-    cache_bytes : memory for bases of deltas and states, 0 = none; table : the available decisions.
+    cache_bytes : memory for bases of deltas and states, 0 = none; table : the available decisions; `on_plan` may be set
+    and is then called with each plan's request and snapshot.
     """
 
     def __init__(self, meter: Meter, cache_bytes: int, log_decisions: bool = True, table: Table = TABLE) -> None:
@@ -50,6 +52,7 @@ class RequestHandler:
         self._instruments = Instruments(meter)
         self._cache = VersionCache(cache_bytes)
         self._table = table
+        self.on_plan: Callable[[plan_pb2.PlanRequest, Snapshot], None] = _forget
 
     def plan(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> plan_pb2.PlanResponse:
         """Make the requested decisions. `payload` : the bytes of the snapshot or delta."""
@@ -65,6 +68,7 @@ class RequestHandler:
         answer.request_id = request.request_id
         answer.state_version = self._cache.keep_state(scope, answer.state)
         self._cache.keep_snapshot(scope, kept)
+        self.on_plan(request, kept.snapshot)
         caller.bounds.check()
         watch.write(answer.diagnostics)
         self._log_decisions(request, answer, watch)
@@ -141,6 +145,10 @@ class RequestHandler:
             name = plan_pb2.Decision.Code.Name(one.decision)
             self._instruments.plan(name, one.result)
             self._log.info("decision", decision=name, result=one.result, **dict(sorted(one.counts.items())), **fields)
+
+
+def _forget(_request: plan_pb2.PlanRequest, _snapshot: Snapshot) -> None:
+    """Keep nothing of a plan."""
 
 
 def _work(watch: StopWatch, caller: Caller, kept: CachedSnapshot, reuse: Reuse) -> Work:

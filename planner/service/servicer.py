@@ -29,10 +29,10 @@ _SLOT_TIMEOUT_S: Final = 60.0
 class PlannerServicer(planner_pb2_grpc.PlannerServicer):
     """Answers `trimtab.v1.Planner`."""
 
-    def __init__(self, handler: RequestHandler, options: PlannerOptions) -> None:
+    def __init__(self, handler: RequestHandler, options: PlannerOptions, memory: RequestMemory | None = None) -> None:
         self._handler = handler
         self._options = options
-        self._memory = RequestMemory(options.max_request_memory)
+        self._memory = memory or RequestMemory(options.max_request_memory)
         self._slots = threading.BoundedSemaphore(options.max_concurrent)
 
     def GetInfo(  # noqa: N802

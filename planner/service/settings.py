@@ -1,9 +1,11 @@
 """Settings of the planner's service; loaded once, passed in slices."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from trimtab.v1 import plan_pb2
 
 SnapshotBytesOption = Annotated[
     int, typer.Option("--max-snapshot-bytes", min=1, max=1 << 30, help="largest snapshot or delta accepted, bytes")
@@ -22,6 +24,30 @@ LongestCallOption = Annotated[
 ]
 CompileOption = Annotated[
     bool, typer.Option("--compile", help="compile and keep what every start needs, and end; for images and packages")
+]
+ExpanderAddressOption = Annotated[
+    str,
+    typer.Option(
+        "--expander-address",
+        help="host:port for a Cluster Autoscaler's --grpc-expander-url, with our certificate, which asks for none of "
+        'its own; "" = --address alone',
+    ),
+]
+ExpanderChainOption = Annotated[
+    str,
+    typer.Option(
+        "--expander-chain",
+        metavar="NAME,NAME",
+        help="how a Cluster Autoscaler's options are chosen from, such as balanced,price; "
+        '"" = as in the last plan\'s settings',
+    ),
+]
+ExpanderClusterOption = Annotated[
+    str,
+    typer.Option("--expander-cluster", metavar="NAME", help='cluster of the autoscaler; "" = the one with its groups'),
+]
+ExpanderRecordOption = Annotated[
+    Path | None, typer.Option("--expander-record", metavar="FILE", help="record each choice, for `trimtab replay`")
 ]
 
 
@@ -47,3 +73,38 @@ class PlannerOptions:
     slightly above the real use. 50,000 nodes with 1.5 million pods take about 1 GiB."""
     longest_call_s: LongestCallOption = 300.0
     """50,000 nodes with 1.5 million pods take about 5 s."""
+
+
+@dataclass(frozen=True)
+class ExpanderOptions:
+    """How an autoscaler's requests for the best option are answered."""
+
+    expander_address: ExpanderAddressOption = ""
+    """A port of its own where callers of the planner need certificates, which the Cluster Autoscaler cannot show."""
+    expander_chain: ExpanderChainOption = ""
+    """The loop's settings by default: one place for a cluster's policy."""
+    expander_cluster: ExpanderClusterOption = ""
+    """Needed where several clusters have node groups of the same names."""
+    expander_record: ExpanderRecordOption = None
+    """A file begun anew at each start; a choice takes some hundred bytes a group."""
+
+    def chain(self) -> list[plan_pb2.Expander.Code.ValueType]:
+        """Return the expanders named. Raises ValueError for a name that is none."""
+        codes = []
+        for name in self.expander_chain.split(",") if self.expander_chain else ():
+            key = name.strip().upper().replace("-", "_")
+            if key == "UNSPECIFIED" or key not in plan_pb2.Expander.Code.keys():  # noqa: SIM118
+                known = ", ".join(one.lower().replace("_", "-") for one in plan_pb2.Expander.Code.keys()[1:])
+                raise ValueError(f"--expander-chain: {name.strip()!r} is no expander; there are {known}")
+            codes.append(plan_pb2.Expander.Code.Value(key))
+        return codes
+
+    def chosen(self, settings: plan_pb2.PlanSettings) -> plan_pb2.PlanSettings:
+        """Return settings with the expanders named here in the place of their own, if any are."""
+        if not self.expander_chain:
+            return settings
+        own = plan_pb2.PlanSettings()
+        own.CopyFrom(settings)
+        del own.scale_up.expanders[:]
+        own.scale_up.expanders.extend(self.chain())
+        return own

@@ -15,6 +15,7 @@ class RunningPlanner:
         self._stack = ExitStack()
         directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="trimtab-benchmark-")))
         self._service = self._stack.enter_context(planner(directory))
+        self.address = self._service.address
         self.client = self._stack.enter_context(PlannerClient(self._service.address))
 
     def new_client(self) -> PlannerClient:

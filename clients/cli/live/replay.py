@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 from trimtab.v1 import plan_pb2
+from trimtab.v1.option_choice_pb2 import OptionChoice
 
 from clients.cli.failures import FailedError, InputError
 from clients.cli.live.links import open_link
@@ -17,6 +18,7 @@ from clients.recording import RecordingError, RecordingReader, is_recording
 from clients.reference_loop.planner_session import PlannerLink, PlannerSession
 from clients.transport.bounded_input import STANDARD_INPUT, open_input
 from clients.transport.errors import Reason, TrimtabError
+from planner.scale_up.option_choice import choose_option
 
 MOST_SHOWN = 200
 """Differences in a table; JSON has them all."""
@@ -69,8 +71,8 @@ def replay(file: Path, planner: str | None, output: Format) -> None:
         raise FailedError(f"{len(differences)} differences in {count} rounds")
 
 
-def read_rounds(name: str, opened: Any) -> Iterator[Recorded]:
-    """Yield the rounds of a recording. Errors: InputError for what is damaged or out of order."""
+def read_rounds(name: str, opened: Any) -> Iterator[Recorded | OptionChoice]:
+    """Yield the rounds and choices of a recording. Errors: InputError for what is damaged or out of order."""
     taken: Taken | None = None
     request: plan_pb2.PlanRequest | None = None
     kept = plan_pb2.PlanRequest()
@@ -89,6 +91,8 @@ def read_rounds(name: str, opened: Any) -> Iterator[Recorded]:
             elif which == "response" and taken is not None and request is not None:
                 yield Recorded(taken, request, frame.response, reader.header.redacted)
                 taken = request = None
+            elif which == "choice":
+                yield frame.choice
         if not reader.complete:
             note(f"{name} was not closed: its last rounds may be missing")
     except RecordingError as error:
@@ -105,10 +109,16 @@ def _completed(request: plan_pb2.PlanRequest, kept: plan_pb2.PlanRequest) -> pla
     return request
 
 
-def _replayed(link: PlannerLink, rounds: Iterator[Recorded]) -> Iterator[list[tuple[str, Any, Any]]]:
-    """Yield the differences of each round. Each is asked with the state that was recorded, not with our own."""
+def _replayed(link: PlannerLink, rounds: Iterator[Recorded | OptionChoice]) -> Iterator[list[tuple[str, Any, Any]]]:
+    """Yield the differences of each round. Each is asked with the state that was recorded, not with our own.
+
+    Choices are made here: what they depend on is recorded whole, and no service takes it in this form.
+    """
     session = PlannerSession(link)
     for one in rounds:
+        if isinstance(one, OptionChoice):
+            yield list(compare(_keyed(as_document(one.answer)), _keyed(as_document(choose_option(one)))))
+            continue
         try:
             answer = session.ask(one.request, one.taken)
         except TrimtabError as error:

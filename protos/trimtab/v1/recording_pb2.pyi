@@ -12,12 +12,14 @@ frame is the header, the last the end; a file without an end was not closed
 and may lack its last loops.
 
 One loop is, in this order: `snapshot` or `delta`, `request`, `response`.
-A recording that only holds a cluster is one `snapshot`.
+A recording that only holds a cluster is one `snapshot`; one of the expander
+service holds a `choice` for each call.
 """
 
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from google.protobuf import timestamp_pb2 as _timestamp_pb2
+from trimtab.v1 import option_choice_pb2 as _option_choice_pb2
 from trimtab.v1 import plan_pb2 as _plan_pb2
 from trimtab.v1 import snapshot_pb2 as _snapshot_pb2
 import builtins as _builtins
@@ -45,6 +47,7 @@ class RecordingFrame(_message.Message):
     SETTINGS_FIELD_NUMBER: _builtins.int
     STATE_FIELD_NUMBER: _builtins.int
     END_FIELD_NUMBER: _builtins.int
+    CHOICE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def header(self) -> Global___RecordingHeader:
         """What this file is. First frame, and only there."""
@@ -77,6 +80,12 @@ class RecordingFrame(_message.Message):
     def end(self) -> Global___RecordingEnd:
         """Nothing follows. Last frame, and only there."""
 
+    @_builtins.property
+    def choice(self) -> _option_choice_pb2.OptionChoice:
+        """A choice among options that another autoscaler worked out; complete by
+        itself, it belongs to no loop.
+        """
+
     def __init__(
         self,
         *,
@@ -88,12 +97,13 @@ class RecordingFrame(_message.Message):
         settings: _plan_pb2.PlanSettings | None = ...,
         state: _plan_pb2.PlanState | None = ...,
         end: Global___RecordingEnd | None = ...,
+        choice: _option_choice_pb2.OptionChoice | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "end", b"end", "frame", b"frame", "header", b"header", "request", b"request", "response", b"response", "settings", b"settings", "snapshot", b"snapshot", "state", b"state"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["choice", b"choice", "delta", b"delta", "end", b"end", "frame", b"frame", "header", b"header", "request", b"request", "response", b"response", "settings", b"settings", "snapshot", b"snapshot", "state", b"state"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delta", b"delta", "end", b"end", "frame", b"frame", "header", b"header", "request", b"request", "response", b"response", "settings", b"settings", "snapshot", b"snapshot", "state", b"state"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["choice", b"choice", "delta", b"delta", "end", b"end", "frame", b"frame", "header", b"header", "request", b"request", "response", b"response", "settings", b"settings", "snapshot", b"snapshot", "state", b"state"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_frame: _TypeAlias = _typing.Literal["header", "snapshot", "delta", "request", "response", "settings", "state", "end"]  # noqa: Y015
+    _WhichOneofReturnType_frame: _TypeAlias = _typing.Literal["header", "snapshot", "delta", "request", "response", "settings", "state", "end", "choice"]  # noqa: Y015
     _WhichOneofArgType_frame: _TypeAlias = _typing.Literal["frame", b"frame"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_frame) -> _WhichOneofReturnType_frame | None: ...
 

@@ -12,7 +12,8 @@ frame is the header, the last the end; a file without an end was not closed
 and may lack its last loops.
 
 One loop is, in this order: `snapshot` or `delta`, `request`, `response`.
-A recording that only holds a cluster is one `snapshot`.
+A recording that only holds a cluster is one `snapshot`; one of the expander
+service holds a `choice` for each call.
 """
 
 from collections import abc as _abc

@@ -16,7 +16,7 @@ from clients.cli.live.redaction import redact_file
 from clients.cli.live.redaction.integers import in_order
 from clients.cli.live.redaction.numbers import FIRST_NOW_S
 from clients.cli.live.redaction.tokens import KEPT, KEPT_KEYS, tokens_of
-from clients.cli.live.replay import _comparable, compare, read_rounds
+from clients.cli.live.replay import Recorded, _comparable, compare, read_rounds
 from clients.cli.live.rounds_recorder import RoundsRecorder
 from clients.kubernetes_objects.files import read_files
 from clients.live_cluster.taken import Taken
@@ -57,10 +57,11 @@ def recorded(
 
 def differences(path: Path) -> list[tuple[str, object, object]]:
     """Replay a recording in this process."""
-    found = []
+    found: list[tuple[str, object, object]] = []
     with open_link(None) as link, path.open("rb") as opened:
         session = PlannerSession(link)
         for one in read_rounds(str(path), opened):
+            assert isinstance(one, Recorded)
             answer = session.ask(one.request, one.taken)
             found += compare(_comparable(one.answer, one.redacted), _comparable(answer, one.redacted))
     return found

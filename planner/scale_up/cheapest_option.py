@@ -1,0 +1,74 @@
+"""CHEAPEST_PLAN among options that are taken as a whole: what the plan costs that begins with each of them.
+
+An autoscaler that carries out one option lets its group grow for all of the option's pods; the others wait for the next
+choice. So an option costs its nodes, and the cheapest plan for the pods that it leaves (`planner.scale_up.cheapest`).
+That plan is made for the most promising options, the rest are passed over: the least cost of the pods they leave, on
+full nodes, says which promise most. Where any price is unknown, every node costs the same. Bounded by work, not time.
+"""
+
+from typing import Final
+
+import numpy as np
+from trimtab.v1 import option_choice_pb2 as pb
+
+from planner.model.effort import Effort
+from planner.scale_up.cheapest.candidates import least_value, share_cost
+from planner.scale_up.cheapest.plan import cheapest_plan
+from planner.scale_up.cheapest.problem import Float64, Problem, problem
+from planner.snapshot.columns import Int64
+
+MOST_PLANS: Final = 8
+"""Plans made for pods that options leave; options that leave the same pods share one."""
+MISSING: Final = 100.0
+"""What a pod costs that finds no place, in nodes of the highest price."""
+
+
+def plan_prices(asked: pb.OptionChoice, price: Float64, left: Int64, effort: Effort) -> Float64:
+    """Return what a plan costs that begins with each of the options left, inf where none was made. float64[L].
+
+    price : float64[O] of a node of each option, NaN = unknown; left : int64[L] options to look at.
+    """
+    cost = np.ones(len(price)) if np.isnan(price[left]).any() else np.nan_to_num(price)
+    nodes = np.array([asked.options[row].node_count for row in left.tolist()], np.float64)
+    own: Float64 = cost[left] * nodes
+    if not asked.pods:
+        return own
+    whole = _problem(asked, cost, left)
+    # Of a class that no node takes by our numbers, nothing is known but that some option serves it.
+    value = least_value(share_cost(whole, whole.price, np.arange(len(left), dtype=np.int32)))
+    bound = own + ((~whole.allowed).T * (whole.pods * value)).sum(axis=1)
+    found = np.full(len(left), np.inf)
+    plans: dict[bytes, float] = {}
+    for at in np.lexsort((left, bound)).tolist():
+        key = whole.allowed[:, at].tobytes()
+        if key not in plans:
+            if bound[at] >= found.min() or len(plans) >= MOST_PLANS:
+                continue
+            effort.check()
+            plans[key] = _price_of_rest(whole, at, effort)
+        found[at] = own[at] + plans[key]
+    return found
+
+
+def _problem(asked: pb.OptionChoice, cost: Float64, left: Int64) -> Problem:
+    """Return all pods and the groups of the options left as a problem, with one column more for the number of pods."""
+    of_group = {one.node_group: one for one in asked.groups}
+    names = sorted({name for pods in asked.pods for name in pods.requests} | {"pods"})
+    demand = np.array([[1 if name == "pods" else pods.requests.get(name, 0) for name in names] for pods in asked.pods])
+    has = [of_group[asked.options[row].node_group].allocatable for row in left.tolist()]
+    capacity = np.array([[one.get(name, 0) for name in names] for one in has], np.int64)
+    allowed = np.zeros((len(asked.pods), len(asked.options)), bool)
+    for row, pods in enumerate(asked.pods):
+        allowed[row, list(pods.options)] = True
+    counts = np.array([pods.count for pods in asked.pods], np.int64)
+    return problem(demand.astype(np.int64), counts, allowed[:, left], capacity, cost[left])
+
+
+def _price_of_rest(whole: Problem, at: int, effort: Effort) -> float:
+    """Return the price of a plan for the pods that an option leaves."""
+    rest = ~whole.allowed[:, at] & whole.allowed.any(axis=1)
+    if not rest.any():
+        return 0.0
+    asked = problem(whole.demand[rest], whole.pods[rest], whole.allowed[rest], whole.capacity, whole.price)
+    plan = cheapest_plan(asked, effort)
+    return plan.price + MISSING * float(whole.price.max()) * int(plan.left.sum())

@@ -1,0 +1,123 @@
+"""One choice among options that another autoscaler has worked out: an `OptionChoice` without its answer to the answer.
+
+The configured expanders choose, as they do among our own options; CHEAPEST_PLAN by what the whole plan would cost with
+each option (`planner.scale_up.cheapest_option`). Groups that cannot grow are passed over as long as another one can. Of
+options given, one is always chosen but where an expander excludes all. A pure function: no clock, no memory.
+
+What is not sent is not seen: DaemonSet pods of new nodes are not taken off what groups are compared by.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from trimtab.v1 import option_choice_pb2 as pb
+from trimtab.v1.plan_pb2 import Expander
+from trimtab.v1.reason_pb2 import NodeGroupReason
+
+from planner.facts.similarity import NodeShape, Similarity, samples
+from planner.facts.utilization import GPU_SUFFIX
+from planner.model.effort import UNLIMITED, Effort
+from planner.model.settings import SimilaritySettings, resolve_planner, resolve_scale_up
+from planner.scale_up.cheapest_option import plan_prices
+from planner.scale_up.choose import nearest_to_cheapest
+from planner.scale_up.expanders import chain
+from planner.scale_up.options import Context, Float64, Groups, Options, Situation
+from planner.snapshot.columns import Int64
+
+NO_NODE_GROUP: Final = ""
+
+
+class _Told(NamedTuple):
+    """Why an option was not chosen."""
+
+    reason: int
+    decided_by: int = Expander.UNSPECIFIED
+
+
+def choose_option(asked: pb.OptionChoice, effort: Effort = UNLIMITED) -> pb.OptionAnswer:
+    """Return the answer. Raises SettingsError, and what `effort` raises. O(options · (expanders + groups)).
+
+    With CHEAPEST_PLAN, in addition, a bounded number of plans for the pods that an option leaves.
+    """
+    settings, planner = resolve_scale_up(asked.settings), resolve_planner(asked.settings)
+    groups = _groups(asked, planner.gpu_label, planner.similarity)
+    context = Context(groups, settings, asked.cluster_node_count, asked.seed)
+    turn = Situation(0, np.array([one.target_size for one in asked.groups], np.int64))
+    options = _options(asked)
+    told: dict[int, _Told] = {}
+    left = _able(asked, told)
+    expanders = nearest_to_cheapest(settings.expanders, groups.price_per_hour[options.group[left]])
+    if settings.expanders[0] == Expander.CHEAPEST_PLAN and len(left) > 1:
+        left = _cheapest(asked, options, groups.price_per_hour, left, effort, told)
+    verdict = chain.choose(context, turn, Options(*(column[left] for column in options)), expanders)
+    for at, row in enumerate(left.tolist()):
+        told[row] = _Told(int(verdict.reason[at]), int(verdict.decided_by[at]))
+    chosen = NO_NODE_GROUP if verdict.chosen == chain.NONE else asked.options[left[verdict.chosen]].node_group
+    return pb.OptionAnswer(
+        node_group=chosen,
+        verdicts=[
+            pb.OptionVerdict(
+                node_group=one.node_group,
+                reason=NodeGroupReason.Code.ValueType(told[row].reason),
+                decided_by=Expander.Code.ValueType(told[row].decided_by),
+            )
+            for row, one in enumerate(asked.options)
+        ],
+    )
+
+
+def _groups(asked: pb.OptionChoice, gpu_label: str, settings: SimilaritySettings) -> Groups:
+    shapes = [
+        NodeShape(capacity, allocatable, allocatable, sorted(group.labels.items())) if capacity else None
+        for group, capacity, allocatable in (
+            (one, sorted(one.capacity.items()), sorted(one.allocatable.items())) for one in asked.groups
+        )
+    ]
+    return Groups(
+        ids=tuple(one.node_group for one in asked.groups),
+        cpu_milli=np.array([one.capacity.get("cpu", 0) for one in asked.groups], np.int64),
+        memory_bytes=np.array([one.capacity.get("memory", 0) for one in asked.groups], np.int64),
+        price_per_hour=np.array(
+            [one.price_per_hour if one.HasField("price_per_hour") else np.nan for one in asked.groups], np.float64
+        ),
+        is_gpu=np.array(
+            [gpu_label in one.labels or any(_is_gpu(*has) for has in one.allocatable.items()) for one in asked.groups],
+            bool,
+        ),
+        labels=tuple(dict(one.labels) for one in asked.groups),
+        similarity=Similarity(lambda: samples(shapes, settings), settings),
+    )
+
+
+def _is_gpu(resource: str, amount: int) -> bool:
+    return resource.endswith(GPU_SUFFIX) and amount > 0
+
+
+def _options(asked: pb.OptionChoice) -> Options:
+    place = {one.node_group: row for row, one in enumerate(asked.groups)}
+    rows = [
+        (place[one.node_group], one.node_count, one.pod_count, one.cpu_milli, one.memory_bytes) for one in asked.options
+    ]
+    return Options(*np.ascontiguousarray(np.array(rows, np.int64).reshape(-1, 5).T))
+
+
+def _able(asked: pb.OptionChoice, told: dict[int, _Told]) -> Int64:
+    """Return the options whose groups can grow, all where none can. int64, ascending."""
+    unable = {one.node_group: one.unable for one in asked.groups if one.unable}
+    out = {row: _Told(unable[one.node_group]) for row, one in enumerate(asked.options) if one.node_group in unable}
+    if len(out) == len(asked.options):
+        return np.arange(len(out))
+    told |= out
+    return np.array([row for row in range(len(asked.options)) if row not in out], np.int64)
+
+
+def _cheapest(
+    asked: pb.OptionChoice, options: Options, price: Float64, left: Int64, effort: Effort, told: dict[int, _Told]
+) -> Int64:
+    """Return the options, of those left, with which the whole plan costs least."""
+    prices = plan_prices(asked, price[options.group], left, effort)
+    best = prices == prices.min()
+    for row in left[~best].tolist():
+        told[row] = _Told(NodeGroupReason.NOT_CHOSEN, Expander.CHEAPEST_PLAN)
+    kept: Int64 = left[best]
+    return kept

@@ -1,0 +1,103 @@
+"""What the pods of a request ask for, each distinct pod parsed once.
+
+The autoscaler sends the same pod with every option that serves it, encoded the same; pods of one workload differ in
+their metadata and in the names of their volumes alone. Decides nothing: `clients.kubernetes_objects` says what a pod
+requests. A pod that cannot be read counts as one that requests nothing.
+"""
+
+from collections.abc import Iterable
+
+import numpy as np
+from google.protobuf.message import DecodeError
+from numpy.typing import NDArray
+from trimtab.k8s.v1 import core_pb2, meta_pb2
+
+from clients.kubernetes_objects.errors import FieldError
+from clients.kubernetes_objects.kinds.pods import Container, PodSpec, Resources
+from clients.kubernetes_objects.pod_requests import pod_requests
+from planner.model.effort import Effort
+
+_NOTHING = b""
+
+
+class PodReader:
+    """Reads the pods of one request, within its limits.
+
+    shapes : what pods request, amounts by resource name, milli-cores of cpu, base units of the rest; shape_of : of each
+    distinct pod, in the order in which they were met.
+    """
+
+    def __init__(self, effort: Effort) -> None:
+        self._effort = effort
+        self.shapes: list[dict[str, int]] = []
+        self.shape_of: list[int] = []
+        self.unreadable = 0
+        """Distinct pods that could not be read."""
+        self._number: dict[bytes, int] = {}
+        self._shape_of_content: dict[bytes, int] = {}
+
+    def read_all(self, pods: Iterable[bytes]) -> NDArray[np.int64]:
+        """Return the number of each encoded pod, the same for pods that are encoded the same. int64[M]."""
+        raws = list(pods)
+        self._effort.check()
+        self._effort.take(sum(map(len, raws)), "the pods of an option")
+        numbers = list(map(self._number.get, raws))
+        if None in numbers:
+            for raw in raws:
+                if raw not in self._number:
+                    self._number[raw] = len(self.shape_of)
+                    self.shape_of.append(self._shape(raw))
+            numbers = list(map(self._number.get, raws))
+        return np.array(numbers, np.int64)
+
+    def _shape(self, raw: bytes) -> int:
+        try:
+            spec = core_pb2.RawPod.FromString(raw).spec
+            content = _content(spec)
+            known = self._shape_of_content.get(content)
+            return self._add(content, dict(pod_requests(_struct(spec)))) if known is None else known
+        except (DecodeError, FieldError):
+            self.unreadable += 1
+            known = self._shape_of_content.get(_NOTHING)
+            return self._add(_NOTHING, {}) if known is None else known
+
+    def _add(self, content: bytes, requests: dict[str, int]) -> int:
+        self._shape_of_content[content] = len(self.shapes)
+        self.shapes.append(requests)
+        return len(self.shapes) - 1
+
+
+def _content(spec: core_pb2.RawPodSpec) -> bytes:
+    """Return the fields that decide what a pod requests, encoded."""
+    kept = core_pb2.RawPodSpec(overhead=spec.overhead)
+    kept.containers.extend(map(_resources_of, spec.containers))
+    kept.init_containers.extend(map(_resources_of, spec.init_containers))
+    if spec.HasField("resources"):
+        kept.resources.CopyFrom(spec.resources)
+    return kept.SerializeToString()
+
+
+def _resources_of(container: core_pb2.Container) -> core_pb2.Container:
+    restart = container.restart_policy if container.HasField("restart_policy") else None
+    return core_pb2.Container(resources=container.resources, restart_policy=restart)
+
+
+def _struct(spec: core_pb2.RawPodSpec) -> PodSpec:
+    return PodSpec(
+        containers=[_container(one) for one in spec.containers],
+        init_containers=[_container(one) for one in spec.init_containers],
+        resources=_resources(spec.resources) if spec.HasField("resources") else None,
+        overhead=_quantities(spec.overhead),
+    )
+
+
+def _container(container: core_pb2.Container) -> Container:
+    return Container(resources=_resources(container.resources), restart_policy=container.restart_policy or None)
+
+
+def _resources(resources: core_pb2.ResourceRequirements) -> Resources:
+    return Resources(requests=_quantities(resources.requests), limits=_quantities(resources.limits))
+
+
+def _quantities(entries: Iterable[meta_pb2.QuantityEntry]) -> dict[str, str | int | float]:
+    return {entry.key: entry.value.string for entry in entries}

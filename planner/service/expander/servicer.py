@@ -1,0 +1,108 @@
+"""Answers `grpcplugin.Expander`, as the Cluster Autoscaler calls it with `--expander=grpc`.
+
+Decides that an answer is never empty where something was asked: since 1.32 the autoscaler takes an empty one as a veto.
+An error leaves it all its options. One log line per choice; what each depended on is recorded where that is wanted.
+"""
+
+import threading
+import time
+from typing import Final, Protocol
+
+import grpc
+import structlog
+from trimtab.clusterautoscaler import expander_pb2 as ca
+from trimtab.clusterautoscaler import expander_pb2_grpc
+from trimtab.v1 import option_choice_pb2 as pb
+from trimtab.v1.plan_pb2 import Expander, PlanSettings
+from trimtab.v1.reason_pb2 import NodeGroupReason
+
+from planner.model.settings import SettingsError
+from planner.scale_up.option_choice import NO_NODE_GROUP, choose_option
+from planner.service.bounds import Bounds
+from planner.service.expander.clusters import LastPlans
+from planner.service.expander.question import question
+from planner.service.failures import as_service_error, overloaded
+from planner.service.request_memory import RequestEffort, RequestMemory
+from planner.service.settings import ExpanderOptions, PlannerOptions
+
+log = structlog.get_logger("expander")
+
+SERVICE: Final = "grpcplugin.Expander"
+LONGEST_CALL_S: Final = 5.0
+"""The autoscaler's own limit; it has no flag for it."""
+
+
+class Recorder(Protocol):
+    """Records choices."""
+
+    def add(self, choice: pb.OptionChoice) -> None:
+        """Record one choice with its answer."""
+
+
+class ExpanderServicer(expander_pb2_grpc.ExpanderServicer):
+    """Chooses among options. plans : what is known of clusters; memory : of all requests of the process."""
+
+    def __init__(
+        self,
+        plans: LastPlans,
+        options: ExpanderOptions,
+        limits: PlannerOptions,
+        memory: RequestMemory,
+        recorder: Recorder | None = None,
+    ) -> None:
+        self._plans, self._options, self._recorder = plans, options, recorder
+        self._memory = memory
+        self._slots = threading.BoundedSemaphore(limits.max_concurrent)
+        self._most = limits.max_concurrent
+
+    def BestOptions(  # noqa: N802
+        self, request: ca.BestOptionsRequest, context: grpc.ServicerContext
+    ) -> ca.BestOptionsResponse:
+        """Return the option to take; all of them where an expander excludes all."""
+        if not request.options:
+            return ca.BestOptionsResponse()
+        if not self._slots.acquire(blocking=False):
+            raise overloaded(self._most)
+        try:
+            with self._memory.share() as take:
+                remaining_s: float | None = context.time_remaining()
+                within_s = LONGEST_CALL_S if remaining_s is None else min(remaining_s, LONGEST_CALL_S)
+                return self._choose(request, RequestEffort(Bounds.within(within_s, context.is_active), take))
+        finally:
+            self._slots.release()
+
+    def _choose(self, request: ca.BestOptionsRequest, effort: RequestEffort) -> ca.BestOptionsResponse:
+        begun_s = time.monotonic()
+        found = self._plans.find(self._options.expander_cluster, (one.node_group_id for one in request.options))
+        settings = PlanSettings() if found.plan is None else found.plan.settings
+        choice = question(request, found, self._options.chosen(settings), time.time_ns(), effort)
+        try:
+            choice.answer.CopyFrom(choose_option(choice, effort))
+        except SettingsError as error:
+            raise as_service_error(error) or error from error
+        chosen = choice.answer.node_group
+        _log(choice, time.monotonic() - begun_s)
+        if self._recorder is not None:
+            self._recorder.add(choice)
+        left = [chosen] if chosen != NO_NODE_GROUP else [one.node_group for one in choice.options]
+        return ca.BestOptionsResponse(options=[ca.Option(node_group_id=name) for name in left])
+
+
+def _log(choice: pb.OptionChoice, duration_s: float) -> None:
+    """Log a choice; as a warning where it rests on less than it could, or none was made."""
+    decided = {Expander.Code.Name(one.decided_by) for one in choice.answer.verdicts if one.decided_by}
+    unable = [one.node_group for one in choice.groups if one.unable]
+    write = log.warning if choice.notes or choice.answer.node_group == NO_NODE_GROUP else log.info
+    write(
+        "best_options",
+        chosen=choice.answer.node_group,
+        options=len(choice.options),
+        decided_by=sorted(decided),
+        unable={one.node_group: NodeGroupReason.Code.Name(one.unable) for one in choice.groups if one.unable}
+        if unable
+        else {},
+        cluster=choice.cluster,
+        snapshot_version=choice.snapshot_version,
+        notes=list(choice.notes)[:5],
+        duration_ms=round(duration_s * 1000.0, 1),
+    )

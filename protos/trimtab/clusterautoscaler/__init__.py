@@ -1,0 +1,1 @@
+"""Interfaces of the Cluster Autoscaler, restated from their public field numbers."""

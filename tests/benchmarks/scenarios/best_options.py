@@ -1,0 +1,60 @@
+"""BestOptions over gRPC on loopback, as a Cluster Autoscaler asks it: 200 options of 1,000 pods, as bytes."""
+
+from dataclasses import dataclass
+
+from trimtab.clusterautoscaler import expander_pb2 as ca
+from trimtab.clusterautoscaler import expander_pb2_grpc
+
+from clients.transport.client import connect
+from tests.benchmarks.registry import Stages, scenario
+from tests.benchmarks.services import RunningPlanner
+from tests.builders.best_options import a_node, a_pod, sent
+
+OPTIONS, PODS = 200, 1000
+
+
+@dataclass
+class Asking:
+    """A running planner, and a request."""
+
+    planner: RunningPlanner
+    request: ca.BestOptionsRequest
+    expected: str
+
+    def peak_bytes(self) -> int:
+        return self.planner.peak_bytes()
+
+    def close(self) -> None:
+        self.planner.close()
+
+
+def prepare() -> Asking:
+    """Start a planner; every group could take all the pods, one of them on fewer nodes than the others."""
+    pods = [a_pod(f"web-{i}", cpu=f"{100 + i % 20}m", memory="256Mi") for i in range(PODS)]
+    options = {f"group-{i:03}": (30 - (i == 123), pods) for i in range(OPTIONS)}
+    nodes = {name: a_node(name, **{"topology.kubernetes.io/zone": f"z{i % 3}"}) for i, name in enumerate(options)}
+    return Asking(RunningPlanner(), sent(options, nodes), "group-123")
+
+
+def run(made: Asking, stages: Stages) -> ca.BestOptionsResponse:
+    """Ask once."""
+    stages.fact("sent MB", made.request.ByteSize() / 1e6)
+    with connect(made.planner.address) as channel:
+        answer: ca.BestOptionsResponse = expander_pb2_grpc.ExpanderStub(channel).BestOptions(made.request, timeout=60)
+        return answer
+
+
+def verify(made: Asking, answer: ca.BestOptionsResponse) -> None:
+    """It is the group that needs the fewest nodes."""
+    assert [one.node_group_id for one in answer.options] == [made.expected]
+
+
+scenario(
+    name="best-options-200",
+    what="an autoscaler's 200 options of 1,000 pods each, as bytes, chosen from over gRPC",
+    setup=prepare,
+    run=run,
+    verify=verify,
+    aims={"total": 0.25, "peak": 512 << 20},
+    reference="a Cluster Autoscaler waits 5 s for the answer and then goes on without it",
+)

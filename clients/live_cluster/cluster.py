@@ -36,11 +36,16 @@ MOST_NOTES = 20
 """Most notes of one snapshot that are passed on; the rest are counted."""
 
 
+PAUSE_S = 60.0
+"""Pause before it is asked again whether the server knows a kind: its CustomResourceDefinition may come later."""
+
+
 class Seen(NamedTuple):
-    """A snapshot or delta, and notes for people."""
+    """A snapshot or delta, notes for people, and the kinds that the server does not know."""
 
     taken: Taken
     notes: list[str]
+    absent: tuple[str, ...] = ()
 
 
 class LiveCluster:
@@ -63,6 +68,8 @@ class LiveCluster:
         self._lock = threading.Lock()
         self._changed = threading.Condition(self._lock)
         self._listed: set[str] = set()
+        self._absent: set[str] = set()
+        self._stopped = threading.Event()
         self._failure: ClusterError | None = None
         # The last status, the store's revision at that time, and its content.
         self._last_read: tuple[int, actuator_pb2.ActuatorStatus, Read] | None = None
@@ -80,6 +87,7 @@ class LiveCluster:
 
     def stop(self, timeout_s: float = 5.0) -> None:
         """End all watches and wait for their threads. A thread whose server is silent is left running."""
+        self._stopped.set()
         for one in self._reflectors:
             one.stop()
         end_s = time.monotonic() + timeout_s
@@ -136,7 +144,12 @@ class LiveCluster:
             notes = [*taken.notes, *read.notes]
             if taken.snapshot is not None:
                 notes.extend(undeclared_groups(groups, status))
-            return Seen(taken, _few(notes))
+            return Seen(taken, _few(notes), self.absent)
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """The kinds that the server does not know, sorted."""
+        return tuple(sorted(self._absent))
 
     def _read(self, status: actuator_pb2.ActuatorStatus | None) -> Read:
         """Read the actuator's status, unless neither it nor the pods have changed since the last call."""
@@ -166,11 +179,12 @@ class LiveCluster:
         with self._lock:
             self.store.listing(kind)
 
-    def listed(self, kind: str) -> None:
-        """Note that a reflector's list is complete."""
+    def listed(self, kind: str, is_absent: bool = False) -> None:
+        """Note that a reflector's list is complete, or that the server does not know the kind."""
         with self._changed:
             self.store.listed(kind)
             self._listed.add(kind)
+            (self._absent.add if is_absent else self._absent.discard)(kind)
             self._changed.notify_all()
 
     def _refuse_failure(self) -> None:
@@ -179,27 +193,40 @@ class LiveCluster:
 
     def _refuse_stale(self) -> None:
         """Raise when a kind is stale: a decision over an old state may remove nodes that are needed by now."""
-        oldest = max(self._reflectors, key=lambda one: one.stale_s)
+        followed = [one for one in self._reflectors if one.resource.kind not in self._absent]
+        oldest = max(followed, key=lambda one: one.stale_s)
         limit_s = oldest.settings.max_stale_s
         if oldest.stale_s > limit_s:
             what = oldest.trouble or "its watch is open, but nothing arrives, not even a bookmark"
             raise ClusterError(f"{oldest.resource.plural} could not be followed for {oldest.stale_s:.0f} s: {what}")
 
     def _follow(self, reflector: Reflector) -> None:
-        """Run a reflector. An error that ends it fails the cluster, unless the server does not know the kind."""
+        """Run a reflector until the end; where the server knows the kind in no version, ask again from time to time."""
+        versions = reflector.resource.by_version
+        while not self._stopped.is_set():
+            for resource in versions:
+                reflector.resource = resource
+                if not self._run(reflector):
+                    return
+            if resource.kind not in self._absent:
+                log.warning("kind_unknown", kind=resource.kind, group=resource.group)
+            self.listing(resource.kind)
+            self.listed(resource.kind, is_absent=True)
+            self._stopped.wait(PAUSE_S)
+
+    def _run(self, reflector: Reflector) -> bool:
+        """Run a reflector; return whether the server does not know the kind. Any other error fails the cluster."""
         resource, begun_s = reflector.resource, time.monotonic()
         try:
             reflector.run()
         except ApiError as error:
             if error.status == 404:
-                log.warning("kind_unknown", kind=resource.kind, group=resource.group)
-                self.listing(resource.kind)
-                self.listed(resource.kind)
-                return
+                return True
             self._fail(MissingPermissionError(rules_yaml([resource.rule])) if error.is_forbidden else error)
         except Exception as error:
             log.exception("watch_failed", kind=resource.kind, after_s=round(time.monotonic() - begun_s, 1))
             self._fail(ClusterError(f"watching {resource.plural} failed: {error}"))
+        return False
 
     def _fail(self, failure: ClusterError) -> None:
         with self._changed:

@@ -1,17 +1,17 @@
-"""The requests of a reflector: a page of a list, and a watch, both in Kubernetes' protobuf encoding.
+"""The requests of a reflector: a page of a list, and a watch, both in the encoding of the kind.
 
 Decides path, query and encoding. Never repeats a request and never reads an object. Units: seconds.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import urllib3
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
 from clients.kubernetes_api.api import Api
 from clients.kubernetes_api.connection import Request
-from clients.kubernetes_api.envelope import PROTOBUF, WATCH, Frame, Page, read_frames, read_page
+from clients.kubernetes_api.envelope import Frame, Page
 from clients.kubernetes_api.errors import UnreachableError
 from clients.live_cluster.resources import Resource
 
@@ -26,7 +26,9 @@ class SilentWatchError(UnreachableError):
 def list_page(api: Api, resource: Resource, limit: int, next_page: str, timeout_s: float) -> Page:
     """Return a page of at most `limit` objects. Errors: ApiError, UnreachableError, MalformedAnswerError."""
     query = {"limit": str(limit)} | ({"continue": next_page} if next_page else {})
-    return read_page(api.read(Request("GET", resource.path, query, PROTOBUF, read_timeout_s=timeout_s)))
+    encoding = resource.encoding
+    request = Request("GET", resource.path, query, encoding.listed_as, read_timeout_s=timeout_s)
+    return encoding.read_page(api.read(request))
 
 
 def open_watch(
@@ -42,22 +44,28 @@ def open_watch(
         "resourceVersion": resource_version,
         "timeoutSeconds": str(max(1, int(timeout_s))),
     }
-    response = api.open(Request("GET", resource.path, query, WATCH, read_timeout_s=silence_s))
-    return WatchStream(response, time.monotonic() + timeout_s + silence_s)
+    encoding = resource.encoding
+    response = api.open(Request("GET", resource.path, query, encoding.watched_as, read_timeout_s=silence_s))
+    return WatchStream(response, time.monotonic() + timeout_s + silence_s, encoding.read_frames)
 
 
 class WatchStream:
     """An open watch. Iterate over its frames; `close` may be called from any thread and ends the iteration."""
 
-    def __init__(self, response: urllib3.BaseHTTPResponse, end_s: float) -> None:
+    def __init__(
+        self,
+        response: urllib3.BaseHTTPResponse,
+        end_s: float,
+        read_frames: Callable[[Iterable[bytes]], Iterator[Frame]],
+    ) -> None:
         """`end_s` : monotonic time at which the watch ends here, for a server that does not end it."""
-        self._response, self._end_s = response, end_s
+        self._response, self._end_s, self._read_frames = response, end_s, read_frames
         self._closed = False
 
     def __iter__(self) -> Iterator[Frame]:
         """Yield frames until the watch ends. Errors: SilentWatchError, UnreachableError, MalformedAnswerError."""
         try:
-            yield from read_frames(self._chunks())
+            yield from self._read_frames(self._chunks())
         except ReadTimeoutError as error:
             if not self._closed:
                 raise SilentWatchError("a watch is open, but nothing arrives, not even a bookmark") from error

@@ -1,4 +1,4 @@
-"""Convert Kubernetes' protobuf messages to the structs from which snapshots are built.
+"""Convert Kubernetes' protobuf messages, and the JSON of custom kinds, to the structs that snapshots are built from.
 
 Both name their fields as the API's JSON does, so one rule covers all kinds. `clients.kubernetes_objects` alone decides
 what a field means, for files and live clusters alike. Fields that the struct does not declare are ignored.
@@ -16,6 +16,10 @@ import msgspec
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from google.protobuf.message import Message
 
+from clients.kubernetes_api.errors import MalformedAnswerError
+from clients.kubernetes_objects.kinds import ObjectMeta
+from clients.kubernetes_objects.objects import STRUCTS
+
 Read = Callable[[Message], Any]
 """From a message to the value of one field of a struct."""
 S = TypeVar("S", bound=msgspec.Struct)
@@ -28,6 +32,29 @@ def to_struct(message: Message, struct: type[S]) -> S:
     """Return a message as a declared struct."""
     converted: S = _converter(message.DESCRIPTOR, struct)(message)
     return converted
+
+
+class _Metadata(msgspec.Struct):
+    metadata: ObjectMeta
+
+
+def custom_object(kind: str, raw: bytes) -> Any:
+    """Return an object of a kind that a CustomResourceDefinition defines, from JSON, without its status: that is
+    written by whoever serves it. One with a field of the wrong type is returned without content.
+
+    Errors: MalformedAnswerError for bytes that are no object.
+    """
+    try:
+        try:
+            found = msgspec.json.decode(raw, type=STRUCTS[kind])
+        except msgspec.ValidationError:
+            found = STRUCTS[kind](metadata=msgspec.json.decode(raw, type=_Metadata).metadata)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise MalformedAnswerError(f"{len(raw)} bytes are no {kind}: {error}") from error
+    if found.metadata is None:
+        raise MalformedAnswerError(f"{len(raw)} bytes are no {kind}: they have no metadata")
+    found.status = None
+    return found
 
 
 def json_names(struct: type[msgspec.Struct]) -> list[str]:

@@ -19,10 +19,9 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import structlog
-from trimtab.k8s.v1 import meta_pb2
 
 from clients.kubernetes_api.api import Api, may_pass
-from clients.kubernetes_api.envelope import Frame, parsed, resource_version_of, status_error
+from clients.kubernetes_api.envelope import Frame
 from clients.kubernetes_api.errors import ApiError, ClusterError, MalformedAnswerError, UnreachableError
 from clients.live_cluster.lists import SilentWatchError, WatchStream, list_page, open_watch
 from clients.live_cluster.relist_backoff import RelistBackoff, RelistBackoffSettings
@@ -100,6 +99,7 @@ class Reflector:
 
     def run(self) -> None:
         """List and watch until `stop`. Errors: failures that do not pass (a forbidden verb)."""
+        self._version = ""
         while not self._stopped.is_set():
             try:
                 if not self._version:
@@ -208,14 +208,14 @@ class Reflector:
     def _take(self, frame: Frame) -> None:
         """Pass an event on and remember its version."""
         if frame.type == "ERROR":
-            raise status_error(parsed(meta_pb2.Status, frame.raw))
+            raise self.resource.encoding.error_of(frame.raw)
         if frame.type in ("ADDED", "MODIFIED"):
             self._sink.put(self.resource.kind, [frame.raw])
         elif frame.type == "DELETED":
             self._sink.drop(self.resource.kind, frame.raw)
         elif frame.type != "BOOKMARK":
             raise MalformedAnswerError(f"a watch event has the unknown type {frame.type!r}")
-        self._version = resource_version_of(frame.raw) or self._version
+        self._version = self.resource.encoding.version_of(frame.raw) or self._version
 
 
 class _StoppedError(Exception):

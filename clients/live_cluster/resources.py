@@ -1,6 +1,7 @@
-"""The kinds of objects that are watched: their API paths and their protobuf messages.
+"""The kinds of objects that are watched: their API paths, encodings and protobuf messages.
 
-Decides names only. Sources: the Kubernetes API reference (groups, versions, plural names).
+Decides names only. Sources: the Kubernetes API reference (groups, versions, plural names); kubernetes/autoscaler,
+cluster-autoscaler/apis (CapacityBuffer).
 """
 
 from typing import NamedTuple
@@ -9,19 +10,35 @@ from google.protobuf.message import Message
 from trimtab.k8s.v1 import core_pb2, policy_pb2, storage_pb2, workloads_pb2
 
 from clients.kubernetes_api.permissions import Rule
+from clients.live_cluster.encodings import JSON, PROTOBUF, Encoding
 
 WATCHING = ("list", "watch")
 
 
 class Resource(NamedTuple):
-    """A kind of objects. `group` is "" for the core group; paths have no trailing slash."""
+    """A kind of objects. `group` is "" for the core group; paths have no trailing slash.
+
+    message : None = the kind is defined by a CustomResourceDefinition, which clusters may lack, and comes as JSON;
+    other_versions : to be tried in this order where the server does not know `version`
+    """
 
     kind: str
     group: str
     plural: str
-    message: type[Message]
+    message: type[Message] | None
     namespaced: bool = True
     version: str = "v1"
+    other_versions: tuple[str, ...] = ()
+
+    @property
+    def encoding(self) -> Encoding:
+        """How objects of this kind are encoded."""
+        return JSON if self.message is None else PROTOBUF
+
+    @property
+    def by_version(self) -> "tuple[Resource, ...]":
+        """This kind in each of its versions, the preferred one first."""
+        return tuple(self._replace(version=one) for one in (self.version, *self.other_versions))
 
     @property
     def path(self) -> str:
@@ -53,6 +70,15 @@ RESOURCES: tuple[Resource, ...] = (
     Resource("ReplicationController", "", "replicationcontrollers", core_pb2.ReplicationController),
     Resource("Job", "batch", "jobs", workloads_pb2.Job),
     Resource("PodDisruptionBudget", "policy", "poddisruptionbudgets", policy_pb2.PodDisruptionBudget),
+    Resource("PodTemplate", "", "podtemplates", core_pb2.PodTemplate),
+    Resource(
+        "CapacityBuffer",
+        "autoscaling.x-k8s.io",
+        "capacitybuffers",
+        None,
+        version="v1beta1",
+        other_versions=("v1", "v1alpha1"),
+    ),
     Resource("Node", "", "nodes", core_pb2.Node, namespaced=False),
     Resource("Pod", "", "pods", core_pb2.Pod),
 )

@@ -22,7 +22,7 @@ from clients.kubernetes_objects.objects import Objects
 from clients.kubernetes_objects.slack_requests import WORKLOADS, slack_requests
 from clients.kubernetes_objects.volumes import Storage
 from clients.live_cluster.resources import BY_KIND
-from clients.live_cluster.store import OWNERS, Changes, Key, Store
+from clients.live_cluster.store import BUFFERS, OWNERS, Changes, Key, Store
 from clients.live_cluster.taken import Taken
 
 K = TypeVar("K", str, Key)
@@ -69,7 +69,7 @@ class SnapshotMaker:
         changed_groups = self._regroup(by_name, changes.nodes)
         built = self._changed(changes, changed_groups, actuation)
         delta = pb.SnapshotDelta(changed=built.snapshot)
-        if changes.owners:
+        if changes.owners or changes.buffers:
             self._add_slack(delta.changed)
         _add_deleted_keys(delta, sent, changes, self._store)
         delta.deleted_node_groups.extend(sorted(sent.groups.keys() - by_name.keys()))
@@ -115,10 +115,10 @@ class SnapshotMaker:
         return built
 
     def _add_slack(self, changed: pb.ClusterSnapshot) -> None:
-        """Add the requests of annotated workloads where they have changed."""
+        """Add the requests of annotated workloads and of CapacityBuffers where they have changed."""
         objects = self._store.objects
-        workloads = {kind: [objects[kind][key] for key in sorted(objects[kind])] for kind in WORKLOADS}
-        found = slack_requests(workloads, priority_classes(objects["PriorityClass"].values())) or pb.SlackRequests()
+        asking = {kind: [objects[kind][key] for key in sorted(objects[kind])] for kind in (*WORKLOADS, *BUFFERS)}
+        found = slack_requests(asking, priority_classes(objects["PriorityClass"].values())) or pb.SlackRequests()
         if found != self._slack:
             changed.slack_requests.CopyFrom(found)
             changed.slack_requests.SetInParent()

@@ -20,7 +20,7 @@ from clients.kubernetes_objects.migration import migrated_plugins, plugin_of
 from clients.kubernetes_objects.objects import CLUSTER_SCOPED, STRUCTS
 from clients.kubernetes_objects.owners import API_VERSIONS
 from clients.kubernetes_objects.pod_rows import PodRow
-from clients.live_cluster.objects import to_struct
+from clients.live_cluster.objects import custom_object, to_struct
 from clients.live_cluster.pod_history import PodHistory
 from clients.live_cluster.pod_reader import PodReader
 from clients.live_cluster.resources import BY_KIND
@@ -28,6 +28,8 @@ from clients.live_cluster.resources import BY_KIND
 Key = tuple[str, str]
 """(namespace, name); the namespace is "" for kinds without."""
 OWNERS = tuple(API_VERSIONS)
+BUFFERS = ("CapacityBuffer", "PodTemplate")
+"""Kinds that only requests for slack are made of."""
 _CONTENT = PodRow._fields.index("pod")
 """Fields of a row before this one go into a snapshot."""
 
@@ -40,6 +42,7 @@ class Changes(NamedTuple):
     owners: set[tuple[str, Key]]
     budgets: set[Key]
     namespaces: set[str]
+    buffers: set[tuple[str, Key]]
 
 
 class Store:
@@ -75,7 +78,9 @@ class Store:
 
     def drop(self, kind: str, raw: bytes) -> None:
         """Remove an object."""
-        self._forget(kind, _key(kind, parsed(meta_pb2.ObjectHead, raw).metadata))
+        message = BY_KIND[kind].message
+        meta = parsed(meta_pb2.ObjectHead, raw).metadata if message is not None else custom_object(kind, raw).metadata
+        self._forget(kind, _key(kind, meta))
 
     def listing(self, kind: str) -> None:
         """Note that a list begins."""
@@ -122,8 +127,8 @@ class Store:
         return key
 
     def _put_object(self, kind: str, raw: bytes) -> Key:
-        message = parsed(BY_KIND[kind].message, raw)
-        built = to_struct(message, STRUCTS[kind])
+        message = BY_KIND[kind].message
+        built = to_struct(parsed(message, raw), STRUCTS[kind]) if message is not None else custom_object(kind, raw)
         key = _key(kind, built.metadata)
         objects = self.objects[kind]
         old = objects.get(key)
@@ -181,6 +186,8 @@ class Store:
             self.changes.namespaces.add(key[1])
         elif kind == "PodDisruptionBudget":
             self.changes.budgets.add(key)
+        elif kind in BUFFERS:
+            self.changes.buffers.add((kind, key))
         elif kind == "PersistentVolumeClaim":
             self._touch_claim(key, old, new)
         elif kind == "PersistentVolume":
@@ -236,4 +243,4 @@ def _key(kind: str, meta: Any) -> Key:
 
 
 def _no_changes() -> Changes:
-    return Changes(set(), set(), set(), set(), set())
+    return Changes(set(), set(), set(), set(), set(), set())

@@ -106,6 +106,8 @@ class RoundResult:
     # Nodes and node groups that were refused, and why.
     refused: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    # Kinds that the API server does not know.
+    absent: tuple[str, ...] = ()
 
 
 class RoundRunner:
@@ -143,7 +145,9 @@ class RoundRunner:
         except Exception:
             self._cluster.forget()  # the planner may not have received the changes
             raise
-        done = RoundResult(request, answer, status, sent.delta is not None, skew_s, notes=[*seen.notes])
+        done = RoundResult(
+            request, answer, status, sent.delta is not None, skew_s, notes=[*seen.notes], absent=seen.absent
+        )
         self._record(sent, done)
         if self._actuator is not None and not self._settings.dry_run:
             self._act(self._actuator, done, may_act)

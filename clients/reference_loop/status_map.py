@@ -17,6 +17,8 @@ from clients.reference_loop.rounds import RoundResult
 
 KEY = "status"
 REFRESH_S = 60.0
+MOST_PROBLEMS = 20
+"""Most problems of slack that are shown: a ConfigMap is small."""
 IN_PROGRESS, NO_ACTIVITY, BACKOFF = "InProgress", "NoActivity", "Backoff"
 
 
@@ -63,6 +65,8 @@ class StatusMap:
                 "inProgress": len(status.deletions) if status is not None else 0,
             },
         }
+        if done.answer.HasField("slack"):
+            document["slack"] = _slack(done)
         if status is not None:
             document["nodeGroups"] = [
                 {
@@ -101,6 +105,23 @@ class StatusMap:
                 raise
             body["metadata"]["namespace"] = self._namespace
             self._api.json("POST", collection, body)
+
+
+def _slack(done: RoundResult) -> dict[str, Any]:
+    """Return the room that is asked for and there, by resource in its unit, and what stands in the way."""
+    slack = done.answer.slack
+    found: dict[str, Any] = {
+        "result": reason_pb2.SlackResult.Code.Name(slack.result),
+        "asked": dict(sorted(slack.desired.items())),
+        "present": dict(sorted(slack.present.items())),
+        "placeholders": len(slack.placeholders),
+        "waiting": sum(not one.node for one in slack.placeholders),
+    }
+    if slack.problems:
+        found["problems"] = list(slack.problems[:MOST_PROBLEMS])
+    if "CapacityBuffer" in done.absent:
+        found["capacityBuffers"] = "not read: the API server does not know CapacityBuffer"
+    return found
 
 
 def _growth(group: actuator_pb2.NodeGroupStatus) -> str:

@@ -61,7 +61,10 @@ class FakeApiServer:
         self.changed = threading.Condition()
         self.closing = False
         self.cuts = 0
-        self._kinds = {resource.path: resource.kind for resource in BY_KIND.values()}
+        self._messages = {one.path: one.message for one in BY_KIND.values() if one.message is not None}
+        self._kinds = {one.path: one.kind for one in BY_KIND.values() if one.message is not None}
+        # Paths of kinds that come as JSON: known once `define` was called.
+        self.defined: set[str] = set()
         outer = self
 
         class Handler(_Handler):
@@ -96,12 +99,31 @@ class FakeApiServer:
             self._note(path, "MODIFIED" if known else "ADDED", raw)
             return raw
 
+    def define(self, path: str, kind: str) -> None:
+        """Make a kind known as a CustomResourceDefinition does: its objects come as JSON."""
+        self._kinds[path] = kind
+        self.defined.add(path)
+
+    def put_json(self, path: str, obj: Json) -> None:
+        """Create or replace an object of such a kind."""
+        with self.changed:
+            self.version += 1
+            metadata = obj["metadata"] | {"resourceVersion": str(self.version)}
+            raw = json.dumps(obj | {"metadata": metadata}).encode()
+            key = f"{metadata.get('namespace', '')}/{metadata['name']}"
+            known = key in self.objects[path]
+            self.objects[path][key] = (self.version, raw)
+            self._note(path, "MODIFIED" if known else "ADDED", raw)
+
     def remove(self, path: str, key: str) -> None:
         """Delete an object by "namespace/name", or "/name"."""
         with self.changed:
             self.version += 1
             _, raw = self.objects[path].pop(key)
-            head = BY_KIND[self._kinds[path]].message.FromString(raw)
+            if path in self.defined:
+                self._note(path, "DELETED", raw)
+                return
+            head = self._messages[path].FromString(raw)
             head.metadata.resource_version = str(self.version)  # type: ignore[attr-defined]
             self._note(path, "DELETED", head.SerializeToString())
 
@@ -109,7 +131,7 @@ class FakeApiServer:
         """Send a bookmark with the version as it is now."""
         with self.changed:
             self.version += 1
-            message = BY_KIND[self._kinds[path]].message()
+            message = self._messages[path]()
             message.metadata.resource_version = str(self.version)  # type: ignore[attr-defined]
             self._note(path, "BOOKMARK", message.SerializeToString())
 
@@ -230,6 +252,10 @@ class _Handler(BaseHTTPRequestHandler):
                 return
             version, start = (int(part) for part in query["continue"].split(":"))
         limit = int(query.get("limit", "0")) or len(items)
+        if path in state.defined:
+            found = [json.loads(raw) for _, (_, raw) in items]
+            self._json(200, {"kind": "List", "metadata": {"resourceVersion": str(version)}, "items": found})
+            return
         page = meta_pb2.RawList(items=[raw for _, (_, raw) in items[start : start + limit]])
         page.metadata.resource_version = str(version)
         if start + limit < len(items):
@@ -262,6 +288,8 @@ class _Handler(BaseHTTPRequestHandler):
                     continue
             for version, _, event, raw in events:
                 frame = frame_bytes(event, kind, "v1", raw)
+                if path in state.defined:
+                    frame = json.dumps({"type": event, "object": json.loads(raw)}).encode() + b"\n"
                 if fault is not None and fault.cut_after is not None and sent + len(frame) > fault.cut_after:
                     self._chunk(frame[: fault.cut_after - sent])
                     self._hang_up()

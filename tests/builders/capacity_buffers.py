@@ -1,4 +1,4 @@
-"""What the API server accepts as a CapacityBuffer, restated.
+"""CapacityBuffers and PodTemplates, and what the API server accepts as a CapacityBuffer, restated.
 
 Source: kubernetes/autoscaler, cluster-autoscaler/apis, CustomResourceDefinition capacitybuffers.autoscaling.x-k8s.io,
 v1beta1 and v1alpha1: the schema of `spec` and its two validation rules.
@@ -11,6 +11,34 @@ VERSIONS = ("autoscaling.x-k8s.io/v1beta1", "autoscaling.x-k8s.io/v1alpha1")
 _FIELDS = {"limits", "percentage", "podTemplateRef", "provisioningStrategy", "replicas", "scalableRef"}
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _QUANTITY = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?")
+
+TEMPLATE: dict[str, Any] = {
+    "metadata": {"labels": {"app": "web"}},
+    "spec": {
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}],
+        "nodeSelector": {"disk": "ssd"},
+    },
+}
+
+
+def buffer(name: str = "spare", namespace: str = "default", version: str = "v1beta1", **spec: Any) -> dict[str, Any]:
+    """Build a CapacityBuffer."""
+    return {
+        "apiVersion": f"autoscaling.x-k8s.io/{version}",
+        "kind": "CapacityBuffer",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": spec,
+    }
+
+
+def template(name: str = "chunk", namespace: str = "default", of: dict[str, Any] = TEMPLATE) -> dict[str, Any]:
+    """Build a PodTemplate."""
+    return {
+        "apiVersion": "v1",
+        "kind": "PodTemplate",
+        "metadata": {"name": name, "namespace": namespace},
+        "template": of,
+    }
 
 
 def refused(buffer: dict[str, Any]) -> list[str]:

@@ -7,39 +7,15 @@ from trimtab.v1 import snapshot_pb2 as pb
 
 from planner.snapshot.decode import canonicalize
 from planner.snapshot.slack_requests import read_slack_requests
+from tests.builders.capacity_buffers import TEMPLATE, buffer, template
 from tests.builders.kubernetes import Json, deployment, job, owner_of, pod, replica_set, snapshot_of, stateful_set
 
-TEMPLATE: Json = {
-    "metadata": {"labels": {"app": "web"}},
-    "spec": {
-        "containers": [{"name": "c", "resources": {"requests": {"cpu": "500m", "memory": "1Gi"}}}],
-        "nodeSelector": {"disk": "ssd"},
-    },
-}
 ASKS = {"annotations": {"trimtab.dev/slack": "20%"}}
 
 
 def with_template(made: Json, template: Json | None = None) -> Json:
     """A controller that makes pods of a template."""
     return made | {"spec": made.get("spec", {}) | {"template": template or TEMPLATE}}
-
-
-def buffer(name: str = "spare", namespace: str = "default", version: str = "v1beta1", **spec: Any) -> Json:
-    return {
-        "apiVersion": f"autoscaling.x-k8s.io/{version}",
-        "kind": "CapacityBuffer",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": spec,
-    }
-
-
-def template(name: str = "chunk", namespace: str = "default") -> Json:
-    return {
-        "apiVersion": "v1",
-        "kind": "PodTemplate",
-        "metadata": {"name": name, "namespace": namespace},
-        "template": TEMPLATE,
-    }
 
 
 def requests(*objects: Any) -> dict[str, Any]:

@@ -25,6 +25,7 @@ from clients.live_cluster.relist_backoff import RelistBackoffSettings
 from clients.live_cluster.resources import BY_KIND
 from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer, Fault
+from tests.builders.capacity_buffers import buffer, template
 from tests.builders.expanded_snapshot import expand
 from tests.builders.kubernetes_protobuf import encoded
 from tests.builders.waiting import LIMIT_S
@@ -295,3 +296,48 @@ def test_annotated_workloads_ask_for_slack_with_the_snapshot_and_with_later_delt
     delta = cluster.take([]).taken.delta
     assert delta is not None
     assert not delta.changed.HasField("slack_requests")
+
+
+BUFFERS = BY_KIND["CapacityBuffer"]
+
+
+def asked(cluster: LiveCluster) -> dict[str, int]:
+    """Replicas of the buffers as a whole snapshot has them."""
+    cluster.forget()
+    snapshot = cluster.take([]).taken.snapshot
+    assert snapshot is not None
+    return {one.object: one.replicas for one in snapshot.slack_requests.requests}
+
+
+def test_without_the_kind_there_are_no_buffers_and_that_is_told_apart_from_notes(cluster: LiveCluster) -> None:
+    seen = cluster.take([])
+    assert (seen.absent, seen.notes) == (("CapacityBuffer",), [])
+    assert asked(cluster) == {}
+
+
+@pytest.mark.parametrize("version", ["v1beta1", "v1alpha1"])
+def test_buffers_are_followed_in_the_version_that_the_server_has(server: FakeApiServer, version: str) -> None:
+    path = BUFFERS._replace(version=version).path
+    server.define(path, "CapacityBuffer")
+    server.put_json(path, buffer("spare", podTemplateRef={"name": "chunk"}, replicas=2))
+    put(server, template("chunk"))
+    with cluster_of(server) as cluster:
+        assert cluster.wait_until_listed(20)
+        assert asked(cluster) == {"CapacityBuffer/default/spare": 2}
+        assert cluster.take([]).absent == ()
+        server.put_json(path, buffer("spare", podTemplateRef={"name": "chunk"}, replicas=5))
+        until(lambda: asked(cluster) == {"CapacityBuffer/default/spare": 5})
+        server.remove(path, "default/spare")
+        until(lambda: asked(cluster) == {})
+
+
+def test_a_kind_that_is_defined_later_is_found(server: FakeApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("clients.live_cluster.cluster.PAUSE_S", 0.01)
+    with cluster_of(server) as cluster:
+        assert cluster.wait_until_listed(20)
+        assert cluster.take([]).absent
+        server.put_json(BUFFERS.path, buffer("late", podTemplateRef={"name": "chunk"}, replicas=1))
+        server.define(BUFFERS.path, "CapacityBuffer")
+        until(lambda: cluster.absent == ())
+        # Its PodTemplate lacks, which the request says.
+        assert asked(cluster) == {"CapacityBuffer/default/late": 0}

@@ -1,5 +1,6 @@
 """What a watcher makes of encoded objects is what files make of the same objects, at once and change by change."""
 
+import json
 import random
 from typing import Any
 
@@ -8,7 +9,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.k8s.v1 import core_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
-from clients.kubernetes_api.errors import ClusterError
+from clients.kubernetes_api.errors import ClusterError, MalformedAnswerError
 from clients.kubernetes_objects import build_snapshot, decode_objects
 from clients.kubernetes_objects.build import Actuation, Eviction
 from clients.kubernetes_objects.kinds import NodeGroup
@@ -17,11 +18,15 @@ from clients.live_cluster.resources import BY_KIND
 from clients.live_cluster.snapshots import SnapshotMaker
 from clients.live_cluster.store import Store
 from tests.builders import kubernetes as k8s
+from tests.builders.capacity_buffers import buffer, template
 from tests.builders.expanded_snapshot import applied, expand
 from tests.builders.kubernetes_protobuf import encoded
 
 Json = dict[str, Any]
 ZONE = "topology.kubernetes.io/zone"
+
+
+STATUS: Json = {"status": {"replicas": 7, "conditions": []}}
 
 
 def whole(store: Store, groups: list[NodeGroup] | None = None, actuation: Actuation | None = None) -> bytes:
@@ -38,11 +43,18 @@ def from_files(objects: list[Json]) -> bytes:
     return build_snapshot(decoded).snapshot.SerializeToString(deterministic=True)
 
 
+def raw(one: Json) -> bytes:
+    """An object as the API server sends it."""
+    if BY_KIND[one["kind"]].message is None:
+        return json.dumps(one).encode()
+    return encoded(one).SerializeToString()
+
+
 def filled(objects: list[Json]) -> Store:
     """A store that has seen objects."""
     store = Store()
     for one in objects:
-        store.put(one["kind"], [encoded(one).SerializeToString()])
+        store.put(one["kind"], [raw(one)])
     return store
 
 
@@ -124,6 +136,10 @@ CLUSTER = [
     k8s.replica_set("old", 0, current=0),
     k8s.stateful_set("db", 3, current=2),
     k8s.daemon_set("agent", namespace="default"),
+    template("chunk"),
+    buffer("spare", podTemplateRef={"name": "chunk"}, replicas=2),
+    buffer("wide", scalableRef={"apiGroup": "apps", "kind": "ReplicaSet", "name": "web"}, percentage=50),
+    buffer("lost", podTemplateRef={"name": "gone"}, replicas=2),
     k8s.job("batch", active=2),
     k8s.pdb(min_available="50%"),
     k8s.pdb("other", 0, max_unavailable=1),
@@ -180,7 +196,7 @@ def churn(chance: random.Random, store: Store, present: dict[Any, Json], pool: d
     key = chance.choice(sorted(pool))
     kind = key[0]
     if key in present and chance.random() < 0.4:
-        store.drop(kind, encoded(present.pop(key)).SerializeToString())
+        store.drop(kind, raw(present.pop(key)))
         return
     one = dict(pool[key])
     if kind == "Node":
@@ -189,13 +205,34 @@ def churn(chance: random.Random, store: Store, present: dict[Any, Json], pool: d
         one = k8s.csi_node(key[1], migrated=chance.choice([[], ["kubernetes.io/aws-ebs"]]))
     elif kind == "PersistentVolumeClaim":
         one = k8s.persistent_volume_claim(key[1], volume=chance.choice(["", "pv0", "old"]), storage_class="standard")
+    elif kind == "CapacityBuffer":
+        one = buffer(key[1], podTemplateRef={"name": "chunk"}, replicas=chance.randrange(3))
     elif kind == "ReplicaSet":
         one = k8s.replica_set(key[1], chance.choice([0, 3]), current=chance.choice([0, 3]))
     elif kind == "Pod":
         other = chance.choice([o for (k, _), o in sorted(pool.items()) if k == "Pod"])
         one = {**other, "metadata": {**other["metadata"], "name": key[1], "uid": f"uid-{key[1]}"}}
     present[key] = one
-    store.put(kind, [encoded(one).SerializeToString()])
+    store.put(kind, [raw(one)])
+
+
+def test_what_is_written_into_the_status_of_a_buffer_changes_nothing() -> None:
+    store = filled(CLUSTER)
+    maker = SnapshotMaker(store)
+    maker.take([], None)
+    store.put("CapacityBuffer", [raw(next(one for one in CLUSTER if one["kind"] == "CapacityBuffer") | STATUS)])
+    assert maker.take([], None).is_empty
+
+
+def test_a_buffer_with_a_field_of_the_wrong_type_is_named_and_the_others_count() -> None:
+    odd = buffer("odd", replicas={"many": 3})
+    snapshot = SnapshotMaker(filled([*CLUSTER, odd])).take([], None).snapshot
+    assert snapshot is not None
+    problems = {one.object: one.problem for one in snapshot.slack_requests.requests}
+    assert "podTemplateRef" in problems["CapacityBuffer/default/odd"]
+    assert problems["CapacityBuffer/default/spare"] == ""
+    with pytest.raises(MalformedAnswerError):
+        filled([]).put("CapacityBuffer", [b'{"spec": {}}'])
 
 
 def test_a_group_whose_size_alone_has_changed_is_sent() -> None:
@@ -220,7 +257,7 @@ def test_a_cluster_without_change_gives_an_empty_delta_and_builds_nothing() -> N
     maker.take([], None)
     revision = store.revision
     for one in objects:
-        store.put(one["kind"], [encoded(one).SerializeToString()])
+        store.put(one["kind"], [raw(one)])
     taken = maker.take([], None)
     assert store.revision == revision
     assert taken.is_empty

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 import urllib3
 import yaml
-from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
+from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2, snapshot_pb2
 
 from clients.kubernetes_api.api import Api
 from clients.kubernetes_api.connection import Connection
@@ -20,6 +20,28 @@ PATH = "/api/v1/namespaces/kube-system/configmaps/trimtab-status"
 def server() -> Iterator[FakeApiServer]:
     with FakeApiServer() as started:
         yield started
+
+
+def test_slack_tells_what_is_asked_for_and_there_and_that_buffers_cannot_be_read(server: FakeApiServer) -> None:
+    answer = plan_pb2.PlanResponse()
+    answer.slack.desired.update({"memory": 4, "cpu": 2000})
+    answer.slack.present.update({"cpu": 1000})
+    answer.slack.placeholders.add(name="standard-1", node="n1")
+    answer.slack.placeholders.add(name="standard-2")
+    answer.slack.problems.append("CapacityBuffer/a/b: it refers to nothing")
+    answer.slack.result = reason_pb2.SlackResult.SLACK_LACKING
+    api = Api(Connection(server.url, urllib3.PoolManager(), lambda: ""))
+    done = RoundResult(plan_pb2.PlanRequest(), answer, None, was_delta=False, absent=("CapacityBuffer",))
+    StatusMap(api, "kube-system", "trimtab-status").write(done, "", 1_800_000_000)
+    assert yaml.safe_load(server.documents[PATH]["data"]["status"])["slack"] == {
+        "result": "SLACK_LACKING",
+        "asked": {"cpu": 2000, "memory": 4},
+        "present": {"cpu": 1000},
+        "placeholders": 2,
+        "waiting": 1,
+        "problems": ["CapacityBuffer/a/b: it refers to nothing"],
+        "capacityBuffers": "not read: the API server does not know CapacityBuffer",
+    }
 
 
 def test_each_group_tells_whether_it_grows_or_is_backed_off_and_why(server: FakeApiServer) -> None:

@@ -164,7 +164,9 @@ class GroupDeleter:
         }
 
     def _delete_node(self, wanted: DeleteInstance) -> None:
-        """Delete the node object if the cloud did not."""
+        """Delete the node object if there was one, and the cloud did not."""
+        if not wanted.node_uid:
+            return
         persistent(lambda: self._cluster.delete_node(wanted.node, wanted.node_uid), self._settings.call_backoff)
 
     def _expire(

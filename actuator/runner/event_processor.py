@@ -67,8 +67,7 @@ class EventProcessor:
 
         Raises what the proposal raises, `ImpossibleEventError`, `StoreError`, `NotLeaderError`.
         """
-        if not self.leading:
-            raise NotLeaderError(self.leader_name())
+        self.check_leading()
         ticket = _Ticket(proposal)
         with self._queue_lock:
             self._queue.append(ticket)
@@ -81,6 +80,11 @@ class EventProcessor:
         if ticket.error is not None:
             raise ticket.error
         return ticket.event
+
+    def check_leading(self) -> None:
+        """Raise `NotLeaderError` unless this process acts."""
+        if not self.leading:
+            raise NotLeaderError(self.leader_name())
 
     def read(self, look: Callable[[Tracker, int], T]) -> T:
         """Return the result of `look` on the data, all of which is durable. `look` must keep no reference to it."""

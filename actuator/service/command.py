@@ -2,7 +2,14 @@
 
 import typer
 
-from actuator.service.options import KubeOptions, KwokOptions, SimulationOptions, StateOptions, WorkOptions
+from actuator.service.options import (
+    ExternalOptions,
+    KubeOptions,
+    KwokOptions,
+    SimulationOptions,
+    StateOptions,
+    WorkOptions,
+)
 from actuator.service.process import run
 from clients.transport.options import ServerOptions, add_command
 
@@ -12,4 +19,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-add_command(app, run, ServerOptions, StateOptions, WorkOptions, SimulationOptions, KubeOptions, KwokOptions)
+add_command(
+    app, run, ServerOptions, StateOptions, WorkOptions, SimulationOptions, KubeOptions, KwokOptions, ExternalOptions
+)

@@ -6,7 +6,7 @@ from typing import NamedTuple
 from actuator.cloud.provider import CloudProvider
 from actuator.kube.cluster import Cluster
 from actuator.service.leading import Leadership
-from actuator.service.options import KubeOptions, KwokOptions, SimulationOptions
+from actuator.service.options import ExternalOptions, KubeOptions, KwokOptions, SimulationOptions
 from clients.transport.server import Registration
 
 
@@ -33,3 +33,4 @@ class EnvironmentOptions(NamedTuple):
     simulation: SimulationOptions
     kube: KubeOptions
     kwok: KwokOptions
+    external: ExternalOptions = ExternalOptions()

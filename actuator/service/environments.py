@@ -1,4 +1,4 @@
-"""The environments of an actuator: the simulated cluster, or a live one with the cloud `kwok`.
+"""The environments of an actuator: the simulated cluster, or a live one with a cloud.
 
 Decides from the options which one is opened, and what is checked before. Opening changes nothing outside the process.
 """
@@ -14,7 +14,7 @@ from trimtab.v1 import actuator_pb2_grpc
 from actuator.cloud.memory.cloud import MemoryCloud
 from actuator.service.embedded import EmbeddedClusterServicer
 from actuator.service.environment import Environment, EnvironmentOptions, SettingError
-from actuator.service.options import KubeOptions, KwokOptions, SimulationOptions, StateOptions
+from actuator.service.options import ExternalOptions, KubeOptions, KwokOptions, SimulationOptions, StateOptions
 from actuator.simulated_cluster.cluster import SimulatedCluster
 from actuator.simulated_cluster.objects import load_files
 from actuator.store.records import Store
@@ -23,7 +23,7 @@ from clients.transport.server import Registration
 
 log = structlog.get_logger("actuator")
 
-CLOUDS = ("memory", "kwok")
+CLOUDS = ("memory", "kwok", "externalgrpc")
 _READ_BY_KWOK = ("node_start", "instance_delete")
 """Options of the simulated cluster that count for `kwok` too."""
 
@@ -41,22 +41,33 @@ def open_environment(
             from actuator.service.kwok import open_kwok
 
             return open_kwok(stack, options, store, end_process)
+        case "externalgrpc":
+            require_extra("kubernetes", "--cloud externalgrpc")
+            from actuator.service.externalgrpc import open_externalgrpc
+
+            return open_externalgrpc(stack, options, store, end_process)
         case cloud:
             raise SettingError(f"--cloud {cloud} is unknown; this build has: {', '.join(CLOUDS)}")
 
 
 def _refuse_ignored(cloud: str, options: EnvironmentOptions) -> None:
     """Refuse options that differ from their defaults although the cloud does not read them. Raises `SettingError`."""
-    unread = {
-        "memory": (*_changed(options.kube), *_changed(options.kwok)),
-        "kwok": tuple(name for name in _changed(options.simulation) if name not in _READ_BY_KWOK),
-    }.get(cloud, ())
+    read = {
+        "memory": ("simulation",),
+        "kwok": ("kube", "kwok"),
+        "externalgrpc": ("kube", "external"),
+    }.get(cloud, options._fields)
+    unread = [name for field in options._fields if field not in read for name in _changed(getattr(options, field))]
+    if cloud == "kwok":
+        unread = [name for name in unread if name not in _READ_BY_KWOK]
+    elif options.kube.cloud_config is not None and "cloud_config" not in unread:
+        unread.append("cloud_config")
     if unread:
         flags = ", ".join("--" + name.replace("_", "-") for name in unread)
         raise SettingError(f"--cloud {cloud} does not read {flags}; leave it out, or choose another cloud")
 
 
-def _changed(section: KubeOptions | KwokOptions | SimulationOptions) -> list[str]:
+def _changed(section: KubeOptions | KwokOptions | SimulationOptions | ExternalOptions) -> list[str]:
     """Return names of the options that differ from their defaults."""
     default = type(section)()
     return [one.name for one in fields(section) if getattr(section, one.name) != getattr(default, one.name)]

@@ -24,7 +24,7 @@ def observe(context: TaskContext, requests: Sequence[NodeRequest], pending: froz
         group.id: GroupFacts(min_size=group.min_size, target_size=group.target_size) for group in cloud.node_groups()
     }
     names = [request.node for request in requests]
-    nodes = _nodes(cluster, names)
+    nodes = nodes_named(cluster, names)
     group_of = cloud.groups_of([node.provider_id for node in nodes if node.provider_id])
 
     def look(node: NodeView) -> NodeFacts:
@@ -45,7 +45,7 @@ def observe(context: TaskContext, requests: Sequence[NodeRequest], pending: froz
     return Facts(nodes=seen, groups=groups, pending=pending)
 
 
-def _nodes(cluster: Cluster, names: list[str]) -> list[NodeView]:
+def nodes_named(cluster: Cluster, names: list[str]) -> list[NodeView]:
     """Return those of the nodes that exist."""
     if len(names) >= LIST_FROM:
         wanted = set(names)

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from actuator.cloud.externalgrpc.calls import Connection
 from actuator.cloud.kwok.settings import KwokSettings
 from actuator.kube.settings import KubeSettings
 from actuator.service.settings import ActuatorSettings, PodCostLimits, SoftTaintSettings
@@ -28,7 +29,10 @@ class StateOptions:
 
     state_dir: Annotated[Path, typer.Option(help="directory of the actuator's databases; made when missing")]
     store: Annotated[str, typer.Option(help="SQLAlchemy URL of the store; empty = SQLite in the state directory")] = ""
-    cloud: Annotated[str, typer.Option(help="cloud provider: memory, kwok")] = "memory"
+    cloud: Annotated[str, typer.Option(help="cloud provider: memory, kwok, externalgrpc")] = "memory"
+    serve_externalgrpc: Annotated[
+        bool, typer.Option(help="also serve the Cluster Autoscaler's external cloud provider, on the same port")
+    ] = False
 
 
 @dataclass(frozen=True)
@@ -205,6 +209,23 @@ class KubeOptions:
         if not self.leader_elect:
             return self.kube_timeout
         return min(self.kube_timeout, self.lease_duration - self.renew_deadline)
+
+
+@dataclass(frozen=True)
+class ExternalOptions:
+    """The cloud `externalgrpc`: a provider that serves the Cluster Autoscaler."""
+
+    cloud_address: Annotated[str, typer.Option(help="host:port of the provider of --cloud externalgrpc")] = ""
+    cloud_ca: Annotated[Path | None, typer.Option(help="CAs that its certificate is of, PEM; none = plain text")] = None
+    cloud_cert: Annotated[Path | None, typer.Option(help="our certificate for it, PEM")] = None
+    cloud_key: Annotated[Path | None, typer.Option(help="the certificate's key, PEM")] = None
+    cloud_timeout: Annotated[float, typer.Option(min=0.1, help="longest call of the provider")] = 10.0
+
+    def connection(self) -> Connection:
+        """Return the connection. Raises `ValueError`."""
+        if not self.cloud_address:
+            raise ValueError("--cloud externalgrpc needs --cloud-address, host:port of the provider")
+        return Connection(self.cloud_address, self.cloud_ca, self.cloud_cert, self.cloud_key, self.cloud_timeout)
 
 
 @dataclass(frozen=True)

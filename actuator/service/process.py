@@ -19,7 +19,15 @@ from actuator.service.app import Actuator, Runtime
 from actuator.service.encoded import SERVICE, add_actuator
 from actuator.service.environment import EnvironmentOptions, SettingError
 from actuator.service.environments import CLOUDS, open_environment
-from actuator.service.options import KubeOptions, KwokOptions, SimulationOptions, StateOptions, WorkOptions
+from actuator.service.external.servicer import external_registration
+from actuator.service.options import (
+    ExternalOptions,
+    KubeOptions,
+    KwokOptions,
+    SimulationOptions,
+    StateOptions,
+    WorkOptions,
+)
 from actuator.service.servicer import ActuatorServicer
 from actuator.simulated_cluster.objects import ObjectError
 from actuator.store.records import StoreError
@@ -36,6 +44,8 @@ _REPORTED = (
     OSError,
 )  # fmt: skip
 
+# A field of `EnvironmentOptions`; all of them, in its order.
+Section = SimulationOptions | KubeOptions | KwokOptions | ExternalOptions
 
 # Source: glibc, malloc.h.
 M_ARENA_MAX = -8
@@ -45,16 +55,14 @@ def run(
     server: ServerOptions,
     state: StateOptions,
     work: WorkOptions,
-    simulation: SimulationOptions,
-    kube: KubeOptions,
-    kwok: KwokOptions,
+    *sections: Section,
 ) -> None:
     """Carry out deletions and growth that a planner has decided on."""
     share_memory_between_threads()
     try:
         configure_logging(server.log_level)
         with ExitStack() as stack:
-            _run(stack, server, state, work, EnvironmentOptions(simulation, kube, kwok))
+            _run(stack, server, state, work, EnvironmentOptions(*sections))  # type: ignore[arg-type]
     except _REPORTED as error:
         sys.stderr.write(f"trimtab-actuator: {visible(str(error))}\n")
         sys.exit(2)
@@ -82,8 +90,9 @@ def _run(
     actuator = Actuator(store, environment.cluster, environment.cloud, telemetry.meter, work.settings(), runtime)
     actuator.on_broken = end_process
     servicer = ActuatorServicer(actuator)
-    registration = Registration(add_actuator, servicer, SERVICE)
-    shell = Shell("trimtab-actuator", [registration, *environment.registrations], server.settings(), telemetry)
+    registrations = [Registration(add_actuator, servicer, SERVICE), *environment.registrations]
+    registrations += _more_registrations(state, actuator)
+    shell = Shell("trimtab-actuator", registrations, server.settings(), telemetry)
 
     def begin() -> None:
         if leadership is not None:
@@ -103,6 +112,10 @@ def _run(
         raise SettingError(f"ended, to follow at the next start: {leadership.lost}")
     if actuator.processor.broken is not None:
         raise actuator.processor.broken
+
+
+def _more_registrations(state: StateOptions, actuator: Actuator) -> list[Registration]:
+    return [external_registration(actuator)] if state.serve_externalgrpc else []
 
 
 def share_memory_between_threads() -> None:

@@ -85,7 +85,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         """Start deletions: taint now, drain and delete in the background."""
         del context
         structlog.contextvars.bind_contextvars(request_id=request.request_id, nodes=len(request.nodes))
-        with _backend_errors(), self._actuator.metrics.timed("start_deletion", bool(request.nodes)):
+        with backend_errors(), self._actuator.metrics.timed("start_deletion", bool(request.nodes)):
             answers = self._actuator.deletions.start(request)
         return actuator_pb2.StartDeletionResponse(
             nodes=[
@@ -105,7 +105,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         """Stop deletions."""
         del context
         structlog.contextvars.bind_contextvars(nodes=len(request.nodes))
-        with _backend_errors():
+        with backend_errors():
             cancelled, not_cancelled = self._actuator.deletions.cancel(list(request.nodes), request.reason)
         return actuator_pb2.CancelDeletionResponse(cancelled=cancelled, not_cancelled=not_cancelled)
 
@@ -115,7 +115,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         """Grow node groups."""
         del context
         structlog.contextvars.bind_contextvars(request_id=request.request_id, splits=len(request.splits))
-        with _backend_errors(), self._actuator.metrics.timed("scale_up", bool(request.splits)):
+        with backend_errors(), self._actuator.metrics.timed("scale_up", bool(request.splits)):
             answers = self._actuator.growths.grow(request)
         return actuator_pb2.ScaleUpResponse(
             splits=[
@@ -136,8 +136,8 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         del context
         check_nodes("unneeded_nodes", request.unneeded_nodes, may_be_empty=True)
         processor = self._actuator.processor
-        with _backend_errors(), self._actuator.metrics.timed("apply_taints", bool(request.unneeded_nodes)):
-            self._check_leading()
+        with backend_errors(), self._actuator.metrics.timed("apply_taints", bool(request.unneeded_nodes)):
+            self._actuator.processor.check_leading()
             in_deletion = processor.read(lambda tracker, _: set(tracker.data.deletions))
             result = apply_soft_taints(
                 self._actuator.cluster,
@@ -163,8 +163,8 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         now = datetime.fromtimestamp(self._actuator.processor.now_ms() / 1000, UTC)
         orders = cost_orders(request, now)
         structlog.contextvars.bind_contextvars(groups=len(orders.groups))
-        with _backend_errors(), self._actuator.metrics.timed("apply_pod_costs", bool(orders.groups)):
-            self._check_leading()
+        with backend_errors(), self._actuator.metrics.timed("apply_pod_costs", bool(orders.groups)):
+            self._actuator.processor.check_leading()
             return apply_pod_costs(self._actuator.cluster, orders, self._actuator.settings.pod_costs)
 
     def GetStatus(  # noqa: N802
@@ -172,7 +172,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
     ) -> Any:
         """Return the status: a `GetStatusResponse`."""
         del context
-        with _backend_errors():
+        with backend_errors():
             status = self._actuator.status(not request.without_finished)
         return EncodedResponse(status.response)
 
@@ -198,12 +198,6 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
             if not self._watcher_count:
                 self._shared.forget()
 
-    def _check_leading(self) -> None:
-        """Raise `NotLeaderError` unless this process acts."""
-        processor = self._actuator.processor
-        if not processor.leading:
-            raise NotLeaderError(processor.leader_name())
-
     def _watch(self, with_finished: bool, context: grpc.ServicerContext) -> Iterator[Any]:
         processor = self._actuator.processor
         context.add_callback(processor.wake_all)
@@ -217,7 +211,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
             if sent >= 0:
                 self._stopping.wait(max(GATHER_S, GATHER_FACTOR * took_s))
             started_s = time.perf_counter()
-            with _backend_errors():
+            with backend_errors():
                 status = self._shared.get(with_finished, revision)
             with self._budget.reserve(len(status.response), IDLE_S) as is_reserved:
                 if is_reserved:
@@ -229,7 +223,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
 
 
 @contextmanager
-def _backend_errors() -> Iterator[None]:
+def backend_errors() -> Iterator[None]:
     """Convert errors of cluster, cloud and store into gRPC errors: the caller may retry, or ask the leader."""
     try:
         yield

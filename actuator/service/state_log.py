@@ -46,7 +46,7 @@ class StateLog:
 def _touched(event: e.Event, tracker: Tracker) -> list[Deletion]:
     """Return the deletions that an event may have changed, sorted by node."""
     data = tracker.data
-    if isinstance(event, e.SetAccepted | e.SetTainted | e.SetFailed):
+    if isinstance(event, e.SetAccepted | e.SetTainted | e.SetFailed | e.InstancesAccepted):
         found = [one for one in data.deletions.values() if one.request_id == event.request_id]
         return sorted(found, key=lambda one: one.node)
     if not isinstance(event, e.NodeEvent):

@@ -75,9 +75,16 @@ class Controllers:
     def grow(self, group: str, delta: int) -> None:
         """Start machines."""
         for _ in range(delta):
-            name = f"{group}-{_suffix(group, self._state.next_number())}"
+            name = self._new_name(group)
             due_ms = self._state.now_ms + max(1, int(self._delays.node_start_s * 1000))
             self._state.put_instance(Instance(name, group, made_provider_id(name), start_due_ms=due_ms))
+
+    def _new_name(self, group: str) -> str:
+        """Return a name that no machine has."""
+        while True:
+            name = f"{group}-{_suffix(group, self._state.next_number())}"
+            if name not in self._state.instances and name not in self._state.nodes:
+                return name
 
     def end_instance(self, instance: Instance) -> None:
         """Begin the deletion of a machine."""

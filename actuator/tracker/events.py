@@ -52,6 +52,13 @@ class SetFailed(Event, frozen=True, tag="set_failed"):
     detail: str
 
 
+class InstancesAccepted(Event, frozen=True, tag="instances_accepted"):
+    """Another autoscaler has drained these nodes, and its request to delete their instances is accepted."""
+
+    request_id: str
+    nodes: tuple[PlannedNode, ...]
+
+
 class NodeEvent(Event, frozen=True):
     """Something that happened to one deletion."""
 
@@ -144,6 +151,7 @@ AnyEvent = (
     SetAccepted
     | SetTainted
     | SetFailed
+    | InstancesAccepted
     | NodeEmpty
     | DrainStarted
     | PodsEvicted

@@ -42,6 +42,7 @@ class Tracker:
             e.SetAccepted: self._set_accepted,
             e.SetTainted: self._set_tainted,
             e.SetFailed: self._set_failed,
+            e.InstancesAccepted: self._instances_accepted,
             e.GrowthRequested: self._growth_requested,
             e.GrowthAnswered: self._growth_answered,
             e.ClockJumped: self._clock_jumped,
@@ -202,6 +203,34 @@ class Tracker:
             self._move(deletion, next_state(deletion.state, event), now_ms)
             found.append(_instruction(deletion))
         record.answers = tuple(answers[answer.node] for answer in record.answers)
+        return found
+
+    def _instances_accepted(self, event: e.InstancesAccepted, now_ms: int) -> list[i.Instruction]:
+        """Begin with the call to the cloud: taint and drain were the other autoscaler's."""
+        data = self.data
+        busy = [planned.node for planned in event.nodes if planned.node in data.deletions]
+        if busy or event.request_id in data.requests:
+            raise ImpossibleEventError(f"{event.request_id}: accepted twice, or in progress: {', '.join(busy)}")
+        answers = tuple(NodeAnswer(one.node, True, node_group=one.node_group) for one in event.nodes)
+        data.requests[event.request_id] = RequestRecord(event.request_id, "", now_ms, answers, settled=True)
+        found: list[i.Instruction] = []
+        for planned in sorted(event.nodes, key=lambda one: one.node):
+            deletion = Deletion(
+                node=planned.node,
+                node_group=planned.node_group,
+                drain=False,
+                request_id=event.request_id,
+                start_ms=now_ms,
+                state_ms=now_ms,
+                drain_timeout_s=0.0,
+                state=State.DELETING,
+                gpu=planned.gpu,
+                provider_id=planned.provider_id,
+                node_uid=planned.node_uid,
+                tainted_ms=now_ms,
+            )
+            data.deletions[planned.node] = deletion
+            found.append(_instruction(deletion))
         return found
 
     def _node_event(self, event: e.NodeEvent, now_ms: int) -> list[i.Instruction]:

@@ -4,14 +4,26 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import grpc
+from opentelemetry.metrics import NoOpMeter
+
+from actuator.cloud.externalgrpc.calls import Calls, Connection
+from actuator.cloud.externalgrpc.cloud import ExternalCloud
 from actuator.cloud.kwok.cloud import KwokCloud
 from actuator.cloud.kwok.groups import read_group
 from actuator.cloud.kwok.settings import KwokSettings
 from actuator.cloud.memory.cloud import MemoryCloud
 from actuator.cloud.options import ANNOTATION_PREFIX
 from actuator.cloud.provider import CloudProvider
+from actuator.service.app import Actuator
+from actuator.service.external.servicer import external_registration
+from actuator.service.settings import ActuatorSettings
+from actuator.settings import DeleteSettings, GrowSettings, WorkSettings
 from actuator.simulated_cluster.cluster import SimulatedCluster
 from actuator.simulated_cluster.controllers import Delays
+from clients.transport.backoff import Backoff
+from clients.transport.server import Shell
+from tests.builders.actuator import ListStore
 from tests.builders.json_api import JsonApiServer
 from tests.builders.kubernetes import Json, node, node_group
 
@@ -81,5 +93,47 @@ def kwok(**settings: Any) -> Iterator[World]:
         yield World(cloud, settle)
 
 
-WORLDS: dict[str, Callable[[], Any]] = {"memory": memory, "kwok": kwok}
+SETTINGS = ActuatorSettings(
+    work=WorkSettings(
+        delete=DeleteSettings(poll_s=0.02, retry_s=0.02),
+        grow=GrowSettings(retry_s=0.02),
+        call_backoff=Backoff(0.001, 0.01),
+    )
+)
+
+
+class ExternalWorld(NamedTuple):
+    """An actuator that serves the Cluster Autoscaler, over the simulated cluster, and a connection to it."""
+
+    cluster: SimulatedCluster
+    actuator: Actuator
+    channel: grpc.Channel
+    settle: Callable[[], None]
+
+
+@contextmanager
+def external_actuator() -> Iterator[ExternalWorld]:
+    """An actuator with the cloud `memory`, as external cloud provider."""
+    clock = Clock()
+    cluster = simulated_cluster(clock)
+    actuator = Actuator(ListStore(), cluster, MemoryCloud(cluster), NoOpMeter("test"), SETTINGS)
+    with Shell("test", [external_registration(actuator)]) as shell:
+        actuator.start()
+        with Connection(shell.address).open() as channel:
+
+            def settle() -> None:
+                clock.now_s += 30
+
+            yield ExternalWorld(cluster, actuator, channel, settle)
+        actuator.stop()
+
+
+@contextmanager
+def externalgrpc() -> Iterator[World]:
+    """Our own external cloud provider, as a cloud."""
+    with external_actuator() as world:
+        yield World(ExternalCloud(Calls(world.channel, 60.0)), world.settle)
+
+
+WORLDS: dict[str, Callable[[], Any]] = {"memory": memory, "kwok": kwok, "externalgrpc": externalgrpc}
 """Every cloud, by name."""

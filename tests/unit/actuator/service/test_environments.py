@@ -2,12 +2,13 @@
 
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from actuator.service.environment import EnvironmentOptions, SettingError
 from actuator.service.environments import open_environment
-from actuator.service.options import KubeOptions, KwokOptions, SimulationOptions, StateOptions
+from actuator.service.options import ExternalOptions, KubeOptions, KwokOptions, SimulationOptions, StateOptions
 from clients.kubernetes_api.errors import ConfigurationError
 from tests.builders.actuator import ListStore
 
@@ -43,6 +44,18 @@ def test_kwok_needs_a_file_of_groups(tmp_path: Path) -> None:
             EnvironmentOptions(SimulationOptions([Path("c")], pod_stop=9), KubeOptions(), KwokOptions()),
             "--cluster, --pod-stop",
         ),
+        (
+            "externalgrpc",
+            EnvironmentOptions(SimulationOptions(node_start=9), KubeOptions(cloud_config=Path("c")), KwokOptions()),
+            "--node-start, --cloud-config",
+        ),
+        (
+            "kwok",
+            EnvironmentOptions(
+                SimulationOptions(), KubeOptions(), KwokOptions(), ExternalOptions(cloud_address="127.0.0.1:9")
+            ),
+            "--cloud-address",
+        ),
     ],
 )
 def test_options_that_the_cloud_does_not_read_are_refused(
@@ -55,8 +68,26 @@ def test_options_that_the_cloud_does_not_read_are_refused(
         open_environment(stack, StateOptions(state_dir=tmp_path, cloud=cloud), options, ListStore(), lambda: None)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({}, "--cloud externalgrpc needs --cloud-address"),
+        ({"cloud_address": "127.0.0.1:9", "cloud_cert": Path("c")}, "--cloud-cert and --cloud-key belong together"),
+        (
+            {"cloud_address": "127.0.0.1:9", "cloud_cert": Path("c"), "cloud_key": Path("k")},
+            "--cloud-cert needs --cloud-ca",
+        ),
+    ],
+)
+def test_an_external_provider_needs_an_address_and_files_that_belong_together(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        ExternalOptions(**options).connection().open()
+
+
 def test_a_cloud_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="--cloud azure is unknown; this build has: memory, kwok"):
+    with pytest.raises(SettingError, match="--cloud azure is unknown; this build has: memory, kwok, externalgrpc"):
         open_with(tmp_path, "azure")
 
 

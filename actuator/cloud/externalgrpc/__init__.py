@@ -1,0 +1,1 @@
+"""Clouds behind the Cluster Autoscaler's external provider: its messages, and a provider that calls it."""

@@ -1,0 +1,277 @@
+"""The cloud `externalgrpc`: a provider that serves the Cluster Autoscaler.
+
+Decides what its calls mean where they say less than `actuator.cloud.provider`. An instance that was listed, or that a
+journal names, and is missing from two lists is GONE. A growth has no token: its call is made once, and a lost answer is
+looked for in the target size. Deletions are requested together; when that fails, the list says which were made.
+`Cleanup` is never called: other replicas go on.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from google.protobuf.message import DecodeError
+from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
+
+from actuator.cloud.externalgrpc.calls import Calls, NotImplementedByCloudError
+from actuator.cloud.externalgrpc.messages import (
+    GROUP_ANNOTATION,
+    group_options,
+    instance_of,
+    template_of,
+)
+from actuator.cloud.provider import (
+    Activity,
+    CloudError,
+    CloudRefusedError,
+    GroupOptions,
+    Instance,
+    InstanceState,
+    NodeGroupView,
+    NodeTemplate,
+    check_decrease,
+    check_size,
+)
+
+# Lists in a row from which an instance must be missing: one alone may be of an older moment.
+MISSING_LISTS = 2
+# Missing instances of a group that are kept, the latest ones.
+MAX_MISSING = 10_000
+
+
+class ExternalCloud:
+    """A `CloudProvider` (see `actuator.cloud.provider`)."""
+
+    name = "externalgrpc"
+
+    def __init__(
+        self, calls: Calls, guard: Callable[[], None] = lambda: None, clock: Callable[[], float] = time.time
+    ) -> None:
+        """Set up; `guard` raises unless this process may change something now."""
+        self._calls = calls
+        self._guard = guard
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._gpu_label: str | None = None
+        # By group: instances that it had, and how many lists in a row did not have them.
+        self._missing: dict[str, dict[str, int]] = {}
+        # Tokens whose call was made without an answer.
+        self._unanswered: set[str] = set()
+
+    @property
+    def gpu_label(self) -> str:
+        """Return the provider's label. Raises `CloudError`."""
+        if self._gpu_label is None:
+            self._gpu_label = str(self._calls.one("GPULabel", pb.GPULabelRequest()).label)
+        return self._gpu_label
+
+    def refresh(self) -> None:
+        """Let the provider read its cloud again."""
+        self._calls.one("Refresh", pb.RefreshRequest())
+
+    def node_groups(self) -> Sequence[NodeGroupView]:
+        """Return all node groups, sorted by id."""
+        groups = self._groups()
+        instances = self._lists(sorted(groups))
+        sizes = self._calls.many(
+            "NodeGroupTargetSize", [pb.NodeGroupTargetSizeRequest(id=group) for group in sorted(groups)]
+        )
+        return [
+            NodeGroupView(name, group.min_size, group.max_size, size.target_size, len(instances[name]))
+            for (name, group), size in zip(sorted(groups.items()), sizes, strict=True)
+        ]
+
+    def groups_of(self, instances: Sequence[str]) -> Mapping[str, str]:
+        """Return the node group of each instance that has one: from the lists, then as the provider says."""
+        found = {one.id: group for group, members in self._lists(sorted(self._groups())).items() for one in members}
+        rest = [instance for instance in instances if instance not in found]
+        nodes = [pb.NodeGroupForNodeRequest(node=_node(instance)) for instance in rest]
+        answers = self._calls.many("NodeGroupForNode", nodes)
+        found |= {instance: one.node_group.id for instance, one in zip(rest, answers, strict=True) if one.node_group.id}
+        return {instance: found[instance] for instance in instances if instance in found}
+
+    def instances(self, groups: Sequence[str]) -> Mapping[str, Sequence[Instance]]:
+        """Return the instances of each group, sorted by id."""
+        known = self._groups()
+        lists = self._lists([group for group in groups if group in known])
+        return {group: lists.get(group, []) for group in groups}
+
+    def instance_states(self, group: str, instances: Sequence[str]) -> Mapping[str, InstanceState]:
+        """Return the state of each instance."""
+        if group not in self._groups():
+            return dict.fromkeys(instances, InstanceState.UNKNOWN)
+        listed = {one.id: one.state for one in self._lists([group])[group]}
+        with self._lock:
+            missing = self._missing[group]
+        return {
+            instance: listed.get(instance)
+            or (InstanceState.UNKNOWN if instance not in missing else _missing_state(missing[instance]))
+            for instance in instances
+        }
+
+    def remember(self, group: str, instances: Sequence[str]) -> None:
+        """Note that the group had these instances."""
+        with self._lock:
+            known = self._missing.setdefault(group, {})
+            for instance in instances:
+                known.setdefault(instance, 0)
+
+    def delete_instances(self, group: str, instances: Sequence[str]) -> Mapping[str, CloudError]:
+        """Start the deletion of instances."""
+        view = self._view(group)
+        listed = {one.id: one.state for one in self._lists([group])[group]}
+        failed: dict[str, CloudError] = {}
+        wanted: list[str] = []
+        for instance in instances:
+            state = listed.get(instance)
+            if state is None and not self._had(group, instance):
+                failed[instance] = CloudRefusedError(f"node group {group} has no instance {instance}")
+            elif state not in (None, InstanceState.DELETING):
+                wanted.append(instance)
+        room = max(0, view.target_size - view.min_size)
+        for instance in wanted[room:]:
+            failed[instance] = CloudRefusedError(f"node group {group} is at its minimum {view.min_size}")
+        return {**failed, **self._delete(group, wanted[:room])}
+
+    def set_size(self, group: str, expected: int, wanted: int, token: str) -> None:
+        """Raise the target size; the call is made once for each token."""
+        view = self._view(group)
+        with self._lock:
+            unanswered = token in self._unanswered
+        if view.target_size == wanted:
+            self._answered(token)
+            return
+        if unanswered:
+            raise CloudError(f"node group {group}: whether it has grown to {wanted} is not known yet")
+        check_size(group, view.target_size, view.max_size, (expected, wanted))
+        self._guard()
+        with self._lock:
+            self._unanswered.add(token)
+        try:
+            self._calls.one("NodeGroupIncreaseSize", pb.NodeGroupIncreaseSizeRequest(id=group, delta=wanted - expected))
+        except CloudRefusedError:
+            self._answered(token)
+            raise
+        self._answered(token)
+
+    def was_set(self, group: str, wanted: int, token: str) -> bool:
+        """Return whether the target size is at least the wanted one."""
+        self._answered(token)
+        return self._view(group).target_size >= wanted
+
+    def decrease_target(self, group: str, expected: int, wanted: int) -> None:
+        """Lower the target size."""
+        view = self._view(group)
+        running_count = sum(one.state is InstanceState.RUNNING for one in self._lists([group])[group])
+        if check_decrease(view, running_count, (expected, wanted)):
+            self._guard()
+            request = pb.NodeGroupDecreaseTargetSizeRequest(id=group, delta=wanted - expected)
+            self._calls.one("NodeGroupDecreaseTargetSize", request)
+
+    def template(self, group: str) -> NodeTemplate | None:
+        """Return a new node of a group, as the provider gives it."""
+        if group not in self._groups():
+            return None
+        try:
+            answer = self._calls.one("NodeGroupTemplateNodeInfo", pb.NodeGroupTemplateNodeInfoRequest(id=group))
+            data = answer.node_bytes or answer.node_info
+            return template_of(data) if data else None
+        except NotImplementedByCloudError:
+            return None
+        except DecodeError as error:
+            raise CloudError(f"node group {group}: its template is no Node: {error}") from error
+
+    def price_per_hour(self, group: str) -> float | None:
+        """Return the price of a node like the template."""
+        template = self.template(group)
+        if template is None:
+            return None
+        annotations = {**template.annotations, GROUP_ANNOTATION: group}
+        node = pb.ExternalGrpcNode(name=f"template-{group}", labels=template.labels, annotations=annotations)
+        request = pb.PricingNodePriceRequest(node=node)
+        now_s = int(self._clock())
+        request.start_timestamp.FromSeconds(now_s)
+        request.end_timestamp.FromSeconds(now_s + 3600)
+        request.start_time.seconds, request.end_time.seconds = now_s, now_s + 3600
+        try:
+            return float(self._calls.one("PricingNodePrice", request).price)
+        except NotImplementedByCloudError:
+            return None
+
+    def options(self, group: str) -> GroupOptions:
+        """Return the options that the provider gives; without any of its own, none is set."""
+        if group not in self._groups():
+            return GroupOptions()
+        try:
+            answer = self._calls.one("NodeGroupGetOptions", pb.NodeGroupAutoscalingOptionsRequest(id=group))
+        except NotImplementedByCloudError:
+            return GroupOptions()
+        if not answer.HasField("node_group_autoscaling_options"):
+            return GroupOptions()
+        options = group_options(answer.node_group_autoscaling_options)
+        # Without defaults in the request, 0 and false are what was not set.
+        return options._replace(**{name: None for name, value in options._asdict().items() if not value})
+
+    def activities(self, group: str) -> Sequence[Activity]:
+        """Return a failed one for each instance that cannot be created: the interface has no others."""
+        found = self.instances([group])[group]
+        return [Activity(f"create {one.id}", group, True, 0, one.error.message) for one in found if one.error]
+
+    def _groups(self) -> dict[str, pb.NodeGroup]:
+        return {one.id: one for one in self._calls.one("NodeGroups", pb.NodeGroupsRequest()).node_groups}
+
+    def _view(self, group: str) -> NodeGroupView:
+        """Return sizes of a group; `instance_count` is not read. Raises `CloudRefusedError` when it does not exist."""
+        found = self._groups().get(group)
+        if found is None:
+            raise CloudRefusedError(f"node group {group} does not exist")
+        size = self._calls.one("NodeGroupTargetSize", pb.NodeGroupTargetSizeRequest(id=group)).target_size
+        return NodeGroupView(group, found.min_size, found.max_size, size, 0)
+
+    def _lists(self, groups: Sequence[str]) -> dict[str, list[Instance]]:
+        """Return the instances of existing groups, sorted by id, and note those that are missing."""
+        answers = self._calls.many("NodeGroupNodes", [pb.NodeGroupNodesRequest(id=group) for group in groups])
+        found = {
+            group: sorted(map(instance_of, answer.instances), key=lambda one: one.id)
+            for group, answer in zip(groups, answers, strict=True)
+        }
+        with self._lock:
+            for group, members in found.items():
+                known = self._missing.setdefault(group, {})
+                for instance in known:
+                    known[instance] += 1
+                known.update(dict.fromkeys((one.id for one in members), 0))
+                for instance in [one for one, count in known.items() if count][:-MAX_MISSING]:
+                    del known[instance]
+        return found
+
+    def _had(self, group: str, instance: str) -> bool:
+        with self._lock:
+            return instance in self._missing.get(group, {})
+
+    def _answered(self, token: str) -> None:
+        with self._lock:
+            self._unanswered.discard(token)
+
+    def _delete(self, group: str, instances: Sequence[str]) -> dict[str, CloudError]:
+        """Request deletions together; return those that were not made."""
+        if not instances:
+            return {}
+        nodes = [_node(instance) for instance in instances]
+        self._guard()
+        try:
+            self._calls.one("NodeGroupDeleteNodes", pb.NodeGroupDeleteNodesRequest(id=group, nodes=nodes))
+        except CloudError as error:
+            left = {one.id for one in self._lists([group])[group] if one.state is not InstanceState.DELETING}
+            return {instance: error for instance in instances if instance in left}
+        return {}
+
+
+def _missing_state(list_count: int) -> InstanceState:
+    """Return the state of an instance that a number of lists in a row did not have."""
+    return InstanceState.GONE if list_count >= MISSING_LISTS else InstanceState.DELETING
+
+
+def _node(instance: str) -> pb.ExternalGrpcNode:
+    """Return a node by provider id; providers that look at names know it by the last part of that."""
+    return pb.ExternalGrpcNode(provider_id=instance, name=instance.rpartition("/")[2])

@@ -1,0 +1,106 @@
+"""What the Cluster Autoscaler reads of the cloud, in memory.
+
+Decides when the cloud is called: at the caller's `Refresh`, after changes by this process, and when what is kept is
+older than `MAX_AGE_S`. Templates, prices and options are read once between two refreshes. Thread-safe. Seconds.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, TypeVar
+
+from actuator.cloud.provider import CloudProvider, GroupOptions, Instance, NodeGroupView, NodeTemplate
+from actuator.service.group_views import CHANGES
+from actuator.tracker import events as e
+from actuator.tracker.tracker import Tracker
+
+T = TypeVar("T")
+
+MAX_AGE_S: Final = 10.0
+
+
+class CloudState(NamedTuple):
+    """Groups and instances of one moment."""
+
+    groups: Mapping[str, NodeGroupView]
+    instances: Mapping[str, tuple[Instance, ...]]
+    group_of: Mapping[str, str]
+
+
+class Kept(NamedTuple):
+    """A state, when it was read, and the number of changes before."""
+
+    state: CloudState
+    read_s: float
+    changes: int
+
+
+class CloudMemory:
+    """The cloud as it was read last."""
+
+    def __init__(self, cloud: CloudProvider, clock: Callable[[], float] = time.monotonic) -> None:
+        self._cloud = cloud
+        self._clock = clock
+        self._changes = 0
+        self._kept: Kept | None = None
+        self._reading = threading.Lock()
+        self._templates: dict[str, NodeTemplate | None] = {}
+        self._prices: dict[str, float | None] = {}
+        self._options: dict[str, GroupOptions] = {}
+
+    def on_event(self, event: e.Event, tracker: Tracker, now_ms: int) -> None:
+        """Count events that change the cloud's answer."""
+        del tracker, now_ms
+        if isinstance(event, CHANGES):
+            self.changed()
+
+    def changed(self) -> None:
+        """Read the groups again when they are next asked for."""
+        self._changes += 1
+
+    def refresh(self) -> None:
+        """Read everything again. Raises `CloudError`."""
+        self._cloud.refresh()
+        self._templates, self._prices, self._options = {}, {}, {}
+        self.changed()
+        self.state()
+
+    def state(self) -> CloudState:
+        """Return groups and instances. Raises `CloudError`."""
+        kept = self._kept
+        if kept is not None and self._is_fresh(kept):
+            return kept.state
+        with self._reading:
+            # Another call may have read it meanwhile.
+            if self._kept is None or not self._is_fresh(self._kept):
+                self._kept = self._read()
+            return self._kept.state
+
+    def template(self, group: str) -> NodeTemplate | None:
+        """Return a new node of a group; None = not known. Raises `CloudError`."""
+        return _once(self._templates, group, self._cloud.template)
+
+    def price_per_hour(self, group: str) -> float | None:
+        """Return the price of a node; None = not known. Raises `CloudError`."""
+        return _once(self._prices, group, self._cloud.price_per_hour)
+
+    def options(self, group: str) -> GroupOptions:
+        """Return the options of a group. Raises `CloudError`."""
+        return _once(self._options, group, self._cloud.options)
+
+    def _is_fresh(self, kept: Kept) -> bool:
+        return kept.changes == self._changes and self._clock() - kept.read_s < MAX_AGE_S
+
+    def _read(self) -> Kept:
+        changes, read_s = self._changes, self._clock()
+        groups = {group.id: group for group in self._cloud.node_groups()}
+        instances = {group: tuple(members) for group, members in self._cloud.instances(list(groups)).items()}
+        group_of = {one.id: group for group, members in instances.items() for one in members}
+        return Kept(CloudState(groups, instances, group_of), read_s, changes)
+
+
+def _once(kept: dict[str, T], group: str, read: Callable[[str], T]) -> T:
+    """Return what is kept for a group, read the first time."""
+    if group not in kept:
+        kept[group] = read(group)
+    return kept[group]

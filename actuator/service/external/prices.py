@@ -1,0 +1,54 @@
+"""Prices that the Cluster Autoscaler asks for.
+
+Decides the price of a pod: that of the share of a node which it takes, on the group where that costs least.
+The share is the largest over its resources. Prices are per hour, in any one currency.
+"""
+
+from collections.abc import Iterable, Mapping
+
+from trimtab.k8s.v1 import core_pb2
+
+from actuator.cloud.provider import NodeTemplate
+from actuator.simulated_cluster.quantities import amount, pod_requests
+
+
+def pod_price(pod: core_pb2.Pod, groups: Iterable[tuple[NodeTemplate, float]]) -> float | None:
+    """Return the least price; None = no node has room for it. Raises ValueError when an amount cannot be read."""
+    requests = pod_requests(_spec(pod))
+    prices = [price * share for template, price in groups if (share := _share(requests, template.allocatable)) <= 1]
+    return min(prices, default=None)
+
+
+def _share(requests: Mapping[str, int], allocatable: Mapping[str, str]) -> float:
+    """Return the share of a node that requests take; more than 1 = they do not fit."""
+    share = 0.0
+    for resource, wanted in requests.items():
+        given = amount(resource, allocatable.get(resource, "0"))
+        if wanted > given:
+            return 2.0
+        share = max(share, wanted / given if given else 0.0)
+    return share
+
+
+def _spec(pod: core_pb2.Pod) -> dict[str, object]:
+    """Return what of a pod counts for its requests, as an object."""
+    spec = pod.spec
+    found: dict[str, object] = {
+        "containers": [_container(one) for one in spec.containers],
+        "initContainers": [_container(one) for one in spec.init_containers],
+        "overhead": {entry.key: entry.value.string for entry in spec.overhead},
+    }
+    if spec.HasField("resources"):
+        found["resources"] = _resources(spec.resources)
+    return found
+
+
+def _container(container: core_pb2.Container) -> dict[str, object]:
+    return {"resources": _resources(container.resources), "restartPolicy": container.restart_policy}
+
+
+def _resources(resources: core_pb2.ResourceRequirements) -> dict[str, dict[str, str]]:
+    return {
+        "requests": {entry.key: entry.value.string for entry in resources.requests},
+        "limits": {entry.key: entry.value.string for entry in resources.limits},
+    }

@@ -1,0 +1,260 @@
+"""The service `clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider`: 15 calls of the Cluster Autoscaler.
+
+Decides how they become reads from memory and orders over the journal. Answers stay below the 4 MiB that the Cluster
+Autoscaler accepts. `Cleanup` does nothing: work goes on without the caller.
+"""
+
+from collections.abc import Mapping
+from typing import Final, TypeVar
+
+import grpc
+import structlog
+from google.protobuf.any_pb2 import Any
+from google.protobuf.message import DecodeError, Message
+from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
+from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
+from trimtab.k8s.v1 import core_pb2
+
+from actuator.cloud.externalgrpc.messages import (
+    GROUP_ANNOTATION,
+    filled_options,
+    hours,
+    instance_message,
+    node_bytes,
+)
+from actuator.cloud.provider import CloudRefusedError, GroupOptions, Instance, NodeGroupView, NodeTemplate
+from actuator.service.app import Actuator
+from actuator.service.external.memory import CloudMemory, CloudState
+from actuator.service.external.orders import ExternalOrders, NodeOrder
+from actuator.service.external.prices import pod_price
+from actuator.service.servicer import backend_errors
+from clients.transport.errors import Reason, ServiceError, invalid_request
+from clients.transport.server import Registration
+
+M = TypeVar("M", bound=Message)
+
+SERVICE: Final = "clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider"
+# The Cluster Autoscaler accepts 4 MiB; some of it is not ours.
+MAX_ANSWER_BYTES: Final = (4 << 20) - (64 << 10)
+
+
+class ExternalServicer(pb_grpc.CloudProviderServicer):
+    """See `protos/trimtab/clusterautoscaler/externalgrpc/cloud_provider.proto`."""
+
+    def __init__(self, actuator: Actuator) -> None:
+        self._cloud = actuator.cloud
+        self._memory = CloudMemory(actuator.cloud)
+        actuator.processor.listeners.append(self._memory.on_event)
+        self._orders = ExternalOrders(actuator.processor, actuator.cluster, actuator.cloud)
+
+    def NodeGroups(self, request: pb.NodeGroupsRequest, context: grpc.ServicerContext) -> pb.NodeGroupsResponse:  # noqa: N802
+        """Return all node groups."""
+        del request, context
+        groups = [_group_message(group) for _, group in sorted(self._state().groups.items())]
+        return _bounded(pb.NodeGroupsResponse(node_groups=groups), "the list of node groups")
+
+    def NodeGroupForNode(  # noqa: N802
+        self, request: pb.NodeGroupForNodeRequest, context: grpc.ServicerContext
+    ) -> pb.NodeGroupForNodeResponse:
+        """Return the group of a node; without id = of none."""
+        del context
+        state = self._state()
+        group = state.groups.get(_group_of(request.node, state))
+        return pb.NodeGroupForNodeResponse(node_group=_group_message(group) if group else pb.NodeGroup())
+
+    def NodeGroupTargetSize(  # noqa: N802
+        self, request: pb.NodeGroupTargetSizeRequest, context: grpc.ServicerContext
+    ) -> pb.NodeGroupTargetSizeResponse:
+        """Return the target size."""
+        del context
+        return pb.NodeGroupTargetSizeResponse(target_size=self._group(request.id).target_size)
+
+    def NodeGroupNodes(  # noqa: N802
+        self, request: pb.NodeGroupNodesRequest, context: grpc.ServicerContext
+    ) -> pb.NodeGroupNodesResponse:
+        """Return the instances, registered or not."""
+        del context
+        group = self._group(request.id).id
+        instances = self._state().instances[group]
+        answer = pb.NodeGroupNodesResponse(instances=[instance_message(one) for one in instances])
+        if answer.ByteSize() > MAX_ANSWER_BYTES:
+            answer = pb.NodeGroupNodesResponse(instances=[_short(one) for one in instances])
+        return _bounded(answer, f"the list of instances of node group {group}")
+
+    def NodeGroupTemplateNodeInfo(  # noqa: N802
+        self, request: pb.NodeGroupTemplateNodeInfoRequest, context: grpc.ServicerContext
+    ) -> pb.NodeGroupTemplateNodeInfoResponse:
+        """Return a new node, never an empty answer: the Cluster Autoscaler could not read that."""
+        del context
+        group = self._group(request.id).id
+        with backend_errors():
+            template = self._memory.template(group)
+        if template is None:
+            raise _unknown(f"what a new node of node group {group} has")
+        node = node_bytes(template, group)
+        return pb.NodeGroupTemplateNodeInfoResponse(node_info=node, node_bytes=node)
+
+    def NodeGroupGetOptions(  # noqa: N802
+        self, request: pb.NodeGroupAutoscalingOptionsRequest, context: grpc.ServicerContext
+    ) -> pb.NodeGroupAutoscalingOptionsResponse:
+        """Return the options; none where the group has none of its own: the caller then takes all of its defaults."""
+        del context
+        group = self._group(request.id).id
+        with backend_errors():
+            options = self._memory.options(group)
+        if options == GroupOptions():
+            return pb.NodeGroupAutoscalingOptionsResponse()
+        filled = filled_options(options, request.defaults)
+        return pb.NodeGroupAutoscalingOptionsResponse(node_group_autoscaling_options=filled)
+
+    def PricingNodePrice(  # noqa: N802
+        self, request: pb.PricingNodePriceRequest, context: grpc.ServicerContext
+    ) -> pb.PricingNodePriceResponse:
+        """Return the price of a node's group over a time."""
+        del context
+        group = _group_of(request.node, self._state())
+        with backend_errors():
+            price = self._memory.price_per_hour(group) if group else None
+        if price is None:
+            raise _unknown(f"the price of node {request.node.name}")
+        return pb.PricingNodePriceResponse(price=price * hours(request))
+
+    def PricingPodPrice(  # noqa: N802
+        self, request: pb.PricingPodPriceRequest, context: grpc.ServicerContext
+    ) -> pb.PricingPodPriceResponse:
+        """Return the least price of the share of a node that a pod takes."""
+        del context
+        try:
+            pod = core_pb2.Pod.FromString(request.pod_bytes or request.pod)
+            with backend_errors():
+                price = pod_price(pod, self._priced())
+        except (DecodeError, ValueError) as error:
+            raise invalid_request(f"pod_bytes is no Pod: {error}", field="pod_bytes") from error
+        if price is None:
+            raise _unknown(f"the price of pod {pod.metadata.namespace}/{pod.metadata.name}")
+        return pb.PricingPodPriceResponse(price=price * hours(request))
+
+    def GPULabel(self, request: pb.GPULabelRequest, context: grpc.ServicerContext) -> pb.GPULabelResponse:  # noqa: N802
+        """Return the cloud's label of GPU types."""
+        del request, context
+        with backend_errors():
+            return pb.GPULabelResponse(label=self._cloud.gpu_label)
+
+    def GetAvailableGPUTypes(  # noqa: N802
+        self, request: pb.GetAvailableGPUTypesRequest, context: grpc.ServicerContext
+    ) -> pb.GetAvailableGPUTypesResponse:
+        """Return the types of GPUs that templates have."""
+        del request, context
+        with backend_errors():
+            label = self._cloud.gpu_label
+            templates = [self._memory.template(group) for group in self._memory.state().groups]
+        types = {one.labels[label] for one in templates if one is not None and label in one.labels}
+        return pb.GetAvailableGPUTypesResponse(gpu_types={name: Any() for name in sorted(types)})
+
+    def Cleanup(self, request: pb.CleanupRequest, context: grpc.ServicerContext) -> pb.CleanupResponse:  # noqa: N802
+        """Do nothing."""
+        del request, context
+        return pb.CleanupResponse()
+
+    def Refresh(self, request: pb.RefreshRequest, context: grpc.ServicerContext) -> pb.RefreshResponse:  # noqa: N802
+        """Read the cloud again."""
+        del request, context
+        with backend_errors():
+            self._memory.refresh()
+        return pb.RefreshResponse()
+
+    def NodeGroupIncreaseSize(  # noqa: N802
+        self, request: pb.NodeGroupIncreaseSizeRequest, context: grpc.ServicerContext
+    ) -> pb.NodeGroupIncreaseSizeResponse:
+        """Raise the target size."""
+        del context
+        structlog.contextvars.bind_contextvars(node_group=request.id, delta=request.delta)
+        with backend_errors():
+            self._orders.increase(request.id, request.delta)
+        return pb.NodeGroupIncreaseSizeResponse()
+
+    def NodeGroupDeleteNodes(  # noqa: N802
+        self, request: pb.NodeGroupDeleteNodesRequest, context: grpc.ServicerContext
+    ) -> pb.NodeGroupDeleteNodesResponse:
+        """Delete nodes."""
+        del context
+        structlog.contextvars.bind_contextvars(node_group=request.id, nodes=len(request.nodes))
+        orders: dict[str, NodeOrder] = {}
+        for position, node in enumerate(request.nodes):
+            if not node.provider_id or not node.name:
+                raise invalid_request(f"nodes[{position}]: name and providerID are needed", field="nodes")
+            orders.setdefault(node.provider_id, NodeOrder(node.name, node.provider_id))
+        with backend_errors():
+            self._orders.delete(request.id, list(orders.values()))
+        return pb.NodeGroupDeleteNodesResponse()
+
+    def NodeGroupDecreaseTargetSize(  # noqa: N802
+        self, request: pb.NodeGroupDecreaseTargetSizeRequest, context: grpc.ServicerContext
+    ) -> pb.NodeGroupDecreaseTargetSizeResponse:
+        """Lower the target size by what has not started."""
+        del context
+        structlog.contextvars.bind_contextvars(node_group=request.id, delta=request.delta)
+        with backend_errors():
+            try:
+                self._orders.decrease(request.id, request.delta)
+            except CloudRefusedError as error:
+                raise invalid_request(str(error), field="delta") from error
+            finally:
+                self._memory.changed()
+        return pb.NodeGroupDecreaseTargetSizeResponse()
+
+    def _state(self) -> CloudState:
+        with backend_errors():
+            return self._memory.state()
+
+    def _group(self, group: str) -> NodeGroupView:
+        found = self._state().groups.get(group)
+        if found is None:
+            raise ServiceError(grpc.StatusCode.NOT_FOUND, Reason.NOT_FOUND, f"node group {group} does not exist")
+        return found
+
+    def _priced(self) -> list[tuple[NodeTemplate, float]]:
+        """Return templates and prices of the groups that have both."""
+        found = []
+        for group in self._memory.state().groups:
+            template, price = self._memory.template(group), self._memory.price_per_hour(group)
+            if template is not None and price is not None:
+                found.append((template, price))
+        return found
+
+
+def external_registration(actuator: Actuator) -> Registration:
+    """Return the service of an actuator, to be added to a server."""
+    return Registration(pb_grpc.add_CloudProviderServicer_to_server, ExternalServicer(actuator), SERVICE)
+
+
+def _group_message(group: NodeGroupView) -> pb.NodeGroup:
+    debug = f"{group.id}: {group.target_size} nodes wanted, {group.instance_count} there"
+    return pb.NodeGroup(id=group.id, min_size=group.min_size, max_size=group.max_size, debug=debug)
+
+
+def _group_of(node: pb.ExternalGrpcNode, state: CloudState) -> str:
+    """Return the group of a node, or of a template of ours; "" = none."""
+    if node.provider_id:
+        return state.group_of.get(node.provider_id, "")
+    annotations: Mapping[str, str] = node.annotations
+    return annotations.get(GROUP_ANNOTATION, "")
+
+
+def _short(instance: Instance) -> pb.Instance:
+    """Return an instance without the text of its error."""
+    error = instance.error
+    return instance_message(instance._replace(error=error and error._replace(message="")))
+
+
+def _bounded(answer: M, what: str) -> M:
+    """Return an answer that the caller can receive. Raises `ServiceError`."""
+    if answer.ByteSize() > MAX_ANSWER_BYTES:
+        message = f"{what} has {answer.ByteSize()} bytes, more than the Cluster Autoscaler accepts"
+        raise ServiceError(grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.LIMIT_EXCEEDED, message)
+    return answer
+
+
+def _unknown(what: str) -> ServiceError:
+    """Return the error that the Cluster Autoscaler takes for "not known": unimplemented."""
+    return ServiceError(grpc.StatusCode.UNIMPLEMENTED, Reason.DECISION_UNAVAILABLE, f"{what} is not known")

@@ -1,0 +1,28 @@
+"""The cloud `externalgrpc` in a live cluster. Decides that the provider is called before anything is done."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from actuator.cloud.externalgrpc.calls import Calls
+from actuator.cloud.externalgrpc.cloud import ExternalCloud
+from actuator.kube.api import Api
+from actuator.service.environment import Environment, EnvironmentOptions
+from actuator.service.live_environment import CloudWiring, LiveCloud, open_live
+from actuator.store.records import Store
+
+
+def open_externalgrpc(
+    stack: ExitStack, options: EnvironmentOptions, store: Store, end_process: Callable[[], None]
+) -> Environment:
+    """Connect to the cluster and to the provider. Raises `SettingError`, `ClusterError`, `OSError`, `ValueError`."""
+    connection = options.external.connection()
+    channel = connection.open()
+    stack.callback(channel.close)
+
+    def build(api: Api, may_act: Callable[[], bool]) -> LiveCloud:
+        del may_act
+        cloud = ExternalCloud(Calls(channel, connection.timeout_s), api.http.guard)
+        # A wrong address is told at the start.
+        return LiveCloud(cloud, cloud.refresh)
+
+    return open_live(stack, options.kube, CloudWiring((), build), store, end_process)

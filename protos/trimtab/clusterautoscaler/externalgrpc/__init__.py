@@ -1,0 +1,1 @@
+"""The external cloud provider of the Cluster Autoscaler."""

@@ -15,13 +15,12 @@ def open_externalgrpc(
     stack: ExitStack, options: EnvironmentOptions, store: Store, end_process: Callable[[], None]
 ) -> Environment:
     """Connect to the cluster and to the provider. Raises `SettingError`, `ClusterError`, `OSError`, `ValueError`."""
-    connection = options.external.connection()
-    channel = connection.open()
+    channel = options.external.open_channel()
     stack.callback(channel.close)
 
     def build(api: Api, may_act: Callable[[], bool]) -> LiveCloud:
         del may_act
-        cloud = ExternalCloud(Calls(channel, connection.timeout_s), api.http.guard)
+        cloud = ExternalCloud(Calls(channel, options.external.cloud_timeout), api.http.guard)
         # A wrong address is told at the start.
         return LiveCloud(cloud, cloud.refresh)
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
+import grpc
 import typer
 
-from actuator.cloud.externalgrpc.calls import Connection
 from actuator.cloud.kwok.settings import KwokSettings
 from actuator.kube.settings import KubeSettings
 from actuator.service.settings import ActuatorSettings, PodCostLimits, SoftTaintSettings
@@ -18,6 +18,8 @@ from actuator.simulated_cluster.controllers import Delays
 from actuator.tracker.admission import Limits
 from actuator.tracker.states import Retention
 from clients.kubernetes_api.lease import LeaseSettings
+from clients.transport.channel_security import ChannelSecurity
+from clients.transport.client import connect
 
 _D, _W, _S, _M = DrainSettings(), WorkSettings(), ActuatorSettings(), Delays()
 _K, _L, _C = KwokSettings(), LeaseSettings(name="trimtab-actuator"), KubeSettings()
@@ -221,11 +223,15 @@ class ExternalOptions:
     cloud_key: Annotated[Path | None, typer.Option(help="the certificate's key, PEM")] = None
     cloud_timeout: Annotated[float, typer.Option(min=0.1, help="longest call of the provider")] = 10.0
 
-    def connection(self) -> Connection:
-        """Return the connection. Raises `ValueError`."""
+    def open_channel(self) -> grpc.Channel:
+        """Open a channel to the provider; no call is made. Raises `ValueError`, `OSError`."""
         if not self.cloud_address:
             raise ValueError("--cloud externalgrpc needs --cloud-address, host:port of the provider")
-        return Connection(self.cloud_address, self.cloud_ca, self.cloud_cert, self.cloud_key, self.cloud_timeout)
+        if (self.cloud_cert is None) != (self.cloud_key is None):
+            raise ValueError("--cloud-cert and --cloud-key belong together; give both or none")
+        if self.cloud_cert is not None and self.cloud_ca is None:
+            raise ValueError("--cloud-cert needs --cloud-ca: without it the connection is in plain text")
+        return connect(self.cloud_address, ChannelSecurity(self.cloud_ca, self.cloud_cert, self.cloud_key))
 
 
 @dataclass(frozen=True)

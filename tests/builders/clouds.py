@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import grpc
 from opentelemetry.metrics import NoOpMeter
 
-from actuator.cloud.externalgrpc.calls import Calls, Connection
+from actuator.cloud.externalgrpc.calls import Calls
 from actuator.cloud.externalgrpc.cloud import ExternalCloud
 from actuator.cloud.kwok.cloud import KwokCloud
 from actuator.cloud.kwok.groups import read_group
@@ -22,7 +22,10 @@ from actuator.settings import DeleteSettings, GrowSettings, WorkSettings
 from actuator.simulated_cluster.cluster import SimulatedCluster
 from actuator.simulated_cluster.controllers import Delays
 from clients.transport.backoff import Backoff
-from clients.transport.server import Shell
+from clients.transport.channel_security import ChannelSecurity
+from clients.transport.client import connect
+from clients.transport.port_security import PortSecurity
+from clients.transport.server import ServerSettings, Shell
 from tests.builders.actuator import ListStore
 from tests.builders.json_api import JsonApiServer
 from tests.builders.kubernetes import Json, node, node_group
@@ -112,14 +115,17 @@ class ExternalWorld(NamedTuple):
 
 
 @contextmanager
-def external_actuator() -> Iterator[ExternalWorld]:
+def external_actuator(
+    port: PortSecurity | None = None, security: ChannelSecurity | None = None
+) -> Iterator[ExternalWorld]:
     """An actuator with the cloud `memory`, as external cloud provider."""
     clock = Clock()
     cluster = simulated_cluster(clock)
     actuator = Actuator(ListStore(), cluster, MemoryCloud(cluster), NoOpMeter("test"), SETTINGS)
-    with Shell("test", [external_registration(actuator)]) as shell:
+    settings = ServerSettings(security=port or PortSecurity())
+    with Shell("test", [external_registration(actuator)], settings) as shell:
         actuator.start()
-        with Connection(shell.address).open() as channel:
+        with connect(shell.address, security or ChannelSecurity()) as channel:
 
             def settle() -> None:
                 clock.now_s += 30

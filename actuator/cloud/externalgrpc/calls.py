@@ -6,8 +6,6 @@ Seconds.
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 import grpc
@@ -27,37 +25,10 @@ REFUSALS: Final = frozenset(
         grpc.StatusCode.UNIMPLEMENTED,
     }
 )
-MAX_ANSWER_BYTES: Final = 256 << 20
 
 
 class NotImplementedByCloudError(CloudRefusedError):
     """The provider does not have this call."""
-
-
-@dataclass(frozen=True)
-class Connection:
-    """Where a provider is. With `ca` the connection is TLS; `cert` and `key` are what we show, PEM."""
-
-    address: str
-    ca: Path | None = None
-    cert: Path | None = None
-    key: Path | None = None
-    # Longest call.
-    timeout_s: float = 10.0
-
-    def open(self) -> grpc.Channel:
-        """Open a channel; no call is made. Raises `OSError`, `ValueError`."""
-        options = [("grpc.max_receive_message_length", MAX_ANSWER_BYTES), ("grpc.enable_http_proxy", 0)]
-        if (self.cert is None) != (self.key is None):
-            raise ValueError("--cloud-cert and --cloud-key belong together; give both or none")
-        if self.ca is None:
-            if self.cert is not None:
-                raise ValueError("--cloud-cert needs --cloud-ca: without it the connection is in plain text")
-            return grpc.insecure_channel(self.address, options=options)
-        key = None if self.key is None else self.key.read_bytes()
-        cert = None if self.cert is None else self.cert.read_bytes()
-        credentials = grpc.ssl_channel_credentials(self.ca.read_bytes(), key, cert)
-        return grpc.secure_channel(self.address, credentials, options=options)
 
 
 class Calls:

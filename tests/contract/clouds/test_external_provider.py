@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -15,6 +16,7 @@ from actuator.cloud.provider import CloudError, CloudRefusedError
 from actuator.service.external.servicer import MAX_ANSWER_BYTES
 from actuator.simulated_cluster.faults import Fault
 from tests.builders.clouds import ExternalWorld, external_actuator
+from tests.builders.tls import make_ca
 from tests.builders.waiting import LIMIT_S
 
 
@@ -270,3 +272,11 @@ def test_a_process_that_does_not_lead_refuses_orders(world: ExternalWorld, stub:
     ):
         assert status_of(call)[0] == "FAILED_PRECONDITION"
     assert size(stub) == 3
+
+
+def test_with_certificates_on_both_sides_only_callers_who_show_one_are_served(tmp_path: Path) -> None:
+    ca = make_ca(tmp_path)
+    with external_actuator(ca.port(), ca.channel("client")) as world:
+        assert size(pb_grpc.CloudProviderStub(world.channel)) == 3
+    with external_actuator(ca.port(), ca.channel()) as world:
+        assert status_of(lambda: size(pb_grpc.CloudProviderStub(world.channel)))[0] == "UNAVAILABLE"

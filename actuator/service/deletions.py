@@ -133,6 +133,21 @@ class Deletions:
                 return
 
 
+def deletion_response(answers: Sequence[NodeAnswer]) -> actuator_pb2.StartDeletionResponse:
+    """Return the answers as a message."""
+    return actuator_pb2.StartDeletionResponse(
+        nodes=[
+            actuator_pb2.NodeDeletionAnswer(
+                node=answer.node,
+                accepted=answer.accepted,
+                reason=answer.reason,  # type: ignore[arg-type]
+                detail=answer.detail,
+            )
+            for answer in answers
+        ]
+    )
+
+
 def _known(tracker: Tracker, request_id: str, digest: str) -> bool:
     """Return whether the request was decided on before. Raises when the id belongs to another request."""
     record = tracker.data.requests.get(request_id)

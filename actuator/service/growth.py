@@ -50,12 +50,16 @@ class Growths:
 
         self._processor.propose(proposal)
 
+    def answers(self, request_id: str) -> Sequence[GrowthAnswer] | None:
+        """Return the answers to a recorded request; None = the cloud has not answered yet."""
+        return self._processor.read(lambda tracker, _: tracker.data.growths[request_id].answers)
+
     def _wait(self, request_id: str) -> Sequence[GrowthAnswer]:
         until = time.monotonic() + self._answer_s
         revision = -1
         while (left_s := until - time.monotonic()) > 0:
             revision = self._processor.wait_for_change(revision, left_s)
-            answers = self._processor.read(lambda tracker, _: tracker.data.growths[request_id].answers)
+            answers = self.answers(request_id)
             if answers is not None:
                 return answers
         raise ServiceError(
@@ -63,3 +67,18 @@ class Growths:
             Reason.BACKEND_UNAVAILABLE,
             f"the cloud has not answered after {self._answer_s:g} s; ask again with the same request_id",
         )
+
+
+def growth_response(answers: Sequence[GrowthAnswer]) -> actuator_pb2.ScaleUpResponse:
+    """Return the answers as a message."""
+    return actuator_pb2.ScaleUpResponse(
+        splits=[
+            actuator_pb2.ScaleUpAnswer(
+                node_group=answer.node_group,
+                accepted=answer.accepted,
+                detail=answer.detail,
+                reason=answer.reason,  # type: ignore[arg-type]
+            )
+            for answer in answers
+        ]
+    )

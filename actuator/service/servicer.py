@@ -20,7 +20,9 @@ from actuator.cloud.provider import CloudError
 from actuator.kube.cluster import ClusterError, ForbiddenError
 from actuator.leadership import NotLeaderError
 from actuator.service.app import Actuator
+from actuator.service.deletions import deletion_response
 from actuator.service.encoded import EncodedResponse
+from actuator.service.growth import growth_response
 from actuator.service.pod_costs import apply_pod_costs
 from actuator.service.soft_taints import apply_soft_taints
 from actuator.service.validation import check_nodes, cost_orders
@@ -87,17 +89,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         structlog.contextvars.bind_contextvars(request_id=request.request_id, nodes=len(request.nodes))
         with backend_errors(), self._actuator.metrics.timed("start_deletion", bool(request.nodes)):
             answers = self._actuator.deletions.start(request)
-        return actuator_pb2.StartDeletionResponse(
-            nodes=[
-                actuator_pb2.NodeDeletionAnswer(
-                    node=answer.node,
-                    accepted=answer.accepted,
-                    reason=answer.reason,  # type: ignore[arg-type]
-                    detail=answer.detail,
-                )
-                for answer in answers
-            ]
-        )
+        return deletion_response(answers)
 
     def CancelDeletion(  # noqa: N802
         self, request: actuator_pb2.CancelDeletionRequest, context: grpc.ServicerContext
@@ -117,17 +109,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         structlog.contextvars.bind_contextvars(request_id=request.request_id, splits=len(request.splits))
         with backend_errors(), self._actuator.metrics.timed("scale_up", bool(request.splits)):
             answers = self._actuator.growths.grow(request)
-        return actuator_pb2.ScaleUpResponse(
-            splits=[
-                actuator_pb2.ScaleUpAnswer(
-                    node_group=answer.node_group,
-                    accepted=answer.accepted,
-                    detail=answer.detail,
-                    reason=answer.reason,  # type: ignore[arg-type]
-                )
-                for answer in answers
-            ]
-        )
+        return growth_response(answers)
 
     def ApplyTaints(  # noqa: N802
         self, request: actuator_pb2.ApplyTaintsRequest, context: grpc.ServicerContext

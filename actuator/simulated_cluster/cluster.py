@@ -32,11 +32,11 @@ from actuator.kube.cluster import (
     deletion_delayed,
 )
 from actuator.simulated_cluster.controllers import Controllers, Delays, write_owner_status
-from actuator.simulated_cluster.database import Database, JournalEntry
+from actuator.simulated_cluster.database import Database, JournalEntry, ObjectStore
 from actuator.simulated_cluster.faults import Faults
 from actuator.simulated_cluster.objects import Object
 from actuator.simulated_cluster.pods import Pod, PodKey
-from actuator.simulated_cluster.scheduler import NodeInfo
+from actuator.simulated_cluster.scheduler import NodeInfo, Scheduler
 from actuator.simulated_cluster.state import ClusterState
 
 
@@ -46,16 +46,18 @@ class SimulatedCluster:
     def __init__(
         self,
         objects: Sequence[Object] = (),
-        path: Path | None = None,
+        store: ObjectStore | Path | None = None,
         delays: Delays | None = None,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
+        scheduler: Scheduler | None = None,
     ) -> None:
-        """Restore the cluster in the file at `path`; only if it holds none, start from `objects`.
+        """Restore the cluster in the store or file; only if it holds none, start from `objects`.
 
-        Raises `ObjectError`.
+        store : None = in memory; scheduler : None = one that packs. Raises `ObjectError`.
         """
-        self.state = ClusterState(Database(path))
+        database = Database(store) if store is None or isinstance(store, Path) else store
+        self.state = ClusterState(database, scheduler)
         self.controllers = Controllers(self.state, delays or Delays())
         self.faults = Faults(sleep)
         self._clock = clock

@@ -9,9 +9,9 @@ import copy
 import hashlib
 from dataclasses import dataclass
 
-from actuator.simulated_cluster.objects import Object, condition, desired_replicas, made_uid
+from actuator.simulated_cluster.objects import Object, desired_replicas, made_uid
 from actuator.simulated_cluster.pods import RECREATED_KINDS, Pod, format_time
-from actuator.simulated_cluster.scheduler import NodeInfo, choose
+from actuator.simulated_cluster.scheduler import NodeInfo
 from actuator.simulated_cluster.state import ClusterState, Instance, made_provider_id
 
 # Letters of generated name suffixes: they form no words.
@@ -31,6 +31,21 @@ class Delays:
     node_start_s: float = 5.0
     # From the accepted request to the deleted instance.
     instance_delete_s: float = 2.0
+
+    def pod_start_of(self, pod: Pod) -> float:
+        """Return how long one pod takes to become ready, seconds."""
+        del pod
+        return self.pod_start_s
+
+    def node_start_of(self, name: str, group: str) -> float:
+        """Return how long one machine takes to become a ready node, seconds."""
+        del name, group
+        return self.node_start_s
+
+    def is_broken(self, name: str, group: str) -> bool:
+        """Return whether a machine never becomes a node: it is gone when it should be one."""
+        del name, group
+        return False
 
 
 class Controllers:
@@ -76,7 +91,7 @@ class Controllers:
         """Start machines."""
         for _ in range(delta):
             name = self._new_name(group)
-            due_ms = self._state.now_ms + max(1, int(self._delays.node_start_s * 1000))
+            due_ms = self._state.now_ms + max(1, int(self._delays.node_start_of(name, group) * 1000))
             self._state.put_instance(Instance(name, group, made_provider_id(name), start_due_ms=due_ms))
 
     def _new_name(self, group: str) -> str:
@@ -85,6 +100,31 @@ class Controllers:
             name = f"{group}-{_suffix(group, self._state.next_number())}"
             if name not in self._state.instances and name not in self._state.nodes:
                 return name
+
+    def start_at_once(self, group: str, count: int) -> None:
+        """Add machines that are nodes already, as at the beginning of a simulation."""
+        spec = self._state.groups[group]["spec"]
+        spec["targetSize"] += count
+        self._state.group_changed(group)
+        for _ in range(count):
+            name = self._new_name(group)
+            instance = Instance(name, group, made_provider_id(name))
+            self._state.put_instance(instance)
+            self._start_node(instance)
+
+    def create_pod(self, owner: Object, template: Object, number: int | None = None) -> None:
+        """Create a pending pod of a controller; one of a StatefulSet has its number as its name's end."""
+        item = pod_of_template(owner, template)
+        metadata = item["metadata"]
+        while True:
+            serial = self._state.next_number()
+            uid = made_uid(owner["metadata"]["uid"], serial)
+            name = metadata["generateName"] + (_suffix(uid, serial) if number is None else str(number))
+            if number is not None or (metadata["namespace"], name) not in self._state.pods:
+                break
+        metadata.update(name=name, uid=uid, creationTimestamp=format_time(self._state.now_ms))
+        item["spec"] = dict(item["spec"])
+        self._state.put_pod(Pod(item))
 
     def end_instance(self, instance: Instance) -> None:
         """Begin the deletion of a machine."""
@@ -97,15 +137,23 @@ class Controllers:
         if not state.schedule_needed:
             return
         state.schedule_needed = False
+        # Pods alike to one that fits nowhere fit nowhere, until another pod changes what affinity and spread count.
+        hopeless: set[tuple[object, ...]] = set()
         for pod in sorted(state.pending.values(), key=_scheduling_order):
-            info = choose(pod, state.nodes.values())
+            alike = (pod.key[0], pod.shape_key, frozenset(pod.labels.items()))
+            info = None if alike in hopeless else state.scheduler.choose(pod)
             if info is not None:
                 self._bind(pod, info)
+                # A pod that waits for another one by its affinity is tried again.
+                state.schedule_needed = bool(hopeless)
+                continue
+            hopeless.add(alike)
+            state.mark_unschedulable(pod)
 
     def _bind(self, pod: Pod, info: NodeInfo) -> None:
         pod.spec["nodeName"] = info.name
         pod.item["status"] = {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "True"}]}
-        pod.ready_due_ms = self._state.now_ms + max(1, int(self._delays.pod_start_s * 1000))
+        pod.ready_due_ms = self._state.now_ms + max(1, int(self._delays.pod_start_of(pod) * 1000))
         self._state.put_pod(pod)
 
     def _pod_due(self, pod: Pod | None, due_ms: int) -> None:
@@ -161,9 +209,20 @@ class Controllers:
             self.lose_node(instance.name)
             self._state.drop_instance(instance.name)
         elif instance.start_due_ms == due_ms:
+            if self._delays.is_broken(instance.name, instance.group):
+                self._give_up(instance)
+                return
             instance.start_due_ms = 0
             self._state.put_instance(instance)
             self._start_node(instance)
+
+    def _give_up(self, instance: Instance) -> None:
+        """Let a machine go that never became a node, as a cloud does that has none left."""
+        group = self._state.groups[instance.group]
+        group["spec"]["targetSize"] -= 1
+        self._state.group_changed(instance.group)
+        self._state.note("start_failed", instance.name)
+        self._state.drop_instance(instance.name)
 
     def lose_node(self, name: str) -> None:
         """Remove a node with the pods still on it; owners replace those, and the journal names them."""
@@ -232,29 +291,69 @@ class Controllers:
                 return {**self._state.nodes[name].node, "spec": {}}
         return {}
 
+    def start_daemons_everywhere(self, owner: Object) -> None:
+        """Create the pods of a new DaemonSet."""
+        model = Pod(pod_of_template(owner, owner["spec"]["template"]))
+        for info in list(self._state.nodes.values()):
+            self._start_daemon(info, model)
+
     def _start_daemons(self, info: NodeInfo) -> None:
-        """Create a pod of every DaemonSet that has one elsewhere and tolerates the node, as a copy of that one."""
-        models: dict[str, Pod] = {}
-        for key in sorted(self._state.pods):
-            pod = self._state.pods[key]
-            if pod.owner.get("kind") == "DaemonSet" and pod.active:
-                models.setdefault(str(pod.owner.get("uid")), pod)
-        for model in models.values():
-            new = copy.deepcopy(model.item)
-            new["spec"].pop("nodeName", None)
-            (new["spec"].get("affinity") or {}).pop("nodeAffinity", None)
-            number = self._state.next_number()
-            prefix = new["metadata"].get("generateName") or f"{model.owner.get('name')}-"
-            new["metadata"].update(name=prefix + _suffix(model.uid, number), uid=made_uid(model.uid, number))
-            pod = Pod(new)
-            if info.static_fit(pod)[0] and info.fits(pod):
-                self._bind(pod, info)
+        """Create a pod of every DaemonSet that tolerates the node: a copy of one elsewhere, or from its template."""
+        for model in self._daemon_models():
+            self._start_daemon(info, model)
+
+    def _start_daemon(self, info: NodeInfo, model: Pod) -> None:
+        new = copy.deepcopy(model.item)
+        new["spec"].pop("nodeName", None)
+        (new["spec"].get("affinity") or {}).pop("nodeAffinity", None)
+        number = self._state.next_number()
+        prefix = new["metadata"].get("generateName") or f"{model.owner.get('name')}-"
+        new["metadata"].update(
+            name=prefix + _suffix(model.uid, number),
+            uid=made_uid(model.uid, number),
+            creationTimestamp=format_time(self._state.now_ms),
+        )
+        pod = Pod(new)
+        if info.static_fit(pod)[0] and info.fits(pod):
+            self._bind(pod, info)
+
+    def _daemon_models(self) -> list[Pod]:
+        """Return a pod of each DaemonSet, sorted by namespace and name: the first there is, or one of its template."""
+        state = self._state
+        models = []
+        for uid, owner in state.owners.items():
+            if owner["kind"] == "DaemonSet" and uid not in state.pods_by_owner:
+                template = (owner.get("spec") or {}).get("template")
+                if template:
+                    models.append(Pod(pod_of_template(owner, template)))
+        for pods in state.pods_by_owner.values():
+            if next(iter(pods.values())).owner.get("kind") == "DaemonSet":
+                active = [pod for pod in pods.values() if pod.active]
+                if active:
+                    models.append(min(active, key=lambda pod: pod.key))
+        return sorted(models, key=lambda pod: pod.key)
+
+
+def pod_of_template(owner: Object, template: Object) -> Object:
+    """Return a pending pod of a controller, named like it; its caller gives it a name and a uid of its own."""
+    about = owner["metadata"]
+    reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": about["name"], "uid": about["uid"]}
+    metadata = {
+        **(template.get("metadata") or {}),
+        "name": about["name"],
+        "namespace": about.get("namespace") or "default",
+        "uid": about["uid"],
+        "generateName": f"{about['name']}-",
+        "ownerReferences": [{**reference, "controller": True}],
+    }
+    spec = template.get("spec") or {}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
 
 
 def write_owner_status(owner: Object, pods: list[Pod]) -> None:
     """Write how many pods a controller has into its status, as it would itself."""
     active = sum(pod.active for pod in pods)
-    ready = sum(pod.active and condition(pod.item, "Ready") for pod in pods)
+    ready = sum(pod.active and pod.ready for pod in pods)
     fields = {"active": active} if owner["kind"] == "Job" else {"replicas": active, "readyReplicas": ready}
     owner["status"] = {**(owner.get("status") or {}), **fields}
 

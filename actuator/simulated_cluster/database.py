@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -28,8 +28,27 @@ class DatabaseError(ClusterError):
     """The file of the simulated cluster cannot be used; the text names it and the reason."""
 
 
+class ObjectStore(Protocol):
+    """Where the cluster writes each transaction. Not thread-safe: the cluster's lock guards it."""
+
+    def load(self) -> list[tuple[str, Any]]:
+        """Return all values, sorted by key. Raises `DatabaseError`."""
+
+    def save(self, things: Mapping[str, Any], entries: list[JournalEntry]) -> None:
+        """Write changed things (None = deleted) and journal entries, all or nothing. Raises `DatabaseError`.
+
+        The values are the cluster's own objects and change with it: they are to be copied, not kept.
+        """
+
+    def journal(self) -> list[JournalEntry]:
+        """Return the whole journal, in order."""
+
+    def close(self) -> None:
+        """End all access."""
+
+
 class Database:
-    """Keys to JSON values, and the journal. Not thread-safe: the cluster's lock guards it."""
+    """An `ObjectStore` in a file: keys to JSON values, and the journal."""
 
     def __init__(self, path: Path | None) -> None:
         """Open or create; None = in memory, lost with the process. Raises `DatabaseError`."""

@@ -50,17 +50,25 @@ class Budgets:
         self.items: dict[PodKey, Object] = {}
         self._members: dict[PodKey, dict[PodKey, Pod]] = {}
         self._status: dict[PodKey, BudgetStatus] = {}
+        # Budgets by namespace and labels of the pods that they cover.
+        self._of: dict[tuple[str, frozenset[tuple[str, str]]], list[PodKey]] = {}
 
     def put(self, item: Object, pods: Iterable[Pod]) -> None:
         """Add a budget; `pods` are those of its namespace."""
         key = item["metadata"].get("namespace") or "default", item["metadata"]["name"]
         self.items[key] = item
+        self._of.clear()
         self._members[key] = {pod.key: pod for pod in pods if covers(item, pod)}
         self._status.pop(key, None)
 
     def of(self, pod: Pod) -> list[PodKey]:
         """Return the budgets that cover a pod."""
-        return [key for key, item in self.items.items() if key[0] == pod.key[0] and covers(item, pod)]
+        known = pod.key[0], frozenset(pod.labels.items())
+        found = self._of.get(known)
+        if found is None:
+            found = [key for key, item in self.items.items() if key[0] == pod.key[0] and covers(item, pod)]
+            self._of[known] = found
+        return found
 
     def pod_changed(self, pod: Pod) -> None:
         """Call when a pod is new or has changed."""

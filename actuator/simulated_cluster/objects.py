@@ -112,6 +112,12 @@ def condition(item: Mapping[str, Any], kind: str) -> bool:
     return any(entry.get("type") == kind and entry.get("status") == "True" for entry in conditions)
 
 
+def condition_reason(item: Mapping[str, Any], kind: str) -> str:
+    """Return the reason of a status condition, "" = it has none."""
+    conditions = (item.get("status") or {}).get("conditions") or ()
+    return next((str(entry.get("reason") or "") for entry in conditions if entry.get("type") == kind), "")
+
+
 def desired_replicas(owner: Object) -> int | None:
     """Return the desired number of pods of a controller; None = not specified."""
     spec = owner.get("spec") or {}

@@ -15,6 +15,8 @@ from actuator.simulated_cluster.objects import Object, condition, controller_of,
 from actuator.simulated_cluster.quantities import Amounts, pod_requests
 
 PodKey = tuple[str, str]
+MOST_SHAPES = 10_000
+"""Most different specs whose requests are remembered."""
 
 # Kinds whose controller replaces an evicted pod.
 RECREATED_KINDS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "Job"})
@@ -32,14 +34,21 @@ class Pod:
     owner: Mapping[str, Any] = field(init=False)
     # Pods with the same key are alike to the static predicates.
     static_key: bytes = field(init=False)
+    # Pods with the same key are alike to a scheduler, their namespace, labels and owner aside.
+    shape_key: bytes = field(init=False)
+    # The status that was read last, and whether the pod is ready by it.
+    _read_status: Object | None = field(init=False, default=None, repr=False)
+    _is_ready: bool = field(init=False, default=False, repr=False)
 
     def __post_init__(self) -> None:
-        spec = self.spec
-        self.requests = pod_requests(spec)
-        self.ports = _host_ports(spec)
+        self.shape_key = _encode(tuple(map(self.spec.get, _SHAPE_FIELDS)))
+        shape = _SHAPES.get(self.shape_key)
+        if shape is None:
+            if len(_SHAPES) >= MOST_SHAPES:
+                _SHAPES.clear()
+            shape = _SHAPES[self.shape_key] = _shape(self.spec)
+        self.requests, self.ports, self.static_key = shape
         self.owner = controller_of(self.item)
-        node_affinity = (spec.get("affinity") or {}).get("nodeAffinity")
-        self.static_key = msgspec.json.encode((spec.get("nodeSelector"), node_affinity, spec.get("tolerations")))
 
     @property
     def spec(self) -> Object:
@@ -85,7 +94,11 @@ class Pod:
     @property
     def ready(self) -> bool:
         """Return whether the Ready condition is true."""
-        return condition(self.item, "Ready")
+        status = self.item.get("status")
+        if status is not self._read_status:
+            # A status is replaced as a whole, never changed.
+            self._read_status, self._is_ready = status, condition(self.item, "Ready")
+        return self._is_ready
 
     @property
     def owner_uid(self) -> str:
@@ -142,6 +155,21 @@ class Pod:
             grace_s=self.grace_s,
             daemon_eviction=daemon_eviction(self.annotations),
         )
+
+
+_SHAPE_FIELDS = (
+    *("containers", "initContainers", "overhead", "resources", "nodeSelector", "affinity", "tolerations"),
+    "topologySpreadConstraints",
+)
+_SHAPES: dict[bytes, tuple[Amounts, frozenset[tuple[str, str, int]], bytes]] = {}
+_encode = msgspec.json.Encoder().encode
+
+
+def _shape(spec: Object) -> tuple[Amounts, frozenset[tuple[str, str, int]], bytes]:
+    """Return what follows from a spec alone: requests, host ports and the key of the static predicates."""
+    node_affinity = (spec.get("affinity") or {}).get("nodeAffinity")
+    static_key = _encode((spec.get("nodeSelector"), node_affinity, spec.get("tolerations")))
+    return pod_requests(spec), _host_ports(spec), static_key
 
 
 def format_time(time_ms: int) -> str:

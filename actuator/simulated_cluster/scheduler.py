@@ -1,13 +1,13 @@
-"""A small, deterministic scheduler: chooses the node for a pending pod.
+"""The interface of schedulers, and a small, deterministic one: chooses the node for a pending pod.
 
-Decides by node selector, node affinity, taints, resources, pod count and host ports; of the nodes that fit, one without
-a soft taint that the pod does not tolerate, then the fullest (bin packing, as autoscaled clusters configure it), then
-the first by name. Ignores inter-pod affinity and topology spread.
+The small one decides by node selector, node affinity, taints, resources, pod count and host ports; of the nodes that
+fit, one without a soft taint that the pod does not tolerate, then the fullest (bin packing, as autoscaled clusters
+configure it), then the first by name. Ignores inter-pod affinity and topology spread.
 Source: kube-scheduler's Filter plugins; scoring like NodeResourcesFit with strategy MostAllocated.
 """
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from actuator.simulated_cluster.objects import Object, labels_of
 from actuator.simulated_cluster.pods import Pod
@@ -81,18 +81,57 @@ class NodeInfo:
         return shares // 2
 
 
-def choose(pod: Pod, nodes: Iterable[NodeInfo]) -> NodeInfo | None:
-    """Return the node for a pod, None = it fits nowhere. Cost O(nodes)."""
-    best: tuple[int, int, str] | None = None
-    chosen = None
-    for info in nodes:
-        fits, untolerated = info.static_fit(pod)
-        if not fits or not info.fits(pod):
-            continue
-        rank = (untolerated, -info.fullness_permille(pod), info.name)
-        if best is None or rank < best:
-            best, chosen = rank, info
-    return chosen
+class Scheduler(Protocol):
+    """Chooses nodes. It is told of every change of the nodes and of the pods on them, so that it can keep sums."""
+
+    def node_changed(self, info: NodeInfo) -> None:
+        """Note a new node, or one whose labels, taints or cordon have changed."""
+
+    def node_gone(self, info: NodeInfo) -> None:
+        """Note that a node is gone; its pods went before."""
+
+    def pod_added(self, info: NodeInfo, pod: Pod) -> None:
+        """Note that a pod is on a node now."""
+
+    def pod_removed(self, info: NodeInfo, pod: Pod) -> None:
+        """Note that a pod has left a node."""
+
+    def choose(self, pod: Pod) -> NodeInfo | None:
+        """Return the node for a pod, None = it fits nowhere."""
+
+
+class PackingScheduler:
+    """The small scheduler. Cost of a choice: O(nodes)."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, NodeInfo] = {}
+
+    def node_changed(self, info: NodeInfo) -> None:
+        """Note a new or changed node."""
+        self._nodes[info.name] = info
+
+    def node_gone(self, info: NodeInfo) -> None:
+        """Note that a node is gone."""
+        self._nodes.pop(info.name, None)
+
+    def pod_added(self, info: NodeInfo, pod: Pod) -> None:
+        """Do nothing: nodes know their sums."""
+
+    def pod_removed(self, info: NodeInfo, pod: Pod) -> None:
+        """Do nothing: nodes know their sums."""
+
+    def choose(self, pod: Pod) -> NodeInfo | None:
+        """Return the node for a pod, None = it fits nowhere."""
+        best: tuple[int, int, str] | None = None
+        chosen = None
+        for info in self._nodes.values():
+            fits, untolerated = info.static_fit(pod)
+            if not fits or not info.fits(pod):
+                continue
+            rank = (untolerated, -info.fullness_permille(pod), info.name)
+            if best is None or rank < best:
+                best, chosen = rank, info
+        return chosen
 
 
 def _static_fit(spec: Mapping[str, Any], node: Object) -> tuple[bool, int]:

@@ -9,11 +9,19 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from actuator.simulated_cluster.database import Database, JournalEntry
+from actuator.simulated_cluster.database import JournalEntry, ObjectStore
 from actuator.simulated_cluster.disruption import Budgets
-from actuator.simulated_cluster.objects import Object, ObjectError, check, desired_replicas, labels_of, made_uid
+from actuator.simulated_cluster.objects import (
+    Object,
+    ObjectError,
+    check,
+    condition_reason,
+    desired_replicas,
+    labels_of,
+    made_uid,
+)
 from actuator.simulated_cluster.pods import Pod, PodKey
-from actuator.simulated_cluster.scheduler import NodeInfo
+from actuator.simulated_cluster.scheduler import NodeInfo, PackingScheduler, Scheduler
 from actuator.simulated_cluster.selectors import matches
 
 # Provider ids of deleted machines that are kept, the latest ones.
@@ -35,10 +43,13 @@ class Instance:
 class ClusterState:
     """The objects. `now_ms` is the time of the transaction."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: ObjectStore, scheduler: Scheduler | None = None) -> None:
         self._database = database
+        self.scheduler = scheduler or PackingScheduler()
         self.now_ms = 0
         self.nodes: dict[str, NodeInfo] = {}
+        # Pods that name a node that is not there, by its name.
+        self._astray: dict[str, dict[PodKey, Pod]] = {}
         self.pods: dict[PodKey, Pod] = {}
         self.pods_by_namespace: dict[str, dict[PodKey, Pod]] = {}
         self.pods_by_owner: dict[str, dict[PodKey, Pod]] = {}
@@ -110,24 +121,34 @@ class ClusterState:
                 self.others[key] = item
                 self._changed[key] = (item, {})
 
+    def drop(self, item: Object) -> None:
+        """Remove an object that is no node, pod, group or budget."""
+        key = _key(item)
+        self.owners.pop(item["metadata"].get("uid", ""), None)
+        if self.others.pop(key, None) is not None:
+            self._changed[key] = None
+
     def put_node(self, item: Object) -> None:
         """Add a node."""
         info = NodeInfo(item)
         self.nodes[info.name] = info
-        for pod in self.pods.values():
-            if pod.node == info.name:
-                info.add(pod)
         self.node_changed(info)
+        for pod in self._astray.pop(info.name, {}).values():
+            info.add(pod)
+            self.scheduler.pod_added(info, pod)
 
     def node_changed(self, info: NodeInfo) -> None:
         """Call after a change of a node's object."""
         info.forget_static()
+        self.scheduler.node_changed(info)
         self.schedule_needed = True
         self._changed[f"Node//{info.name}"] = (info.node, {})
 
     def drop_node(self, name: str) -> None:
         """Remove a node; its pods have gone before."""
-        if self.nodes.pop(name, None) is not None:
+        info = self.nodes.pop(name, None)
+        if info is not None:
+            self.scheduler.node_gone(info)
             self._changed[f"Node//{name}"] = None
 
     def put_pod(self, pod: Pod) -> None:
@@ -142,23 +163,46 @@ class ClusterState:
             self.schedule_needed = True
         else:
             self.pending.pop(pod.key, None)
-        if pod.node in self.nodes and pod.key not in self.nodes[pod.node].pods:
-            self.nodes[pod.node].add(pod)
+        self._put_on_node(pod)
         key = f"Pod/{pod.key[0]}/{pod.key[1]}"
         for due_ms in (pod.ready_due_ms, pod.gone_due_ms):
             if due_ms:
                 heapq.heappush(self._due, (due_ms, key))
-        self._changed[key] = (pod.item, {"ready_due_ms": pod.ready_due_ms, "gone_due_ms": pod.gone_due_ms})
+        self._changed[key] = (pod.item, _due_times(pod))
+
+    def _put_on_node(self, pod: Pod) -> None:
+        info = self.nodes.get(pod.node)
+        if info is None:
+            if pod.node:
+                self._astray.setdefault(pod.node, {})[pod.key] = pod
+        elif pod.key not in info.pods:
+            info.add(pod)
+            self.scheduler.pod_added(info, pod)
+
+    def mark_unschedulable(self, pod: Pod) -> None:
+        """Write the scheduler's failure into a pod's status, as kube-scheduler does."""
+        if condition_reason(pod.item, "PodScheduled") != "Unschedulable":
+            status = pod.item.get("status") or {}
+            others = [one for one in status.get("conditions") or () if one.get("type") != "PodScheduled"]
+            unscheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+            pod.item["status"] = {"phase": "Pending", **status, "conditions": [*others, unscheduled]}
+            self._changed[f"Pod/{pod.key[0]}/{pod.key[1]}"] = (pod.item, _due_times(pod))
 
     def drop_pod(self, pod: Pod) -> None:
         """Remove a pod."""
         self.budgets.pod_gone(pod)
         del self.pods_by_owner[pod.owner_uid][pod.key]
+        if not self.pods_by_owner[pod.owner_uid]:
+            del self.pods_by_owner[pod.owner_uid]
         del self.pods[pod.key]
         del self.pods_by_namespace[pod.key[0]][pod.key]
         self.pending.pop(pod.key, None)
-        if pod.node in self.nodes:
-            self.nodes[pod.node].remove(pod)
+        info = self.nodes.get(pod.node)
+        if info is not None:
+            info.remove(pod)
+            self.scheduler.pod_removed(info, pod)
+        else:
+            self._astray.get(pod.node, {}).pop(pod.key, None)
         self.schedule_needed = True
         self._changed[f"Pod/{pod.key[0]}/{pod.key[1]}"] = None
 
@@ -213,6 +257,10 @@ class ClusterState:
     def journal(self) -> list[JournalEntry]:
         """Return what happened so far."""
         return self._database.journal()
+
+    def next_due_ms(self) -> int | None:
+        """Return when the next thing is due, None = nothing is."""
+        return self._due[0][0] if self._due else None
 
     def next_due(self, until_ms: int) -> Iterator[tuple[int, str]]:
         """Remove and yield what is due by then, in order of time: due time and key of a pod or an instance."""
@@ -288,6 +336,11 @@ class ClusterState:
         if not ({"matchLabels", "matchExpressions"} & selector.keys()):
             selector = {"matchLabels": selector}
         return matches(selector, labels_of(self.nodes[node].node))
+
+
+def _due_times(pod: Pod) -> dict[str, int]:
+    """Return what is kept of a pod beside its object."""
+    return {"ready_due_ms": pod.ready_due_ms, "gone_due_ms": pod.gone_due_ms}
 
 
 def made_provider_id(node: str) -> str:

@@ -186,6 +186,38 @@ def certificates(
 
 
 @app.command()
+def simulate(
+    scenario: Annotated[
+        Path | None, typer.Argument(metavar="SCENARIO", help="what is simulated, YAML; see --schema")
+    ] = None,
+    settings: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE|upstream", help="settings, or the built-in policy; may be repeated to compare"),
+    ] = None,
+    sweep: Annotated[
+        list[str] | None,
+        typer.Option(metavar="PATH=VALUE,…", help="simulate each value of a field of the settings; may be repeated"),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="replaces the scenario's")] = None,
+    processes: Annotated[int, typer.Option(min=0, help="simulations at a time; 0 = one for each core")] = 0,
+    keep: Annotated[
+        Path | None, typer.Option(metavar="DIRECTORY", help="keep finished simulations here, and do not repeat them")
+    ] = None,
+    save: Annotated[Path | None, typer.Option(metavar="FILE", help="write the result, for `trimtab report`")] = None,
+    schema: Annotated[bool, typer.Option("--schema", help="print the JSON schema of scenarios")] = False,
+    output: OutputOption = Format.TABLE,
+) -> None:
+    """Simulate a cluster on virtual time, with the real planner and actuator; compare settings on the same load."""
+    from clients.cli.simulate.command import SimulateOptions, print_schema
+    from clients.cli.simulate.command import simulate as run
+
+    if schema:
+        print_schema()
+        return
+    run(SimulateOptions(scenario, tuple(settings or ()), tuple(sweep or ()), seed, processes, keep, save, output))
+
+
+@app.command()
 def version() -> None:
     """Print the version."""
     from importlib.metadata import version as installed

@@ -88,7 +88,7 @@ def pod_row(pod: Pod, numbers: Sequence[str] = ()) -> PodRow:
         pinned_node=pinned,
         created_s=unix_s(meta.creation_timestamp),
         deletion_s=unix_s(meta.deletion_timestamp),
-        phase=_phase(status.phase),
+        phase=phase_code(status.phase),
         flags=flags | (FLAG_GATED if pod.spec and pod.spec.scheduling_gates else 0),
         deletion_cost=deletion_cost(meta.annotations.deletion_cost if meta.annotations else None),
         mounts=mounts,
@@ -98,7 +98,8 @@ def pod_row(pod: Pod, numbers: Sequence[str] = ()) -> PodRow:
     )
 
 
-def _phase(phase: str | None) -> int:
+def phase_code(phase: str | None) -> int:
+    """Return the `PodPhase.Code` of a phase's name."""
     return _PHASES.get(phase or "", pb.PodPhase.UNSPECIFIED)
 
 

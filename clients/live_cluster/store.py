@@ -80,7 +80,7 @@ class Store:
         """Remove an object."""
         message = BY_KIND[kind].message
         meta = parsed(meta_pb2.ObjectHead, raw).metadata if message is not None else custom_object(kind, raw).metadata
-        self._forget(kind, _key(kind, meta))
+        self.forget(kind, _key(kind, meta))
 
     def listing(self, kind: str) -> None:
         """Note that a list begins."""
@@ -89,7 +89,7 @@ class Store:
     def listed(self, kind: str) -> None:
         """Remove the objects that a complete list did not contain."""
         for key in self._unconfirmed.pop(kind, ()):
-            self._forget(kind, key)
+            self.forget(kind, key)
 
     def take_changes(self) -> Changes:
         """Return the changes since the last call."""
@@ -104,10 +104,14 @@ class Store:
             row = self._reader.read(raw)
         except FieldError as error:
             return self._problem(kind, parsed(core_pb2.Pod, raw).metadata, error)
+        return self.put_row(row)
+
+    def put_row(self, row: PodRow) -> Key:
+        """Add or replace a pod."""
         key = (row.namespace, row.name)
         old = self.pods.get(key)
         if self.problems:
-            self.problems.pop((kind, key), None)
+            self.problems.pop(("Pod", key), None)
         if old is not None:
             if old[:_CONTENT] == row[:_CONTENT]:
                 return key
@@ -129,6 +133,10 @@ class Store:
     def _put_object(self, kind: str, raw: bytes) -> Key:
         message = BY_KIND[kind].message
         built = to_struct(parsed(message, raw), STRUCTS[kind]) if message is not None else custom_object(kind, raw)
+        return self.put_struct(kind, built)
+
+    def put_struct(self, kind: str, built: Any) -> Key:
+        """Add or replace an object that is no pod."""
         key = _key(kind, built.metadata)
         objects = self.objects[kind]
         old = objects.get(key)
@@ -137,7 +145,8 @@ class Store:
             self._touch(kind, key, old, built)
         return key
 
-    def _forget(self, kind: str, key: Key) -> None:
+    def forget(self, kind: str, key: Key) -> None:
+        """Remove an object by its key; nothing happens when there is none."""
         self.problems.pop((kind, key), None)
         old = self._of(kind).pop(key, None)
         if old is None:

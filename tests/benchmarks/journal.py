@@ -20,9 +20,10 @@ from actuator.store.sql import SqlStore, sqlite_url
 from actuator.tracker import events as e
 from actuator.tracker.states import NodeAnswer, PodRef, Retention
 from clients.actuator_client import ActuatorClient
+from clients.simulator.virtual_time import VirtualTime
 from clients.transport.server import Registration, Shell
 from tests.benchmarks.registry import Stages
-from tests.builders.actuator import VirtualTime, small_cluster
+from tests.builders.actuator import START_S, small_cluster
 
 NODES, PODS_PER_NODE, SET = 1_000, 30, 100
 CALLS = 10
@@ -50,7 +51,7 @@ class Journalled:
     def start(self) -> None:
         """An actuator that has read the journal, but does not act on it."""
         cluster = SimulatedCluster(small_cluster())
-        runtime = Runtime(make_pool=VirtualTime().make_pool)
+        runtime = Runtime(make_pool=VirtualTime(START_S).make_pool)
         store = SqlStore(self.store)
         actuator = Actuator(store, cluster, MemoryCloud(cluster), NoOpMeter("benchmark"), SETTINGS, runtime)
         servicer = ActuatorServicer(actuator)

@@ -5,10 +5,9 @@ time, and "kills" it at the n-th write or external call by raising `Crash`; what
 cluster is then forgotten.
 """
 
-import heapq
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +16,17 @@ from trimtab.v1 import actuator_pb2, plan_pb2
 
 from actuator.cloud.memory.cloud import MemoryCloud
 from actuator.kube.cluster import HARD_TAINT_KEY, Cluster
-from actuator.runner.scheduler import Task
 from actuator.service.app import Actuator, Runtime
 from actuator.service.settings import ActuatorSettings
 from actuator.settings import DeleteSettings, DrainSettings, GrowSettings, WorkSettings
 from actuator.simulated_cluster.cluster import SimulatedCluster
 from actuator.simulated_cluster.controllers import Delays
 from actuator.simulated_cluster.faults import Faults
-from actuator.store.records import History, Record, Store, StoreConflictError
+from actuator.store.memory import MemoryStore
+from actuator.store.records import History, Record, Store
 from actuator.tracker.admission import Limits, digest_of
 from actuator.tracker.states import Retention
-from actuator.tracker.transitions import ImpossibleEventError
+from clients.simulator.virtual_time import VirtualTime
 from clients.transport.backoff import Backoff
 from tests.builders.kubernetes import Json, daemon_set, node, node_group, pdb, pod, pods_of, replica_set, stateful_set
 
@@ -53,45 +52,6 @@ class Crash(BaseException):
     """The process is gone."""
 
 
-class VirtualTime:
-    """A clock that moves only when nothing is left to do now."""
-
-    def __init__(self) -> None:
-        self.now_s = START_S
-        self._due: list[tuple[float, int, Task]] = []
-        self._count = 0
-
-    def clock(self) -> float:
-        return self.now_s
-
-    def sleep(self, seconds: float) -> None:
-        self.now_s += seconds
-
-    def make_pool(self, name: str, thread_count: int) -> "VirtualTime":
-        return self
-
-    def add(self, task: Task, delay_s: float = 0.0) -> None:
-        self._count += 1
-        heapq.heappush(self._due, (self.now_s + delay_s, self._count, task))
-
-    def stop(self, timeout_s: float = 10.0) -> None:
-        self._due.clear()
-
-    def step(self) -> bool:
-        """Run the next step; False = there is none."""
-        if not self._due:
-            return False
-        due_s, _, task = heapq.heappop(self._due)
-        self.now_s = max(self.now_s, due_s)
-        try:
-            delay_s = task.step()
-        except ImpossibleEventError:
-            delay_s = None
-        if delay_s is not None:
-            self.add(task, delay_s)
-        return True
-
-
 @dataclass
 class Breaker:
     """Counts the moments at which a process may die, and lets it die at one of them."""
@@ -108,39 +68,6 @@ class Breaker:
         if self.count == self.die_at:
             self.dead, self.last = True, f"moment {self.count}: {label}"
             raise Crash(self.last)
-
-
-@dataclass
-class ListStore:
-    """A `Store` in a list, which outlives the actuator."""
-
-    snapshot: bytes | None = None
-    snapshot_seq: int = 0
-    records: list[Record] = field(default_factory=list)
-
-    def load(self) -> History:
-        return History(self.snapshot, self.snapshot_seq, tuple(self.records))
-
-    def append(self, first_seq: int, records: Sequence[Record]) -> None:
-        if first_seq != self.snapshot_seq + len(self.records) + 1:
-            raise StoreConflictError("another process writes to this store")
-        self.records.extend(records)
-
-    def compact(self, seq: int, snapshot: bytes) -> None:
-        del self.records[: seq - self.snapshot_seq]
-        self.snapshot, self.snapshot_seq = snapshot, seq
-
-    def take_over(self) -> int:
-        return 1
-
-    def confirm(self) -> None:
-        pass
-
-    def check(self) -> None:
-        pass
-
-    def close(self) -> None:
-        pass
 
 
 class BreakingStore:
@@ -186,14 +113,14 @@ class Stage:
         delays: Delays = DELAYS,
         open_store: Callable[[], Store] | None = None,
     ) -> None:
-        self.time = VirtualTime()
+        self.time = VirtualTime(START_S)
         self.settings = settings
         self.cluster = SimulatedCluster(objects, None, delays, self.time.clock, self.time.sleep)
         self.cloud = MemoryCloud(self.cluster)
         # The cluster as the actuator sees it, and how far the actuator's clock is from the others'.
         self.face: Cluster = self.cluster
         self.skew_s = 0.0
-        self.store = ListStore()
+        self.store = MemoryStore()
         self._open_store = open_store or (lambda: self.store)
         self.breaker = Breaker()
         self.cluster.faults.before = self._before
@@ -221,7 +148,7 @@ class Stage:
     def run_for(self, seconds: float) -> None:
         """Let time pass."""
         until = self.time.now_s + seconds
-        while self.time._due and self.time._due[0][0] <= until:
+        while (due_s := self.time.next_s()) is not None and due_s <= until:
             self.time.step()
         self.time.now_s = max(self.time.now_s, until)
 

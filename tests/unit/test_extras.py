@@ -72,6 +72,7 @@ def test_what_is_hidden_cannot_be_imported(environment: dict[str, str]) -> None:
         pytest.param("clients.cli fit {cluster} --pod default/p1", '"fits"', id="fit"),
         pytest.param("clients.cli explain {cluster} node/n1", "n1", id="explain"),
         pytest.param("clients.cli replay {recording} -o json", '"rounds": 1', id="replay"),
+        pytest.param("clients.cli simulate --schema", "nodeGroups", id="simulate"),
         pytest.param("clients.cli version", "0.", id="version"),
         pytest.param("clients.cli demo --help", "FILE", id="demo"),
         pytest.param("clients.cluster_generator {new} --nodes 12 --pods 60", "", id="cluster generator"),

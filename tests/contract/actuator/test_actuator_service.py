@@ -23,6 +23,7 @@ from actuator.settings import DeleteSettings, DrainSettings, GrowSettings, WorkS
 from actuator.simulated_cluster.cluster import SimulatedCluster
 from actuator.simulated_cluster.controllers import Delays
 from actuator.simulated_cluster.faults import Fault
+from actuator.store.memory import MemoryStore
 from actuator.store.records import StoreError
 from actuator.tracker.admission import Limits
 from clients.actuator_client import ActuatorClient
@@ -30,7 +31,7 @@ from clients.transport.backoff import Backoff
 from clients.transport.client import RetryPolicy
 from clients.transport.errors import Reason, TrimtabError
 from clients.transport.server import Registration, Shell
-from tests.builders.actuator import ListStore, small_cluster
+from tests.builders.actuator import small_cluster
 from tests.builders.waiting import LIMIT_S
 
 SETTINGS = ActuatorSettings(
@@ -56,7 +57,7 @@ class Service:
 
     def __init__(self, settings: ActuatorSettings = SETTINGS, delays: Delays = DELAYS) -> None:
         self.cluster = SimulatedCluster(small_cluster(), None, delays)
-        self.store = ListStore()
+        self.store = MemoryStore()
         self.actuator = Actuator(self.store, self.cluster, MemoryCloud(self.cluster), NoOpMeter("test"), settings)
         self.servicer = ActuatorServicer(self.actuator)
         add_embedded = actuator_pb2_grpc.add_EmbeddedClusterServicer_to_server

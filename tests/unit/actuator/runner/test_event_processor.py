@@ -10,17 +10,17 @@ from actuator.runner.clock import Clock
 from actuator.runner.event_processor import EventProcessor
 from actuator.runner.scheduler import Scheduler
 from actuator.store.journal import Journal
+from actuator.store.memory import MemoryStore
 from actuator.store.records import Record, StoreError
 from actuator.tracker.events import Drained, Event, PodsEvicted, SetAccepted
 from actuator.tracker.instructions import Instruction, WriteTaints
 from actuator.tracker.states import PodRef
 from actuator.tracker.tracker import Tracker
 from actuator.tracker.transitions import ImpossibleEventError
-from tests.builders.actuator import ListStore
 from tests.builders.waiting import LIMIT_S
 
 
-class SlowStore(ListStore):
+class SlowStore(MemoryStore):
     """A store whose writes take a while, counted."""
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class Times:
         return Clock(lambda: self.now_s + self.skew_s, lambda: self.now_s)
 
 
-def processor_on(store: ListStore, times: Times | None = None) -> EventProcessor:
+def processor_on(store: MemoryStore, times: Times | None = None) -> EventProcessor:
     return EventProcessor(Journal(store), (times or Times()).clock(), lambda: None)
 
 
@@ -71,7 +71,7 @@ def test_events_of_many_threads_are_all_durable_and_share_writes() -> None:
 
 
 def test_an_instruction_is_given_out_only_when_its_event_is_in_the_store() -> None:
-    store = ListStore()
+    store = MemoryStore()
     processor = processor_on(store)
     seen: list[tuple[Instruction, int]] = []
     processor.dispatch = lambda instruction: seen.append((instruction, len(store.records)))
@@ -80,7 +80,7 @@ def test_an_instruction_is_given_out_only_when_its_event_is_in_the_store() -> No
 
 
 def test_an_impossible_event_is_the_callers_error_alone() -> None:
-    store = ListStore()
+    store = MemoryStore()
     processor = processor_on(store)
     with pytest.raises(ImpossibleEventError):
         processor.submit(Drained("n1"))
@@ -89,7 +89,7 @@ def test_an_impossible_event_is_the_callers_error_alone() -> None:
 
 
 def test_a_proposal_that_declines_changes_nothing() -> None:
-    store = ListStore()
+    store = MemoryStore()
     processor = processor_on(store)
     assert processor.propose(lambda tracker, now_ms: None) is None
     assert store.records == []
@@ -115,7 +115,7 @@ def test_a_proposal_sees_what_was_decided_just_before_it() -> None:
 
 
 def test_when_a_write_fails_nothing_is_given_out_and_nothing_more_is_taken() -> None:
-    class Full(ListStore):
+    class Full(MemoryStore):
         def append(self, first_seq: int, records: Sequence[Record]) -> None:
             raise StoreError("disk full")
 
@@ -138,7 +138,7 @@ def ages_s(processor: EventProcessor) -> list[float]:
 
 @pytest.mark.parametrize("jump_s", [-3600.0, -3.0, 3.0, 3600.0])
 def test_a_clock_that_jumps_makes_nothing_older_or_younger(jump_s: float) -> None:
-    store, times = ListStore(), Times()
+    store, times = MemoryStore(), Times()
     processor = processor_on(store, times)
     processor.submit(evicted(1))
     times.now_s += 10
@@ -152,7 +152,7 @@ def test_a_clock_that_jumps_makes_nothing_older_or_younger(jump_s: float) -> Non
 
 
 def test_a_clock_that_is_put_right_slowly_has_not_jumped() -> None:
-    store, times = ListStore(), Times()
+    store, times = MemoryStore(), Times()
     processor = processor_on(store, times)
     for _ in range(20):
         times.now_s += 100
@@ -162,7 +162,7 @@ def test_a_clock_that_is_put_right_slowly_has_not_jumped() -> None:
 
 
 def test_a_start_with_the_clock_behind_what_was_written_counts_ages_from_now() -> None:
-    store, times = ListStore(), Times()
+    store, times = MemoryStore(), Times()
     processor_on(store, times).submit(evicted(1))
     times.now_s -= 500
     processor = processor_on(store, times)
@@ -171,7 +171,7 @@ def test_a_start_with_the_clock_behind_what_was_written_counts_ages_from_now() -
 
 
 def test_who_waits_for_a_change_is_told_of_it() -> None:
-    processor = processor_on(ListStore())
+    processor = processor_on(MemoryStore())
     assert processor.wait_for_change(0, 0.01) == 0
     threading.Timer(0.05, processor.submit, (evicted(1),)).start()
     assert processor.wait_for_change(0, 10) == 1

@@ -9,8 +9,8 @@ import pytest
 from actuator.service.environment import EnvironmentOptions, SettingError
 from actuator.service.environments import open_environment
 from actuator.service.options import ExternalOptions, KubeOptions, KwokOptions, SimulationOptions, StateOptions
+from actuator.store.memory import MemoryStore
 from clients.kubernetes_api.errors import ConfigurationError
-from tests.builders.actuator import ListStore
 
 GROUPS = '{"apiVersion": "trimtab.dev/v1", "kind": "NodeGroup", "metadata": {"name": "g"}, "spec": {"maxSize": 3}}'
 
@@ -18,7 +18,7 @@ GROUPS = '{"apiVersion": "trimtab.dev/v1", "kind": "NodeGroup", "metadata": {"na
 def open_with(directory: Path, cloud: str = "kwok", **kube: object) -> None:
     options = EnvironmentOptions(SimulationOptions(), KubeOptions(**kube), KwokOptions())  # type: ignore[arg-type]
     with ExitStack() as stack:
-        open_environment(stack, StateOptions(state_dir=directory, cloud=cloud), options, ListStore(), lambda: None)
+        open_environment(stack, StateOptions(state_dir=directory, cloud=cloud), options, MemoryStore(), lambda: None)
 
 
 def test_kwok_needs_a_file_of_groups(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_options_that_the_cloud_does_not_read_are_refused(
         ExitStack() as stack,
         pytest.raises(SettingError, match=f"--cloud {cloud} does not read {flags}; leave it out"),
     ):
-        open_environment(stack, StateOptions(state_dir=tmp_path, cloud=cloud), options, ListStore(), lambda: None)
+        open_environment(stack, StateOptions(state_dir=tmp_path, cloud=cloud), options, MemoryStore(), lambda: None)
 
 
 @pytest.mark.parametrize(

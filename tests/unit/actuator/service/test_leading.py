@@ -9,8 +9,8 @@ from actuator.leadership import NotLeaderError
 from actuator.runner.event_processor import EventProcessor
 from actuator.service.leading import Leadership
 from actuator.store.journal import Journal
+from actuator.store.memory import MemoryStore
 from actuator.store.records import StoreConflictError
-from tests.builders.actuator import ListStore
 
 
 class HeldLease:
@@ -31,7 +31,7 @@ class HeldLease:
         self.is_held = False
 
 
-class TakenStore(ListStore):
+class TakenStore(MemoryStore):
     """A store that somebody else may take over."""
 
     taken = False
@@ -44,7 +44,7 @@ class TakenStore(ListStore):
 class Acting:
     """What leads."""
 
-    def __init__(self, store: ListStore) -> None:
+    def __init__(self, store: MemoryStore) -> None:
         self.processor = EventProcessor(Journal(store), lambda: 0.0, lambda: None)
         self.processor.leading = False
         self.led = 0

@@ -15,7 +15,8 @@ from actuator.simulated_cluster.controllers import Delays
 from actuator.simulated_cluster.objects import ObjectError, load_files
 from actuator.simulated_cluster.quantities import parse_quantity, pod_requests
 from actuator.simulated_cluster.selectors import matches, tolerates
-from tests.builders.actuator import DELAYS, VirtualTime, place
+from clients.simulator.virtual_time import VirtualTime
+from tests.builders.actuator import DELAYS, START_S, place
 from tests.builders.kubernetes import (
     Json,
     daemon_set,
@@ -44,7 +45,7 @@ class Simulation:
     """A cluster on virtual time."""
 
     def __init__(self, *objects: Json, path: Path | None = None, delays: Delays = DELAYS) -> None:
-        self.time = VirtualTime()
+        self.time = VirtualTime(START_S)
         self.cluster = SimulatedCluster(objects, path, delays, self.time.clock, self.time.sleep)
         self.cloud = MemoryCloud(self.cluster)
 

@@ -9,12 +9,12 @@ import pytest
 import sqlalchemy as sa
 
 from actuator.store.journal import Journal
+from actuator.store.memory import MemoryStore
 from actuator.store.records import Record, Store, StoreConflictError, StoreError
 from actuator.store.sql import SqlStore, sqlite_url, unpack
 from actuator.tracker.events import PodsEvicted, SetAccepted
 from actuator.tracker.states import PodRef, Retention
 from actuator.tracker.transitions import ImpossibleEventError
-from tests.builders.actuator import ListStore
 from tests.builders.postgresql import missing, running_postgresql
 
 Opener = Callable[[], Store]
@@ -60,7 +60,7 @@ def reopen(request: pytest.FixtureRequest, tmp_path: Path) -> Opener:
     if request.param == "postgresql":
         url = new_database(request.getfixturevalue("server"))
         return lambda: SqlStore(url)
-    kept = ListStore()
+    kept = MemoryStore()
     return lambda: kept
 
 
@@ -356,7 +356,7 @@ def test_an_impossible_event_is_not_written(reopen: Opener) -> None:
 
 
 def test_after_a_failed_write_the_journal_refuses_all_work() -> None:
-    class Full(ListStore):
+    class Full(MemoryStore):
         def append(self, first_seq: int, records: object) -> None:
             raise StoreError("disk full")
 

@@ -1,0 +1,57 @@
+"""Controllers that change their number of pods: which are created, and which go first.
+
+Decides the victims as the ReplicaSet controller does: those without node first, then not running, then not ready, then
+by pod deletion cost, then those that share their node with most others of the controller, then the youngest; of a
+StatefulSet the highest number. Source: Kubernetes, pkg/controller/controller_utils.go, ActivePodsWithRanks.
+"""
+
+from collections import Counter
+from typing import Any
+
+from actuator.kube.cluster import POD_COST_ANNOTATION
+from actuator.simulated_cluster.controllers import Controllers
+from actuator.simulated_cluster.objects import Object
+from actuator.simulated_cluster.pods import Pod
+from actuator.simulated_cluster.state import ClusterState
+
+
+def scale(state: ClusterState, controllers: Controllers, owner: Object, replicas: int) -> None:
+    """Give a ReplicaSet, StatefulSet or Job another number of pods, inside a transaction."""
+    field = "parallelism" if owner["kind"] == "Job" else "replicas"
+    owner["spec"][field] = replicas
+    state.put(owner)
+    pods = [pod for pod in state.pods_by_owner.get(owner["metadata"]["uid"], {}).values() if pod.active]
+    template = owner["spec"]["template"]
+    if owner["kind"] == "StatefulSet":
+        present = {_ordinal(pod) for pod in pods}
+        for number in sorted(set(range(replicas)) - present):
+            controllers.create_pod(owner, template, number)
+    else:
+        for _ in range(replicas - len(pods)):
+            controllers.create_pod(owner, template)
+    surplus = max(0, len(pods) - replicas)
+    for pod in _order(owner, pods)[:surplus] if surplus else ():
+        if pod.node:
+            controllers.terminate(pod, pod.grace_s)
+        else:
+            state.drop_pod(pod)
+
+
+def _order(owner: Object, pods: list[Pod]) -> list[Pod]:
+    """Return pods in the order in which they go."""
+    if owner["kind"] == "StatefulSet":
+        return sorted(pods, key=lambda pod: -_ordinal(pod))
+    on_node = Counter(pod.node for pod in pods)
+
+    def rank(pod: Pod) -> tuple[Any, ...]:
+        cost = int(pod.annotations.get(POD_COST_ANNOTATION) or 0)
+        return bool(pod.node), pod.phase == "Running", pod.ready, cost, -on_node[pod.node]
+
+    by_name = sorted(pods, key=lambda pod: pod.key)
+    by_age = sorted(by_name, key=lambda pod: str(pod.item["metadata"].get("creationTimestamp") or ""), reverse=True)
+    return sorted(by_age, key=rank)
+
+
+def _ordinal(pod: Pod) -> int:
+    ending = pod.key[1].rpartition("-")[2]
+    return int(ending) if ending.isdecimal() else -1

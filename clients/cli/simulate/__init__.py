@@ -1,0 +1,1 @@
+"""`trimtab simulate`: simulations of a scenario, and settings side by side."""

@@ -1,0 +1,105 @@
+"""`trimtab simulate`: read scenario and settings, run, print figures, write the result."""
+
+import json
+import os
+import sys
+from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import yaml
+from google.protobuf import json_format
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from trimtab.v1 import plan_pb2
+
+from clients.cli.documents import read_settings
+from clients.cli.failures import FailedError, InputError
+from clients.cli.output import Format, note, print_document, stderr_console, stdout_console
+from clients.cli.simulate.table import comparison
+from clients.simulator.result import write_result
+from clients.simulator.scenario_file import read_scenario, schema
+from clients.simulator.settings_grid import NamedSettings, grid, read_axis
+from clients.simulator.sweep import Run, sweep
+
+BUILT_IN = ("upstream",)
+"""Names of settings that come with the simulator."""
+
+
+@dataclass(frozen=True)
+class SimulateOptions:
+    """The options of the command; no file is read yet."""
+
+    scenario: Path | None
+    settings: tuple[Path, ...] = ()
+    axes: tuple[str, ...] = ()
+    seed: int | None = None
+    processes: int = 0
+    keep: Path | None = None
+    save: Path | None = None
+    output: Format = Format.TABLE
+
+
+def print_schema() -> None:
+    """Print the JSON schema of scenarios."""
+    sys.stdout.write(json.dumps(schema(), indent=2, ensure_ascii=False) + "\n")
+
+
+def simulate(options: SimulateOptions) -> None:
+    """Run every simulation and print what came of them."""
+    import structlog
+
+    if options.scenario is None:
+        raise InputError("no SCENARIO is given; see --schema for what one says")
+    scenario, trace = read_scenario(options.scenario)
+    if options.seed is not None:
+        scenario = scenario.model_copy(update={"seed": options.seed})
+    chosen = grid(_named(options.settings), [read_axis(text) for text in options.axes])
+    names = [one.name for one in chosen]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise InputError(f"settings {twice[0]} are given twice; each needs a name of its own")
+    runs = [Run(scenario, trace, one.name, one.settings.SerializeToString(deterministic=True)) for one in chosen]
+    # Services log what they do; here it is shown as a whole.
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    results = _with_progress(runs, options)
+    document = results[0] if len(results) == 1 else {"kind": "SimulationComparison", "version": 1, "runs": results}
+    if options.save is not None:
+        try:
+            write_result(options.save, document)
+        except OSError as error:
+            raise FailedError(f"{options.save}: {error.strerror}") from None
+    if options.output is not Format.TABLE:
+        print_document(document, options.output)
+        return
+    stdout_console().print(comparison(results))
+    if options.save is not None:
+        note(f"{options.save} has the details; look at them with: trimtab report {options.save} -o report.html")
+
+
+def _named(paths: tuple[Path, ...]) -> list[NamedSettings]:
+    """Read settings files and built-in policies; without any, the defaults."""
+    if not paths:
+        return [NamedSettings("defaults", plan_pb2.PlanSettings())]
+    return [
+        NamedSettings(str(path), _built_in(str(path)))
+        if str(path) in BUILT_IN and not path.exists()
+        else NamedSettings(path.stem, read_settings(path))
+        for path in paths
+    ]
+
+
+def _built_in(name: str) -> plan_pb2.PlanSettings:
+    document: Any = yaml.safe_load((files("clients.simulator.policies") / f"{name}.yaml").read_text(encoding="utf-8"))
+    return json_format.ParseDict(document, plan_pb2.PlanSettings())
+
+
+def _with_progress(runs: list[Run], options: SimulateOptions) -> list[dict[str, Any]]:
+    console = stderr_console()
+    columns = (
+        *(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()),
+        *(TimeElapsedColumn(), TimeRemainingColumn()),
+    )
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("simulating", total=len(runs))
+        return sweep(runs, options.processes or os.cpu_count() or 1, options.keep, lambda: bar.advance(task))

@@ -1,0 +1,15 @@
+"""Simulated clusters on virtual time, with the real planner, the real loop and the real actuator.
+
+    simulation = Simulation(seed=1)
+    simulation.add_group("general", cpu="4", memory="16Gi", price=0.2, max_size=20)
+    simulation.add_workload("web", replicas=30, cpu="500m", memory="1Gi")
+    simulation.run_for("1h")
+    assert simulation.node_count("general") == 5
+
+Nothing sleeps: time goes on to the next moment at which something is due. The cluster is
+`actuator.simulated_cluster`, what acts on it `actuator.service.app`, what decides `planner.service.request_handler`.
+"""
+
+from clients.simulator.simulation import Simulation
+
+__all__ = ["Simulation"]

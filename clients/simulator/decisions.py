@@ -1,0 +1,107 @@
+"""What the planner decided in a simulation, with its reasons: a line for each round that changed something.
+
+Decides what is kept: growth with its pods, deletions with what they save, refusals, and of the last round why nodes
+stay and what they cost. Money is in the currency of the prices.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from typing import Any, Final
+
+from trimtab.v1 import plan_pb2, reason_pb2
+
+from clients.reference_loop.rounds import RoundResult
+
+MOST_NAMES: Final = 20
+"""Most names of one list that are kept."""
+MOST_BLOCKERS: Final = 50
+
+
+class Decisions:
+    """The decisions of one simulation."""
+
+    def __init__(self) -> None:
+        self.entries: list[dict[str, Any]] = []
+        self.blockers: list[dict[str, Any]] = []
+        self.possible_saving_per_hour = 0.0
+
+    def add(self, now_s: float, done: RoundResult, groups: Mapping[str, str], prices: Mapping[str, float]) -> None:
+        """Take a round into account. groups : node group by node; prices : of a node and hour by group."""
+        answer = done.answer
+        for split in answer.scale_up.splits:
+            if split.node_group in done.grown:
+                self.entries.append(_growth(now_s, split, answer.scale_up))
+        if done.accepted:
+            self.entries.append(_removal(now_s, done, groups, prices))
+        if done.refused:
+            reasons = dict(sorted(done.refused.items())[:MOST_NAMES])
+            self.entries.append({"time": now_s, "kind": "refused", "text": _refused_text(reasons), "reasons": reasons})
+        if answer.HasField("scale_down"):
+            self.blockers = _blockers(answer.scale_down, groups, prices)
+            self.possible_saving_per_hour = round(sum(one.saving_per_hour for one in answer.scale_down.unneeded), 6)
+
+
+def _growth(now_s: float, split: plan_pb2.ScaleUpSplit, decision: plan_pb2.ScaleUpDecision) -> dict[str, Any]:
+    count = split.new_size - split.current_size
+    others = {
+        one.node_group: reason_pb2.NodeGroupReason.Code.Name(one.reason)
+        for one in decision.options
+        if not one.chosen and one.reason
+    }
+    return {
+        "time": now_s,
+        "kind": "scale-up",
+        "group": split.node_group,
+        "count": count,
+        "pricePerHour": round(split.price_per_hour, 6),
+        "text": f"{split.node_group}: {split.current_size} to {split.new_size} nodes for {len(split.pods)} pods",
+        "pods": list(split.pods[:MOST_NAMES]),
+        "reasons": dict(sorted(others.items())[:MOST_NAMES]),
+    }
+
+
+def _removal(now_s: float, done: RoundResult, groups: Mapping[str, str], prices: Mapping[str, float]) -> dict[str, Any]:
+    nodes = sorted(done.accepted)
+    drained = set(done.answer.scale_down.drain)
+    unneeded = {one.node: one for one in done.answer.scale_down.unneeded}
+    saving = sum(prices.get(groups.get(node, ""), 0.0) for node in nodes)
+    drains = len(drained & set(nodes))
+    reasons = {
+        node: f"utilization {unneeded[node].utilization:.0%}, {len(unneeded[node].destinations)} pods fit elsewhere"
+        for node in nodes[:MOST_NAMES]
+        if node in unneeded
+    }
+    return {
+        "time": now_s,
+        "kind": "scale-down",
+        "count": len(nodes),
+        "pricePerHour": round(saving, 6),
+        "text": f"{len(nodes)} nodes go, {drains} of them drained",
+        "nodes": nodes[:MOST_NAMES],
+        "reasons": reasons,
+    }
+
+
+def _refused_text(reasons: Mapping[str, str]) -> str:
+    name, why = next(iter(reasons.items()))
+    more = f" and {len(reasons) - 1} more" if len(reasons) > 1 else ""
+    return f"{name}: {why}{more}"
+
+
+def _blockers(
+    decision: plan_pb2.ScaleDownDecision, groups: Mapping[str, str], prices: Mapping[str, float]
+) -> list[dict[str, Any]]:
+    """Return why nodes stay, by what they cost: reason, details, number of nodes, price of an hour."""
+    nodes: Counter[tuple[str, str]] = Counter()
+    money: dict[tuple[str, str], float] = defaultdict(float)
+    for one in decision.unremovable:
+        reason = reason_pb2.UnremovableReason.Code.Name(one.reason)
+        blocking = reason_pb2.BlockingPodReason.Code.Name(one.blocking_reason) if one.blocking_reason else ""
+        nodes[reason, blocking] += 1
+        money[reason, blocking] += prices.get(groups.get(one.node, ""), 0.0)
+    found = [
+        {"reason": reason, "blocking": blocking, "nodes": count, "pricePerHour": round(money[reason, blocking], 6)}
+        for (reason, blocking), count in nodes.items()
+    ]
+    found.sort(key=lambda one: (-float(str(one["pricePerHour"])), str(one["reason"]), str(one["blocking"])))
+    return found[:MOST_BLOCKERS]

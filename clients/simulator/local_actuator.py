@@ -1,0 +1,97 @@
+"""The actuator in this process, as the loop calls it: no connection, no thread, and virtual time while it works.
+
+Decides nothing: the calls are those of the service, and where the service waits for an answer, time goes on instead.
+Raises TrimtabError, as a client would.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar, cast
+
+import grpc
+from google.protobuf.timestamp_pb2 import Timestamp
+from opentelemetry.metrics import NoOpMeter
+from trimtab.v1 import actuator_pb2, plan_pb2
+
+from actuator.cloud.memory.cloud import MemoryCloud
+from actuator.service.app import Actuator, Runtime
+from actuator.service.deletions import deletion_response
+from actuator.service.growth import growth_response
+from actuator.service.servicer import ActuatorServicer
+from actuator.service.settings import ActuatorSettings
+from actuator.simulated_cluster.cluster import SimulatedCluster
+from actuator.store.memory import MemoryStore
+from clients.simulator.virtual_time import VirtualTime
+from clients.transport.errors import ServiceError, TrimtabError
+
+T = TypeVar("T")
+_NO_CALL = cast(grpc.ServicerContext, None)
+"""The calls that are made directly do not look at their context."""
+
+
+class LocalActuator:
+    """An actuator over a simulated cluster (see `clients.reference_loop.rounds.Actuator`)."""
+
+    def __init__(self, cluster: SimulatedCluster, time: VirtualTime, settings: ActuatorSettings) -> None:
+        """Start the actuator."""
+        runtime = Runtime(time.clock, time.clock, time.make_pool)
+        self._time = time
+        self._actuator = Actuator(
+            MemoryStore(), cluster, MemoryCloud(cluster), NoOpMeter("simulator"), settings, runtime
+        )
+        self._servicer = ActuatorServicer(self._actuator)
+        self._actuator.start()
+
+    @property
+    def revision(self) -> int:
+        """Return a number that grows with each change of the status."""
+        return self._actuator.processor.read(lambda tracker, _: tracker.data.revision)
+
+    def get_info(self) -> actuator_pb2.GetActuatorInfoResponse:
+        """Return its capabilities."""
+        return self._servicer.GetInfo(actuator_pb2.GetActuatorInfoRequest(), _NO_CALL)
+
+    def get_status(self, without_finished: bool = False) -> actuator_pb2.ActuatorStatus:
+        """Return the whole status."""
+        return self._actuator.status(not without_finished).message()
+
+    def start_deletion(self, request: actuator_pb2.StartDeletionRequest) -> actuator_pb2.StartDeletionResponse:
+        """Start deletions."""
+        with _as_client():
+            self._actuator.deletions.begin(request)
+            return deletion_response(self._wait(lambda: self._actuator.deletions.answers(request)))
+
+    def scale_up(self, request_id: str, splits: Sequence[plan_pb2.ScaleUpSplit]) -> actuator_pb2.ScaleUpResponse:
+        """Grow node groups."""
+        with _as_client():
+            self._actuator.growths.begin(actuator_pb2.ScaleUpRequest(request_id=request_id, splits=splits))
+            return growth_response(self._wait(lambda: self._actuator.growths.answers(request_id)))
+
+    def apply_taints(self, unneeded_nodes: Iterable[str]) -> actuator_pb2.ApplyTaintsResponse:
+        """Write soft taints."""
+        with _as_client():
+            return self._servicer.ApplyTaints(actuator_pb2.ApplyTaintsRequest(unneeded_nodes=unneeded_nodes), _NO_CALL)
+
+    def apply_pod_costs(
+        self, groups: Sequence[plan_pb2.PodCostGroup], plan_time: Timestamp | None = None, remove_others: bool = False
+    ) -> actuator_pb2.ApplyPodCostsResponse:
+        """Write pod deletion costs."""
+        request = actuator_pb2.ApplyPodCostsRequest(groups=groups, plan_time=plan_time, remove_others=remove_others)
+        with _as_client():
+            return self._servicer.ApplyPodCosts(request, _NO_CALL)
+
+    def _wait(self, answers: Callable[[], T | None]) -> T:
+        """Let the actuator work until it answers."""
+        while (found := answers()) is None:
+            if not self._time.step():
+                raise AssertionError("the actuator has nothing to do and has not answered")
+        return found
+
+
+@contextmanager
+def _as_client() -> Iterator[None]:
+    """Turn errors of the service into those that a client raises."""
+    try:
+        yield
+    except ServiceError as error:
+        raise TrimtabError(error.code, error.reason, error.message, error.metadata) from error

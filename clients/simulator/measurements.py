@@ -1,0 +1,206 @@
+"""What a simulation measures: times to schedule, node-hours and money, evictions, churn, samples over time.
+
+Decides what counts:
+- time to schedule: from a pod's creation to its binding; pods of DaemonSets aside. A pod that still waits at the end
+  has the time that it has waited, and is counted as pending.
+- node-hours and money: from the accepted request for a machine until the machine is gone.
+- added for nothing: nodes that came and went without ever having had a pod of a workload.
+- removed for nothing: nodes whose group grew again within half an hour of their removal, one growth for one removal.
+Units: seconds, Unix time; money in the currency of the prices.
+"""
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from actuator.simulated_cluster.database import JournalEntry
+from actuator.simulated_cluster.state import ClusterState
+
+REGRET_S: Final = 1800.0
+PERCENTILES: Final = (50, 90, 99)
+
+
+class Sample(NamedTuple):
+    """The cluster at one moment. nodes : by "group/zone"; cpu in milli-cores, memory in bytes."""
+
+    time_s: float
+    nodes: Mapping[str, int]
+    pods: int
+    pending: int
+    cpu_allocatable: int
+    cpu_requested: int
+    memory_allocatable: int
+    memory_requested: int
+    price_per_hour: float
+
+
+class _Machine(NamedTuple):
+    group: str
+    since_s: float
+
+
+class Measurements:
+    """Watches what the cluster writes. `state` is set once there is a cluster."""
+
+    def __init__(self) -> None:
+        self.state: ClusterState | None = None
+        self.samples: list[Sample] = []
+        self.counts: Counter[str] = Counter()
+        self._waits_since: dict[str, tuple[str, float]] = {}
+        self._bound: set[str] = set()
+        self._waited: list[float] = []
+        self._uid_of: dict[str, str] = {}
+        self._machines: dict[str, _Machine] = {}
+        self._node_s: dict[str, float] = defaultdict(float)
+        self._zone_of: dict[str, str] = {}
+        self._prices: dict[str, float] = {}
+        # Nodes that came during the simulation and have had no pod of a workload yet.
+        self._unused: set[str] = set()
+        self._removals: dict[str, deque[float]] = defaultdict(deque)
+        self.running: list[str] = []
+
+    def add_group(self, name: str, zone: str, price: float | None) -> None:
+        """Note what a node of a group costs an hour."""
+        self._zone_of[name] = zone
+        if price is not None:
+            self._prices[name] = price
+
+    def watch(self, things: Mapping[str, Any], entries: list[JournalEntry]) -> None:
+        """Take a transaction into account."""
+        now_s = self._now_s()
+        for key, value in things.items():
+            if key.startswith("Pod/"):
+                self._pod(key, value, now_s)
+            elif key.startswith("Instance//"):
+                self._machine(key.removeprefix("Instance//"), value, now_s)
+        for entry in entries:
+            self._entry(entry, now_s)
+
+    def sample(self, now_s: float) -> None:
+        """Add a sample."""
+        state = self.state
+        assert state is not None, "there is a cluster"
+        nodes: Counter[str] = Counter()
+        sums: Counter[str] = Counter()
+        price = 0.0
+        for name, info in state.nodes.items():
+            machine = self._machines.get(name)
+            group = machine.group if machine else ""
+            nodes[f"{group}/{self._zone_of.get(group, '')}"] += 1
+            for resource in ("cpu", "memory"):
+                sums[f"{resource}_allocatable"] += info.allocatable.get(resource, 0)
+                sums[f"{resource}_requested"] += info.used.get(resource, 0)
+        for machine in self._machines.values():
+            price += self._prices.get(machine.group, 0.0)
+        self.samples.append(
+            Sample(
+                now_s,
+                dict(sorted(nodes.items())),
+                len(state.pods),
+                len(state.pending),
+                cpu_allocatable=sums["cpu_allocatable"],
+                cpu_requested=sums["cpu_requested"],
+                memory_allocatable=sums["memory_allocatable"],
+                memory_requested=sums["memory_requested"],
+                price_per_hour=round(price, 6),
+            )
+        )
+
+    def summary(self, begin_s: float, now_s: float) -> dict[str, Any]:
+        """Return the figures of the whole simulation so far."""
+        waits = sorted([*self._waited, *(now_s - since_s for _, since_s in self._waits_since.values())])
+        node_s = dict(self._node_s)
+        for machine in self._machines.values():
+            node_s[machine.group] = node_s.get(machine.group, 0.0) + now_s - max(machine.since_s, begin_s)
+        hours = {group: round(seconds / 3600, 6) for group, seconds in sorted(node_s.items())}
+        money = sum(self._prices.get(group, 0.0) * amount for group, amount in hours.items())
+        return {
+            "nodeHours": round(sum(hours.values()), 6),
+            "nodeHoursByGroup": hours,
+            "money": round(money, 6),
+            "timeToScheduleS": {f"p{share}": _percentile(waits, share) for share in PERCENTILES}
+            | {"max": round(waits[-1], 3) if waits else 0.0},
+            "podsScheduled": len(self._waited),
+            "podsPendingAtEnd": len(self._waits_since),
+            "evictions": self.counts["evicted"],
+            "podsLost": self.counts["pod_lost"],
+            "nodesAdded": self.counts["nodes_added"],
+            "nodesRemoved": self.counts["nodes_removed"],
+            "startsFailed": self.counts["start_failed"],
+            "addedForNothing": self.counts["added_for_nothing"],
+            "removedForNothing": self.counts["removed_for_nothing"],
+            "nodesAtEnd": len(self.state.nodes) if self.state else 0,
+        }
+
+    def _now_s(self) -> float:
+        return self.state.now_ms / 1000 if self.state is not None else 0.0
+
+    def _pod(self, key: str, value: Any, now_s: float) -> None:
+        if value is None:
+            uid = self._uid_of.pop(key, "")
+            self._waits_since.pop(uid, None)
+            self._bound.discard(uid)
+            return
+        item = value[0]
+        uid, node = item["metadata"]["uid"], item["spec"].get("nodeName")
+        before = self._uid_of.get(key)
+        if before != uid:
+            if before is not None:
+                self._waits_since.pop(before, None)
+            self._uid_of[key] = uid
+            is_daemon = any(one.get("kind") == "DaemonSet" for one in item["metadata"].get("ownerReferences") or ())
+            if is_daemon:
+                self._bound.add(uid)
+            else:
+                self._waits_since[uid] = (key, now_s)
+        if node and uid in self._waits_since:
+            self._waited.append(round(now_s - self._waits_since.pop(uid)[1], 3))
+            self._unused.discard(node)
+        if item["status"].get("phase") == "Running" and not value[1]["ready_due_ms"]:
+            self.running.append(key)
+
+    def _machine(self, name: str, value: Any, now_s: float) -> None:
+        known = self._machines.get(name)
+        if value is None:
+            if known is None:
+                return
+            del self._machines[name]
+            self._node_s[known.group] += now_s - known.since_s
+            if name in self._unused:
+                self._unused.discard(name)
+                self.counts["added_for_nothing"] += 1
+            return
+        if known is None:
+            machine = value[0]
+            self._machines[name] = _Machine(machine["group"], now_s)
+            if machine["start_due_ms"]:
+                self._unused.add(name)
+                self._regret(machine["group"], now_s)
+
+    def _regret(self, group: str, now_s: float) -> None:
+        """Count an added node as making up for one that was removed a short time before."""
+        self.counts["nodes_added"] += 1
+        removals = self._removals[group]
+        while removals and removals[0] < now_s - REGRET_S:
+            removals.popleft()
+        if removals:
+            removals.popleft()
+            self.counts["removed_for_nothing"] += 1
+
+    def _entry(self, entry: JournalEntry, now_s: float) -> None:
+        if entry.what in ("evicted", "pod_lost", "start_failed"):
+            self.counts[entry.what] += 1
+        elif entry.what == "deleted":
+            self.counts["nodes_removed"] += 1
+            machine = self._machines.get(entry.subject)
+            if machine is not None:
+                self._removals[machine.group].append(now_s)
+
+
+def _percentile(sorted_values: list[float], share: int) -> float:
+    """Return a percentile, as a value that was measured."""
+    if not sorted_values:
+        return 0.0
+    return round(float(np.percentile(sorted_values, share, method="inverted_cdf")), 3)

@@ -1,0 +1,152 @@
+"""The simulated cluster as the loop sees it: snapshots and deltas, made as for a live one.
+
+Decides which objects have changed: the cluster writes each transaction here, in place of a database. `live_cluster`
+decides what a delta contains. What is written can be watched, for measurements.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from trimtab.v1 import actuator_pb2
+
+from actuator.simulated_cluster.cluster import SimulatedCluster
+from actuator.simulated_cluster.controllers import write_owner_status
+from actuator.simulated_cluster.database import JournalEntry
+from actuator.simulated_cluster.disruption import write_status
+from actuator.simulated_cluster.objects import condition_reason
+from actuator.simulated_cluster.pods import Pod, parse_time_ms
+from actuator.simulated_cluster.state import ClusterState
+from clients.kubernetes_objects.kinds import NodeGroup
+from clients.kubernetes_objects.objects import STRUCTS
+from clients.kubernetes_objects.owners import API_VERSIONS
+from clients.kubernetes_objects.pod_rows import FLAG_READY, FLAG_UNSCHEDULABLE, PodRow, phase_code, pod_row
+from clients.live_cluster.actuation import read_status, sized_groups
+from clients.live_cluster.cluster import Seen
+from clients.live_cluster.snapshots import SnapshotMaker
+from clients.live_cluster.store import Store
+
+Watcher = Callable[[Mapping[str, Any], list[JournalEntry]], None]
+_PER_POD = ("nodeName",)
+_encode = msgspec.json.Encoder().encode
+_parsed_ms = lru_cache(maxsize=4096)(parse_time_ms)
+
+
+class ObservedCluster:
+    """An `ObjectStore` (see `actuator.simulated_cluster.database`) and a `Cluster` of the loop's rounds."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        """`watcher` gets what each transaction writes."""
+        self._watcher = watcher
+        self._store = Store()
+        self._maker = SnapshotMaker(self._store)
+        self._changed: dict[str, None] = {}
+        self._rows: dict[bytes, PodRow] = {}
+        self._cluster: SimulatedCluster | None = None
+
+    def observe(self, cluster: SimulatedCluster) -> None:
+        """Take the objects from this cluster from now on."""
+        self._cluster = cluster
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether anything was written since the last snapshot."""
+        return bool(self._changed)
+
+    def load(self) -> list[tuple[str, Any]]:
+        """Return nothing: a simulation begins anew."""
+        return []
+
+    def save(self, things: Mapping[str, Any], entries: list[JournalEntry]) -> None:
+        """Note what has changed, and pass it on."""
+        self._changed.update(dict.fromkeys(things))
+        self._watcher(things, entries)
+
+    def journal(self) -> list[JournalEntry]:
+        """Return nothing: the watcher has had it."""
+        return []
+
+    def close(self) -> None:
+        """There is no file."""
+
+    def forget(self) -> None:
+        """Make the next `take` return the whole cluster."""
+        self._maker.forget()
+
+    def take(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Seen:
+        """Return the changes since the last call, or the whole cluster."""
+        assert self._cluster is not None, "observe comes first"
+        with self._cluster.transaction():
+            pass
+        self._read(self._cluster.state)
+        read = read_status(status, self._store.history) if status is not None else None
+        taken = self._maker.take(sized_groups(groups, status), read.actuation if read else None)
+        return Seen(taken, [*taken.notes, *(read.notes if read else ())])
+
+    def _read(self, state: ClusterState) -> None:
+        """Put into the store what has changed."""
+        changed, self._changed = self._changed, {}
+        owners: dict[str, None] = {}
+        for key in changed:
+            kind, namespace, name = key.split("/", 2)
+            if kind == "Pod":
+                pod = state.pods.get((namespace, name))
+                before = self._store.pods.get((namespace, name))
+                if before is not None:
+                    owners[before.owner] = None
+                if pod is None:
+                    self._store.forget(kind, (namespace, name))
+                else:
+                    owners[pod.owner_uid] = None
+                    self._store.put_row(self._row(pod))
+            elif kind == "Node":
+                info = state.nodes.get(name)
+                self._put("Node", ("", name), info.node if info else None)
+            elif kind in API_VERSIONS:
+                item = state.others.get(key)
+                self._put(kind, (namespace, name), item)
+                if item is not None:
+                    owners[item["metadata"]["uid"]] = None
+        self._read_statuses(state, owners)
+
+    def _read_statuses(self, state: ClusterState, owners: Mapping[str, None]) -> None:
+        """Write the statuses that controllers keep, and read them."""
+        for uid in owners:
+            owner = state.owners.get(uid)
+            if owner is not None and owner["kind"] not in ("Deployment", "DaemonSet"):
+                write_owner_status(owner, list(state.pods_by_owner.get(uid, {}).values()))
+                metadata = owner["metadata"]
+                self._put(owner["kind"], (metadata["namespace"], metadata["name"]), owner)
+        for key, item in state.budgets.items.items():
+            write_status(item, state.budgets.status(key))
+            self._put("PodDisruptionBudget", key, item)
+
+    def _put(self, kind: str, key: tuple[str, str], item: Mapping[str, Any] | None) -> None:
+        if item is None:
+            self._store.forget(kind, key)
+        else:
+            self._store.put_struct(kind, msgspec.convert(item, STRUCTS[kind]))
+
+    def _row(self, pod: Pod) -> PodRow:
+        """Return the row of a pod; pods alike share all but what only one pod has."""
+        metadata = pod.item["metadata"]
+        spec = {name: value for name, value in pod.spec.items() if name not in _PER_POD}
+        shared = {name: metadata.get(name) for name in ("labels", "annotations", "ownerReferences")}
+        alike = _encode((pod.key[0], spec, shared))
+        row = self._rows.get(alike)
+        if row is None:
+            item = {"metadata": {"name": "x", "namespace": pod.key[0], **shared}, "spec": spec}
+            row = self._rows[alike] = pod_row(msgspec.convert(item, STRUCTS["Pod"]))
+        flags = row.flags | (FLAG_READY if pod.ready else 0)
+        if condition_reason(pod.item, "PodScheduled") == "Unschedulable":
+            flags |= FLAG_UNSCHEDULABLE
+        return row._replace(
+            name=pod.key[1],
+            uid=pod.uid,
+            node=pod.node,
+            created_s=_parsed_ms(metadata.get("creationTimestamp")) // 1000,
+            deletion_s=_parsed_ms(metadata.get("deletionTimestamp")) // 1000,
+            phase=phase_code(pod.phase),
+            flags=flags,
+        )

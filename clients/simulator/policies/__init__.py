@@ -1,0 +1,1 @@
+"""Settings that come with the simulator, by name."""

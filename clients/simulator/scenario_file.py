@@ -1,0 +1,99 @@
+"""Scenario files: YAML into a checked `Scenario`; an error names file, line and field.
+
+Also the JSON schema, by which editors complete such files.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import ValidationError
+
+from clients.simulator.failures import ScenarioError
+from clients.simulator.scenario import Scenario
+from clients.simulator.trace import Arrival, read_trace
+from clients.transport.bounded_input import DamagedInputError, InputSizeError, read_bounded
+from clients.transport.strict_yaml import YamlError, check_yaml
+
+MOST_ERRORS = 10
+"""Most errors of one file that are told."""
+
+
+def read_scenario(path: Path) -> tuple[Scenario, tuple[Arrival, ...]]:
+    """Read a scenario and the trace that it names. Raises ScenarioError."""
+    text = _text(path)
+    try:
+        check_yaml(text)
+        root = yaml.compose(text, Loader=yaml.CSafeLoader)
+        document = yaml.load(text, Loader=yaml.CSafeLoader)
+    except YamlError as error:
+        raise ScenarioError(f"{path}: {error}") from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise ScenarioError(f"{path}: {' '.join(str(error).split())}") from None
+    if not isinstance(document, dict):
+        raise ScenarioError(f"{path}: line 1: a mapping is expected: {', '.join(_keys())}")
+    try:
+        scenario = Scenario.model_validate(document)
+    except ValidationError as error:
+        raise ScenarioError("\n".join(_told(path, root, error))) from None
+    arrivals: tuple[Arrival, ...] = ()
+    if scenario.trace is not None:
+        arrivals = read_trace(path.parent / scenario.trace.file)
+    return scenario, arrivals
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON schema of scenario files."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Scenario.model_json_schema(by_alias=True),
+        "title": "Trimtab simulation scenario",
+    }
+
+
+def _keys() -> list[str]:
+    return [field.alias or name for name, field in Scenario.model_fields.items()]
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return read_bounded(file).decode("utf-8")
+    except UnicodeDecodeError:
+        raise ScenarioError(f"{path}: this is no text (YAML is expected)") from None
+    except (InputSizeError, DamagedInputError) as error:
+        raise ScenarioError(f"{path}: {error}") from None
+    except OSError as error:
+        raise ScenarioError(f"{path}: {error.strerror}") from None
+
+
+def _told(path: Path, root: Any, error: ValidationError) -> list[str]:
+    """Return a line for each error, in the order of the file."""
+    found = []
+    for one in error.errors():
+        where = [part for part in one["loc"] if isinstance(part, int | str)]
+        field = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in where).lstrip(".")
+        message = one["msg"].removeprefix("Value error, ")
+        if one["type"] == "extra_forbidden":
+            message = "this key is unknown"
+        found.append((_line(root, where), f"{field}: {message}" if field else message))
+    found.sort()
+    told = [f"{path}: line {line}: {text}" for line, text in found[:MOST_ERRORS]]
+    return told if len(found) <= MOST_ERRORS else [*told, f"{path}: and {len(found) - MOST_ERRORS} more errors"]
+
+
+def _line(node: Any, where: list[int | str]) -> int:
+    """Return the line of a value, or of the nearest one above it that the file has; from 1."""
+    line: int = node.start_mark.line + 1
+    for part in where:
+        if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        elif isinstance(node, yaml.MappingNode):
+            pair = next((pair for pair in node.value if pair[0].value == str(part)), None)
+            if pair is None:
+                return line
+            line, node = pair[0].start_mark.line + 1, pair[1]
+        else:
+            return line
+    return line

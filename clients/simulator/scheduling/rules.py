@@ -1,0 +1,103 @@
+"""The placement rules of a pod that count other pods: topology spread, required pod affinity and anti-affinity.
+
+Decides how they are read from a pod's spec; never counts. Not read, and so without effect in a simulation: preferred
+terms, namespace selectors, `matchLabelKeys` and the policies of topology spread, which have their defaults.
+Source: kube-scheduler, plugins podtopologyspread (common.go, plugin.go: defaults of a cluster) and interpodaffinity.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+from actuator.simulated_cluster.pods import Pod
+from actuator.simulated_cluster.selectors import matches
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+ZONE: Final = "topology.kubernetes.io/zone"
+_SPREAD_KINDS: Final = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+@dataclass(frozen=True)
+class Term:
+    """The pods that a rule counts: those of the namespaces that the selector matches, or those of one owner.
+
+    selector : JSON of a label selector, "" = the pods of `owner`, a uid
+    """
+
+    namespaces: frozenset[str]
+    selector: str = ""
+    owner: str = ""
+
+    def counts(self, pod: Pod) -> bool:
+        """Return whether the rule counts a pod."""
+        if pod.key[0] not in self.namespaces:
+            return False
+        if self.owner:
+            return pod.owner_uid == self.owner
+        return matches(json.loads(self.selector), pod.labels)
+
+
+class Spread(NamedTuple):
+    """One constraint of topology spread. `minimum` : least number of domains, 1 = none is asked for."""
+
+    term: Term
+    key: str
+    max_skew: int
+    minimum: int = 1
+
+
+class Affinity(NamedTuple):
+    """One term of required pod affinity or anti-affinity."""
+
+    term: Term
+    key: str
+
+
+class Rules(NamedTuple):
+    """The rules of a pod. `preferred` are constraints that only score."""
+
+    required: tuple[Spread, ...] = ()
+    preferred: tuple[Spread, ...] = ()
+    affinity: tuple[Affinity, ...] = ()
+    anti_affinity: tuple[Affinity, ...] = ()
+
+    @property
+    def terms(self) -> list[Term]:
+        """Return every term that has to be counted."""
+        spreads, affinities = (*self.required, *self.preferred), (*self.affinity, *self.anti_affinity)
+        return [*(one.term for one in spreads), *(one.term for one in affinities)]
+
+
+def rules_of(pod: Pod) -> Rules:
+    """Read the rules of a pod; one of a controller that has no constraints gets those of the cluster's defaults."""
+    namespace, spec = pod.key[0], pod.spec
+    required: list[Spread] = []
+    preferred: list[Spread] = []
+    for one in spec.get("topologySpreadConstraints") or ():
+        term = _term(one.get("labelSelector"), frozenset({namespace}))
+        spread = Spread(term, one["topologyKey"], int(one["maxSkew"]), int(one.get("minDomains") or 1))
+        (preferred if one.get("whenUnsatisfiable") == "ScheduleAnyway" else required).append(spread)
+    if not spec.get("topologySpreadConstraints") and pod.owner.get("kind") in _SPREAD_KINDS:
+        own = Term(frozenset({namespace}), owner=pod.owner_uid)
+        preferred = [Spread(own, HOSTNAME, 3), Spread(own, ZONE, 5)]
+    affinity = spec.get("affinity") or {}
+    return Rules(
+        tuple(required),
+        tuple(preferred),
+        _affinities(affinity.get("podAffinity"), namespace),
+        _affinities(affinity.get("podAntiAffinity"), namespace),
+    )
+
+
+def _affinities(terms: Mapping[str, Any] | None, namespace: str) -> tuple[Affinity, ...]:
+    return tuple(
+        Affinity(_term(one.get("labelSelector"), frozenset(one.get("namespaces") or (namespace,))), one["topologyKey"])
+        for one in (terms or {}).get(_REQUIRED) or ()
+    )
+
+
+def _term(selector: Mapping[str, Any] | None, namespaces: frozenset[str]) -> Term:
+    """Return a term; an absent selector counts nothing."""
+    return Term(namespaces if selector is not None else frozenset(), json.dumps(selector or {}, sort_keys=True))

@@ -1,0 +1,285 @@
+"""One simulation: a cluster, its loop, planner and actuator on virtual time, and what is measured of them.
+
+Decides the order of what happens at one moment: the cluster, workloads, the actuator, a sample, a round of the loop.
+Rounds in which nothing can be new are skipped: nothing was written since the last one and no timer has ended. Times are
+Unix seconds; durations are seconds or text as in Go ("1h30m").
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+from google.protobuf.timestamp_pb2 import Timestamp
+from trimtab.v1 import plan_pb2
+
+from actuator.cloud.provider import CloudRefusedError
+from actuator.service.settings import ActuatorSettings, PodCostLimits, SoftTaintSettings
+from actuator.settings import DrainSettings, WorkSettings
+from actuator.simulated_cluster.cluster import SimulatedCluster
+from actuator.tracker.admission import Limits
+from clients.kubernetes_objects.kinds import NodeGroup
+from clients.reference_loop.planner_session import PlannerLink, PlannerSession
+from clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
+from clients.simulator.decisions import Decisions
+from clients.simulator.delays import ScenarioDelays
+from clients.simulator.local_actuator import LocalActuator
+from clients.simulator.measurements import Measurements
+from clients.simulator.objects import node_group
+from clients.simulator.observed_cluster import ObservedCluster
+from clients.simulator.planner_link import InProcessLink
+from clients.simulator.scenario import NodeGroupModel, PodModel, Scenario, Workload, seconds
+from clients.simulator.scheduling.scheduler import KubeScheduler
+from clients.simulator.timers import next_due
+from clients.simulator.trace import Arrival
+from clients.simulator.virtual_time import VirtualTime
+from clients.simulator.workloads import Workloads
+from clients.transport.backoff import Backoff
+
+SAMPLES: Final = 288
+"""Samples of a whole scenario, unless they would be less than a minute apart."""
+UNLIMITED: Final = 100_000
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a simulation runs. Neither changes what it shows.
+
+    link : the planner, None = one in this process; skip_idle : leave out rounds in which nothing can be new
+    """
+
+    link: PlannerLink | None = None
+    skip_idle: bool = True
+
+
+class Simulation:
+    """A simulated cluster. See the package for an example."""
+
+    def __init__(
+        self,
+        scenario: Scenario | None = None,
+        trace: Sequence[Arrival] = (),
+        *,
+        settings: plan_pb2.PlanSettings | None = None,
+        seed: int | None = None,
+        options: Options | None = None,
+    ) -> None:
+        """Set up a scenario, by default an empty one. `seed` replaces the scenario's."""
+        scenario = scenario or Scenario()
+        self.scenario = scenario if seed is None else scenario.model_copy(update={"seed": seed})
+        self.settings = settings or plan_pb2.PlanSettings()
+        self._options = options or Options()
+        self.begin_s = self.scenario.start.timestamp()
+        self._time = VirtualTime(self.begin_s)
+        self.measurements = Measurements()
+        self.decisions = Decisions()
+        self._observed = ObservedCluster(self.measurements.watch)
+        self._groups: dict[str, NodeGroupModel] = {}
+        timing = self.scenario.timing
+        delays = ScenarioDelays(
+            pod_stop_s=timing.pod_stop,
+            instance_delete_s=timing.instance_delete,
+            groups=self._groups,
+            seed=self.scenario.seed,
+        )
+        scheduler = KubeScheduler(self.scenario.seed, self.scenario.scheduler.scoring)
+        self.cluster = SimulatedCluster((), self._observed, delays, self._time.clock, self._time.sleep, scheduler)
+        self._observed.observe(self.cluster)
+        self.measurements.state = self.cluster.state
+        self.cluster.faults.before = self._refuse_growth
+        self.workloads = Workloads(self.cluster, self.scenario, self.begin_s, delays.pod_starts)
+        self._actuator = LocalActuator(self.cluster, self._time, self._actuator_settings())
+        self._runner: RoundRunner | None = None
+        self._declared: list[NodeGroup] = []
+        # When the next round is; when timers make one worthwhile; the actuator's revision at the last one.
+        self._round_s = self.begin_s
+        self._timer_s = self.begin_s
+        self._revision = -1
+        self.round_count = 0
+        self._sample_s = self.begin_s
+        self._sample_every_s = max(60.0, self.scenario.duration / SAMPLES)
+        self._fill(trace)
+
+    @property
+    def now_s(self) -> float:
+        """Return the present time."""
+        return self._time.now_s
+
+    @property
+    def pending(self) -> list[str]:
+        """Return the pods that wait for a node, as "namespace/name", sorted."""
+        return sorted("/".join(key) for key in self.cluster.state.pending)
+
+    def node_count(self, group: str | None = None) -> int:
+        """Return how many nodes there are, of one group or of all."""
+        state = self.cluster.state
+        members = [name for name, one in state.instances.items() if group is None or one.group == group]
+        return len([name for name in members if name in state.nodes])
+
+    def pod_count(self, workload: str | None = None, *, node: str | None = None) -> int:
+        """Return how many pods run: of one workload, on one node, or all."""
+        pods = [pod for pod in self.cluster.state.pods.values() if pod.node and pod.active]
+        of_workload = [pod for pod in pods if workload is None or pod.labels.get("app") == workload]
+        return len([pod for pod in of_workload if node is None or pod.node == node])
+
+    def add_group(self, name: str, **fields: Any) -> None:
+        """Add a node group before the first round; fields as in `clients.simulator.scenario.NodeGroupModel`."""
+        if self._runner is not None:
+            raise ValueError(f"node group {name}: the loop runs already; add groups before")
+        self._add_group(NodeGroupModel.model_validate({"name": name, **fields}))
+
+    def add_workload(self, name: str, **fields: Any) -> None:
+        """Add a controller now; fields as in `Workload`, and of its pods as in `PodModel`."""
+        of_pod = {key: fields.pop(key) for key in list(fields) if key in PodModel.model_fields}
+        pod = PodModel.model_validate({**of_pod, **dict(fields.pop("pod", None) or {})})
+        self.workloads.add(Workload.model_validate({"name": name, "pod": pod, **fields}), self.now_s)
+
+    def scale(self, workload: str, replicas: int, *, namespace: str = "default") -> None:
+        """Give a ReplicaSet or StatefulSet another number of replicas now. Raises KeyError."""
+        for owner in self.cluster.state.owners.values():
+            metadata = owner["metadata"]
+            if metadata["name"] == workload and metadata.get("namespace") == namespace and "replicas" in owner["spec"]:
+                self.workloads.scale(owner, replicas)
+                return
+        raise KeyError(f"{namespace}/{workload}: there is no such ReplicaSet or StatefulSet")
+
+    def run_for(self, duration: str | float) -> "Simulation":
+        """Let so much time pass; return itself."""
+        return self.run_until(self.now_s + seconds(duration))
+
+    def run_until(self, moment_s: float) -> "Simulation":
+        """Let time pass until a moment, Unix seconds; return itself. Raises TrimtabError of the planner."""
+        while (due_s := self._next_s()) <= moment_s:
+            self._time.now_s = max(self._time.now_s, due_s)
+            self._happen()
+        self._time.now_s = max(self._time.now_s, moment_s)
+        with self.cluster.transaction():
+            pass
+        return self
+
+    def run(self) -> "Simulation":
+        """Run the scenario to its end, and sample the end."""
+        self.run_until(self.begin_s + self.scenario.duration)
+        if self.measurements.samples and self.measurements.samples[-1].time_s < self.now_s:
+            self.measurements.sample(self.now_s)
+        return self
+
+    def summary(self) -> dict[str, Any]:
+        """Return the figures so far; see `clients.simulator.measurements`."""
+        return {**self.measurements.summary(self.begin_s, self.now_s), "rounds": self.round_count}
+
+    def _next_s(self) -> float:
+        """Return the next moment at which something is due."""
+        due_ms = self.cluster.state.next_due_ms()
+        moments = [math.inf if due_ms is None else due_ms / 1000, self._sample_s, self._round_s]
+        moments += [moment for moment in (self.workloads.next_s(), self._time.next_s()) if moment is not None]
+        return min(moments)
+
+    def _happen(self) -> None:
+        """Do the first thing that is due now."""
+        now_s = self.now_s
+        due_ms = self.cluster.state.next_due_ms()
+        if due_ms is not None and due_ms / 1000 <= now_s:
+            with self.cluster.transaction():
+                pass
+        elif _is_due(self.workloads.next_s(), now_s):
+            self.workloads.run(now_s)
+        elif _is_due(self._time.next_s(), now_s):
+            self._time.step()
+        elif self._sample_s <= now_s:
+            self.measurements.sample(now_s)
+            self._sample_s += self._sample_every_s
+        else:
+            self._round_or_skip(now_s)
+        if self.measurements.running:
+            running, self.measurements.running = self.measurements.running, []
+            self.workloads.started(running, now_s)
+
+    def _round_or_skip(self, now_s: float) -> None:
+        self._round_s += self.scenario.timing.interval
+        has_news = self._observed.has_changed or self._actuator.revision != self._revision
+        if self._options.skip_idle and not has_news and now_s < self._timer_s:
+            return
+        done = self._runner_of().run(f"r{self.round_count}", _timestamp(now_s), lambda: True)
+        self.round_count += 1
+        status = done.status
+        assert status is not None, "there is an actuator"
+        self._timer_s = next_due(now_s, self.settings, done.answer, status)
+        self._revision = status.revision
+        self._note(now_s, done)
+
+    def _note(self, now_s: float, done: RoundResult) -> None:
+        prices = {name: group.price for name, group in self._groups.items() if group.price is not None}
+        groups = {name: one.group for name, one in self.cluster.state.instances.items()}
+        self.decisions.add(now_s, done, groups, prices)
+
+    def _runner_of(self) -> RoundRunner:
+        if self._runner is None:
+            session = PlannerSession(self._options.link or InProcessLink())
+            codes = [name.upper().replace("-", "_") for name in self.scenario.decisions]
+            settings = RoundSettings(
+                cluster=self.scenario.name,
+                decisions=tuple(plan_pb2.Decision.Code.Value(code) for code in codes),
+                plan=self.settings,
+                groups=tuple(self._declared),
+                apply_pod_costs="pod-costs" in self.scenario.decisions,
+            )
+            self._runner = RoundRunner(self._observed, session, self._actuator, settings)
+        return self._runner
+
+    def _fill(self, trace: Sequence[Arrival]) -> None:
+        """Set up what the scenario names; DaemonSets first, so that no pod takes their room."""
+        for group in self.scenario.node_groups:
+            self._add_group(group)
+        for workload in sorted(self.scenario.workloads, key=lambda one: one.kind != "DaemonSet"):
+            self.workloads.add(workload, self.begin_s)
+        for batch in self.scenario.batches:
+            self.workloads.add_batch(batch)
+        if self.scenario.trace is not None:
+            self.workloads.add_trace(self.scenario.trace, trace)
+
+    def _add_group(self, group: NodeGroupModel) -> None:
+        if group.name in self._groups:
+            raise ValueError(f"node group {group.name} is there already")
+        self._groups[group.name] = group
+        item = node_group(group)
+        self._declared.append(msgspec.convert(item, NodeGroup))
+        self.measurements.add_group(group.name, group.zone, group.price)
+        with self.cluster.transaction() as state:
+            state.put(item)
+            self.cluster.controllers.start_at_once(group.name, group.min_size if group.size is None else group.size)
+
+    def _actuator_settings(self) -> ActuatorSettings:
+        """Return the settings of the actuator: nothing in them depends on how fast the machine is."""
+        timing = self.scenario.timing
+        return ActuatorSettings(
+            work=WorkSettings(
+                drain=DrainSettings(timeout_s=timing.drain_timeout),
+                delay_after_taint_s=timing.delay_after_taint,
+                taint_thread_count=1,
+                call_backoff=Backoff(0.0, 0.0),
+            ),
+            limits=Limits(UNLIMITED, UNLIMITED, 300.0),
+            soft_taints=SoftTaintSettings(max_s=math.inf),
+            pod_costs=PodCostLimits(max_s=math.inf),
+        )
+
+    def _refuse_growth(self, operation: str, subject: str) -> None:
+        """Refuse to grow a group in its outages. Raises CloudRefusedError."""
+        if operation != "set_size":
+            return
+        since_s = self.now_s - self.begin_s
+        for outage in self._groups[subject].outages:
+            if outage.start <= since_s < outage.end:
+                raise CloudRefusedError(f"node group {subject} is out of capacity")
+
+
+def _is_due(moment_s: float | None, now_s: float) -> bool:
+    return moment_s is not None and moment_s <= now_s
+
+
+def _timestamp(moment_s: float) -> Timestamp:
+    moment = Timestamp()
+    moment.FromMilliseconds(int(moment_s * 1000))
+    return moment

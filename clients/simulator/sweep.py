@@ -1,0 +1,133 @@
+"""Many simulations of one trace: each setting of a sweep in a process of its own, results in the order of the settings.
+
+Decides how they are spread, never what comes of them: a run depends on its scenario, trace and settings alone, so the
+result is the same on one process or many. Finished runs are kept in a directory, under the digest of all that they
+depend on; a sweep that was interrupted goes on with those that are missing.
+"""
+
+import hashlib
+import json
+import multiprocessing
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from trimtab.v1 import plan_pb2
+
+from clients.simulator.failures import ScenarioError
+from clients.simulator.result import Json, encoded, result_of
+from clients.simulator.scenario import Scenario
+from clients.simulator.simulation import Simulation
+from clients.simulator.trace import Arrival
+from clients.transport.errors import TrimtabError
+
+
+class Run(NamedTuple):
+    """One simulation to make. settings : an encoded `PlanSettings`."""
+
+    scenario: Scenario
+    trace: tuple[Arrival, ...]
+    name: str
+    settings: bytes
+
+    @property
+    def digest(self) -> str:
+        """Return a digest of all that the result depends on."""
+        parts = (version("trimtab"), self.name, self.settings.hex(), self.scenario.model_dump_json(), list(self.trace))
+        return hashlib.sha256(json.dumps(parts, default=str).encode()).hexdigest()[:32]
+
+
+def simulate(run: Run) -> Json:
+    """Make one run. Raises ScenarioError for settings that the planner refuses."""
+    settings = plan_pb2.PlanSettings.FromString(run.settings)
+    try:
+        return result_of(Simulation(run.scenario, run.trace, settings=settings).run(), run.name)
+    except TrimtabError as error:
+        # Such an error crosses no process.
+        raise ScenarioError(f"settings {run.name}: {error.message} ({error.reason_name})") from None
+
+
+def sweep(
+    runs: Sequence[Run], processes: int = 1, directory: Path | None = None, done: Callable[[], None] = lambda: None
+) -> list[Json]:
+    """Make all runs; return their results in order. `done` is called after each.
+
+    directory : where finished runs are kept and found again, None = nowhere. Raises ScenarioError.
+    """
+    kept = _Kept(directory)
+    found: dict[int, Json] = {}
+    for number, run in enumerate(runs):
+        result = kept.get(run)
+        if result is not None:
+            found[number] = result
+            done()
+    missing = [number for number in range(len(runs)) if number not in found]
+    for number, result in _made(runs, missing, processes):
+        kept.put(runs[number], result)
+        found[number] = result
+        done()
+    return [found[number] for number in range(len(runs))]
+
+
+def _made(runs: Sequence[Run], numbers: Sequence[int], processes: int) -> Iterator[tuple[int, Json]]:
+    """Yield results as they come."""
+    if processes <= 1 or len(numbers) <= 1:
+        yield from ((number, simulate(runs[number])) for number in numbers)
+        return
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(min(processes, len(numbers)), context, _quiet) as pool:
+        futures: dict[Future[Json], int] = {pool.submit(simulate, runs[number]): number for number in numbers}
+        try:
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _quiet() -> None:
+    """Set a process up: it prints nothing, and leaves Ctrl-C to the one that has started it."""
+    import signal
+
+    import structlog
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+
+
+class _Kept:
+    """Finished runs in a directory."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self._directory = directory
+        try:
+            if directory is not None:
+                directory.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise ScenarioError(f"{directory}: {error.strerror}") from None
+
+    def get(self, run: Run) -> Json | None:
+        """Return a finished run; None = it is not there, or cannot be read."""
+        if self._directory is None:
+            return None
+        try:
+            document: Any = json.loads((self._directory / f"{run.digest}.json").read_bytes())
+        except (OSError, ValueError):
+            return None
+        return document if isinstance(document, dict) else None
+
+    def put(self, run: Run, result: Json) -> None:
+        """Keep a finished run: the whole file or none."""
+        if self._directory is None:
+            return
+        try:
+            handle, name = tempfile.mkstemp(dir=self._directory, suffix=".part")
+            with os.fdopen(handle, "wb") as file:
+                file.write(encoded(result))
+            Path(name).replace(self._directory / f"{run.digest}.json")
+        except OSError as error:
+            raise ScenarioError(f"{self._directory}: {error.strerror}") from None

@@ -1,0 +1,74 @@
+"""When the next round of the loop can decide anything new although nothing has changed.
+
+Decides only which moments lie between two rounds: ends of timers of nodes, cool-downs, back-offs and evictions, and the
+times at which a failed simulation is no longer believed. Rounds between them would repeat the last answer, so a
+simulation skips them. Units: seconds, Unix time.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from trimtab.v1 import actuator_pb2, plan_pb2
+
+LONGEST_PAUSE_S: Final = 600.0
+"""There is a round at least so often: ages of pods that settings name count too, and slack keeps schedules."""
+SLACK_PAUSE_S: Final = 60.0
+_COOL_DOWNS: Final = (
+    ("delay_after_add", 600.0, "last_scale_up_time"),
+    ("delay_after_delete", 0.0, "last_deletion_time"),
+    ("delay_after_failure", 180.0, "last_failure_time"),
+)
+
+
+def next_due(
+    now_s: float, settings: plan_pb2.PlanSettings, answer: plan_pb2.PlanResponse, status: actuator_pb2.ActuatorStatus
+) -> float:
+    """Return the first moment after `now_s` at which a timer ends; at most `LONGEST_PAUSE_S` later."""
+    latest = now_s + (SLACK_PAUSE_S if answer.HasField("slack") else LONGEST_PAUSE_S)
+    moments = (*_nodes(settings, answer), *_groups(settings, status), *_pods(now_s, settings, status))
+    # A timer may end at its moment or only after it: there is a round for each.
+    twice = (later for moment in moments for later in (moment, moment + 0.001))
+    return min((moment for moment in twice if now_s < moment < latest), default=latest)
+
+
+def _nodes(settings: plan_pb2.PlanSettings, answer: plan_pb2.PlanResponse) -> Iterator[float]:
+    """Yield when nodes have been unneeded for long enough, and when failures are looked at again."""
+    general = settings.scale_down
+    lengths = {_seconds(general, "unneeded_time", 600.0), _seconds(general, "unready_time", 1200.0)}
+    for group in settings.node_groups.values():
+        lengths |= {_seconds(group, name, 600.0) for name in ("unneeded_time", "unready_time") if group.HasField(name)}
+    kept = answer.state.scale_down
+    for since in set(np.frombuffer(kept.unneeded.time_ns, "<i8").tolist()):
+        yield from (since / 1e9 + length for length in lengths)
+    believed = _seconds(general, "unremovable_node_recheck_timeout", 300.0)
+    for failed in set(np.frombuffer(kept.unremovable.time_ns, "<i8").tolist()):
+        yield failed / 1e9 + believed
+
+
+def _groups(settings: plan_pb2.PlanSettings, status: actuator_pb2.ActuatorStatus) -> Iterator[float]:
+    for group in status.node_groups:
+        for name, default, field in _COOL_DOWNS:
+            if group.HasField(field):  # type: ignore[arg-type]
+                yield getattr(group, field).ToMilliseconds() / 1000 + _seconds(settings.scale_down, name, default)
+        if group.HasField("backoff_until"):
+            yield group.backoff_until.ToMilliseconds() / 1000
+
+
+def _pods(now_s: float, settings: plan_pb2.PlanSettings, status: actuator_pb2.ActuatorStatus) -> Iterator[float]:
+    """Yield when an evicted pod no longer keeps room, and when a new pod may cause growth."""
+    kept = _seconds(settings.planner, "recent_eviction_ttl", 120.0)
+    for eviction in status.recent_evictions:
+        yield eviction.evict_time.ToMilliseconds() / 1000 + kept
+    delay = _seconds(settings.scale_up, "new_pod_scale_up_delay", 0.0)
+    if delay:
+        yield now_s + min(delay, SLACK_PAUSE_S)
+
+
+def _seconds(message: Message, field: str, default: float) -> float:
+    if not message.HasField(field):
+        return default
+    length: Duration = getattr(message, field)
+    return length.ToMilliseconds() / 1000

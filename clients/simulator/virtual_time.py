@@ -1,0 +1,61 @@
+"""A clock that moves only when nothing is left to do now, and a pool that runs an actuator's tasks by it.
+
+One thread runs everything, in order of time, then of arrival: a run depends on its inputs alone. Units: seconds.
+"""
+
+import heapq
+
+from actuator.runner.scheduler import Task
+from actuator.tracker.transitions import ImpossibleEventError
+
+
+class VirtualTime:
+    """The time, and a `Pool` (see `actuator.runner.scheduler`)."""
+
+    def __init__(self, now_s: float) -> None:
+        """`now_s` : the first moment, Unix seconds."""
+        self.now_s = now_s
+        self._due: list[tuple[float, int, Task]] = []
+        self._count = 0
+
+    def clock(self) -> float:
+        """Return the present time."""
+        return self.now_s
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now_s += seconds
+
+    def make_pool(self, name: str, thread_count: int) -> "VirtualTime":
+        """Return itself: all pools share one order."""
+        del name, thread_count
+        return self
+
+    def add(self, task: Task, delay_s: float = 0.0) -> None:
+        """Schedule a task's next step."""
+        self._count += 1
+        heapq.heappush(self._due, (self.now_s + delay_s, self._count, task))
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        """Forget everything that is due."""
+        del timeout_s
+        self._due.clear()
+
+    def next_s(self) -> float | None:
+        """Return when the next step is due, None = none is."""
+        return self._due[0][0] if self._due else None
+
+    def step(self) -> bool:
+        """Run the next step; False = there is none."""
+        if not self._due:
+            return False
+        due_s, _, task = heapq.heappop(self._due)
+        self.now_s = max(self.now_s, due_s)
+        try:
+            delay_s = task.step()
+        except ImpossibleEventError:
+            # The deletion of the task has ended in the meantime.
+            delay_s = None
+        if delay_s is not None:
+            self.add(task, delay_s)
+        return True

@@ -1,0 +1,121 @@
+"""What happens to a simulated cluster from outside: workloads change their size, jobs arrive and end.
+
+Decides when, from the scenario and the trace alone; who goes and where new pods run is up to the cluster. A pod's
+lifetime begins when it is ready: one that is evicted begins again. Units: seconds, Unix time.
+"""
+
+import heapq
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from actuator.simulated_cluster.cluster import SimulatedCluster
+from actuator.simulated_cluster.replicas import scale
+from clients.simulator.loads import arrivals, changes
+from clients.simulator.objects import budget, controller, job, pod_template
+from clients.simulator.scenario import Batch, Scenario, TraceModel, Workload
+from clients.simulator.trace import Arrival
+
+Json = dict[str, Any]
+
+
+class Workloads:
+    """All workloads of one simulation, in one order of time, then of declaration."""
+
+    def __init__(
+        self, cluster: SimulatedCluster, scenario: Scenario, begin_s: float, pod_starts: dict[str, float]
+    ) -> None:
+        """`pod_starts` : seconds from binding to ready by uid of the owner, to be filled in here."""
+        self._cluster, self._scenario, self._begin_s = cluster, scenario, begin_s
+        self._due: list[tuple[float, int, Json, Any]] = []
+        self._count = 0
+        self._lifetimes: dict[str, float] = {}
+        self.pod_starts = pod_starts
+
+    def add(self, workload: Workload, now_s: float) -> None:
+        """Add a controller; its replicas change from now on as its load says."""
+        item = controller(workload)
+        self.pod_starts[item["metadata"]["uid"]] = workload.pod.start
+        with self._cluster.transaction() as state:
+            state.put(item)
+            if workload.budget is not None:
+                state.put(budget(workload, workload.budget))
+            if workload.kind == "DaemonSet":
+                self._cluster.controllers.start_daemons_everywhere(item)
+        if workload.kind != "DaemonSet":
+            for change in changes(self._scenario, workload):
+                self._push(max(now_s, self._begin_s + change.at_s), item, change.replicas)
+
+    def add_batch(self, batch: Batch) -> None:
+        """Add jobs that arrive."""
+        template = pod_template(batch.pod, {"app": batch.name})
+        for one in arrivals(self._scenario, batch):
+            item = job(batch.namespace, f"{batch.name}-{one.number}", template, batch.pods)
+            self._push_job(self._begin_s + one.at_s, item, one.lifetime_s, batch.pod.start)
+
+    def add_trace(self, model: TraceModel, trace: Sequence[Arrival]) -> None:
+        """Add the pods of a trace."""
+        for number, one in enumerate(trace):
+            pod = model.pod.model_copy(update={"cpu": one.cpu, "memory": one.memory})
+            name = f"trace-{number}"
+            template = pod_template(pod, {"app": "trace", **dict(one.labels)})
+            item = job(model.namespace, name, template, one.pods)
+            self._push_job(self._begin_s + one.at_s, item, one.lifetime_s, pod.start)
+
+    def scale(self, item: Json, replicas: int) -> None:
+        """Give a controller another number of replicas now."""
+        with self._cluster.transaction() as state:
+            scale(state, self._cluster.controllers, item, replicas)
+
+    def started(self, keys: Sequence[str], now_s: float) -> None:
+        """Note that pods have become ready: "Pod/namespace/name"."""
+        for key in keys:
+            _, namespace, name = key.split("/", 2)
+            pod = self._cluster.state.pods.get((namespace, name))
+            lifetime_s = self._lifetimes.get(pod.owner_uid) if pod is not None else None
+            if pod is not None and lifetime_s is not None:
+                self._push(now_s + lifetime_s, {"kind": "Pod", "key": (namespace, name)}, pod.uid)
+
+    def next_s(self) -> float | None:
+        """Return when the next thing happens, None = nothing does."""
+        return self._due[0][0] if self._due else None
+
+    def run(self, now_s: float) -> None:
+        """Let everything happen that is due, in one transaction."""
+        with self._cluster.transaction() as state:
+            for item, value in self._taken(now_s):
+                if item["kind"] == "Pod":
+                    self._end(item["key"], value)
+                else:
+                    scale(state, self._cluster.controllers, item, value)
+
+    def _taken(self, now_s: float) -> Iterator[tuple[Json, Any]]:
+        while self._due and self._due[0][0] <= now_s:
+            _, _, item, value = heapq.heappop(self._due)
+            yield item, value
+
+    def _end(self, key: tuple[str, str], uid: str) -> None:
+        """End a pod of a job; the job with its last one."""
+        state = self._cluster.state
+        pod = state.pods.get(key)
+        if pod is None or pod.uid != uid or pod.terminating:
+            return
+        owner = state.owners[pod.owner_uid]
+        owner["spec"]["parallelism"] -= 1
+        state.drop_pod(pod)
+        if owner["spec"]["parallelism"] > 0:
+            state.put(owner)
+            return
+        state.drop(owner)
+        del self._lifetimes[owner["metadata"]["uid"]], self.pod_starts[owner["metadata"]["uid"]]
+
+    def _push_job(self, at_s: float, item: Json, lifetime_s: float | None, pod_start_s: float) -> None:
+        uid, pods = item["metadata"]["uid"], item["spec"]["parallelism"]
+        self.pod_starts[uid] = pod_start_s
+        if lifetime_s is not None:
+            self._lifetimes[uid] = lifetime_s
+        item["spec"]["parallelism"] = 0
+        self._push(at_s, item, pods)
+
+    def _push(self, at_s: float, item: Json, value: Any) -> None:
+        self._count += 1
+        heapq.heappush(self._due, (at_s, self._count, item, value))

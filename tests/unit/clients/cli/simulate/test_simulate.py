@@ -1,0 +1,70 @@
+"""`trimtab simulate` as a user runs it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.unit.clients.cli.conftest import Run
+
+SCENARIO = """\
+name: tiny
+seed: 3
+duration: 40m
+nodeGroups:
+- {name: a, size: 3, maxSize: 5, price: 0.5}
+workloads:
+- {name: web, replicas: 2, pod: {cpu: 500m}}
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Path:
+    path = tmp_path / "tiny.yaml"
+    path.write_text(SCENARIO)
+    return path
+
+
+def test_settings_are_compared_on_the_same_load(trimtab: Run, scenario: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "slow.yaml"
+    settings.write_text("scaleDown: {unneededTime: 1800s}\n")
+    saved = tmp_path / "out.json.gz"
+    done = trimtab(
+        "simulate", scenario, "--settings", "upstream", "--settings", settings, "--processes", 1, "--save", saved
+    )
+    assert done.code == 0, done.err
+    lines = {line[:26].strip(): line[26:].split() for line in done.out.splitlines()}
+    assert lines["tiny, 40 min, seed 3"] == ["upstream", "slow"]
+    assert lines["nodes removed"] == ["2", "2"]
+    upstream, slow = (float(hours) for hours in lines["node-hours"])
+    assert upstream < slow
+    assert "trimtab report" in done.err
+    assert saved.stat().st_size > 0
+
+
+def test_a_single_simulation_gives_its_result_as_json(trimtab: Run, scenario: Path) -> None:
+    result = trimtab("simulate", scenario, "-o", "json", "--seed", 9).document()
+    assert result["kind"] == "SimulationResult"
+    assert result["scenario"]["seed"] == 9
+    assert len(result["samples"]["time"]) == len(result["samples"]["nodes"]["a/"]) == 41
+    assert [one["kind"] for one in result["decisions"]] == ["scale-down"]
+
+
+def test_the_schema_is_json_without_a_scenario(trimtab: Run) -> None:
+    assert json.loads(trimtab("simulate", "--schema").out)["title"] == "Trimtab simulation scenario"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ((), "no SCENARIO is given"),
+        (("absent.yaml",), "absent.yaml: No such file"),
+        (("{scenario}", "--settings", "upstream", "--settings", "upstream"), "upstream are given twice"),
+        (("{scenario}", "--settings", "absent.yaml"), "settings file absent.yaml"),
+        (("{scenario}", "--sweep", "nothing.here=1"), "nothing"),
+    ],
+)
+def test_bad_input_ends_with_a_sentence(trimtab: Run, scenario: Path, arguments: tuple[str, ...], told: str) -> None:
+    done = trimtab("simulate", *(argument.replace("{scenario}", str(scenario)) for argument in arguments))
+    assert done.code == 2
+    assert told in done.err

@@ -1,0 +1,162 @@
+"""Simulations do what a cluster with an autoscaler does, in virtual time, and the same each time."""
+
+from typing import Any
+
+import pytest
+
+from clients.simulator import Simulation
+from clients.simulator.result import encoded, result_of
+from clients.simulator.scenario import Scenario
+from clients.simulator.simulation import Options
+from clients.simulator.trace import Arrival
+
+HOUR_S = 3600.0
+
+
+def small(**more: Any) -> Scenario:
+    """A scenario of a few nodes in which much happens."""
+    groups = [
+        {"name": name, "zone": name, "maxSize": 8, "size": 1, "cpu": "4", "memory": "16Gi", "price": price, **of_group}
+        for name, price, of_group in (("a", 0.2, {"startFailureRate": 0.2}), ("b", 0.3, {"startSpread": "40s"}))
+    ]
+    workloads = [
+        {"name": "agent", "kind": "DaemonSet", "pod": {"cpu": "100m"}},
+        {
+            "name": "web",
+            "bursts": {"base": 3, "size": 9, "every": "50m", "length": "15m", "first": "5m"},
+            "pod": {"cpu": "900m", "start": "20s"},
+            "budget": {"maxUnavailable": 1},
+        },
+        {"name": "db", "kind": "StatefulSet", "replicas": 2, "pod": {"cpu": "500m"}},
+    ]
+    batches = [{"name": "etl", "perHour": 8, "pods": 2, "lifetime": "4m", "pod": {"cpu": "1"}}]
+    given = {"seed": 5, "duration": "100m", "nodeGroups": groups, "workloads": workloads, "batches": batches, **more}
+    return Scenario.model_validate(given)
+
+
+def test_a_group_grows_for_pods_that_wait_and_shrinks_once_they_are_gone() -> None:
+    simulation = Simulation(seed=1)
+    simulation.add_group("general", cpu="4", memory="16Gi", price=0.2, max_size=20)
+    simulation.add_workload("web", replicas=30, cpu="500m", memory="1Gi")
+    simulation.run_for("5m")
+    assert simulation.pending == []
+    assert simulation.node_count("general") == 4
+    simulation.scale("web", 6)
+    simulation.run_for("40m")
+    assert simulation.node_count() == 1
+    assert simulation.pod_count("web") == 6
+
+
+def test_pods_wait_as_long_as_machines_take_to_start() -> None:
+    simulation = Simulation()
+    simulation.add_group("slow", start="3m")
+    simulation.add_workload("web", replicas=1)
+    simulation.run_for("179s")
+    assert simulation.pending
+    simulation.run_for("2s")
+    assert simulation.pending == []
+    assert simulation.summary()["timeToScheduleS"]["max"] == 180.0
+
+
+def test_in_an_outage_another_group_grows() -> None:
+    simulation = Simulation()
+    simulation.add_group("cheap", price=0.1, cpu="4", outages=[{"from": 0, "to": "1h"}])
+    simulation.add_group("dear", price=0.5, cpu="4")
+    simulation.add_workload("web", replicas=4, cpu="1500m", memory="1Gi")
+    simulation.run_for("20m")
+    assert simulation.pending == []
+    assert (simulation.node_count("cheap"), simulation.node_count("dear")) == (0, 2)
+
+
+def test_machines_that_never_become_nodes_are_replaced() -> None:
+    simulation = Simulation(seed=2)
+    simulation.add_group("shaky", start_failure_rate=0.5, cpu="1", max_size=50)
+    simulation.add_workload("web", replicas=8, cpu="800m")
+    simulation.run_for("30m")
+    assert simulation.pending == []
+    assert simulation.summary()["startsFailed"] > 0
+    assert simulation.node_count("shaky") == 8
+
+
+def test_a_budget_holds_in_every_drain() -> None:
+    simulation = Simulation()
+    simulation.add_group("general", cpu="4", size=4, max_size=4)
+    simulation.add_workload("web", replicas=4, cpu="500m", start="60s", budget={"min_available": 3})
+    least = []
+    for _ in range(60):
+        simulation.run_for("1m")
+        ready = [pod for pod in simulation.cluster.state.pods.values() if pod.ready and not pod.terminating]
+        least.append(len(ready))
+    assert simulation.node_count() < 4
+    assert min(least[2:]) >= 3
+
+
+def test_jobs_end_after_their_lifetime_and_leave_nothing_behind() -> None:
+    scenario = Scenario.model_validate({"duration": "1h", "trace": {"file": "-"}, "nodeGroups": [{"name": "g"}]})
+    simulation = Simulation(scenario, [Arrival(60.0, 3, "500m", "1Gi", 600.0), Arrival(90.0, 1, "1", "1Gi", None)])
+    simulation.run_for("10m")
+    assert simulation.pod_count() == 4
+    simulation.run_for("10m")
+    assert simulation.pod_count() == 1
+    assert len(simulation.cluster.state.owners) == 1
+
+
+def test_an_evicted_pod_of_a_job_begins_its_lifetime_again() -> None:
+    scenario = Scenario.model_validate(
+        {"duration": "1h", "trace": {"file": "-"}, "nodeGroups": [{"name": "g", "size": 1}]}
+    )
+    simulation = Simulation(scenario, [Arrival(0.0, 1, "500m", "1Gi", 600.0)])
+    simulation.run_for("5m")
+    (view,) = [pod.view() for pod in simulation.cluster.state.pods.values()]
+    simulation.cluster.evict(view, None)
+    simulation.run_for("9m")
+    assert simulation.pod_count() == 1
+    simulation.run_for("3m")
+    assert simulation.pod_count() == 0
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_one_others() -> None:
+    first, second, other = (encoded(result_of(Simulation(small(), seed=seed).run(), "defaults")) for seed in (5, 5, 6))
+    assert first == second
+    assert first != other
+
+
+@pytest.mark.parametrize("seed", [5, 7])
+def test_rounds_that_are_left_out_would_have_changed_nothing(seed: int) -> None:
+    def run(skip_idle: bool) -> dict[str, Any]:
+        simulation = Simulation(small(), seed=seed, options=Options(skip_idle=skip_idle)).run()
+        return result_of(simulation, "defaults")
+
+    skipping, every = run(True), run(False)
+    assert skipping["summary"].pop("rounds") < every["summary"].pop("rounds")
+    assert skipping["decisions"] == every["decisions"]
+    assert skipping["summary"] == every["summary"]
+    assert skipping["samples"] == every["samples"]
+
+
+def test_money_counts_each_machine_from_its_request_to_its_end() -> None:
+    simulation = Simulation()
+    simulation.add_group("fixed", min_size=3, max_size=3, price=0.5)
+    simulation.run_for("2h")
+    assert simulation.summary()["nodeHours"] == 6.0
+    assert simulation.summary()["money"] == 3.0
+
+
+def test_a_node_that_came_too_late_counts_as_added_for_nothing() -> None:
+    simulation = Simulation()
+    simulation.add_group("slow", start="10m")
+    simulation.add_workload("web", replicas=1)
+    simulation.run_for("1m")
+    simulation.scale("web", 0)
+    simulation.run_for("1h")
+    assert simulation.node_count() == 0
+    assert simulation.summary()["addedForNothing"] == 1
+
+
+def test_what_is_not_there_cannot_be_scaled_and_nothing_is_there_twice() -> None:
+    simulation = Simulation()
+    simulation.add_group("general")
+    with pytest.raises(ValueError, match="general is there already"):
+        simulation.add_group("general")
+    with pytest.raises(KeyError, match="default/web"):
+        simulation.scale("web", 3)

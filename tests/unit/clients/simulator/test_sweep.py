@@ -1,0 +1,87 @@
+"""Sweeps: the same results however they are spread, and an interrupted one goes on where it stopped."""
+
+from pathlib import Path
+
+import pytest
+from trimtab.v1 import plan_pb2
+
+from clients.simulator import sweep as sweeps
+from clients.simulator.failures import ScenarioError
+from clients.simulator.result import encoded
+from clients.simulator.settings_grid import Axis, NamedSettings, grid, read_axis
+from clients.simulator.sweep import Run, simulate, sweep
+from tests.unit.clients.simulator.test_simulation import small
+
+BASE = NamedSettings("defaults", plan_pb2.PlanSettings())
+
+
+def runs(count: int) -> list[Run]:
+    axis = Axis("scaleDown.unneededTime", tuple(f"{60 * (number + 1)}s" for number in range(count)))
+    chosen = grid([BASE], [axis])
+    scenario = small(duration="30m")
+    return [Run(scenario, (), one.name, one.settings.SerializeToString(deterministic=True)) for one in chosen]
+
+
+def test_one_process_and_four_give_the_same_bytes() -> None:
+    alone, spread = sweep(runs(4), processes=1), sweep(runs(4), processes=4)
+    assert [encoded(one) for one in alone] == [encoded(one) for one in spread]
+    assert len({encoded(one) for one in alone}) == 4
+
+
+def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+
+    def interrupted(run: Run) -> dict[str, object]:
+        if len(made) == 2:
+            raise KeyboardInterrupt
+        made.append(run.name)
+        return simulate(run)
+
+    monkeypatch.setattr(sweeps, "simulate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        sweep(runs(3), directory=tmp_path)
+    first = list(made)
+    made.clear()
+    again = sweep(runs(3), directory=tmp_path)
+    assert (len(first), len(made)) == (2, 1)
+    assert set(first).isdisjoint(made)
+    monkeypatch.undo()
+    assert [encoded(one) for one in again] == [encoded(one) for one in sweep(runs(3))]
+
+
+def test_a_damaged_file_of_a_sweep_is_made_again(tmp_path: Path) -> None:
+    (whole,) = sweep(runs(1), directory=tmp_path)
+    (kept,) = tmp_path.iterdir()
+    kept.write_bytes(kept.read_bytes()[:100])
+    assert encoded(sweep(runs(1), directory=tmp_path)[0]) == encoded(whole)
+
+
+def test_a_grid_has_every_combination() -> None:
+    axes = [read_axis("scaleDown.utilizationThreshold=0.4,0.6"), read_axis("scaleUp.expanders=[PRICE],[LEAST_NODES]")]
+    found = grid([BASE], axes)
+    assert len(found) == 4
+    assert found[0].name == "defaults utilizationThreshold=0.4 expanders=['PRICE']"
+    assert [one.settings.scale_down.utilization_threshold for one in found] == [0.4, 0.4, 0.6, 0.6]
+    assert list(found[1].settings.scale_up.expanders) == [plan_pb2.Expander.LEAST_NODES]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("scaleDown", "give PATH=VALUE"),
+        ("scaleDown.nothing=1", "nothing"),
+        ("scaleDown.utilizationThreshold=much", "utilizationThreshold"),
+        ("scaleDown.enabled.x=1", "x"),
+    ],
+)
+def test_a_field_that_cannot_be_swept_is_named(text: str, told: str) -> None:
+    with pytest.raises(ScenarioError, match=told):
+        grid([BASE], [read_axis(text)])
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_settings_that_the_planner_refuses_are_named(processes: int) -> None:
+    refused = grid([BASE], [Axis("scaleDown.utilizationThreshold", (7, 8))])
+    wrong = [Run(small(duration="1m"), (), one.name, one.settings.SerializeToString()) for one in refused]
+    with pytest.raises(ScenarioError, match=r"settings defaults utilizationThreshold=[78]: .*utilization_threshold"):
+        sweep(wrong, processes=processes)

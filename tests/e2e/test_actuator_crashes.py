@@ -9,6 +9,7 @@ with these points, as a failure prints them.
 
 import os
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -55,7 +56,9 @@ class Company:
         try:
             died = scenario.run()
         except Exception as error:
-            self.failures.append(f"{name}, seed {SEED}, elects {elects}, at {shown(points)}: {error!r}")
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            failure = f"{error!r} in line {where.lineno}, {where.line}"
+            self.failures.append(f"{name}, seed {SEED}, elects {elects}, at {shown(points)}: {failure}")
             print(self.failures[-1], flush=True)
             return scenario
         self.died.update(died)

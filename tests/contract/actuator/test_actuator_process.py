@@ -3,7 +3,6 @@
 import json
 import os
 import random
-import re
 import signal
 import subprocess
 import sys
@@ -20,8 +19,10 @@ from trimtab.v1 import actuator_pb2
 from clients.actuator_client import ActuatorClient
 from clients.transport.client import RetryPolicy
 from clients.transport.errors import TrimtabError
+from tests.builders import metrics
 from tests.builders.actuator import small_cluster
 from tests.builders.kubernetes import listed
+from tests.builders.metric_pages import check_page
 from tests.builders.waiting import LIMIT_S
 
 QUICK = (
@@ -113,21 +114,6 @@ def check_the_end(client: ActuatorClient) -> None:
     assert (owners.count("web"), owners.count("db")) == (12, 6)
 
 
-# Metrics of the issue that brought them, with the labels each must have.
-METRICS = {
-    "scaled_down_nodes_total": {"reason": {"underutilized", "empty"}},
-    "scaled_down_gpu_nodes_total": {"reason": {"empty"}},
-    "function_duration_seconds_count": {"function": {"start_deletion", "apply_taints"}, "work": {"empty", "non_empty"}},
-    "evictions_total": {"result": {"granted"}, "kind": {"moved", "daemon"}},
-    "scale_down_duration_seconds_count": {"kind": {"drain", "empty"}},
-    "deletions_in_progress": {"state": {"TAINTED", "DRAINING", "DELETING"}, "age": {"1m", "10m", "1h", "more"}},
-    "oldest_deletion_age_seconds": {"state": {"TAINTED", "DRAINING"}},
-    "failed_scale_downs_total": {"reason": {"CANCELLED"}, "kind": {"drain"}},
-    "leading": {},
-    "unknown_taints": {},
-}
-
-
 def test_what_happens_is_measured_under_the_names_that_were_promised(directory: Path) -> None:
     document = json.loads((directory / "cluster.json").read_text())
     gpu_node = next(item for item in document["items"] if item["metadata"]["name"] == "n6")
@@ -150,12 +136,7 @@ def test_what_happens_is_measured_under_the_names_that_were_promised(directory: 
             page = response.read().decode()
         process.kill()
         reading.join()
-    for name, labels in METRICS.items():
-        lines = [line for line in page.splitlines() if line.startswith((f"{name}{{", f"{name} "))]
-        assert lines, f"{name} is not there"
-        for label, values in labels.items():
-            found = {value for line in lines for value in re.findall(f'{label}="([^"]*)"', line)}
-            assert found >= values, f"{name}: {label}"
+    check_page(page, metrics.ACTUATOR)
 
 
 def wait_until_deleted(client: ActuatorClient, nodes: set[str]) -> None:

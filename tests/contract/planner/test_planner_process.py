@@ -18,6 +18,8 @@ from trimtab.v1 import plan_pb2
 from clients.planner_client import PlannerClient
 from clients.transport.client import RetryPolicy, connect
 from planner.service.warm_up import NOW_S, small_cluster
+from tests.builders import metrics
+from tests.builders.metric_pages import check_page
 from tests.builders.waiting import LIMIT_S
 
 
@@ -50,21 +52,20 @@ def test_a_planner_serves_measures_logs_and_ends_in_order(tmp_path: Path) -> Non
         with PlannerClient(address, RetryPolicy(total_s=120)) as client:
             client.wait_until_serving(120)
             answer = client.plan(small_cluster(), request())
+            client.plan(small_cluster(), request())
         with connect(address) as channel:
             check = health_pb2_grpc.HealthStub(channel).Check
             status = check(health_pb2.HealthCheckRequest(service="trimtab.v1.Planner"), timeout=LIMIT_S).status
         lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]
         metrics_address = next(line["metrics_address"] for line in lines if line["event"] == "listening")
         with urllib.request.urlopen(f"http://{metrics_address}/metrics") as response:
-            metrics = response.read().decode()
+            page = response.read().decode()
         process.send_signal(signal.SIGTERM)
         assert process.wait(LIMIT_S) == 0
     assert status == health_pb2.HealthCheckResponse.SERVING
-    (decision,) = [line for line in lines if line["event"] == "decision"]
+    decision, _ = [line for line in lines if line["event"] == "decision"]
     assert (decision["request_id"], decision["snapshot_version"]) == ("r7", answer.snapshot_version)
-    assert 'function_duration_seconds_count{function="simulate"' in metrics
-    assert 'plans_total{decision="SCALE_DOWN"' in metrics
-    assert 'snapshot_bases_total{kind="whole"' in metrics
+    check_page(page, metrics.PLANNER)
     assert not (tmp_path / "address").exists()
 
 

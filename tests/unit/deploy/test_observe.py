@@ -1,0 +1,100 @@
+"""Alerting rules and the dashboard ask for metrics that the services have, and each alert is explained."""
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import promql_parser
+import pytest
+import yaml
+
+from tests.builders import metrics
+
+DEPLOY = Path(__file__).parents[3] / "deploy"
+JOBS = {"trimtab-planner": metrics.PLANNER, "trimtab-actuator": metrics.ACTUATOR}
+TARGET_LABELS = {"job", "instance", "namespace", "pod"}
+"""Labels that Prometheus adds to what it scrapes."""
+PARTS = ("expr", "lhs", "rhs", "vector_selector", "param")
+
+
+def alerts() -> list[dict[str, Any]]:
+    groups = yaml.safe_load((DEPLOY / "observe" / "rules.yaml").read_text())["groups"]
+    return [rule for group in groups for rule in group["rules"]]
+
+
+def queries() -> Iterator[tuple[str, str]]:
+    """Each query with the title of what asks it."""
+    for rule in alerts():
+        yield rule["alert"], rule["expr"]
+    for panel in json.loads((DEPLOY / "observe" / "dashboard.json").read_text())["panels"]:
+        for target in panel["targets"]:
+            yield panel["title"], target["expr"].replace("$__rate_interval", "5m")
+
+
+def selectors(expression: Any) -> Iterator[Any]:
+    """All series selectors within a parsed query."""
+    if isinstance(expression, promql_parser.VectorSelector):
+        yield expression
+    for part in PARTS:
+        if (inner := getattr(expression, part, None)) is not None:
+            yield from selectors(inner)
+    for argument in getattr(expression, "args", ()):
+        yield from selectors(argument)
+
+
+def grouping(expression: Any) -> set[str]:
+    """All labels by which a parsed query groups."""
+    modifier = getattr(expression, "modifier", None)
+    found = set(modifier.labels) if hasattr(modifier, "labels") else set()
+    for part in PARTS:
+        if (inner := getattr(expression, part, None)) is not None:
+            found |= grouping(inner)
+    for argument in getattr(expression, "args", ()):
+        found |= grouping(argument)
+    return found
+
+
+def jobs_of(selector: Any) -> list[str]:
+    """The jobs that a selector takes series of: one by name, or several by expression."""
+    (matcher,) = [one for one in selector.matchers.matchers if one.name == "job"]
+    return [job for job in JOBS if re.fullmatch(matcher.value, job)]
+
+
+def family(name: str) -> str:
+    """The metric that a series belongs to."""
+    base = re.sub(r"_(bucket|sum|count)$", "", name)
+    return base if base in metrics.HISTOGRAMS else name
+
+
+@pytest.mark.parametrize(("title", "query"), [pytest.param(*one, id=one[0]) for one in queries()])
+def test_a_query_asks_for_series_and_labels_that_exist(title: str, query: str) -> None:
+    parsed = promql_parser.parse(query)
+    found = list(selectors(parsed))
+    assert found, f"{title} asks for nothing"
+    for selector in found:
+        jobs = jobs_of(selector)
+        assert jobs, f"{title}: no such job"
+        for job in jobs:
+            if selector.name == "up":
+                continue
+            assert family(selector.name) in JOBS[job], f"{title}: {job} has no {selector.name}"
+            own = set(JOBS[job][family(selector.name)]) | TARGET_LABELS | {"le"}
+            assert {one.name for one in selector.matchers.matchers} <= own, f"{title}: {selector.name}"
+            assert grouping(parsed) <= own, f"{title}: grouped by what {selector.name} does not have"
+
+
+def test_queries_that_ask_for_what_is_not_there_are_noticed() -> None:
+    with pytest.raises(AssertionError, match="has no nodes_total"):
+        test_a_query_asks_for_series_and_labels_that_exist("x", 'sum(nodes_total{job="trimtab-planner"})')
+    with pytest.raises(AssertionError, match="grouped by"):
+        test_a_query_asks_for_series_and_labels_that_exist("x", 'sum by (zone) (leading{job="trimtab-actuator"})')
+
+
+def test_each_alert_is_explained_and_nothing_else_is() -> None:
+    explained = re.findall(r"^\| `(Trimtab\w+)` \|", (DEPLOY / "OPERATE.md").read_text(), re.MULTILINE)
+    assert sorted(explained) == sorted(rule["alert"] for rule in alerts())
+    for rule in alerts():
+        assert rule["labels"]["severity"] in {"info", "warning", "critical"}
+        assert rule["annotations"]["summary"]

@@ -7,7 +7,7 @@ these tables.
 PLANNER: dict[str, dict[str, set[str]]] = {
     "function_duration_seconds": {"function": {"decode", "columns", "classes", "simulate"}},
     "plans_total": {"decision": {"SCALE_DOWN"}, "result": set()},
-    "snapshot_bases_total": {"kind": {"whole", "delta"}},
+    "snapshot_bases_total": {"kind": {"whole"}},
     "grpc_server_call_duration_seconds": {"method": {"Plan"}, "code": {"OK"}},
 }
 ACTUATOR: dict[str, dict[str, set[str]]] = {

@@ -52,7 +52,6 @@ def test_a_planner_serves_measures_logs_and_ends_in_order(tmp_path: Path) -> Non
         with PlannerClient(address, RetryPolicy(total_s=120)) as client:
             client.wait_until_serving(120)
             answer = client.plan(small_cluster(), request())
-            client.plan(small_cluster(), request())
         with connect(address) as channel:
             check = health_pb2_grpc.HealthStub(channel).Check
             status = check(health_pb2.HealthCheckRequest(service="trimtab.v1.Planner"), timeout=LIMIT_S).status
@@ -63,7 +62,7 @@ def test_a_planner_serves_measures_logs_and_ends_in_order(tmp_path: Path) -> Non
         process.send_signal(signal.SIGTERM)
         assert process.wait(LIMIT_S) == 0
     assert status == health_pb2.HealthCheckResponse.SERVING
-    decision, _ = [line for line in lines if line["event"] == "decision"]
+    (decision,) = [line for line in lines if line["event"] == "decision"]
     assert (decision["request_id"], decision["snapshot_version"]) == ("r7", answer.snapshot_version)
     check_page(page, metrics.PLANNER)
     assert not (tmp_path / "address").exists()

@@ -17,7 +17,7 @@ from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
 
 from clients.snapshot_deltas import InternedSnapshot, Interner, difference
 from clients.transport.channel_security import ChannelSecurity
-from clients.transport.client import RetryPolicy, connect, invoke, stream, wait_until_serving
+from clients.transport.client import RetryPolicy, connect, invoke, new_session, stream, wait_until_serving
 from clients.transport.errors import Reason, TrimtabError
 
 T = TypeVar("T")
@@ -69,6 +69,7 @@ class PlannerClient:
     ) -> None:
         """Set up. security : None = as the environment says (TRIMTAB_TLS_CA, …). Errors: ValueError, OSError."""
         self._channel: grpc.Channel = connect(address, security)
+        self._session = new_session()
         self._policy = policy or RetryPolicy()
         self._timeout_s = timeout_s
         self._planner = planner_pb2_grpc.PlannerStub(self._channel)
@@ -187,13 +188,18 @@ class PlannerClient:
             header.state_version = version
 
     def _plan(self, header: plan_pb2.PlanRequest, payload: _Payload) -> plan_pb2.PlanResponse:
-        return invoke(lambda: self._planner.Plan(parts(header, payload), timeout=self._timeout_s), self._policy)
+        return invoke(
+            lambda: self._planner.Plan(parts(header, payload), timeout=self._timeout_s, metadata=self._session),
+            self._policy,
+        )
 
     def _check_fit(self, header: plan_pb2.PlanRequest, payload: _Payload) -> Iterator[planner_pb2.CheckFitResponse]:
         """Return the answers; an error of the request is raised here, before the first answer."""
 
         def begin() -> tuple[list[planner_pb2.CheckFitResponse], Iterator[planner_pb2.CheckFitResponse]]:
-            answers = iter(self._planner.CheckFit(parts(header, payload), timeout=self._timeout_s))
+            answers = iter(
+                self._planner.CheckFit(parts(header, payload), timeout=self._timeout_s, metadata=self._session)
+            )
             return [one for one in (next(answers, None),) if one is not None], answers
 
         first, rest = invoke(begin, self._policy)

@@ -85,14 +85,15 @@ def _run(
         store.take_over()
     environment = open_environment(stack, state, options, store, end_process)
     leadership = environment.leadership
-    telemetry = start_telemetry("trimtab-actuator", server.metrics_address, server.security())
+    settings = server.settings()
+    telemetry = start_telemetry("trimtab-actuator", server.metrics_address, settings.security)
     runtime = Runtime(leading=leadership is None, groups_max_age_s=environment.groups_max_age_s)
     actuator = Actuator(store, environment.cluster, environment.cloud, telemetry.meter, work.settings(), runtime)
     actuator.on_broken = end_process
     servicer = ActuatorServicer(actuator)
     registrations = [Registration(add_actuator, servicer, SERVICE), *environment.registrations]
     registrations += _more_registrations(state, actuator)
-    shell = Shell("trimtab-actuator", registrations, server.settings(), telemetry)
+    shell = Shell("trimtab-actuator", registrations, settings, telemetry)
 
     def begin() -> None:
         if leadership is not None:

@@ -4,6 +4,7 @@ Decides which calls are repeated (those answered UNAVAILABLE: every call of the 
 Never knows what a call means. Units: seconds.
 """
 
+import secrets
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -13,6 +14,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, stop_after_delay
 
 from clients.transport.backoff import Backoff
+from clients.transport.callers import SESSION_KEY
 from clients.transport.channel_security import ChannelSecurity
 from clients.transport.errors import Reason, TrimtabError, from_rpc_error
 
@@ -49,6 +51,11 @@ def connect(address: str, security: ChannelSecurity | None = None) -> grpc.Chann
             ("grpc.enable_http_proxy", 0),
         ],
     )
+
+
+def new_session() -> tuple[tuple[str, str], ...]:
+    """Return metadata by which a planner tells this client's snapshots from those of others, for all of its calls."""
+    return ((SESSION_KEY, secrets.token_hex(16)),)
 
 
 def invoke(call: Callable[[], T], policy: RetryPolicy | None = None) -> T:

@@ -160,4 +160,17 @@ ERRORS: Final = (
         Reason.EPOCH_SUPERSEDED,
         "stop giving orders: another process leads in your place",
     ),
+    ErrorRow(
+        "The call has no client certificate and no bearer token that the service accepts",
+        StatusCode.UNAUTHENTICATED,
+        Reason.CALLER_UNKNOWN,
+        "show one; renew the token",
+    ),
+    ErrorRow(
+        "The service's access policy does not grant this to the caller; `right` and, for plans, `cluster` say what"
+        " is missing",
+        StatusCode.PERMISSION_DENIED,
+        Reason.CALLER_NOT_ALLOWED,
+        "have a rule of the policy grant it",
+    ),
 )

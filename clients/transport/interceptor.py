@@ -19,6 +19,8 @@ import structlog
 from google.protobuf.message import DecodeError
 from opentelemetry.metrics import Meter
 
+from clients.transport.access import Access
+from clients.transport.callers import Caller
 from clients.transport.calls import CallLimits, Calls, OpenCall
 from clients.transport.errors import (
     Reason,
@@ -48,10 +50,14 @@ Behaviour = Callable[[Any, grpc.ServicerContext], Any]
 
 
 class CallInterceptor(ServerInterceptor):
-    """Wraps every method of the services. calls : those of the services; is_ready : whether calls are let in."""
+    """Wraps every method of the services.
 
-    def __init__(self, meter: Meter, calls: Calls, is_ready: Callable[[], bool]) -> None:
+    calls : those of the services; is_ready : whether calls are let in; access : who may call what.
+    """
+
+    def __init__(self, meter: Meter, calls: Calls, is_ready: Callable[[], bool], access: Access | None = None) -> None:
         self.calls = calls
+        self.access = access or Access()
         self._is_ready = is_ready
         self._durations = meter.create_histogram("grpc_server_call_duration", unit="s", description="Time of calls")
         self._side = Calls(CallLimits(most=_SIDE_THREADS - 2))
@@ -131,16 +137,19 @@ class _Call:
         self._method = method
         self._context = context
         self._opened: OpenCall | None = None
+        self._caller = Caller()
         self._started = time.perf_counter()
 
     def enter(self, is_refused: bool) -> OpenCall:
-        """Forget what the thread's last call bound to the log, and refuse if the service cannot take the call."""
+        """Forget what the thread's last call bound to the log; refuse what the service cannot take, or may not."""
         structlog.contextvars.clear_contextvars()
         self._interceptor.start()
         self._interceptor.check_ready()
         if is_refused:
             raise overloaded(f"{MOST_PENDING} calls wait already; try again later")
         self._opened = self._interceptor.calls.open(self._context)
+        # Before anything of the request is read.
+        self._caller = self._interceptor.access.enter(self._method, self._context)
         return self._opened
 
     def leave(self, code: grpc.StatusCode, reason: str, **more: Any) -> None:
@@ -148,6 +157,7 @@ class _Call:
         if self._opened is not None:
             self._opened.send()
         duration_s = time.perf_counter() - self._started
+        known = {"caller": self._caller.name} if self._caller.name else {}
         level = log.error if code in (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN) else log.info
         level(
             "call",
@@ -156,6 +166,7 @@ class _Call:
             reason=reason,
             duration_ms=round(duration_s * 1e3, 2),
             peer=self._context.peer(),
+            **known,
             **more,
         )
         self._interceptor.measure(self._method, code, duration_s)

@@ -15,6 +15,7 @@ from typing import Annotated, Any, get_type_hints
 
 import typer
 
+from clients.transport.access_files import open_access
 from clients.transport.port_security import ANONYMOUS_OPTION, PLAINTEXT_OPTION, PortSecurity
 from clients.transport.server import ServerSettings
 
@@ -57,6 +58,20 @@ AnonymousOption = Annotated[
     bool, typer.Option(ANONYMOUS_OPTION, help="with TLS, take orders from the network without knowing whose they are")
 ]
 
+PolicyOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="access policy, YAML: who may do what; read when changed")
+]
+TokenAudienceOption = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="take bearer tokens of Kubernetes ServiceAccounts for this audience; empty = none"
+    ),
+]
+TokenKubeconfigOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="kubeconfig of the cluster that tokens are of; none = the pod's own account"),
+]
+
 
 def print_version(context: typer.Context, parameter: typer.CallbackParam, wanted: bool) -> None:
     """Print the version and end, where the command line asks for it (an environment variable does not)."""
@@ -92,6 +107,9 @@ class ServerOptions:
     tls_client_ca: TlsClientCaOption = None
     allow_plaintext_on_network: PlaintextOption = False
     allow_anonymous_on_network: AnonymousOption = False
+    policy: PolicyOption = None
+    token_audience: TokenAudienceOption = ""
+    token_kubeconfig: TokenKubeconfigOption = None
 
     def security(self) -> PortSecurity:
         """Return what protects the ports. Raises `ValueError` where the files do not belong together."""
@@ -106,7 +124,10 @@ class ServerOptions:
         return security
 
     def settings(self) -> ServerSettings:
-        """Return the settings of the server."""
+        """Return the settings of the server.
+
+        Errors: ValueError, OSError for files that cannot be used; MissingExtraError.
+        """
         return ServerSettings(
             address=self.address,
             address_file=self.address_file,
@@ -117,6 +138,7 @@ class ServerOptions:
             receive_timeout_s=self.receive_timeout,
             send_timeout_s=self.send_timeout,
             security=self.security(),
+            access=open_access(self.policy, self.token_audience, self.token_kubeconfig),
         )
 
 

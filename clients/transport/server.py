@@ -27,6 +27,7 @@ import structlog
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from clients.transport.access import Access
 from clients.transport.calls import CallLimits, Calls
 from clients.transport.interceptor import CallInterceptor
 from clients.transport.port_security import PortSecurity, speaks_tls_1_3_alone
@@ -89,6 +90,8 @@ class ServerSettings:
     max_message_bytes: int = 4 << 20
     # TLS, and what may be open to the network without it.
     security: PortSecurity = field(default_factory=PortSecurity)
+    # Who may call what.
+    access: Access = field(default_factory=Access)
 
     def limits(self) -> CallLimits:
         """Return how long callers are waited for. Some threads are spare, to refuse calls and to let some make room."""
@@ -187,7 +190,7 @@ class Shell:
 
     def _interceptors(self) -> list[Any]:
         """Ours, inside the one that opens a span, if there are traces."""
-        ours = CallInterceptor(self.telemetry.meter, self._calls, self._ready.is_set)
+        ours = CallInterceptor(self.telemetry.meter, self._calls, self._ready.is_set, self.settings.access)
         if not self.telemetry.traces:
             return [ours]
         instrumentation: Any = import_module("opentelemetry.instrumentation.grpc")
@@ -197,7 +200,7 @@ class Shell:
         host, _ = split_address(self.settings.address)
         security = self.settings.security
         security.check_exposure("--address", host)
-        security.check_callers("--address", host, knows_callers=False)
+        security.check_callers("--address", host, knows_callers=self.settings.access.knows_callers)
         try:
             if security.has_tls:
                 port = self._server.add_secure_port(self.settings.address, security.server_credentials())

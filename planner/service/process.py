@@ -13,6 +13,8 @@ from typing import Final
 from trimtab.clusterautoscaler import expander_pb2_grpc
 from trimtab.v1 import planner_pb2_grpc
 
+from clients.transport.access import Access
+from clients.transport.extras import MissingExtraError
 from clients.transport.options import ServerOptions
 from clients.transport.server import Registration, Shell, serve
 from clients.transport.telemetry import Telemetry, configure_logging, start_telemetry
@@ -45,13 +47,14 @@ def run(server: ServerOptions, options: PlannerOptions, expander: ExpanderOption
         expander.chain()
         with ExitStack() as stack:
             _serve(server, options, expander, stack)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, MissingExtraError) as error:
         sys.stderr.write(f"trimtab-planner: {visible(str(error))}\n")
         sys.exit(2)
 
 
 def _serve(server: ServerOptions, options: PlannerOptions, expander: ExpanderOptions, stack: ExitStack) -> None:
-    telemetry = start_telemetry("trimtab-planner", server.metrics_address, server.security())
+    settings = dataclasses.replace(server.settings(), max_message_bytes=MAX_MESSAGE_BYTES)
+    telemetry = start_telemetry("trimtab-planner", server.metrics_address, settings.security)
     memory = RequestMemory(options.max_request_memory)
     handler = RequestHandler(telemetry.meter, options.cache_bytes)
     plans = LastPlans()
@@ -66,9 +69,10 @@ def _serve(server: ServerOptions, options: PlannerOptions, expander: ExpanderOpt
         EXPANDER,
     )
     planning = Registration(
-        planner_pb2_grpc.add_PlannerServicer_to_server, PlannerServicer(handler, options, memory), SERVICE
+        planner_pb2_grpc.add_PlannerServicer_to_server,
+        PlannerServicer(handler, options, settings.access, memory),
+        SERVICE,
     )
-    settings = dataclasses.replace(server.settings(), max_message_bytes=MAX_MESSAGE_BYTES)
     shell = Shell("trimtab-planner", [planning, choices], settings, telemetry)
     own_port = _own_port(expander, shell, choices, telemetry)
 
@@ -92,7 +96,7 @@ def _own_port(expander: ExpanderOptions, shell: Shell, choices: Registration, te
     # It changes nothing and tells the name of a node group at most.
     security = dataclasses.replace(shell.settings.security, client_ca=None, allow_anonymous=True)
     settings = dataclasses.replace(
-        shell.settings, address=expander.expander_address, address_file=None, security=security
+        shell.settings, address=expander.expander_address, address_file=None, security=security, access=Access()
     )
     return Shell("trimtab-expander", [choices], settings, telemetry)
 

@@ -12,6 +12,9 @@ from typing import Final
 import grpc
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 
+from clients.transport import callers as transport
+from clients.transport.access import Access
+from clients.transport.callers import current_caller
 from planner.decisions.table import TABLE, codes
 from planner.predicates.order import PREDICATES
 from planner.service.bounds import Bounds
@@ -29,7 +32,14 @@ _SLOT_TIMEOUT_S: Final = 60.0
 class PlannerServicer(planner_pb2_grpc.PlannerServicer):
     """Answers `trimtab.v1.Planner`."""
 
-    def __init__(self, handler: RequestHandler, options: PlannerOptions, memory: RequestMemory | None = None) -> None:
+    def __init__(
+        self,
+        handler: RequestHandler,
+        options: PlannerOptions,
+        access: Access | None = None,
+        memory: RequestMemory | None = None,
+    ) -> None:
+        self._access = access or Access()
         self._handler = handler
         self._options = options
         self._memory = memory or RequestMemory(options.max_request_memory)
@@ -53,7 +63,7 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
     ) -> plan_pb2.PlanResponse:
         """Make the requested decisions."""
         with self._memory.share() as take:
-            request, payload = collect(request_iterator, self._options.max_snapshot_bytes, take)
+            request, payload = collect(request_iterator, self._options.max_snapshot_bytes, take, self._admit)
             with self._slot():
                 return self._handler.plan(request, payload, self._caller(context, take))
 
@@ -62,7 +72,7 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
     ) -> Iterator[planner_pb2.CheckFitResponse]:
         """Yield for each pod the nodes that it fits."""
         with self._memory.share() as take:
-            request, payload = collect(request_iterator, self._options.max_snapshot_bytes, take)
+            request, payload = collect(request_iterator, self._options.max_snapshot_bytes, take, self._admit)
             answers = self._handler.check_fit(request, payload, self._caller(context, take))
             with self._slot():
                 answer = next(answers, None)
@@ -89,17 +99,20 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
         finally:
             self._slots.release()
 
+    def _admit(self, request: plan_pb2.PlanRequest) -> None:
+        """Refuse a request about a cluster that its caller may not plan for."""
+        self._access.check_cluster(current_caller(), request.cluster)
+
     def _caller(self, context: grpc.ServicerContext, take: Take) -> Caller:
         remaining_s: float | None = context.time_remaining()
         longest_s = self._options.longest_call_s
         within_s = longest_s if remaining_s is None else min(remaining_s, longest_s)
-        return Caller(_identity(context), Bounds.within(within_s, context.is_active), take)
+        return Caller(_identity(current_caller()), Bounds.within(within_s, context.is_active), take)
 
 
-def _identity(context: grpc.ServicerContext) -> str:
-    """Return the caller's identity: from its certificate where it has one, else its host without the port."""
-    identities = context.peer_identities()
-    if identities:
-        return b",".join(sorted(identities)).decode(errors="replace")
-    peer = context.peer()
-    return peer.rpartition(":")[0] if peer.startswith(("ipv4:", "ipv6:")) else peer
+def _identity(caller: transport.Caller) -> str:
+    """Return whose the snapshots and states of a call are: the caller's, and of its calls those of this client.
+
+    Callers with the same identity, or with none, may share a proxy: a version that one knows shows nothing of another.
+    """
+    return "\n".join([*caller.identities, caller.connection])

@@ -20,11 +20,15 @@ _PARSED_FACTOR: Final = 5
 
 
 def collect(
-    parts: Iterable[pb.PlanRequestPart], most: int, take: Callable[[int, str], None]
+    parts: Iterable[pb.PlanRequestPart],
+    most: int,
+    take: Callable[[int, str], None],
+    admit: Callable[[pb.PlanRequest], None] = lambda _: None,
 ) -> tuple[pb.PlanRequest, bytes]:
     """Return the header and the snapshot's bytes, at most `most`.
 
-    take : called before memory is allocated for the bytes and for decoding them.
+    take : called before memory is allocated for the bytes and for decoding them; admit : called with the header before
+    anything else is received, and raises to refuse it.
     """
     stream = iter(parts)
     first = next(stream, None)
@@ -33,6 +37,7 @@ def collect(
     if first.WhichOneof("part") != "request":
         raise stream_invalid("the first part must be the request, without its snapshot")
     request = first.request
+    admit(request)
     take(_HEADER_FACTOR * request.ByteSize(), "the request's header")
     announced = request.snapshot_size_bytes
     if announced < 0:

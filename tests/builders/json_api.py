@@ -51,6 +51,8 @@ class JsonApiServer:
         self.evictions: list[Json] = []
         # "verb resource" that are not allowed.
         self.forbidden: set[str] = set()
+        # Users and audiences of bearer tokens.
+        self.tokens: dict[str, tuple[str, list[str]]] = {}
         self.lock = threading.RLock()
 
     def __enter__(self) -> Self:
@@ -97,6 +99,8 @@ class JsonApiServer:
                 return self._evict(path.removesuffix("/eviction"), body)
             if path.endswith("selfsubjectaccessreviews"):
                 return 201, {"status": {"allowed": self._allowed(body["spec"]["resourceAttributes"])}}
+            if path.endswith("tokenreviews"):
+                return self._review(body["spec"])
             if method == "POST":
                 return self._create(path, body)
             if method == "GET" and path not in self.objects:
@@ -110,6 +114,15 @@ class JsonApiServer:
     def _allowed(self, attributes: Json) -> bool:
         resource = "/".join(filter(None, (attributes["resource"], attributes.get("subresource"))))
         return f"{attributes['verb']} {resource}" not in self.forbidden
+
+    def _review(self, spec: Json) -> tuple[int, Json]:
+        if "create tokenreviews" in self.forbidden:
+            return 403, {"reason": "Forbidden", "message": "tokenreviews is forbidden"}
+        user, audiences = self.tokens.get(spec["token"], ("", []))
+        accepted = sorted(set(audiences) & set(spec["audiences"]))
+        if not accepted:
+            return 201, {"status": {"error": "invalid bearer token"}}
+        return 201, {"status": {"authenticated": True, "user": {"username": user}, "audiences": accepted}}
 
     def _evict(self, path: str, body: Json) -> tuple[int, Json]:
         pod = self.objects.get(path)

@@ -873,6 +873,18 @@ class DeletionReason(_message.Message):
         """
         INSTANCE_UNKNOWN: DeletionReason._Code.ValueType  # 16
         """The cloud does not know the node's instance, so nothing was deleted."""
+        HOURLY_LIMIT_REACHED: DeletionReason._Code.ValueType  # 17
+        """As many nodes as the actuator's access policy allows within an hour
+        are being deleted or have been.
+        """
+        ASSUMPTION_REQUIRED: DeletionReason._Code.ValueType  # 18
+        """The actuator's access policy requires `assumption`, and the node has
+        none.
+        """
+        PLAN_TIME_REQUIRED: DeletionReason._Code.ValueType  # 19
+        """The actuator's access policy requires `plan_time`, and the request has
+        none.
+        """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -915,6 +927,18 @@ class DeletionReason(_message.Message):
     """
     INSTANCE_UNKNOWN: DeletionReason.Code.ValueType  # 16
     """The cloud does not know the node's instance, so nothing was deleted."""
+    HOURLY_LIMIT_REACHED: DeletionReason.Code.ValueType  # 17
+    """As many nodes as the actuator's access policy allows within an hour
+    are being deleted or have been.
+    """
+    ASSUMPTION_REQUIRED: DeletionReason.Code.ValueType  # 18
+    """The actuator's access policy requires `assumption`, and the node has
+    none.
+    """
+    PLAN_TIME_REQUIRED: DeletionReason.Code.ValueType  # 19
+    """The actuator's access policy requires `plan_time`, and the request has
+    none.
+    """
 
     def __init__(
         self,
@@ -1093,6 +1117,10 @@ class ErrorReason(_message.Message):
         """The request would take more memory than the planner has for it."""
         EPOCH_SUPERSEDED: ErrorReason._Code.ValueType  # 23
         """The order is of a leader that has been replaced."""
+        CALLER_UNKNOWN: ErrorReason._Code.ValueType  # 24
+        """The call shows no identity, or a token that is not valid."""
+        CALLER_NOT_ALLOWED: ErrorReason._Code.ValueType  # 25
+        """No rule of the service's access policy grants this to the caller."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -1145,6 +1173,10 @@ class ErrorReason(_message.Message):
     """The request would take more memory than the planner has for it."""
     EPOCH_SUPERSEDED: ErrorReason.Code.ValueType  # 23
     """The order is of a leader that has been replaced."""
+    CALLER_UNKNOWN: ErrorReason.Code.ValueType  # 24
+    """The call shows no identity, or a token that is not valid."""
+    CALLER_NOT_ALLOWED: ErrorReason.Code.ValueType  # 25
+    """No rule of the service's access policy grants this to the caller."""
 
     def __init__(
         self,

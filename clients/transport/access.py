@@ -1,0 +1,102 @@
+"""Who is let in: a caller's identities, held against the access policy.
+
+Decides the errors of callers who are not known or may not do what they ask for; each names what is missing, and is
+written to the log `audit`. Where there is neither policy nor token review, whoever TLS lets in may do everything.
+Thread-safe.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import grpc
+import structlog
+
+from clients.transport.access_policy import AccessPolicy, Right
+from clients.transport.callers import Caller, bearer_token, certificate_identities, connection_of, set_caller
+from clients.transport.errors import Reason, ServiceError
+from clients.transport.rights import RIGHT_OF_METHOD
+
+audit = structlog.get_logger("audit")
+
+Review = Callable[[str], tuple[str, ...]]
+"""Returns the identities of a token, () = it is not valid. Raises ServiceError where that cannot be told."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a service lets callers do.
+
+    policy : returns the present policy, None = there is none; review : of bearer tokens, None = they are ignored.
+    """
+
+    policy: Callable[[], AccessPolicy] | None = None
+    review: Review | None = None
+
+    @property
+    def knows_callers(self) -> bool:
+        """Return whether callers without identity are refused."""
+        return self.policy is not None or self.review is not None
+
+    def enter(self, method: str, context: grpc.ServicerContext) -> Caller:
+        """Return the caller of a call and make it the thread's; refuse one who may not call this method at all."""
+        set_caller(Caller())
+        token = bearer_token(context) if self.review is not None else ""
+        identities = certificate_identities(context)
+        if token and self.review is not None:
+            reviewed = self.review(token)
+            if not reviewed:
+                raise self._refuse(context, method, Caller(identities), _BAD_TOKEN)
+            identities = (*reviewed, *identities)
+        caller = Caller(identities, connection_of(context, bool(identities)))
+        if self.knows_callers and not identities:
+            raise self._refuse(context, method, caller, self._missing())
+        if self.policy is not None:
+            right = RIGHT_OF_METHOD.get(method)
+            if right is None or right not in self.policy().rights(identities):
+                raise self._refuse(context, method, caller, _not_granted(caller, right or method), right)
+        set_caller(caller)
+        return caller
+
+    def check_cluster(self, caller: Caller, cluster: str) -> None:
+        """Raise ServiceError unless a caller may plan for a cluster."""
+        if self.policy is None or self.policy().may_plan(caller.identities, cluster):
+            return
+        message = _not_granted(caller, f"{Right.PLAN} for cluster {cluster[:100]!r}")
+        audit.warning("refused", caller=caller.name, right=Right.PLAN.value, cluster=cluster[:100], detail=message)
+        raise not_granted(message, Right.PLAN, cluster)
+
+    def _missing(self) -> str:
+        what = "client certificate" if self.review is None else "client certificate and no bearer token"
+        return f"the call has no {what}; this service answers callers that it knows alone"
+
+    def _refuse(
+        self, context: grpc.ServicerContext, method: str, caller: Caller, message: str, right: Right | None = None
+    ) -> ServiceError:
+        """Write a refusal to the audit log and return its error."""
+        audit.warning(
+            "refused",
+            caller=caller.name,
+            identities=list(caller.identities),
+            method=method,
+            right=right.value if right else "",
+            peer=context.peer(),
+            detail=message,
+        )
+        if message.startswith(_NOT_GRANTED):
+            return not_granted(message, right)
+        return ServiceError(grpc.StatusCode.UNAUTHENTICATED, Reason.CALLER_UNKNOWN, message)
+
+
+_NOT_GRANTED: Final = "the access policy"
+_BAD_TOKEN: Final = "the bearer token is not valid here: it has expired, was revoked, or is for another audience"
+
+
+def _not_granted(caller: Caller, what: str) -> str:
+    return f"{_NOT_GRANTED} does not grant {what} to {caller.name}; add it to a rule of this identity"
+
+
+def not_granted(message: str, right: Right | None = None, cluster: str = "") -> ServiceError:
+    """PERMISSION_DENIED / CALLER_NOT_ALLOWED: no rule of the policy grants it."""
+    metadata = {"right": right.value if right else ""} | ({"cluster": cluster} if cluster else {})
+    return ServiceError(grpc.StatusCode.PERMISSION_DENIED, Reason.CALLER_NOT_ALLOWED, message, metadata)

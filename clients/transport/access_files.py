@@ -1,0 +1,34 @@
+"""Opens what decides about callers: the policy file, and the review of tokens by an API server.
+
+Decides that the file is read again when it changes, while a new one that cannot be used changes nothing, and that
+nobody needs Kubernetes who does not review tokens.
+"""
+
+from pathlib import Path
+
+from clients.transport.access import Access, Review
+from clients.transport.access_policy import read_policy
+from clients.transport.certificates import Reloaded
+from clients.transport.extras import require_extra
+
+
+def open_access(policy: Path | None, audience: str, kubeconfig: Path | None) -> Access:
+    """Open what the options name; `audience` "" = tokens are not taken. No request is made but one for permissions.
+
+    Errors: ValueError, OSError for the policy; ValueError where tokens could not be reviewed; MissingExtraError.
+    """
+    if kubeconfig is not None and not audience:
+        raise ValueError("--token-kubeconfig needs --token-audience: without it no token is taken")
+    kept = None if policy is None else Reloaded((policy,), lambda: read_policy(policy)).get
+    return Access(kept, _open_review(audience, kubeconfig) if audience else None)
+
+
+def _open_review(audience: str, kubeconfig: Path | None) -> Review:
+    require_extra("kubernetes", "--token-audience")
+    from clients.kubernetes_api.errors import ClusterError
+    from clients.kubernetes_api.token_review import open_reviewer
+
+    try:
+        return open_reviewer(audience, kubeconfig).review
+    except ClusterError as error:
+        raise ValueError(f"--token-audience: tokens cannot be reviewed: {error}") from error

@@ -1,0 +1,105 @@
+"""The access policy: which identities may do what, as a file says.
+
+Decides the form of the file and what its rules grant; never who a caller is. All that no rule grants is refused. An
+unknown key or value is an error that names its place. In patterns `*` stands for any text.
+"""
+
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from clients.transport.strict_yaml import YamlError, check_yaml
+
+MAX_POLICY_BYTES: Final = 1 << 20
+
+
+class Right(StrEnum):
+    """What a caller may be allowed to do; the words of the file."""
+
+    PLAN = "plan"  # ask the planner about clusters of the names in `clusters`
+    READ = "read"  # read status and capabilities, refresh
+    DELETE = "delete"  # start and cancel deletions of nodes
+    TAINT = "taint"  # set and remove soft taints
+    GROW = "grow"  # grow node groups
+    POD_COSTS = "podCosts"  # write pod deletion costs
+
+
+class _Section(BaseModel):
+    """A mapping of the file: keys in camelCase, no unknown ones, no conversion of values."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, alias_generator=to_camel)
+
+
+Pattern = Annotated[str, Field(min_length=1, max_length=512)]
+
+
+class CallerRule(_Section):
+    """What callers with one of these identities may do."""
+
+    identities: Annotated[list[Pattern], Field(min_length=1)]
+    rights: Annotated[list[Right], Field(min_length=1)]
+    # Names of clusters that `plan` holds for. The name of a request that names none is "".
+    clusters: list[str] = []
+
+    def matches(self, identities: tuple[str, ...]) -> bool:
+        """Return whether the rule is about a caller."""
+        return any(fnmatchcase(one, pattern) for one in identities for pattern in self.identities)
+
+
+class DeletionRules(_Section):
+    """What holds for every deletion, whoever asks."""
+
+    # Refuse nodes without `assumption`, requests without `plan_time`.
+    require_assumption: Annotated[bool, Field(strict=True)] = False
+    require_plan_time: Annotated[bool, Field(strict=True)] = False
+    # Most nodes that the cloud is told to delete within any hour, and the same as a share of all nodes of its node
+    # groups (rounded down, but at least one node). The lower one holds; None = no limit.
+    max_nodes_per_hour: Annotated[int, Field(ge=0, strict=True)] | None = None
+    max_share_per_hour: Annotated[float, Field(ge=0, le=1)] | None = None
+
+
+class AccessPolicy(_Section):
+    """The whole file."""
+
+    api_version: Literal["trimtab.dev/v1"]
+    kind: Literal["AccessPolicy"]
+    callers: list[CallerRule]
+    deletions: DeletionRules = DeletionRules()
+
+    def rights(self, identities: tuple[str, ...]) -> frozenset[Right]:
+        """Return all rights of a caller."""
+        return frozenset(right for rule in self.callers if rule.matches(identities) for right in rule.rights)
+
+    def may_plan(self, identities: tuple[str, ...], cluster: str) -> bool:
+        """Return whether a caller may plan for a cluster."""
+        return any(
+            Right.PLAN in rule.rights and any(fnmatchcase(cluster, pattern) for pattern in rule.clusters)
+            for rule in self.callers
+            if rule.matches(identities)
+        )
+
+
+def read_policy(path: Path) -> AccessPolicy:
+    """Read a policy file. Errors: OSError; ValueError, which names the file and the place in it."""
+    with path.open("rb") as file:
+        data = file.read(MAX_POLICY_BYTES + 1)
+    if len(data) > MAX_POLICY_BYTES:
+        raise ValueError(f"{path}: a policy has at most {MAX_POLICY_BYTES} bytes")
+    try:
+        check_yaml(data)
+        return AccessPolicy.model_validate(yaml.safe_load(data))
+    except (YamlError, yaml.YAMLError) as error:
+        raise ValueError(f"{path}: {' '.join(str(error).split())}") from error
+    except ValidationError as error:
+        raise ValueError(f"{path}: {'; '.join(map(_told, error.errors()[:5]))}") from error
+
+
+def _told(error: Any) -> str:
+    """Return one error of pydantic: where and what."""
+    place = ".".join(map(str, error["loc"])) or "the file"
+    return f"{place}: {error['msg']}"

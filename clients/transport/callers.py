@@ -1,0 +1,77 @@
+"""Who calls: identities from the client certificate and the bearer token of a call.
+
+Decides names: a URI of the certificate as it is (`spiffe://trimtab/loop`; only with "://", so that none looks like a
+Kubernetes user), a DNS name as `dns:NAME`, the common name as `cn:NAME`, a token's user as Kubernetes names it
+(`system:serviceaccount:NAMESPACE:NAME`). Never decides what a caller may do. Source: gRPC, `grpc_security_constants.h`.
+"""
+
+from contextvars import ContextVar
+from typing import Final, NamedTuple
+
+import grpc
+
+SESSION_KEY: Final = "trimtab-session"
+"""Metadata by which a client's own calls are known as such, whatever stands between: a secret of the client."""
+_MAX_SESSION: Final = 128
+_BEARER: Final = "bearer "
+
+
+class Caller(NamedTuple):
+    """A caller. `identities` : () = not known; `connection` : peer and, if the client sent one, session."""
+
+    identities: tuple[str, ...] = ()
+    connection: str = ""
+
+    @property
+    def name(self) -> str:
+        """Return the identity that logs show, "" = not known: the token's where there is one."""
+        return self.identities[0] if self.identities else ""
+
+
+_current: ContextVar[Caller] = ContextVar("caller", default=Caller())  # noqa: B039
+
+
+def current_caller() -> Caller:
+    """Return the caller of the call that this thread works on."""
+    return _current.get()
+
+
+def set_caller(caller: Caller) -> None:
+    """Set it; the next call of the thread sets its own."""
+    _current.set(caller)
+
+
+def certificate_identities(context: grpc.ServicerContext) -> tuple[str, ...]:
+    """Return the identities in the caller's certificate, which TLS has checked; () without one."""
+    found = context.auth_context()
+
+    def values(key: str) -> list[str]:
+        return [value.decode(errors="replace") for value in found.get(key, ())]
+
+    uris = [uri for uri in values("peer_uri") if "://" in uri]
+    names = [f"dns:{name}" for name in values("peer_dns")]
+    return (*uris, *names, *(f"cn:{name}" for name in values("x509_common_name") if name))
+
+
+def bearer_token(context: grpc.ServicerContext) -> str:
+    """Return the token of a call, "" = none."""
+    value = _metadata(context, "authorization")
+    return value[len(_BEARER) :].strip() if value[: len(_BEARER)].lower() == _BEARER else ""
+
+
+def connection_of(context: grpc.ServicerContext, is_known: bool) -> str:
+    """Return what tells apart callers with the same identity, or with none.
+
+    That is the client's session; without one, for callers who are not known, the connection itself.
+    """
+    session = _metadata(context, SESSION_KEY)[:_MAX_SESSION]
+    if session:
+        return f"session {session}"
+    return "" if is_known else str(context.peer())
+
+
+def _metadata(context: grpc.ServicerContext, key: str) -> str:
+    for name, value in context.invocation_metadata() or ():
+        if name == key:
+            return value if isinstance(value, str) else value.decode(errors="replace")
+    return ""

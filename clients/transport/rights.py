@@ -1,0 +1,42 @@
+"""Which right each method of the services needs. A method that is not here is refused where there is a policy."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from clients.transport.access_policy import Right
+
+_ACTUATOR: Final = "/trimtab.v1.Actuator/"
+_PLANNER: Final = "/trimtab.v1.Planner/"
+_CLOUD: Final = "/clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider/"
+
+RIGHT_OF_METHOD: Final[Mapping[str, Right]] = MappingProxyType(
+    {
+        # Which cluster is asked about is checked once the request is there.
+        f"{_PLANNER}Plan": Right.PLAN,
+        f"{_PLANNER}CheckFit": Right.PLAN,
+        f"{_PLANNER}BalanceScaleUp": Right.PLAN,
+        f"{_PLANNER}GetInfo": Right.PLAN,
+        "/grpcplugin.Expander/BestOptions": Right.PLAN,
+        f"{_ACTUATOR}GetInfo": Right.READ,
+        f"{_ACTUATOR}GetStatus": Right.READ,
+        f"{_ACTUATOR}WatchStatus": Right.READ,
+        f"{_ACTUATOR}StartDeletion": Right.DELETE,
+        f"{_ACTUATOR}CancelDeletion": Right.DELETE,
+        f"{_ACTUATOR}ApplyTaints": Right.TAINT,
+        f"{_ACTUATOR}ScaleUp": Right.GROW,
+        f"{_ACTUATOR}ApplyPodCosts": Right.POD_COSTS,
+        "/trimtab.v1.EmbeddedCluster/ListObjects": Right.READ,
+        f"{_CLOUD}NodeGroupIncreaseSize": Right.GROW,
+        f"{_CLOUD}NodeGroupDeleteNodes": Right.DELETE,
+        f"{_CLOUD}NodeGroupDecreaseTargetSize": Right.DELETE,
+    }
+    | {
+        f"{_CLOUD}{name}": Right.READ
+        for name in (
+            "NodeGroups", "NodeGroupForNode", "PricingNodePrice", "PricingPodPrice", "GPULabel", "GetAvailableGPUTypes",
+            "Cleanup", "Refresh", "NodeGroupTargetSize", "NodeGroupNodes", "NodeGroupTemplateNodeInfo",
+            "NodeGroupGetOptions",
+        )
+    }
+)  # fmt: skip

@@ -5,6 +5,7 @@ Kubernetes user), a DNS name as `dns:NAME`, the common name as `cn:NAME`, a toke
 (`system:serviceaccount:NAMESPACE:NAME`). Never decides what a caller may do. Source: gRPC, `grpc_security_constants.h`.
 """
 
+from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
 from typing import Final, NamedTuple
 
@@ -43,7 +44,7 @@ def set_caller(caller: Caller) -> None:
 
 def certificate_identities(context: grpc.ServicerContext) -> tuple[str, ...]:
     """Return the identities in the caller's certificate, which TLS has checked; () without one."""
-    found = context.auth_context()
+    found: Mapping[str, Iterable[bytes]] = context.auth_context()  # type: ignore[assignment]
 
     def values(key: str) -> list[str]:
         return [value.decode(errors="replace") for value in found.get(key, ())]

@@ -17,7 +17,7 @@ from actuator.runner.tasks import TaskContext
 from actuator.service.observe import observe
 from actuator.service.settings import ActuatorSettings
 from actuator.service.validation import check_epoch, check_nodes, digest_request, node_requests
-from actuator.tracker.admission import Facts, Limits, NodeRequest, admit, pending_nodes
+from actuator.tracker.admission import Facts, Limits, Moment, NodeRequest, admit, pending_nodes
 from actuator.tracker.events import CancelRequested, Event, SetAccepted
 from actuator.tracker.states import NodeAnswer, State
 from actuator.tracker.tracker import Tracker
@@ -95,7 +95,7 @@ class Deletions:
                 return None
             check_epoch(request.epoch, tracker.data)
             age_s = None if plan_ms is None else (now_ms - plan_ms) / 1000
-            return self._accept(tracker, request, digest, (requested, facts, limits, age_s))
+            return self._accept(tracker, request, digest, (requested, facts, limits, Moment(now_ms, age_s)))
 
         self._processor.propose(proposal)
 
@@ -104,7 +104,7 @@ class Deletions:
         tracker: Tracker,
         request: actuator_pb2.StartDeletionRequest,
         digest: str,
-        case: tuple[list[NodeRequest], Facts, Limits, float | None],
+        case: tuple[list[NodeRequest], Facts, Limits, Moment],
     ) -> SetAccepted:
         admission = admit(tracker.data, *case)
         request_id = request.request_id
@@ -114,7 +114,7 @@ class Deletions:
 
     def _limits(self, request: actuator_pb2.StartDeletionRequest) -> Limits:
         """Return the actuator's limits; a request may only lower them."""
-        own = self._settings.limits
+        own = self._settings.present_limits()
         return own._replace(
             max_parallelism=min(request.max_parallelism or own.max_parallelism, own.max_parallelism),
             max_drain_parallelism=min(

@@ -11,6 +11,7 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from actuator.cloud.provider import CloudError
@@ -88,7 +89,8 @@ def _run(
     settings = server.settings()
     telemetry = start_telemetry("trimtab-actuator", server.metrics_address, settings.security)
     runtime = Runtime(leading=leadership is None, groups_max_age_s=environment.groups_max_age_s)
-    actuator = Actuator(store, environment.cluster, environment.cloud, telemetry.meter, work.settings(), runtime)
+    own = replace(work.settings(), deletion_rules=settings.access.deletion_rules)
+    actuator = Actuator(store, environment.cluster, environment.cloud, telemetry.meter, own, runtime)
     actuator.on_broken = end_process
     servicer = ActuatorServicer(actuator)
     registrations = [Registration(add_actuator, servicer, SERVICE), *environment.registrations]

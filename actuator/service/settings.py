@@ -1,10 +1,12 @@
 """Settings of the service. Durations in seconds."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from actuator.settings import WorkSettings
 from actuator.tracker.admission import Limits
 from actuator.tracker.states import Retention
+from clients.transport.access_policy import DeletionRules
 
 # Upstream's defaults are 10 and 1; the planner proves drains jointly, therefore 10 may run at a time. After five
 # minutes the cluster has changed too much for a plan.
@@ -46,3 +48,15 @@ class ActuatorSettings:
     answer_s: float = 60.0
     # Watching streams at a time; each takes a thread.
     max_watchers: int = 16
+    # What the access policy says of deletions, whoever asks; read for each request.
+    deletion_rules: Callable[[], DeletionRules] = DeletionRules
+
+    def present_limits(self) -> Limits:
+        """Return the limits with those of the access policy."""
+        rules = self.deletion_rules()
+        return self.limits._replace(
+            max_nodes_per_hour=rules.max_nodes_per_hour,
+            max_share_per_hour=rules.max_share_per_hour,
+            requires_assumption=rules.require_assumption,
+            requires_plan_time=rules.require_plan_time,
+        )

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from actuator.tracker.events import PlannedNode
-from actuator.tracker.states import NO_REASON, Deletion, NodeAnswer, Reason, TrackerData
+from actuator.tracker.states import HOUR_MS, NO_REASON, Deletion, NodeAnswer, Reason, State, TrackerData
 
 
 class Limits(NamedTuple):
@@ -24,6 +24,13 @@ class Limits(NamedTuple):
     max_plan_age_s: float
     # How far the planner's clock may be ahead of the actuator's, seconds.
     max_clock_skew_s: float = 30.0
+    # Most nodes for which the cloud is called within any hour, and the same as a share of all nodes of the groups
+    # (rounded down, but at least one). None = no limit.
+    max_nodes_per_hour: int | None = None
+    max_share_per_hour: float | None = None
+    # Whether a node without assumption, a request without plan time are refused.
+    requires_assumption: bool = False
+    requires_plan_time: bool = False
 
 
 class NodeRequest(NamedTuple):
@@ -83,11 +90,56 @@ def pending_nodes(data: TrackerData) -> frozenset[str]:
     return frozenset(node for node, deletion in data.deletions.items() if not deletion.target_reduced)
 
 
+class Moment(NamedTuple):
+    """When it is decided, Unix milliseconds, and how old the plan is, seconds; None = not given."""
+
+    now_ms: int
+    plan_age_s: float | None = None
+
+
+class HourlyLimit(NamedTuple):
+    """The limit on nodes deleted in an hour: how many count, how many may, and why. `most` None = no limit.
+
+    Counted are nodes for which the cloud was called within the last hour, whatever came of it, and those in progress
+    for which it may still be. So within any hour it is called for `most` nodes at most, however requests are spread.
+    """
+
+    counted: int
+    most: int | None
+    text: str
+
+    @property
+    def told(self) -> str:
+        """Return the limit in words, for a refusal."""
+        return (
+            f"{self.counted} are going or went within the last hour; the access policy allows {self.most} ({self.text})"
+        )
+
+
+def hourly_limit(data: TrackerData, groups: Mapping[str, GroupFacts], limits: Limits, now_ms: int) -> HourlyLimit:
+    """Return the state of the limit. Nodes that went within the hour count as nodes of the groups for the share."""
+    since_ms = now_ms - HOUR_MS
+    recent = [removal.node for removal in data.removals if removal.time_ms > since_ms]
+    coming = sum(
+        deletion.state is not State.ROLLING_BACK and (not deletion.begun_ms or deletion.begun_ms <= since_ms)
+        for deletion in data.deletions.values()
+    )
+    node_count = sum(group.target_size for group in groups.values())
+    node_count += sum(node not in data.deletions for node in recent)
+    most, text = limits.max_nodes_per_hour, f"maxNodesPerHour {limits.max_nodes_per_hour}"
+    share = limits.max_share_per_hour
+    if share is not None:
+        by_share = max(1, int(share * node_count)) if share else 0
+        if most is None or by_share < most:
+            most, text = by_share, f"maxSharePerHour {share:g} of {node_count} nodes"
+    return HourlyLimit(len(recent) + coming, most, text)
+
+
 def admit(
-    data: TrackerData, requests: Sequence[NodeRequest], facts: Facts, limits: Limits, plan_age_s: float | None
+    data: TrackerData, requests: Sequence[NodeRequest], facts: Facts, limits: Limits, moment: Moment
 ) -> Admission:
-    """Decide on each node. `plan_age_s` None = not given. Does not change the data."""
-    counts = _Counts(data, facts, limits, plan_age_s)
+    """Decide on each node. Does not change the data."""
+    counts = _Counts(data, facts, limits, moment)
     answers: dict[str, NodeAnswer] = {}
     planned: dict[str, PlannedNode] = {}
     for request in sorted(requests, key=lambda w: w.drain):
@@ -112,12 +164,13 @@ def admit(
 class _Counts:
     """Counts of what is in progress, accepted nodes included."""
 
-    def __init__(self, data: TrackerData, facts: Facts, limits: Limits, plan_age_s: float | None) -> None:
+    def __init__(self, data: TrackerData, facts: Facts, limits: Limits, moment: Moment) -> None:
         self._data = data
         self._deletions: Mapping[str, Deletion] = data.deletions
         self._facts = facts
         self._limits = limits
-        self._plan_age_s = plan_age_s
+        self._plan_age_s = moment.plan_age_s
+        self._hourly = hourly_limit(data, facts.groups, limits, moment.now_ms)
         self._count = len(data.deletions)
         self._drain_count = sum(deletion.drain for deletion in data.deletions.values())
         self._leaving: dict[str, int] = {}
@@ -128,18 +181,31 @@ class _Counts:
     def accept(self, planned: PlannedNode) -> None:
         self._count += 1
         self._drain_count += planned.drain
+        self._hourly = self._hourly._replace(counted=self._hourly.counted + 1)
         self._leaving[planned.node_group] = self._leaving.get(planned.node_group, 0) + 1
 
     def refuse(self, request: NodeRequest) -> NodeAnswer | None:
         """Return the refusal, or None. Permanent reasons come first."""
-        for check in (self._refuse_plan, self._refuse_node, self._refuse_change, self._refuse_size, self._refuse_limit):
+        for check in (
+            self._refuse_plan,
+            self._refuse_node,
+            self._refuse_change,
+            self._refuse_size,
+            self._refuse_hourly,
+            self._refuse_limit,
+        ):
             reason, detail = check(request)
             if reason != NO_REASON:
                 return NodeAnswer(request.node, False, reason, detail, _group_of(request.node, self._data, self._facts))
         return None
 
-    def _refuse_plan(self, _request: NodeRequest) -> tuple[int, str]:
+    def _refuse_plan(self, request: NodeRequest) -> tuple[int, str]:
         age_s, most_s = self._plan_age_s, self._limits.max_plan_age_s
+        if age_s is None and self._limits.requires_plan_time:
+            return Reason.PLAN_TIME_REQUIRED, "the access policy requires plan_time (requirePlanTime); give it"
+        if request.pods_digest is None and self._limits.requires_assumption:
+            detail = "the access policy requires the plan's assumption for each node (requireAssumption); give it"
+            return Reason.ASSUMPTION_REQUIRED, detail
         if age_s is not None and age_s > most_s:
             return (
                 Reason.PLAN_TOO_OLD,
@@ -183,6 +249,11 @@ class _Counts:
         if sizes.target_size - leaving <= sizes.min_size:
             detail = f"{group}: size {sizes.target_size}, {leaving} leaving, minimum {sizes.min_size}"
             return Reason.NODE_GROUP_MIN_SIZE_REACHED, detail
+        return NO_REASON, ""
+
+    def _refuse_hourly(self, _request: NodeRequest) -> tuple[int, str]:
+        if self._hourly.most is not None and self._hourly.counted >= self._hourly.most:
+            return Reason.HOURLY_LIMIT_REACHED, self._hourly.told
         return NO_REASON, ""
 
     def _refuse_limit(self, request: NodeRequest) -> tuple[int, str]:

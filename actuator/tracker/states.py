@@ -29,6 +29,9 @@ class State(IntEnum):
     ROLLING_BACK = 9
 
 
+HOUR_MS = 3_600_000
+"""The window of the limit on nodes deleted in an hour."""
+
 FINAL_STATES = frozenset({State.DELETED, State.FAILED, State.CANCELLED})
 
 
@@ -82,6 +85,8 @@ class Deletion(msgspec.Struct):
     node_uid: str = ""
     # When all taints of its set were written; 0 = not yet.
     tainted_ms: int = 0
+    # When the cloud was about to be called; 0 = not yet.
+    begun_ms: int = 0
     # Uids of the pods that the plan assumed; None = no assumption.
     planned_uids: tuple[str, ...] | None = None
     # When the drain must be over; 0 = it has not begun.
@@ -102,6 +107,13 @@ class TrackedEviction(msgspec.Struct, frozen=True):
     """A pod whose eviction was granted recently."""
 
     pod: PodRef
+    node: str
+    time_ms: int
+
+
+class Removal(msgspec.Struct):
+    """A node for which the cloud was about to be called."""
+
     node: str
     time_ms: int
 
@@ -173,6 +185,8 @@ class TrackerData(msgspec.Struct):
     jump_count: int = 0
     # Latest epoch of a caller's leadership from which a request was accepted.
     epoch: int = 0
+    # Of the last hour, in order of time; whatever became of them, and however long results are kept.
+    removals: list[Removal] = []
 
 
 class Retention(msgspec.Struct, frozen=True):

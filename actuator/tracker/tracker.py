@@ -15,12 +15,14 @@ from actuator.tracker import events as e
 from actuator.tracker import instructions as i
 from actuator.tracker.states import (
     FINAL_STATES,
+    HOUR_MS,
     NO_REASON,
     Deletion,
     GrowthRecord,
     NodeAnswer,
     PodRef,
     Reason,
+    Removal,
     RequestRecord,
     Retention,
     State,
@@ -104,7 +106,8 @@ class Tracker:
         requests = (one.time_ms for one in data.requests.values())
         growths = (one.time_ms for one in data.growths.values())
         evictions = (one.time_ms for one in data.evictions.values())
-        return max((0, *deletions, *requests, *growths, *evictions))
+        removals = (one.time_ms for one in data.removals)
+        return max((0, *deletions, *requests, *growths, *evictions, *removals))
 
     def dump(self) -> bytes:
         """Return all data as JSON; `load` reads it."""
@@ -228,7 +231,9 @@ class Tracker:
                 provider_id=planned.provider_id,
                 node_uid=planned.node_uid,
                 tainted_ms=now_ms,
+                begun_ms=now_ms,
             )
+            data.removals.append(Removal(planned.node, now_ms))
             data.deletions[planned.node] = deletion
             found.append(_instruction(deletion))
         return found
@@ -246,6 +251,8 @@ class Tracker:
             if isinstance(event, e.PodsEvicted):
                 _apply(deletion, event, now_ms)
             return []
+        if isinstance(event, e.DeleteBegun):
+            self.data.removals.append(Removal(deletion.node, now_ms))
         if isinstance(event, e.RolledBack):
             target = deletion.ending or State.FAILED
         _apply(deletion, event, now_ms)
@@ -300,6 +307,10 @@ class Tracker:
                 deletion.tainted_ms += by_ms
             if deletion.drain_deadline_ms:
                 deletion.drain_deadline_ms += by_ms
+            if deletion.begun_ms:
+                deletion.begun_ms += by_ms
+        for removal in data.removals:
+            removal.time_ms += by_ms
         for request in data.requests.values():
             request.time_ms += by_ms
         for growth in data.growths.values():
@@ -315,6 +326,8 @@ class Tracker:
         data = self.data
         finished_before = now_ms - int(self.retention.finished_s * 1000)
         evicted_before = now_ms - int(self.retention.evictions_s * 1000)
+        while data.removals and data.removals[0].time_ms <= now_ms - HOUR_MS:
+            data.removals.pop(0)
         while data.finished and data.finished[0].state_ms < finished_before:
             data.finished.pop(0)
         while data.evictions:
@@ -362,6 +375,8 @@ def _apply(deletion: Deletion, event: e.NodeEvent, now_ms: int) -> None:
             deletion.gone_count = max(deletion.gone_count, min(count, deletion.pods_count))
         case e.Drained():
             deletion.gone_count = deletion.pods_count
+        case e.DeleteBegun():
+            deletion.begun_ms = now_ms
         case e.DeleteAccepted():
             deletion.target_reduced = True
         case e.DeletionFailed(reason=reason, detail=detail, pods_left=pods_left):

@@ -12,7 +12,7 @@ from typing import Final
 import grpc
 import structlog
 
-from clients.transport.access_policy import AccessPolicy, Right
+from clients.transport.access_policy import AccessPolicy, DeletionRules, Right
 from clients.transport.callers import Caller, bearer_token, certificate_identities, connection_of, set_caller
 from clients.transport.errors import Reason, ServiceError
 from clients.transport.rights import RIGHT_OF_METHOD
@@ -37,6 +37,10 @@ class Access:
     def knows_callers(self) -> bool:
         """Return whether callers without identity are refused."""
         return self.policy is not None or self.review is not None
+
+    def deletion_rules(self) -> DeletionRules:
+        """Return what holds for deletions at present."""
+        return DeletionRules() if self.policy is None else self.policy().deletions
 
     def enter(self, method: str, context: grpc.ServicerContext) -> Caller:
         """Return the caller of a call and make it the thread's; refuse one who may not call this method at all."""

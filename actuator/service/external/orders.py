@@ -16,7 +16,8 @@ from actuator.cloud.provider import CloudProvider, InstanceState, NodeGroupView
 from actuator.kube.cluster import Cluster, NodeView
 from actuator.runner.event_processor import EventProcessor
 from actuator.service.observe import nodes_named
-from actuator.tracker.admission import pending_nodes
+from actuator.service.settings import DEFAULT_LIMITS
+from actuator.tracker.admission import GroupFacts, HourlyLimit, Limits, hourly_limit, pending_nodes
 from actuator.tracker.events import Event, GrowthRequested, InstancesAccepted, PlannedNode
 from actuator.tracker.states import Deletion, Growth, GrowthReason, State
 from actuator.tracker.tracker import Tracker
@@ -45,8 +46,15 @@ class ExternalOrders:
     """Orders of one caller."""
 
     def __init__(
-        self, processor: EventProcessor, cluster: Cluster, cloud: CloudProvider, answer_s: float = ANSWER_S
+        self,
+        processor: EventProcessor,
+        cluster: Cluster,
+        cloud: CloudProvider,
+        answer_s: float = ANSWER_S,
+        limits: Callable[[], Limits] = lambda: DEFAULT_LIMITS,
     ) -> None:
+        """Set up; `limits` : of an hour, those that the access policy sets at present."""
+        self._limits = limits
         self._processor = processor
         self._cluster = cluster
         self._cloud = cloud
@@ -74,13 +82,16 @@ class ExternalOrders:
                 raise invalid_request(f"node group {group} has no instance {order.provider_id}", field="nodes")
         deleting = {instance for instance, state in states.items() if state is InstanceState.DELETING}
         sizes = Sizes(view, pending, frozenset(states.keys() - deleting))
+        groups = {one.id: GroupFacts(one.min_size, one.target_size) for one in self._cloud.node_groups()}
+        limits = self._limits()
         nodes = {node.provider_id: node for node in nodes_named(self._cluster, [order.name for order in new])}
         planned = [_planned(group, order, nodes.get(order.provider_id)) for order in new]
 
-        def proposal(tracker: Tracker, _now_ms: int) -> Event | None:
+        def proposal(tracker: Tracker, now_ms: int) -> Event | None:
             wanted = {order.provider_id for order in _new_orders(tracker, new)}
             accepted = tuple(one for one in planned if one.provider_id in wanted)
             _check_minimum(tracker, sizes, accepted)
+            _check_hour(hourly_limit(tracker.data, groups, limits, now_ms), accepted)
             if not accepted:
                 return None
             return InstancesAccepted(f"externalgrpc/{tracker.data.revision}", accepted)
@@ -199,6 +210,14 @@ def _check_minimum(tracker: Tracker, sizes: Sizes, accepted: Sequence[PlannedNod
             f"node group {group.id}: size {group.target_size}, {leaving_count} leaving, {count} to delete, minimum"
             f" {group.min_size}",
             field="nodes",
+        )
+
+
+def _check_hour(limit: HourlyLimit, accepted: Sequence[PlannedNode]) -> None:
+    """Raise unless that many nodes may still go within the hour."""
+    if accepted and limit.most is not None and limit.counted + len(accepted) > limit.most:
+        raise ServiceError(
+            grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.LIMIT_EXCEEDED, f"{len(accepted)} nodes to delete: {limit.told}"
         )
 
 

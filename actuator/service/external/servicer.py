@@ -45,7 +45,9 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
         self._cloud = actuator.cloud
         self._memory = CloudMemory(actuator.cloud)
         actuator.processor.listeners.append(self._memory.on_event)
-        self._orders = ExternalOrders(actuator.processor, actuator.cluster, actuator.cloud)
+        self._orders = ExternalOrders(
+            actuator.processor, actuator.cluster, actuator.cloud, limits=actuator.settings.present_limits
+        )
 
     def NodeGroups(self, request: pb.NodeGroupsRequest, context: grpc.ServicerContext) -> pb.NodeGroupsResponse:  # noqa: N802
         """Return all node groups."""

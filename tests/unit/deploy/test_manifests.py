@@ -14,6 +14,7 @@ from clients.cli.certificates.parts import PARTS
 from clients.cli.documents import read_settings
 from clients.kubernetes_api.permissions import Rule, lease_rules, own_object
 from clients.live_cluster.resources import RESOURCES
+from clients.transport.access_policy import Right, read_policy
 
 MANIFESTS = Path(__file__).parents[3] / "deploy" / "manifests"
 NAMESPACE = "trimtab"
@@ -106,6 +107,19 @@ def test_every_port_on_the_network_has_the_certificate_that_is_made_for_its_part
     assert volume["secret"]["secretName"] == f"trimtab-{part.name}-tls"
     assert {"name": "tls", "mountPath": "/tls", "readOnly": True} in container["volumeMounts"]
     assert container["readinessProbe"]["httpGet"]["scheme"] == "HTTPS"
+
+
+def test_the_policy_lets_the_loop_do_its_work_and_a_person_only_look(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(objects()["ConfigMap", "trimtab-policy"]["data"]["policy.yaml"])
+    policy = read_policy(tmp_path / "policy.yaml")
+    identities = {part.name: (part.identity,) for part in PARTS}
+    assert policy.rights(identities["loop"]) == set(Right)
+    assert policy.may_plan(identities["loop"], "")
+    assert policy.rights(identities["operator"]) == {Right.PLAN, Right.READ}
+    others = identities.keys() - {"loop", "operator"}
+    assert [name for name in others if policy.rights(identities[name])] == []
+    assert policy.deletions.require_assumption
+    assert policy.deletions.max_nodes_per_hour
 
 
 def known_options(command: str) -> set[str]:

@@ -9,13 +9,15 @@ from actuator.tracker.admission import (
     Facts,
     GroupFacts,
     Limits,
+    Moment,
     NodeFacts,
     NodeRequest,
     admit,
     digest_of,
+    hourly_limit,
     pending_nodes,
 )
-from actuator.tracker.states import NodeAnswer, Reason
+from actuator.tracker.states import HOUR_MS, NodeAnswer, Reason, Retention
 from actuator.tracker.tracker import Tracker
 
 LIMITS = Limits(max_parallelism=3, max_drain_parallelism=1, max_plan_age_s=60)
@@ -34,7 +36,7 @@ def decide(
     nodes = {request.node: SEEN if request.drain else EMPTY for request in requests} | facts.get("nodes", {})
     groups = facts.get("groups", {"g": GroupFacts(0, 10)})
     seen = Facts({name: node for name, node in nodes.items() if node}, groups, facts.get("pending", frozenset()))
-    admission = admit(tracker.data, requests, seen, limits, age_s)
+    admission = admit(tracker.data, requests, seen, limits, Moment(facts.get("now_ms", 0), age_s))
     assert [answer.node for answer in admission.answers] == [request.node for request in requests]
     assert {planned.node for planned in admission.nodes} == {a.node for a in admission.answers if a.accepted}
     return {a.node: "yes" if a.accepted else Reason.Name(a.reason) for a in admission.answers}
@@ -127,3 +129,82 @@ def test_the_digest_is_the_contracts() -> None:
     # SHA-256 of "a\nb\n", the first 16 hex digits.
     assert digest_of(["b", "a"]) == "911169ddaaf146af"
     assert digest_of([]) == "e3b0c44298fc1c14"
+
+
+def removed(*times_ms: int) -> Tracker:
+    """A tracker that has called the cloud for a node at each of these moments."""
+    tracker = Tracker()
+    for number, time_ms in enumerate(times_ms):
+        node = f"gone-{number}"
+        answers = (NodeAnswer(node, True),)
+        tracker.handle(e.SetAccepted(node, "d", (e.PlannedNode(node, "g", False),), answers, 60.0), time_ms)
+        for event in (e.SetTainted(node), e.NodeEmpty(node), e.DeleteBegun(node), e.DeleteAccepted(node)):
+            tracker.handle(event, time_ms)
+        tracker.handle(e.InstanceGone(node), time_ms + 1)
+    return tracker
+
+
+NOW = 10 * HOUR_MS
+HOURLY = LIMITS._replace(max_parallelism=100, max_drain_parallelism=100, max_nodes_per_hour=3)
+
+
+@pytest.mark.parametrize(
+    ("tracker", "left"),
+    [
+        pytest.param(Tracker(), 3, id="nothing went"),
+        pytest.param(removed(NOW - 5), 2, id="one went"),
+        pytest.param(removed(NOW - HOUR_MS + 1, NOW - 5, NOW - 5), 0, id="three went within the hour"),
+        pytest.param(removed(NOW - HOUR_MS, NOW - 5, NOW - 5), 1, id="one of them an hour ago"),
+        pytest.param(busy("x", "y", drain=True), 1, id="two in progress"),
+    ],
+)
+def test_no_more_nodes_go_in_an_hour_than_the_policy_allows(tracker: Tracker, left: int) -> None:
+    requests = [NodeRequest(f"n{number}", False) for number in range(5)]
+    groups = {"g": GroupFacts(0, 100)}
+    answers = decide(*requests, tracker=tracker, limits=HOURLY, groups=groups, now_ms=NOW)
+    assert list(answers.values()) == ["yes"] * left + ["HOURLY_LIMIT_REACHED"] * (5 - left)
+
+
+def test_a_node_whose_cloud_call_failed_counts_all_the_same_and_one_rolled_back_before_it_does_not() -> None:
+    tracker = busy("a", "b")
+    tracker.handle(e.SetTainted("before"), 1)
+    for event in (e.NodeEmpty("a"), e.DeleteBegun("a"), e.DeletionFailed("a", 10, "no answer")):
+        tracker.handle(event, NOW - 10)
+    tracker.handle(e.CancelRequested("b", "a caller"), NOW - 10)
+    counted = hourly_limit(tracker.data, {}, HOURLY, NOW).counted
+    for node in "ab":
+        tracker.handle(e.RolledBack(node), NOW - 5)
+    assert counted == hourly_limit(tracker.data, {}, HOURLY, NOW).counted == 1
+
+
+@pytest.mark.parametrize(
+    ("share", "most"),
+    [
+        pytest.param(0.1, 2, id="a tenth of 29 nodes, rounded down"),
+        pytest.param(0.01, 1, id="at least one"),
+        pytest.param(0.0, 0, id="none"),
+        pytest.param(0.5, 3, id="the lower of both limits"),
+    ],
+)
+def test_the_limit_may_be_a_share_of_all_nodes_those_that_went_included(share: float, most: int) -> None:
+    groups = {"g": GroupFacts(0, 20), "h": GroupFacts(5, 8)}
+    limits = HOURLY._replace(max_share_per_hour=share)
+    assert hourly_limit(removed(NOW - 5).data, groups, limits, NOW)[:2] == (1, most)
+
+
+def test_the_hour_is_remembered_however_short_results_are_kept_and_over_jumps_of_the_clock() -> None:
+    tracker = removed(NOW - 30 * 60_000)
+    tracker.retention = Retention(finished_s=0.0, evictions_s=0.0)
+    tracker.handle(e.ClockJumped(-7 * HOUR_MS), NOW - 7 * HOUR_MS)
+    assert tracker.data.finished == []
+    loaded = Tracker.load(tracker.dump())
+    for minutes, count in ((0, 1), (29, 1), (30, 0)):
+        assert hourly_limit(loaded.data, {}, HOURLY, NOW - 7 * HOUR_MS + minutes * 60_000).counted == count
+    assert loaded.latest_ms() == NOW - 30 * 60_000 - 7 * HOUR_MS
+
+
+def test_what_the_policy_requires_of_a_request_is_named_where_it_is_missing() -> None:
+    strict = LIMITS._replace(requires_assumption=True, requires_plan_time=True)
+    assumed, bare = NodeRequest("n1", True, 2, digest_of(("uid-a", "uid-b"))), NodeRequest("n2", True)
+    assert decide(assumed, limits=strict) == {"n1": "PLAN_TIME_REQUIRED"}
+    assert decide(assumed, bare, limits=strict, age_s=1.0) == {"n1": "yes", "n2": "ASSUMPTION_REQUIRED"}

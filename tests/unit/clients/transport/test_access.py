@@ -7,6 +7,7 @@ from typing import Any
 import grpc
 import pytest
 from structlog.testing import capture_logs
+from trimtab.clusterautoscaler import expander_pb2_grpc
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, planner_pb2_grpc
 
 from clients.actuator_client import ActuatorClient
@@ -245,6 +246,7 @@ def test_every_method_of_the_services_needs_a_right() -> None:
         (actuator_pb2_grpc.add_ActuatorServicer_to_server, actuator_pb2_grpc.ActuatorServicer()),
         (actuator_pb2_grpc.add_EmbeddedClusterServicer_to_server, actuator_pb2_grpc.EmbeddedClusterServicer()),
         (planner_pb2_grpc.add_PlannerServicer_to_server, planner_pb2_grpc.PlannerServicer()),
+        (expander_pb2_grpc.add_ExpanderServicer_to_server, expander_pb2_grpc.ExpanderServicer()),
     ):
         found = _Methods()
         add(servicer, found)

@@ -19,6 +19,9 @@ from clients.kubernetes_objects.quantities import MOST_OF_A_NODE, amount_of
 from clients.kubernetes_objects.times import timestamp
 
 SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
+STEERED = "trimtab.dev/steered"
+"""Marks a node that `trimtab steer` protects: the annotation that its value names follows from a plan, and is no
+operator's wish that the next plan has to heed."""
 DELAY_DELETION_PREFIX = "delay-deletion.cluster-autoscaler.kubernetes.io/"
 
 
@@ -37,7 +40,7 @@ def node_row(node: Node, csi_node: CSINode | None, dictionary: Dictionary) -> pb
         ready=any(one.status == "True" for one in conditions),
         ready_transition_time=timestamp(conditions[-1].last_transition_time) if conditions else None,
         create_time=timestamp(meta.creation_timestamp),
-        scale_down_disabled=annotations.get(SCALE_DOWN_DISABLED) == "true",
+        scale_down_disabled=annotations.get(SCALE_DOWN_DISABLED) == "true" and STEERED not in annotations,
         deletion_delayed=any(key.startswith(DELAY_DELETION_PREFIX) for key in annotations),
         attach_limits=_attach_limits(csi_node, dictionary),
     )

@@ -22,7 +22,7 @@ from clients.kubernetes_api.errors import ApiError, ClusterError, MissingPermiss
 from clients.kubernetes_api.permissions import Rule, require, rules_yaml
 from clients.kubernetes_objects.build import collection_paused
 from clients.kubernetes_objects.errors import InputError
-from clients.kubernetes_objects.kinds import NodeGroup
+from clients.kubernetes_objects.kinds import Node, NodeGroup
 from clients.live_cluster.actuation import Read, read_status, sized_groups, undeclared_groups
 from clients.live_cluster.reflector import Reflector, ReflectorSettings
 from clients.live_cluster.resources import RESOURCES, Resource
@@ -158,6 +158,11 @@ class LiveCluster:
         if self._last_read is None or self._last_read[:2] != (self.store.revision, status):
             self._last_read = (self.store.revision, status, read_status(status, self.store.history))
         return self._last_read[2]
+
+    def nodes(self) -> list[Node]:
+        """Return all nodes as they are now."""
+        with self._lock:
+            return list(self.store.objects["Node"].values())
 
     def forget(self) -> None:
         """Make the next `take` return the whole cluster."""

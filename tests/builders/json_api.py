@@ -71,8 +71,12 @@ class JsonApiServer:
 
     def api(self, timeout_s: float = 2.0) -> Api:
         """A connection."""
+        return Api(self.http(timeout_s), timeout_s)
+
+    def http(self, timeout_s: float = 2.0) -> HttpApi:
+        """A connection for single requests."""
         url, settings = f"http://127.0.0.1:{self._http.server_port}", ConnectionSettings(connect_timeout_s=timeout_s)
-        return Api(HttpApi(Connection(url, self._pool, lambda: "Bearer token", settings)), timeout_s)
+        return HttpApi(Connection(url, self._pool, lambda: "Bearer token", settings))
 
     def put(self, collection: str, item: Json) -> Json:
         """Create or replace an object."""
@@ -184,7 +188,7 @@ class JsonApiServer:
         """Server-side apply by one manager: what it leaves out goes, what another one has set is a conflict."""
         if path.endswith("/status"):
             return 200, self._set(path.removesuffix("/status"), status=body["status"])
-        if path not in self.objects and body["kind"] == "Pod":
+        if path not in self.objects and body["kind"] in ("Pod", "Node"):
             return 404, {"message": "not found"}
         if "spec" in body:
             before = self.objects.get(path, {"metadata": {"generation": 0}})

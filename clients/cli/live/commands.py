@@ -92,6 +92,48 @@ def run(
 
 
 @app.command()
+def steer(
+    planner: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="the planner")] = None,
+    actuator: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="have it write pod deletion costs, and nothing else")
+    ] = None,
+    autoscaler: Annotated[
+        str, typer.Option(metavar="NAME", help="whose annotation to write: cluster-autoscaler or karpenter")
+    ] = "cluster-autoscaler",
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = "",
+    node_groups: GroupsOption = None,
+    settings: SettingsOption = None,
+    interval: IntervalOption = 10.0,
+    writes_per_second: Annotated[float, typer.Option(min=0.1, max=1000, help="most writes a second")] = 10.0,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="say what would be written, and write nothing")] = False,
+    clean: Annotated[bool, typer.Option("--clean", help="take all annotations of ours off, and end")] = False,
+    leave: Annotated[bool, typer.Option("--leave", help="let the annotations stay in the end")] = False,
+    rounds: Annotated[int, typer.Option(min=0, help="end after so many rounds; 0 = never")] = 0,
+    cluster_name: ClusterOption = "",
+    namespace: Annotated[str, typer.Option(help="where Lease and ConfigMap live")] = "kube-system",
+    leader_elect: Annotated[bool, typer.Option(help="write only while holding the Lease")] = True,
+    lease_name: Annotated[str, typer.Option(help="name of the Lease")] = "trimtab-steer",
+    state_config_map: StateMapOption = "trimtab-steer-state",
+    state_file: StateFileOption = None,
+    log_level: LogLevelOption = "info",
+) -> None:
+    """Let the autoscaler that is there remove only nodes of our plan, by annotations on those that should stay."""
+    require_extra("kubernetes", "trimtab steer")
+    from clients.cli.live.sources import ClusterSource
+    from clients.cli.live.steer import Asked
+    from clients.cli.live.steer import steer as go
+
+    source = ClusterSource(kubeconfig, context, tuple(node_groups or ()), settings, cluster_name)
+    go(
+        Asked(
+            source, planner, actuator, autoscaler, interval, writes_per_second, dry_run, clean, leave, rounds,
+            namespace, leader_elect, lease_name, state_config_map, state_file, log_level,
+        )
+    )  # fmt: skip
+
+
+@app.command()
 def record(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="the recording to write, such as cluster.trimtab")],
     planner: Annotated[

@@ -97,7 +97,7 @@ def _run(asked: Asked, settings: RoundSettings, stopping: Stopping, stack: ExitS
     if asked.health_address:
         log.info("health", address=_open_health(asked, health, stack))
     cluster = stack.enter_context(LiveCluster(api, needs=_needs(asked), numbers=annotations_read(settings.plan)))
-    _wait_until_listed(cluster, health)
+    wait_until_listed(cluster, health)
     around = _services(asked, api, health, stack)
     planner = stack.enter_context(GrpcLink(asked.planner, policy=ONCE))
     actuator = stack.enter_context(ActuatorClient(asked.actuator, ONCE)) if asked.actuator else None
@@ -176,7 +176,7 @@ def _states(asked: Asked, api: Api) -> StateKeeper | None:
     return None
 
 
-def _wait_until_listed(cluster: LiveCluster, health: Health) -> None:
+def wait_until_listed(cluster: LiveCluster, health: Health) -> None:
     """Wait for the first list, saying what it waits for."""
     for _ in range(int(LIST_TIMEOUT_S)):
         if cluster.wait_until_listed(1.0):

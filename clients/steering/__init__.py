@@ -1,0 +1,1 @@
+"""Steering: an autoscaler that is there already removes nodes, and annotations say which it may look at."""

@@ -1,0 +1,109 @@
+"""Rounds of the reference loop that steer instead of act: after each plan, the annotations of nodes follow it.
+
+Decides nothing about the cluster beyond the plan. A round without a scale-down decision writes nothing. Raises what a
+round raises.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from trimtab.v1 import actuator_pb2
+
+from clients.actuator_client import ActuatorClient
+from clients.kubernetes_objects.kinds import Node
+from clients.reference_loop.planner_session import PlannerSession
+from clients.reference_loop.rounds import Cluster, RoundResult, RoundRunner, RoundSettings
+from clients.steering.marks import NodeMarks, clean, writes
+from clients.steering.plan import nodes_to_keep
+from clients.steering.writer import MarkWriter, report
+
+TO_BE_DELETED: Final = "ToBeDeletedByClusterAutoscaler"
+KARPENTER_DISRUPTED: Final = "karpenter.sh/disrupted"
+_LEAVING: Final = frozenset({TO_BE_DELETED, KARPENTER_DISRUPTED})
+
+
+class SteeredCluster(Cluster, Protocol):
+    """The cluster as these rounds see it: `clients.live_cluster.LiveCluster`."""
+
+    def nodes(self) -> list[Node]:
+        """Return all nodes."""
+
+
+@dataclass(frozen=True)
+class SteerSettings:
+    """How to steer."""
+
+    # The annotation that keeps the autoscaler from a node.
+    key: str
+    # Longest time that the writes of one round may take, seconds; the others wait for the next round.
+    write_time_s: float = 10.0
+    # Say what would be written, and write nothing.
+    dry_run: bool = False
+
+
+class PodCostsOnly(ActuatorClient):
+    """An actuator that is asked to write pod deletion costs and nothing else."""
+
+    def get_info(self) -> actuator_pb2.GetActuatorInfoResponse:
+        """Return its capabilities without all others."""
+        info = super().get_info()
+        kept = [rpc for rpc in info.rpcs if rpc == "ApplyPodCosts"]
+        del info.rpcs[:]
+        info.rpcs.extend(kept)
+        return info
+
+
+class SteeringRounds(RoundRunner):
+    """Makes rounds over one cluster and planner, and writes annotations after each."""
+
+    def __init__(
+        self,
+        cluster: SteeredCluster,
+        planner: PlannerSession,
+        actuator: PodCostsOnly | None,
+        settings: RoundSettings,
+        steer: SteerSettings,
+        writer: MarkWriter,
+    ) -> None:
+        super().__init__(cluster, planner, actuator, settings)
+        self._nodes, self._steer, self._writer = cluster.nodes, steer, writer
+
+    def run(self, request_id: str, now: Timestamp, may_act: Callable[[], bool]) -> RoundResult:
+        """Make one round. `may_act` is called before each write."""
+        done = super().run(request_id, now, may_act)
+        if done.answer.HasField("scale_down"):
+            nodes = marks_of(self._nodes())
+            wanted = writes(nodes, nodes_to_keep(done.answer), self._steer.key)
+            if not self._steer.dry_run:
+                wanted = self._writer.unseen(wanted, nodes)
+            within_s = 0.0 if self._steer.dry_run else self._steer.write_time_s
+            made = self._writer.write(wanted, nodes, lambda: not self._steer.dry_run and may_act(), within_s)
+            report(made, wanted, self._steer.dry_run)
+            done.refused.update(made.failed)
+        return done
+
+
+def take_all_off(nodes: Iterable[Node], writer: MarkWriter, within_s: float, dry_run: bool = False) -> int:
+    """Take everything of ours off; return how many nodes are left. Errors: ClusterError."""
+    marks = marks_of(nodes)
+    wanted = clean(marks)
+    made = writer.write(wanted, marks, lambda: not dry_run, within_s)
+    report(made, wanted, dry_run)
+    return made.left
+
+
+def marks_of(nodes: Iterable[Node]) -> list[NodeMarks]:
+    """Return nodes as steering sees them; those without name or uid are none yet."""
+    return [
+        NodeMarks(meta.name, meta.uid, meta.annotations or {}, _is_leaving(node))
+        for node in nodes
+        if (meta := node.metadata) is not None and meta.name and meta.uid
+    ]
+
+
+def _is_leaving(node: Node) -> bool:
+    taints = (node.spec.taints if node.spec else None) or ()
+    deleted = node.metadata is not None and node.metadata.deletion_timestamp is not None
+    return deleted or any(taint.key in _LEAVING for taint in taints)

@@ -1,0 +1,133 @@
+"""Write annotations of nodes by server-side apply, no faster than allowed, and none twice.
+
+Decides the pace, and what a failed write means: a node that has gone, or an annotation that somebody else owns, is let
+alone. What was written and is not seen yet is not written again. Units: seconds.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+import structlog
+
+from clients.kubernetes_api.connection import Request
+from clients.kubernetes_api.errors import ApiError
+from clients.kubernetes_api.names import object_path
+from clients.steering.marks import NodeMarks, Write
+
+log = structlog.get_logger("steer")
+
+FIELD_MANAGER: Final = "trimtab-steer"
+APPLY_PATCH: Final = "application/apply-patch+yaml"
+UNSEEN_S: Final = 60.0
+"""How long a write may take to be seen in the watch before it is made again."""
+_LET_ALONE: Final = (404, 409, 422)
+"""The node has gone, is another one of that name, or somebody else owns the annotation."""
+
+
+class Server(Protocol):
+    """An API server: `clients.kubernetes_api.api.Api`."""
+
+    def read(self, request: Request) -> bytes:
+        """Send a request, once, and return the answer."""
+
+
+class Written(NamedTuple):
+    """What came of writes. left : not made for want of time or permission to go on; failed : by node."""
+
+    done: list[str]
+    failed: dict[str, str]
+    left: int = 0
+
+
+class _Sent(NamedTuple):
+    """A write, and what the node looked like before it."""
+
+    seen: dict[str, str]
+    write: Write
+    sent_s: float
+
+
+class MarkWriter:
+    """Writes to one cluster. most_per_s : writes a second, on average; clock, sleep : for tests."""
+
+    def __init__(
+        self,
+        api: Server,
+        most_per_s: float,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._api, self._gap_s = api, 1.0 / most_per_s
+        self._clock, self._sleep = clock, sleep
+        self._next_s = 0.0
+        self._sent: dict[str, _Sent] = {}
+
+    def unseen(self, writes: Iterable[Write], nodes: Iterable[NodeMarks]) -> list[Write]:
+        """Return the writes without those that were made and are not seen yet."""
+        seen = {node.name: dict(node.annotations) for node in nodes}
+        self._sent = {name: one for name, one in self._sent.items() if self._is_open(one, seen.get(name))}
+        return [one for one in writes if _write_of(self._sent.get(one.name)) != one]
+
+    def _is_open(self, sent: _Sent, seen: dict[str, str] | None) -> bool:
+        return seen == sent.seen and self._clock() - sent.sent_s < UNSEEN_S
+
+    def write(
+        self, writes: Iterable[Write], nodes: Iterable[NodeMarks], may_go_on: Callable[[], bool], within_s: float
+    ) -> Written:
+        """Make writes one after the other; asked before each whether to go on, and for `within_s` at most."""
+        seen = {node.name: dict(node.annotations) for node in nodes}
+        waiting = list(writes)
+        end_s = self._clock() + within_s
+        result = Written([], {})
+        for number, one in enumerate(waiting):
+            pause_s = max(0.0, self._next_s - self._clock())
+            if self._clock() + pause_s > end_s or not may_go_on():
+                return result._replace(left=len(waiting) - number)
+            if pause_s:
+                self._sleep(pause_s)
+            self._next_s = max(self._next_s, self._clock()) + self._gap_s
+            problem = self._apply(one)
+            self._sent[one.name] = _Sent(seen.get(one.name, {}), one, self._clock())
+            if problem:
+                result.failed[one.name] = problem
+            else:
+                result.done.append(one.name)
+        return result
+
+    def _apply(self, one: Write) -> str:
+        """Make one write; return why it was not made, "" = it was. Errors: ClusterError where others would fail too."""
+        # With its uid, a node that has gone is not created again.
+        metadata = {"name": one.name, "uid": one.uid, "annotations": dict(one.annotations)}
+        body = msgspec.json.encode({"apiVersion": "v1", "kind": "Node", "metadata": metadata})
+        path = object_path("/api/v1/nodes", one.name)
+        query = {"fieldManager": FIELD_MANAGER}
+        try:
+            self._api.read(Request("PATCH", path, query, body=body, content_type=APPLY_PATCH))
+        except ApiError as error:
+            if error.status in _LET_ALONE:
+                return str(error)
+            raise
+        return ""
+
+
+def _write_of(sent: _Sent | None) -> Write | None:
+    """Return the write that was sent."""
+    return sent.write if sent is not None else None
+
+
+def report(result: Written, wanted: list[Write], dry_run: bool) -> None:
+    """Log one line on the writes of a round, if there were any; and who is in the way."""
+    if not wanted:
+        return
+    log.info(
+        "steered",
+        protect=sum(one.protects for one in wanted),
+        release=sum(not one.protects for one in wanted),
+        written=len(result.done),
+        left=result.left,
+        dry_run=dry_run,
+    )
+    for name, problem in list(result.failed.items())[:5]:
+        log.warning("not_written", node=name, problem=problem)

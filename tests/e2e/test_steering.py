@@ -1,0 +1,105 @@
+"""`trimtab steer` as a process on a real control plane: whom it protects, how it ends, what stays behind a kill."""
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clients.kubernetes_objects.nodes import SCALE_DOWN_DISABLED, STEERED
+from clients.steering.writer import FIELD_MANAGER
+from tests.builders import kubernetes as k8s
+from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries, free_ports
+from tests.e2e.test_reference_loop import planner_at, process, until
+from tests.e2e.test_watcher import kwok_node, workload
+
+pytestmark = pytest.mark.e2e
+
+NODES = ("n0", "n1", "n2", "n3")
+LARGE, ASKED = "n0", "n3"
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    """Four nodes of one group: one has pods that fit nowhere else, an operator protects another one."""
+    with ControlPlane(cached_binaries(), tmp_path_factory.mktemp("plane") / "state") as started:
+        for name in NODES:
+            node = kwok_node(name, "a")
+            node["metadata"]["labels"]["pool"] = "a"
+            started.kubectl("create", "-f", "-", stdin=json.dumps(node))
+        web = workload("web", 2)
+        del web["spec"]["template"]["spec"]["containers"][0]["ports"]
+        web["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": LARGE}
+        started.kubectl("apply", "-f", "-", stdin=json.dumps(web))
+        started.kubectl("annotate", "node", ASKED, f"{SCALE_DOWN_DISABLED}=true")
+        yield started
+
+
+def nodes(plane: ControlPlane) -> dict[str, dict[str, Any]]:
+    """The metadata of each node."""
+    items = json.loads(plane.kubectl("get", "nodes", "-o", "json", "--show-managed-fields"))["items"]
+    return {one["metadata"]["name"]: one["metadata"] for one in items}
+
+
+def with_annotation(plane: ControlPlane, key: str) -> list[str]:
+    return sorted(name for name, meta in nodes(plane).items() if key in meta.get("annotations", {}))
+
+
+def steering(plane: ControlPlane, folder: Path, *options: object) -> tuple[object, ...]:
+    groups = folder / "groups.json"
+    groups.write_text(json.dumps(k8s.node_group("a", selector={"pool": "a"})))
+    return (
+        "clients.cli", "steer", "--kubeconfig", plane.kubeconfig("admin"), "--node-groups", groups,
+        "--interval", 0.5, "--cluster-name", "e2e", *options,
+    )  # fmt: skip
+
+
+def rounds_since(log: Path, count: int) -> bool:
+    """Whether so many rounds have been made."""
+    return log.read_text().count('"event": "round"') >= count
+
+
+def test_nodes_that_stay_are_protected_until_it_ends_and_a_kill_leaves_them_to_clean(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    with planner_at(address, tmp_path):
+        _dry_run(plane, tmp_path, address)
+        log = tmp_path / "steer.log"
+        with process(*steering(plane, tmp_path, "--planner", address), log=log) as running:
+            until("the node with pods is protected", lambda: with_annotation(plane, STEERED) == [LARGE])
+            versions = {name: _owned_time(meta) for name, meta in nodes(plane).items()}
+            steady = log.read_text().count('"event": "round"') + 5
+            until("more rounds are made", lambda: rounds_since(log, steady))
+            assert {name: _owned_time(meta) for name, meta in nodes(plane).items()} == versions
+            assert log.read_text().count('"event": "steered"') == 1
+            assert with_annotation(plane, SCALE_DOWN_DISABLED) == [LARGE, ASKED]
+            running.send_signal(signal.SIGTERM)
+            assert running.wait(120) == 0, log.read_text()
+        assert with_annotation(plane, STEERED) == []
+        assert with_annotation(plane, SCALE_DOWN_DISABLED) == [ASKED]
+        with process(*steering(plane, tmp_path, "--planner", address), log=log) as running:
+            until("it steers again", lambda: with_annotation(plane, STEERED) == [LARGE])
+            running.kill()
+            running.wait(60)
+    assert with_annotation(plane, STEERED) == [LARGE]
+    with process(*steering(plane, tmp_path, "--clean"), log=log) as running:
+        assert running.wait(120) == 0, log.read_text()
+    assert with_annotation(plane, SCALE_DOWN_DISABLED) == [ASKED]
+    assert set(nodes(plane)) == set(NODES)
+
+
+def _dry_run(plane: ControlPlane, folder: Path, address: str) -> None:
+    log = folder / "dry.log"
+    with process(*steering(plane, folder, "--planner", address, "--dry-run", "--rounds", 1), log=log) as running:
+        assert running.wait(120) == 0, log.read_text()
+    line = next(line for line in map(json.loads, log.read_text().splitlines()) if line["event"] == "steered")
+    assert (line["protect"], line["written"], line["dry_run"]) == (1, 0, True)
+    assert with_annotation(plane, STEERED) == []
+
+
+def _owned_time(meta: dict[str, Any]) -> list[str]:
+    """When our field manager wrote last."""
+    return [one["time"] for one in meta["managedFields"] if one["manager"] == FIELD_MANAGER]

@@ -1,0 +1,105 @@
+"""Which annotations are written: the nodes of the plan and no others are protected, and nobody else's are touched."""
+
+from typing import NamedTuple
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clients.kubernetes_objects.nodes import SCALE_DOWN_DISABLED, STEERED
+from clients.steering.marks import KARPENTER, NodeMarks, Write, clean, ours, writes
+
+KEY = SCALE_DOWN_DISABLED
+NAMES = [f"n{i}" for i in range(6)]
+
+
+class Owned(NamedTuple):
+    """A node's annotations with their owners, as server-side apply keeps them."""
+
+    foreign: dict[str, str]
+    applied: dict[str, str]
+    leaving: bool
+
+    @property
+    def marks(self) -> dict[str, str]:
+        return self.applied | self.foreign
+
+
+Cluster = dict[str, Owned]
+
+
+def seen(cluster: Cluster) -> list[NodeMarks]:
+    return [NodeMarks(name, f"uid-{name}", one.marks, one.leaving) for name, one in cluster.items()]
+
+
+def written(cluster: Cluster, made: list[Write]) -> Cluster:
+    """What server-side apply makes of it: what a manager leaves out goes, unless somebody else owns it too."""
+    after = dict(cluster)
+    for one in made:
+        conflict = any(cluster[one.name].foreign.get(key, text) != text for key, text in one.annotations.items())
+        if not conflict:
+            after[one.name] = cluster[one.name]._replace(applied=dict(one.annotations))
+    return after
+
+
+nodes = st.builds(
+    Owned,
+    foreign=st.sampled_from([{}, {}, {}, {KEY: "true"}, {KEY: "false"}, {KARPENTER: "true"}]),
+    applied=st.sampled_from([{}, ours(KEY), ours(KARPENTER)]),
+    leaving=st.sampled_from([False, False, False, True]),
+)
+clusters = st.dictionaries(st.sampled_from(NAMES), nodes, max_size=6)
+names = st.sets(st.sampled_from(NAMES))
+
+
+@given(clusters, names)
+def test_what_was_written_once_is_not_written_again(cluster: Cluster, stay: set[str]) -> None:
+    for _ in range(2):  # a mark that somebody's change made void goes first
+        cluster = written(cluster, writes(seen(cluster), stay, KEY))
+    assert writes(seen(cluster), stay, KEY) == []
+
+
+@given(clusters, names)
+def test_afterwards_nodes_that_should_stay_are_protected_and_no_others_by_us(cluster: Cluster, stay: set[str]) -> None:
+    after = cluster
+    for _ in range(2):
+        after = written(after, writes(seen(after), stay, KEY))
+    for name, node in after.items():
+        if node.leaving:
+            assert node == cluster[name]
+        elif KEY in node.foreign:
+            assert node.applied in ({}, ours(KEY))
+        else:
+            assert node.applied == (ours(KEY) if name in stay else {})
+
+
+@given(clusters, names)
+def test_nodes_are_closed_before_others_are_opened_each_at_most_once(cluster: Cluster, stay: set[str]) -> None:
+    made = writes(seen(cluster), stay, KEY)
+    assert [one.name for one in made] == [
+        *sorted(one.name for one in made if one.protects),
+        *sorted(one.name for one in made if not one.protects),
+    ]
+    assert len({one.name for one in made}) == len(made)
+    assert {one.name for one in made if one.protects} <= stay
+
+
+@given(clusters)
+def test_cleaning_takes_all_of_ours_off_and_nothing_else(cluster: Cluster) -> None:
+    after = written(cluster, clean(seen(cluster)))
+    assert all(STEERED not in node.marks for node in after.values())
+    assert {name: node.foreign for name, node in after.items()} == {name: one.foreign for name, one in cluster.items()}
+    assert clean(seen(after)) == []
+
+
+def test_a_node_somebody_else_has_protected_or_opened_is_let_alone() -> None:
+    for text in ("true", "false"):
+        assert writes([NodeMarks("n", "u", {KEY: text})], {"n"}, KEY) == []
+        assert writes([NodeMarks("n", "u", {KEY: text})], set(), KEY) == []
+
+
+def test_where_somebody_has_changed_our_annotation_the_mark_goes() -> None:
+    assert writes([NodeMarks("n", "u", ours(KEY) | {KEY: "false"})], {"n"}, KEY) == [Write("n", "u", {})]
+
+
+def test_another_autoscaler_gets_its_own_annotation_in_place_of_the_old_one() -> None:
+    assert writes([NodeMarks("n", "u", ours(KEY))], {"n"}, KARPENTER) == [Write("n", "u", ours(KARPENTER))]

@@ -6,6 +6,8 @@ Source: https://google.aip.dev/193 (the error model), `protos/trimtab/v1/reason.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
 import grpc
 from google.protobuf import any_pb2
@@ -20,6 +22,18 @@ KNOWN_REASONS = frozenset(Reason.keys())
 # A status travels in HTTP/2 trailers, for which gRPC accepts 8 KiB by default.
 MAX_MESSAGE_CHARS = 2048
 MAX_METADATA_CHARS = 256
+
+RETRY_AFTER_S: Final[Mapping["reason_pb2.ErrorReason.Code.ValueType", float]] = MappingProxyType(
+    {
+        Reason.OVERLOADED: 1.0,
+        Reason.NOT_READY: 1.0,
+        Reason.BACKEND_UNAVAILABLE: 2.0,
+        Reason.MEMORY_EXCEEDED: 2.0,
+        Reason.LIMIT_EXCEEDED: 10.0,
+    }
+)
+"""Seconds after which the same request may succeed, sent as `google.rpc.RetryInfo`: about what a call takes, a start,
+an outage that is over soon, a deletion."""
 
 
 class ServiceError(Exception):
@@ -104,11 +118,16 @@ def to_status(error: ServiceError) -> grpc.Status:
     info = error_details_pb2.ErrorInfo(reason=error.reason_name, domain=DOMAIN)
     for key, value in error.metadata.items():
         info.metadata[key] = value[:MAX_METADATA_CHARS]
-    detail = any_pb2.Any()
-    detail.Pack(info)
+    details = [any_pb2.Any()]
+    details[0].Pack(info)
+    if error.reason in RETRY_AFTER_S:
+        retry = error_details_pb2.RetryInfo()
+        retry.retry_delay.FromMilliseconds(int(RETRY_AFTER_S[error.reason] * 1000))
+        details.append(any_pb2.Any())
+        details[1].Pack(retry)
     code = code_pb2.Code.Value(error.code.name)
     return rpc_status.to_status(
-        status_pb2.Status(code=code, message=error.message[:MAX_MESSAGE_CHARS], details=[detail])
+        status_pb2.Status(code=code, message=error.message[:MAX_MESSAGE_CHARS], details=details)
     )
 
 

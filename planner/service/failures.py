@@ -73,7 +73,9 @@ def cancelled() -> ServiceError:
 
 def overloaded(most: int) -> ServiceError:
     """Return the error: the maximum number of requests is in progress."""
-    return errors.overloaded(f"{most} requests are being worked on already; try again later (--max-concurrent)")
+    return errors.overloaded(
+        f"{most} requests are being worked on, and others wait; try again later (--max-concurrent, --max-queue)"
+    )
 
 
 def memory_exceeded(what: str, byte_count: int, most: int) -> ServiceError:

@@ -3,9 +3,9 @@
 Decides the caller's identity and the number of concurrent calls; never decides about the cluster.
 """
 
-import threading
+import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from importlib.metadata import version
 from typing import Final
 
@@ -18,15 +18,15 @@ from clients.transport.callers import current_caller
 from planner.decisions.table import TABLE, codes
 from planner.predicates.order import PREDICATES
 from planner.service.bounds import Bounds
-from planner.service.failures import overloaded
 from planner.service.request_handler import Caller, RequestHandler
 from planner.service.request_memory import RequestMemory, Take
 from planner.service.settings import PlannerOptions
 from planner.service.streams import collect
+from planner.service.turns import Turns
 
 RPCS: Final = ("GetInfo", "Plan", "CheckFit", "BalanceScaleUp")
-_SLOT_TIMEOUT_S: Final = 60.0
-"""Longest wait of a partly sent answer for a free slot."""
+_GO_ON_S: Final = 60.0
+"""Longest wait of a partly sent answer for its next turn."""
 
 
 class PlannerServicer(planner_pb2_grpc.PlannerServicer):
@@ -43,7 +43,7 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
         self._handler = handler
         self._options = options
         self._memory = memory or RequestMemory(options.max_request_memory)
-        self._slots = threading.BoundedSemaphore(options.max_concurrent)
+        self._turns = Turns(options.max_concurrent)
 
     def GetInfo(  # noqa: N802
         self, request: planner_pb2.GetPlannerInfoRequest, context: grpc.ServicerContext
@@ -64,7 +64,7 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
         """Make the requested decisions."""
         with self._memory.share() as take:
             request, payload = collect(request_iterator, self._options.max_snapshot_bytes, take, self._admit)
-            with self._slot():
+            with self._turn(context):
                 return self._handler.plan(request, payload, self._caller(context, take))
 
     def CheckFit(  # noqa: N802
@@ -74,12 +74,12 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
         with self._memory.share() as take:
             request, payload = collect(request_iterator, self._options.max_snapshot_bytes, take, self._admit)
             answers = self._handler.check_fit(request, payload, self._caller(context, take))
-            with self._slot():
+            with self._turn(context):
                 answer = next(answers, None)
             while answer is not None:
-                # No slot is held while the caller reads.
+                # No place is held while the caller reads.
                 yield answer
-                with self._slot(_SLOT_TIMEOUT_S):
+                with self._turn(context, _GO_ON_S):
                     answer = next(answers, None)
 
     def BalanceScaleUp(  # noqa: N802
@@ -89,15 +89,17 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
         del context
         return self._handler.balance_scale_up(request)
 
-    @contextmanager
-    def _slot(self, timeout_s: float = 0.0) -> Iterator[None]:
-        """Hold one of the slots for concurrent calls. The request is complete: no slot waits for a caller."""
-        if not self._slots.acquire(timeout=timeout_s):
-            raise overloaded(self._options.max_concurrent)
-        try:
-            yield
-        finally:
-            self._slots.release()
+    def _turn(self, context: grpc.ServicerContext, wait_s: float | None = None) -> AbstractContextManager[None]:
+        """Hold a place among concurrent calls. The request is complete: no place waits for a caller.
+
+        wait_s : None = as the options say, and at most half of what is left to the call's deadline.
+        """
+        caller = current_caller()
+        remaining_s: float | None = context.time_remaining()
+        if wait_s is None:
+            wait_s = min(self._options.queue_s, math.inf if remaining_s is None else remaining_s / 2)
+        whose = "\n".join(caller.identities) or caller.connection
+        return self._turns.place(whose, wait_s, context.is_active)
 
     def _admit(self, request: plan_pb2.PlanRequest) -> None:
         """Refuse a request about a cluster that its caller may not plan for."""

@@ -14,7 +14,13 @@ CacheBytesOption = Annotated[
     int, typer.Option("--cache-bytes", min=0, help="memory for snapshots and states kept as bases, bytes; 0 = none")
 ]
 ConcurrentOption = Annotated[
-    int, typer.Option("--max-concurrent", min=1, help="requests worked on at a time; more are refused as OVERLOADED")
+    int,
+    typer.Option(
+        "--max-concurrent", min=1, help="requests worked on at a time; others wait for their turn (--max-queue)"
+    ),
+]
+QueueOption = Annotated[
+    float, typer.Option("--max-queue", min=0, help="longest time a request waits for its caller's turn, seconds")
 ]
 RequestMemoryOption = Annotated[
     int, typer.Option("--max-request-memory", min=1 << 20, help="memory for all requests worked on at a time, bytes")
@@ -68,6 +74,9 @@ class PlannerOptions:
     """A snapshot of 5,000 nodes and 150,000 pods takes about 25 MB."""
     max_concurrent: ConcurrentOption = 8
     """Each holds a snapshot in memory; more requests than cores only slow all of them down."""
+    queue_s: QueueOption = 10.0
+    """Callers take turns. A plan of 5,000 nodes takes half a second: a request that waits longer has a better chance
+    at another replica."""
     max_request_memory: RequestMemoryOption = 2 << 30
     """Beside the cache and the program itself, this fits the 4 GiB of `deploy/manifests/planner.yaml`; an estimate,
     slightly above the real use. 50,000 nodes with 1.5 million pods take about 1 GiB."""

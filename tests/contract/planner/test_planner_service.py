@@ -351,7 +351,7 @@ class HeldHandler(RequestHandler):
 
 def test_more_calls_than_may_be_are_refused_and_a_free_place_is_taken_again() -> None:
     handler = HeldHandler()
-    with make_shell(handler, max_concurrent=1) as shell, connect(shell.address) as channel:
+    with make_shell(handler, max_concurrent=1, queue_s=0) as shell, connect(shell.address) as channel:
         stub = planner_pb2_grpc.PlannerStub(channel)
         call = stub.Plan.future(iter(parts(asking())))
         assert handler.entered.wait(LIMIT_S)

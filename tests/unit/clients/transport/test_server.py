@@ -9,7 +9,9 @@ from pathlib import Path
 
 import grpc
 import pytest
+from google.rpc import error_details_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_status import rpc_status
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, planner_pb2, planner_pb2_grpc
 
 from clients.transport.backoff import Backoff
@@ -84,6 +86,24 @@ def test_a_service_error_reaches_the_caller_with_code_reason_message_and_metadat
     assert (error.code, error.reason_name) == (grpc.StatusCode.INVALID_ARGUMENT, "REQUEST_INVALID")
     assert error.message == "nodes: none given; name at least one"
     assert error.metadata == {"field": "nodes"}
+
+
+def test_an_error_that_passes_says_when_to_try_again_and_one_that_stays_does_not(channel, servicer) -> None:
+    stub = actuator_pb2_grpc.ActuatorStub(channel)
+    servicer.unavailable_left = 1
+    found = {}
+    for name, call in (
+        ("passes", lambda: stub.GetInfo(actuator_pb2.GetActuatorInfoRequest())),
+        ("stays", lambda: stub.StartDeletion(actuator_pb2.StartDeletionRequest())),
+    ):
+        with pytest.raises(grpc.RpcError) as caught:
+            call()
+        status = rpc_status.from_call(caught.value)
+        retries = [one for one in status.details if one.Is(error_details_pb2.RetryInfo.DESCRIPTOR)]
+        found[name] = [
+            error_details_pb2.RetryInfo.FromString(one.value).retry_delay.ToMilliseconds() for one in retries
+        ]
+    assert found == {"passes": [2000], "stays": []}
 
 
 def test_an_unknown_exception_is_internal_and_keeps_its_details_to_itself(channel) -> None:

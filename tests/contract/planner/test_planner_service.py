@@ -361,6 +361,16 @@ def test_more_calls_than_may_be_are_refused_and_a_free_place_is_taken_again() ->
         assert send(stub, parts(asking())).snapshot_version
 
 
+def test_a_call_that_finds_no_place_waits_for_its_turn() -> None:
+    handler = HeldHandler()
+    with make_shell(handler, max_concurrent=1, queue_s=LIMIT_S) as shell, connect(shell.address) as channel:
+        stub = planner_pb2_grpc.PlannerStub(channel)
+        calls = [stub.Plan.future(iter(parts(asking()))) for _ in range(6)]
+        assert handler.entered.wait(LIMIT_S)
+        handler.may_go_on.set()
+        assert len({call.result(LIMIT_S).snapshot_version for call in calls}) == 1
+
+
 def test_a_request_that_is_not_whole_takes_no_place() -> None:
     may_end = threading.Event()
 

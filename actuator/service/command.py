@@ -3,6 +3,7 @@
 import typer
 
 from actuator.service.options import (
+    AwsOptions,
     ExternalOptions,
     KubeOptions,
     KwokOptions,
@@ -20,5 +21,14 @@ app = typer.Typer(
     rich_markup_mode=None,
 )
 add_command(
-    app, run, ServerOptions, StateOptions, WorkOptions, SimulationOptions, KubeOptions, KwokOptions, ExternalOptions
+    app,
+    run,
+    ServerOptions,
+    StateOptions,
+    WorkOptions,
+    SimulationOptions,
+    KubeOptions,
+    KwokOptions,
+    ExternalOptions,
+    AwsOptions,
 )

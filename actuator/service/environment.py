@@ -6,7 +6,7 @@ from typing import NamedTuple
 from actuator.cloud.provider import CloudProvider
 from actuator.kube.cluster import Cluster
 from actuator.service.leading import Leadership
-from actuator.service.options import ExternalOptions, KubeOptions, KwokOptions, SimulationOptions
+from actuator.service.options import AwsOptions, ExternalOptions, KubeOptions, KwokOptions, SimulationOptions
 from clients.transport.server import Registration
 
 
@@ -34,3 +34,4 @@ class EnvironmentOptions(NamedTuple):
     kube: KubeOptions
     kwok: KwokOptions
     external: ExternalOptions = ExternalOptions()
+    aws: AwsOptions = AwsOptions()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import structlog
 from trimtab.v1 import actuator_pb2_grpc
@@ -14,7 +15,7 @@ from trimtab.v1 import actuator_pb2_grpc
 from actuator.cloud.memory.cloud import MemoryCloud
 from actuator.service.embedded import EmbeddedClusterServicer
 from actuator.service.environment import Environment, EnvironmentOptions, SettingError
-from actuator.service.options import ExternalOptions, KubeOptions, KwokOptions, SimulationOptions, StateOptions
+from actuator.service.options import SimulationOptions, StateOptions
 from actuator.simulated_cluster.cluster import SimulatedCluster
 from actuator.simulated_cluster.objects import load_files
 from actuator.store.records import Store
@@ -23,7 +24,7 @@ from clients.transport.server import Registration
 
 log = structlog.get_logger("actuator")
 
-CLOUDS = ("memory", "kwok", "externalgrpc")
+CLOUDS = ("memory", "kwok", "externalgrpc", "aws")
 _READ_BY_KWOK = ("node_start", "instance_delete")
 """Options of the simulated cluster that count for `kwok` too."""
 
@@ -46,6 +47,12 @@ def open_environment(
             from actuator.service.externalgrpc import open_externalgrpc
 
             return open_externalgrpc(stack, options, store, end_process)
+        case "aws":
+            require_extra("kubernetes", "--cloud aws")
+            require_extra("aws", "--cloud aws")
+            from actuator.service.aws import open_aws
+
+            return open_aws(stack, options, store, end_process)
         case cloud:
             raise SettingError(f"--cloud {cloud} is unknown; this build has: {', '.join(CLOUDS)}")
 
@@ -56,6 +63,7 @@ def _refuse_ignored(cloud: str, options: EnvironmentOptions) -> None:
         "memory": ("simulation",),
         "kwok": ("kube", "kwok"),
         "externalgrpc": ("kube", "external"),
+        "aws": ("kube", "aws"),
     }.get(cloud, options._fields)
     unread = [name for field in options._fields if field not in read for name in _changed(getattr(options, field))]
     if cloud == "kwok":
@@ -67,7 +75,7 @@ def _refuse_ignored(cloud: str, options: EnvironmentOptions) -> None:
         raise SettingError(f"--cloud {cloud} does not read {flags}; leave it out, or choose another cloud")
 
 
-def _changed(section: KubeOptions | KwokOptions | SimulationOptions | ExternalOptions) -> list[str]:
+def _changed(section: Any) -> list[str]:
     """Return names of the options that differ from their defaults."""
     default = type(section)()
     return [one.name for one in fields(section) if getattr(section, one.name) != getattr(default, one.name)]

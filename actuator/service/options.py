@@ -10,6 +10,7 @@ from typing import Annotated
 import grpc
 import typer
 
+from actuator.cloud.aws.settings import AwsSettings, read_tags
 from actuator.cloud.kwok.settings import KwokSettings
 from actuator.kube.settings import KubeSettings
 from actuator.service.settings import ActuatorSettings, PodCostLimits, SoftTaintSettings
@@ -31,7 +32,7 @@ class StateOptions:
 
     state_dir: Annotated[Path, typer.Option(help="directory of the actuator's databases; made when missing")]
     store: Annotated[str, typer.Option(help="SQLAlchemy URL of the store; empty = SQLite in the state directory")] = ""
-    cloud: Annotated[str, typer.Option(help="cloud provider: memory, kwok, externalgrpc")] = "memory"
+    cloud: Annotated[str, typer.Option(help="cloud provider: memory, kwok, externalgrpc, aws")] = "memory"
     serve_externalgrpc: Annotated[
         bool, typer.Option(help="also serve the Cluster Autoscaler's external cloud provider, on the same port")
     ] = False
@@ -232,6 +233,25 @@ class ExternalOptions:
         if self.cloud_cert is not None and self.cloud_ca is None:
             raise ValueError("--cloud-cert needs --cloud-ca: without it the connection is in plain text")
         return connect(self.cloud_address, ChannelSecurity(self.cloud_ca, self.cloud_cert, self.cloud_key))
+
+
+@dataclass(frozen=True)
+class AwsOptions:
+    """The cloud `aws`: Auto Scaling groups. Credentials come from where boto3 finds them."""
+
+    aws_region: Annotated[str, typer.Option(help="region; empty = as boto3 finds it, such as AWS_REGION")] = ""
+    aws_groups: Annotated[str, typer.Option(help="NAME,… of the Auto Scaling groups to act on")] = ""
+    aws_tags: Annotated[str, typer.Option(help="KEY[=VALUE],… : act on the groups that have all of these tags")] = ""
+    aws_prices: Annotated[Path | None, typer.Option(help="prices by instance type (.yaml, .json)")] = None
+    aws_endpoint: Annotated[str, typer.Option(help="address in place of AWS, for tests")] = ""
+
+    def settings(self) -> AwsSettings:
+        """Return the settings of the cloud. Raises `ValueError`."""
+        groups = tuple(part.strip() for part in self.aws_groups.split(",") if part.strip())
+        tags = read_tags(self.aws_tags)
+        if not groups and not tags:
+            raise ValueError("--cloud aws needs --aws-groups or --aws-tags: which Auto Scaling groups to act on")
+        return AwsSettings(self.aws_region, groups, tags, self.aws_endpoint, self.aws_prices)
 
 
 @dataclass(frozen=True)

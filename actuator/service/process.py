@@ -22,6 +22,7 @@ from actuator.service.environment import EnvironmentOptions, SettingError
 from actuator.service.environments import CLOUDS, open_environment
 from actuator.service.external.servicer import external_registration
 from actuator.service.options import (
+    AwsOptions,
     ExternalOptions,
     KubeOptions,
     KwokOptions,
@@ -46,7 +47,7 @@ _REPORTED = (
 )  # fmt: skip
 
 # A field of `EnvironmentOptions`; all of them, in its order.
-Section = SimulationOptions | KubeOptions | KwokOptions | ExternalOptions
+Section = SimulationOptions | KubeOptions | KwokOptions | ExternalOptions | AwsOptions
 
 # Source: glibc, malloc.h.
 M_ARENA_MAX = -8

@@ -12,6 +12,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "kubernetes": ("kubernetes", "urllib3"),
         "postgresql": ("psycopg",),
+        "aws": ("boto3",),
         "certificates": ("cryptography",),
         "otlp": ("opentelemetry.exporter.otlp",),
     }

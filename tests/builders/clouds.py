@@ -1,12 +1,19 @@
 """The same two node groups in every cloud: "g" (1 to 6, target 3, all running) and "h" (0 to 2, empty)."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 import grpc
 from opentelemetry.metrics import NoOpMeter
 
+from actuator.cloud.aws.api import AwsApi, Reader
+from actuator.cloud.aws.cloud import AwsCloud
+from actuator.cloud.aws.settings import AwsSettings
+from actuator.cloud.aws.templates import TAGS
 from actuator.cloud.externalgrpc.calls import Calls
 from actuator.cloud.externalgrpc.cloud import ExternalCloud
 from actuator.cloud.kwok.cloud import KwokCloud
@@ -26,6 +33,7 @@ from clients.transport.channel_security import ChannelSecurity
 from clients.transport.client import connect
 from clients.transport.port_security import PortSecurity
 from clients.transport.server import ServerSettings, Shell
+from tests.builders import aws as fake_aws
 from tests.builders.actuator import ListStore
 from tests.builders.json_api import JsonApiServer
 from tests.builders.kubernetes import Json, node, node_group
@@ -141,5 +149,30 @@ def externalgrpc() -> Iterator[World]:
         yield World(ExternalCloud(Calls(world.channel, 60.0)), world.settle)
 
 
-WORLDS: dict[str, Callable[[], Any]] = {"memory": memory, "kwok": kwok, "externalgrpc": externalgrpc}
+def aws_cloud(proxy: fake_aws.AwsProxy, settings: AwsSettings, clock: Callable[[], float] = time.monotonic) -> AwsCloud:
+    """Return the cloud behind a proxy; pauses are short."""
+    api = AwsApi(fake_aws.REGION, proxy.address)
+    return AwsCloud(api, settings, Reader(api, Backoff(0.001, 0.01)), clock=clock)
+
+
+@contextmanager
+def aws() -> Iterator[World]:
+    """Auto Scaling groups at moto's server."""
+    with fake_aws.aws() as proxy, TemporaryDirectory() as directory:
+        prices = Path(directory) / "prices.yaml"
+        prices.write_text("m5.2xlarge: {onDemand: 0.4, spot: 0.1}")
+        tags = {
+            "owner": "trimtab",
+            TAGS + "label/pool": "a",
+            TAGS + "taint/team": "web:NoSchedule",
+            TAGS + "autoscaling-options/scaledownunneededtime": "7m",
+        }
+        for name, kind, sizes in (("g", "m5.2xlarge", (1, 6, 3)), ("h", "m5.xlarge", (0, 2, 0))):
+            fake_aws.launch_template(name, kind)
+            fake_aws.scaling_group(name, sizes, tags=tags if name == "g" else {"owner": "trimtab"})
+        settings = AwsSettings(tags={"owner": "trimtab"}, prices=prices)
+        yield World(aws_cloud(proxy, settings), lambda: None)
+
+
+WORLDS: dict[str, Callable[[], Any]] = {"memory": memory, "kwok": kwok, "externalgrpc": externalgrpc, "aws": aws}
 """Every cloud, by name."""

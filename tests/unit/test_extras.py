@@ -95,6 +95,7 @@ def test_a_command_that_needs_no_live_cluster_runs(
         pytest.param("clients.cli record {new}", "kubernetes", id="record"),
         pytest.param("actuator --state-dir {state} --cloud kwok --cloud-config {cluster}", "kubernetes", id="kwok"),
         pytest.param("actuator --state-dir {state} --cloud externalgrpc", "kubernetes", id="externalgrpc"),
+        pytest.param("actuator --state-dir {state} --cloud aws --aws-groups g", "kubernetes", id="aws"),
         pytest.param("actuator --state-dir {state} --store postgres://u@127.0.0.1:9/d", "postgresql", id="PostgreSQL"),
     ],
 )

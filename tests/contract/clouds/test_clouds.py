@@ -18,7 +18,9 @@ STARTED = frozenset({InstanceState.CREATING, InstanceState.RUNNING})
 
 
 @pytest.fixture(params=sorted(WORLDS))
-def world(request: pytest.FixtureRequest) -> Iterator[World]:
+def world(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
     with WORLDS[request.param]() as made:
         yield made
 

@@ -8,7 +8,14 @@ import pytest
 
 from actuator.service.environment import EnvironmentOptions, SettingError
 from actuator.service.environments import open_environment
-from actuator.service.options import ExternalOptions, KubeOptions, KwokOptions, SimulationOptions, StateOptions
+from actuator.service.options import (
+    AwsOptions,
+    ExternalOptions,
+    KubeOptions,
+    KwokOptions,
+    SimulationOptions,
+    StateOptions,
+)
 from actuator.store.memory import MemoryStore
 from clients.kubernetes_api.errors import ConfigurationError
 
@@ -43,6 +50,13 @@ def test_kwok_needs_a_file_of_groups(tmp_path: Path) -> None:
             "kwok",
             EnvironmentOptions(SimulationOptions([Path("c")], pod_stop=9), KubeOptions(), KwokOptions()),
             "--cluster, --pod-stop",
+        ),
+        (
+            "aws",
+            EnvironmentOptions(
+                SimulationOptions(), KubeOptions(), KwokOptions(), ExternalOptions(cloud_address="127.0.0.1:9")
+            ),
+            "--cloud-address",
         ),
         (
             "externalgrpc",
@@ -86,8 +100,15 @@ def test_an_external_provider_needs_an_address_and_files_that_belong_together(
         ExternalOptions(**options).open_channel()
 
 
+def test_the_cloud_aws_needs_groups_or_tags() -> None:
+    with pytest.raises(ValueError, match="needs --aws-groups or --aws-tags"):
+        AwsOptions(aws_region="eu-central-1").settings()
+    settings = AwsOptions(aws_groups="a, b", aws_tags="team=x").settings()
+    assert (settings.groups, settings.tags) == (("a", "b"), {"team": "x"})
+
+
 def test_a_cloud_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="--cloud azure is unknown; this build has: memory, kwok, externalgrpc"):
+    with pytest.raises(SettingError, match="--cloud azure is unknown; this build has: memory, kwok, externalgrpc, aws"):
         open_with(tmp_path, "azure")
 
 

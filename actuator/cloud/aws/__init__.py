@@ -1,0 +1,1 @@
+"""Auto Scaling groups of AWS."""

@@ -1,0 +1,150 @@
+"""What AWS says of groups, kept for a while: groups, launch templates, instance types.
+
+Decides when AWS is called. A group that cannot be read is reported once and has no template; the others go on.
+Thread-safe. Seconds.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import structlog
+
+from actuator.cloud.aws.api import Reader
+from actuator.cloud.aws.groups import AutoScalingGroup, read_group
+from actuator.cloud.aws.settings import AwsSettings
+from actuator.cloud.aws.templates import InstanceType, read_type
+from actuator.cloud.provider import CloudRefusedError
+
+log = structlog.get_logger("aws")
+
+# Source: AWS, limits of DescribeAutoScalingGroups and DescribeInstanceTypes.
+_GROUPS_PER_CALL: Final = 50
+_TYPES_PER_CALL: Final = 100
+
+
+class Catalogue:
+    """Groups and what their instances are."""
+
+    def __init__(self, reader: Reader, settings: AwsSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._reader = reader
+        self._settings = settings
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._groups: dict[str, AutoScalingGroup] = {}
+        self._read_s: float | None = None
+        # Instance types never change; None = AWS does not know it. Versions of launch templates never change either.
+        self._types: dict[str, InstanceType | None] = {}
+        self._launches: dict[tuple[str, str], str] = {}
+        self._reported: set[str] = set()
+
+    def forget(self) -> None:
+        """Read the groups again when they are next asked for, and the latest versions of launch templates."""
+        with self._lock:
+            self._read_s = None
+            self._launches = {key: name for key, name in self._launches.items() if key[1].isdigit()}
+
+    def groups(self) -> Mapping[str, AutoScalingGroup]:
+        """Return all groups, by name. Raises `CloudError`."""
+        with self._lock:
+            now_s = self._clock()
+            if self._read_s is None or now_s - self._read_s >= self._settings.max_age_s:
+                found = [read_group(entry) for entry in self._entries()]
+                self._groups = {group.name: group for group in sorted(found, key=lambda group: group.name)}
+                self._read_s = now_s
+                for missing in sorted(set(self._settings.groups) - self._groups.keys()):
+                    self.report(missing, "AWS has no such Auto Scaling group, or it lacks a tag of --aws-tags")
+            return self._groups
+
+    def now(self, name: str) -> AutoScalingGroup:
+        """Return a group as it is now. Raises `CloudRefusedError` when it is none of ours, `CloudError`."""
+        if name in self.groups():
+            entries = self._reader.pages(
+                "autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", AutoScalingGroupNames=[name]
+            )
+            if entries:
+                group = read_group(entries[0])
+                with self._lock:
+                    self._groups = {**self._groups, name: group}
+                return group
+        raise CloudRefusedError(f"Auto Scaling group {name} does not exist, or is not one to act on")
+
+    def types_of(self, group: AutoScalingGroup) -> list[InstanceType]:
+        """Return the instance types of a group. Raises `ValueError` when they are not known, `CloudError`."""
+        if group.by_attributes:
+            raise ValueError(
+                "its instance types are chosen by attributes; list them instead, or give resources as tags"
+            )
+        names = group.types or (self._launch_type(group),)
+        self._read_types(names)
+        with self._lock:
+            unknown = [name for name in names if self._types.get(name) is None]
+            if unknown:
+                raise ValueError(f"AWS does not know the instance type {', '.join(unknown)}")
+            return [one for name in names if (one := self._types[name]) is not None]
+
+    def report(self, group: str, problem: str) -> None:
+        """Log a problem of a group, once."""
+        with self._lock:
+            if f"{group}: {problem}" in self._reported:
+                return
+            self._reported.add(f"{group}: {problem}")
+        log.warning("group cannot be used fully", node_group=group, detail=problem)
+
+    def _entries(self) -> list[Any]:
+        """Return the entries of the groups to act on."""
+        filters = [
+            {"Name": f"tag:{key}", "Values": [value]} if value else {"Name": "tag-key", "Values": [key]}
+            for key, value in sorted(self._settings.tags.items())
+        ]
+        tagged: dict[str, Any] = {"Filters": filters} if filters else {}
+        names = list(self._settings.groups)
+        found: list[Any] = []
+        for start in range(0, max(1, len(names)), _GROUPS_PER_CALL):
+            some = names[start : start + _GROUPS_PER_CALL]
+            wanted = {"AutoScalingGroupNames": some} if some else {}
+            found += self._reader.pages(
+                "autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", **wanted, **tagged
+            )
+        return [entry for entry in found if not entry.get("Status")]
+
+    def _launch_type(self, group: AutoScalingGroup) -> str:
+        """Return the instance type of a group's launch template."""
+        launch = group.launch
+        identity = launch.get("LaunchTemplateId") or launch.get("LaunchTemplateName")
+        if not identity:
+            raise ValueError("it has no launch template")
+        version = str(launch.get("Version") or "$Default")
+        with self._lock:
+            known = self._launches.get((identity, version))
+        if known is None:
+            name = "LaunchTemplateId" if launch.get("LaunchTemplateId") else "LaunchTemplateName"
+            answer = self._reader.read(
+                "ec2", "describe_launch_template_versions", Versions=[version], **{name: identity}
+            )
+            versions: Sequence[Mapping[str, Any]] = answer.get("LaunchTemplateVersions") or ()
+            data: Mapping[str, Any] = versions[0].get("LaunchTemplateData") or {} if versions else {}
+            known = str(data.get("InstanceType") or "")
+            with self._lock:
+                self._launches[identity, version] = known
+        if not known:
+            raise ValueError(f"version {version} of its launch template {identity} has no instance type")
+        return known
+
+    def _read_types(self, names: Sequence[str]) -> None:
+        """Read the types that are not known yet; one that AWS does not know spoils no other."""
+        with self._lock:
+            missing = sorted(set(names) - self._types.keys())
+        for start in range(0, len(missing), _TYPES_PER_CALL):
+            some = missing[start : start + _TYPES_PER_CALL]
+            # A filter, unlike a list of types, does not refuse names that do not exist.
+            entries = self._reader.pages(
+                "ec2",
+                "describe_instance_types",
+                "InstanceTypes",
+                Filters=[{"Name": "instance-type", "Values": some}],
+            )
+            found = {one.name: one for one in map(read_type, entries)}
+            with self._lock:
+                self._types.update({name: found.get(name) for name in some})

@@ -1,0 +1,315 @@
+"""The cloud `aws`: Auto Scaling groups.
+
+Decides how its calls become those of AWS. Target sizes are set as numbers, so that a repetition changes nothing more;
+instances are terminated one by one, each lowering the target. A call whose answer was lost is not repeated before a
+read must show what it did. Instances that are wanted and do not exist are listed under placeholders, with the failure
+of the latest scaling activity; deleting one lowers the target. Seconds.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from actuator.cloud.aws.api import Api, Reader
+from actuator.cloud.aws.catalogue import Catalogue
+from actuator.cloud.aws.groups import PLACEHOLDER, AutoScalingGroup, instance_id
+from actuator.cloud.aws.prices import group_price, load_prices
+from actuator.cloud.aws.settings import AwsSettings
+from actuator.cloud.aws.templates import GPU_LABEL, group_options, group_template
+from actuator.cloud.provider import (
+    Activity,
+    CloudError,
+    CloudRefusedError,
+    GroupOptions,
+    Instance,
+    InstanceError,
+    InstanceState,
+    NodeGroupView,
+    NodeTemplate,
+    check_decrease,
+    check_size,
+)
+
+_ACTIVITY_COUNT: Final = 20
+# Instances that are remembered, of all groups.
+_MAX_KEPT: Final = 100_000
+_FAILURES: Final = ("Failed", "Cancelled")
+# Words of activities that failed because AWS has no capacity, or the account no quota.
+_SHORTAGES: Final = (
+    "InsufficientInstanceCapacity", "do not have sufficient", "UnfulfillableCapacity", "MaxSpotInstanceCountExceeded",
+    "SpotMaxPriceTooLow", "VcpuLimitExceeded", "InstanceLimitExceeded", "InsufficientFreeAddressesInSubnet",
+)  # fmt: skip
+
+
+class AwsCloud:
+    """A `CloudProvider` (see `actuator.cloud.provider`)."""
+
+    name = "aws"
+    gpu_label = GPU_LABEL
+
+    def __init__(
+        self,
+        api: Api,
+        settings: AwsSettings,
+        reader: Reader | None = None,
+        guard: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Set up; `guard` raises unless this process may change something now. Raises `ValueError`, `OSError`."""
+        if not settings.groups and not settings.tags:
+            raise ValueError("--cloud aws needs --aws-groups or --aws-tags: which Auto Scaling groups to act on")
+        self._api = api
+        self._reader = reader or Reader(api)
+        self._settings = settings
+        self._guard = guard
+        self._clock = clock
+        self._catalogue = Catalogue(self._reader, settings, clock)
+        self._prices = {} if settings.prices is None else load_prices(settings.prices)
+        self._lock = threading.Lock()
+        # By provider id: when its termination was asked for, and whether AWS has accepted it.
+        self._asked: dict[str, tuple[float, bool]] = {}
+        # Instances that were seen in a group, by provider id.
+        self._seen: dict[str, str] = {}
+
+    def refresh(self) -> None:
+        """Read the groups again."""
+        self._catalogue.forget()
+
+    def node_groups(self) -> Sequence[NodeGroupView]:
+        """Return all node groups, sorted by id."""
+        return [group.view for group in self._catalogue.groups().values()]
+
+    def groups_of(self, instances: Sequence[str]) -> Mapping[str, str]:
+        """Return the node group of each instance that has one."""
+        groups = self._catalogue.groups().values()
+        found = {member.provider_id: group.name for group in groups for member in group.members}
+        found |= {name: group.name for group in groups for name in self._placeholders(group)}
+        return {instance: found[instance] for instance in instances if instance in found}
+
+    def instances(self, groups: Sequence[str]) -> Mapping[str, Sequence[Instance]]:
+        """Return the instances of each group, sorted by id, and placeholders of those that are missing."""
+        known = self._catalogue.groups()
+        return {name: self._members(known[name]) if name in known else [] for name in groups}
+
+    def instance_states(self, group: str, instances: Sequence[str]) -> Mapping[str, InstanceState]:
+        """Return the state of each instance; one that has left its group is looked for at EC2."""
+        found = self._catalogue.now(group) if group in self._catalogue.groups() else None
+        states = {} if found is None else {one.id: one.state for one in self._members(found)}
+        rest = [instance for instance in instances if instance not in states]
+        states |= self._ended(group, rest)
+        return {instance: states.get(instance, InstanceState.UNKNOWN) for instance in instances}
+
+    def remember(self, group: str, instances: Sequence[str]) -> None:
+        """Note that the group had these instances."""
+        with self._lock:
+            self._seen |= dict.fromkeys(instances, group)
+
+    def delete_instances(self, group: str, instances: Sequence[str]) -> Mapping[str, CloudError]:
+        """Terminate instances and lower the target size, one by one."""
+        found = self._catalogue.now(group)
+        states = {one.id: one.state for one in self._members(found)}
+        placeholders = set(self._placeholders(found))
+        failed: dict[str, CloudError] = {}
+        room = found.target_size - found.min_size
+        for instance in instances:
+            state = states.get(instance)
+            if state is InstanceState.DELETING or (state is None and self._had(group, instance)):
+                continue
+            try:
+                if state is None:
+                    raise CloudRefusedError(f"Auto Scaling group {group} has no instance {instance}")
+                if room < 1:
+                    raise CloudRefusedError(f"Auto Scaling group {group} is at its minimum {found.min_size}")
+                if instance in placeholders:
+                    self._give_up(group, instance)
+                else:
+                    self._terminate(instance)
+                room -= 1
+            except CloudError as error:
+                failed[instance] = error
+        self._catalogue.forget()
+        return failed
+
+    def set_size(self, group: str, expected: int, wanted: int, token: str) -> None:
+        """Raise the target size."""
+        del token
+        found = self._catalogue.now(group)
+        if found.target_size == wanted:
+            return
+        check_size(group, found.target_size, found.max_size, (expected, wanted))
+        self._set_desired(group, wanted)
+
+    def was_set(self, group: str, wanted: int, token: str) -> bool:
+        """Return whether the target size is at least the wanted one."""
+        del token
+        return self._catalogue.now(group).target_size >= wanted
+
+    def decrease_target(self, group: str, expected: int, wanted: int) -> None:
+        """Lower the target size, never below the instances that exist: AWS would terminate some of its choice."""
+        found = self._catalogue.now(group)
+        if check_decrease(found.view, found.staying_count, (expected, wanted)):
+            self._set_desired(group, wanted)
+
+    def template(self, group: str) -> NodeTemplate | None:
+        """Return what every new instance has; None = the group cannot be read, which the log tells."""
+        found = self._catalogue.groups().get(group)
+        if found is None:
+            return None
+        try:
+            return group_template(self._catalogue.types_of(found), found.zones, found.tags)
+        except (ValueError, CloudRefusedError) as error:
+            self._catalogue.report(group, str(error))
+            return None
+
+    def price_per_hour(self, group: str) -> float | None:
+        """Return the price of the dearest instance type."""
+        found = self._catalogue.groups().get(group)
+        if found is None or not self._prices:
+            return None
+        try:
+            types = [one.name for one in self._catalogue.types_of(found)]
+        except (ValueError, CloudRefusedError) as error:
+            self._catalogue.report(group, str(error))
+            return None
+        return group_price(self._prices, types, found.spot)
+
+    def options(self, group: str) -> GroupOptions:
+        """Return the options of the group's tags."""
+        found = self._catalogue.groups().get(group)
+        try:
+            return GroupOptions() if found is None else group_options(found.tags)
+        except ValueError as error:
+            self._catalogue.report(group, str(error))
+            return GroupOptions()
+
+    def activities(self, group: str) -> Sequence[Activity]:
+        """Return the latest scaling activities, newest first."""
+        if group not in self._catalogue.groups():
+            return []
+        answer = self._reader.read(
+            "autoscaling", "describe_scaling_activities", AutoScalingGroupName=group, MaxRecords=_ACTIVITY_COUNT
+        )
+        return [_activity(group, entry) for entry in answer.get("Activities") or ()]
+
+    def _members(self, group: AutoScalingGroup) -> list[Instance]:
+        """Return instances and placeholders, sorted by id."""
+        found = [Instance(one.provider_id, self._state(one.provider_id, one.state)) for one in group.members]
+        with self._lock:
+            self._seen |= {one.provider_id: group.name for one in group.members}
+            _shorten(self._seen)
+        placeholders = self._placeholders(group)
+        if placeholders:
+            error = self._latest_failure(group.name)
+            found += [Instance(name, InstanceState.CREATING, error) for name in placeholders]
+        return sorted(found, key=lambda one: one.id)
+
+    def _state(self, instance: str, listed: InstanceState) -> InstanceState:
+        """Return the state of a listed instance: a list may be older than the termination that AWS has accepted."""
+        with self._lock:
+            _, accepted = self._asked.get(instance, (0.0, False))
+        return InstanceState.DELETING if accepted else listed
+
+    def _latest_failure(self, group: str) -> InstanceError | None:
+        """Return the failure of the latest activity; None = it did not fail."""
+        latest = next(iter(self.activities(group)), None)
+        if latest is None or not latest.failed:
+            return None
+        shortage = any(word in latest.detail for word in _SHORTAGES)
+        return InstanceError("OutOfResources" if shortage else "ScalingActivityFailed", latest.detail, shortage)
+
+    def _ended(self, group: str, instances: Sequence[str]) -> dict[str, InstanceState]:
+        """Return states of instances that the group does not list, as far as they are known."""
+        ids = {instance_id(instance): instance for instance in instances if self._had(group, instance)}
+        given_up = {instance: InstanceState.GONE for name, instance in ids.items() if name.startswith(PLACEHOLDER)}
+        ids = {name: instance for name, instance in ids.items() if name and instance not in given_up}
+        if not ids:
+            return given_up
+        reservations = self._reader.pages(
+            "ec2", "describe_instances", "Reservations", Filters=[{"Name": "instance-id", "Values": sorted(ids)}]
+        )
+        at_ec2 = {
+            entry["InstanceId"]: entry["State"]["Name"]
+            for reservation in reservations
+            for entry in reservation.get("Instances") or ()
+        }
+        # EC2 forgets what has ended an hour ago.
+        return given_up | {instance: _ec2_state(at_ec2.get(name, "terminated")) for name, instance in ids.items()}
+
+    def _had(self, group: str, instance: str) -> bool:
+        with self._lock:
+            return self._seen.get(instance) == group
+
+    def _terminate(self, instance: str) -> None:
+        """Terminate one instance. Raises `CloudError` when it may have been done or not."""
+        with self._lock:
+            asked_s, _ = self._asked.get(instance, (None, False))
+        if asked_s is not None and self._clock() - asked_s < self._settings.consistency_s:
+            raise CloudError(f"whether {instance} is being terminated is not known yet")
+        self._guard()
+        with self._lock:
+            self._asked[instance] = (self._clock(), False)
+        try:
+            self._api.call(
+                "autoscaling",
+                "terminate_instance_in_auto_scaling_group",
+                InstanceId=instance_id(instance),
+                ShouldDecrementDesiredCapacity=True,
+            )
+        except CloudRefusedError:
+            with self._lock:
+                del self._asked[instance]
+            raise
+        with self._lock:
+            self._asked[instance] = (self._clock(), True)
+            _shorten(self._asked)
+
+    def _placeholders(self, group: AutoScalingGroup) -> list[str]:
+        """Return the placeholders of a group, without those that were given up a moment ago."""
+        until_s = self._clock() - self._settings.consistency_s
+        with self._lock:
+            return group.placeholders({name for name, (asked_s, _) in self._asked.items() if asked_s > until_s})
+
+    def _give_up(self, group: str, placeholder: str) -> None:
+        """Lower the target size by one instance that does not exist."""
+        found = self._catalogue.now(group)
+        if found.target_size > found.staying_count:
+            self._set_desired(group, found.target_size - 1)
+        with self._lock:
+            self._asked[placeholder] = (self._clock(), True)
+            self._seen[placeholder] = group
+
+    def _set_desired(self, group: str, size: int) -> None:
+        self._guard()
+        self._api.call(
+            "autoscaling",
+            "set_desired_capacity",
+            AutoScalingGroupName=group,
+            DesiredCapacity=size,
+            HonorCooldown=False,
+        )
+        self._catalogue.forget()
+
+
+def _shorten(kept: dict[str, Any]) -> None:
+    """Drop the oldest entries beyond `_MAX_KEPT`."""
+    for key in list(kept)[: len(kept) - _MAX_KEPT] if len(kept) > _MAX_KEPT else ():
+        del kept[key]
+
+
+def _ec2_state(state: str) -> InstanceState:
+    """Return the state of an instance that has left its group; one that runs elsewhere is none of ours."""
+    if state == "terminated":
+        return InstanceState.GONE
+    return InstanceState.DELETING if state == "shutting-down" else InstanceState.UNKNOWN
+
+
+def _activity(group: str, entry: Mapping[str, Any]) -> Activity:
+    start = entry.get("StartTime")
+    return Activity(
+        id=str(entry["ActivityId"]),
+        group=group,
+        failed=entry.get("StatusCode") in _FAILURES,
+        start_ms=0 if start is None else int(start.timestamp() * 1000),
+        detail=str(entry.get("StatusMessage") or entry.get("Description") or ""),
+    )

@@ -1,0 +1,31 @@
+"""The cloud `aws` in a live cluster. Decides that AWS is asked for the groups before anything is done."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+
+from actuator.cloud.aws.api import AwsApi
+from actuator.cloud.aws.cloud import AwsCloud
+from actuator.kube.api import Api
+from actuator.service.environment import Environment, EnvironmentOptions
+from actuator.service.live_environment import CloudWiring, LiveCloud, open_live
+from actuator.store.records import Store
+
+
+def open_aws(
+    stack: ExitStack, options: EnvironmentOptions, store: Store, end_process: Callable[[], None]
+) -> Environment:
+    """Connect to the cluster and to AWS. Raises `ClusterError`, `CloudError`, `OSError`, `ValueError`."""
+    settings = options.aws.settings()
+    aws = AwsApi(settings.region, settings.endpoint)
+
+    def build(api: Api, may_act: Callable[[], bool]) -> LiveCloud:
+        del may_act
+        cloud = AwsCloud(aws, settings, guard=api.http.guard)
+
+        def prepare() -> None:
+            # Missing credentials and groups that do not exist are told at the start.
+            cloud.node_groups()
+
+        return LiveCloud(cloud, prepare)
+
+    return open_live(stack, options.kube, CloudWiring((), build), store, end_process)

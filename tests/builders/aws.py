@@ -1,0 +1,193 @@
+"""AWS on loopback: moto's server, and in front of it a proxy for what moto does not model.
+
+The proxy lets calls be throttled, lost after they took effect, answered by garbage or by what a test wants: scaling
+activities, lists of an earlier moment, life-cycle states.
+"""
+
+import os
+import threading
+import urllib.request
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple, Self
+from urllib.error import HTTPError
+from urllib.parse import parse_qs
+from xml.etree import ElementTree
+
+import boto3
+from moto.server import ThreadedMotoServer
+
+REGION = "eu-central-1"
+XML_ERROR = "<ErrorResponse><Error><Code>{code}</Code><Message>as the test wants</Message></Error></ErrorResponse>"
+
+
+class Fault(NamedTuple):
+    """What happens to one call. `code` = the error's; "" = the answer is lost, after the call took effect."""
+
+    code: str = ""
+    status: int = 400
+    body: bytes | None = None
+
+
+@lru_cache(maxsize=1)
+def moto_address() -> str:
+    """Return the address of moto's server, started once."""
+    # Reading Amazon's images takes seconds, at each reset.
+    os.environ["MOTO_EC2_LOAD_DEFAULT_AMIS"] = "false"
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    return f"http://{host}:{port}"
+
+
+class AwsProxy:
+    """The proxy; use as a context manager."""
+
+    def __init__(self) -> None:
+        self.faults: dict[str, deque[Fault]] = defaultdict(deque)
+        # By action: makes an answer of the one that moto gives.
+        self.edits: dict[str, Callable[[str], str]] = {}
+        self.actions: list[str] = []
+
+    def __enter__(self) -> Self:
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._http.daemon_threads = True
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,))
+        self._thread.start()
+        self.address = f"http://127.0.0.1:{self._http.server_address[1]}"
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._http.shutdown()
+        self._thread.join()
+        self._http.server_close()
+
+    def fail(self, action: str, *faults: Fault) -> None:
+        """Let the next calls of an action fail, in this order."""
+        self.faults[action].extend(faults)
+
+    def count(self, action: str) -> int:
+        """Return how many calls of an action were made."""
+        return self.actions.count(action)
+
+
+def _handler(proxy: AwsProxy) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            action = parse_qs(body.decode())["Action"][0]
+            proxy.actions.append(action)
+            fault = proxy.faults[action].popleft() if proxy.faults[action] else None
+            if fault is not None and fault.code:
+                self._answer(fault.status, fault.body or XML_ERROR.format(code=fault.code).encode())
+                return
+            headers = {key: value for key, value in self.headers.items() if key.lower() != "host"}
+            request = urllib.request.Request(moto_address(), body, headers)
+            try:
+                with urllib.request.urlopen(request) as answer:
+                    status, content = answer.status, answer.read()
+            except HTTPError as error:
+                with error:
+                    status, content = error.code, error.read()
+            if fault is not None:
+                self.close_connection = True
+                self.connection.close()
+                return
+            edit = proxy.edits.get(action)
+            self._answer(status, edit(content.decode()).encode() if edit else content)
+
+        def _answer(self, status: int, content: bytes) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", "text/xml")
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    return Handler
+
+
+@contextmanager
+def aws() -> Iterator[AwsProxy]:
+    """An empty AWS, behind a proxy."""
+    urllib.request.urlopen(urllib.request.Request(moto_address() + "/moto-api/reset", b"")).close()
+    with AwsProxy() as proxy:
+        yield proxy
+
+
+@lru_cache
+def client(service: str) -> Any:
+    """Return a client that goes around the proxy."""
+    return boto3.client(service, region_name=REGION, endpoint_url=moto_address())
+
+
+def launch_template(name: str, instance_type: str | None) -> None:
+    """Make a launch template."""
+    ec2 = client("ec2")
+    data = {"ImageId": ec2.register_image(Name=f"image-{name}")["ImageId"]} | (
+        {"InstanceType": instance_type} if instance_type else {}
+    )
+    ec2.create_launch_template(LaunchTemplateName=f"launch-{name}", LaunchTemplateData=data)
+
+
+def scaling_group(name: str, sizes: tuple[int, int, int], *, tags: dict[str, str] | None = None, **more: Any) -> None:
+    """Make a group; `sizes` = least, most, wanted; without more, of the launch template with its name, in one zone."""
+    low, high, target = sizes
+    launch = (
+        {}
+        if "MixedInstancesPolicy" in more
+        else {"LaunchTemplate": {"LaunchTemplateName": f"launch-{name}", "Version": "1"}}
+    )
+    marks = [
+        {
+            "ResourceId": name,
+            "ResourceType": "auto-scaling-group",
+            "Key": key,
+            "Value": value,
+            "PropagateAtLaunch": False,
+        }
+        for key, value in (tags or {}).items()
+    ]
+    settings = {"AvailabilityZones": [f"{REGION}a"], **launch, **more}
+    client("autoscaling").create_auto_scaling_group(
+        AutoScalingGroupName=name, MinSize=low, MaxSize=high, DesiredCapacity=target, Tags=marks, **settings
+    )
+
+
+def activities(*messages: str) -> Callable[[str], str]:
+    """Return an edit that answers with these failed activities, newest first."""
+
+    def edit(_: str) -> str:
+        members = "".join(
+            f"<member><ActivityId>a-{len(messages) - number}</ActivityId><AutoScalingGroupName>g</AutoScalingGroupName>"
+            f"<Cause>c</Cause><StartTime>2027-01-15T08:00:00Z</StartTime><StatusCode>Failed</StatusCode>"
+            f"<StatusMessage>{message}</StatusMessage></member>"
+            for number, message in enumerate(messages)
+        )
+        return (
+            '<DescribeScalingActivitiesResponse xmlns="http://autoscaling.amazonaws.com/doc/2011-01-01/">'
+            f"<DescribeScalingActivitiesResult><Activities>{members}</Activities></DescribeScalingActivitiesResult>"
+            "</DescribeScalingActivitiesResponse>"
+        )
+
+    return edit
+
+
+def without_instances(count: int) -> Callable[[str], str]:
+    """Return an edit that lacks the last instances of each group: they were asked for, and do not come."""
+
+    def edit(answer: str) -> str:
+        root = ElementTree.fromstring(answer)
+        for instances in root.iter("{http://autoscaling.amazonaws.com/doc/2011-01-01/}Instances"):
+            for member in list(instances)[-count:]:
+                instances.remove(member)
+        return ElementTree.tostring(root, encoding="unicode")
+
+    return edit

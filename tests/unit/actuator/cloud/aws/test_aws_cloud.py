@@ -1,0 +1,215 @@
+"""Auto Scaling groups while AWS throttles, loses answers, lacks capacity and shows the past."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from actuator.cloud.aws.api import AwsApi
+from actuator.cloud.aws.cloud import AwsCloud
+from actuator.cloud.aws.settings import AwsSettings
+from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, NodeGroupView
+from tests.builders import aws as fake_aws
+from tests.builders.aws import AwsProxy, Fault
+from tests.builders.clouds import Clock, aws_cloud
+
+LOST = Fault()
+SETTINGS = AwsSettings(groups=("g",), consistency_s=30)
+
+
+@pytest.fixture
+def proxy(monkeypatch: pytest.MonkeyPatch) -> Iterator[AwsProxy]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    with fake_aws.aws() as made:
+        fake_aws.launch_template("g", "m5.large")
+        fake_aws.scaling_group("g", (1, 6, 3))
+        yield made
+
+
+def target(cloud: AwsCloud) -> int:
+    cloud.refresh()
+    return cloud.node_groups()[0].target_size
+
+
+def ids(cloud: AwsCloud) -> list[str]:
+    cloud.refresh()
+    return [one.id for one in cloud.instances(["g"])["g"]]
+
+
+def test_reads_survive_throttling_and_errors_of_the_server(proxy: AwsProxy) -> None:
+    proxy.fail("DescribeAutoScalingGroups", Fault("Throttling"), Fault("RequestLimitExceeded"), Fault("x", 503))
+    cloud = aws_cloud(proxy, SETTINGS)
+    assert cloud.node_groups() == [NodeGroupView("g", 1, 6, 3, 3)]
+    # Kept, until told otherwise.
+    for _ in range(5):
+        cloud.node_groups()
+    assert proxy.count("DescribeAutoScalingGroups") == 4
+
+
+@pytest.mark.parametrize(
+    ("fault", "is_refused"),
+    [
+        (Fault("Throttling"), False),
+        (Fault("x", 500, b"<html>not what you think</html>"), False),
+        (Fault("x", 200, b"garbage"), False),
+        (Fault("ExpiredToken", 403), True),
+        (Fault("AccessDenied", 403), True),
+        (Fault("ValidationError"), True),
+    ],
+    ids=str,
+)
+def test_an_error_that_passes_is_told_from_a_refusal(proxy: AwsProxy, fault: Fault, is_refused: bool) -> None:
+    proxy.fail("DescribeAutoScalingGroups", *[fault] * 6)
+    with pytest.raises(CloudError) as caught:
+        aws_cloud(proxy, SETTINGS).node_groups()
+    assert isinstance(caught.value, CloudRefusedError) is is_refused
+    assert proxy.count("DescribeAutoScalingGroups") == (1 if is_refused else 6)
+
+
+def test_missing_credentials_are_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
+        monkeypatch.setenv(name, "/nowhere")
+    with pytest.raises(CloudRefusedError, match="credentials"):
+        AwsApi("eu-central-1", "http://127.0.0.1:9").call("autoscaling", "describe_auto_scaling_groups")
+
+
+def test_a_growth_whose_answer_was_lost_is_made_once(proxy: AwsProxy) -> None:
+    cloud = aws_cloud(proxy, SETTINGS)
+    proxy.fail("SetDesiredCapacity", LOST)
+    with pytest.raises(CloudError):
+        cloud.set_size("g", 3, 5, "token")
+    cloud.set_size("g", 3, 5, "token")
+    assert (target(cloud), len(ids(cloud))) == (5, 5)
+    assert proxy.count("SetDesiredCapacity") == 1
+
+
+def test_a_termination_whose_answer_was_lost_is_not_repeated(proxy: AwsProxy) -> None:
+    cloud = aws_cloud(proxy, SETTINGS)
+    victim = ids(cloud)[0]
+    proxy.fail("TerminateInstanceInAutoScalingGroup", LOST)
+    assert type(cloud.delete_instances("g", [victim])[victim]) is CloudError
+    assert cloud.delete_instances("g", [victim]) == {}
+    assert (target(cloud), proxy.count("TerminateInstanceInAutoScalingGroup")) == (2, 1)
+    assert cloud.instance_states("g", [victim]) == {victim: InstanceState.GONE}
+
+
+def test_while_lists_may_be_old_a_termination_in_doubt_is_not_repeated_and_later_it_is(proxy: AwsProxy) -> None:
+    clock = Clock()
+    cloud = aws_cloud(proxy, SETTINGS, clock)
+    victim = ids(cloud)[0]
+    # It never reached the group: the list goes on to show the instance.
+    proxy.fail("TerminateInstanceInAutoScalingGroup", Fault("Throttling"))
+    for _ in range(3):
+        assert type(cloud.delete_instances("g", [victim])[victim]) is CloudError
+    assert proxy.count("TerminateInstanceInAutoScalingGroup") == 1
+    clock.now_s += 31
+    assert cloud.delete_instances("g", [victim]) == {}
+    assert (target(cloud), proxy.count("TerminateInstanceInAutoScalingGroup")) == (2, 2)
+
+
+def test_what_was_terminated_is_deleting_though_an_older_list_shows_it(proxy: AwsProxy) -> None:
+    cloud = aws_cloud(proxy, SETTINGS)
+    victim = ids(cloud)[0]
+    old: list[str] = []
+    proxy.edits["DescribeAutoScalingGroups"] = lambda answer: old[0] if old else (old.append(answer) or answer)
+    ids(cloud)
+    assert cloud.delete_instances("g", [victim]) == {}
+    for _ in range(3):
+        assert cloud.instance_states("g", [victim]) == {victim: InstanceState.DELETING}
+        assert cloud.delete_instances("g", [victim]) == {}
+    assert proxy.count("TerminateInstanceInAutoScalingGroup") == 1
+
+
+def test_an_instance_of_an_earlier_process_that_ec2_has_forgotten_is_gone_and_a_stranger_unknown(
+    proxy: AwsProxy,
+) -> None:
+    cloud = aws_cloud(proxy, SETTINGS)
+    old, stranger = "aws:///eu-central-1a/i-00000000000000001", "aws:///eu-central-1a/i-00000000000000002"
+    cloud.remember("g", [old])
+    states = cloud.instance_states("g", [old, stranger])
+    assert states == {old: InstanceState.GONE, stranger: InstanceState.UNKNOWN}
+
+
+def test_a_failed_activity_shows_at_once_on_the_instances_that_do_not_come(proxy: AwsProxy) -> None:
+    cloud = aws_cloud(proxy, SETTINGS)
+    proxy.edits["DescribeAutoScalingGroups"] = fake_aws.without_instances(2)
+    proxy.edits["DescribeScalingActivities"] = fake_aws.activities(
+        "We currently do not have sufficient m5.large capacity in the Availability Zone", "older"
+    )
+    missing = [one for one in cloud.instances(["g"])["g"] if one.state is InstanceState.CREATING]
+    assert [one.error is not None and one.error.out_of_resources for one in missing] == [True, True]
+    assert [(one.id, one.failed) for one in cloud.activities("g")] == [("a-2", True), ("a-1", True)]
+    assert cloud.groups_of([one.id for one in missing]) == {one.id: "g" for one in missing}
+
+
+def test_giving_up_an_instance_that_does_not_come_lowers_the_target_once(proxy: AwsProxy) -> None:
+    cloud = aws_cloud(proxy, SETTINGS)
+    proxy.edits["DescribeAutoScalingGroups"] = fake_aws.without_instances(2)
+    missing = [one.id for one in cloud.instances(["g"])["g"] if one.state is InstanceState.CREATING]
+    for _ in range(3):
+        assert cloud.delete_instances("g", missing[:1]) == {}
+    assert target(cloud) == 2
+    assert proxy.count("SetDesiredCapacity") == 1
+    assert cloud.instance_states("g", missing[:1]) == {missing[0]: InstanceState.GONE}
+
+
+def test_a_target_is_lowered_by_what_does_not_come(proxy: AwsProxy) -> None:
+    cloud = aws_cloud(proxy, SETTINGS)
+    proxy.edits["DescribeAutoScalingGroups"] = fake_aws.without_instances(1)
+    cloud.decrease_target("g", 3, 2)
+    assert target(cloud) == 2
+
+
+def test_groups_are_found_by_name_or_tag_over_several_pages(proxy: AwsProxy) -> None:
+    for number in range(60):
+        fake_aws.scaling_group(
+            f"p{number:02}",
+            (0, 3, 0),
+            tags={"team": "a" if number < 55 else "b"},
+            LaunchTemplate={"LaunchTemplateName": "launch-g", "Version": "1"},
+        )
+    assert len(aws_cloud(proxy, AwsSettings(tags={"team": ""})).node_groups()) == 60
+    assert len(aws_cloud(proxy, AwsSettings(tags={"team": "a"})).node_groups()) == 55
+    named = AwsSettings(groups=tuple(f"p{number:02}" for number in range(60)))
+    assert len(aws_cloud(proxy, named).node_groups()) == 60
+    assert [one.id for one in aws_cloud(proxy, AwsSettings(groups=("p01", "never"))).node_groups()] == ["p01"]
+
+
+def test_a_group_that_cannot_be_read_is_named_and_the_others_go_on(
+    proxy: AwsProxy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake_aws.launch_template("bare", None)
+    fake_aws.scaling_group("bare", (0, 3, 0))
+    fake_aws.launch_template("odd", "x9.huge")
+    fake_aws.scaling_group("odd", (0, 3, 0))
+    cloud = aws_cloud(proxy, AwsSettings(groups=("bare", "g", "odd")))
+    found = {group.id: cloud.template(group.id) for group in cloud.node_groups()}
+    assert {group: template is not None for group, template in found.items()} == {
+        "bare": False,
+        "g": True,
+        "odd": False,
+    }
+    log = capsys.readouterr().out
+    assert "has no instance type" in log
+    assert "does not know the instance type x9.huge" in log
+
+
+def test_the_template_of_a_mixed_group_has_the_least_of_all_its_types(proxy: AwsProxy) -> None:
+    policy = {
+        "LaunchTemplate": {
+            "LaunchTemplateSpecification": {"LaunchTemplateName": "launch-g", "Version": "1"},
+            "Overrides": [{"InstanceType": "c5.xlarge"}, {"InstanceType": "r5.large"}],
+        }
+    }
+    fake_aws.scaling_group("mixed", (0, 3, 0), MixedInstancesPolicy=policy)
+    template = aws_cloud(proxy, AwsSettings(groups=("mixed",))).template("mixed")
+    assert template is not None
+    assert (template.capacity["cpu"], template.capacity["memory"]) == ("2", "8192Mi")
+
+
+def test_nothing_is_acted_on_unless_groups_are_named(proxy: AwsProxy) -> None:
+    with pytest.raises(ValueError, match="--aws-groups or --aws-tags"):
+        aws_cloud(proxy, AwsSettings())

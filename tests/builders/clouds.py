@@ -28,13 +28,13 @@ from actuator.service.settings import ActuatorSettings
 from actuator.settings import DeleteSettings, GrowSettings, WorkSettings
 from actuator.simulated_cluster.cluster import SimulatedCluster
 from actuator.simulated_cluster.controllers import Delays
+from actuator.store.memory import MemoryStore
 from clients.transport.backoff import Backoff
 from clients.transport.channel_security import ChannelSecurity
 from clients.transport.client import connect
 from clients.transport.port_security import PortSecurity
 from clients.transport.server import ServerSettings, Shell
 from tests.builders import aws as fake_aws
-from tests.builders.actuator import ListStore
 from tests.builders.json_api import JsonApiServer
 from tests.builders.kubernetes import Json, node, node_group
 
@@ -129,7 +129,7 @@ def external_actuator(
     """An actuator with the cloud `memory`, as external cloud provider."""
     clock = Clock()
     cluster = simulated_cluster(clock)
-    actuator = Actuator(ListStore(), cluster, MemoryCloud(cluster), NoOpMeter("test"), SETTINGS)
+    actuator = Actuator(MemoryStore(), cluster, MemoryCloud(cluster), NoOpMeter("test"), SETTINGS)
     settings = ServerSettings(security=port or PortSecurity())
     with Shell("test", [external_registration(actuator)], settings) as shell:
         actuator.start()

@@ -79,6 +79,11 @@ class ActuatorClient:
         request = actuator_pb2.ApplyPodCostsRequest(groups=groups, plan_time=plan_time, remove_others=remove_others)
         return self._invoke(lambda: self._stub.ApplyPodCosts(request, timeout=self._timeout_s))
 
+    def apply_buffer_status(self, buffers: Sequence[plan_pb2.SlackObject]) -> actuator_pb2.ApplyBufferStatusResponse:
+        """Write the status of CapacityBuffers."""
+        request = actuator_pb2.ApplyBufferStatusRequest(buffers=buffers)
+        return self._invoke(lambda: self._stub.ApplyBufferStatus(request, timeout=self._timeout_s))
+
     def get_status(self, without_finished: bool = False) -> actuator_pb2.ActuatorStatus:
         """Return the whole status."""
         request = actuator_pb2.GetStatusRequest(without_finished=without_finished)

@@ -5,7 +5,7 @@ thread-safe, and may run twice: each is idempotent. Times are Unix milliseconds,
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 # Source: Cluster Autoscaler, utils/taints: key, effect, and the value is the time in Unix seconds.
 HARD_TAINT_KEY = "ToBeDeletedByClusterAutoscaler"
@@ -171,6 +171,33 @@ class KnownGroupCost(NamedTuple):
     status: GroupCostStatus | None
 
 
+class BufferStatus(NamedTuple):
+    """What the status of a CapacityBuffer says: pods that room is kept for, those of them that have it on nodes, and
+    why it is not served ("" = it is)."""
+
+    replicas: int
+    present: int
+    problem: str = ""
+
+
+class KnownBuffer(NamedTuple):
+    """A CapacityBuffer that exists."""
+
+    namespace: str
+    name: str
+    generation: int
+    # Its PodTemplate, "" = it names none; its strategy, "" = the default.
+    template: str
+    strategy: str
+    # The status as it is now, as JSON.
+    status: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """Return "namespace/name"."""
+        return f"{self.namespace}/{self.name}"
+
+
 def daemon_eviction(annotations: Mapping[str, str] | None) -> bool | None:
     """Return `PodView.daemon_eviction` of a pod's annotations."""
     return {"true": True, "false": False}.get((annotations or {}).get(DAEMON_EVICTION_ANNOTATION, ""))
@@ -273,3 +300,13 @@ class Cluster(Protocol):
 
     def delete_group_cost(self, namespace: str, name: str) -> None:
         """Delete a PodGroupCost; no error when it does not exist. Raises `ClusterError`."""
+
+    def buffers(self) -> Sequence[KnownBuffer]:
+        """Return all CapacityBuffers, sorted by namespace and name. Raises `NotFoundError` where the cluster does not
+        know the kind, `ClusterError`.
+        """
+
+    def write_buffer_status(self, buffer: KnownBuffer, status: Mapping[str, Any]) -> None:
+        """Write the status of a CapacityBuffer. Raises `NotFoundError` when it is gone, `ConflictError` when another
+        client writes it, `ClusterError`.
+        """

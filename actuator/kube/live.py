@@ -6,11 +6,13 @@ what is retried at once. Never decides which node or pod. Durations in seconds.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from typing import Any
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from actuator.kube import group_costs
 from actuator.kube.api import METADATA, METADATA_LIST, Api, Call
+from actuator.kube.buffers import Buffers
 from actuator.kube.cluster import (
     HARD_TAINT_KEY,
     POD_COST_ANNOTATION,
@@ -23,6 +25,7 @@ from actuator.kube.cluster import (
     GroupCost,
     GroupCostStatus,
     InvalidError,
+    KnownBuffer,
     KnownGroupCost,
     NodeView,
     NotFoundError,
@@ -75,6 +78,7 @@ class KubeCluster:
     def __init__(self, api: Api, settings: KubeSettings | None = None) -> None:
         self._api = api
         self._settings = settings or KubeSettings()
+        self._buffers = Buffers(api, self._settings.list_timeout_s)
 
     def get_node(self, name: str, recent: bool = False) -> NodeView:
         """Return one node; with `recent`, as the server has it in memory."""
@@ -214,6 +218,14 @@ class KubeCluster:
     def delete_group_cost(self, namespace: str, name: str) -> None:
         """Delete a PodGroupCost."""
         group_costs.delete(self._api, namespace, name)
+
+    def buffers(self) -> Sequence[KnownBuffer]:
+        """Return all CapacityBuffers."""
+        return self._buffers.read_all()
+
+    def write_buffer_status(self, buffer: KnownBuffer, status: Mapping[str, Any]) -> None:
+        """Apply the status of a CapacityBuffer."""
+        self._buffers.write_status(buffer, status)
 
     def _pods_named(self, namespace: str, names: AbstractSet[str]) -> Iterator[PodCost]:
         for name in sorted(names):

@@ -12,6 +12,12 @@ POD_COSTS = (
     Rule("trimtab.dev", "podgroupcosts/status", ("patch",)),
 )
 
+# Additional permissions for the status of CapacityBuffers; not required at the start.
+BUFFERS = (
+    Rule("autoscaling.x-k8s.io", "capacitybuffers", ("list",)),
+    Rule("autoscaling.x-k8s.io", "capacitybuffers/status", ("patch",)),
+)
+
 # What every actuator needs.
 ACTUATOR = (
     Rule("", "nodes", ("get", "list", "patch", "delete")),

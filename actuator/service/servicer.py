@@ -20,12 +20,13 @@ from actuator.cloud.provider import CloudError
 from actuator.kube.cluster import ClusterError, ForbiddenError
 from actuator.leadership import NotLeaderError
 from actuator.service.app import Actuator
+from actuator.service.buffer_status import apply_buffer_status
 from actuator.service.deletions import deletion_response
 from actuator.service.encoded import EncodedResponse
 from actuator.service.growth import growth_response
 from actuator.service.pod_costs import apply_pod_costs
 from actuator.service.soft_taints import apply_soft_taints
-from actuator.service.validation import check_nodes, cost_orders
+from actuator.service.validation import buffer_states, check_nodes, cost_orders
 from actuator.service.watching import SendBudget, SharedStatus
 from actuator.store.records import StoreError
 from clients.transport.errors import Reason, ServiceError, not_ready
@@ -38,6 +39,7 @@ RPCS = (
     "ScaleUp",
     "ApplyTaints",
     "ApplyPodCosts",
+    "ApplyBufferStatus",
     "CancelDeletion",
     "GetStatus",
     "WatchStatus",
@@ -148,6 +150,17 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         with backend_errors(), self._actuator.metrics.timed("apply_pod_costs", bool(orders.groups)):
             self._actuator.processor.check_leading()
             return apply_pod_costs(self._actuator.cluster, orders, self._actuator.settings.pod_costs)
+
+    def ApplyBufferStatus(  # noqa: N802
+        self, request: actuator_pb2.ApplyBufferStatusRequest, context: grpc.ServicerContext
+    ) -> actuator_pb2.ApplyBufferStatusResponse:
+        """Write the status of CapacityBuffers."""
+        del context
+        now = datetime.fromtimestamp(self._actuator.processor.now_ms() / 1000, UTC)
+        wanted = buffer_states(request)
+        with _backend_errors(), self._actuator.metrics.timed("apply_buffer_status", bool(wanted)):
+            self._check_leading()
+            return apply_buffer_status(self._actuator.cluster, wanted, self._actuator.settings.buffers, now)
 
     def GetStatus(  # noqa: N802
         self, request: actuator_pb2.GetStatusRequest, context: grpc.ServicerContext

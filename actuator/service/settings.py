@@ -36,6 +36,16 @@ class PodCostLimits:
 
 
 @dataclass(frozen=True)
+class BufferLimits:
+    """How many statuses of CapacityBuffers one call writes."""
+
+    # Statuses written by one call: they change when buffers, nodes or pods do.
+    max_count: int = 100
+    # Time one call may take; a running write is not interrupted.
+    max_s: float = 5.0
+
+
+@dataclass(frozen=True)
 class ActuatorSettings:
     """All settings of the actuator."""
 
@@ -44,6 +54,7 @@ class ActuatorSettings:
     retention: Retention = field(default_factory=Retention)
     soft_taints: SoftTaintSettings = field(default_factory=SoftTaintSettings)
     pod_costs: PodCostLimits = field(default_factory=PodCostLimits)
+    buffers: BufferLimits = field(default_factory=BufferLimits)
     # How long StartDeletion waits for the taints, and for their roll-back; the work continues after it.
     answer_s: float = 60.0
     # Watching streams at a time; each takes a thread.

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 import grpc
 from trimtab.v1 import actuator_pb2
 
+from actuator.kube.cluster import BufferStatus
 from actuator.service.pod_cost_progress import CostOrders, GroupOrder
 from actuator.tracker.admission import NodeRequest
 from actuator.tracker.states import Growth, TrackerData
@@ -23,6 +24,7 @@ MAX_NODES = 10_000
 MAX_NAME_BYTES = 253
 MAX_GROWTH = 10_000
 MAX_COSTS = 200_000
+MAX_BUFFERS = 10_000
 DIGEST_LENGTH = 16
 
 
@@ -111,6 +113,28 @@ def cost_orders(request: actuator_pb2.ApplyPodCostsRequest, now: datetime) -> Co
             raise invalid_request(f"{field}: {pod} was given before", field=field)
         seen.add(pod)
     return orders
+
+
+def buffer_states(request: actuator_pb2.ApplyBufferStatusRequest) -> dict[str, BufferStatus]:
+    """Return what an `ApplyBufferStatus` says of each buffer, checked, by "namespace/name"."""
+    if len(request.buffers) > MAX_BUFFERS:
+        raise invalid_request(f"{len(request.buffers)} buffers; give at most {MAX_BUFFERS:,}", field="buffers")
+    found: dict[str, BufferStatus] = {}
+    for one in request.buffers:
+        kind, _, key = one.object.partition("/")
+        namespace, _, name = key.partition("/")
+        if kind != "CapacityBuffer" or not is_label(namespace) or not is_subdomain(name):
+            message = f"buffers.object: {one.object[:100]!r} is no buffer; write CapacityBuffer/namespace/name"
+            raise invalid_request(message, field="buffers.object")
+        if key in found:
+            raise invalid_request(f"buffers.object: {key} was given before", field="buffers.object")
+        if not 0 <= one.present_count <= one.asked_count:
+            raise invalid_request(
+                f"buffers.present_count: {key} has {one.present_count} of {one.asked_count}; give 0 to asked_count",
+                field="buffers.present_count",
+            )
+        found[key] = BufferStatus(one.asked_count, one.present_count, one.problem)
+    return found
 
 
 def _check_owner(group: GroupOrder) -> None:

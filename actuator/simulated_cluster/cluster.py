@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -21,6 +22,7 @@ from actuator.kube.cluster import (
     ForeignCostError,
     GroupCost,
     GroupCostStatus,
+    KnownBuffer,
     KnownGroupCost,
     NodeView,
     NotFoundError,
@@ -64,6 +66,7 @@ class SimulatedCluster:
         self._lock = threading.RLock()
         # PodGroupCost objects by namespace and name; not kept in the file, whoever ranks writes them again.
         self._group_costs: dict[tuple[str, str], KnownGroupCost] = {}
+        self._buffers: dict[str, KnownBuffer] = {}
         self.restored = self.state.restore()
         if not self.restored:
             self.state.fill(objects)
@@ -199,6 +202,23 @@ class SimulatedCluster:
         """Delete a PodGroupCost."""
         with self.transaction("delete_group_cost", name):
             self._group_costs.pop((namespace, name), None)
+
+    def put_buffer(self, buffer: KnownBuffer) -> None:
+        """Create or replace a CapacityBuffer, as its user does."""
+        with self.transaction("put_buffer", buffer.key):
+            self._buffers[buffer.key] = buffer
+
+    def buffers(self) -> Sequence[KnownBuffer]:
+        """Return all CapacityBuffers."""
+        with self.transaction("buffers"):
+            return [one for _, one in sorted(self._buffers.items())]
+
+    def write_buffer_status(self, buffer: KnownBuffer, status: Mapping[str, Any]) -> None:
+        """Write the status of a CapacityBuffer."""
+        with self.transaction("write_buffer_status", buffer.key):
+            if buffer.key not in self._buffers:
+                raise NotFoundError(f"CapacityBuffer {buffer.key} does not exist")
+            self._buffers[buffer.key] = self._buffers[buffer.key]._replace(status=dict(status))
 
     def objects(self) -> list[Object]:
         """Return all objects, with status as controllers would write it, sorted by kind, namespace, name."""

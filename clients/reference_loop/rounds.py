@@ -58,9 +58,12 @@ class Actuator(Protocol):
     ) -> actuator_pb2.ApplyPodCostsResponse:
         """Write pod deletion costs."""
 
+    def apply_buffer_status(self, buffers: Sequence[plan_pb2.SlackObject]) -> actuator_pb2.ApplyBufferStatusResponse:
+        """Write the status of CapacityBuffers."""
+
 
 MOST_NOTED = 5
-"""Most incomplete groups of pod costs that are noted in a round."""
+"""Most incomplete groups of pod costs, and most buffers without status, that are noted in a round."""
 
 
 class Recorder(Protocol):
@@ -125,6 +128,8 @@ class RoundRunner:
         self._settings, self._recorder = settings, recorder
         # Owners whose pods got costs in the last round; None = not known, costs of an earlier process may be there.
         self._ranked_owners: frozenset[str] | None = None
+        # CapacityBuffers as their status was written last.
+        self._told_buffers: list[plan_pb2.SlackObject] = []
 
     def run(self, request_id: str, now: Timestamp, may_act: Callable[[], bool]) -> RoundResult:
         """Make one round. `may_act` is called just before each order."""
@@ -202,6 +207,7 @@ class RoundRunner:
                 lambda: _ignore(actuator.apply_taints(soft_tainted(answer))),
             ),
             ("ApplyPodCosts", ranks, lambda: self._rank(actuator, done)),
+            ("ApplyBufferStatus", answer.HasField("slack"), lambda: self._tell_buffers(actuator, done)),
         ]
         for rpc, is_due, step in steps:
             if not is_due or rpc not in takes or (rpc == "StartDeletion" and self._clocks_differ(done)):
@@ -224,6 +230,16 @@ class RoundRunner:
         self._ranked_owners = None if others and answer.left_count else owners
         for one in answer.incomplete[:MOST_NOTED]:
             done.notes.append(f"{one.owner}: {one.ranked_count} of {one.pod_count} pods have their cost: {one.detail}")
+
+    def _tell_buffers(self, actuator: Actuator, done: RoundResult) -> None:
+        """Have the status of CapacityBuffers written, where it is not as the last round left it."""
+        buffers = [one for one in done.answer.slack.objects if one.object.startswith("CapacityBuffer/")]
+        if buffers == self._told_buffers or not buffers:
+            return
+        answer = actuator.apply_buffer_status(buffers)
+        self._told_buffers = [] if answer.left_count or answer.failed_count else buffers
+        for failure in answer.failures[:MOST_NOTED]:
+            done.notes.append(f"the status of a CapacityBuffer is not written: {failure}")
 
     def _clocks_differ(self, done: RoundResult) -> bool:
         """Return whether the clocks differ too much to delete nodes, and say so."""

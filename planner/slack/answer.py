@@ -21,6 +21,7 @@ from planner.slack.specs import SpecWriter
 from planner.snapshot.columns import Int32, Snapshot
 
 _MOST: int = 2**63 - 1
+_MOST_COUNT: int = 2**31 - 1
 
 
 class Outcome(NamedTuple):
@@ -44,6 +45,7 @@ def answer(this: Round, outcome: Outcome, problems: tuple[str, ...]) -> pb.Slack
     result.price_per_hour = price
     result.pushed_out.extend(sorted(outcome.names[row] for row in np.flatnonzero(placed.pushed_out).tolist()))
     result.problems.extend([*wanted.problems, *problems])
+    result.objects.extend(_objects(this.snapshot, outcome))
     if not outcome.names:
         result.result = reason_pb2.SlackResult.SLACK_NOT_ASKED
     elif _is_on_node(this.snapshot, placed.node).all():
@@ -51,6 +53,25 @@ def answer(this: Round, outcome: Outcome, problems: tuple[str, ...]) -> pb.Slack
     else:
         result.result = reason_pb2.SlackResult.SLACK_LACKING
     return result
+
+
+def _objects(snapshot: Snapshot, outcome: Outcome) -> list[pb.SlackObject]:
+    """Return what became of each object that asks for room, sorted by name. O(M + objects)."""
+    if not outcome.wanted.objects:
+        return []
+    sets, count = outcome.roster.sets, np.diff(outcome.roster.bounds)
+    of_set = np.repeat(np.arange(len(sets)), count)[_is_on_node(snapshot, outcome.placed.node)]
+    present = np.bincount(of_set, minlength=len(sets)).tolist()
+    by_name = {one.for_object: found for one, found in zip(sets, present, strict=True) if one.for_object}
+    return [
+        pb.SlackObject(
+            object=one.name,
+            asked_count=min(one.number, _MOST_COUNT),
+            present_count=by_name.get(one.name, 0),
+            problem=one.problem,
+        )
+        for one in sorted(outcome.wanted.objects)
+    ]
 
 
 def _is_on_node(snapshot: Snapshot, node: Int32) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":

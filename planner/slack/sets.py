@@ -42,12 +42,22 @@ class PlaceholderSet(NamedTuple):
     pool: str = ""
 
 
+class AskingObject(NamedTuple):
+    """A workload or CapacityBuffer; number : of pods that it asks room for; problem : why nothing is kept, or ""."""
+
+    name: str
+    number: int
+    problem: str = ""
+
+
 class Wanted(NamedTuple):
-    """All sets, by name; desired : amount by resource that should be kept free; problems : for people."""
+    """All sets, by name; desired : amount by resource that should be kept free; problems : for people; objects : that
+    ask for room, in the snapshot's order."""
 
     sets: tuple[PlaceholderSet, ...]
     desired: Mapping[str, int]
     problems: tuple[str, ...]
+    objects: tuple[AskingObject, ...] = ()
 
 
 class Given(NamedTuple):
@@ -69,6 +79,7 @@ class _Found:
         self.sets: list[PlaceholderSet] = []
         self.desired: dict[str, int] = {}
         self.problems: list[str] = []
+        self.objects: list[AskingObject] = []
         self._total = 0
 
     def add(self, one: PlaceholderSet) -> None:
@@ -80,6 +91,11 @@ class _Found:
         self._total += one.number
         if one.number > 0:
             self.sets.append(one)
+
+    def refuse(self, name: str, problem: str) -> None:
+        """Note that nothing is kept for an object."""
+        self.problems.append(f"{name}: {problem}")
+        self.objects.append(AskingObject(name, 0, problem))
 
     def ask(self, amounts: Amounts, times: int = 1) -> None:
         """Add to what should be kept free."""
@@ -98,7 +114,7 @@ def wanted(given: Given, parts: Sequence[Part], requests: Sequence[SlackRequest]
     for request in requests:
         _of_request(given, request, found)
     found.sets.sort(key=lambda one: one.name)
-    return Wanted(tuple(found.sets), found.desired, tuple(found.problems))
+    return Wanted(tuple(found.sets), found.desired, tuple(found.problems), tuple(found.objects))
 
 
 def _of_part(given: Given, part: Part, asked: Asked, found: _Found) -> None:
@@ -217,7 +233,7 @@ def _set(
 def _of_request(given: Given, request: SlackRequest, found: _Found) -> None:
     """Add what a workload or a CapacityBuffer asks for."""
     if request.problem:
-        found.problems.append(f"{request.object}: {request.problem}")
+        found.refuse(request.object, request.problem)
         return
     is_buffer = request.object.startswith("CapacityBuffer/")
     size = dict(request.spec.requests)
@@ -229,8 +245,9 @@ def _of_request(given: Given, request: SlackRequest, found: _Found) -> None:
         else:
             number = sizes.copies(request.amount, request.scale)
     except ValueError as error:
-        found.problems.append(f"{request.object}: {error}")
+        found.refuse(request.object, str(error))
         return
+    found.objects.append(AskingObject(request.object, number))
     if number == 0:
         return
     found.ask(size, number)

@@ -143,7 +143,7 @@ class JsonApiServer:
         return 201, self.put(collection, body)
 
     def _list(self, path: str, query: dict[str, str]) -> tuple[int, Json]:
-        if not path.endswith(("/nodes", "/pods", "/podgroupcosts")):
+        if not path.endswith(("/nodes", "/pods", "/podgroupcosts", "/v1alpha1/capacitybuffers")):
             return 404, {"message": "not found"}
         items = [item for key, item in sorted(self.objects.items()) if _collection(key) == path.rpartition("/")[2]]
         if "fieldSelector" in query:

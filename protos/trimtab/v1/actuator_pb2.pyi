@@ -563,6 +563,77 @@ class PodCostFailure(_message.Message):
 Global___PodCostFailure: _TypeAlias = PodCostFailure  # noqa: Y015
 
 @_typing.final
+class ApplyBufferStatusRequest(_message.Message):
+    """What became of CapacityBuffers: `status.replicas`, `status.podTemplateRef`,
+    `status.provisioningStrategy` and the conditions `ReadyForProvisioning` (it can
+    be served) and `Provisioning` (room is kept for it) follow from it.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BUFFERS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def buffers(self) -> _containers.RepeatedCompositeFieldContainer[_plan_pb2.SlackObject]:
+        """`SlackDecision.objects`, but those of kind CapacityBuffer alone, none
+        twice. At most 10,000.
+        """
+
+    def __init__(
+        self,
+        *,
+        buffers: _abc.Iterable[_plan_pb2.SlackObject] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["buffers", b"buffers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ApplyBufferStatusRequest: _TypeAlias = ApplyBufferStatusRequest  # noqa: Y015
+
+@_typing.final
+class ApplyBufferStatusResponse(_message.Message):
+    """The result. The counts add up to the buffers of the request."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WRITTEN_COUNT_FIELD_NUMBER: _builtins.int
+    UNCHANGED_COUNT_FIELD_NUMBER: _builtins.int
+    FAILED_COUNT_FIELD_NUMBER: _builtins.int
+    LEFT_COUNT_FIELD_NUMBER: _builtins.int
+    FAILURES_FIELD_NUMBER: _builtins.int
+    written_count: _builtins.int
+    """Buffers whose status was written."""
+    unchanged_count: _builtins.int
+    """Buffers that had the status already, or that no longer exist."""
+    failed_count: _builtins.int
+    """Buffers that could not be written."""
+    left_count: _builtins.int
+    """Buffers left for the next call by the limit of one call."""
+    @_builtins.property
+    def failures(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Why buffers could not be written, for people, as "namespace/name: why"; the
+        first 100.
+        """
+
+    def __init__(
+        self,
+        *,
+        written_count: _builtins.int = ...,
+        unchanged_count: _builtins.int = ...,
+        failed_count: _builtins.int = ...,
+        left_count: _builtins.int = ...,
+        failures: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failed_count", b"failed_count", "failures", b"failures", "left_count", b"left_count", "unchanged_count", b"unchanged_count", "written_count", b"written_count"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ApplyBufferStatusResponse: _TypeAlias = ApplyBufferStatusResponse  # noqa: Y015
+
+@_typing.final
 class CancelDeletionRequest(_message.Message):
     """Deletions to cancel."""
 

@@ -60,6 +60,11 @@ class ActuatorStub:
                 request_serializer=trimtab_dot_v1_dot_actuator__pb2.ApplyPodCostsRequest.SerializeToString,
                 response_deserializer=trimtab_dot_v1_dot_actuator__pb2.ApplyPodCostsResponse.FromString,
                 _registered_method=True)
+        self.ApplyBufferStatus = channel.unary_unary(
+                '/trimtab.v1.Actuator/ApplyBufferStatus',
+                request_serializer=trimtab_dot_v1_dot_actuator__pb2.ApplyBufferStatusRequest.SerializeToString,
+                response_deserializer=trimtab_dot_v1_dot_actuator__pb2.ApplyBufferStatusResponse.FromString,
+                _registered_method=True)
         self.CancelDeletion = channel.unary_unary(
                 '/trimtab.v1.Actuator/CancelDeletion',
                 request_serializer=trimtab_dot_v1_dot_actuator__pb2.CancelDeletionRequest.SerializeToString,
@@ -127,6 +132,16 @@ class ActuatorServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ApplyBufferStatus(self, request, context):
+        """Writes the status of CapacityBuffers, by server-side apply under a field
+        manager of its own: a status that another controller writes is left alone
+        and reported. Idempotent: what is there already is not written again. A
+        buffer that cannot be written is a result, not an error.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def CancelDeletion(self, request, context):
         """Cancels deletions that were not requested from the cloud yet, and removes
         their taints. Idempotent.
@@ -177,6 +192,11 @@ def add_ActuatorServicer_to_server(servicer, server):
                     servicer.ApplyPodCosts,
                     request_deserializer=trimtab_dot_v1_dot_actuator__pb2.ApplyPodCostsRequest.FromString,
                     response_serializer=trimtab_dot_v1_dot_actuator__pb2.ApplyPodCostsResponse.SerializeToString,
+            ),
+            'ApplyBufferStatus': grpc.unary_unary_rpc_method_handler(
+                    servicer.ApplyBufferStatus,
+                    request_deserializer=trimtab_dot_v1_dot_actuator__pb2.ApplyBufferStatusRequest.FromString,
+                    response_serializer=trimtab_dot_v1_dot_actuator__pb2.ApplyBufferStatusResponse.SerializeToString,
             ),
             'CancelDeletion': grpc.unary_unary_rpc_method_handler(
                     servicer.CancelDeletion,
@@ -330,6 +350,33 @@ class Actuator:
             '/trimtab.v1.Actuator/ApplyPodCosts',
             trimtab_dot_v1_dot_actuator__pb2.ApplyPodCostsRequest.SerializeToString,
             trimtab_dot_v1_dot_actuator__pb2.ApplyPodCostsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ApplyBufferStatus(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimtab.v1.Actuator/ApplyBufferStatus',
+            trimtab_dot_v1_dot_actuator__pb2.ApplyBufferStatusRequest.SerializeToString,
+            trimtab_dot_v1_dot_actuator__pb2.ApplyBufferStatusResponse.FromString,
             options,
             channel_credentials,
             insecure,

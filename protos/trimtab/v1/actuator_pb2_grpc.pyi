@@ -57,6 +57,12 @@ class ActuatorStub:
     again. A pod that cannot be written is a result, not an error, and its group
     is reported as incomplete.
     """
+    ApplyBufferStatus: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.ApplyBufferStatusRequest, _actuator_pb2.ApplyBufferStatusResponse]
+    """Writes the status of CapacityBuffers, by server-side apply under a field
+    manager of its own: a status that another controller writes is left alone
+    and reported. Idempotent: what is there already is not written again. A
+    buffer that cannot be written is a result, not an error.
+    """
     CancelDeletion: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.CancelDeletionRequest, _actuator_pb2.CancelDeletionResponse]
     """Cancels deletions that were not requested from the cloud yet, and removes
     their taints. Idempotent.
@@ -96,6 +102,12 @@ class ActuatorAsyncStub(ActuatorStub):
     is left alone and reported. Idempotent: what is there already is not written
     again. A pod that cannot be written is a result, not an error, and its group
     is reported as incomplete.
+    """
+    ApplyBufferStatus: _aio.UnaryUnaryMultiCallable[_actuator_pb2.ApplyBufferStatusRequest, _actuator_pb2.ApplyBufferStatusResponse]  # type: ignore[assignment]
+    """Writes the status of CapacityBuffers, by server-side apply under a field
+    manager of its own: a status that another controller writes is left alone
+    and reported. Idempotent: what is there already is not written again. A
+    buffer that cannot be written is a result, not an error.
     """
     CancelDeletion: _aio.UnaryUnaryMultiCallable[_actuator_pb2.CancelDeletionRequest, _actuator_pb2.CancelDeletionResponse]  # type: ignore[assignment]
     """Cancels deletions that were not requested from the cloud yet, and removes
@@ -163,6 +175,18 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         is left alone and reported. Idempotent: what is there already is not written
         again. A pod that cannot be written is a result, not an error, and its group
         is reported as incomplete.
+        """
+
+    @_abc_1.abstractmethod
+    def ApplyBufferStatus(
+        self,
+        request: _actuator_pb2.ApplyBufferStatusRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_actuator_pb2.ApplyBufferStatusResponse, _abc.Awaitable[_actuator_pb2.ApplyBufferStatusResponse]]:
+        """Writes the status of CapacityBuffers, by server-side apply under a field
+        manager of its own: a status that another controller writes is left alone
+        and reported. Idempotent: what is there already is not written again. A
+        buffer that cannot be written is a result, not an error.
         """
 
     @_abc_1.abstractmethod

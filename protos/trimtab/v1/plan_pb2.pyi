@@ -984,6 +984,7 @@ class SlackDecision(_message.Message):
     PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
     PROBLEMS_FIELD_NUMBER: _builtins.int
     RESULT_FIELD_NUMBER: _builtins.int
+    OBJECTS_FIELD_NUMBER: _builtins.int
     price_per_hour: _builtins.float
     """What the room that placeholders hold costs for one hour, in the currency
     of the prices; 0 = unknown or nothing.
@@ -1026,6 +1027,12 @@ class SlackDecision(_message.Message):
         that no node and no node group has room for; each with its name.
         """
 
+    @_builtins.property
+    def objects(self) -> _containers.RepeatedCompositeFieldContainer[Global___SlackObject]:
+        """Workloads and CapacityBuffers that ask for room, those with problems
+        included, sorted by name.
+        """
+
     def __init__(
         self,
         *,
@@ -1037,14 +1044,49 @@ class SlackDecision(_message.Message):
         price_per_hour: _builtins.float = ...,
         problems: _abc.Iterable[_builtins.str] | None = ...,
         result: _reason_pb2.SlackResult.Code.ValueType = ...,
+        objects: _abc.Iterable[Global___SlackObject] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["dictionary", b"dictionary"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["desired", b"desired", "dictionary", b"dictionary", "placeholders", b"placeholders", "present", b"present", "price_per_hour", b"price_per_hour", "problems", b"problems", "pushed_out", b"pushed_out", "result", b"result"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["desired", b"desired", "dictionary", b"dictionary", "objects", b"objects", "placeholders", b"placeholders", "present", b"present", "price_per_hour", b"price_per_hour", "problems", b"problems", "pushed_out", b"pushed_out", "result", b"result"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___SlackDecision: _TypeAlias = SlackDecision  # noqa: Y015
+
+@_typing.final
+class SlackObject(_message.Message):
+    """What became of one workload or CapacityBuffer that asks for room."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OBJECT_FIELD_NUMBER: _builtins.int
+    ASKED_COUNT_FIELD_NUMBER: _builtins.int
+    PRESENT_COUNT_FIELD_NUMBER: _builtins.int
+    PROBLEM_FIELD_NUMBER: _builtins.int
+    object: _builtins.str
+    """As "Kind/namespace/name". REQUIRED."""
+    asked_count: _builtins.int
+    """Pods that room is asked for. >= 0."""
+    present_count: _builtins.int
+    """Those of them that have room on nodes. >= 0, at most `asked_count`."""
+    problem: _builtins.str
+    """Why nothing is kept for it, for people; "" = nothing is wrong."""
+    def __init__(
+        self,
+        *,
+        object: _builtins.str = ...,
+        asked_count: _builtins.int = ...,
+        present_count: _builtins.int = ...,
+        problem: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["asked_count", b"asked_count", "object", b"object", "present_count", b"present_count", "problem", b"problem"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SlackObject: _TypeAlias = SlackObject  # noqa: Y015
 
 @_typing.final
 class Placeholder(_message.Message):

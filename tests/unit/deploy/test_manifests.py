@@ -9,7 +9,7 @@ import yaml
 
 from actuator.cloud.kwok.groups import read_group
 from actuator.cloud.kwok.ledger import NAME
-from actuator.kube.permissions import ACTUATOR, POD_COSTS, kwok_rules
+from actuator.kube.permissions import ACTUATOR, BUFFERS, POD_COSTS, kwok_rules
 from clients.cli.certificates.parts import PARTS
 from clients.cli.documents import read_settings
 from clients.kubernetes_api.permissions import Rule, lease_rules, own_object
@@ -50,6 +50,7 @@ def test_the_actuator_is_granted_exactly_what_it_asks_for() -> None:
     roles = [("ClusterRole", "trimtab-actuator"), ("Role", "trimtab-actuator")]
     assert granted(*roles) == asked([*ACTUATOR, *lease_rules(NAMESPACE, "trimtab-actuator")])
     assert granted(("ClusterRole", "trimtab-actuator-pod-costs")) == asked(POD_COSTS)
+    assert granted(("ClusterRole", "trimtab-actuator-capacity-buffers")) == asked(BUFFERS)
 
 
 def test_the_cloud_kwok_is_granted_exactly_what_it_asks_for() -> None:

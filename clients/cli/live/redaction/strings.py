@@ -38,6 +38,7 @@ DIGESTS = frozenset(
         "PlanResponse.snapshot_version",
         "PlanResponse.state_version",
         "SlackRequest.problem",
+        "SlackObject.problem",
     )
 )
 """Digests of what was recorded, with which a guess could be confirmed, and texts with names. That there was one stays.

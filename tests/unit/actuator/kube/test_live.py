@@ -14,6 +14,7 @@ from actuator.kube.cluster import (
     ForeignCostError,
     GroupCost,
     GroupCostStatus,
+    KnownBuffer,
     KnownGroupCost,
     NotFoundError,
     RefusedError,
@@ -312,3 +313,18 @@ def test_objects_of_groups_are_written_read_and_deleted(server: JsonApiServer) -
     for _ in range(2):
         cluster.delete_group_cost("ns", "replicaset-web")
     assert cluster.group_costs() == []
+
+
+def test_buffers_are_read_in_the_version_that_the_server_has_and_their_status_is_written(
+    server: JsonApiServer,
+) -> None:
+    of_shop = "/apis/autoscaling.x-k8s.io/v1alpha1/namespaces/shop/capacitybuffers"
+    spec = {"podTemplateRef": {"name": "chunk"}, "provisioningStrategy": "active", "replicas": 3}
+    server.put(of_shop, {"metadata": {"name": "spare", "namespace": "shop", "generation": 2}, "spec": spec})
+    cluster = KubeCluster(server.api())
+    (found,) = cluster.buffers()
+    assert found == KnownBuffer("shop", "spare", 2, "chunk", "active", {})
+    cluster.write_buffer_status(found, {"replicas": 3})
+    assert cluster.buffers() == [found._replace(status={"replicas": 3})]
+    del server.objects[f"{of_shop}/spare"]
+    assert cluster.buffers() == []

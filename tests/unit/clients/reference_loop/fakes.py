@@ -61,7 +61,7 @@ class FakeActuator:
 
     def __init__(self) -> None:
         self.status = actuator_pb2.ActuatorStatus()
-        self.rpcs = ["GetStatus", "StartDeletion", "ScaleUp", "ApplyTaints", "ApplyPodCosts"]
+        self.rpcs = ["GetStatus", "StartDeletion", "ScaleUp", "ApplyTaints", "ApplyPodCosts", "ApplyBufferStatus"]
         self.refused: set[str] = set()
         self.failures: deque[TrimtabError] = deque()
         self.orders: list[actuator_pb2.StartDeletionRequest] = []
@@ -69,6 +69,9 @@ class FakeActuator:
         # Owners that got costs, and whether others lost theirs, by call; what is answered.
         self.ranked: list[tuple[list[str], bool]] = []
         self.ranking = actuator_pb2.ApplyPodCostsResponse()
+        # CapacityBuffers by call; what is answered.
+        self.buffers: list[list[plan_pb2.SlackObject]] = []
+        self.buffer_answer = actuator_pb2.ApplyBufferStatusResponse()
         self.grown: list[list[plan_pb2.ScaleUpSplit]] = []
 
     def get_info(self) -> actuator_pb2.GetActuatorInfoResponse:
@@ -108,6 +111,10 @@ class FakeActuator:
     ) -> actuator_pb2.ApplyPodCostsResponse:
         self.ranked.append(([one.owner for one in groups], remove_others))
         return self.ranking
+
+    def apply_buffer_status(self, buffers: Sequence[plan_pb2.SlackObject]) -> actuator_pb2.ApplyBufferStatusResponse:
+        self.buffers.append(list(buffers))
+        return self.buffer_answer
 
 
 def plan_of(empty: Sequence[str] = (), drain: Sequence[str] = (), waiting: Sequence[str] = ()) -> plan_pb2.PlanResponse:

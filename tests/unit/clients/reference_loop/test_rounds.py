@@ -198,3 +198,29 @@ def test_a_group_that_is_not_complete_is_told() -> None:
     setup = Setup(ranked("a"), apply_pod_costs=True)
     setup.actuator.ranking.incomplete.add(owner="a", pod_count=3, ranked_count=1, detail="why")
     assert "a: 1 of 3 pods have their cost: why" in setup.run().notes
+
+
+def with_slack(**asked: int) -> plan_pb2.PlanResponse:
+    """A plan with slack for CapacityBuffers of these names, and for a Deployment."""
+    answer = plan_of()
+    answer.slack.SetInParent()
+    for name, count in asked.items():
+        answer.slack.objects.add(object=f"CapacityBuffer/default/{name}", asked_count=count)
+    answer.slack.objects.add(object="Deployment/default/web", asked_count=1)
+    return answer
+
+
+def test_the_status_of_buffers_is_written_when_it_changes_and_again_where_that_failed() -> None:
+    setup = Setup(with_slack(a=1))
+    setup.run()
+    setup.run()
+    setup.planner.answer = with_slack(a=2)
+    setup.actuator.buffer_answer = actuator_pb2.ApplyBufferStatusResponse(failed_count=1, failures=["default/a: why"])
+    assert "the status of a CapacityBuffer is not written: default/a: why" in setup.run().notes
+    setup.actuator.buffer_answer = actuator_pb2.ApplyBufferStatusResponse()
+    setup.run()
+    setup.run()
+    setup.planner.answer = with_slack()
+    setup.run()
+    written = [[(one.object, one.asked_count) for one in call] for call in setup.actuator.buffers]
+    assert written == [[("CapacityBuffer/default/a", count)] for count in (1, 2, 2)]

@@ -392,3 +392,18 @@ def test_a_state_that_cannot_be_read_is_noted_and_slack_starts_afresh(spoil: Any
     again = decide(cluster(10), state=first.state)
     assert any("slack state" in note for note in again.diagnostics.notes)
     assert again.slack == decide(cluster(10)).slack
+
+
+def test_each_object_that_asks_tells_how_many_pods_have_room() -> None:
+    broken = SlackRequest("CapacityBuffer/default/broken", "it refers to nothing")
+    wide = buffer("wide", replicas=3)._replace(spec=spec(99_000))
+    asking = (workload("4"), buffer("spare", replicas=2), broken, wide, buffer("none"))
+    answer = decide(replace(cluster(), slack=asking), {})
+    assert [(one.object, one.asked_count, one.present_count, bool(one.problem)) for one in answer.slack.objects] == [
+        ("CapacityBuffer/default/broken", 0, 0, True),
+        ("CapacityBuffer/default/none", 0, 0, True),
+        ("CapacityBuffer/default/spare", 2, 2, False),
+        ("CapacityBuffer/default/wide", 3, 0, False),
+        ("Deployment/default/web", 4, 4, False),
+    ]
+    assert not decide(cluster()).slack.objects

@@ -140,7 +140,7 @@ NUMBERS_THAT_STAY = {
         "PriorityRank.rank CheapestPlanExpanderSettings.max_improvements PodCostTerm.weight PodCostTerm.threshold"
     ),
     "what an answer counts": (
-        "Diagnostics.* DecisionSummary.counts ScaleDownDecision.* NodeAssumption.pods_to_move_count "
+        "Diagnostics.* DecisionSummary.counts ScaleDownDecision.* NodeAssumption.pods_to_move_count SlackObject.* "
         "ScaleUpSplit.current_size ScaleUpSplit.new_size ScaleUpSplit.max_size ScaleUpOption.choice "
         "ScaleUpOption.node_count ScaleUpOption.pod_count ScaleUpDecision.evaluated ScaleUpDecision.not_evaluated "
         "ExpanderScore.score PodCostShare.ranks "

@@ -158,8 +158,8 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         del context
         now = datetime.fromtimestamp(self._actuator.processor.now_ms() / 1000, UTC)
         wanted = buffer_states(request)
-        with _backend_errors(), self._actuator.metrics.timed("apply_buffer_status", bool(wanted)):
-            self._check_leading()
+        with backend_errors(), self._actuator.metrics.timed("apply_buffer_status", bool(wanted)):
+            self._actuator.processor.check_leading()
             return apply_buffer_status(self._actuator.cluster, wanted, self._actuator.settings.buffers, now)
 
     def GetStatus(  # noqa: N802

@@ -80,6 +80,12 @@ class LocalActuator:
         with _as_client():
             return self._servicer.ApplyPodCosts(request, _NO_CALL)
 
+    def apply_buffer_status(self, buffers: Sequence[plan_pb2.SlackObject]) -> actuator_pb2.ApplyBufferStatusResponse:
+        """Write the status of CapacityBuffers."""
+        request = actuator_pb2.ApplyBufferStatusRequest(buffers=buffers)
+        with _as_client():
+            return self._servicer.ApplyBufferStatus(request, _NO_CALL)
+
     def _wait(self, answers: Callable[[], T | None]) -> T:
         """Let the actuator work until it answers."""
         while (found := answers()) is None:

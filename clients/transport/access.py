@@ -7,15 +7,17 @@ Thread-safe.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import grpc
 import structlog
 
-from clients.transport.access_policy import AccessPolicy, DeletionRules, Right
 from clients.transport.callers import Caller, bearer_token, certificate_identities, connection_of, set_caller
 from clients.transport.errors import Reason, ServiceError
-from clients.transport.rights import RIGHT_OF_METHOD
+from clients.transport.rights import RIGHT_OF_METHOD, Right
+
+if TYPE_CHECKING:  # pydantic takes a while to load, and commands come past here
+    from clients.transport.access_policy import AccessPolicy, DeletionRules
 
 audit = structlog.get_logger("audit")
 
@@ -30,7 +32,7 @@ class Access:
     policy : returns the present policy, None = there is none; review : of bearer tokens, None = they are ignored.
     """
 
-    policy: Callable[[], AccessPolicy] | None = None
+    policy: "Callable[[], AccessPolicy] | None" = None
     review: Review | None = None
 
     @property
@@ -38,8 +40,10 @@ class Access:
         """Return whether callers without identity are refused."""
         return self.policy is not None or self.review is not None
 
-    def deletion_rules(self) -> DeletionRules:
+    def deletion_rules(self) -> "DeletionRules":
         """Return what holds for deletions at present."""
+        from clients.transport.access_policy import DeletionRules
+
         return DeletionRules() if self.policy is None else self.policy().deletions
 
     def enter(self, method: str, context: grpc.ServicerContext) -> Caller:

@@ -4,12 +4,16 @@ Decides that the file is read again when it changes, while a new one that cannot
 nobody needs Kubernetes who does not review tokens.
 """
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from clients.transport.access import Access, Review
-from clients.transport.access_policy import read_policy
 from clients.transport.certificates import Reloaded
 from clients.transport.extras import require_extra
+
+if TYPE_CHECKING:
+    from clients.transport.access_policy import AccessPolicy
 
 
 def open_access(policy: Path | None, audience: str, kubeconfig: Path | None) -> Access:
@@ -19,8 +23,14 @@ def open_access(policy: Path | None, audience: str, kubeconfig: Path | None) -> 
     """
     if kubeconfig is not None and not audience:
         raise ValueError("--token-kubeconfig needs --token-audience: without it no token is taken")
-    kept = None if policy is None else Reloaded((policy,), lambda: read_policy(policy)).get
+    kept = None if policy is None else _open_policy(policy)
     return Access(kept, _open_review(audience, kubeconfig) if audience else None)
+
+
+def _open_policy(path: Path) -> "Callable[[], AccessPolicy]":
+    from clients.transport.access_policy import read_policy
+
+    return Reloaded((path,), lambda: read_policy(path)).get
 
 
 def _open_review(audience: str, kubeconfig: Path | None) -> Review:

@@ -4,7 +4,6 @@ Decides the form of the file and what its rules grant; never who a caller is. Al
 unknown key or value is an error that names its place. In patterns `*` stands for any text.
 """
 
-from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -13,20 +12,10 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
+from clients.transport.rights import Right
 from clients.transport.strict_yaml import YamlError, check_yaml
 
 MAX_POLICY_BYTES: Final = 1 << 20
-
-
-class Right(StrEnum):
-    """What a caller may be allowed to do; the words of the file."""
-
-    PLAN = "plan"  # ask the planner about clusters of the names in `clusters`
-    READ = "read"  # read status and capabilities, refresh
-    DELETE = "delete"  # start and cancel deletions of nodes
-    TAINT = "taint"  # set and remove soft taints
-    GROW = "grow"  # grow node groups
-    POD_COSTS = "podCosts"  # write pod deletion costs
 
 
 class _Section(BaseModel):

@@ -1,10 +1,24 @@
-"""Which right each method of the services needs. A method that is not here is refused where there is a policy."""
+"""What callers may be allowed to do, and which right each method of the services needs.
+
+A method that is not here is refused where there is a policy.
+"""
 
 from collections.abc import Mapping
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from clients.transport.access_policy import Right
+
+class Right(StrEnum):
+    """What a caller may be allowed to do; the words of the file."""
+
+    PLAN = "plan"  # ask the planner about clusters of the names in `clusters`
+    READ = "read"  # read status and capabilities, refresh
+    DELETE = "delete"  # start and cancel deletions of nodes
+    TAINT = "taint"  # set and remove soft taints
+    GROW = "grow"  # grow node groups
+    POD_COSTS = "podCosts"  # write pod deletion costs
+
 
 _ACTUATOR: Final = "/trimtab.v1.Actuator/"
 _PLANNER: Final = "/trimtab.v1.Planner/"

@@ -12,7 +12,7 @@ import numpy as np
 
 from planner.placement.group_bounds import fresh_amounts
 from planner.placement.kernels import packing as kernels
-from planner.placement.orders import orders
+from planner.placement.orders import boundness, orders
 from planner.simulation.build import Simulation
 from planner.simulation.growth import Growth
 from planner.snapshot.columns import Int32, Int64
@@ -46,11 +46,12 @@ class Packed(NamedTuple):
 
 
 class Packer(NamedTuple):
-    """A simulation in which groups can grow, and scratch for packings of it."""
+    """A simulation in which groups can grow, and scratch for packings of it. bound : int64[S] as `boundness` says."""
 
     simulation: Simulation
     growth: Growth
     memory: kernels.Memory
+    bound: Int64
 
 
 def packer(simulation: Simulation, growth: Growth) -> Packer:
@@ -69,6 +70,7 @@ def packer(simulation: Simulation, growth: Growth) -> Packer:
             failed_domains=np.zeros(limits, np.int32),
             failed_total=np.zeros(len(state.presence.filled), np.int32),
         ),
+        boundness(state),
     )
 
 
@@ -108,7 +110,8 @@ def pack_best(within: Packer, groups: GrowingGroups, pods: Int32, most_nodes: in
     Ties go to the first order, which is first-fit-decreasing by the Cluster Autoscaler's measure.
     """
     free = fresh_amounts(within.simulation, within.growth)[groups.groups[0]]
-    tried = (pack(within, groups, one, most_nodes, start_blank) for one in orders(within.simulation, pods, free))
+    ordered = orders(within.simulation, pods, free, within.bound)
+    tried = (pack(within, groups, one, most_nodes, start_blank) for one in ordered)
     return min(tried, key=lambda found: (-found.placed, found.nodes))
 
 

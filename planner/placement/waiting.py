@@ -15,6 +15,7 @@ import numpy as np
 from planner.facts.upcoming import starting
 from planner.model.settings import TaintNames
 from planner.placement.kernels.search import HINT_HITS, SEARCHES, evacuate, place_all
+from planner.placement.orders import boundness
 from planner.placement.search import new_search
 from planner.simulation.build import Simulation
 from planner.simulation.state import NOWHERE
@@ -119,20 +120,24 @@ def place_waiting(
 def in_order(simulation: Simulation, pods: Int32) -> Int32:
     """Return pods : int32[M] in the order in which they look for a place. O(M log M).
 
-    By priority, by the larger of their shares of all cpu and memory that nodes offer, equal pods behind one another, by
-    age, by number. A pod of unknown age is old, and so are virtual ones.
+    By priority; the more bound first (`planner.placement.orders.boundness`); by the largest of their shares of what all
+    nodes offer of a resource; equal pods behind one another, by age, by number. So the room that only some nodes have
+    is not lost to pods that any node could take. A pod of unknown age is old, and so are virtual ones.
     """
     snapshot, state = simulation.snapshot, simulation.state
     of_class = state.pod_class[pods]
-    offered = snapshot.nodes.allocatable[:, [CPU, MEMORY]].sum(axis=0)
-    size = (state.resources.request[:, [CPU, MEMORY]] / np.maximum(offered, 1)).max(axis=1, initial=0.0)
+    amounts = dict(zip(snapshot.resources, snapshot.nodes.allocatable.sum(axis=0).tolist(), strict=True))
+    offered = np.array([amounts.get(name, 0) for name in simulation.resources], np.int64)
+    size = (state.resources.request / np.maximum(offered, 1)).max(axis=1, initial=0.0)
     real = pods < simulation.pod_count
     created_s, priority = np.zeros(len(pods), np.int64), np.zeros(len(pods), np.int64)
     created_s[real] = snapshot.pods.created_s[pods[real]]
     priority[real] = _priorities(snapshot)[snapshot.pods.spec[pods[real]]]
     virtual = pods[~real] - simulation.pod_count
     priority[~real] = [simulation.virtual.pods[one].spec.priority for one in virtual.tolist()]
-    found: Int32 = pods[np.lexsort((pods, created_s, of_class, -size[of_class], -priority))]
+    found: Int32 = pods[
+        np.lexsort((pods, created_s, of_class, -size[of_class], -boundness(state)[of_class], -priority))
+    ]
     return found
 
 

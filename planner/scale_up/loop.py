@@ -13,7 +13,7 @@ from trimtab.v1.reason_pb2 import NodeGroupReason
 from planner.placement.packing import packer
 from planner.round.decision import Decided
 from planner.scale_up.choose import Choice, choose, excluded
-from planner.scale_up.estimate import estimates
+from planner.scale_up.estimate import Asked, estimates
 from planner.scale_up.growing import Growing
 from planner.scale_up.limits import Cluster, Limits
 from planner.scale_up.reasons import Refusals, refuse
@@ -136,7 +136,8 @@ class _Draft:
         """Choose groups until nothing helps; return the pods that are left."""
         growing = self.growing
         while len(left) and not self.out_of_time:
-            found = estimates(growing, self._groups(), left, self.request.round.time_left)
+            shared_room = partial(self.sharing.room, growing, left)
+            found = estimates(growing, Asked(self._groups(), left, shared_room, self.request.round.time_left))
             self.out_of_time = bool(found.not_evaluated)
             self.reasons[found.not_evaluated] = NodeGroupReason.NOT_EVALUATED
             if not found.options:

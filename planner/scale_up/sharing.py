@@ -37,17 +37,45 @@ class Sharing(NamedTuple):
     balance: bool
     sizes: Int64
 
+    def room(self, growing: Growing, left: Int32, group: int, admits: Bool) -> int:
+        """Return how many nodes a group and those that it is balanced with may get together.
+
+        left : int32 pods without a place; admits : see `share`. Groups count that take all pods that this one takes.
+        Source: Cluster Autoscaler, ComputeSimilarNodeGroups.
+        """
+        room = growing.limits.room(group)
+        others = self.similarity.to(group) if self.balance else np.zeros(0, np.int64)
+        of_class = admits[np.unique(growing.state.pod_class[left])]
+        takes_all = ~(of_class[:, [group]] & ~of_class[:, others]).any(axis=0)
+        members = np.concatenate([np.array([group], np.int64), others[takes_all & (growing.limits.rooms[others] > 0)]])
+        if len(members) == 1:
+            return room
+        sizes = self.sizes[members] + growing.limits.added[members]
+        most = int(growing.limits.rooms[members].sum())
+        return int(split_within(growing.limits, members, sizes, most).sum())
+
 
 def share(growing: Growing, sharing: Sharing, option: Estimate, left: Int32, admits: Bool) -> Share:
     """Return how an option is carried out. left : int32 pods; admits : bool[S, G] as in `GroupBounds`, by class."""
-    alone = Share([option.group] * option.node_count, option.pods, option.packed.node_of)
     others = sharing.similarity.to(option.group)
     groups = np.concatenate([np.array([option.group], np.int64), others[growing.limits.reasons[others] == 0]])
-    if len(groups) == 1 or growing.groups[option.group].zero_or_max:
-        return alone
-    if sharing.balance:
-        return _balanced(growing, sharing, groups, option, (left, admits)) or alone
-    return _helped_out(growing, groups, option) or alone
+    found: Share | None = None
+    if len(groups) > 1 and not growing.groups[option.group].zero_or_max:
+        if sharing.balance:
+            found = _balanced(growing, sharing, groups, option, (left, admits))
+        else:
+            found = _helped_out(growing, groups, option)
+    return found or _alone(growing, option)
+
+
+def _alone(growing: Growing, option: Estimate) -> Share:
+    """Let the chosen group grow alone, as far as it may."""
+    room = growing.limits.room(option.group)
+    if option.node_count <= room:
+        return Share([option.group] * option.node_count, option.pods, option.packed.node_of)
+    group, nobody = np.array([option.group], np.int64), np.zeros(1, np.int64)
+    found = _packed(growing, group, nobody, np.array([room], np.int64), option.pods)
+    return Share([option.group] * found.nodes, option.pods, found.node_of)
 
 
 def _balanced(
@@ -55,23 +83,36 @@ def _balanced(
 ) -> Share | None:
     """Let the groups grow evenly for all pods that any of them takes, or else for those that all of them take."""
     left, admits = asking
+    sizes = sharing.sizes[groups] + growing.limits.added[groups]
+    # Of groups of one size, that which was smaller before comes first.
+    groups = groups[np.argsort(sizes, kind="stable")]
     pod_class = growing.state.pod_class
     takers = admits[pod_class[left]][:, groups].sum(axis=1)
     any_of_them = left[takers > 0]
-    bound_first = any_of_them[np.argsort(takers[takers > 0], kind="stable")]
     placed = option.placed
     by_all = groups[admits[pod_class[placed]][:, groups].all(axis=0)]
-    tries = [(groups, bound_first), (groups, _like(option.pods, any_of_them)), (by_all, option.pods)]
-    for members, pods in tries:
-        sizes = sharing.sizes[members] + growing.limits.added[members]
-        most = growing.limits.rooms[members]
-        found = _packed(growing, members, sizes, most, pods)
-        if not _is_admitted(growing, members, found):
-            most = split_within(growing.limits, members, sizes, found.nodes)
-            found = _packed(growing, members, sizes, most, pods)
-        if _is_admitted(growing, members, found) and found.placed >= option.packed.placed:
-            return Share(members[found.group_of].tolist(), pods, found.node_of)
+    ways = [[(groups, _like(option.pods, any_of_them))], [(by_all, option.pods)]]
+    if (takers[takers > 0] < len(groups)).any():
+        ways[0].insert(0, (groups, any_of_them[np.argsort(takers[takers > 0], kind="stable")]))
+    for way in ways:
+        found = [_evenly(growing, sharing, members, pods) for members, pods in way]
+        good = [
+            (one, members) for one, (members, _) in zip(found, way, strict=True) if _is_admitted(growing, members, one)
+        ]
+        good = [(one, members) for one, members in good if one.placed >= option.packed.placed]
+        if good:
+            best, members = min(good, key=lambda one: (-one[0].placed, one[0].nodes))
+            return Share(members[best.group_of].tolist(), best.pods, best.node_of)
     return None
+
+
+def _evenly(growing: Growing, sharing: Sharing, members: Int64, pods: Int32) -> Packed:
+    """Pack pods onto new nodes of groups, the smallest first, within limits that they have in common."""
+    sizes = sharing.sizes[members] + growing.limits.added[members]
+    found = _packed(growing, members, sizes, growing.limits.rooms[members], pods)
+    if _is_admitted(growing, members, found):
+        return found
+    return _packed(growing, members, sizes, split_within(growing.limits, members, sizes, found.nodes), pods)
 
 
 def _like(order: Int32, pods: Int32) -> Int32:

@@ -11,6 +11,7 @@ import numpy as np
 
 from planner.facts.similarity import NodeShape, Similarity, samples
 from planner.model.settings import SimilaritySettings
+from planner.predicates.resources import PODS
 from planner.simulation.virtual_rows import GroupTemplate
 from planner.snapshot.columns import NO_NODE, Int64, Snapshot
 from planner.snapshot.dictionaries import FIRST_RESOURCES
@@ -50,11 +51,15 @@ def _allocatable(snapshot: Snapshot, template: GroupTemplate) -> Iterator[tuple[
 
 
 def _free(template: GroupTemplate) -> Iterator[tuple[str, int]]:
-    """Yield what the pods of a new node leave, of the first resources and of those that they request."""
+    """Yield what the pods of a new node leave, of the first resources and of those that they request.
+
+    Not how many more pods it takes: static pods count where the template is a node's, and upstream counts none.
+    """
     offered = dict(template.template.allocatable)
     requested = dict.fromkeys(FIRST_RESOURCES, 0)
     for pod in template.daemonset_pods:
         for name, amount in pod.spec.requests:
             requested[name] = requested.get(name, 0) + amount
     for name, amount in requested.items():
-        yield name, offered.get(name, 0) - amount
+        if name != PODS:
+            yield name, offered.get(name, 0) - amount

@@ -2,7 +2,8 @@
 
 Usage: python -m tests.parity.cluster_autoscaler_oracle.record --oracle PROGRAM [NAME...]
 NAME is one of RECORDINGS; without any, everything is recorded again. Each line of
-data/cluster_autoscaler/NAME.jsonl.gz is {"document": the question, "runs": the answers}; see document.go and answer.go.
+data/cluster_autoscaler/NAME.jsonl.gz is {"document": the question, "runs": the answers}, or "growth" instead of "runs"
+where scale-up was asked for; see document.go and answer.go.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from clients.cluster_generator.objects import objects
 from clients.cluster_generator.shape import ClusterShape
 
 from .mixed import NOW, Mix, MixedCluster
+from .pending import pending
 from .widened import widen
 
 DATA = Path(__file__).parents[1] / "data" / "cluster_autoscaler"
@@ -103,16 +105,20 @@ def _lean(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
 RECORDINGS: dict[str, tuple[Callable[[int], dict[str, Any]], int, int]] = {
     "mixed": (mixed, 0, 120),
     "generated": (generated, 0, 40),
+    "pending": (pending, 0, 120),
 }
 """By name, what makes a document from a seed, the first seed, and how many."""
+SCALE_UP = {"pending"}
+"""Recordings for which scale-up is asked."""
 
 
-def ask(program: str, documents: list[dict[str, Any]], runs: int = RUNS) -> Iterator[dict[str, Any]]:
+def ask(
+    program: str, documents: list[dict[str, Any]], runs: int = RUNS, *, scale_up: bool = False
+) -> Iterator[dict[str, Any]]:
     """The answers to documents, in their order."""
     lines = "\n".join(json.dumps(document) for document in documents)
-    done = subprocess.run(
-        [program, "-strict-pending", "-runs", str(runs)], input=lines.encode(), capture_output=True, check=False
-    )
+    asked = "-scale-up" if scale_up else "-strict-pending"
+    done = subprocess.run([program, asked, "-runs", str(runs)], input=lines.encode(), capture_output=True, check=False)
     if done.returncode:
         sys.exit(done.stderr.decode()[-2000:])
     yield from map(json.loads, done.stdout.splitlines())
@@ -134,8 +140,9 @@ def main() -> None:
     for name in args.names or RECORDINGS:
         make, first, count = RECORDINGS[name]
         documents = [make(seed) for seed in range(first, first + count)]
-        answers = ask(args.oracle, documents)
-        rows = [{"document": d, "runs": a["runs"]} for d, a in zip(documents, answers, strict=True)]
+        answers = ask(args.oracle, documents, scale_up=name in SCALE_UP)
+        said = "growth" if name in SCALE_UP else "runs"
+        rows = [{"document": d, said: a[said]} for d, a in zip(documents, answers, strict=True)]
         _write(DATA / f"{name}.jsonl.gz", rows)
 
 

@@ -6,8 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.model.values import PodSpec
-from planner.placement.orders import orders
+from planner.model.values import HostPort, PodSpec
+from planner.placement.group_bounds import fresh_amounts
+from planner.placement.orders import boundness, orders
 from planner.placement.packing import GrowingGroups, pack, pack_best, packer
 from tests.builders.fitting import node
 from tests.builders.growing import GrowingCluster, growing_cluster, random_growing_cluster
@@ -24,8 +25,8 @@ def waiting(*requests: dict[str, int], blanks: int = 9) -> GrowingCluster:
 
 def found(made: GrowingCluster) -> list[list[int]]:
     pods = np.array(made.pending, np.int32)
-    free = made.simulation.state.resources.free[made.growth.prototype[0]]
-    return [one.tolist() for one in orders(made.simulation, pods, free)]
+    free = fresh_amounts(made.simulation, made.growth)[0]
+    return [one.tolist() for one in orders(made.simulation, pods, free, boundness(made.simulation.state))]
 
 
 def test_the_sum_of_the_shares_of_cpu_and_memory_comes_first_then_the_largest_share_of_any_resource() -> None:
@@ -35,6 +36,16 @@ def test_the_sum_of_the_shares_of_cpu_and_memory_comes_first_then_the_largest_sh
 
 def test_equal_orders_are_tried_once() -> None:
     assert found(waiting({"cpu": 1}, {"cpu": 1}, {"cpu": 2})) == [[2, 0, 1]]
+
+
+def test_pods_that_keep_apart_come_first_in_one_order() -> None:
+    plain, port = (
+        PodSpec(requests=(("cpu", 4),)),
+        PodSpec(requests=(("cpu", 1),), host_ports=(HostPort("TCP", "", 80),)),
+    )
+    pods = [PodRow(f"p{at}", one) for at, one in enumerate((plain, port, plain))]
+    made = growing_cluster([node("n1", allocatable={})], pods, [(NodeRow("t", {}, {"cpu": 10, "pods": 9}), [], 0)], 9)
+    assert found(made) == [[0, 2, 1], [1, 0, 2]]
 
 
 @given(SEEDS)

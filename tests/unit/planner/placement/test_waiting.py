@@ -158,6 +158,22 @@ def test_important_large_and_old_pods_come_first() -> None:
     assert names == ["important", "much-memory", "large-and-old", "large", "small"]
 
 
+def test_pods_come_first_that_few_nodes_can_take() -> None:
+    spread_out = {"labels": {"app": "w"}, "spread": [spread(labelled(app="w"))]}
+    given = simulation(
+        node("a", "8", zone="u", extra={"example.com/gpu": "1"}),
+        node("b", "8", zone="v"),
+        node("c", "8", zone="v"),
+        pod("a-large", "4"),
+        pod("b-gpu", "1", requests={"example.com/gpu": "1"}),
+        pod("c-spread", "1", **spread_out),
+        pod("d-port", "1", host_ports=[80]),
+    )
+    found = in_order(given, waits(given))
+    names = [given.snapshot.pods.name.get(row).partition("-")[2] for row in found.tolist()]
+    assert names == ["port", "spread", "gpu", "large"]
+
+
 def test_a_pod_that_waits_for_a_companion_gets_its_place_when_that_has_one() -> None:
     """The larger pod comes first, and has to be where the smaller one is."""
     near = pod("large", "2", affinity=pod_affinity(labelled(app="db")))

@@ -15,6 +15,7 @@ from tests.builders.kubernetes import (
     replica_set,
     snapshot_of,
     spread,
+    toleration,
 )
 from tests.builders.scale_up import NOW_S, plan, plan_message
 
@@ -99,6 +100,19 @@ def test_what_a_maximum_keeps_from_one_group_goes_to_another() -> None:
     found = plan(group("a", most=2), group("b", "2"), [pod(f"p{i}", "4" if i < 2 else "2") for i in range(4)])
     assert found.growth == {"a": 2, "b": 2}
     assert found.pending == {}
+
+
+def test_a_group_at_its_maximum_goes_on_in_those_that_it_is_balanced_with() -> None:
+    found = plan(zones(0, 0, 0, most=2), [pod(f"p{i}", "4") for i in range(5)], settings=EVEN)
+    assert {option.node_count for option in found.decision.options if option.choice == 0} == {5}
+
+
+def test_where_a_maximum_binds_pods_that_no_other_group_takes_come_first() -> None:
+    template = node("t", "4", taints=["only=me:NoSchedule"])
+    tainted = node_group("b", 0, 10, target=0, template=template, nodes=[])
+    large = [pod(f"large-{i}", "3", tolerations=[toleration(key="only", operator="Exists")]) for i in range(2)]
+    found = plan(group("a", most=1), tainted, large, [pod("small", "2")], settings={"expanders": ["LEAST_NODES"]})
+    assert found.on_new == {"a": ["default/small"], "b": ["default/large-0", "default/large-1"]}
 
 
 def test_a_limit_on_a_pool_is_kept_and_told() -> None:

@@ -54,7 +54,7 @@ def boundness(state: SimulationState) -> Int64:
     )
     added = adding * len(presence.row) + presence.added[:, 0]
     empty = emptying * len(presence.row) + presence.empty[:, 0]
-    found = (state.local_class == 0).astype(np.int64)
+    found: Int64 = (state.local_class == 0).astype(np.int64)
     found[emptying[np.isin(empty, added)]] = 2
     return found
 

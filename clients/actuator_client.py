@@ -102,6 +102,11 @@ class ActuatorClient:
             lambda: b"".join(piece.json for piece in self._embedded.ListObjects(request, timeout=self._timeout_s))
         )
 
+    def scale_replica_set(self, namespace: str, name: str, replicas: int) -> None:
+        """Set how many pods a ReplicaSet of an embedded cluster keeps."""
+        request = actuator_pb2.ScaleReplicaSetRequest(namespace=namespace, name=name, replicas=replicas)
+        self._invoke(lambda: self._embedded.ScaleReplicaSet(request, timeout=self._timeout_s))
+
     def close(self) -> None:
         """Close the connection."""
         self._channel.close()

@@ -1,4 +1,4 @@
-"""The service `trimtab.v1.EmbeddedCluster`: reads the simulated cluster. Decides nothing."""
+"""The service `trimtab.v1.EmbeddedCluster`: reads and scales the simulated cluster. Decides nothing."""
 
 from collections.abc import Iterator
 
@@ -6,9 +6,12 @@ import grpc
 import msgspec
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
+from actuator.kube.cluster import NotFoundError
 from actuator.simulated_cluster.cluster import SimulatedCluster
+from clients.transport.errors import Reason, ServiceError, invalid_request
 
 PIECE_BYTES = 1 << 20
+MAX_REPLICAS = 10_000
 
 
 class EmbeddedClusterServicer(actuator_pb2_grpc.EmbeddedClusterServicer):
@@ -26,3 +29,16 @@ class EmbeddedClusterServicer(actuator_pb2_grpc.EmbeddedClusterServicer):
         document = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items})
         for start in range(0, len(document), PIECE_BYTES):
             yield actuator_pb2.ListObjectsResponse(json=document[start : start + PIECE_BYTES])
+
+    def ScaleReplicaSet(  # noqa: N802
+        self, request: actuator_pb2.ScaleReplicaSetRequest, context: grpc.ServicerContext
+    ) -> actuator_pb2.ScaleReplicaSetResponse:
+        """Set the size of a ReplicaSet."""
+        del context
+        if not 0 <= request.replicas <= MAX_REPLICAS:
+            raise invalid_request(f"replicas is {request.replicas}; give 0 to {MAX_REPLICAS}", field="replicas")
+        try:
+            self._cluster.scale(request.namespace, request.name, request.replicas)
+        except NotFoundError as error:
+            raise ServiceError(grpc.StatusCode.NOT_FOUND, Reason.NOT_FOUND, str(error)) from None
+        return actuator_pb2.ScaleReplicaSetResponse()

@@ -220,6 +220,14 @@ class SimulatedCluster:
                 raise NotFoundError(f"CapacityBuffer {buffer.key} does not exist")
             self._buffers[buffer.key] = self._buffers[buffer.key]._replace(status=dict(status))
 
+    def scale(self, namespace: str, name: str, replicas: int) -> None:
+        """Set how many pods a ReplicaSet keeps. Raises `NotFoundError`."""
+        with self.transaction("scale", name) as state:
+            owner = state.others.get(f"ReplicaSet/{namespace}/{name}")
+            if owner is None:
+                raise NotFoundError(f"ReplicaSet {namespace}/{name} does not exist")
+            self.controllers.scale(owner, replicas)
+
     def objects(self) -> list[Object]:
         """Return all objects, with status as controllers would write it, sorted by kind, namespace, name."""
         with self.transaction() as state:

@@ -18,9 +18,9 @@ def main() -> None:
     threading.Thread(target=_end_with_service, daemon=True).start()
     record_calls()
     # Only now: kernels are defined when their modules are imported.
-    from planner.service.warm_up import answer_requests
+    from planner.service.warm_up import QUICK, answer_requests
 
-    answer_requests()
+    answer_requests(quick=QUICK in sys.argv)
     compile_recorded()
 
 

@@ -7,7 +7,9 @@ import dataclasses
 import gc
 import os
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Final
 
 from trimtab.clusterautoscaler import expander_pb2_grpc
@@ -46,13 +48,19 @@ def run(server: ServerOptions, options: PlannerOptions, expander: ExpanderOption
         configure_logging(server.log_level)
         expander.chain()
         with ExitStack() as stack:
-            _serve(server, options, expander, stack)
+            _serve(server, options, expander, partial(prepare, start.quick_start), stack)
     except (ValueError, OSError, MissingExtraError) as error:
         sys.stderr.write(f"trimtab-planner: {visible(str(error))}\n")
         sys.exit(2)
 
 
-def _serve(server: ServerOptions, options: PlannerOptions, expander: ExpanderOptions, stack: ExitStack) -> None:
+def _serve(
+    server: ServerOptions,
+    options: PlannerOptions,
+    expander: ExpanderOptions,
+    warm_up_first: Callable[[], None],
+    stack: ExitStack,
+) -> None:
     settings = dataclasses.replace(server.settings(), max_message_bytes=MAX_MESSAGE_BYTES)
     telemetry = start_telemetry("trimtab-planner", server.metrics_address, settings.security)
     memory = RequestMemory(options.max_request_memory)
@@ -77,7 +85,7 @@ def _serve(server: ServerOptions, options: PlannerOptions, expander: ExpanderOpt
     own_port = _own_port(expander, shell, choices, telemetry)
 
     def ready() -> None:
-        prepare()
+        warm_up_first()
         if own_port is not None:
             own_port.start()
             own_port.ready()
@@ -112,8 +120,8 @@ def compile_all() -> None:
     sys.stdout.write(f"compiled kernels are kept in {os.path.commonpath(kept_in())}\n")
 
 
-def prepare() -> None:
+def prepare(quick: bool = False) -> None:
     """Warm up, and exclude modules and kernels from garbage collection, which saves 60 ms per full collection."""
-    warm_up()
+    warm_up(quick)
     gc.collect()
     gc.freeze()

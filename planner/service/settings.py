@@ -55,13 +55,22 @@ ExpanderClusterOption = Annotated[
 ExpanderRecordOption = Annotated[
     Path | None, typer.Option("--expander-record", metavar="FILE", help="record each choice, for `trimtab replay`")
 ]
+QuickStartOption = Annotated[
+    bool,
+    typer.Option(
+        "--quick-start",
+        help="before it is ready, compile only what scale-up and scale-down with default settings need; the rest when "
+        "it is first asked for",
+    ),
+]
 
 
 @dataclass(frozen=True)
 class StartOptions:
-    """What is done instead of serving."""
+    """What is done before serving, or instead of it."""
 
     compile: CompileOption = False
+    quick_start: QuickStartOption = False
 
 
 @dataclass(frozen=True)

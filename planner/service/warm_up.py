@@ -3,7 +3,8 @@
 Decides what has to run: a whole snapshot whose pods are out of order, a delta, a plan, a check of what fits, a split of
 new nodes. The arrays have the types and layout of real ones, because they come the same way. Nothing is kept. Where
 kernels have to be compiled and there is a second core, a second process compiles half of them
-(`planner.service.compile_ahead`).
+(`planner.service.compile_ahead`). A quick start leaves out what scale-up and scale-down with default settings do
+without; that is compiled when it is first asked for.
 """
 
 import os
@@ -23,6 +24,7 @@ from planner.model.kernel_cache import when_cold
 from planner.service.request_handler import Caller, RequestHandler
 
 NOW_S: Final = 1_700_000_000
+QUICK: Final = "--quick-start"
 _ENOUGH_BYTES: Final = 16 << 20
 _STRINGS: Final = (
     "", "default", "kubernetes.io/hostname", "a", "b", "zone", "app", "web", "owner", "c", "key", "csi", "disk"
@@ -32,21 +34,24 @@ _PODS: Final = (
 )  # fmt: skip
 
 
-def warm_up() -> None:
-    """Compile or load every kernel. Takes half a minute where they are compiled, a second where they are loaded."""
-    with second_process():
-        answer_requests()
+def warm_up(quick: bool = False) -> None:
+    """Compile or load kernels, all or those of a quick start.
+
+    Takes a minute where all are compiled, two thirds of that for a quick start, a second where they are loaded.
+    """
+    with second_process(quick):
+        answer_requests(quick)
 
 
 @contextmanager
-def second_process() -> Iterator[None]:
+def second_process(quick: bool = False) -> Iterator[None]:
     """Start a process that compiles as well, once there is something to compile; end it when it is not needed."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start() -> None:
         # sys.path, because this process may have been started from elsewhere.
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(path or os.getcwd() for path in sys.path)}
-        command = [sys.executable, "-m", "planner.service.compile_ahead"]
+        command = [sys.executable, "-m", "planner.service.compile_ahead", *([QUICK] if quick else [])]
         silent = subprocess.DEVNULL
         with suppress(OSError):
             started.append(
@@ -67,13 +72,10 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def answer_requests() -> None:
-    """Answer one request of each kind, so that every kernel is called as it will be."""
+def answer_requests(quick: bool = False) -> None:
+    """Answer one request of each kind, so that every kernel is called as it will be; quick : of the usual kinds."""
     handler = RequestHandler(NoOpMeterProvider().get_meter("warm-up"), _ENOUGH_BYTES, log_decisions=False)
-    request = plan_pb2.PlanRequest(decisions=codes(TABLE))
-    request.now.seconds = NOW_S
-    for decision in TABLE:
-        decision.warm_up(request.settings)
+    request = _usual_request() if quick else _full_request()
     first = handler.plan(request, growing_cluster().SerializeToString(), Caller())
     request.state.CopyFrom(first.state)
     request.base_version = first.snapshot_version
@@ -82,9 +84,31 @@ def answer_requests() -> None:
     del delta.changed.nodes[:], delta.changed.owners[:]
     _leave_out_last_pod(delta.changed.pods)
     handler.plan(request, delta.SerializeToString(), Caller())
+    if quick:
+        return
     for _ in handler.check_fit(request, b"", Caller()):
         pass
     handler.balance_scale_up(small_split())
+
+
+def _full_request() -> plan_pb2.PlanRequest:
+    """Return a request for all decisions, with the settings that call most kernels."""
+    request = plan_pb2.PlanRequest(decisions=codes(TABLE))
+    request.now.seconds = NOW_S
+    for decision in TABLE:
+        decision.warm_up(request.settings)
+    return request
+
+
+def _usual_request() -> plan_pb2.PlanRequest:
+    """Return a request for scale-up and scale-down with default settings, but nodes go at once and groups are
+    balanced.
+    """
+    request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN])
+    request.now.seconds = NOW_S
+    request.settings.scale_down.unneeded_time.seconds = 0
+    request.settings.scale_up.balance_similar_node_groups = True
+    return request
 
 
 def small_split() -> planner_pb2.BalanceScaleUpRequest:

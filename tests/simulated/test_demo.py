@@ -50,7 +50,7 @@ def demo(tmp_path: Path) -> Demo:
     return Demo(os.environ | {MARK: mark, "TMPDIR": str(temporary), "COLUMNS": "120"}, temporary, mark)
 
 
-def test_the_demo_removes_nodes_and_loses_nothing(demo: Demo) -> None:
+def test_the_demo_removes_nodes_serves_a_burst_and_loses_nothing(demo: Demo) -> None:
     done = subprocess.run(
         demo.command(), env=demo.environment, capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
@@ -63,7 +63,9 @@ def test_the_demo_removes_nodes_and_loses_nothing(demo: Demo) -> None:
     assert "kill -9" in done.stdout
     assert done.stdout.count("Survived:") == 1
     assert done.stdout.count("Cluster Autoscaler 1.36 (recorded)") == 2
-    assert len(done.stdout.splitlines()) <= 48, "an answer that is read at once"
+    for part in ("A burst: 60 pods", "The burst is over", "60 of 60 pods ran", "the cluster shrank again"):
+        assert part in done.stdout
+    assert len(done.stdout.splitlines()) <= 60, "an answer that is read at once"
     assert max(map(len, done.stdout.splitlines())) <= 120
     assert "\x1b[" not in done.stdout, "no colours where nobody looks"
     assert demo.left_behind() == []

@@ -13,6 +13,7 @@ from trimtab.v1 import plan_pb2
 from clients.cli.amounts import percent
 from clients.cli.connection_options import forget
 from clients.cli.demo import services
+from clients.cli.demo.burst import write_workload
 from clients.cli.demo.loop import Scenario, run
 from clients.cli.demo.recorded_answers import recorded_answers
 from clients.cli.demo.screen import Screen
@@ -48,6 +49,7 @@ def settings(parallelism: int, **scale_down: object) -> plan_pb2.PlanSettings:
         unremovable_node_recheck_timeout=zero,
         max_scale_down_parallelism=parallelism,
         max_drain_parallelism=parallelism,
+        delay_after_add=zero,
     )
     chosen.MergeFrom(plan_pb2.ScaleDownSettings(**scale_down))  # type: ignore[arg-type]
     return plan_pb2.PlanSettings(scale_down=chosen)
@@ -64,7 +66,8 @@ def demo(files: Sequence[Path], *, verbose: bool = False) -> None:
             "Planner, actuator and a simulated cluster run on this machine. Timers are zero, so that nodes go at once."
         )
         screen.print("[dim]Starting the planner; the first time, its kernels are compiled …[/dim]")
-        with services.planner(directory / "planner") as service, open_planner(service.address) as planner:
+        service_of = services.planner(directory / "planner", quick_start=True)
+        with service_of as service, open_planner(service.address) as planner:
             wrong = [line for chapter in chapters for line in _play(chapter, planner, directory, screen)]
     screen.print(f"\n[dim]{time.monotonic() - started:.0f} s in all; both services have ended.[/dim]")
     if wrong:
@@ -94,9 +97,14 @@ def generated_chapter(directory: Path) -> Chapter:
     write_list(generate(SHAPE), target)
     text = (
         f"{SHAPE.nodes} nodes used to {percent(SHAPE.utilization)}, {SHAPE.workload_count} workloads, budgets, a few "
-        "pods that must not move. At most 80 nodes go at a time."
+        "pods that must not move. At most 80 nodes go at a time. A burst follows."
     )
-    return Chapter("A generated cluster", text, (target,), Scenario("generated", settings(80), kill=True))
+    chosen = settings(80)
+    # Zones grow alike; groups differ in the label that names them.
+    chosen.scale_up.balance_similar_node_groups = True
+    chosen.planner.balance.ignored_labels.append("node.trimtab.dev/group")
+    files = (target, write_workload(directory / "burst.json"))
+    return Chapter("A generated cluster", text, files, Scenario("generated", chosen, kill=True, burst=True))
 
 
 def _play(chapter: Chapter, planner: PlannerAccess, directory: Path, screen: Screen) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""The loop of the demo: list, plan, show, act, watch for a moment, and again, until nothing more is to be removed.
+"""The loop of the demo: list, plan, show, act, watch for a moment, and again, until nothing more is to be changed.
 
 This is what a caller of the two services does, in short: the planner's state is carried from answer to request, the
 actuator's status goes into the next snapshot, the plan's assumptions go to the actuator. Deletions go on while the next
@@ -15,6 +15,8 @@ from clients.actuator_client import ActuatorClient
 from clients.cli.amounts import counted, some
 from clients.cli.answers.answer import Answer
 from clients.cli.cluster_view import ClusterView
+from clients.cli.demo import burst as burst_workload
+from clients.cli.demo.burst import Burst
 from clients.cli.demo.evidence import Picture, Witness, picture, unsettled
 from clients.cli.demo.screen import Screen
 from clients.cli.demo.services import ActuatorProcess
@@ -39,11 +41,12 @@ _State = actuator_pb2.DeletionState
 
 @dataclass(frozen=True)
 class Scenario:
-    """The settings of each loop, and whether the actuator is killed in the middle of a drain."""
+    """The settings of each loop; whether the actuator is killed in the middle of a drain, and a burst follows."""
 
     name: str
     settings: plan_pb2.PlanSettings
     kill: bool = False
+    burst: bool = False
 
 
 @dataclass(frozen=True)
@@ -66,6 +69,9 @@ class Story:
     ended: dict[str, actuator_pb2.NodeDeletion] = field(default_factory=dict)
     answers: list[Answer] = field(default_factory=list)
     crash: Crash | None = None
+    # When nothing more was to be removed, before the burst.
+    shrunk: Answer | None = None
+    burst: Burst | None = None
     # Pods that are gone: the planner keeps room for those that were evicted lately.
     pods: PodHistory = field(default_factory=PodHistory)
 
@@ -79,52 +85,106 @@ class Story:
 
 
 def run(planner: PlannerAccess, actuator: ActuatorProcess, scenario: Scenario, screen: Screen) -> Story:
-    """Loop until a plan removes nothing and nothing is in progress."""
+    """Loop until a plan changes nothing and nothing is in progress; then again with a burst, and once it is over."""
     with ActuatorClient(actuator.address) as client:
         first = picture(client.list_objects())
     story = Story(before=first, after=first, witness=Witness(first))
-    request = plan_pb2.PlanRequest(
-        cluster=scenario.name, decisions=[plan_pb2.Decision.SCALE_DOWN], settings=scenario.settings
-    )
+    loop = _Loop(planner, actuator, scenario, screen, story)
     with Sampler(actuator, story.witness):
-        deadline, calm = time.monotonic() + CHAPTER_TIMEOUT_S, False
-        while time.monotonic() < deadline:
-            started, in_progress = _round(planner, actuator, request, story, screen)
-            if started and scenario.kill and story.crash is None:
-                story.crash = _kill_in_a_drain(actuator, story)
-                screen.crash(len(story.crash.nodes), story.crash.draining, story.crash.away_s)
+        loop.until_calm()
+        story.shrunk = story.answers[-1]
+        if scenario.burst:
+            loop.burst()
+    return story
+
+
+class _Loop:
+    """The rounds of one scenario, and what they need."""
+
+    def __init__(
+        self, planner: PlannerAccess, actuator: ActuatorProcess, scenario: Scenario, screen: Screen, story: Story
+    ) -> None:
+        self._planner, self._actuator, self._scenario = planner, actuator, scenario
+        self._screen, self._story = screen, story
+        self._deadline = time.monotonic() + CHAPTER_TIMEOUT_S
+        # When all pods were found ready the last time.
+        self._settled_at = 0.0
+        decisions = [plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN]
+        self._request = plan_pb2.PlanRequest(cluster=scenario.name, decisions=decisions, settings=scenario.settings)
+
+    def until_calm(self) -> None:
+        """Make rounds until a plan changes nothing and nothing is in progress."""
+        story, calm = self._story, False
+        while time.monotonic() < self._deadline:
+            started, in_progress = self._round()
+            if started and self._scenario.kill and story.crash is None:
+                story.crash = _kill_in_a_drain(self._actuator, story)
+                self._screen.crash(len(story.crash.nodes), story.crash.draining, story.crash.away_s)
             if started:
                 calm = False
             elif not in_progress:
                 if calm:
-                    return story
+                    return
                 # Pods that start just now may free a budget; the plan that follows is the last one.
-                story.after, calm = _settled(actuator, first), True
+                story.after, calm = _settled(self._actuator, story.before), True
+                self._settled_at = time.monotonic()
                 continue
-            screen.follow(_noted(statuses(actuator.address), story))
-    raise FailedError(f"after {CHAPTER_TIMEOUT_S:.0f} s there is still something to remove")
+            self._screen.follow(_noted(statuses(self._actuator.address), story))
+        raise FailedError(f"after {CHAPTER_TIMEOUT_S:.0f} s there is still something to change")
 
+    def burst(self) -> None:
+        """Have a workload want many pods; once they are served, none; let the cluster follow both times."""
+        story = self._story
+        burst = story.burst = Burst(story.after, story.after, story.after)
+        began = time.monotonic()
+        self._scale(burst_workload.POD_COUNT)
+        pods = counted(burst_workload.POD_COUNT, "pod")
+        self._screen.print(f"[cyan]A burst:[/cyan] {pods} of {burst_workload.CPU} cores each are asked for.")
+        self.until_calm()
+        burst.peak, burst.peak_answer, burst.served_s = story.after, story.answers[-1], self._settled_at - began
+        self._scale(0)
+        self._screen.print("[cyan]The burst is over:[/cyan] its pods are deleted.")
+        self.until_calm()
+        burst.after = story.after
 
-def _round(
-    planner: PlannerAccess, actuator: ActuatorProcess, request: plan_pb2.PlanRequest, story: Story, screen: Screen
-) -> tuple[bool, int]:
-    """List, plan, show, act; return whether anything was started and how many deletions were in progress before."""
-    with ActuatorClient(actuator.address) as client:
-        status = client.get_status()
-        _note_ended(status, story)
-        snapshot = _snapshot(client, status, story.pods)
-        request.request_id = f"{request.cluster}-{len(story.answers) + 1}"
-        request.now.CopyFrom(read_moment(None))
-        started = time.monotonic()
-        response = planner.plan(snapshot, request)
-        answer = Answer(response, ClusterView(snapshot), request.settings, request.now.ToNanoseconds())
-        story.answers.append(answer)
-        screen.plan(len(story.answers), answer, time.monotonic() - started, len(status.deletions))
-        request.state.CopyFrom(response.state)
-        going = bool(response.scale_down.delete_empty or response.scale_down.drain)
-        if going:
-            _start(client, request, response, story, screen)
-    return going, len(status.deletions)
+    def _scale(self, replicas: int) -> None:
+        with ActuatorClient(self._actuator.address) as client:
+            client.scale_replica_set(burst_workload.NAMESPACE, burst_workload.replica_set_name(), replicas)
+
+    def _round(self) -> tuple[bool, int]:
+        """List, plan, show, act; return whether anything was started and how many deletions were in progress before."""
+        story, request = self._story, self._request
+        with ActuatorClient(self._actuator.address) as client:
+            status = client.get_status()
+            _note_ended(status, story)
+            snapshot = _snapshot(client, status, story.pods)
+            request.request_id = f"{request.cluster}-{len(story.answers) + 1}"
+            request.now.CopyFrom(read_moment(None))
+            started = time.monotonic()
+            response = self._planner.plan(snapshot, request)
+            answer = Answer(response, ClusterView(snapshot), request.settings, request.now.ToNanoseconds())
+            story.answers.append(answer)
+            self._screen.plan(len(story.answers), answer, time.monotonic() - started, len(status.deletions))
+            request.state.CopyFrom(response.state)
+            grows = bool(response.scale_up.splits)
+            if grows:
+                self._grow(client, response)
+            going = bool(response.scale_down.delete_empty or response.scale_down.drain)
+            if going:
+                _start(client, request, response, story, self._screen)
+        return grows or going, len(status.deletions)
+
+    def _grow(self, actuator: ActuatorClient, answer: plan_pb2.PlanResponse) -> None:
+        """Have node groups grown; what the actuator refuses is shown and left to the next plan."""
+        splits = {split.node_group: split for split in answer.scale_up.splits}
+        for one in actuator.scale_up(self._request.request_id, list(splits.values())).splits:
+            if not one.accepted:
+                reason = f"{reason_pb2.GrowthReason.Code.Name(one.reason)} {one.detail}".strip()
+                self._screen.print(f"[yellow]The actuator refuses to grow {one.node_group}: {reason}[/yellow]")
+            elif self._story.burst:
+                split = splits[one.node_group]
+                self._story.burst.note(one.node_group, split.current_size, split.new_size)
+                self._story.burst.price_per_hour += split.price_per_hour
 
 
 def _snapshot(

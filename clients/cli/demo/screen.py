@@ -38,12 +38,15 @@ class Screen:
 
     def plan(self, loop: int, answer: Answer, took_s: float, in_progress: int) -> None:
         """Show a plan in a line, unless it is as the last."""
-        decision = answer.response.scale_down
+        decision, growth = answer.response.scale_down, answer.response.scale_up
+        added = sum(split.new_size - split.current_size for split in growth.splits)
         going = len(decision.delete_empty) + len(decision.drain)
         waiting = len(decision.unneeded) - going
         parts = [
-            f"[green]{_go(going)} now[/green]" if going else "nothing more to go",
+            f"[green]{counted(added, 'node')} added[/green] to {counted(len(growth.splits), 'group')}" if added else "",
+            f"[green]{_go(going)} now[/green]" if going else "" if added else "nothing more to go",
             f"{waiting} can go later" if waiting else "",
+            f"{counted(len(growth.on_upcoming), 'pod')} for nodes to come" if growth.on_upcoming else "",
             f"{in_progress} in progress" if in_progress else "",
             f"{len(decision.unremovable)} stay",
         ]

@@ -27,7 +27,7 @@ _LOG_LINES = 20
 _QUICK = [
     *("--delay-after-taint", "0.5", "--eviction-retry", "0.5", "--delete-poll", "0.25"),
     *("--drain-poll", "0.25", "--drain-poll-max", "0.5", "--drain-timeout", "120"),
-    *("--pod-start", "1", "--pod-stop", "0.5", "--instance-delete", "0.5"),
+    *("--pod-start", "1", "--pod-stop", "0.5", "--node-start", "1", "--instance-delete", "0.5"),
     *("--max-parallelism", "1000", "--max-drain-parallelism", "1000"),
 ]
 """A simulated cluster in which pods start and instances go within a second, polled as often. How many nodes may go at a
@@ -61,9 +61,9 @@ def workspace() -> Iterator[Path]:
 
 
 @contextmanager
-def planner(directory: Path) -> Iterator[Service]:
-    """Run a planner."""
-    with _service("planner", (), directory) as service:
+def planner(directory: Path, *, quick_start: bool = False) -> Iterator[Service]:
+    """Run a planner. quick_start : compile no more beforehand than scale-up and scale-down need."""
+    with _service("planner", ("--quick-start",) if quick_start else (), directory) as service:
         yield service
 
 

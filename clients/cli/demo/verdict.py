@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from rich.console import RenderableType
 from rich.markup import escape
@@ -13,7 +14,7 @@ from clients.cli.amounts import counted, percent, some
 from clients.cli.answers.answer import Answer
 from clients.cli.answers.blockers import by_reason, why
 from clients.cli.answers.costs import HOURS_A_MONTH, money
-from clients.cli.demo import evidence
+from clients.cli.demo import burst, evidence
 from clients.cli.demo.loop import Story
 from clients.cli.demo.recorded_answers import RecordedAnswers
 
@@ -36,28 +37,32 @@ def judge(story: Story, recorded: RecordedAnswers | None, *, brief: bool = False
     wrong = [f"node {node} was not removed: {reason}" for node, reason in story.failed().items()]
     gone = story.planned - set(story.failed())
     wrong += evidence.complaints(story.before, story.after, gone)
+    wrong += burst.complaints(story.burst) if story.burst else []
     story.witness.look(story.after)
     wrong += story.witness.broken()
     if story.crash:
         lost = story.crash.nodes - story.ended.keys()
         wrong += [f"node {node}: its deletion was forgotten when the actuator was killed" for node in sorted(lost)]
-    lines: list[RenderableType] = [_headline(story, len(gone)), *_examples(story.answers[0])]
+    lines: list[RenderableType] = [_headline(story), *_examples(story.answers[0])]
     if not brief:
-        lines += [*_reasons(story.answers[-1]), _before_and_after(story)]
+        lines += [*_reasons(story.shrunk or story.answers[-1]), _before_and_after(story)]
+    if story.burst:
+        lines += [f"[cyan]The burst:[/cyan] {escape(line)}" for line in burst.told(story.burst)]
     if recorded:
         lines.append(_beside(story.answers[0], recorded))
     lines += [f"[red]{escape(line)}[/red]" for line in wrong] or list(_proven(story))
     return Verdict(tuple(lines), tuple(wrong))
 
 
-def _headline(story: Story, gone: int) -> str:
-    """Return how many nodes are gone, what that saves, and how many pods moved for it."""
-    total, first = len(story.before.nodes), story.answers[0]
+def _headline(story: Story) -> str:
+    """Return how many nodes were not needed, what that saves, and how many pods moved for it."""
+    total, first, last = len(story.before.nodes), story.answers[0], story.shrunk or story.answers[-1]
+    gone = total - len(last.view.nodes)
     text = f"{gone:,} of {counted(total, 'node')} removed ({percent(gone / total)})" if total else "No nodes"
     pods = counted(evidence.moved(story.before, story.after), "pod")
     if not first.costs.known:
         return f"[bold]{text}, {pods} moved.[/bold]"
-    saved = first.costs.total - story.answers[-1].costs.total
+    saved = first.costs.total - last.costs.total
     return f"[bold]{text}, {pods} moved: {money(saved)} an hour saved, {saved * HOURS_A_MONTH:,.0f} a month.[/bold]"
 
 
@@ -86,23 +91,39 @@ def _reasons(answer: Answer) -> Iterator[RenderableType]:
         yield Padding.indent(f"{counted(len(alike), 'node')}: {escape(why(answer, alike))}", 2)
 
 
+class _Stage(NamedTuple):
+    """The cluster at one moment: a picture of its objects, and the plan made then."""
+
+    name: str
+    picture: evidence.Picture
+    answer: Answer
+
+
+def _stages(story: Story) -> list[_Stage]:
+    first, last = story.answers[0], story.answers[-1]
+    found, one = [_Stage("before", story.before, first)], story.burst
+    if one is None or one.peak_answer is None or story.shrunk is None:
+        return [*found, _Stage("after", story.after, last)]
+    found += [_Stage("after", one.before, story.shrunk), _Stage("in the burst", one.peak, one.peak_answer)]
+    return [*found, _Stage("after it", one.after, last)]
+
+
 def _before_and_after(story: Story) -> Table:
     """Return the cluster in figures; pods that come and go with their node are counted by themselves."""
+    stages = _stages(story)
+    pictures, answers = [one.picture for one in stages], [one.answer for one in stages]
     table = Table(box=None, padding=(0, 2, 0, 0))
-    for column in (f"after {counted(len(story.answers), 'loop')}", "before", "after"):
-        table.add_column(column, justify="right" if column in ("before", "after") else "left", no_wrap=True)
-    first, last = story.answers[0], story.answers[-1]
-    table.add_row("nodes", f"{len(story.before.nodes):,}", f"{len(story.after.nodes):,}")
-    if first.costs.known:
-        table.add_row("an hour", money(first.costs.total), money(last.costs.total))
-        month = (f"{answer.costs.total * HOURS_A_MONTH:,.0f}" for answer in (first, last))
-        table.add_row("a month", *month)
-    of_nodes = story.before.node_pod_count, story.after.node_pod_count
-    all_pods = len(story.before.pods), len(story.after.pods)
-    table.add_row("pods of workloads", *(f"{total - own:,}" for total, own in zip(all_pods, of_nodes, strict=True)))
-    if of_nodes[0]:
-        table.add_row("pods of DaemonSets and static pods", *(f"{own:,}" for own in of_nodes))
-    usage = first.view.usage(), last.view.usage()
+    table.add_column(counted(len(story.answers), "loop"), no_wrap=True)
+    for stage in stages:
+        table.add_column(stage.name, justify="right", no_wrap=True)
+    table.add_row("nodes", *(f"{len(one.nodes):,}" for one in pictures))
+    if answers[0].costs.known:
+        table.add_row("an hour", *(money(one.costs.total) for one in answers))
+        table.add_row("a month", *(f"{one.costs.total * HOURS_A_MONTH:,.0f}" for one in answers))
+    table.add_row("pods of workloads", *(f"{len(one.pods) - one.node_pod_count:,}" for one in pictures))
+    if pictures[0].node_pod_count:
+        table.add_row("pods of DaemonSets and static pods", *(f"{one.node_pod_count:,}" for one in pictures))
+    usage = [one.view.usage() for one in answers]
     for resource in usage[0]:
         table.add_row(f"{resource} requested", *(percent(one[resource]) for one in usage))
     return table

@@ -470,8 +470,8 @@ class Actuator:
 
 
 class EmbeddedClusterStub:
-    """Reads the simulated cluster of an actuator that was started with
-    `--cloud memory`; other actuators do not serve it. For the demo, tests and
+    """The simulated cluster of an actuator that was started with `--cloud memory`;
+    other actuators do not serve it. For the demo, tests and
     first steps.
     """
 
@@ -486,16 +486,28 @@ class EmbeddedClusterStub:
                 request_serializer=trimtab_dot_v1_dot_actuator__pb2.ListObjectsRequest.SerializeToString,
                 response_deserializer=trimtab_dot_v1_dot_actuator__pb2.ListObjectsResponse.FromString,
                 _registered_method=True)
+        self.ScaleReplicaSet = channel.unary_unary(
+                '/trimtab.v1.EmbeddedCluster/ScaleReplicaSet',
+                request_serializer=trimtab_dot_v1_dot_actuator__pb2.ScaleReplicaSetRequest.SerializeToString,
+                response_deserializer=trimtab_dot_v1_dot_actuator__pb2.ScaleReplicaSetResponse.FromString,
+                _registered_method=True)
 
 
 class EmbeddedClusterServicer:
-    """Reads the simulated cluster of an actuator that was started with
-    `--cloud memory`; other actuators do not serve it. For the demo, tests and
+    """The simulated cluster of an actuator that was started with `--cloud memory`;
+    other actuators do not serve it. For the demo, tests and
     first steps.
     """
 
     def ListObjects(self, request, context):
         """Sends all objects as Kubernetes JSON, in chunks of one `List` document.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ScaleReplicaSet(self, request, context):
+        """Sets how many pods a ReplicaSet keeps; it creates or ends pods at once.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -509,6 +521,11 @@ def add_EmbeddedClusterServicer_to_server(servicer, server):
                     request_deserializer=trimtab_dot_v1_dot_actuator__pb2.ListObjectsRequest.FromString,
                     response_serializer=trimtab_dot_v1_dot_actuator__pb2.ListObjectsResponse.SerializeToString,
             ),
+            'ScaleReplicaSet': grpc.unary_unary_rpc_method_handler(
+                    servicer.ScaleReplicaSet,
+                    request_deserializer=trimtab_dot_v1_dot_actuator__pb2.ScaleReplicaSetRequest.FromString,
+                    response_serializer=trimtab_dot_v1_dot_actuator__pb2.ScaleReplicaSetResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'trimtab.v1.EmbeddedCluster', rpc_method_handlers)
@@ -518,8 +535,8 @@ def add_EmbeddedClusterServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class EmbeddedCluster:
-    """Reads the simulated cluster of an actuator that was started with
-    `--cloud memory`; other actuators do not serve it. For the demo, tests and
+    """The simulated cluster of an actuator that was started with `--cloud memory`;
+    other actuators do not serve it. For the demo, tests and
     first steps.
     """
 
@@ -540,6 +557,33 @@ class EmbeddedCluster:
             '/trimtab.v1.EmbeddedCluster/ListObjects',
             trimtab_dot_v1_dot_actuator__pb2.ListObjectsRequest.SerializeToString,
             trimtab_dot_v1_dot_actuator__pb2.ListObjectsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ScaleReplicaSet(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/trimtab.v1.EmbeddedCluster/ScaleReplicaSet',
+            trimtab_dot_v1_dot_actuator__pb2.ScaleReplicaSetRequest.SerializeToString,
+            trimtab_dot_v1_dot_actuator__pb2.ScaleReplicaSetResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -220,8 +220,8 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
 def add_ActuatorServicer_to_server(servicer: ActuatorServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
 
 class EmbeddedClusterStub:
-    """Reads the simulated cluster of an actuator that was started with
-    `--cloud memory`; other actuators do not serve it. For the demo, tests and
+    """The simulated cluster of an actuator that was started with `--cloud memory`;
+    other actuators do not serve it. For the demo, tests and
     first steps.
     """
 
@@ -231,21 +231,25 @@ class EmbeddedClusterStub:
     def __new__(cls, channel: _aio.Channel) -> EmbeddedClusterAsyncStub: ...
     ListObjects: _grpc.UnaryStreamMultiCallable[_actuator_pb2.ListObjectsRequest, _actuator_pb2.ListObjectsResponse]
     """Sends all objects as Kubernetes JSON, in chunks of one `List` document."""
+    ScaleReplicaSet: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.ScaleReplicaSetRequest, _actuator_pb2.ScaleReplicaSetResponse]
+    """Sets how many pods a ReplicaSet keeps; it creates or ends pods at once."""
 
 @_typing.type_check_only
 class EmbeddedClusterAsyncStub(EmbeddedClusterStub):
-    """Reads the simulated cluster of an actuator that was started with
-    `--cloud memory`; other actuators do not serve it. For the demo, tests and
+    """The simulated cluster of an actuator that was started with `--cloud memory`;
+    other actuators do not serve it. For the demo, tests and
     first steps.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     ListObjects: _aio.UnaryStreamMultiCallable[_actuator_pb2.ListObjectsRequest, _actuator_pb2.ListObjectsResponse]  # type: ignore[assignment]
     """Sends all objects as Kubernetes JSON, in chunks of one `List` document."""
+    ScaleReplicaSet: _aio.UnaryUnaryMultiCallable[_actuator_pb2.ScaleReplicaSetRequest, _actuator_pb2.ScaleReplicaSetResponse]  # type: ignore[assignment]
+    """Sets how many pods a ReplicaSet keeps; it creates or ends pods at once."""
 
 class EmbeddedClusterServicer(metaclass=_abc_1.ABCMeta):
-    """Reads the simulated cluster of an actuator that was started with
-    `--cloud memory`; other actuators do not serve it. For the demo, tests and
+    """The simulated cluster of an actuator that was started with `--cloud memory`;
+    other actuators do not serve it. For the demo, tests and
     first steps.
     """
 
@@ -256,5 +260,13 @@ class EmbeddedClusterServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_actuator_pb2.ListObjectsResponse], _abc.AsyncIterator[_actuator_pb2.ListObjectsResponse]]:
         """Sends all objects as Kubernetes JSON, in chunks of one `List` document."""
+
+    @_abc_1.abstractmethod
+    def ScaleReplicaSet(
+        self,
+        request: _actuator_pb2.ScaleReplicaSetRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_actuator_pb2.ScaleReplicaSetResponse, _abc.Awaitable[_actuator_pb2.ScaleReplicaSetResponse]]:
+        """Sets how many pods a ReplicaSet keeps; it creates or ends pods at once."""
 
 def add_EmbeddedClusterServicer_to_server(servicer: EmbeddedClusterServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -283,6 +283,21 @@ def test_the_embedded_cluster_lists_its_objects_as_they_are_now(service: Service
     assert "n0" not in group["spec"]["nodes"]
 
 
+def test_a_replica_set_of_the_embedded_cluster_can_be_scaled(service: Service) -> None:
+    listed = json.loads(service.client.list_objects())["items"]
+    owner = next(one for one in listed if one["kind"] == "ReplicaSet")["metadata"]
+    service.client.scale_replica_set(owner["namespace"], owner["name"], 0)
+    after = json.loads(service.client.list_objects())["items"]
+    (scaled,) = [one for one in after if one["kind"] == "ReplicaSet" and one["metadata"]["name"] == owner["name"]]
+    assert scaled["spec"]["replicas"] == 0
+    error = refusal(lambda: service.client.scale_replica_set("default", "nothing", 1))
+    assert (error.code, error.reason) == (grpc.StatusCode.NOT_FOUND, Reason.NOT_FOUND)
+    for size in (-1, 10_001):
+        error = refusal(lambda size=size: service.client.scale_replica_set(owner["namespace"], owner["name"], size))
+        assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, Reason.REQUEST_INVALID)
+        assert "replicas" in error.message
+
+
 def test_pod_costs_are_written_once_and_what_cannot_be_written_is_told(service: Service) -> None:
     service.cluster.faults.add(Fault("write_pod_cost", "default/web-1", ForbiddenError("pods are forbidden")))
     costs = {"default/web-0": 7, "default/web-1": 8, "default/gone": 9}

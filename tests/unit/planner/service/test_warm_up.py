@@ -31,14 +31,16 @@ def compiled():
     return {f"{one.py_func.__module__}.{one.py_func.__name__}": len(one.signatures) for one in found}
 
 
-warm_up()
+quick = sys.argv[2] == "quick"
+warm_up(quick)
 before = compiled()
 file = Path(sys.argv[1])
 shape = ClusterShape(nodes=40, pods=600, spread_share=0.2, anti_affinity_share=0.2, pending_pods=5)
 write_list(generate(shape), file)
 cluster = read_files([file]).snapshot
 handler = RequestHandler(NoOpMeterProvider().get_meter("x"), 1 << 26, log_decisions=False)
-request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_DOWN])
+request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN])
+request.settings.scale_down.unneeded_time.seconds = 0
 request.now.seconds = NOW_S + 10**8
 answer = handler.plan(request, cluster.SerializeToString(), Caller())
 interner = Interner()
@@ -47,9 +49,11 @@ cluster.nodes[0].unschedulable = True
 delta = difference(old, interner.intern(cluster), interner)
 request.state.CopyFrom(answer.state)
 request.base_version = answer.snapshot_version
-request.settings.planner.balance.max_difference = 3
+if not quick:
+    request.settings.planner.balance.max_difference = 3
 handler.plan(request, delta.SerializeToString(), Caller())
-list(handler.check_fit(request, b"", Caller()))
+if not quick:
+    list(handler.check_fit(request, b"", Caller()))
 after = compiled()
 assert len(before) > 10, before
 assert not any(name.endswith(".entry") for name in after), "a kernel without an entry for Python is called by Python"
@@ -73,8 +77,9 @@ def run(program: str, *arguments: str, **environment: str) -> str:
     return done.stdout
 
 
-def test_nothing_compiles_after_the_warm_up(tmp_path) -> None:
-    run(PROGRAM, str(tmp_path / "cluster.json"))
+@pytest.mark.parametrize("start", ["full", "quick"])
+def test_nothing_compiles_after_the_warm_up(tmp_path: Path, start: str) -> None:
+    run(PROGRAM, str(tmp_path / "cluster.json"), start)
 
 
 SIGNATURES = """
@@ -89,12 +94,15 @@ for one in gc.get_objects():
 """
 
 
-def test_the_second_process_compiles_exactly_what_the_first_calls() -> None:
+@pytest.mark.parametrize("quick", [False, True], ids=["full", "quick"])
+def test_the_second_process_compiles_exactly_what_the_first_calls(quick: bool) -> None:
     second = SIGNATURES.format(
         start="from planner.model.jit import compile_recorded, record_calls; record_calls()",
-        end="from planner.service.warm_up import answer_requests; answer_requests(); compile_recorded()",
+        end=f"from planner.service.warm_up import answer_requests; answer_requests({quick}); compile_recorded()",
     )
-    first = SIGNATURES.format(start="from planner.service.warm_up import answer_requests", end="answer_requests()")
+    first = SIGNATURES.format(
+        start="from planner.service.warm_up import answer_requests", end=f"answer_requests({quick})"
+    )
     assert sorted(run(second).splitlines()) == sorted(run(first).splitlines())
 
 

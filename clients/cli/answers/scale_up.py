@@ -117,7 +117,7 @@ def _growth(answer: Answer) -> Table:
             *(prices if priced else ()),
             expansion.chosen_because(answer.response.scale_up, split.node_group),
         )
-        table.add_row(*[""] * (len(columns) + 1), f"  [dim]for {escape(_owners(answer, split.pods))}[/dim]")
+        table.add_row(*[""] * (len(columns) + 1), f"[dim]for {escape(_owners(answer, split.pods))}[/dim]")
     return table
 
 

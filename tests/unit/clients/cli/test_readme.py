@@ -23,17 +23,17 @@ def blocks(language: str) -> list[str]:
 
 @pytest.fixture(scope="module")
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the cluster that the README makes."""
+    """A directory with the clusters that the README makes."""
     made = tmp_path_factory.mktemp("readme")
-    (sample,) = blocks("console")
-    command = sample.splitlines()[0].removeprefix("$ python ").split()
-    subprocess.run(
-        [sys.executable, *command],
-        cwd=made,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        check=True,
-        capture_output=True,
-    )
+    for sample in blocks("console"):
+        command = sample.splitlines()[0].removeprefix("$ python ").split()
+        subprocess.run(
+            [sys.executable, *command],
+            cwd=made,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+            check=True,
+            capture_output=True,
+        )
     return made
 
 
@@ -43,12 +43,12 @@ def shape(text: str) -> list[str]:
     return [re.sub(r"\d[\d,.]*", "N", line) for line in kept if not re.match(r"[a-z]+-[a-z]-\d+ ", line)]
 
 
+@pytest.mark.parametrize("sample", blocks("console"), ids=lambda sample: sample.splitlines()[1].removeprefix("$ "))
 def test_the_sample_answer_is_the_answer_to_the_command_above_it(
-    trimtab: Run, directory: Path, monkeypatch: pytest.MonkeyPatch
+    trimtab: Run, directory: Path, monkeypatch: pytest.MonkeyPatch, sample: str
 ) -> None:
     monkeypatch.chdir(directory)
     monkeypatch.setenv("COLUMNS", "100")
-    (sample,) = blocks("console")
     command, shown = sample.split("\n", 2)[1:]
     outcome = trimtab(*command.removeprefix("$ trimtab ").split())
     assert outcome.code == 0, outcome.err

@@ -41,6 +41,8 @@ RIGHT_OF_METHOD: Final[Mapping[str, Right]] = MappingProxyType(
         f"{_ACTUATOR}ScaleUp": Right.GROW,
         f"{_ACTUATOR}ApplyPodCosts": Right.POD_COSTS,
         "/trimtab.v1.EmbeddedCluster/ListObjects": Right.READ,
+        # Only of the simulated cluster.
+        "/trimtab.v1.EmbeddedCluster/ScaleReplicaSet": Right.GROW,
         f"{_CLOUD}NodeGroupIncreaseSize": Right.GROW,
         f"{_CLOUD}NodeGroupDeleteNodes": Right.DELETE,
         f"{_CLOUD}NodeGroupDecreaseTargetSize": Right.DELETE,

@@ -19,7 +19,8 @@ from actuator.service.leading import Leadership
 from actuator.service.options import KubeOptions
 from actuator.store.records import Store
 from clients.kubernetes_api.lease import Lease
-from clients.kubernetes_api.permissions import Rule, lease_rules, require
+from clients.kubernetes_api.permissions import lease_rules, require
+from clients.kubernetes_api.rules import Rule
 
 # A request to the cloud for its node groups may list all nodes: a tenth of a second for some thousands of them.
 GROUPS_MAX_AGE_S = 5.0

@@ -218,6 +218,29 @@ def simulate(
 
 
 @app.command()
+def report(
+    files: Annotated[
+        list[Path],
+        typer.Argument(metavar="FILE...", help="what `trimtab simulate --save` wrote, or the objects of a cluster"),
+    ],
+    out: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="the page, HTML")],
+    planner: PlannerOption = None,
+    settings: SettingsOption = None,
+    now: NowOption = None,
+    group_by: GroupByOption = None,
+    max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
+) -> None:
+    """Write one page that needs no network: a simulation, or what a cluster could save and what blocks it."""
+    from clients.cli.plan import CommandOptions
+    from clients.cli.report.command import report as run
+
+    options = CommandOptions(
+        tuple(files), planner, settings, now=now, group_by=group_by, max_input_bytes=max_input_bytes
+    )
+    run(options, out)
+
+
+@app.command()
 def version() -> None:
     """Print the version."""
     from importlib.metadata import version as installed

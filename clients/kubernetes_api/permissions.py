@@ -4,7 +4,6 @@ Decides nothing: callers name the rules.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import msgspec
 import structlog
@@ -12,23 +11,11 @@ import structlog
 from clients.kubernetes_api.api import JSON_TIMEOUT_S, Api, json_object
 from clients.kubernetes_api.connection import Request
 from clients.kubernetes_api.errors import ApiError, MissingPermissionError
+from clients.kubernetes_api.rules import Rule
 
 log = structlog.get_logger("permissions")
 
 _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
-
-
-class Rule(NamedTuple):
-    """Verbs on a resource ("pods" or "pods/eviction"). `namespace` "" = in all, or a resource that has none.
-
-    `name` "" = every object; "create" cannot be limited to a name.
-    """
-
-    group: str
-    resource: str
-    verbs: tuple[str, ...]
-    namespace: str = ""
-    name: str = ""
 
 
 def own_object(group: str, resource: str, verbs: tuple[str, ...], namespace: str, name: str) -> tuple[Rule, ...]:

@@ -12,14 +12,15 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 
 import structlog
 from trimtab.v1 import actuator_pb2
 
 from clients.kubernetes_api.api import Api
 from clients.kubernetes_api.errors import ApiError, ClusterError, MissingPermissionError
-from clients.kubernetes_api.permissions import Rule, require, rules_yaml
+from clients.kubernetes_api.permissions import require, rules_yaml
+from clients.kubernetes_api.rules import Rule
 from clients.kubernetes_objects.build import collection_paused
 from clients.kubernetes_objects.errors import InputError
 from clients.kubernetes_objects.kinds import Node, NodeGroup
@@ -28,7 +29,7 @@ from clients.live_cluster.reflector import Reflector, ReflectorSettings
 from clients.live_cluster.resources import RESOURCES, Resource
 from clients.live_cluster.snapshots import SnapshotMaker
 from clients.live_cluster.store import Store
-from clients.live_cluster.taken import Taken
+from clients.live_cluster.taken import Seen
 
 log = structlog.get_logger("live_cluster")
 
@@ -38,14 +39,6 @@ MOST_NOTES = 20
 
 PAUSE_S = 60.0
 """Pause before it is asked again whether the server knows a kind: its CustomResourceDefinition may come later."""
-
-
-class Seen(NamedTuple):
-    """A snapshot or delta, notes for people, and the kinds that the server does not know."""
-
-    taken: Taken
-    notes: list[str]
-    absent: tuple[str, ...] = ()
 
 
 class LiveCluster:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from google.protobuf.message import Message
 from trimtab.k8s.v1 import core_pb2, policy_pb2, storage_pb2, workloads_pb2
 
-from clients.kubernetes_api.permissions import Rule
+from clients.kubernetes_api.rules import Rule
 from clients.live_cluster.encodings import JSON, PROTOBUF, Encoding
 
 WATCHING = ("list", "watch")

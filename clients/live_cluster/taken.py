@@ -15,3 +15,11 @@ class Taken(NamedTuple):
     delta: pb.SnapshotDelta | None
     is_empty: bool = False
     notes: tuple[str, ...] = ()
+
+
+class Seen(NamedTuple):
+    """A snapshot or delta, notes for people, and the kinds that the server does not know."""
+
+    taken: Taken
+    notes: list[str]
+    absent: tuple[str, ...] = ()

@@ -15,8 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 from clients.kubernetes_objects.kinds import NodeGroup
-from clients.live_cluster.cluster import Seen
-from clients.live_cluster.taken import Taken
+from clients.live_cluster.taken import Seen, Taken
 from clients.reference_loop.orders import deletion_order, soft_tainted
 from clients.reference_loop.planner_session import PlannerSession
 

@@ -67,7 +67,7 @@ def _removal(now_s: float, done: RoundResult, groups: Mapping[str, str], prices:
     saving = sum(prices.get(groups.get(node, ""), 0.0) for node in nodes)
     drains = len(drained & set(nodes))
     reasons = {
-        node: f"utilization {unneeded[node].utilization:.0%}, {len(unneeded[node].destinations)} pods fit elsewhere"
+        node: f"utilization {unneeded[node].utilization:.0%}, pods to move: {len(unneeded[node].destinations)}"
         for node in nodes[:MOST_NAMES]
         if node in unneeded
     }
@@ -76,7 +76,7 @@ def _removal(now_s: float, done: RoundResult, groups: Mapping[str, str], prices:
         "kind": "scale-down",
         "count": len(nodes),
         "pricePerHour": round(saving, 6),
-        "text": f"{len(nodes)} nodes go, {drains} of them drained",
+        "text": f"{len(nodes)} {'node goes' if len(nodes) == 1 else 'nodes go'}, {drains} drained",
         "nodes": nodes[:MOST_NAMES],
         "reasons": reasons,
     }

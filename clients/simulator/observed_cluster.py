@@ -23,9 +23,9 @@ from clients.kubernetes_objects.objects import STRUCTS
 from clients.kubernetes_objects.owners import API_VERSIONS
 from clients.kubernetes_objects.pod_rows import FLAG_READY, FLAG_UNSCHEDULABLE, PodRow, phase_code, pod_row
 from clients.live_cluster.actuation import read_status, sized_groups
-from clients.live_cluster.cluster import Seen
 from clients.live_cluster.snapshots import SnapshotMaker
 from clients.live_cluster.store import Store
+from clients.live_cluster.taken import Seen
 
 Watcher = Callable[[Mapping[str, Any], list[JournalEntry]], None]
 _PER_POD = ("nodeName",)

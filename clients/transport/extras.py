@@ -11,6 +11,7 @@ from typing import Final
 EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "kubernetes": ("kubernetes", "urllib3"),
+        "report": ("plotly", "jinja2"),
         "postgresql": ("psycopg",),
         "aws": ("boto3",),
         "certificates": ("cryptography",),

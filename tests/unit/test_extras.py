@@ -93,6 +93,7 @@ def test_a_command_that_needs_no_live_cluster_runs(
     [
         pytest.param("clients.cli run --planner 127.0.0.1:9", "kubernetes", id="run"),
         pytest.param("clients.cli record {new}", "kubernetes", id="record"),
+        pytest.param("clients.cli report {cluster} -o {new}", "report", id="report"),
         pytest.param("actuator --state-dir {state} --cloud kwok --cloud-config {cluster}", "kubernetes", id="kwok"),
         pytest.param("actuator --state-dir {state} --cloud externalgrpc", "kubernetes", id="externalgrpc"),
         pytest.param("actuator --state-dir {state} --cloud aws --aws-groups g", "kubernetes", id="aws"),

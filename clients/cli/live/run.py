@@ -17,7 +17,8 @@ from clients.cli.live.stopping import Stopping
 from clients.cli.pod_cost_annotations import annotations_read
 from clients.kubernetes_api.api import Api
 from clients.kubernetes_api.lease import Lease, LeaseSettings
-from clients.kubernetes_api.permissions import Rule, lease_rules, own_object
+from clients.kubernetes_api.permissions import lease_rules, own_object
+from clients.kubernetes_api.rules import Rule
 from clients.live_cluster.cluster import LiveCluster
 from clients.reference_loop.events import EventWriter, StatusEvents, Subject
 from clients.reference_loop.growth_events import GrowthEvents

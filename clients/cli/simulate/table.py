@@ -11,7 +11,7 @@ from clients.cli.answers.costs import money
 
 Summary = dict[str, Any]
 
-_ROWS: tuple[tuple[str, Callable[[Summary], str]], ...] = (
+FIGURES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("node-hours", lambda one: f"{one['nodeHours']:,.1f}"),
     ("cost", lambda one: money(one["money"]) if one["money"] else "unknown"),
     ("time to schedule, median", lambda one: duration(one["timeToScheduleS"]["p50"])),
@@ -32,11 +32,16 @@ _ROWS: tuple[tuple[str, Callable[[Summary], str]], ...] = (
 
 def comparison(results: Sequence[dict[str, Any]]) -> Table:
     """Return a table with a column for each result."""
-    first = results[0]["scenario"]
     table = Table(box=None, padding=(0, 2, 0, 0))
-    table.add_column(f"{escape(first['name'])}, {duration(first['durationS'])}, seed {first['seed']}", no_wrap=True)
+    table.add_column(escape(subject(results[0])), no_wrap=True)
     for result in results:
         table.add_column(escape(result["settings"]["name"]), justify="right")
-    for name, text in _ROWS:
+    for name, text in FIGURES:
         table.add_row(name, *(text(result["summary"]) for result in results))
     return table
+
+
+def subject(result: dict[str, Any]) -> str:
+    """Return what was simulated: name, length and seed."""
+    scenario = result["scenario"]
+    return f"{scenario['name']}, {duration(scenario['durationS'])}, seed {scenario['seed']}"

@@ -12,7 +12,8 @@ from actuator.cloud.kwok.ledger import NAME
 from actuator.kube.permissions import ACTUATOR, BUFFERS, POD_COSTS, kwok_rules
 from clients.cli.certificates.parts import PARTS
 from clients.cli.documents import read_settings
-from clients.kubernetes_api.permissions import Rule, lease_rules, own_object
+from clients.kubernetes_api.permissions import lease_rules, own_object
+from clients.kubernetes_api.rules import Rule
 from clients.live_cluster.resources import RESOURCES
 from clients.transport.access_policy import Right, read_policy
 

@@ -5,8 +5,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
 from clients.kubernetes_objects.kinds import NodeGroup
-from clients.live_cluster.cluster import Seen
-from clients.live_cluster.taken import Taken
+from clients.live_cluster.taken import Seen, Taken
 from clients.reference_loop.planner_session import PlannerSession
 from clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
 from clients.transport.errors import TrimtabError

@@ -1,0 +1,150 @@
+"""Charts of simulations: nodes by group and zone, pending pods, utilization, cost; several one over another.
+
+Decides axes and traces. Times are UTC.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from clients.cli.report.page import Chart
+
+Json = dict[str, Any]
+_COLORS = ("#0a58ca", "#d1690e", "#2a7f3f", "#8b3fb0", "#b3261e", "#00798c", "#7a6a00", "#5b5f97")
+_MARK = {
+    "scale-up": ("triangle-up", "#2a7f3f"),
+    "scale-down": ("triangle-down", "#b3261e"),
+    "refused": ("x", "#57606a"),
+}
+
+
+def charts(results: Sequence[Json]) -> list[Chart]:
+    """Return the charts of one simulation, or of several side by side."""
+    found = [_nodes(results[0]) if len(results) == 1 else _totals(results)]
+    found.append(_lines("Pending pods", "pods", results, lambda samples: samples["pending"]))
+    for name, key in (("cpu", "cpu"), ("memory", "memory")):
+        title = f"Share of {name} that is requested"
+        found.append(_lines(title, "%", results, lambda samples, key=key: _shares(samples, key)))
+    if any(any(one["samples"]["pricePerHour"]) for one in results):
+        found.append(_lines("Cost of an hour", "", results, lambda samples: samples["pricePerHour"]))
+    return found
+
+
+def moments(result: Json) -> list[str]:
+    """Return the times of the samples."""
+    return [shown_time(moment) for moment in result["samples"]["time"]]
+
+
+def shown_time(moment_s: float) -> str:
+    """Return a time as text that charts read too."""
+    return datetime.fromtimestamp(moment_s, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def totals(result: Json) -> list[int]:
+    """Return the number of nodes at each sample."""
+    columns = list(result["samples"]["nodes"].values())
+    return [sum(row) for row in zip(*columns, strict=True)] if columns else [0] * len(result["samples"]["time"])
+
+
+def _nodes(result: Json) -> Chart:
+    """Return the nodes of each group and zone, stacked, and the decisions, which a click opens."""
+    import plotly.graph_objects as go
+
+    figure, times = go.Figure(), moments(result)
+    for number, (key, counts) in enumerate(result["samples"]["nodes"].items()):
+        group, _, zone = key.partition("/")
+        name = f"{group}, zone {zone}" if zone else group
+        color = _COLORS[number % len(_COLORS)]
+        figure.add_scatter(
+            x=times,
+            y=counts,
+            name=name,
+            stackgroup="nodes",
+            mode="lines",
+            line={"width": 0.5, "color": color, "shape": "hv"},
+        )
+    heights = dict(zip(times, totals(result), strict=True))
+    for kind, (symbol, color) in _MARK.items():
+        marks = [(number, one) for number, one in enumerate(result["decisions"]) if one["kind"] == kind]
+        if marks:
+            figure.add_scatter(
+                x=[shown_time(one["time"]) for _, one in marks],
+                y=[_height(heights, shown_time(one["time"])) for _, one in marks],
+                text=[one["text"] for _, one in marks],
+                customdata=[f"decision-0-{number}" for number, _ in marks],
+                name=kind,
+                mode="markers",
+                hovertemplate="%{text}<extra></extra>",
+                marker={"symbol": symbol, "color": color, "size": 13, "line": {"width": 1, "color": "#ffffff"}},
+            )
+    most, least = max(totals(result), default=0), min(totals(result), default=0)
+    description = f"Between {least} and {most} nodes. Each mark is a decision, listed below with its reasons."
+    return Chart("Nodes by group and zone", description, _finished(figure, "nodes"))
+
+
+def _height(heights: dict[str, int], moment: str) -> int:
+    """Return the number of nodes at the last sample before a time. O(samples)."""
+    before = [time for time in heights if time <= moment]
+    return heights[before[-1]] if before else 0
+
+
+def _totals(results: Sequence[Json]) -> Chart:
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for number, result in enumerate(results):
+        color = _COLORS[number % len(_COLORS)]
+        line = {"color": color, "shape": "hv"}
+        figure.add_scatter(
+            x=moments(result), y=totals(result), name=result["settings"]["name"], mode="lines", line=line
+        )
+    return Chart("Nodes", _described(results, "nodes", totals), _finished(figure, "nodes"))
+
+
+def _lines(title: str, unit: str, results: Sequence[Json], values: Any) -> Chart:
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for number, result in enumerate(results):
+        line = {"color": _COLORS[number % len(_COLORS)], "shape": "hv"}
+        name = result["settings"]["name"]
+        figure.add_scatter(x=moments(result), y=values(result["samples"]), name=name, mode="lines", line=line)
+    description = _described(results, unit, lambda result: values(result["samples"]))
+    return Chart(title, description, _finished(figure, unit))
+
+
+def _described(results: Sequence[Json], unit: str, values: Any) -> str:
+    """Return the least and the largest value of each simulation."""
+    parts = []
+    for result in results:
+        found = values(result) or [0]
+        parts.append(f"{result['settings']['name']}: between {min(found):g} and {max(found):g} {unit}".rstrip())
+    return "; ".join(parts) + "."
+
+
+def _shares(samples: Json, resource: str) -> list[float]:
+    pairs = zip(
+        samples[f"{resource}Requested{_UNIT[resource]}"],
+        samples[f"{resource}Allocatable{_UNIT[resource]}"],
+        strict=True,
+    )
+    return [round(100 * used / whole, 1) if whole else 0.0 for used, whole in pairs]
+
+
+_UNIT = {"cpu": "Milli", "memory": ""}
+
+
+def _finished(figure: Any, unit: str) -> str:
+    """Return a figure's JSON with a layout that fits a phone too."""
+    figure.update_layout(
+        template="plotly_white",
+        margin={"l": 45, "r": 10, "t": 10, "b": 30},
+        legend={"orientation": "h", "yanchor": "top", "y": -0.22},
+        showlegend=len(figure.data) > 1,
+        hovermode="closest" if unit == "nodes" else "x",
+        yaxis={"title": {"text": unit}, "rangemode": "tozero"},
+        xaxis={"type": "date"},
+        font={"size": 13},
+    )
+    text: str = figure.to_json()
+    return text

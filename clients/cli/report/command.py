@@ -1,0 +1,172 @@
+"""`trimtab report`: read a simulation's result or a cluster, write one page."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from trimtab.v1 import plan_pb2, reason_pb2
+
+from clients.cli.amounts import counted
+from clients.cli.answers.answer import Answer
+from clients.cli.answers.blockers import by_reason, offenders, why
+from clients.cli.answers.costs import HOURS_A_MONTH, money
+from clients.cli.cluster_view import ClusterView
+from clients.cli.failures import FailedError
+from clients.cli.output import note
+from clients.cli.plan import CommandOptions
+from clients.cli.planners import open_planner
+from clients.cli.report.charts import charts, shown_time
+from clients.cli.report.page import Decision, Line, Page, Table, rendered
+from clients.cli.sentences import NODE_GROUP_SENTENCES, NODE_SENTENCES, POD_SENTENCES
+from clients.cli.simulate.table import FIGURES, subject
+from clients.simulator.result import KINDS, read_result
+from clients.transport.bounded_input import (
+    STANDARD_INPUT,
+    DamagedInputError,
+    InputSizeError,
+    open_input,
+    read_bounded,
+)
+from clients.transport.extras import require_extra
+
+Json = dict[str, Any]
+MOST_OFFENDERS = 3
+
+
+def report(options: CommandOptions, out: Path) -> None:
+    """Write the report of a simulation's result, or of a plan over a cluster."""
+    require_extra("report", "trimtab report")
+    first = options.files[0]
+    page = simulated(read_result(first)) if len(options.files) == 1 and _is_result(first) else planned(options)
+    try:
+        out.write_text(rendered(page), encoding="utf-8")
+    except OSError as error:
+        raise FailedError(f"{out}: {error.strerror}") from None
+    note(f"{out} is written; it needs no network")
+
+
+def _is_result(path: Path) -> bool:
+    """Whether a file holds a result rather than objects; what cannot be read is told by whoever reads it."""
+    if path == STANDARD_INPUT:
+        return False
+    try:
+        with open_input(path) as file:
+            data = read_bounded(file)
+    except (OSError, InputSizeError, DamagedInputError):
+        return False
+    return any(f'"kind":"{kind}"'.encode() in data for kind in KINDS)
+
+
+def simulated(document: Json) -> Page:
+    """Return the page of a simulation or a comparison."""
+    results: Sequence[Json] = document.get("runs") or [document]
+    names = [one["settings"]["name"] for one in results]
+    lines = tuple(Line((name, *(text(one["summary"]) for one in results))) for name, text in FIGURES)
+    decisions = [
+        (f"Decisions, {name}" if len(results) > 1 else "Decisions", _decisions(number, one))
+        for number, (name, one) in enumerate(zip(names, results, strict=True))
+    ]
+    return Page(
+        title=f"Simulation: {subject(results[0])}",
+        headline=_headline(results),
+        tables=[Table("Figures", ("", *names), lines)],
+        charts=charts(results),
+        decisions=decisions,
+        details=[_blockers(name, one) for name, one in zip(names, results, strict=True)],
+    )
+
+
+def planned(options: CommandOptions) -> Page:
+    """Return the page of a plan over a cluster: what could be saved, and what blocks it, by money."""
+    request = options.request()
+    request.decisions.append(plan_pb2.Decision.SCALE_DOWN)
+    snapshot = options.cluster(request)
+    with open_planner(options.planner) as planner:
+        response = planner.plan(snapshot, request)
+    answer = Answer(response, ClusterView(snapshot), request.settings, request.now.ToNanoseconds())
+    nodes = [one.node for one in response.scale_down.unneeded]
+    saving = answer.costs.of(nodes)
+    unneeded = tuple(
+        Line((one.node, f"{one.utilization:.0%}", str(len(one.destinations)), answer.costs.text([one.node])))
+        for one in sorted(response.scale_down.unneeded, key=lambda one: (-one.saving_per_hour, one.node))
+    )
+    text = f"{counted(len(nodes), 'node')} of {len(snapshot.nodes):,} can go"
+    if answer.costs.known:
+        text += f": {money(saving)} of {money(answer.costs.total)} an hour, {saving * HOURS_A_MONTH:,.0f} a month"
+    columns = ("node", "utilization", "pods to move", "an hour")
+    return Page(
+        title="What the cluster can do without",
+        headline=f"{text}.",
+        tables=[_stay(answer), Table("Nodes that can go", columns, unneeded)],
+    )
+
+
+def _stay(answer: Answer) -> Table:
+    """Return why nodes stay, the dearest reason first, with what causes each most."""
+    alike = sorted(by_reason(answer), key=lambda nodes: -answer.costs.of(one.node for one in nodes))
+    lines = []
+    for nodes in alike:
+        cost = answer.costs.of(one.node for one in nodes)
+        lines.append(_reason(why(answer, nodes), len(nodes), cost))
+        for text, count in offenders(answer, nodes)[:MOST_OFFENDERS]:
+            lines.append(Line((f"  {text}", str(count), "", "")))
+    return Table("What keeps nodes, by money", ("", "nodes", "an hour", "a month"), tuple(lines))
+
+
+def _reason(text: str, count: int, cost: float) -> Line:
+    month = f"{cost * HOURS_A_MONTH:,.0f}" if cost else ""
+    return Line((text, f"{count:,}", money(cost) if cost else "", month))
+
+
+def _headline(results: Sequence[Json]) -> str:
+    """Return who is cheapest, and what it costs its pods."""
+    priced = all(one["summary"]["money"] for one in results)
+    key = "money" if priced else "nodeHours"
+    best = min(results, key=lambda one: one["summary"][key])["summary"]
+    amount = f"cost {money(best['money'])}" if priced else f"{best['nodeHours']:,.0f} node-hours"
+    waits = f"99 % of pods are scheduled within {best['timeToScheduleS']['p99']:,.0f} s"
+    if len(results) == 1:
+        return f"{amount}; {waits}; {counted(best['evictions'], 'eviction')}."
+    name = next(one["settings"]["name"] for one in results if one["summary"] is best)
+    worst = max(one["summary"][key] for one in results)
+    less = f", {1 - best[key] / worst:.1%} less than the dearest" if worst else ""
+    return f"{name} is the cheapest: {amount}{less}; {waits}."
+
+
+def _decisions(number: int, result: Json) -> list[Decision]:
+    found = []
+    for index, one in enumerate(result["decisions"]):
+        reasons = [(what, _group_words(why_not)) for what, why_not in one.get("reasons", {}).items()]
+        if one.get("pods"):
+            reasons.insert(0, ("for pods such as", ", ".join(one["pods"])))
+        if one.get("nodes") and not reasons:
+            reasons.append(("nodes", ", ".join(one["nodes"])))
+        if one.get("pricePerHour"):
+            sign = "more" if one["kind"] == "scale-up" else "less"
+            reasons.append(("cost", f"{money(one['pricePerHour'])} an hour {sign}"))
+        identity = f"decision-{number}-{index}"
+        found.append(Decision(identity, shown_time(one["time"]), one["kind"], one["text"], tuple(reasons)))
+    return found
+
+
+def _blockers(name: str, result: Json) -> Table:
+    """Return why nodes stay at the end, by money."""
+    lines = [_reason(_why(one), one["nodes"], one["pricePerHour"]) for one in result["blockers"]]
+    possible = result["possibleSavingPerHour"]
+    note_ = f"Nodes that were not needed at that moment cost {money(possible)} an hour." if possible else ""
+    title = f"What keeps nodes at the end, by money: {name}"
+    return Table(title, ("", "nodes", "an hour", "a month"), tuple(lines), note_)
+
+
+def _group_words(text: str) -> str:
+    """Return why a node group did not grow in words; any other text as it is."""
+    code = dict(reason_pb2.NodeGroupReason.Code.items()).get(text)
+    return text if code is None else f"it did not grow: {NODE_GROUP_SENTENCES[code]}"
+
+
+def _why(blocker: Json) -> str:
+    """Return the reason of a result in words; one that this version does not know stays a code."""
+    node = dict(reason_pb2.UnremovableReason.Code.items()).get(blocker["reason"])
+    pod = dict(reason_pb2.BlockingPodReason.Code.items()).get(blocker["blocking"])
+    text = blocker["reason"] if node is None else NODE_SENTENCES[node]
+    return f"{text}: it {POD_SENTENCES[pod]}" if pod else text

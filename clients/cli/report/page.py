@@ -1,0 +1,82 @@
+"""The content of a report's page as values, and its form: one HTML file with all that it needs.
+
+Decides what is shown; the template decides where. No text of the input reaches the page unescaped.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Any, NamedTuple
+
+
+class Chart(NamedTuple):
+    """A chart. description : what it shows, for those who do not see it; figure : as Plotly's JSON."""
+
+    title: str
+    description: str
+    figure: str
+
+
+class Line(NamedTuple):
+    """A row of a table; the first cell names it."""
+
+    cells: tuple[str, ...]
+
+
+class Table(NamedTuple):
+    """A table. note : a sentence above it, "" = none."""
+
+    title: str
+    columns: tuple[str, ...]
+    lines: tuple[Line, ...]
+    note: str = ""
+
+
+class Decision(NamedTuple):
+    """A decision with its reasons. identity : of its element, which a click on a chart opens."""
+
+    identity: str
+    time: str
+    kind: str
+    text: str
+    reasons: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page. headline : the most important sentence."""
+
+    title: str
+    headline: str
+    tables: Sequence[Table] = ()
+    charts: Sequence[Chart] = ()
+    decisions: Sequence[tuple[str, Sequence[Decision]]] = ()
+    details: Sequence[Table] = ()
+
+
+def rendered(page: Page) -> str:
+    """Return the HTML."""
+    import jinja2
+    from plotly.offline import get_plotlyjs
+
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    template = environment.from_string((files("clients.cli.report") / "page.html").read_text(encoding="utf-8"))
+    script = get_plotlyjs() if page.charts else ""
+    figures = f"[{','.join(chart.figure for chart in page.charts)}]"
+    return template.render(page=page, plotly=jinja2_safe(script), figures=jinja2_safe(_script_safe(figures)))
+
+
+def jinja2_safe(text: str) -> Any:
+    """Return a text that the template takes as it is."""
+    from markupsafe import Markup
+
+    return Markup(text)
+
+
+def _script_safe(document: str) -> str:
+    """Return JSON that ends no script: what could be a tag is written as escapes."""
+    json.loads(document)
+    for letter in "<>&\u2028\u2029":
+        document = document.replace(letter, f"\\u{ord(letter):04x}")
+    return document

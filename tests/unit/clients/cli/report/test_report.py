@@ -1,0 +1,170 @@
+"""`trimtab report`: one page that holds all it needs, and lets nothing of the input become markup."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clients.simulator.result import encoded, read_result, result_of, write_result
+from clients.simulator.scenario import Scenario
+from clients.simulator.simulation import Simulation
+from tests.builders import kubernetes as k8s
+from tests.unit.clients.cli.conftest import Run, listed
+
+NOW = "2026-03-01T00:00:00Z"
+SCRIPT = "</script><script>alert(1)</script>"
+
+
+class Reader(HTMLParser):
+    """What a page has: elements with their attributes, texts, scripts."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: list[str] = []
+        self.scripts: list[str] = []
+        self._is_script = False
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        self._is_script = tag == "script"
+
+    def handle_data(self, data: str) -> None:
+        (self.scripts if self._is_script else self.texts).append(data)
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "script":
+            self._is_script = False
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.texts).split())
+
+    def figures(self) -> list[dict[str, Any]]:
+        found = re.search(r"^const figures = (.*);$", self.scripts[-1], re.MULTILINE)
+        assert found is not None
+        figures: list[dict[str, Any]] = json.loads(found[1])
+        return figures
+
+    def identities(self) -> set[str | None]:
+        return {attributes.get("id") for tag, attributes in self.elements if tag == "details"}
+
+
+@pytest.fixture(scope="module")
+def result() -> dict[str, Any]:
+    groups = [{"name": zone, "zone": zone, "size": 2, "price": 0.5, "maxSize": 4} for zone in "ab"]
+    bursts = {"base": 2, "size": 18, "every": "2h", "length": "10m", "first": "5m"}
+    workloads = [{"name": "web", "bursts": bursts, "pod": {"cpu": 1}}]
+    document = {"duration": "1h", "nodeGroups": groups, "workloads": workloads}
+    return result_of(Simulation(Scenario.model_validate(document)).run(), "defaults")
+
+
+def page_of(trimtab: Run, directory: Path, *files: object) -> Reader:
+    out = directory / "page.html"
+    done = trimtab("report", *files, "-o", out)
+    assert done.code == 0, done.err
+    return Reader(out.read_text(encoding="utf-8"))
+
+
+def page_of_result(trimtab: Run, directory: Path, result: dict[str, Any]) -> Reader:
+    saved = directory / "result.json.gz"
+    write_result(saved, result)
+    return page_of(trimtab, directory, saved)
+
+
+def test_a_simulation_has_charts_and_every_decision_with_its_reasons(
+    trimtab: Run, tmp_path: Path, result: dict[str, Any]
+) -> None:
+    page = page_of_result(trimtab, tmp_path, result)
+    nodes, pending, *_ = page.figures()
+    kinds = {one["kind"] for one in result["decisions"]}
+    assert kinds == {"scale-up", "scale-down"}
+    assert {trace["name"] for trace in nodes["data"]} == {"a, zone a", "b, zone b", *kinds}
+    assert pending["data"][0]["name"] == "defaults"
+    clicks = {identity for trace in nodes["data"] for identity in trace.get("customdata", ())}
+    assert clicks == page.identities() != set()
+    assert "pods to move: " in page.text
+    assert "What keeps nodes at the end, by money: defaults" in page.text
+
+
+def test_nothing_is_loaded_from_anywhere(trimtab: Run, tmp_path: Path, result: dict[str, Any]) -> None:
+    page = page_of_result(trimtab, tmp_path, result)
+    links = [attributes[name] for _, attributes in page.elements for name in ("src", "href") if name in attributes]
+    assert links == ["data:,"]
+
+
+def test_charts_are_named_for_those_who_do_not_see_them(trimtab: Run, tmp_path: Path, result: dict[str, Any]) -> None:
+    page = page_of_result(trimtab, tmp_path, result)
+    labels = [attributes["aria-label"] for _, attributes in page.elements if attributes.get("role") == "img"]
+    assert len(labels) == len(page.figures()) == 5
+    assert all(label and len(label) > 20 for label in labels)
+    assert ("html", {"lang": "en"}) in page.elements
+
+
+def test_a_comparison_shows_its_simulations_side_by_side(trimtab: Run, tmp_path: Path, result: dict[str, Any]) -> None:
+    other = json.loads(encoded(result))
+    other["settings"]["name"], other["summary"]["money"] = "dear", 2 * result["summary"]["money"]
+    comparison = {"kind": "SimulationComparison", "version": 1, "runs": [result, other]}
+    page = page_of_result(trimtab, tmp_path, comparison)
+    assert "defaults is the cheapest" in page.text
+    assert "50.0% less than the dearest" in page.text
+    assert [trace["name"] for trace in page.figures()[0]["data"]] == ["defaults", "dear"]
+    assert "Decisions, dear" in page.text
+
+
+def test_no_text_of_the_input_becomes_markup(trimtab: Run, tmp_path: Path, result: dict[str, Any]) -> None:
+    evil = json.loads(encoded(result).replace(b'"defaults"', json.dumps(SCRIPT).encode()))
+    evil["scenario"]["name"] = SCRIPT
+    evil["decisions"][0]["text"] = SCRIPT
+    evil["samples"]["nodes"][f"{SCRIPT}/"] = evil["samples"]["nodes"].pop("a/a")
+    page = page_of_result(trimtab, tmp_path, evil)
+    assert [tag for tag, _ in page.elements].count("script") == 2
+    assert SCRIPT in page.text
+    assert any("<script>" in trace["name"] for trace in page.figures()[0]["data"])
+
+
+def test_a_cluster_shows_what_could_be_saved_and_what_blocks_it_by_money(trimtab: Run, tmp_path: Path) -> None:
+    owner, held = k8s.replica_set("web", replicas=1), k8s.replica_set("held", replicas=1)
+    group = k8s.node_group("a", selector={"pool": "a"})
+    group["spec"] = {"minSize": 0, "maxSize": 5, "nodeSelector": {"pool": "a"}, "price": 0.7}
+    objects = [
+        *[k8s.node(name, labels={"pool": "a"}) for name in ("n1", "n2", "n3")],
+        *(owner, held, group),
+        *k8s.pods_of(owner, 1, cpu="100m", node="n1"),
+        *k8s.pods_of(held, 1, cpu="100m", node="n2"),
+        k8s.pdb("strict", 0, labels=held["spec"]["selector"]["matchLabels"], min_available=1),
+    ]
+    settings = tmp_path / "quick.yaml"
+    settings.write_text("scaleDown: {unneededTime: 0s}\n")
+    page = page_of(trimtab, tmp_path, listed(tmp_path, *objects), "--settings", settings, "--now", NOW)
+    assert "2 nodes of 3 can go: 1.40 of 2.10 an hour, 1,022 a month." in page.text
+    assert "budget default/strict" in page.text
+    assert "0.70 511" in page.text
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('{"kind":"SimulationResult","version":9}', "no result of a simulation that this version reads"),
+        ('{"kind":"SimulationResult",', "this is no JSON"),
+    ],
+)
+def test_a_result_that_cannot_be_read_is_named(trimtab: Run, tmp_path: Path, text: str, told: str) -> None:
+    file = tmp_path / "result.json"
+    file.write_text(text)
+    done = trimtab("report", file, "-o", tmp_path / "page.html")
+    assert done.code == 2
+    assert told in done.err
+    assert str(file) in done.err
+
+
+def test_a_page_that_cannot_be_written_is_named(trimtab: Run, tmp_path: Path, result: dict[str, Any]) -> None:
+    saved = tmp_path / "result.json"
+    write_result(saved, result)
+    assert read_result(saved) == json.loads(encoded(result))
+    done = trimtab("report", saved, "-o", tmp_path / "absent" / "page.html")
+    assert (done.code, "page.html: No such file" in done.err) == (1, True)

@@ -19,7 +19,8 @@ import structlog
 from clients.kubernetes_api.api import Api
 from clients.kubernetes_api.connection import ConnectionSettings, connect_cluster
 from clients.kubernetes_api.errors import ClusterError
-from clients.kubernetes_api.permissions import Rule, require
+from clients.kubernetes_api.permissions import require
+from clients.kubernetes_api.rules import Rule
 from clients.transport.errors import Reason, ServiceError
 
 GRANTED_S: Final = 60.0

@@ -18,7 +18,8 @@ from clients.cli.pod_cost_annotations import annotations_read
 from clients.kubernetes_api.api import Api
 from clients.kubernetes_api.errors import ClusterError
 from clients.kubernetes_api.lease import Lease, LeaseSettings
-from clients.kubernetes_api.permissions import Rule, lease_rules, own_object
+from clients.kubernetes_api.permissions import lease_rules, own_object
+from clients.kubernetes_api.rules import Rule
 from clients.live_cluster.cluster import LiveCluster
 from clients.live_cluster.resources import BY_KIND
 from clients.reference_loop.health import Health

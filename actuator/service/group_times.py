@@ -1,7 +1,9 @@
 """When node groups last grew, lost a node and failed to, as far as the tracker's data goes back.
 
 Decides how long a group is left alone after a growth that failed: 5 min, twice as long after each failure that follows,
-at most 30 min. A growth that the cloud accepts ends the series, and so does the end of the records. A refusal because
+at most 30 min. A growth that the cloud accepts ends the series, and so does the end of the records.
+An activity of the cloud that fails after a growth was accepted backs the group off too; those double until the records
+end. A refusal because
 the size had changed meanwhile is no failure of the group. Times are Unix milliseconds, 0 = not, or longer ago than the
 data. Source: Cluster Autoscaler, `--initial-node-group-backoff-duration`, `--max-node-group-backoff-duration`.
 """
@@ -28,6 +30,7 @@ class GroupTimes:
     backoff_until_ms: int = 0
     refusal: str = ""
     _failed_growths: int = 0
+    _failed_activities: int = 0
 
     def note_growth(self, answer: GrowthAnswer, at_ms: int) -> None:
         """Take the result of a growth into account; in order of time."""
@@ -40,6 +43,17 @@ class GroupTimes:
             self._failed_growths += 1
             self.refusal = answer.detail
 
+    def note_failure(self, detail: str, at_ms: int) -> None:
+        """Take an activity that failed into account; in order of time, after all growths.
+
+        Of those that fail while the group is left alone only the text counts: they are of the same growth.
+        """
+        self.refusal = detail
+        if at_ms >= self.backoff_until_ms:
+            pause_ms = min(FIRST_BACKOFF_MS << min(self._failed_activities, 10), LONGEST_BACKOFF_MS)
+            self.backoff_until_ms = at_ms + pause_ms
+            self._failed_activities += 1
+
 
 def group_times(data: TrackerData) -> dict[str, GroupTimes]:
     """Return the last times by node group. A cancelled deletion has begun, but not failed."""
@@ -47,6 +61,9 @@ def group_times(data: TrackerData) -> dict[str, GroupTimes]:
     for record in sorted(data.growths.values(), key=lambda one: (one.time_ms, one.request_id)):
         for answer in record.answers or ():
             times.setdefault(answer.node_group, GroupTimes()).note_growth(answer, record.time_ms)
+    for group, failures in data.group_failures.items():
+        for failure in failures:
+            times.setdefault(group, GroupTimes()).note_failure(failure.detail, failure.time_ms)
     for deletion in (*data.deletions.values(), *data.finished):
         one = times.setdefault(deletion.node_group, GroupTimes())
         one.deletion_ms = max(one.deletion_ms, deletion.start_ms)

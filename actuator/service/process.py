@@ -16,6 +16,7 @@ from pathlib import Path
 
 from actuator.cloud.provider import CloudError
 from actuator.kube.cluster import ClusterError
+from actuator.service.activity_watch import ActivityWatch
 from actuator.service.app import Actuator, Runtime
 from actuator.service.encoded import SERVICE, add_actuator
 from actuator.service.environment import EnvironmentOptions, SettingError
@@ -98,7 +99,10 @@ def _run(
     registrations += _more_registrations(state, actuator)
     shell = Shell("trimtab-actuator", registrations, settings, telemetry)
 
+    watch = ActivityWatch(actuator.processor, environment.cloud)
+
     def begin() -> None:
+        watch.start()
         if leadership is not None:
             actuator.processor.leader_name = lambda: leadership.leader_name
             leadership.begin(actuator, environment.prepare)
@@ -107,6 +111,7 @@ def _run(
         actuator.start()
 
     def end() -> None:
+        watch.stop()
         actuator.stop()
         if leadership is not None:
             leadership.stop()

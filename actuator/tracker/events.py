@@ -141,6 +141,14 @@ class GrowthAnswered(Event, frozen=True, tag="growth_answered"):
     answers: tuple[GrowthAnswer, ...]
 
 
+class GroupFailed(Event, frozen=True, tag="group_failed"):
+    """The cloud could not start an instance of a group that grows; `activity` is unique."""
+
+    node_group: str
+    activity: str
+    detail: str
+
+
 class ClockJumped(Event, frozen=True, tag="clock_jumped"):
     """The wall clock jumped: all stored times are moved, and keep their age."""
 
@@ -166,6 +174,7 @@ AnyEvent = (
     | RolledBack
     | GrowthRequested
     | GrowthAnswered
+    | GroupFailed
     | ClockJumped
 )
 

@@ -169,6 +169,14 @@ class GrowthRecord(msgspec.Struct):
     answers: tuple[GrowthAnswer, ...] | None = None
 
 
+class GroupFailure(msgspec.Struct, frozen=True):
+    """An activity of the cloud that failed while a group grew."""
+
+    activity: str
+    detail: str
+    time_ms: int
+
+
 class TrackerData(msgspec.Struct):
     """All data of the tracker."""
 
@@ -181,6 +189,8 @@ class TrackerData(msgspec.Struct):
     evictions: dict[str, TrackedEviction] = {}
     requests: dict[str, RequestRecord] = {}
     growths: dict[str, GrowthRecord] = {}
+    # Failed activities by node group, in order of time.
+    group_failures: dict[str, list[GroupFailure]] = {}
     # Number of jumps of the clock: all times were moved each time.
     jump_count: int = 0
     # Latest epoch of a caller's leadership from which a request was accepted.

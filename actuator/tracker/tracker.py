@@ -18,6 +18,7 @@ from actuator.tracker.states import (
     HOUR_MS,
     NO_REASON,
     Deletion,
+    GroupFailure,
     GrowthRecord,
     NodeAnswer,
     PodRef,
@@ -47,6 +48,7 @@ class Tracker:
             e.InstancesAccepted: self._instances_accepted,
             e.GrowthRequested: self._growth_requested,
             e.GrowthAnswered: self._growth_answered,
+            e.GroupFailed: self._group_failed,
             e.ClockJumped: self._clock_jumped,
         }
 
@@ -107,7 +109,8 @@ class Tracker:
         growths = (one.time_ms for one in data.growths.values())
         evictions = (one.time_ms for one in data.evictions.values())
         removals = (one.time_ms for one in data.removals)
-        return max((0, *deletions, *requests, *growths, *evictions, *removals))
+        failures = (one.time_ms for group in data.group_failures.values() for one in group)
+        return max((0, *deletions, *requests, *growths, *evictions, *removals, *failures))
 
     def dump(self) -> bytes:
         """Return all data as JSON; `load` reads it."""
@@ -297,6 +300,11 @@ class Tracker:
         record.answers = record.answers or event.answers
         return []
 
+    def _group_failed(self, event: e.GroupFailed, now_ms: int) -> list[i.Instruction]:
+        failure = GroupFailure(event.activity, event.detail, now_ms)
+        self.data.group_failures.setdefault(event.node_group, []).append(failure)
+        return []
+
     def _clock_jumped(self, event: e.ClockJumped, _now_ms: int) -> list[i.Instruction]:
         """Move all times: everything keeps the age that it had before the jump."""
         data, by_ms = self.data, event.by_ms
@@ -315,6 +323,10 @@ class Tracker:
             request.time_ms += by_ms
         for growth in data.growths.values():
             growth.time_ms += by_ms
+        data.group_failures = {
+            group: [msgspec.structs.replace(one, time_ms=one.time_ms + by_ms) for one in failures]
+            for group, failures in data.group_failures.items()
+        }
         data.evictions = {
             uid: TrackedEviction(one.pod, one.node, one.time_ms + by_ms) for uid, one in data.evictions.items()
         }
@@ -335,6 +347,8 @@ class Tracker:
             if oldest.time_ms >= evicted_before:
                 break
             del data.evictions[uid]
+        if data.group_failures:
+            data.group_failures = _later_failures(data.group_failures, finished_before)
         for request_id in _old(data.requests, finished_before):
             if not any(d.request_id == request_id for d in data.deletions.values()):
                 del data.requests[request_id]
@@ -350,6 +364,12 @@ def _kept_once(data: TrackerData, pod: PodRef, node: str) -> tuple[PodRef, str]:
         return pod.compact(), intern(node)
     known = deletion.pods.get(pod.uid)
     return known if known == pod else pod.compact(), deletion.node
+
+
+def _later_failures(by_group: dict[str, list[GroupFailure]], since_ms: int) -> dict[str, list[GroupFailure]]:
+    """Return the failures since a time, without groups that have none."""
+    later = {group: [one for one in failures if one.time_ms >= since_ms] for group, failures in by_group.items()}
+    return {group: failures for group, failures in later.items() if failures}
 
 
 def _old(records: dict[str, Any], before_ms: int) -> list[str]:

@@ -1,0 +1,88 @@
+"""Failed activities of the cloud back a group off at once, and durably."""
+
+from collections.abc import Sequence
+
+from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
+
+from actuator.cloud.memory.cloud import MemoryCloud
+from actuator.cloud.provider import Activity
+from actuator.service.activity_watch import ActivityWatch
+from tests.builders.actuator import START_S, Stage, small_cluster
+
+
+class Cloud(MemoryCloud):
+    """The simulated cluster's cloud, with activities as a test wants."""
+
+    failed: Sequence[Activity] = ()
+
+    def activities(self, group: str) -> Sequence[Activity]:
+        return self.failed
+
+
+def grow(stage: Stage, request_id: str, size: int) -> None:
+    split = plan_pb2.ScaleUpSplit(node_group="g", current_size=size, new_size=size + 1)
+    stage.actuator.growths.begin(actuator_pb2.ScaleUpRequest(request_id=request_id, splits=[split]))
+    stage.run()
+
+
+def failure(number: int, start_ms: int = 0) -> Activity:
+    return Activity(f"a{number}", "g", True, start_ms, f"no capacity, {number}")
+
+
+def staged() -> tuple[Stage, Cloud, ActivityWatch]:
+    stage = Stage(small_cluster())
+    cloud = Cloud(stage.cluster)
+    return stage, cloud, ActivityWatch(stage.actuator.processor, cloud)
+
+
+def backoff_s(stage: Stage) -> float | None:
+    """Return how long the group is still left alone; None = it is healthy."""
+    (group,) = stage.status().node_groups
+    if group.health != snapshot_pb2.NodeGroupHealth.BACKED_OFF:
+        return None
+    return group.backoff_until.seconds - stage.time.now_s
+
+
+def test_a_failed_activity_of_a_group_that_grows_backs_it_off_at_once_and_over_a_restart() -> None:
+    stage, cloud, watch = staged()
+    grow(stage, "r1", 8)
+    assert backoff_s(stage) is None
+    cloud.failed = [failure(1)]
+    for _ in range(3):
+        watch.step()
+    left_s = backoff_s(stage)
+    assert left_s is not None
+    assert 295 <= left_s <= 300
+    stage.boot()
+    assert backoff_s(stage) == left_s
+    (group,) = stage.status().node_groups
+    assert group.health_detail == "no capacity, 1"
+
+
+def test_a_group_that_does_not_grow_is_not_backed_off_and_old_failures_do_not_count() -> None:
+    stage, cloud, watch = staged()
+    cloud.failed = [failure(1)]
+    watch.step()
+    assert backoff_s(stage) is None
+    grow(stage, "r1", 8)
+    cloud.failed = [failure(2, int((START_S - 3600) * 1000))]
+    watch.step()
+    assert backoff_s(stage) is None
+
+
+def test_the_pause_doubles_with_the_next_growth_that_fails_not_with_each_instance() -> None:
+    stage, cloud, watch = staged()
+    grow(stage, "r1", 8)
+    cloud.failed = [failure(3), failure(2), failure(1)]
+    watch.step()
+    first_s = backoff_s(stage)
+    assert first_s is not None
+    assert first_s <= 300
+    stage.time.now_s += 400
+    assert backoff_s(stage) is None
+    grow(stage, "r2", 9)
+    cloud.failed = [failure(4)]
+    watch.step()
+    second_s = backoff_s(stage)
+    assert second_s is not None
+    assert 595 <= second_s <= 600

@@ -18,6 +18,7 @@ class Right(StrEnum):
     TAINT = "taint"  # set and remove soft taints
     GROW = "grow"  # grow node groups
     POD_COSTS = "podCosts"  # write pod deletion costs
+    BUFFER_STATUS = "bufferStatus"  # write the status of CapacityBuffers
 
 
 _ACTUATOR: Final = "/trimtab.v1.Actuator/"
@@ -40,6 +41,7 @@ RIGHT_OF_METHOD: Final[Mapping[str, Right]] = MappingProxyType(
         f"{_ACTUATOR}ApplyTaints": Right.TAINT,
         f"{_ACTUATOR}ScaleUp": Right.GROW,
         f"{_ACTUATOR}ApplyPodCosts": Right.POD_COSTS,
+        f"{_ACTUATOR}ApplyBufferStatus": Right.BUFFER_STATUS,
         "/trimtab.v1.EmbeddedCluster/ListObjects": Right.READ,
         # Only of the simulated cluster.
         "/trimtab.v1.EmbeddedCluster/ScaleReplicaSet": Right.GROW,

@@ -95,12 +95,14 @@ def _take(decision: Decision, this: Round, settings: Any, answer: pb.PlanRespons
     field: Any = decision.field
     known = getattr(answer.state, field) if answer.state.HasField(field) else None
     decided = decision.decide(this, settings, known)
-    getattr(answer, field).CopyFrom(decided.result)
+    result = getattr(answer, field)
+    result.CopyFrom(decided.result)
+    result.MergeFromString(decided.more)
     getattr(answer.state, field).CopyFrom(decided.state)
     answer.diagnostics.notes.extend(decided.notes)
-    summary = decision.summarize(decided.result)
+    summary = decision.summarize(result)
     answer.diagnostics.decisions.add(decision=decision.code, result=summary.result, counts=summary.counts)
-    this.decided[decision.code] = decided.result
+    this.decided[decision.code] = result
     if not is_last:
         # Committed before, too, so that the log has room for what is left to do.
         commit(this.simulation.state)

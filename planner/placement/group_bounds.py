@@ -18,14 +18,17 @@ class GroupBounds(NamedTuple):
     """Bounds by group for C classes of pods.
 
     classes : int64[C] ascending; counts : int64[C] pods of each; admitted : bool[C, G]; pods : int64[G] how many pods
-    are admitted; least_nodes : int64[G] nodes that they need at least; same_as : int64[G] the first group whose new
-    nodes are the same for these pods, itself = none before it: packings for both give the same.
+    are admitted; demand : int64[G, R] what they request together; free : int64[G, R] amounts of a new node; least_nodes
+    : int64[G] nodes that they need at least; same_as : int64[G] the first group whose new nodes are the same for these
+    pods, itself = none before it: packings for both give the same.
     """
 
     classes: Int64
     counts: Int64
     admitted: Bool
     pods: Int64
+    demand: Int64
+    free: Int64
     least_nodes: Int64
     same_as: Int64
 
@@ -65,14 +68,16 @@ def group_bounds(simulation: Simulation, growth: Growth, pods: Int32) -> GroupBo
         counts.astype(np.int64),
         admitted,
         admitted.T.astype(np.int64) @ counts.astype(np.int64),
+        demand,
+        free,
         np.where(demand > 0, nodes, 0).max(axis=1, initial=0),
-        _same_as(simulation, growth, classes, admitted),
+        _same_as(simulation, growth, classes, admitted, free),
     )
 
 
-def _same_as(simulation: Simulation, growth: Growth, classes: Int64, admitted: Bool) -> Int64:
+def _same_as(simulation: Simulation, growth: Growth, classes: Int64, admitted: Bool, free: Int64) -> Int64:
     """Return for each group the first one whose new nodes differ in nothing that packing looks at : int64[G]."""
-    state, free = simulation.state, fresh_amounts(simulation, growth)
+    state = simulation.state
     columns = [np.ascontiguousarray(admitted.T), free, np.ascontiguousarray(state.volumes.limit.T)[growth.prototype]]
     if not state.local_class[classes].all():
         domains = state.presence.domain[state.virtual.own_row == 0]

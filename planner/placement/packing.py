@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.placement.group_bounds import fresh_amounts
 from planner.placement.kernels import packing as kernels
-from planner.placement.orders import boundness, orders
+from planner.placement.orders import PodsByClass, boundness, orders
 from planner.simulation.build import Simulation
 from planner.simulation.growth import Growth
 from planner.snapshot.columns import Int32, Int64
@@ -104,15 +103,50 @@ def pack(within: Packer, groups: GrowingGroups, pods: Int32, most_nodes: int, st
     return Packed(nodes, int(task.counts[kernels.PLACED]), pods, task.node_of, task.group_of[:nodes])
 
 
-def pack_best(within: Packer, groups: GrowingGroups, pods: Int32, most_nodes: int, start_blank: int = 0) -> Packed:
+class PodsToPack(NamedTuple):
+    """Pods to pack. pods : by class; rows : int64 the classes among them that are packed; free : int64[R] amounts of a
+    new node; takers : int64[S] groups that may take a class; least_nodes : fewer never take all of these pods, 0 = not
+    known."""
+
+    pods: PodsByClass
+    rows: Int64
+    free: Int64
+    takers: Int64
+    least_nodes: int = 0
+
+
+def pack_best(
+    within: Packer, groups: GrowingGroups, asked: PodsToPack, most_nodes: int, start_blank: int = 0
+) -> Packed:
     """Return the best of the packings in each order of `planner.placement.orders`: most pods, then fewest nodes.
 
-    Ties go to the first order, which is first-fit-decreasing by the Cluster Autoscaler's measure.
+    Where the nodes do not suffice, one more order has those first that the fewest groups take; of packings that rate
+    equal, that is better which serves more pods that no other group takes, and then more bound ones. Ties go to the
+    first order, which is first-fit-decreasing by the Cluster Autoscaler's measure. No order is tried any more once all
+    pods are on as few nodes as can be.
     """
-    free = fresh_amounts(within.simulation, within.growth)[groups.groups[0]]
-    ordered = orders(within.simulation, pods, free, within.bound)
-    tried = (pack(within, groups, one, most_nodes, start_blank) for one in ordered)
-    return min(tried, key=lambda found: (-found.placed, found.nodes))
+    best: Packed | None = None
+    tries = orders(within.simulation, asked.pods, asked.rows, asked.free, within.bound)
+    for number, order in enumerate(tries):
+        found = pack(within, groups, asked.pods.in_order(order), most_nodes, start_blank)
+        if best is None or _rank(within, asked, found) > _rank(within, asked, best):
+            best = found
+        if best.placed == len(best.pods) and best.nodes <= asked.least_nodes:
+            break
+        if number == 0 and 0 < found.placed < len(found.pods) and found.nodes == most_nodes:
+            takers = asked.takers[asked.pods.classes[order]]
+            if takers.min() < takers.max():
+                tries.append(order[np.argsort(takers, kind="stable")])
+    assert best is not None, "there is always an order"
+    return best
+
+
+def _rank(within: Packer, asked: PodsToPack, packed: Packed) -> tuple[int, int, int, int]:
+    if packed.placed == len(packed.pods):
+        return packed.placed, -packed.nodes, 0, 0
+    of_class = within.simulation.state.pod_class[packed.pods[packed.node_of >= 0]]
+    only_here = int((asked.takers[of_class] == 1).sum())
+    return packed.placed, -packed.nodes, only_here, int(within.bound[of_class].sum())
 
 
 def place_on_new_nodes(

@@ -25,13 +25,15 @@ class Decided(NamedTuple):
 
     result : the decision's field of `PlanResponse`; state : its field of `PlanState`, for the next request; notes :
     what the caller should know; finish : brings what was decided into the round's simulation, as far as it is not there
-    yet. Called only where another decision follows.
+    yet, called only where another decision follows; more : the rest of the result as bytes, merged once it is in the
+    answer, because a copy of many entries takes as long as reading them.
     """
 
     result: Message
     state: Message
     notes: tuple[str, ...] = ()
     finish: Callable[[], None] = _nothing
+    more: bytes = b""
 
 
 class Summary(NamedTuple):

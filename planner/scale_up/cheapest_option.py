@@ -14,7 +14,7 @@ from trimtab.v1 import option_choice_pb2 as pb
 from planner.model.effort import Effort
 from planner.scale_up.cheapest.candidates import least_value, share_cost
 from planner.scale_up.cheapest.plan import cheapest_plan
-from planner.scale_up.cheapest.problem import Float64, Problem, problem
+from planner.scale_up.cheapest.problem import Bounds, Float64, Problem, problem
 from planner.snapshot.columns import Int64
 
 MOST_PLANS: Final = 8
@@ -70,5 +70,5 @@ def _price_of_rest(whole: Problem, at: int, effort: Effort) -> float:
     if not rest.any():
         return 0.0
     asked = problem(whole.demand[rest], whole.pods[rest], whole.allowed[rest], whole.capacity, whole.price)
-    plan = cheapest_plan(asked, effort)
+    plan = cheapest_plan(asked, Bounds(effort))
     return plan.price + MISSING * float(whole.price.max()) * int(plan.left.sum())

@@ -9,15 +9,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.placement.group_bounds import fresh_amounts, group_bounds
-from planner.placement.orders import orders
-from planner.placement.packing import GrowingGroups, Packed, Packer, pack
+from planner.placement.group_bounds import GroupBounds, group_bounds
+from planner.placement.orders import by_class
+from planner.placement.packing import GrowingGroups, Packed, PodsToPack, pack_best
 from planner.scale_up.growing import Growing
 from planner.scale_up.options import Options
+from planner.scale_up.promising import promising
 from planner.snapshot.columns import Bool, Int32, Int64
-
-_CPU, _MEMORY = 0, 1
-"""Columns of the simulation's resources."""
+from planner.snapshot.dictionaries import CPU, MEMORY
 
 
 class Estimate(NamedTuple):
@@ -38,105 +37,108 @@ class Estimate(NamedTuple):
 
 
 class Estimates(NamedTuple):
-    """options : by group; not_evaluated : groups for which the time did not suffice; admits : bool[S, G] classes that a
-    new node of a group may take, of the pods that are left."""
+    """options : by group; not_evaluated : groups for which the time did not suffice; passed_over : groups of which so
+    much was promised by others that they were not looked at; admits : bool[S, G] classes that a new node of a group may
+    take, of the pods that are left."""
 
     options: list[Estimate]
     not_evaluated: list[int]
+    passed_over: list[int]
     admits: Bool
 
 
 class Asked(NamedTuple):
     """groups : that may grow; left : int32 pods without a place; shared_room : returns how many nodes a group and those
-    that share in its growth may get together, from its number and bool[S, G] as `admits`; time_left : whether to go on.
-    """
+    that share in its growth may get together, from its number and bool[S, G] as `admits`."""
 
     groups: Sequence[int]
     left: Int32
     shared_room: Callable[[int, Bool], int]
+
+
+class Bounds(NamedTuple):
+    """How far estimates go. time_left : False once they should stop, None = no bound; rank : returns the rows of
+    options, best first."""
+
     time_left: Callable[[], bool] | None
+    rank: Callable[[Options], Int64]
 
 
-def estimates(growing: Growing, asked: Asked) -> Estimates:
+def estimates(growing: Growing, asked: Asked, until: Bounds) -> Estimates:
     """Return how each of the groups would grow for the pods that are left; those that help no pod are left out.
 
     A group that is at its maximum before its pods have places is taken to go on in the groups that share in its growth.
-    Source: Cluster Autoscaler, estimator.sngCapacityThreshold.
+    Source: Cluster Autoscaler, estimator.sngCapacityThreshold. Of very many groups that differ, those are packed that
+    promise most (`planner.scale_up.promising`), and others only where none of these helps.
     """
-    groups, left = asked.groups, asked.left
-    simulation, growth = growing.within.simulation, growing.within.growth
-    bounds = group_bounds(simulation, growth, left)
-    free = fresh_amounts(simulation, growth)
-    admits = np.zeros((len(simulation.state.local_class), len(growing.groups)), bool)
-    admits[bounds.classes] = bounds.admitted
-    pod_class = simulation.state.pod_class[left]
-    takers = admits[:, np.flatnonzero(growing.limits.rooms > 0)].sum(axis=1)
-    known: dict[int, Estimate | None] = {}
+    bounds = group_bounds(growing.within.simulation, growing.within.growth, asked.left)
+    packing = _Packing(growing, bounds, asked)
+    helping = [group for group in asked.groups if packing.rooms[group] > 0 and bounds.pods[group] > 0]
     found: list[Estimate] = []
-    for number, group in enumerate(groups):
-        if asked.time_left is not None and found and not asked.time_left():
-            return Estimates(found, list(groups[number:]), admits)
-        room = min(growing.limits.room(group), growing.blanks_left)
-        if room <= 0 or bounds.pods[group] == 0:
-            continue
-        whole = growing.groups[group].zero_or_max
-        same = known.get(int(bounds.same_as[group]))
+    looked_at: list[int] = []
+    for some in promising(bounds, packing.rooms, helping, until.rank):
+        if found:
+            break
+        for number, group in enumerate(some):
+            if until.time_left is not None and found and not until.time_left():
+                return Estimates(found, some[number:], [], packing.admits)
+            one = packing.estimate(group)
+            if one is not None:
+                found.append(one)
+        looked_at += some
+    return Estimates(found, [], sorted(set(helping) - set(looked_at)), packing.admits)
+
+
+class _Packing:
+    """Packings of the same pods onto one group after the other.
+
+    rooms : int64[G] nodes that each may get alone; admits : bool[S, G] as in `Estimates`.
+    """
+
+    def __init__(self, growing: Growing, bounds: GroupBounds, asked: Asked) -> None:
+        simulation = growing.within.simulation
+        self._growing, self._bounds, self._shared_room = growing, bounds, asked.shared_room
+        self._pods = by_class(simulation, asked.left)
+        self.rooms = np.minimum(growing.limits.rooms, growing.blanks_left)
+        self.admits = np.zeros((len(simulation.state.local_class), len(growing.groups)), bool)
+        self.admits[bounds.classes] = bounds.admitted
+        self._takers = self.admits[:, growing.limits.rooms > 0].sum(axis=1)
+        self._known: dict[int, Estimate | None] = {}
+
+    def estimate(self, group: int) -> Estimate | None:
+        """Return how a group would grow; None where no pod fits."""
+        room, first = int(self.rooms[group]), int(self._bounds.same_as[group])
+        whole = self._growing.groups[group].zero_or_max
+        same = self._known.get(first)
         if same is not None and same.packed.nodes < room:
             one: Estimate | None = same._replace(group=group)
         else:
-            pods = left[admits[pod_class, group]]
-            one = _estimate(growing, group, _Asking(pods, free[group], takers), room)
+            one = self._packed(group, room)
             if one is not None and one.packed.nodes == room and not whole:
-                together = min(asked.shared_room(group, admits), growing.blanks_left)
+                together = min(self._shared_room(group, self.admits), self._growing.blanks_left)
                 if together > room:
-                    one = _estimate(growing, group, _Asking(pods, free[group], takers), together)
+                    one = self._packed(group, together)
             if one is not None and one.packed.nodes < room:
-                known[int(bounds.same_as[group])] = one
-        if one is not None:
-            found.append(one._replace(node_count=room if whole else one.packed.nodes))
-    return Estimates(found, [], admits)
+                self._known[first] = one
+        if one is None:
+            return None
+        return one._replace(node_count=room if whole else one.packed.nodes)
 
-
-class _Asking(NamedTuple):
-    """pods : int32[M]; free : int64[R] amounts of a new node; takers : int64[S] groups that may take a class."""
-
-    pods: Int32
-    free: Int64
-    takers: Int64
-
-
-def _estimate(growing: Growing, group: int, asking: _Asking, room: int) -> Estimate | None:
-    """Return the best packing: most pods, then fewest nodes, then the first order.
-
-    Where the room does not suffice, one of the orders has those first that the fewest groups take; of packings that
-    rate equal, that is better which serves more pods that no other group takes, and then more bound ones.
-    """
-    within, pods = growing.within, asking.pods
-    of_class = within.simulation.state.pod_class
-    best: Packed | None = None
-    tries = orders(within.simulation, pods, asking.free, within.bound)
-    for number, ordered in enumerate(tries):
+    def _packed(self, group: int, room: int) -> Estimate | None:
+        """Return the best packing onto no more nodes than there is room for; None where no pod fits."""
+        growing, bounds = self._growing, self._bounds
+        rows = np.flatnonzero(bounds.admitted[:, group])
+        asked = PodsToPack(self._pods, rows, bounds.free[group], self._takers, int(bounds.least_nodes[group]))
         # Sizes decide nothing where only one group grows.
-        packed = pack(within, GrowingGroups([group], [0], [room]), ordered, room, len(growing.group_of))
-        if packed.placed and (best is None or _rank(within, asking, packed) > _rank(within, asking, best)):
-            best = packed
-        if number == 0 and best is not None and packed.placed < len(pods) and packed.nodes == room:
-            takers = asking.takers[of_class[ordered]]
-            if takers.min() < takers.max():
-                tries.append(ordered[np.argsort(takers, kind="stable")])
-    if best is None:
-        return None
-    placed = best.pods[best.node_of >= 0]
-    used = within.simulation.state.resources.request[of_class[placed]].sum(axis=0)
-    return Estimate(group, best.pods, best, best.nodes, int(used[_CPU]), int(used[_MEMORY]))
-
-
-def _rank(within: Packer, asking: _Asking, packed: Packed) -> tuple[int, int, int, int]:
-    if packed.placed == len(packed.pods):
-        return packed.placed, -packed.nodes, 0, 0
-    of_class = within.simulation.state.pod_class[packed.pods[packed.node_of >= 0]]
-    only_here = int((asking.takers[of_class] == 1).sum())
-    return packed.placed, -packed.nodes, only_here, int(within.bound[of_class].sum())
+        packed = pack_best(growing.within, GrowingGroups([group], [0], [room]), asked, room, len(growing.group_of))
+        if not packed.placed:
+            return None
+        used = bounds.demand[group]
+        if packed.placed < len(packed.pods):
+            state = growing.state
+            counts = np.bincount(state.pod_class[packed.pods[packed.node_of >= 0]], minlength=len(state.local_class))
+            used = counts @ state.resources.request
+        return Estimate(group, packed.pods, packed, packed.nodes, int(used[CPU]), int(used[MEMORY]))
 
 
 def as_options(found: Sequence[Estimate]) -> Options:

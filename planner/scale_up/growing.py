@@ -3,6 +3,7 @@
 Every step keeps three things equal: what is open in the simulation, what is listed here, what the limits have counted.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -63,8 +64,8 @@ class Growing:
         Returns the pods that are on no node. int32.
         """
         placed = place_on_new_nodes(self.within, group_of, pods, node_of, len(self.group_of))
-        for group in sorted(set(group_of)):
-            self.limits.take(group, group_of.count(group))
+        for group, count in sorted(Counter(group_of).items()):
+            self.limits.take(group, count)
         self.group_of.extend(group_of)
         self._note(pods[placed >= 0])
         return pods[placed < 0]
@@ -110,12 +111,13 @@ class Growing:
 
     def settle(self, pods: Int32, nodes: Int32) -> Int32:
         """Place pods : int32[M] on nodes : int32[M], each as soon as its node admits it; return those left. int32."""
-        target = dict(zip(pods.tolist(), nodes.tolist(), strict=True))
+        target = np.full(len(self.state.pod_node), NOWHERE, np.int32)
+        target[pods] = nodes
         left, before = self._place(pods, nodes, pods[:0]), -1
         while len(left) not in {0, before}:
             # What was placed since may be what affinity asks for, or even out a spread.
             before = len(left)
-            left = self._place(left, np.array([target[pod] for pod in left.tolist()], np.int32), pods[:0])
+            left = self._place(left, target[left], pods[:0])
         return left
 
     def _place(self, pods: Int32, nodes: Int32, order: Int32) -> Int32:

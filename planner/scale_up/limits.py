@@ -3,8 +3,8 @@
 Counts the group's maximum, the nodes that one plan may add, and limits on resources and on numbers of nodes: of the
 whole cluster or of the nodes that a selector names, in all or added by one plan. What counts against a limit is the
 capacity of nodes that are not being deleted and of those asked of the cloud that have not registered, taken to be
-like their group's template. A group that grows whole or not at all gets all or nothing. Groups that cannot grow, by
-their health for example, get none.
+like their group's template. A group that grows whole or not at all gets all, whether pods need all of it or not, or
+nothing. Groups that cannot grow, by their health for example, get none.
 Source: Cluster Autoscaler, resourcequotas, IsNodeGroupSafeToScaleUp, GetCappedNewNodeCount.
 """
 
@@ -119,6 +119,7 @@ class Limits:
         causes = (
             (self._unable != NodeGroupReason.UNSPECIFIED, self._unable),
             (of_group < needed, np.full_like(self._unable, NodeGroupReason.MAX_SIZE_REACHED)),
+            ((by_limit > 0) & (by_limit < needed), np.full_like(self._unable, NodeGroupReason.NOT_WHOLE)),
             (by_limit < needed, np.full_like(self._unable, NodeGroupReason.RESOURCE_LIMIT_REACHED)),
             (needed > self._nodes_left, np.full_like(self._unable, NodeGroupReason.MAX_NEW_NODES_REACHED)),
         )

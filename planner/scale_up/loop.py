@@ -12,10 +12,11 @@ from trimtab.v1.reason_pb2 import NodeGroupReason
 
 from planner.placement.packing import packer
 from planner.round.decision import Decided
-from planner.scale_up.choose import Choice, choose, excluded
-from planner.scale_up.estimate import Asked, estimates
+from planner.scale_up.choose import Choice, choose, excluded, rank
+from planner.scale_up.estimate import Asked, Bounds, estimates
 from planner.scale_up.growing import Growing
 from planner.scale_up.limits import Cluster, Limits
+from planner.scale_up.promising import MANY
 from planner.scale_up.reasons import Refusals, refuse
 from planner.scale_up.report.answer import conclude, not_tried
 from planner.scale_up.report.finding import Finding, Made, rating
@@ -67,9 +68,24 @@ class _Attempt:
         """Return the plan; with CHEAPEST_PLAN the better one of that made as a whole and that made group by group."""
         if self.request.settings.expanders[0] != Expander.CHEAPEST_PLAN or not len(self.unserved.left):
             return self._drafted(whole=False)
-        by_group = rating(self._drafted(whole=False))
         found = self._drafted(whole=True)
-        return found if rating(found) <= by_group else self._drafted(whole=False)
+        if self._suffices(found):
+            return found
+        by_group = self._drafted(whole=False)
+        if rating(by_group) < rating(found):
+            return by_group
+        # What one has given up, the other has again, as far as counters let it.
+        revert(self.simulation.state, self.before)
+        return self._drafted(whole=True) if len(found.growing.open_all_first(self.before)) else found
+
+    def _suffices(self, found: Finding) -> bool:
+        """Return whether no plan group by group is tried besides: for want of time, or because groups are very many and
+        all pods are where they were planned."""
+        time_left = self.request.round.time_left
+        if time_left is not None and not time_left():
+            return True
+        held = not found.made.choices and not len(found.refusals.pods)
+        return held and len(found.growing.groups) > MANY
 
     def _drafted(self, *, whole: bool) -> Finding:
         revert(self.simulation.state, self.before)
@@ -94,6 +110,7 @@ class _Draft:
         self.planned: Planned | None = None
         self.choices: list[Choice] = []
         self.out_of_time = False
+        self.passed_over: set[int] = set()
         self.reasons = self.growing.limits.reasons.copy()
 
     def run(self) -> Finding:
@@ -116,7 +133,7 @@ class _Draft:
             if len(growing.group_of) == opened:
                 break
             left = np.concatenate([left[~refusals.helped], rest])
-        made = Made(self.planned, self.choices, self.reasons)
+        made = Made(self.planned, self.choices, self._final_reasons())
         return Finding(self.situation, self.unserved, growing, made, refusals)
 
     def _plan_whole(self, left: Int32) -> Int32:
@@ -124,7 +141,7 @@ class _Draft:
         growing = self.growing
         if not self.whole:
             return left
-        self.planned = plan_whole(self.situation, growing, left, self.request.round.effort)
+        self.planned = plan_whole(self.situation, growing, left)
         growing.open(self.planned.group_of, left[:0], left[:0])
         growing.settle(self.planned.pods, growing.opened[self.planned.nodes].astype(np.int32))
         return growing.fill(left[growing.state.pod_node[left] == NOWHERE])
@@ -137,9 +154,12 @@ class _Draft:
         growing = self.growing
         while len(left) and not self.out_of_time:
             shared_room = partial(self.sharing.room, growing, left)
-            found = estimates(growing, Asked(self._groups(), left, shared_room, self.request.round.time_left))
+            ranking = partial(rank, self.situation, len(self.choices), growing.limits.added)
+            until = Bounds(self.request.round.time_left, ranking)
+            found = estimates(growing, Asked(self._groups(), left, shared_room), until)
             self.out_of_time = bool(found.not_evaluated)
             self.reasons[found.not_evaluated] = NodeGroupReason.NOT_EVALUATED
+            self.passed_over.update(found.passed_over)
             if not found.options:
                 break
             choice = choose(self.situation, len(self.choices), growing.limits.added, found.options)
@@ -153,6 +173,13 @@ class _Draft:
             growing.open(one.group_of, one.pods, one.node_of)
             left = self._unplaced(left)
         return left
+
+    def _final_reasons(self) -> Int32:
+        """Return the reasons, those groups included that never were looked at because others promised more."""
+        looked_at = {option.group for choice in self.choices for option in choice.options}
+        passed = np.array(sorted(self.passed_over - looked_at), np.int64)
+        self.reasons[passed[self.reasons[passed] == 0]] = NodeGroupReason.NOT_EVALUATED
+        return self.reasons
 
     def _groups(self) -> list[int]:
         """Return the groups that may grow, no more than the settings let be evaluated."""

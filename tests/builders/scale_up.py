@@ -8,6 +8,7 @@ from trimtab.v1 import plan_pb2, reason_pb2, snapshot_pb2
 
 from planner.decisions.plan import plan as take_decisions
 from planner.decisions.work import Work
+from planner.scale_up.promising import MANY
 from planner.snapshot.decode import canonicalize
 from tests.builders.kubernetes import Json, snapshot_of
 from tests.certificates.scale_up import offences
@@ -76,7 +77,7 @@ def plan_message(
     request = plan_pb2.PlanRequest(decisions=decisions, settings=given, seed=seed)
     request.now.seconds = now_s
     answer = take_decisions(canonicalize(message), request, state, Work(time_left=time_left))
-    bounded = time_left is not None or given.scale_up.max_evaluated_node_groups > 0
+    bounded = time_left is not None or given.scale_up.max_evaluated_node_groups > 0 or len(message.node_groups) > MANY
     assert offences(message, given, answer.scale_up, now_s, bounded=bounded) == []
     return Outcome(answer.scale_up, answer)
 

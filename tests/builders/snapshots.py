@@ -155,6 +155,7 @@ class _Writer:
         self._chance = chance
         self._in_order = in_order
         self._strings = ["", *self._shuffled(["unused", "b", "a", "zone"])]
+        self._string_rows = {text: row for row, text in enumerate(self._strings)}
         self._resources = self._shuffled(RESOURCES)
         rows = [*cluster.pods.values(), *cluster.evictions.values()]
         nodes = [*cluster.nodes.values(), *(g.template for g in cluster.groups.values() if g.template)]
@@ -166,6 +167,7 @@ class _Writer:
             | {(("unused", "x"),)}
         )
         self._label_sets: list[Labels] = [(), *self._shuffled(sorted(sets))]
+        self._label_set_rows = {labels: row for row, labels in enumerate(self._label_sets)}
         self._specs = self._shuffled(
             list(
                 dict.fromkeys(
@@ -173,6 +175,9 @@ class _Writer:
                 )
             )
         )
+        asked = {name for spec in self._specs for name, _ in spec.requests}
+        self._resources += sorted(asked - set(RESOURCES))
+        self._spec_rows = {spec: row for row, spec in enumerate(self._specs)}
         self._volumes = self._shuffled([*cluster.volumes])
 
     def write(self) -> pb.ClusterSnapshot:
@@ -200,9 +205,10 @@ class _Writer:
         return listed
 
     def _string(self, text: str) -> int:
-        if text not in self._strings:
+        if text not in self._string_rows:
+            self._string_rows[text] = len(self._strings)
             self._strings.append(text)
-        return self._chance.choice([i for i, one in enumerate(self._strings) if one == text])
+        return self._string_rows[text]
 
     def _write_label_sets(self, out: pb.LabelSets) -> None:
         keys: list[int] = []
@@ -224,8 +230,8 @@ class _Writer:
         out.namespace = int32([self._string(key[0]) for key, _ in rows])
         out.names, out.name_lengths = b"".join(names), int32(map(len, names))
         out.uids, out.uid_lengths = b"".join(uids), int32(map(len, uids))
-        out.spec = int32([self._specs.index(pod.spec) for pod in pods])
-        out.label_set = int32([self._label_sets.index(pod.labels) for pod in pods])
+        out.spec = int32([self._spec_rows[pod.spec] for pod in pods])
+        out.label_set = int32([self._label_set_rows[pod.labels] for pod in pods])
         out.node = int32([self._string(pod.node) for pod in pods])
         out.owner = int32([self._string(pod.owner) for pod in pods])
         out.created = np.array([pod.created_s for pod in pods], "<i8").tobytes()
@@ -332,7 +338,7 @@ class _Writer:
         out = pb.Node(
             name=name,
             provider_id=node.provider_id,
-            label_set=self._label_sets.index(node.labels),
+            label_set=self._label_set_rows[node.labels],
             unschedulable=node.unschedulable,
             allocatable=self._amounts(node.allocatable),
             capacity=self._amounts(node.capacity) if node.capacity else [],

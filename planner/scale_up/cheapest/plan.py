@@ -1,31 +1,30 @@
 """Make the cheapest plan: first of groups with a price, then of those without for pods that are left.
 
-Bounded by work, never by time; the same problem has the same plan.
+Bounded by work; the same problem has the same plan unless the caller's time ends before.
 """
 
 from typing import Final
 
 import numpy as np
 
-from planner.model.effort import UNLIMITED as NO_LIMITS
-from planner.model.effort import Effort
 from planner.scale_up.cheapest.canonical import canonical_order
 from planner.scale_up.cheapest.kernels.build import Batches
 from planner.scale_up.cheapest.kernels.fill import Rest
 from planner.scale_up.cheapest.portfolio import best_attempt
-from planner.scale_up.cheapest.problem import NO_ZONE, UNLIMITED, Float64, Plan, Problem
+from planner.scale_up.cheapest.problem import NO_ZONE, UNLIMITED, Bounds, Float64, Plan, Problem
 from planner.scale_up.cheapest.work import append_batches, batches_for
 from planner.scale_up.cheapest.zones import split_by_zone
 from planner.snapshot.columns import Bool, Int64
 
+NO_BOUNDS: Final = Bounds()
 NODE_COST: Final = 1e-6
 """Cost of a node besides its price, as a share of the highest price: of plans of equal price fewer nodes win."""
 
 
-def cheapest_plan(problem: Problem, effort: Effort = NO_LIMITS) -> Plan:
+def cheapest_plan(problem: Problem, bounds: Bounds = NO_BOUNDS) -> Plan:
     """Return a plan for as many pods as groups and limits allow, at a low total price.
 
-    Raises only what `effort` raises.
+    Raises only what `bounds.effort` raises. Once the time is over, the first plan that is whole is returned.
     """
     ordered, classes, groups = prepared(problem)
     priced = ~np.isnan(ordered.price)
@@ -33,18 +32,37 @@ def cheapest_plan(problem: Problem, effort: Effort = NO_LIMITS) -> Plan:
     made = batches_for(ordered)
     for members, price in ((priced, ordered.price), (~priced, np.ones(len(priced)))):
         if members.any() and rest.pods.any():
-            effort.check()
-            _plan_stage(ordered, members, price, rest, made)
+            bounds.effort.check()
+            _plan_stage(ordered, (members, price), rest, made, bounds)
     return _restored(problem, made, classes, groups)
 
 
 def prepared(problem: Problem) -> tuple[Problem, Int64, Int64]:
     """Return the problem as it is solved, and which class and group each of its classes and groups was."""
     zone = np.where(problem.zone < problem.zone_most.shape[1], problem.zone, NO_ZONE)
-    problem = problem._replace(zone=zone.astype(np.int32))
+    problem = _without_own_resources(problem._replace(zone=zone.astype(np.int32)))
     classes, groups = canonical_order(problem)
     ordered, origin = split_by_zone(_in_order(problem, classes, groups))
     return ordered, classes[origin], groups
+
+
+def _without_own_resources(problem: Problem) -> Problem:
+    """Return the problem without resources that no class takes, or one alone of which all its groups have as much.
+
+    Those are limits of its pods on a node: as resources they would be weighed against those that pods compete for.
+    """
+    users, per_node = problem.demand > 0, problem.per_node.copy()
+    kept = []
+    for resource in range(users.shape[1]):
+        takers = np.flatnonzero(users[:, resource])
+        offered = np.unique(problem.capacity[problem.allowed[takers].any(axis=0), resource])
+        if len(takers) > 1 or len(offered) > 1:
+            kept.append(resource)
+        elif len(takers) == 1 and len(offered):
+            most = offered[0] // problem.demand[takers[0], resource]
+            per_node[takers[0]] = min(per_node[takers[0]], most)
+    kept = kept or [0]
+    return problem._replace(demand=problem.demand[:, kept], capacity=problem.capacity[:, kept], per_node=per_node)
 
 
 def _in_order(problem: Problem, classes: Int64, groups: Int64) -> Problem:
@@ -62,12 +80,13 @@ def _in_order(problem: Problem, classes: Int64, groups: Int64) -> Problem:
     )
 
 
-def _plan_stage(problem: Problem, members: Bool, price: Float64, rest: Rest, made: Batches) -> None:
-    """Plan nodes of some groups: append them to made, lower rest. members : bool[G]; price : float64[G]."""
+def _plan_stage(problem: Problem, stage: tuple[Bool, Float64], rest: Rest, made: Batches, bounds: Bounds) -> None:
+    """Plan nodes of some groups: append them to made, lower rest. stage : bool[G] which, float64[G] their prices."""
+    members, price = stage
     groups = np.flatnonzero(members & (problem.most > 0)).astype(np.int32)
     top = float(price[members].max()) or 1.0
     cost = np.where(members, price, top) + NODE_COST * top
-    found = best_attempt(problem, cost, groups, rest)
+    found = best_attempt(problem, cost, groups, rest, bounds)
     for target, source in zip(rest, found.rest, strict=True):
         target[:] = source
     append_batches(made, found.made)

@@ -2,7 +2,7 @@
 
 First a plan by what pods cost at least on full nodes. Its fills begin a linear programme, whose duals say better what
 pods are worth; plans made by those bring more fills into it. Last, its fractions are made whole nodes. All work is
-bounded by the numbers of classes and groups, never by time.
+bounded by the numbers of classes and groups; between plans the caller's bounds are asked.
 """
 
 from typing import Final, NamedTuple
@@ -16,7 +16,7 @@ from planner.scale_up.cheapest.kernels.fill import Bench, Rest, Shapes, look_at_
 from planner.scale_up.cheapest.kernels.generate import Watch, add_fill, generate
 from planner.scale_up.cheapest.kernels.improve import MANY, Trial, improve
 from planner.scale_up.cheapest.kernels.master import Master, begin
-from planner.scale_up.cheapest.problem import Float64, Problem
+from planner.scale_up.cheapest.problem import Bounds, Float64, Problem
 from planner.scale_up.cheapest.work import append_batches, batches_for, bench_for, master_for, shapes_of, watch_for
 from planner.snapshot.columns import Int32, Int64
 
@@ -35,10 +35,14 @@ NEARLY: Final = (0.5, 0.9)
 LIMIT_ROUNDS: Final = 4
 """How often the programme is begun anew because it has more nodes of a group than may be."""
 IMPROVED: Final = 20_000
-"""Nodes filled to improve the best plan."""
+"""Nodes filled to improve a plan, fewer where there are more classes than FEW_CLASSES."""
 FINALISTS: Final = 3
 """Plans that are improved, where classes are few."""
 FEW_CLASSES: Final = 100
+MOST_CLASSES: Final = 300
+"""Classes up to which there is a linear programme: its work grows with their square or worse."""
+TRIES: Final = 1 << 40
+"""More tries to improve a plan than are ever made."""
 CHUNKS: Final = 4
 """Parts of that work, between which batches without nodes are dropped."""
 FEW_GROUPS: Final = 96
@@ -68,26 +72,42 @@ class Attempt(NamedTuple):
         return int(self.rest.pods.sum()), float((cost[self.made.group[:count]] * self.made.nodes[:count]).sum())
 
 
-def best_attempt(problem: Problem, cost: Float64, groups: Int32, rest: Rest) -> Attempt:
+def best_attempt(problem: Problem, cost: Float64, groups: Int32, rest: Rest, bounds: Bounds) -> Attempt:
     """Return the cheapest plan found with nodes of `groups`, of those that leave the fewest pods."""
-    found = attempts(problem, cost, groups, rest)
-    best = min(found, key=lambda one: one.rank(cost))
     tools = tools_for(problem, cost, groups)
-    if best.made.counts[0]:
-        finalists = sorted(found, key=lambda one: one.rank(cost))
-        finalists = finalists[: FINALISTS if len(problem.pods) <= FEW_CLASSES else 1]
-        best = min((_improved(tools, one) for one in finalists), key=lambda one: one.rank(cost))
-    if len(tools.groups) < len(groups) and best.rest.pods.any():
+    found = sorted(attempts(tools, rest, bounds), key=lambda one: one.rank(cost))
+    best = _best_improved(tools, found, bounds)
+    if best.rest.pods.any():
+        # By groups not looked at closely, and by nodes that the improvement has freed.
         tools = tools._replace(groups=groups)
         _build_more(tools, best, 1)
     return best
 
 
-def attempts(problem: Problem, cost: Float64, groups: Int32, rest: Rest) -> list[Attempt]:
+def attempts(tools: Tools, rest: Rest, bounds: Bounds) -> list[Attempt]:
     """Return several plans, the first by what pods cost at least."""
-    tools = tools_for(problem, cost, groups)
-    first = _built(tools, rest, least_value(share_cost(problem, cost, tools.groups)), FIRST_WAYS)
-    return [first, *_relaxed(tools, rest, first)] if first.made.counts[0] else [first]
+    value = least_value(share_cost(tools.problem, tools.cost, tools.groups))
+    first = _built(tools, rest, value, FIRST_WAYS)
+    if not first.made.counts[0] or len(value) > MOST_CLASSES or not bounds.may_go_on():
+        return [first]
+    return [first, *_relaxed(tools, rest, first, bounds)]
+
+
+def _best_improved(tools: Tools, found: list[Attempt], bounds: Bounds) -> Attempt:
+    """Return the best of the best plans, once they are improved. found : best first."""
+    best: Attempt | None = None
+    few = len(tools.problem.pods) <= FEW_CLASSES
+    finalists = found[: FINALISTS if few else 1] if found[0].made.counts[0] else []
+    tries = TRIES if bounds.improvements is None else bounds.improvements
+    for number, one in enumerate(finalists):
+        share = -(-tries // (len(finalists) - number))
+        if share == 0 or not bounds.may_go_on():
+            break
+        tries -= share
+        better = _improved(tools, one, share)
+        if best is None or better.rank(tools.cost) < best.rank(tools.cost):
+            best = better
+    return best or found[0]
 
 
 def tools_for(problem: Problem, cost: Float64, groups: Int32) -> Tools:
@@ -110,18 +130,19 @@ def _build_more(tools: Tools, attempt: Attempt, ways: int) -> None:
     build(tools.shapes, attempt.rest, attempt.value, tools.bench, tools.groups, ratio, ways, attempt.made)
 
 
-def _relaxed(tools: Tools, rest: Rest, first: Attempt) -> list[Attempt]:
+def _relaxed(tools: Tools, rest: Rest, first: Attempt, bounds: Bounds) -> list[Attempt]:
     """Return plans by the linear programme for the pods that the first plan has places for."""
     left = first.rest.pods
     to_plan = rest._replace(pods=rest.pods - left)
     found, limited = [first], np.zeros(0, np.int64)
     for _ in range(LIMIT_ROUNDS):
-        master, watch = _programme(tools, to_plan, limited, found)
+        master, watch = _programme(tools, to_plan, limited, found, bounds)
         more = np.setdiff1d(_over_limit(rest, master), limited)
-        if not len(more):
+        if not len(more) or not bounds.may_go_on():
             break
         limited = np.union1d(limited, more)
-    found += _dived(tools, to_plan, master, watch)
+    if bounds.may_go_on():
+        found += _dived(tools, to_plan, master, watch)
     for one in found[1:]:
         one.rest.pods[:] += left
         _build_more(tools, one, 2)
@@ -144,7 +165,9 @@ def _dived(tools: Tools, to_plan: Rest, master: Master, watch: Watch) -> list[At
     return found
 
 
-def _programme(tools: Tools, to_plan: Rest, limited: Int64, found: list[Attempt]) -> tuple[Master, Watch]:
+def _programme(
+    tools: Tools, to_plan: Rest, limited: Int64, found: list[Attempt], bounds: Bounds
+) -> tuple[Master, Watch]:
     """Return the linear programme with the fills of all plans found, at its least; append more plans by its duals."""
     problem = tools.problem._replace(pods=to_plan.pods, most=to_plan.nodes)
     master, watch = master_for(problem, tools.cost, limited), watch_for(problem, tools.groups, limited)
@@ -154,6 +177,8 @@ def _programme(tools: Tools, to_plan: Rest, limited: Int64, found: list[Attempt]
     pours = GENERATED // TURNS // len(problem.pods)
     generate(tools.shapes, to_plan, master, tools.bench, watch, pours)
     for turn in range(turns - 1):
+        if not bounds.may_go_on():
+            break
         found.append(_built(tools, to_plan, watch.value.copy(), 1 + turn % 2))
         _seed(tools, to_plan, watch, master, found[-1].made)
         watch.turn[:] = 0
@@ -180,19 +205,21 @@ def _over_limit(rest: Rest, master: Master) -> Int64:
     return np.flatnonzero(nodes > rest.nodes + 1e-2)
 
 
-def _improved(tools: Tools, best: Attempt) -> Attempt:
-    """Return a plan for the same pods that is not dearer."""
+def _improved(tools: Tools, best: Attempt, tries: int) -> Attempt:
+    """Return a plan for the same pods that is not dearer, after at most so many tries. The one given is used up."""
     left = best.rest.pods.copy()
     best.rest.pods[:] = 0
     watch = watch_for(tools.problem, tools.groups, np.zeros(0, np.int64))
     watch.value[:] = best.value
     used = np.unique(best.made.group[: int(best.made.counts[0])])
     groups = tools.groups if len(tools.groups) <= FEW_GROUPS else used
-    trial = Trial(np.zeros(len(left)), np.zeros(len(groups)), np.zeros(MANY, np.int64), np.array([1]))
+    ratio = np.zeros(len(groups))
+    trial = Trial(np.zeros(len(left)), ratio.copy(), ratio, np.zeros(MANY, np.int64), np.array([1, tries]))
+    pours = IMPROVED * FEW_CLASSES // max(FEW_CLASSES, len(left)) // CHUNKS
     for _ in range(CHUNKS):
         kept = batches_for(tools.problem)
         append_batches(kept, best.made)
         best = best._replace(made=kept)
-        improve(tools.shapes, best.rest, tools.bench, watch, groups, trial, IMPROVED // CHUNKS, best.made)
+        improve(tools.shapes, best.rest, tools.bench, watch, groups, trial, pours, best.made)
     best.rest.pods[:] = left
     return best

@@ -3,11 +3,14 @@
 Symbols: C pod classes, G node groups, R resources, Z zones, B batches of equal nodes, E entries of batches.
 """
 
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from planner.model.effort import UNLIMITED as NO_LIMITS
+from planner.model.effort import Effort
 from planner.snapshot.columns import Bool, Int32, Int64
 
 Float64 = NDArray[np.float64]
@@ -41,6 +44,21 @@ class Problem(NamedTuple):
     per_node: Int64
     zone: Int32
     zone_most: Int64
+
+
+class Bounds(NamedTuple):
+    """How far plans are tried, besides bounds of work. effort : raises what ends the request; time_left : False once no
+    other plan should be tried, None = no such bound; improvements : most tries to improve a plan, None = no such bound.
+    """
+
+    effort: Effort = NO_LIMITS
+    time_left: Callable[[], bool] | None = None
+    improvements: int | None = None
+
+    def may_go_on(self) -> bool:
+        """Return whether another plan may be tried."""
+        self.effort.check()
+        return self.time_left is None or self.time_left()
 
 
 class Plan(NamedTuple):

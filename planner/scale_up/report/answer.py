@@ -1,6 +1,8 @@
 """From what the loop found to what it says: the message. Decides nothing; groups and pods by name."""
 
+import hashlib
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 import numpy as np
@@ -14,10 +16,12 @@ from planner.scale_up.choose import Choice
 from planner.scale_up.reasons import Refusals
 from planner.scale_up.report.finding import Finding
 from planner.scale_up.report.sentences import why_pending
+from planner.scale_up.report.splits import add_splits, varint
 from planner.scale_up.request import ScaleUpRequest
 from planner.scale_up.state import remember
 from planner.scale_up.whole_plan import Planned
 from planner.simulation.state import NOWHERE
+from planner.snapshot.columns import Int64
 
 Outcome = reason_pb2.ScaleUpResult
 
@@ -31,13 +35,13 @@ def not_tried(request: ScaleUpRequest) -> Decided:
 def conclude(finding: Finding) -> Decided:
     """Put the answer and the next state together. O(groups + pods)."""
     decision = pb.ScaleUpDecision()
-    _add_splits(decision, finding)
+    add_splits(decision, finding)
     _add_placed(decision, finding)
     _add_skipped(decision, finding)
-    _add_unschedulable(decision, finding)
+    unschedulable = _unschedulable(finding)
     _add_options(decision, finding)
-    decision.result = _result(decision)
-    return Decided(decision, _state(finding), finding.situation.notes)
+    decision.result = _result(decision, bool(unschedulable))
+    return Decided(decision, _state(finding), finding.situation.notes, more=unschedulable)
 
 
 def _state(finding: Finding) -> pb.ScaleUpState:
@@ -46,78 +50,57 @@ def _state(finding: Finding) -> pb.ScaleUpState:
     return remember(within.simulation, within.growth, situation.pods, finding.unserved.pods, added)
 
 
-def _add_splits(decision: pb.ScaleUpDecision, finding: Finding) -> None:
-    growing = finding.growing
-    pods_on: dict[int, list[str]] = {}
-    for name, node in zip(finding.names_of(growing.pods), growing.nodes.tolist(), strict=True):
-        pods_on.setdefault(node, []).append(name)
-    nodes_of: dict[int, list[int]] = {}
-    for node, group in zip(growing.opened.tolist(), growing.group_of, strict=True):
-        nodes_of.setdefault(group, []).append(node)
-    for group, nodes in sorted(nodes_of.items()):
-        row = growing.groups[group]
-        price = 0.0 if np.isnan(row.price_per_hour) else row.price_per_hour * len(nodes)
-        split = decision.splits.add(
-            node_group=row.id,
-            current_size=row.target_size,
-            new_size=row.target_size + len(nodes),
-            max_size=row.max_size,
-            pods=sorted(name for node in nodes for name in pods_on.get(node, ())),
-            price_per_hour=price,
-        )
-        for node in nodes:
-            split.new_nodes.add(pods=sorted(pods_on.get(node, ())))
-        decision.price_per_hour += price
-
-
 def _add_placed(decision: pb.ScaleUpDecision, finding: Finding) -> None:
     """Say which pending pods fit nodes that exist or are on their way."""
     simulation = finding.growing.within.simulation
-    names = finding.situation.request.snapshot.nodes.name
-    growth = finding.situation.request.round.growth
-    group_of_upcoming = np.repeat(np.arange(len(growth.prototype)), np.diff(growth.upcoming_offsets))
-    group_at = dict(zip(growth.upcoming.tolist(), group_of_upcoming.tolist(), strict=True))
+    nodes, growth = finding.situation.request.snapshot.nodes.name, finding.situation.request.round.growth
+    coming = np.full(len(simulation.state.node_state), NOWHERE, np.int64)
+    coming[growth.upcoming] = np.repeat(np.arange(len(growth.prototype)), np.diff(growth.upcoming_offsets))
     pods = finding.unserved.pending.pods
-    for pod, node in zip(pods.tolist(), simulation.state.pod_node[pods].tolist(), strict=True):
-        if 0 <= node < simulation.node_count:
-            decision.on_existing[finding.name_of(pod)] = names[node]
-        elif node in group_at:
-            decision.on_upcoming[finding.name_of(pod)] = finding.growing.groups[group_at[node]].id
+    pods = pods[simulation.state.pod_node[pods] >= 0]
+    on = simulation.state.pod_node[pods]
+    exists, arrives = on < simulation.node_count, coming[on] >= 0
+    names = finding.names_of(pods[exists])
+    decision.on_existing.update({name: nodes[node] for name, node in zip(names, on[exists].tolist(), strict=True)})
+    ids = [finding.growing.groups[group].id for group in coming[on[arrives]].tolist()]
+    decision.on_upcoming.update(dict(zip(finding.names_of(pods[arrives]), ids, strict=True)))
 
 
 def _add_skipped(decision: pb.ScaleUpDecision, finding: Finding) -> None:
     pending = finding.unserved.pending
-    for pod, reason in zip(pending.skipped.tolist(), pending.skipped_reason.tolist(), strict=True):
-        # A pod that is too young is placed where there is room.
-        if finding.growing.state.pod_node[pod] == NOWHERE:
-            decision.skipped.add(pod=finding.name_of(pod), reason=reason)
-    decision.skipped.sort(key=lambda one: one.pod)
+    # A pod that is too young is placed where there is room.
+    left = finding.growing.state.pod_node[pending.skipped] == NOWHERE
+    names, reasons = finding.names_of(pending.skipped[left]), pending.skipped_reason[left].tolist()
+    for name, reason in sorted(zip(names, reasons, strict=True)):
+        decision.skipped.add(pod=name, reason=reason)
 
 
-def _add_unschedulable(decision: pb.ScaleUpDecision, finding: Finding) -> None:
-    """Say why pods stay pending. What is said of a kind is written once, as bytes, and read for all its pods."""
+def _unschedulable(finding: Finding) -> bytes:
+    """Return why pods stay pending, as entries of the decision. Of an unchanged snapshot the same is written once."""
+    refusals, request = finding.refusals, finding.situation.request
+    served = np.flatnonzero(np.isin(refusals.pods, finding.unserved.pending.pods))
+    if not len(served):
+        return b""
+    content = hashlib.sha256(f"{refusals.reason.shape} {len(served)}".encode())
+    for column in (refusals.pods[served], refusals.kind[served], refusals.reason, refusals.predicate):
+        content.update(np.ascontiguousarray(column).data)
+    key = f"unschedulable pods {content.hexdigest()} of {request.snapshot.version}"
+    return request.round.reuse(key, partial(_write_unschedulable, finding, served))
+
+
+def _write_unschedulable(finding: Finding, served: Int64) -> bytes:
+    """Return the entries as they go out. What is said of a kind is written once, and read for all its pods."""
     refusals = finding.refusals
     ids = [group.id for group in finding.growing.groups]
-    served = np.flatnonzero(np.isin(refusals.pods, finding.unserved.pending.pods))
-    named = sorted((finding.name_of(int(refusals.pods[row])), int(refusals.kind[row])) for row in served.tolist())
+    named = sorted(zip(finding.names_of(refusals.pods[served]), refusals.kind[served].tolist(), strict=True))
     said = {kind: _said(refusals, ids, kind) for kind in {kind for _, kind in named}}
     entries = [pb.UnschedulablePod(pod=name).SerializeToString() + said[kind] for name, kind in named]
-    decision.MergeFromString(b"".join(_UNSCHEDULABLE + _varint(len(entry)) + entry for entry in entries))
+    return b"".join(_UNSCHEDULABLE + varint(len(entry)) + entry for entry in entries)
 
 
 _UNSCHEDULABLE: Final = bytes(
     [pb.ScaleUpDecision.DESCRIPTOR.fields_by_name["unschedulable"].number << 3 | 2]  # a message with its length
 )
-
-
-def _varint(value: int) -> bytes:
-    """Return a number as protobuf writes lengths."""
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def _said(refusals: Refusals, ids: Sequence[str], kind: int) -> bytes:
@@ -140,7 +123,8 @@ def _add_options(decision: pb.ScaleUpDecision, finding: Finding) -> None:
     decision.evaluated = len(decision.options)
     decision.not_evaluated = int((made.reasons == NodeGroupReason.NOT_EVALUATED).sum())
     if decision.not_evaluated:
-        decision.detail = f"{decision.not_evaluated} node groups were not looked at: time or bound ended before"
+        why = "others promised more, or the time or the bound ended"
+        decision.detail = f"{decision.not_evaluated} node groups were not looked at: {why}"
     if len(finding.unserved.left):
         looked_at = {option.node_group for option in decision.options}
         for group, reason in zip(groups, made.reasons.tolist(), strict=True):
@@ -185,7 +169,7 @@ def _add_option(decision: pb.ScaleUpDecision, finding: Finding, number: int, cho
             row.scores.add(expander=code, score=score)
 
 
-def _result(decision: pb.ScaleUpDecision) -> "reason_pb2.ScaleUpResult.Code.ValueType":
+def _result(decision: pb.ScaleUpDecision, pods_are_left: bool) -> "reason_pb2.ScaleUpResult.Code.ValueType":
     if decision.splits:
         return Outcome.SCALE_UP_NEEDED
-    return Outcome.SCALE_UP_NO_OPTIONS if decision.unschedulable else Outcome.SCALE_UP_NOT_NEEDED
+    return Outcome.SCALE_UP_NO_OPTIONS if pods_are_left else Outcome.SCALE_UP_NOT_NEEDED

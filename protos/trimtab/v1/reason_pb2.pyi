@@ -614,8 +614,8 @@ class NodeGroupReason(_message.Message):
         NO_TEMPLATE: NodeGroupReason._Code.ValueType  # 7
         """Nothing is known about a new node: neither template nor node."""
         NOT_WHOLE: NodeGroupReason._Code.ValueType  # 8
-        """The group grows to its maximum or not at all, and the pods do not need
-        all of it.
+        """The group grows to its maximum or not at all, whether pods need all of it
+        or not, and a limit leaves room for a part of it only.
         """
         NOT_CHOSEN: NodeGroupReason._Code.ValueType  # 9
         """An expander preferred another option."""
@@ -628,7 +628,9 @@ class NodeGroupReason(_message.Message):
         size above the maximum.
         """
         NOT_EVALUATED: NodeGroupReason._Code.ValueType  # 13
-        """The time or the bound ended before the group was looked at."""
+        """The time or the bound ended before the group was looked at, or of very
+        many groups others promised more.
+        """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -650,8 +652,8 @@ class NodeGroupReason(_message.Message):
     NO_TEMPLATE: NodeGroupReason.Code.ValueType  # 7
     """Nothing is known about a new node: neither template nor node."""
     NOT_WHOLE: NodeGroupReason.Code.ValueType  # 8
-    """The group grows to its maximum or not at all, and the pods do not need
-    all of it.
+    """The group grows to its maximum or not at all, whether pods need all of it
+    or not, and a limit leaves room for a part of it only.
     """
     NOT_CHOSEN: NodeGroupReason.Code.ValueType  # 9
     """An expander preferred another option."""
@@ -664,7 +666,9 @@ class NodeGroupReason(_message.Message):
     size above the maximum.
     """
     NOT_EVALUATED: NodeGroupReason.Code.ValueType  # 13
-    """The time or the bound ended before the group was looked at."""
+    """The time or the bound ended before the group was looked at, or of very
+    many groups others promised more.
+    """
 
     def __init__(
         self,

@@ -1640,7 +1640,9 @@ class NodeGroup(_message.Message):
     health: Global___NodeGroupHealth.Code.ValueType
     """Health. OPTIONAL."""
     zero_or_max: _builtins.bool
-    """All nodes or none."""
+    """All nodes or none: the group grows to its maximum as soon as pods need one
+    node of it, or not at all.
+    """
     @_builtins.property
     def template(self) -> Global___NodeTemplate:
         """A new node of this group. OPTIONAL: without it an existing node is used."""

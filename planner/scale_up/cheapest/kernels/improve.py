@@ -1,7 +1,8 @@
 """Take a few nodes out of a plan and plan their pods anew, where that is cheaper, many times over.
 
 Nodes are chosen by a fixed sequence of numbers that looks like chance, of two the one that is worth less for its price;
-pods' worth is changed by the same sequence, so that other fills come about. Source: ruin and recreate (Schrimpf et al.
+pods' worth, and in half of the tries what nodes cost, is changed by the same sequence, so that other fills and other
+groups come about. Source: ruin and recreate (Schrimpf et al.
 2000), accepting what is not dearer.
 """
 
@@ -17,18 +18,19 @@ from planner.snapshot.columns import Int32, Int64
 FEW, MANY = 2, 7
 """Nodes taken out at once: from, and below."""
 STIR = 0.5
-"""Up to what share the worth of a class's pods is changed."""
+"""Up to what share the worth of a class's pods is changed, and what a node of a group costs."""
 SAME = 1e-12
 
 
 class Trial(NamedTuple):
     """Scratch.
 
-    value : float64[C]; ratio : float64[H]; taken : int64[MANY] batches that a node is out of; number : int64[1] last of
-    the sequence
+    value : float64[C]; cost, ratio : float64[H]; taken : int64[MANY] batches that a node is out of; number : int64[2]
+    last of the sequence, and how many tries are left
     """
 
     value: Float64
+    cost: Float64
     ratio: Float64
     taken: Int64
     number: Int64
@@ -101,25 +103,41 @@ def undo(shapes: Shapes, rest: Rest, trial: Trial, made: Batches, before: int) -
             move_node(shapes, rest, made, widened(trial.taken[turn]), 1)
 
 
+@inner_kernel
+def plan_again(
+    shapes: Shapes, rest: Rest, bench: Bench, watch: Watch, groups: Int32, trial: Trial, made: Batches
+) -> None:
+    """Plan the pods left, with worth and, in half of the tries, costs changed; costs are then as they were."""
+    for of_class in range(len(rest.pods)):
+        by = next_number(trial, 1000) / 1000.0
+        trial.value[of_class] = watch.value[of_class] * (1.0 + STIR * by)
+    stirred = next_number(trial, 2) == 1
+    for at in range(len(groups)):
+        trial.cost[at] = shapes.cost[groups[at]]
+        if stirred:
+            shapes.cost[groups[at]] *= 1.0 + STIR * (next_number(trial, 1000) / 1000.0)
+    build(shapes, rest, trial.value, bench, groups, trial.ratio, 1 + next_number(trial, 2), made)
+    for at in range(len(groups)):
+        shapes.cost[groups[at]] = trial.cost[at]
+
+
 @kernel
 def improve(
     shapes: Shapes, rest: Rest, bench: Bench, watch: Watch, groups: Int32, trial: Trial, pours: int, made: Batches
 ) -> int:
     """Make the plan in `made` cheaper until about so many nodes have been filled; return how many tries were of use.
 
-    groups : int32[H] that nodes may be of. Batches may have no nodes in the end. Ends early where made is full.
-    rest.pods : zero.
+    No more tries than trial.number has are made, and they are taken off it. groups : int32[H] that nodes may be of.
+    Batches may have no nodes in the end. Ends early where made is full. rest.pods : zero.
     """
     better, until = 0, bench.numbers[POURS] + pours
-    while bench.numbers[POURS] < until:
+    while bench.numbers[POURS] < until and trial.number[1] > 0:
+        trial.number[1] -= 1
         before = made.counts[0]
         if before == 0 or made.counts[1] + len(made.pods) // 2 > len(made.pods):
             return better
         cost = take_out(shapes, rest, watch, trial, made)
-        for of_class in range(len(rest.pods)):
-            by = next_number(trial, 1000) / 1000.0
-            trial.value[of_class] = watch.value[of_class] * (1.0 + STIR * by)
-        build(shapes, rest, trial.value, bench, groups, trial.ratio, 1 + next_number(trial, 2), made)
+        plan_again(shapes, rest, bench, watch, groups, trial, made)
         left = 0
         for of_class in range(len(rest.pods)):
             left += rest.pods[of_class]

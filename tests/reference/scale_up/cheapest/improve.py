@@ -15,10 +15,17 @@ class Numbers:
         return self.number % below
 
 
-def improved(market: Market, value: list[float], groups: list[int], pours: int, batches: list[Batch]) -> list[Batch]:
-    """The batches after improvement, with those that have no nodes any more; given are the batches before."""
+def improved(
+    market: Market, value: list[float], groups: list[int], most: tuple[int, int], batches: list[Batch]
+) -> list[Batch]:
+    """The batches after improvement, with those that have no nodes any more; given are the batches before.
+
+    most : nodes filled, about, and tries.
+    """
+    pours, tries = most
     number, until = Numbers(1), market.pours + pours
-    while batches and market.pours < until:
+    while batches and market.pours < until and tries > 0:
+        tries -= 1
         out: list[int] = []
         for _ in range(2 + number(5)):
             first, second = number(len(batches)), number(len(batches))
@@ -30,7 +37,12 @@ def improved(market: Market, value: list[float], groups: list[int], pours: int, 
                 _change(market, batches, chosen, -1)
                 out.append(chosen)
         stirred = [worth * (1.0 + 0.5 * (number(1000) / 1000.0)) for worth in value]
+        true_cost = list(market.cost)
+        if number(2) == 1:
+            for group in groups:
+                market.cost[group] *= 1.0 + 0.5 * (number(1000) / 1000.0)
         more = built(market, stirred, groups, 1 + number(2))
+        market.cost[:] = true_cost
         cost = 0.0
         for at in out:
             cost += market.cost[batches[at][0]]

@@ -9,7 +9,7 @@ from trimtab.v1 import plan_pb2 as pb
 
 from planner.decisions.plan import plan
 from planner.decisions.work import Work
-from planner.placement.packing import GrowingGroups, pack_best, packer, place_on_new_nodes
+from planner.placement.packing import GrowingGroups, pack, packer, place_on_new_nodes
 from planner.round.decision import Decided, Decision, Summary
 from planner.round.round import Round
 from planner.scale_down.decision import SCALE_DOWN
@@ -53,7 +53,7 @@ def grow(this: Round, settings: None, state: pb.ScaleUpState | None) -> Decided:
     keys = [f"default/large-{at}" for at in range(3)]
     pods = find_pods(this.snapshot, keys)[0].astype(np.int32)
     within = packer(this.simulation, this.growth)
-    found = pack_best(within, GrowingGroups([0], [2], [9]), pods, 9)
+    found = pack(within, GrowingGroups([0], [2], [9]), pods, 9)
     on = place_on_new_nodes(within, [0] * found.nodes, found.pods, found.node_of)
     split = pb.ScaleUpSplit(node_group="g", new_size=2 + found.nodes)
     split.pods.extend(sorted(this.snapshot.pod_key(one) for one, at in zip(found.pods, on, strict=True) if at >= 0))

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from planner.model.values import HostPort, PodSpec
 from planner.placement.group_bounds import fresh_amounts
-from planner.placement.orders import boundness, orders
-from planner.placement.packing import GrowingGroups, pack, pack_best, packer
+from planner.placement.orders import boundness, by_class, orders
+from planner.placement.packing import GrowingGroups, PodsToPack, pack, pack_best, packer
 from tests.builders.fitting import node
 from tests.builders.growing import GrowingCluster, growing_cluster, random_growing_cluster
 from tests.builders.rows import NodeRow, PodRow
@@ -24,9 +24,18 @@ def waiting(*requests: dict[str, int], blanks: int = 9) -> GrowingCluster:
 
 
 def found(made: GrowingCluster) -> list[list[int]]:
-    pods = np.array(made.pending, np.int32)
-    free = fresh_amounts(made.simulation, made.growth)[0]
-    return [one.tolist() for one in orders(made.simulation, pods, free, boundness(made.simulation.state))]
+    pods, rows, free, *_ = asked(made)
+    tries = orders(made.simulation, pods, rows, free, boundness(made.simulation.state))
+    return [pods.in_order(one).tolist() for one in tries]
+
+
+def asked(made: GrowingCluster, least_nodes: int = 0) -> PodsToPack:
+    """All waiting pods, to be packed onto the first group, which alone takes them."""
+    pods = by_class(made.simulation, np.array(made.pending, np.int32))
+    takers = np.ones(len(made.simulation.state.local_class), np.int64)
+    return PodsToPack(
+        pods, np.arange(len(pods.classes)), fresh_amounts(made.simulation, made.growth)[0], takers, least_nodes
+    )
 
 
 def test_the_sum_of_the_shares_of_cpu_and_memory_comes_first_then_the_largest_share_of_any_resource() -> None:
@@ -65,8 +74,7 @@ def test_orders_keep_all_pods_and_those_of_a_class_together_in_their_order(seed:
 def test_the_best_packing_is_never_worse_than_first_fit_decreasing(seed: int) -> None:
     made = random_growing_cluster(seed)
     within, groups = packer(made.simulation, made.growth), GrowingGroups([0], [0], [9])
-    pods = np.array(made.pending, np.int32)
-    best = pack_best(within, groups, pods, 9)
+    best = pack_best(within, groups, asked(made), 9)
     rated = [(-one.placed, one.nodes) for one in (pack(within, groups, np.array(o, np.int32), 9) for o in found(made))]
     assert (-best.placed, best.nodes) == min(rated) <= rated[0]
 
@@ -77,7 +85,8 @@ def test_another_order_wins_where_it_needs_fewer_nodes() -> None:
         {"cpu": 3, "memory": 50},
     )  # fmt: skip
 
-    within, pods = packer(made.simulation, made.growth), np.array(made.pending, np.int32)
+    within = packer(made.simulation, made.growth)
     counts = [pack(within, GrowingGroups([0], [0], [9]), np.array(one, np.int32), 9).nodes for one in found(made)]
     assert counts == [3, 2]
-    assert pack_best(within, GrowingGroups([0], [0], [9]), pods, 9).nodes == 2
+    assert pack_best(within, GrowingGroups([0], [0], [9]), asked(made), 9).nodes == 2
+    assert pack_best(within, GrowingGroups([0], [0], [9]), asked(made, least_nodes=3), 9).nodes == 3

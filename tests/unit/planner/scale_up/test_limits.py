@@ -142,7 +142,8 @@ def test_what_a_plan_takes_of_a_limit_is_gone_for_all() -> None:
 WHOLE: dict[str, tuple[dict[str, Any], tuple[int, int]]] = {
     "no limit": ({}, (4, 0)),
     "a plan may add fewer": ({"most": 3}, (0, Why.MAX_NEW_NODES_REACHED)),
-    "a limit leaves fewer": ({"limits": (ResourceLimit("nodes", maximum=3),)}, (0, Why.RESOURCE_LIMIT_REACHED)),
+    "a limit leaves fewer": ({"limits": (ResourceLimit("nodes", maximum=3),)}, (0, Why.NOT_WHOLE)),
+    "a limit leaves none": ({"limits": (ResourceLimit("nodes", maximum=0),)}, (0, Why.RESOURCE_LIMIT_REACHED)),
 }
 
 

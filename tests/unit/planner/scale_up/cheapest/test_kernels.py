@@ -148,18 +148,20 @@ def test_whole_nodes_are_made_of_fractions_as_by_the_twin(seed: int, nearly: flo
     both.agree_on_what_is_left()
 
 
-@given(st.integers(0, 2**40), st.integers(1, 300))
+@given(st.integers(0, 2**40), st.integers(1, 300), st.sampled_from([0, 1, 3, 1000]))
 @settings(max_examples=100, deadline=None)
-def test_a_plan_is_improved_as_by_the_twin(seed: int, pours: int) -> None:
+def test_a_plan_is_improved_as_by_the_twin(seed: int, pours: int, tries: int) -> None:
     both = Both(seed)
     made, batches = both.made(1), built(both.market, both.value, both.groups, 1)
     both.rest.pods[:] = 0
     both.market.pods = [0] * len(both.market.pods)
     watch = watch_for(both.asked, np.array(both.groups, np.int32), np.zeros(0, np.int64))
     watch.value[:] = both.value
-    trial = Trial(np.zeros(len(both.value)), np.zeros(len(both.groups)), np.zeros(MANY, np.int64), np.array([1]))
+    trial = Trial(
+        np.zeros(len(both.value)), *np.zeros((2, len(both.groups))), np.zeros(MANY, np.int64), np.array([1, tries])
+    )
     improve(both.shapes, both.rest, both.bench, watch, watch.groups, trial, pours, made)
-    assert batches_in(made) == improved(both.market, both.value, both.groups, pours, batches)
+    assert batches_in(made) == improved(both.market, both.value, both.groups, (pours, tries), batches)
     both.agree_on_what_is_left()
 
 

@@ -1,0 +1,1 @@
+"""Kernels of what scale-up says."""

@@ -1,0 +1,46 @@
+"""Names of pods as protobuf bytes, as entries of a field that is repeated.
+
+Why by hand: tens of thousands of names built one by one cost many times what it costs to parse them.
+Source: protobuf encoding, length-delimited fields.
+"""
+
+from planner.model.jit import kernel
+from planner.snapshot.columns import Int32, Int64, UInt8
+from planner.snapshot.kernels.protobuf import varint_length, write_text, write_varint
+from planner.snapshot.texts import Names
+
+SLASH = 0x2F
+
+
+@kernel
+def write_pods(names: Names, pods: Int32, tag: int, out: UInt8, ends: Int64) -> int:
+    """Write "namespace/name" of pods : int32[M] as entries of one field; return the number of bytes. O(bytes).
+
+    tag : number and wire type of the field, below 128; out : uint8, empty = only count; ends : int64[M] position behind
+    each entry, written. A pod of a number from P on is one of `names.nodes`: text P stands for the first, as it is.
+    """
+    at, known = 0, len(names.namespace)
+    for row in range(len(pods)):
+        pod = pods[row]
+        first_of_space, end_of_space = 0, 0
+        if pod < known:
+            space = names.namespace[pod]
+            first_of_space, end_of_space = names.namespace_offsets[space], names.namespace_offsets[space + 1]
+            first, last = names.pod_offsets[pod], names.pod_offsets[pod + 1]
+            size = end_of_space - first_of_space + 1 + last - first
+        else:
+            first, last = names.node_offsets[pod - known], names.node_offsets[pod - known + 1]
+            size = last - first
+        if len(out) == 0:
+            at += 1 + varint_length(size) + size
+        else:
+            out[at] = tag
+            at = write_varint(out, at + 1, size)
+            if pod < known:
+                at = write_text(out, at, names.namespaces, first_of_space, end_of_space)
+                out[at] = SLASH
+                at = write_text(out, at + 1, names.pods, first, last)
+            else:
+                at = write_text(out, at, names.nodes, first, last)
+        ends[row] = at
+    return at

@@ -1,0 +1,99 @@
+"""The groups that grow, with the pods of each new node, as the message that goes out. Decides nothing.
+
+Names of pods are written as protobuf bytes by a kernel and merged, entry-wise building being far slower.
+"""
+
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.scale_up.report.finding import Finding
+from planner.scale_up.report.kernels.wire import write_pods
+from planner.snapshot.columns import Int32, Int64, UInt8
+from planner.snapshot.texts import Names, joined, texts_of
+
+LENGTH_DELIMITED: Final = 2
+PODS_OF_SPLIT: Final = pb.ScaleUpSplit.DESCRIPTOR.fields_by_name["pods"].number << 3 | LENGTH_DELIMITED
+NEW_NODES: Final = pb.ScaleUpSplit.DESCRIPTOR.fields_by_name["new_nodes"].number << 3 | LENGTH_DELIMITED
+PODS_OF_NODE: Final = pb.NewNode.DESCRIPTOR.fields_by_name["pods"].number << 3 | LENGTH_DELIMITED
+
+
+def add_splits(decision: pb.ScaleUpDecision, finding: Finding) -> None:
+    """Add the groups that grow, by id; new nodes in the order of opening. O(bytes of names)."""
+    growing = finding.growing
+    if not growing.group_of:
+        return
+    group_of = np.array(growing.group_of, np.int64)
+    place = np.full(len(growing.state.node_state), -1, np.int64)
+    place[growing.opened] = np.arange(len(group_of))
+    there = place[growing.nodes] >= 0
+    pods, place = growing.pods[there], place[growing.nodes[there]]
+    rank, names = _ranks(finding, pods), _names(finding)
+    nodes = _entries(names, pods[np.lexsort((rank, place))], PODS_OF_NODE, np.bincount(place, minlength=len(group_of)))
+    groups = _entries(
+        names, pods[np.lexsort((rank, group_of[place]))], PODS_OF_SPLIT,
+        np.bincount(group_of[place], minlength=len(growing.groups)),
+    )  # fmt: skip
+    for group in np.unique(group_of).tolist():
+        row, members = growing.groups[group], np.flatnonzero(group_of == group).tolist()
+        price = 0.0 if np.isnan(row.price_per_hour) else row.price_per_hour * len(members)
+        split = decision.splits.add(
+            node_group=row.id,
+            current_size=row.target_size,
+            new_size=row.target_size + len(members),
+            max_size=row.max_size,
+            price_per_hour=price,
+        )
+        new = b"".join(bytes([NEW_NODES]) + varint(len(nodes[at])) + nodes[at] for at in members)
+        split.MergeFromString(groups[group] + new)
+        decision.price_per_hour += price
+
+
+def varint(value: int) -> bytes:
+    """Return a number as protobuf writes lengths."""
+    if value < 1 << 7:
+        return bytes((value,))
+    if value < 1 << 14:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def _ranks(finding: Finding, pods: Int32) -> Int64:
+    """Return numbers by which pods : int32[M] sort as they do by name. int64[M]."""
+    snapshot = finding.situation.request.snapshot
+    if len(pods) and int(pods.max()) >= len(snapshot.pods.spec):
+        place = {name: at for at, name in enumerate(sorted(finding.names_of(pods)))}
+        return np.array([place[name] for name in finding.names_of(pods)], np.int64)
+    # Pods are sorted by namespace and name; "a-b/x" comes before "a/x".
+    spaces, of = np.unique(snapshot.pods.namespace[pods], return_inverse=True)
+    texts = [f"{snapshot.strings[space]}/" for space in spaces.tolist()]
+    place_of = np.empty(len(texts), np.int64)
+    place_of[sorted(range(len(texts)), key=texts.__getitem__)] = np.arange(len(texts))
+    ranks: Int64 = place_of[of.reshape(-1)] * len(snapshot.pods.spec) + pods
+    return ranks
+
+
+def _names(finding: Finding) -> Names:
+    """Return the names of pods, those of virtual ones in place of the nodes'."""
+    request = finding.situation.request
+    virtual = np.arange(len(request.snapshot.pods.spec), len(finding.growing.state.pod_node), dtype=np.int32)
+    data, offsets = joined([finding.name_of(pod) for pod in virtual.tolist()])
+    return texts_of(request.snapshot, request.round.derive)._replace(nodes=data, node_offsets=offsets)
+
+
+def _entries(names: Names, pods: Int32, tag: int, counts: Int64) -> list[bytes]:
+    """Return the names of pods as entries of a field, in parts of so many pods."""
+    ends = np.zeros(len(pods), np.int64)
+    out: UInt8 = np.empty(write_pods(names, pods, tag, np.zeros(0, np.uint8), ends), np.uint8)
+    if len(out):
+        write_pods(names, pods, tag, out, ends)
+    written = out.tobytes()
+    bounds = np.append(0, ends)[np.append(0, np.cumsum(counts))].tolist()
+    return [written[first:last] for first, last in pairwise(bounds)]

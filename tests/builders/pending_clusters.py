@@ -1,0 +1,71 @@
+"""Problems of the cheapest plan as clusters, in which the whole decision is taken.
+
+What a problem limits by numbers, constraints and resources of a cluster say: which groups take a class by node
+affinity, how many pods a node takes by a resource of their own, an even spread over zones by a topology spread
+constraint, or by node selectors where the problem says which zones get one pod more. So a bound of the problem is one
+of the cluster.
+"""
+
+import numpy as np
+from trimtab.v1.snapshot_pb2 import LabelOperator
+
+from planner.model.values import LabelRequirement, NodeSelectorTerm, PodSpec, SpreadConstraint
+from planner.scale_up.cheapest.problem import UNLIMITED, Problem
+from tests.builders.snapshots import Cluster, Group, Labels, Node, Pod
+
+ZONE = "topology.kubernetes.io/zone"
+MARKED = 32
+"""Flag of a pod that the scheduler could not place."""
+
+
+def cluster_of(asked: Problem) -> Cluster:
+    """Return a cluster without nodes, with the problem's groups and pods. Resources 0 to 3: cpu, memory, pods, GPUs."""
+    names = ["cpu", "memory", "pods", "nvidia.com/gpu"]
+    names += [f"example.com/together-{at}" for at in range(len(names), asked.demand.shape[1])]
+    alone = {at: f"example.com/class-{at}" for at in np.flatnonzero(asked.per_node < UNLIMITED).tolist()}
+    groups = {}
+    for at, amounts in enumerate(asked.capacity.tolist()):
+        offered = dict(zip(names, amounts, strict=True))
+        offered |= {name: int(asked.per_node[of_class]) for of_class, name in alone.items()}
+        allocatable = tuple(sorted((name, amount) for name, amount in offered.items() if amount))
+        labels: Labels = (("group", f"g{at:02}"),)
+        if asked.zone[at] >= 0:
+            labels += ((ZONE, f"zone-{asked.zone[at]}"),)
+        template = Node(labels=tuple(sorted(labels)), allocatable=allocatable, capacity=allocatable)
+        groups[f"g{at:02}"] = Group(max_size=5_000, target_size=0, template=template, price=float(asked.price[at]))
+    pods = {}
+    for of_class, count in enumerate(asked.pods.tolist()):
+        spec = _spec(asked, of_class, names, alone)
+        for number, zone in enumerate(_zones(asked, of_class) or [""] * count):
+            name = f"p{of_class:02}-{number:04}"
+            bound = spec._replace(node_selector=((ZONE, zone),)) if zone else spec
+            pods["default", name] = Pod(name, bound, (("class", f"c{of_class}"),), phase=1, flags=MARKED)
+    return Cluster(groups=groups, pods=pods)
+
+
+def _zones(asked: Problem, of_class: int) -> list[str]:
+    """Return the zone of each pod of a class whose spread is not the same for all zones; nothing for others."""
+    most = asked.zone_most[of_class]
+    if len(set(most.tolist())) <= 1:
+        return []
+    return [f"zone-{zone}" for zone, count in enumerate(most.tolist()) for _ in range(count)]
+
+
+def _spec(asked: Problem, of_class: int, names: list[str], alone: dict[int, str]) -> PodSpec:
+    takes = {name: amount for name, amount in zip(names, asked.demand[of_class].tolist(), strict=True) if amount}
+    del takes["pods"]  # every pod takes one
+    if of_class in alone:
+        takes[alone[of_class]] = 1
+    spec = PodSpec(requests=tuple(sorted(takes.items())))
+    if not asked.allowed[of_class].all():
+        values = tuple(f"g{at:02}" for at in np.flatnonzero(asked.allowed[of_class]).tolist())
+        spec = spec._replace(node_affinity=(NodeSelectorTerm((_in("group", *values),), ()),))
+    zones = int((asked.zone_most[of_class] > 0).sum())
+    if (asked.zone_most[of_class] < UNLIMITED).any() and zones > 1 and not _zones(asked, of_class):
+        own = (_in("class", f"c{of_class}"),)
+        spec = spec._replace(topology_spread=(SpreadConstraint(1, ZONE, own, zones, True, False, ()),))
+    return spec
+
+
+def _in(key: str, *values: str) -> LabelRequirement:
+    return LabelRequirement(key, LabelOperator.IN, values)

@@ -1,0 +1,61 @@
+"""Of very many groups a part is packed, the others only where none of these helps."""
+
+import numpy as np
+
+from planner.placement.group_bounds import GroupBounds
+from planner.scale_up.options import Options
+from planner.scale_up.promising import BEST, LADDER, MANY, promising
+from planner.snapshot.columns import Int64
+from tests.builders.kubernetes import labelled, node, node_group, pod, pod_affinity
+from tests.builders.scale_up import plan
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+def bounds(groups: int, same_as: Int64 | None = None) -> GroupBounds:
+    """One class of 100 pods of one core; group g has g + 1 cores."""
+    cores = np.arange(1, groups + 1, dtype=np.int64) * 1000
+    free = np.stack([cores, cores << 20], axis=1)
+    return GroupBounds(
+        classes=np.zeros(1, np.int64), counts=np.array([100]), admitted=np.ones((1, groups), bool),
+        pods=np.full(groups, 100), demand=np.full((groups, 2), 100_000), free=free,
+        least_nodes=-(-100_000 // cores), same_as=np.arange(groups) if same_as is None else same_as,
+    )  # fmt: skip
+
+
+def parts(groups: int, same_as: Int64 | None = None) -> list[list[int]]:
+    """The parts, where the groups with fewest nodes are the best."""
+
+    def rank(options: Options) -> Int64:
+        return np.argsort(options.node_count, kind="stable")
+
+    rooms = np.full(groups, 1000)
+    return list(promising(bounds(groups, same_as), rooms, list(range(groups)), rank))
+
+
+def test_few_groups_are_packed_all_at_once() -> None:
+    assert parts(MANY) == [list(range(MANY))]
+
+
+def test_groups_that_are_the_same_for_the_pods_count_once() -> None:
+    assert parts(2 * MANY, np.arange(2 * MANY) // 2 * 2) == [list(range(2 * MANY))]
+
+
+def test_of_many_groups_the_best_and_a_ladder_of_sizes_come_first_and_then_all_others() -> None:
+    first, *others = parts(400)
+    assert len(first) == BEST + LADDER
+    assert set(range(99, 99 + BEST)) <= set(first), "one node of them holds all pods"
+    assert {0, 399} <= set(first)
+    assert sorted([*first, *(group for part in others for group in part)]) == list(range(400))
+
+
+def test_a_group_far_down_the_list_still_grows_where_it_alone_helps() -> None:
+    """The bounds know nothing of affinity: pods have to be where the data is, in the zone of one group."""
+    groups = [
+        node_group(f"g{i:03}", 0, 5, target=0, nodes=[], template=node("t", f"{2 + i}", zone="b" if i == 77 else "a"))
+        for i in range(MANY + 40)
+    ]
+    there = [node("n", "1", zone="b"), pod("data", "1", node="n", labels={"app": "data"})]
+    found = plan(groups, there, pod("p", "1", affinity=pod_affinity(labelled(app="data"), topology_key=ZONE)))
+    assert found.growth == {"g077": 1}
+    assert found.decision.evaluated == 1

@@ -96,8 +96,9 @@ def grow_until_bound(plane: ControlPlane, rounds: Rounds, counts: dict[str, int]
     end = time.monotonic() + SLOW_S
     while time.monotonic() < end:
         done = rounds.run()
-
-        assert not done.refused
+        # Nodes that the test itself has just added may be counted by the cloud and not yet by the status.
+        others = [detail for detail in done.refused.values() if not detail.startswith("SIZE_CHANGED ")]
+        assert others == []
         if done.grown:
             grew.append(done)
         if all(len(nodes_of(plane, app)) == count for app, count in counts.items()):

@@ -45,6 +45,8 @@ class Sharing(NamedTuple):
         """
         room = growing.limits.room(group)
         others = self.similarity.to(group) if self.balance else np.zeros(0, np.int64)
+        if len(others) == 0:
+            return room
         of_class = admits[np.unique(growing.state.pod_class[left])]
         takes_all = ~(of_class[:, [group]] & ~of_class[:, others]).any(axis=0)
         members = np.concatenate([np.array([group], np.int64), others[takes_all & (growing.limits.rooms[others] > 0)]])

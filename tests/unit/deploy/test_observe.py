@@ -33,27 +33,24 @@ def queries() -> Iterator[tuple[str, str]]:
             yield panel["title"], target["expr"].replace("$__rate_interval", "5m")
 
 
+def parts(expression: Any) -> Iterator[Any]:
+    """A parsed query and all queries within it."""
+    yield expression
+    inner = [getattr(expression, part, None) for part in PARTS]
+    for one in (*inner, *getattr(expression, "args", ())):
+        if one is not None:
+            yield from parts(one)
+
+
 def selectors(expression: Any) -> Iterator[Any]:
     """All series selectors within a parsed query."""
-    if isinstance(expression, promql_parser.VectorSelector):
-        yield expression
-    for part in PARTS:
-        if (inner := getattr(expression, part, None)) is not None:
-            yield from selectors(inner)
-    for argument in getattr(expression, "args", ()):
-        yield from selectors(argument)
+    return (one for one in parts(expression) if isinstance(one, promql_parser.VectorSelector))
 
 
 def grouping(expression: Any) -> set[str]:
     """All labels by which a parsed query groups."""
-    modifier = getattr(expression, "modifier", None)
-    found = set(modifier.labels) if hasattr(modifier, "labels") else set()
-    for part in PARTS:
-        if (inner := getattr(expression, part, None)) is not None:
-            found |= grouping(inner)
-    for argument in getattr(expression, "args", ()):
-        found |= grouping(argument)
-    return found
+    modifiers = (getattr(one, "modifier", None) for one in parts(expression))
+    return {label for one in modifiers for label in getattr(one, "labels", ())}
 
 
 def jobs_of(selector: Any) -> list[str]:

@@ -167,7 +167,8 @@ class _Writer:
             | {(("unused", "x"),)}
         )
         self._label_sets: list[Labels] = [(), *self._shuffled(sorted(sets))]
-        self._label_set_rows = {labels: row for row, labels in enumerate(self._label_sets)}
+        rows_by_set = [(labels, row) for row, labels in enumerate(self._label_sets)]
+        self._label_set_rows = dict(reversed(rows_by_set))  # the empty set can be there twice: the first stands for it
         self._specs = self._shuffled(
             list(
                 dict.fromkeys(

@@ -22,6 +22,9 @@ POD_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 POD_RANK_ANNOTATION = "scheduling.alpha.kubernetes.io/cost"
 # When the cost was decided (RFC 3339). A pod with a cost, but without it, has its cost of another client.
 POD_COST_TIME_ANNOTATION = "trimtab.dev/pod-cost-time"
+# "true" on one pod of a group whose costs are being changed, taken away with the last of them: a group on which it has
+# stayed has old and new costs side by side.
+POD_COST_UNFINISHED_ANNOTATION = "trimtab.dev/pod-cost-unfinished"
 # Source: Cluster Autoscaler, utils/daemonset: `EnableDsEvictionKey`; "true" or "false", any other value is ignored.
 DAEMON_EVICTION_ANNOTATION = "cluster-autoscaler.kubernetes.io/enable-ds-eviction"
 
@@ -96,15 +99,26 @@ class PodView(NamedTuple):
 
 
 class CostWrite(NamedTuple):
-    """A cost to write: the deletion cost, and when it was decided, RFC 3339."""
+    """A cost to write: the deletion cost, when it was decided, RFC 3339, and whether other costs of its group are still
+    to be written."""
 
     cost: int
     made: str
+    unfinished: bool = False
 
     @property
     def rank(self) -> int:
         """Return the cost with its sign turned, an int32 as well."""
         return min(-self.cost, (1 << 31) - 1)
+
+    def annotations(self) -> dict[str, str]:
+        """Return the annotations that say so."""
+        texts = {
+            POD_COST_ANNOTATION: str(self.cost),
+            POD_RANK_ANNOTATION: str(self.rank),
+            POD_COST_TIME_ANNOTATION: self.made,
+        }
+        return texts | ({POD_COST_UNFINISHED_ANNOTATION: "true"} if self.unfinished else {})
 
 
 class PodCost(NamedTuple):
@@ -119,6 +133,8 @@ class PodCost(NamedTuple):
     made: str | None = None
     # Controlling owner as "Kind/namespace/name"; "" = none.
     owner: str = ""
+    # Whether it says that costs of its group are still to be written.
+    unfinished: bool = False
 
     @property
     def is_foreign(self) -> bool:

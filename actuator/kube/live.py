@@ -15,9 +15,6 @@ from actuator.kube.api import METADATA, METADATA_LIST, Api, Call
 from actuator.kube.buffers import Buffers
 from actuator.kube.cluster import (
     HARD_TAINT_KEY,
-    POD_COST_ANNOTATION,
-    POD_COST_TIME_ANNOTATION,
-    POD_RANK_ANNOTATION,
     ClusterError,
     ConflictError,
     CostWrite,
@@ -183,13 +180,7 @@ class KubeCluster:
 
     def write_pod_cost(self, pod: PodCost, cost: CostWrite | None) -> None:
         """Apply the deletion cost of exactly this pod; None = apply that there is none, which takes ours away."""
-        texts: dict[str, str] = {}
-        if cost is not None:
-            texts = {
-                POD_COST_ANNOTATION: str(cost.cost),
-                POD_RANK_ANNOTATION: str(cost.rank),
-                POD_COST_TIME_ANNOTATION: cost.made,
-            }
+        texts = {} if cost is None else cost.annotations()
         metadata = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid, "annotations": texts}
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
         path = object_path(NAMESPACES, pod.namespace, "pods", pod.name)

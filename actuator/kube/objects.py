@@ -13,6 +13,7 @@ from actuator.kube.cluster import (
     MIRROR_ANNOTATION,
     POD_COST_ANNOTATION,
     POD_COST_TIME_ANNOTATION,
+    POD_COST_UNFINISHED_ANNOTATION,
     POD_RANK_ANNOTATION,
     ClusterError,
     NodeView,
@@ -193,6 +194,7 @@ def pod_cost(pod: PodMetadata) -> PodCost:
         texts.get(POD_RANK_ANNOTATION),
         texts.get(POD_COST_TIME_ANNOTATION),
         f"{owner.kind}/{meta.namespace}/{owner.name}" if owner else "",
+        POD_COST_UNFINISHED_ANNOTATION in texts,
     )
 
 

@@ -85,18 +85,19 @@ class Progress:
             self.response.failures.add(pod=pod, reason=reason, detail=detail)
         return f"{pod}: {detail}"
 
-    def write(self, pod: PodCost, cost: CostWrite | None) -> str:
-        """Write or remove the cost of a pod; return why it failed, "" = it did not."""
+    def write(self, pod: PodCost, cost: CostWrite | None, counts: bool = True) -> str:
+        """Write or remove the cost of a pod, counted unless that was done; return why it failed, "" = it did not."""
         if not self.may_write():
-            self.response.left_count += 1
+            self.response.left_count += counts
             return "the limit of one call left pods for the next one"
         try:
             self.cluster.write_pod_cost(pod, cost)
         except ClusterError as error:
             reason = next(reason for kind, reason in REASONS if isinstance(error, kind))
-            return self.fail(pod.key, reason, str(error) or type(error).__name__)
-        self.response.written_count += cost is not None
-        self.response.removed_count += cost is None
+            detail = str(error) or type(error).__name__
+            return self.fail(pod.key, reason, detail) if counts else f"{pod.key}: {detail}"
+        self.response.written_count += counts and cost is not None
+        self.response.removed_count += counts and cost is None
         return ""
 
 

@@ -1,9 +1,11 @@
 """ApplyPodCosts: write the pod deletion costs that the planner has decided.
 
 Decides which pods are written by one call: those whose annotations differ, up to a limit; groups in the order of the
-request and the pods of each by name, then removals. Costs of other clients stay. Nothing is stored: the next call reads
-the pods again, so a call that dies midway is completed by the next one. A pod that cannot be written does not stop the
-others, but makes its group incomplete. Durations in seconds.
+request, of each group those that go last first, then removals. Costs of other clients stay. Nothing is stored: the next
+call reads the pods again, so a call that dies midway is completed by the next one. A pod that cannot be written does
+not stop the others, but makes its group incomplete. Where more than one pod of a group changes, the first one written
+says that the group is unfinished, until all are written: whoever dies between leaves no group that looks complete and
+is not. One pod that is replaced is one write. Durations in seconds.
 Source: Kubernetes, "ReplicaSet", pod deletion cost: an int32, absent = 0; frequent updates are to be avoided.
 """
 
@@ -46,27 +48,40 @@ def apply_pod_costs(cluster: Cluster, orders: CostOrders, limits: PodCostLimits)
 
 def _write_group(progress: Progress, group: GroupOrder, found: Mapping[str, PodCost]) -> None:
     """Write the costs of a group as annotations."""
-    problems = []
-    for key, cost in group.costs.items():
-        problem = _write_pod(progress, key, found.get(key), CostWrite(cost, progress.made))
+    wanted = {key: CostWrite(cost, progress.made) for key, cost in group.costs.items()}
+    problems = [problem for key in wanted if (problem := _why_not(progress, key, found.get(key)))]
+    pods = [pod for key in wanted if (pod := found.get(key)) is not None and not pod.is_foreign]
+    # Who bears the mark should not be the next to go: the mark would go with it.
+    changed = sorted((pod for pod in pods if not _has(pod, wanted[pod.key])), key=lambda pod: -wanted[pod.key].cost)
+    progress.response.unchanged_count += len(pods) - len(changed)
+    marked = [pod for pod in pods if pod.unfinished]
+    failed = []
+    for place, pod in enumerate(changed):
+        mark = pod.unfinished or (not marked and place < len(changed) - 1)
+        problem = progress.write(pod, wanted[pod.key]._replace(unfinished=mark))
         if problem:
-            problems.append(problem)
-    if problems:
-        report_incomplete(progress, group, len(problems), problems[0])
+            failed.append(problem)
+        elif mark and not pod.unfinished:
+            marked.append(pod)
+    if not failed:
+        failed = [problem for pod in marked if (problem := progress.write(pod, wanted[pod.key], counts=False))]
+    if problems or failed:
+        report_incomplete(progress, group, len(problems) + len(failed), (problems + failed)[0])
 
 
-def _write_pod(progress: Progress, key: str, pod: PodCost | None, cost: CostWrite) -> str:
-    """Write the cost of one pod; return why it has it not, "" = it has."""
+def _why_not(progress: Progress, key: str, pod: PodCost | None) -> str:
+    """Return why a pod gets no cost, "" = it does."""
     if pod is None:
         detail = "the cluster has no such pod: the group shrinks faster than it is ranked"
         return progress.fail(key, Reason.POD_NOT_FOUND, detail)
     if pod.is_foreign:
         shown = pod.rank if pod.cost is None else pod.cost
         return progress.fail(key, Reason.FOREIGN_COST, f"another client has set the cost {str(shown)[:40]!r}")
-    if pod.cost == str(cost.cost) and pod.rank == str(cost.rank):
-        progress.response.unchanged_count += 1
-        return ""
-    return progress.write(pod, cost)
+    return ""
+
+
+def _has(pod: PodCost, cost: CostWrite) -> bool:
+    return pod.cost == str(cost.cost) and pod.rank == str(cost.rank)
 
 
 def _remove(progress: Progress, pod: PodCost | None) -> None:

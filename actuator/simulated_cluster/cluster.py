@@ -17,6 +17,7 @@ import msgspec
 from actuator.kube.cluster import (
     POD_COST_ANNOTATION,
     POD_COST_TIME_ANNOTATION,
+    POD_COST_UNFINISHED_ANNOTATION,
     POD_RANK_ANNOTATION,
     CostWrite,
     ForeignCostError,
@@ -170,11 +171,9 @@ class SimulatedCluster:
                 raise NotFoundError(f"pod {pod.key} with uid {pod.uid} does not exist")
             if _cost(found).is_foreign:
                 raise ForeignCostError(f"pod {pod.key}: another client has set its cost")
-            ours = (POD_COST_ANNOTATION, POD_RANK_ANNOTATION, POD_COST_TIME_ANNOTATION)
+            ours = CostWrite(0, "", unfinished=True).annotations()
             texts = {name: text for name, text in found.annotations.items() if name not in ours}
-            if cost is not None:
-                texts |= dict(zip(ours, (str(cost.cost), str(cost.rank), cost.made), strict=True))
-            found.item["metadata"]["annotations"] = texts
+            found.item["metadata"]["annotations"] = texts | (cost.annotations() if cost is not None else {})
             state.put_pod(found)
             state.note("cost_written", pod.key)
 
@@ -297,6 +296,7 @@ def _cost(pod: Pod) -> PodCost:
         texts.get(POD_RANK_ANNOTATION),
         texts.get(POD_COST_TIME_ANNOTATION),
         f"{owner['kind']}/{pod.key[0]}/{owner['name']}" if owner else "",
+        POD_COST_UNFINISHED_ANNOTATION in texts,
     )
 
 

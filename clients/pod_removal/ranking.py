@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 RANK_ANNOTATION: Final = "scheduling.alpha.kubernetes.io/cost"
 TIME_ANNOTATION: Final = "trimtab.dev/pod-cost-time"
+UNFINISHED_ANNOTATION: Final = "trimtab.dev/pod-cost-unfinished"
 _RANK: Final = re.compile(r"-?[0-9]{1,10}", re.ASCII)
 _LARGEST: Final = 1 << 31
 Json = Mapping[str, Any]
@@ -60,16 +61,19 @@ def of_annotations(pods: Iterable[Json]) -> Ranking:
     """Read the ranks of pods from their annotations, as kubectl prints the pods.
 
     An annotation is as old as the pod's rank, which does not change for long while nothing else does: its time tells
-    when the rank was made, not when it was confirmed, so no age is known.
+    when the rank was made, not when it was confirmed, so no age is known. While one of the pods says that others are
+    still to be written, old and new ranks are side by side and none may be used.
     """
-    ranks = {}
+    ranks, why_not = {}, ""
     for pod in pods:
         meta = pod.get("metadata") or {}
         texts = meta.get("annotations") or {}
+        if UNFINISHED_ANNOTATION in texts:
+            why_not = "some pods of the group still have ranks of an earlier plan"
         text = texts.get(RANK_ANNOTATION)
         if TIME_ANNOTATION in texts and isinstance(text, str) and _RANK.fullmatch(text) and _is_rank(int(text)):
             ranks[str(meta.get("name"))] = int(text)
-    return Ranking(ranks)
+    return Ranking(ranks, ready=not why_not, why_not=why_not)
 
 
 def _is_rank(value: object) -> bool:

@@ -383,8 +383,10 @@ class ApplyPodCostsRequest(_message.Message):
     """Pod deletion costs to write: annotations
     `controller.kubernetes.io/pod-deletion-cost` (lower goes first),
     `scheduling.alpha.kubernetes.io/cost` (the same number with its sign turned:
-    higher goes first) and `trimtab.dev/pod-cost-time` (when it was decided). A
-    group with `ranked_after_each_removal` is written as one PodGroupCost object
+    higher goes first) and `trimtab.dev/pod-cost-time` (when it was decided).
+    While more than one pod of a group is being written, one of them has
+    `trimtab.dev/pod-cost-unfinished`: readers use none of the group's costs then.
+    A group with `ranked_after_each_removal` is written as one PodGroupCost object
     instead, whose costs change together. No pod may be named twice; at most
     200,000 in all.
     """
@@ -402,7 +404,8 @@ class ApplyPodCostsRequest(_message.Message):
     """
     @_builtins.property
     def groups(self) -> _containers.RepeatedCompositeFieldContainer[_plan_pb2.PodCostGroup]:
-        """The planner's groups; written in this order, the pods of each by name.
+        """The planner's groups; written in this order, of each the pods that go last
+        first.
         A group that is not complete is left as it is. OPTIONAL.
         """
 

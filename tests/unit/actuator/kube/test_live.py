@@ -108,6 +108,9 @@ def test_pod_costs_are_read_written_and_taken_away(
     cluster.write_pod_cost(found["ns/p1"], FIVE)
     assert cluster.pod_costs(keys)["ns/p1"][3:6] == ("5", "-5", FIVE.made)
     assert [pod.key for pod in cluster.own_pod_costs()] == ["ns/p1"]
+    for unfinished in (True, False):
+        cluster.write_pod_cost(found["ns/p1"], FIVE._replace(unfinished=unfinished))
+        assert cluster.pod_costs(keys)["ns/p1"].unfinished is unfinished
     cluster.write_pod_cost(found["ns/p1"], None)
     assert cluster.pod_costs(keys)["ns/p1"][3:6] == (None, None, None)
     assert not cluster.own_pod_costs()

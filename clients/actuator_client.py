@@ -84,9 +84,9 @@ class ActuatorClient:
         request = actuator_pb2.ApplyBufferStatusRequest(buffers=buffers)
         return self._invoke(lambda: self._stub.ApplyBufferStatus(request, timeout=self._timeout_s))
 
-    def get_status(self, without_finished: bool = False) -> actuator_pb2.ActuatorStatus:
-        """Return the whole status."""
-        request = actuator_pb2.GetStatusRequest(without_finished=without_finished)
+    def get_status(self, without_finished: bool = False, with_instances: bool = False) -> actuator_pb2.ActuatorStatus:
+        """Return the whole status; with `with_instances`, also which instances each node group has."""
+        request = actuator_pb2.GetStatusRequest(without_finished=without_finished, with_instances=with_instances)
         return self._invoke(lambda: self._stub.GetStatus(request, timeout=self._timeout_s)).status
 
     def watch_status(self, without_finished: bool = False) -> Iterator[actuator_pb2.ActuatorStatus]:

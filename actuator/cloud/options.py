@@ -1,7 +1,7 @@
 """Options of a node group as texts, from annotations or tags.
 
-Decides the names (those of the Cluster Autoscaler's tags, without regard to case) and forms. A value that cannot be
-read is an error that names it. Source: CA, `config/const.go`, and Go's `time.ParseDuration`.
+Decides the names (those of the Cluster Autoscaler's tags, without regard to case, and `jobpodsunmovable`) and forms. A
+value that cannot be read is an error that names it. Source: CA, `config/const.go`, and Go's `time.ParseDuration`.
 """
 
 import re
@@ -72,4 +72,5 @@ _OPTIONS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "maxnodeprovisiontime": ("max_node_provision_s", duration_s),
     "zeroormaxnodescaling": ("zero_or_max", _truth),
     "ignoredaemonsetsutilization": ("ignore_daemon_sets_utilization", _truth),
+    "jobpodsunmovable": ("job_pods_unmovable", _truth),
 }

@@ -98,6 +98,8 @@ class GroupOptions(NamedTuple):
     max_node_provision_s: float | None = None
     zero_or_max: bool | None = None
     ignore_daemon_sets_utilization: bool | None = None
+    # Not upstream's: pods of Jobs keep their nodes.
+    job_pods_unmovable: bool | None = None
 
 
 class Activity(NamedTuple):

@@ -121,9 +121,10 @@ class Actuator:
     def _broken(self) -> None:
         self.on_broken()
 
-    def status(self, with_finished: bool) -> Status:
+    def status(self, with_finished: bool, with_instances: bool = False) -> Status:
         """Return the complete status. Raises `CloudError`, `StoreError`."""
-        groups = self._groups.get()
+        groups = self._groups.get(with_instances)
+        groups = groups if with_instances else groups._replace(instances=None)
         return self.processor.read(lambda tracker, now_ms: self._status.write(tracker, now_ms, with_finished, groups))
 
 

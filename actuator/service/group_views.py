@@ -1,4 +1,4 @@
-"""The cloud's node groups for the status.
+"""The cloud's node groups for the status, their instances and their configuration.
 
 Decides when the cloud is called: a status that is read often must neither wait for the cloud each time nor load it.
 Changes by this process are always included; changes by others appear a little later. Admission never uses these views.
@@ -7,16 +7,21 @@ Durations in seconds.
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import structlog
+from trimtab.v1 import actuator_pb2
 
 from actuator.cloud.provider import CloudError, CloudProvider, NodeGroupView
+from actuator.service.group_details import GroupDetails
 from actuator.tracker import events as e
 from actuator.tracker.tracker import Tracker
 
 log = structlog.get_logger("status")
+
+# A template is read again after so many ages of the sizes: configurations change seldom, and cost calls for each group.
+DETAIL_AGES = 12
 
 # Events that change the cloud's answer.
 CHANGES = (e.DeleteAccepted, e.InstanceGone, e.GrowthAnswered)
@@ -28,6 +33,9 @@ class Kept(NamedTuple):
     views: Sequence[NodeGroupView]
     asked_s: float
     changes: int
+    details: Mapping[str, actuator_pb2.NodeGroupStatus]
+    # Provider ids by group, sorted; None = not asked for.
+    instances: Mapping[str, Sequence[str]] | None = None
 
 
 class GroupViews:
@@ -37,6 +45,7 @@ class GroupViews:
         self._cloud = cloud
         self._max_age_s = max_age_s
         self._clock = clock
+        self._details = GroupDetails(cloud, max_age_s * DETAIL_AGES, clock)
         self._changes = 0
         self._kept: Kept | None = None
         self._asking = threading.Lock()
@@ -47,8 +56,16 @@ class GroupViews:
         if isinstance(event, CHANGES):
             self._changes += 1
 
-    def get(self) -> Sequence[NodeGroupView]:
+    def get(self, with_instances: bool = False) -> Kept:
         """Return the groups, sorted by id. Raises `CloudError`."""
+        kept = self._known()
+        if with_instances and kept.instances is None:
+            found = self._cloud.instances([view.id for view in kept.views])
+            kept = kept._replace(instances={group: [one.id for one in members] for group, members in found.items()})
+            self._kept = kept
+        return kept
+
+    def _known(self) -> Kept:
         kept = self._kept
         age_s = None if kept is None else self._clock() - kept.asked_s
         if kept is None or age_s is None or kept.changes != self._changes or age_s >= self._max_age_s:
@@ -56,13 +73,14 @@ class GroupViews:
         if age_s > self._max_age_s / 2 and self._asking.acquire(blocking=False):
             # Early enough for later callers.
             threading.Thread(target=self._refresh, name="groups", daemon=True).start()
-        return kept.views
+        return kept
 
-    def _ask(self) -> Sequence[NodeGroupView]:
+    def _ask(self) -> Kept:
         changes, asked_s = self._changes, self._clock()
         views = self._cloud.node_groups()
-        self._kept = Kept(views, asked_s, changes)
-        return views
+        kept = Kept(views, asked_s, changes, self._details.get(view.id for view in views))
+        self._kept = kept
+        return kept
 
     def _refresh(self) -> None:
         try:

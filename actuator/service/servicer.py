@@ -168,7 +168,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         """Return the status: a `GetStatusResponse`."""
         del context
         with backend_errors():
-            status = self._actuator.status(not request.without_finished)
+            status = self._actuator.status(not request.without_finished, request.with_instances)
         return EncodedResponse(status.response)
 
     def WatchStatus(  # noqa: N802

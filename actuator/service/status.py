@@ -6,15 +6,15 @@ not encoded again.
 
 import bisect
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import actuator_pb2, snapshot_pb2
 
-from actuator.cloud.provider import NodeGroupView
 from actuator.service.group_times import GroupTimes, group_times
+from actuator.service.group_views import Kept as KeptGroups
 from actuator.tracker.states import Deletion, TrackedEviction
 from actuator.tracker.tracker import Tracker
 
@@ -54,8 +54,8 @@ class StatusWriter:
             fields["finished"].number, lambda deletion: f"{deletion.request_id}/{deletion.node}", _finished_entry
         )
 
-    def write(self, tracker: Tracker, now_ms: int, with_finished: bool, groups: Sequence[NodeGroupView] = ()) -> Status:
-        """Return the whole status; `groups` are the cloud's."""
+    def write(self, tracker: Tracker, now_ms: int, with_finished: bool, groups: KeptGroups | None = None) -> Status:
+        """Return the whole status; `groups` are the cloud's, None = without."""
         data, retention = tracker.data, tracker.retention
         if data.jump_count != self._jump_count:
             # All times were moved.
@@ -64,11 +64,11 @@ class StatusWriter:
         head = actuator_pb2.ActuatorStatus(
             revision=data.revision,
             time=timestamp(now_ms),
-            node_groups=group_messages(groups, data.deletions.values(), group_times(data), now_ms),
+            node_groups=group_messages(groups, data.deletions.values(), group_times(data), now_ms) if groups else (),
         )
         evicted_since_ms = now_ms - int(retention.evictions_s * 1000)
         parts: list[Buffer] = [
-            head.SerializeToString(),
+            head.SerializeToString(deterministic=True),
             *self._deletions.encoded(data.deletions),
             self._evictions.encoded(reversed(data.evictions.values()), evicted_since_ms),
         ]
@@ -209,14 +209,17 @@ def _finished_entry(deletion: Deletion) -> tuple[int, str, Message]:
 
 
 def group_messages(
-    groups: Sequence[NodeGroupView], deletions: Iterable[Deletion], times: dict[str, GroupTimes], now_ms: int
+    groups: KeptGroups, deletions: Iterable[Deletion], times: dict[str, GroupTimes], now_ms: int
 ) -> list[actuator_pb2.NodeGroupStatus]:
-    """Return node groups with their deletions in progress, back-offs, and when they last grew, shrank and failed."""
+    """Return node groups with their deletions in progress, back-offs, when they last grew, shrank and failed, and what
+    the cloud's configuration says of them.
+    """
     counts: dict[str, int] = {}
     for deletion in deletions:
         counts[deletion.node_group] = counts.get(deletion.node_group, 0) + 1
     found = []
-    for group in groups:
+    instances = groups.instances or {}
+    for group in groups.views:
         message = actuator_pb2.NodeGroupStatus(
             id=group.id,
             min_size=group.min_size,
@@ -224,7 +227,9 @@ def group_messages(
             target_size=group.target_size,
             instance_count=group.instance_count,
             deletion_count=counts.get(group.id, 0),
+            instances=instances.get(group.id, ()),
         )
+        message.MergeFrom(groups.details[group.id])
         last = times.get(group.id, GroupTimes())
         for at_ms, moment in (
             (last.scale_up_ms, message.last_scale_up_time),

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from google.protobuf.timestamp_pb2 import Timestamp
@@ -67,6 +68,7 @@ class Known(NamedTuple):
     storage : claims and volumes, in place of objects
     owners : uids of controllers that own pods, besides those of `pods`
     group_of : node to node group, in place of the groups' own selectors; a node not named has none
+    group_of_instance : provider id to node group, as the cloud knows it; wins over selectors
     """
 
     pods: Sequence[PodRow] | None = None
@@ -74,6 +76,7 @@ class Known(NamedTuple):
     owners: Set[str] = frozenset()
     group_of: Mapping[str, str] | None = None
     actuation: Actuation | None = None
+    group_of_instance: Mapping[str, str] = MappingProxyType({})
 
 
 def build_snapshot(objects: Objects, progress: Progress | None = None, known: Known | None = None) -> BuiltSnapshot:
@@ -232,7 +235,7 @@ class _Builder:
         """Return the name of the group of each node that has one. Errors: ObjectError for a node in two groups."""
         if self._known.group_of is not None:
             return self._known.group_of
-        membership = Membership(self._of("NodeGroup"))
+        membership = Membership(self._of("NodeGroup"), self._known.group_of_instance)
         group_of: dict[str, str] = {}
         for name, node in nodes.items():
             for group in membership.groups_of(name, node):

@@ -1,12 +1,14 @@
 """NodeGroup objects as rows, and the group that each node belongs to.
 
-A node belongs to the group that names it in `spec.nodes` or whose `nodeSelector` matches its labels. A node of two
-groups is an error that names both. An empty selector selects nothing: a group may have no nodes yet.
+A node belongs to the group whose cloud says so of its provider id, else to the group that names it in `spec.nodes` or
+whose `nodeSelector` matches its labels. A node of two groups is an error that names both. An empty selector selects
+nothing: a group may have no nodes yet.
 """
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -33,8 +35,13 @@ class Membership:
     with few groups, however many there are.
     """
 
-    def __init__(self, groups: Iterable[NodeGroup]) -> None:
+    def __init__(
+        self, groups: Iterable[NodeGroup], group_of_instance: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """`group_of_instance` : provider id to the name of its group, as the cloud knows it."""
         self._groups = list(groups)
+        self._group_of_instance = group_of_instance
+        self._named = {group.metadata.name: group for group in self._groups if group.metadata}
         self._by_name: dict[str, list[int]] = defaultdict(list)
         self._by_label: dict[tuple[str, str], list[int]] = defaultdict(list)
         specs = [group.spec or NodeGroupSpec() for group in self._groups]
@@ -48,6 +55,9 @@ class Membership:
 
     def groups_of(self, name: str, node: Node) -> list[NodeGroup]:
         """Return the groups that name or select a node, in their order."""
+        of_cloud = self._group_of_instance.get((node.spec and node.spec.provider_id) or "")
+        if of_cloud is not None and of_cloud in self._named:
+            return [self._named[of_cloud]]
         return [self._groups[i] for i in self._places_of(name, node)]
 
     def _places_of(self, name: str, node: Node) -> list[int]:

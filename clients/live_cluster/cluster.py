@@ -24,7 +24,8 @@ from clients.kubernetes_api.rules import Rule
 from clients.kubernetes_objects.build import collection_paused
 from clients.kubernetes_objects.errors import InputError
 from clients.kubernetes_objects.kinds import Node, NodeGroup
-from clients.live_cluster.actuation import Read, read_status, sized_groups, undeclared_groups
+from clients.live_cluster.actuation import Read, read_status
+from clients.live_cluster.cloud_groups import cloud_groups, group_of_instance, undeclared_groups
 from clients.live_cluster.reflector import Reflector, ReflectorSettings
 from clients.live_cluster.resources import RESOURCES, Resource
 from clients.live_cluster.snapshots import SnapshotMaker
@@ -120,7 +121,7 @@ class LiveCluster:
     def take(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Seen:
         """Return the changes since the last call, or the whole cluster.
 
-        groups : node groups as declared in files; status : of the actuator, whose sizes of groups take precedence.
+        groups : node groups as declared in files; status : of the actuator, whose knowledge of groups takes precedence.
         Errors: ClusterError while a kind is not listed or is stale, an object cannot be used, or a watch failed for
         good.
         """
@@ -131,7 +132,8 @@ class LiveCluster:
                 raise ClusterError(f"the cluster is not known yet: {', '.join(self.missing)} still to be listed")
             read = self._read(status)
             try:
-                taken = self._maker.take(sized_groups(groups, status), read.actuation)
+                found = cloud_groups(groups, status)
+                taken = self._maker.take(found, read.actuation, group_of_instance(status))
             except InputError as error:
                 raise ClusterError(f"no snapshot can be made: {error}") from error
             notes = [*taken.notes, *read.notes]

@@ -9,6 +9,7 @@ Not thread-safe: `LiveCluster` holds the lock.
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from trimtab.v1 import snapshot_pb2 as pb
@@ -47,6 +48,8 @@ class SnapshotMaker:
         self._sent: _Sent | None = None
         self._groups: dict[str, NodeGroup] = {}
         self._group_of: dict[str, str] = {}
+        # Provider id to node group, as the cloud knew it last.
+        self._group_of_instance: Mapping[str, str] = {}
         self._actuation: Actuation | None = None
         self._slack = pb.SlackRequests()
 
@@ -54,15 +57,25 @@ class SnapshotMaker:
         """Make the next `take` return a whole snapshot."""
         self._sent = None
 
-    def take(self, groups: Sequence[NodeGroup], actuation: Actuation | None) -> Taken:
-        """Return the changes since the last call, or the whole cluster. Errors: ClusterError, ObjectError."""
+    def take(
+        self,
+        groups: Sequence[NodeGroup],
+        actuation: Actuation | None,
+        group_of_instance: Mapping[str, str] = MappingProxyType({}),
+    ) -> Taken:
+        """Return the changes since the last call, or the whole cluster. Errors: ClusterError, ObjectError.
+
+        group_of_instance : provider id to node group, as the cloud knows it
+        """
         self._refuse_problems()
         sent, self._sent = self._sent, None
         changes = self._store.take_changes()
         by_name = {(group.metadata.name if group.metadata else None) or "": group for group in groups}
+        moved = self._moved(group_of_instance)
         if sent is None:
             whole = self._whole(by_name, actuation)
             return Taken(whole.snapshot, None, notes=tuple(whole.notes))
+        changes.nodes.update(moved)
         if not any(changes) and by_name == self._groups and actuation == self._actuation:
             self._sent = sent
             return Taken(None, pb.SnapshotDelta(changed=pb.ClusterSnapshot()), is_empty=True)
@@ -92,7 +105,8 @@ class SnapshotMaker:
         rows = [store.pods[key] for key in sorted(store.pods)]
         objects = _objects({kind: list(store.objects[kind].values()) for kind in store.objects}, groups.values())
         nodes = {key[1]: node for key, node in store.objects["Node"].items()}
-        built = build_snapshot(objects, known=Known(pods=rows, actuation=actuation))
+        known = Known(pods=rows, actuation=actuation, group_of_instance=self._group_of_instance)
+        built = build_snapshot(objects, known=known)
         snapshot = built.snapshot
         listed = {owner.uid for owner in snapshot.owners}
         owners = {
@@ -114,6 +128,15 @@ class SnapshotMaker:
         self._group_of = {node.name: node.node_group for node in snapshot.nodes if node.node_group}
         return built
 
+    def _moved(self, group_of_instance: Mapping[str, str]) -> list[str]:
+        """Keep which instances are in which group; return the nodes for which that has changed."""
+        before, self._group_of_instance = self._group_of_instance, group_of_instance
+        if before == group_of_instance:
+            return []
+        changed = {instance for instance, _ in before.items() ^ group_of_instance.items()}
+        present = self._store.objects["Node"].items()
+        return [key[1] for key, node in present if node.spec and node.spec.provider_id in changed]
+
     def _add_slack(self, changed: pb.ClusterSnapshot) -> None:
         """Add the requests of annotated workloads and of CapacityBuffers where they have changed."""
         objects = self._store.objects
@@ -132,7 +155,7 @@ class SnapshotMaker:
         if not nodes and groups == self._groups:
             return []
         before = {name: 0 for name in groups} | _sizes(self._group_of)
-        membership = Membership(groups.values())
+        membership = Membership(groups.values(), self._group_of_instance)
         for name in nodes:
             self._group_of.pop(name, None)
             node = present.get(("", name))

@@ -15,6 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 from clients.kubernetes_objects.kinds import NodeGroup
+from clients.live_cluster.cloud_groups import with_cloud_settings
 from clients.live_cluster.taken import Seen, Taken
 from clients.reference_loop.orders import deletion_order, soft_tainted
 from clients.reference_loop.planner_session import PlannerSession
@@ -40,8 +41,8 @@ class Actuator(Protocol):
     def get_info(self) -> actuator_pb2.GetActuatorInfoResponse:
         """Return its capabilities."""
 
-    def get_status(self, without_finished: bool = False) -> actuator_pb2.ActuatorStatus:
-        """Return the whole status."""
+    def get_status(self, without_finished: bool = False, with_instances: bool = False) -> actuator_pb2.ActuatorStatus:
+        """Return the whole status; with `with_instances`, also which instances each node group has."""
 
     def start_deletion(self, request: actuator_pb2.StartDeletionRequest) -> actuator_pb2.StartDeletionResponse:
         """Start deletions."""
@@ -81,7 +82,7 @@ class RoundSettings:
     # Requested decisions; () = all that the planner offers.
     decisions: tuple[plan_pb2.Decision.Code.ValueType, ...] = ()
     plan: plan_pb2.PlanSettings = field(default_factory=plan_pb2.PlanSettings)
-    # Node groups as declared; sizes come from the actuator.
+    # Node groups as declared; what the actuator knows of them takes precedence.
     groups: tuple[NodeGroup, ...] = ()
     # Decide, but carry nothing out.
     dry_run: bool = False
@@ -133,7 +134,7 @@ class RoundRunner:
     def run(self, request_id: str, now: Timestamp, may_act: Callable[[], bool]) -> RoundResult:
         """Make one round. `may_act` is called just before each order."""
         begun_s = time.monotonic()
-        status = self._actuator.get_status() if self._actuator is not None else None
+        status = self._actuator.get_status(with_instances=True) if self._actuator is not None else None
         skew_s = _skew_s(status, now, time.monotonic() - begun_s)
         decisions = self._decisions()
         seen = self._take(status)
@@ -142,7 +143,7 @@ class RoundRunner:
             cluster=self._settings.cluster,
             decisions=decisions,
             now=now,
-            settings=self._settings.plan,
+            settings=with_cloud_settings(self._settings.plan, status),
         )
         try:
             answer, sent = self._planner.plan(request, seen.taken, lambda: self._whole(status))

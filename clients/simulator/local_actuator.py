@@ -14,6 +14,7 @@ from opentelemetry.metrics import NoOpMeter
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 from actuator.cloud.memory.cloud import MemoryCloud
+from actuator.cloud.provider import CloudProvider
 from actuator.service.app import Actuator, Runtime
 from actuator.service.deletions import deletion_response
 from actuator.service.growth import growth_response
@@ -32,12 +33,18 @@ _NO_CALL = cast(grpc.ServicerContext, None)
 class LocalActuator:
     """An actuator over a simulated cluster (see `clients.reference_loop.rounds.Actuator`)."""
 
-    def __init__(self, cluster: SimulatedCluster, time: VirtualTime, settings: ActuatorSettings) -> None:
-        """Start the actuator."""
+    def __init__(
+        self,
+        cluster: SimulatedCluster,
+        time: VirtualTime,
+        settings: ActuatorSettings,
+        cloud: CloudProvider | None = None,
+    ) -> None:
+        """Start the actuator. `cloud` None = the cluster's own."""
         runtime = Runtime(time.clock, time.clock, time.make_pool)
         self._time = time
         self._actuator = Actuator(
-            MemoryStore(), cluster, MemoryCloud(cluster), NoOpMeter("simulator"), settings, runtime
+            MemoryStore(), cluster, cloud or MemoryCloud(cluster), NoOpMeter("simulator"), settings, runtime
         )
         self._servicer = ActuatorServicer(self._actuator)
         self._actuator.start()
@@ -51,9 +58,9 @@ class LocalActuator:
         """Return its capabilities."""
         return self._servicer.GetInfo(actuator_pb2.GetActuatorInfoRequest(), _NO_CALL)
 
-    def get_status(self, without_finished: bool = False) -> actuator_pb2.ActuatorStatus:
+    def get_status(self, without_finished: bool = False, with_instances: bool = False) -> actuator_pb2.ActuatorStatus:
         """Return the whole status."""
-        return self._actuator.status(not without_finished).message()
+        return self._actuator.status(not without_finished, with_instances).message()
 
     def start_deletion(self, request: actuator_pb2.StartDeletionRequest) -> actuator_pb2.StartDeletionResponse:
         """Start deletions."""

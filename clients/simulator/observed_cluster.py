@@ -22,7 +22,8 @@ from clients.kubernetes_objects.kinds import NodeGroup
 from clients.kubernetes_objects.objects import STRUCTS
 from clients.kubernetes_objects.owners import API_VERSIONS
 from clients.kubernetes_objects.pod_rows import FLAG_READY, FLAG_UNSCHEDULABLE, PodRow, phase_code, pod_row
-from clients.live_cluster.actuation import read_status, sized_groups
+from clients.live_cluster.actuation import read_status
+from clients.live_cluster.cloud_groups import cloud_groups, group_of_instance
 from clients.live_cluster.snapshots import SnapshotMaker
 from clients.live_cluster.store import Store
 from clients.live_cluster.taken import Seen
@@ -81,7 +82,8 @@ class ObservedCluster:
             pass
         self._read(self._cluster.state)
         read = read_status(status, self._store.history) if status is not None else None
-        taken = self._maker.take(sized_groups(groups, status), read.actuation if read else None)
+        actuation = read.actuation if read else None
+        taken = self._maker.take(cloud_groups(groups, status), actuation, group_of_instance(status))
         return Seen(taken, [*taken.notes, *(read.notes if read else ())])
 
     def _read(self, state: ClusterState) -> None:

@@ -205,7 +205,7 @@ class Simulation:
         self.round_count += 1
         status = done.status
         assert status is not None, "there is an actuator"
-        self._timer_s = next_due(now_s, self.settings, done.answer, status)
+        self._timer_s = next_due(now_s, done.request.settings, done.answer, status)
         self._revision = status.revision
         self._note(now_s, done)
 

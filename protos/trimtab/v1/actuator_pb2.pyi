@@ -701,16 +701,20 @@ class GetStatusRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     WITHOUT_FINISHED_FIELD_NUMBER: _builtins.int
+    WITH_INSTANCES_FIELD_NUMBER: _builtins.int
     without_finished: _builtins.bool
     """Leave finished deletions out."""
+    with_instances: _builtins.bool
+    """Also fill `NodeGroupStatus.instances`."""
     def __init__(
         self,
         *,
         without_finished: _builtins.bool = ...,
+        with_instances: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["without_finished", b"without_finished"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["with_instances", b"with_instances", "without_finished", b"without_finished"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1058,6 +1062,11 @@ class NodeGroupStatus(_message.Message):
     HEALTH_FIELD_NUMBER: _builtins.int
     BACKOFF_UNTIL_FIELD_NUMBER: _builtins.int
     HEALTH_DETAIL_FIELD_NUMBER: _builtins.int
+    TEMPLATE_FIELD_NUMBER: _builtins.int
+    PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
+    SETTINGS_FIELD_NUMBER: _builtins.int
+    ZERO_OR_MAX_FIELD_NUMBER: _builtins.int
+    INSTANCES_FIELD_NUMBER: _builtins.int
     id: _builtins.str
     """Id."""
     min_size: _builtins.int
@@ -1076,6 +1085,12 @@ class NodeGroupStatus(_message.Message):
     """
     health_detail: _builtins.str
     """Why it is backed off, in the cloud's words."""
+    price_per_hour: _builtins.float
+    """Price of one node for one hour, in any one currency, >= 0. Absent = the
+    cloud does not know.
+    """
+    zero_or_max: _builtins.bool
+    """All nodes or none, as the cloud's configuration says. Absent = it does not."""
     @_builtins.property
     def last_scale_up_time(self) -> _timestamp_pb2.Timestamp:
         """When it was last scaled up; absent = never, or before the actuator's
@@ -1097,6 +1112,22 @@ class NodeGroupStatus(_message.Message):
         series. Absent = not backed off.
         """
 
+    @_builtins.property
+    def template(self) -> Global___CloudTemplate:
+        """A new node, from the cloud's configuration. Absent = the cloud does not know."""
+
+    @_builtins.property
+    def settings(self) -> _plan_pb2.NodeGroupSettings:
+        """Settings that the cloud's configuration gives, such as tags. They win over
+        the general settings, and lose against `PlanSettings.node_groups`.
+        """
+
+    @_builtins.property
+    def instances(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Provider ids of the instances, sorted: a node with one of them belongs to
+        the group. Filled with `GetStatusRequest.with_instances` only.
+        """
+
     def __init__(
         self,
         *,
@@ -1112,14 +1143,160 @@ class NodeGroupStatus(_message.Message):
         health: _snapshot_pb2.NodeGroupHealth.Code.ValueType = ...,
         backoff_until: _timestamp_pb2.Timestamp | None = ...,
         health_detail: _builtins.str = ...,
+        template: Global___CloudTemplate | None = ...,
+        price_per_hour: _builtins.float | None = ...,
+        settings: _plan_pb2.NodeGroupSettings | None = ...,
+        zero_or_max: _builtins.bool | None = ...,
+        instances: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["backoff_until", b"backoff_until", "last_deletion_time", b"last_deletion_time", "last_failure_time", b"last_failure_time", "last_scale_up_time", b"last_scale_up_time"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "_zero_or_max", b"_zero_or_max", "backoff_until", b"backoff_until", "last_deletion_time", b"last_deletion_time", "last_failure_time", b"last_failure_time", "last_scale_up_time", b"last_scale_up_time", "price_per_hour", b"price_per_hour", "settings", b"settings", "template", b"template", "zero_or_max", b"zero_or_max"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["backoff_until", b"backoff_until", "deletion_count", b"deletion_count", "health", b"health", "health_detail", b"health_detail", "id", b"id", "instance_count", b"instance_count", "last_deletion_time", b"last_deletion_time", "last_failure_time", b"last_failure_time", "last_scale_up_time", b"last_scale_up_time", "max_size", b"max_size", "min_size", b"min_size", "target_size", b"target_size"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour", "_zero_or_max", b"_zero_or_max", "backoff_until", b"backoff_until", "deletion_count", b"deletion_count", "health", b"health", "health_detail", b"health_detail", "id", b"id", "instance_count", b"instance_count", "instances", b"instances", "last_deletion_time", b"last_deletion_time", "last_failure_time", b"last_failure_time", "last_scale_up_time", b"last_scale_up_time", "max_size", b"max_size", "min_size", b"min_size", "price_per_hour", b"price_per_hour", "settings", b"settings", "target_size", b"target_size", "template", b"template", "zero_or_max", b"zero_or_max"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__price_per_hour: _TypeAlias = _typing.Literal["price_per_hour"]  # noqa: Y015
+    _WhichOneofArgType__price_per_hour: _TypeAlias = _typing.Literal["_price_per_hour", b"_price_per_hour"]  # noqa: Y015
+    _WhichOneofReturnType__zero_or_max: _TypeAlias = _typing.Literal["zero_or_max"]  # noqa: Y015
+    _WhichOneofArgType__zero_or_max: _TypeAlias = _typing.Literal["_zero_or_max", b"_zero_or_max"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__price_per_hour) -> _WhichOneofReturnType__price_per_hour | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__zero_or_max) -> _WhichOneofReturnType__zero_or_max | None: ...
+
+Global___NodeGroupStatus: _TypeAlias = NodeGroupStatus  # noqa: Y015
+
+@_typing.final
+class CloudTemplate(_message.Message):
+    """A new node of a group. Amounts are Kubernetes quantities by resource name,
+    such as {"memory": "16Gi"}.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    @_typing.final
+    class LabelsEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class CapacityEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    @_typing.final
+    class AllocatableEntry(_message.Message):
+        DESCRIPTOR: _descriptor.Descriptor
+
+        KEY_FIELD_NUMBER: _builtins.int
+        VALUE_FIELD_NUMBER: _builtins.int
+        key: _builtins.str
+        value: _builtins.str
+        def __init__(
+            self,
+            *,
+            key: _builtins.str = ...,
+            value: _builtins.str = ...,
+        ) -> None: ...
+        _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+        def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+        _ClearFieldArgType: _TypeAlias = _typing.Literal["key", b"key", "value", b"value"]  # noqa: Y015
+        def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+        def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+    LABELS_FIELD_NUMBER: _builtins.int
+    TAINTS_FIELD_NUMBER: _builtins.int
+    CAPACITY_FIELD_NUMBER: _builtins.int
+    ALLOCATABLE_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def labels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """Labels."""
+
+    @_builtins.property
+    def taints(self) -> _containers.RepeatedCompositeFieldContainer[Global___CloudTaint]:
+        """Taints."""
+
+    @_builtins.property
+    def capacity(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """`status.capacity`."""
+
+    @_builtins.property
+    def allocatable(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
+        """`status.allocatable`."""
+
+    def __init__(
+        self,
+        *,
+        labels: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        taints: _abc.Iterable[Global___CloudTaint] | None = ...,
+        capacity: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+        allocatable: _abc.Mapping[_builtins.str, _builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["allocatable", b"allocatable", "capacity", b"capacity", "labels", b"labels", "taints", b"taints"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___NodeGroupStatus: _TypeAlias = NodeGroupStatus  # noqa: Y015
+Global___CloudTemplate: _TypeAlias = CloudTemplate  # noqa: Y015
+
+@_typing.final
+class CloudTaint(_message.Message):
+    """A taint of a new node."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KEY_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    EFFECT_FIELD_NUMBER: _builtins.int
+    key: _builtins.str
+    """Key."""
+    value: _builtins.str
+    """Value."""
+    effect: _builtins.str
+    """Effect, such as "NoSchedule"."""
+    def __init__(
+        self,
+        *,
+        key: _builtins.str = ...,
+        value: _builtins.str = ...,
+        effect: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["effect", b"effect", "key", b"key", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CloudTaint: _TypeAlias = CloudTaint  # noqa: Y015
 
 @_typing.final
 class ListObjectsRequest(_message.Message):

@@ -29,9 +29,10 @@ def test_options_are_known_by_name_whatever_the_case() -> None:
         "maxnodeprovisiontime": "20m",
         "zeroormaxnodescaling": "true",
         "ignoredaemonsetsutilization": "False",
+        "jobpodsunmovable": "true",
         "ofanotherprogram": "x",
     }
-    assert read_options(texts) == GroupOptions(0.6, 0.7, 300.0, 900.0, 1200.0, True, False)
+    assert read_options(texts) == GroupOptions(0.6, 0.7, 300.0, 900.0, 1200.0, True, False, True)
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from actuator.cloud.provider import CloudError, NodeGroupView
+from actuator.cloud.provider import CloudError, GroupOptions, NodeGroupView
 from actuator.service.group_views import GroupViews
 from actuator.tracker import events as e
 from actuator.tracker.tracker import Tracker
@@ -25,11 +25,21 @@ class Cloud:
             raise CloudError("away")
         return [NodeGroupView("g", 0, 10, self.count, self.count)]
 
+    def template(self, group: str) -> None:
+        del group
+
+    def price_per_hour(self, group: str) -> None:
+        del group
+
+    def options(self, group: str) -> GroupOptions:
+        del group
+        return GroupOptions()
+
 
 def sizes(cloud: Cloud, views: GroupViews, *times_s: float) -> list[int]:
     found = []
     for cloud.now_s in times_s:
-        found.append(views.get()[0].target_size)
+        found.append(views.get().views[0].target_size)
         # Reading ahead has ended.
         with views._asking:
             pass

@@ -18,7 +18,7 @@ from clients.kubernetes_objects import decode_objects
 from clients.kubernetes_objects.dictionary import Dictionary
 from clients.kubernetes_objects.errors import FieldError
 from clients.kubernetes_objects.node_groups import group_row
-from clients.live_cluster.actuation import sized_groups
+from clients.live_cluster.cloud_groups import cloud_groups
 from clients.live_cluster.cluster import LiveCluster
 from clients.live_cluster.reflector import ReflectorSettings
 from clients.live_cluster.relist_backoff import RelistBackoffSettings
@@ -150,7 +150,7 @@ def test_sizes_of_node_groups_are_those_of_the_cloud() -> None:
     status = actuator_pb2.ActuatorStatus()
     status.node_groups.add(id="a", min_size=1, max_size=9, target_size=4, last_deletion_time=Timestamp(seconds=60))
     status.node_groups.add(id="b", max_size=3)
-    first, second = sized_groups(declared, status)
+    first, second = cloud_groups(declared, status)
     assert first.spec is not None
     assert (first.spec.min_size, first.spec.max_size, first.spec.target_size, first.spec.price) == (1, 9, 4, 1.5)
     assert first.spec.node_selector == {"pool": "a"}
@@ -168,7 +168,7 @@ def test_a_back_off_of_the_actuator_goes_into_the_snapshot() -> None:
         health=snapshot_pb2.NodeGroupHealth.BACKED_OFF,
         backoff_until=Timestamp(seconds=90),
     )
-    (group,) = sized_groups([], status)
+    (group,) = cloud_groups([], status)
     row = group_row(group, 0, Dictionary())
     assert (row.health, row.backoff_until.seconds) == (snapshot_pb2.NodeGroupHealth.BACKED_OFF, 90)
 

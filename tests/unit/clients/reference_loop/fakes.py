@@ -77,7 +77,7 @@ class FakeActuator:
     def get_info(self) -> actuator_pb2.GetActuatorInfoResponse:
         return actuator_pb2.GetActuatorInfoResponse(rpcs=self.rpcs)
 
-    def get_status(self, without_finished: bool = False) -> actuator_pb2.ActuatorStatus:
+    def get_status(self, without_finished: bool = False, with_instances: bool = False) -> actuator_pb2.ActuatorStatus:
         if self.failures:
             raise self.failures.popleft()
         return self.status

@@ -1,0 +1,103 @@
+"""What the cloud's configuration says of node groups, for the status: template, price, settings.
+
+Decides how often the cloud is asked. A group whose configuration cannot be read keeps what was read before, and the
+others go on. Durations in seconds. Thread-safe.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from typing import NamedTuple
+
+import structlog
+from trimtab.v1 import actuator_pb2
+
+from actuator.cloud.provider import CloudError, CloudProvider, GroupOptions, NodeTemplate
+from actuator.simulated_cluster.quantities import parse_quantity
+
+log = structlog.get_logger("groups")
+
+
+class _Kept(NamedTuple):
+    """The fields of a group, and when they were read."""
+
+    fields: actuator_pb2.NodeGroupStatus
+    read_s: float
+
+
+class GroupDetails:
+    """The configuration of groups, at most `max_age_s` old; 0 = the cloud is called each time."""
+
+    def __init__(self, cloud: CloudProvider, max_age_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._cloud = cloud
+        self._max_age_s = max_age_s
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._kept: dict[str, _Kept] = {}
+
+    def get(self, groups: Iterable[str]) -> Mapping[str, actuator_pb2.NodeGroupStatus]:
+        """Return the fields of groups, to be merged into their status."""
+        with self._lock:
+            self._kept = {group: self._fields(group) for group in groups}
+            return {group: kept.fields for group, kept in self._kept.items()}
+
+    def _fields(self, group: str) -> _Kept:
+        kept, now_s = self._kept.get(group), self._clock()
+        if kept is not None and now_s - kept.read_s < self._max_age_s:
+            return kept
+        try:
+            return _Kept(_read(self._cloud, group), now_s)
+        except (CloudError, ValueError) as error:
+            log.warning("group_not_read", node_group=group, detail=str(error))
+            return _Kept(kept.fields if kept is not None else actuator_pb2.NodeGroupStatus(), now_s)
+
+
+def _read(cloud: CloudProvider, group: str) -> actuator_pb2.NodeGroupStatus:
+    """Return the fields as the cloud has them now. Raises `CloudError`, `ValueError`."""
+    options = cloud.options(group)
+    fields = actuator_pb2.NodeGroupStatus(price_per_hour=cloud.price_per_hour(group), zero_or_max=options.zero_or_max)
+    template = cloud.template(group)
+    if template is not None:
+        _check_amounts(template)
+        fields.template.CopyFrom(template_message(template))
+    _add_settings(fields, options)
+    return fields
+
+
+def _check_amounts(template: NodeTemplate) -> None:
+    """Raise `ValueError` naming an amount that is no quantity: it must not spoil the snapshot of all groups."""
+    for resource, text in (*template.capacity.items(), *template.allocatable.items()):
+        try:
+            parse_quantity(text)
+        except ValueError as error:
+            raise ValueError(f"the template's {resource} is {text!r}, no quantity: {error}") from error
+
+
+def template_message(template: NodeTemplate) -> actuator_pb2.CloudTemplate:
+    """Return a template as message."""
+    return actuator_pb2.CloudTemplate(
+        labels=template.labels,
+        taints=[actuator_pb2.CloudTaint(key=key, value=value, effect=effect) for key, value, effect in template.taints],
+        capacity=template.capacity,
+        allocatable=template.allocatable,
+    )
+
+
+def _add_settings(fields: actuator_pb2.NodeGroupStatus, options: GroupOptions) -> None:
+    """Write the options that are set."""
+    settings = fields.settings
+    for name, value in (
+        ("utilization_threshold", options.scale_down_utilization_threshold),
+        ("gpu_utilization_threshold", options.scale_down_gpu_utilization_threshold),
+        ("ignore_daemonsets_utilization", options.ignore_daemon_sets_utilization),
+        ("job_pods_unmovable", options.job_pods_unmovable),
+    ):
+        if value is not None:
+            setattr(settings, name, value)
+    for duration, seconds in (
+        (settings.unneeded_time, options.scale_down_unneeded_s),
+        (settings.unready_time, options.scale_down_unready_s),
+    ):
+        if seconds is not None:
+            duration.FromMilliseconds(int(seconds * 1000))
+            duration.SetInParent()

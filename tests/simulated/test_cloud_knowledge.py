@@ -1,0 +1,131 @@
+"""Node groups that only the cloud knows: no file declares them, and they grow all the same, from size 0."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+from trimtab.v1 import plan_pb2
+
+from actuator.cloud.aws.settings import AwsSettings
+from actuator.cloud.aws.templates import TAGS
+from actuator.cloud.memory.cloud import MemoryCloud
+from actuator.cloud.options import ANNOTATION_PREFIX
+from actuator.cloud.provider import CloudProvider
+from actuator.simulated_cluster.cluster import SimulatedCluster
+from actuator.simulated_cluster.controllers import Delays
+from clients.reference_loop.planner_session import PlannerSession
+from clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
+from clients.simulator.local_actuator import LocalActuator
+from clients.simulator.observed_cluster import ObservedCluster
+from clients.simulator.planner_link import InProcessLink
+from clients.simulator.virtual_time import VirtualTime
+from tests.builders import aws as fake_aws
+from tests.builders.actuator import SETTINGS, START_S
+from tests.builders.clouds import aws_cloud
+from tests.builders.kubernetes import Json, node, node_group, pod
+
+
+class Rounds:
+    """Planner and actuator over a simulated cluster; the loop is given no node group."""
+
+    def __init__(self, objects: list[Json], cloud: CloudProvider | None = None) -> None:
+        self.time = VirtualTime(START_S)
+        self.observed = ObservedCluster(lambda _things, _entries: None)
+        self.cluster = SimulatedCluster(
+            objects, self.observed, Delays(node_start_s=20), self.time.clock, self.time.sleep
+        )
+        self.observed.observe(self.cluster)
+        self.cloud = cloud or MemoryCloud(self.cluster)
+        actuator = LocalActuator(self.cluster, self.time, SETTINGS, self.cloud)
+        plan = plan_pb2.PlanSettings()
+        plan.scale_down.delay_after_add.SetInParent()
+        settings = RoundSettings(decisions=(plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN), plan=plan)
+        self.runner = RoundRunner(self.observed, PlannerSession(InProcessLink()), actuator, settings)
+        self.count = 0
+
+    def round(self) -> RoundResult:
+        """Let ten seconds pass and make a round."""
+        until_s = self.time.now_s + 10
+        while (due_s := self.time.next_s()) is not None and due_s <= until_s:
+            self.time.step()
+        self.time.now_s = max(self.time.now_s, until_s)
+        self.count += 1
+        now = Timestamp()
+        now.FromMilliseconds(int(self.time.now_s * 1000))
+        return self.runner.run(f"r{self.count}", now, lambda: True)
+
+    def target(self, group: str) -> int:
+        self.cloud.refresh()
+        return next(one.target_size for one in self.cloud.node_groups() if one.id == group)
+
+
+def waiting() -> list[Json]:
+    """Pods that only a node of the group serves: by label, taint and size."""
+    return [
+        pod(
+            f"web-{number}",
+            cpu="3",
+            memory="2Gi",
+            node_selector={"pool": "a"},
+            tolerations=[{"key": "team", "operator": "Exists"}],
+            status={"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]},
+        )
+        for number in range(2)
+    ]
+
+
+@contextmanager
+def memory() -> Iterator[Rounds]:
+    template = node("x", cpu="4", memory="16Gi", labels={"pool": "a"}, taints=["team=web:NoSchedule"])
+    group = node_group("g", 0, 5, target=0, nodes=[], template=template, price=0.2)
+    group["metadata"]["annotations"] = {ANNOTATION_PREFIX + "scaledownunneededtime": "90s"}
+    yield Rounds([*waiting(), group])
+
+
+@contextmanager
+def aws() -> Iterator[Rounds]:
+    with fake_aws.aws() as proxy:
+        tags = {
+            "owner": "trimtab",
+            TAGS + "label/pool": "a",
+            TAGS + "taint/team": "web:NoSchedule",
+            TAGS + "autoscaling-options/scaledownunneededtime": "90s",
+        }
+        fake_aws.launch_template("g", "m5.xlarge")
+        fake_aws.scaling_group("g", (0, 5, 0), tags=tags)
+        yield Rounds(waiting(), aws_cloud(proxy, AwsSettings(tags={"owner": "trimtab"})))
+
+
+@pytest.mark.parametrize("world", [memory, aws], ids=["memory", "aws"])
+def test_a_group_without_nodes_grows_by_the_template_of_its_cloud(
+    world: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    with world() as rounds:  # type: ignore[operator]
+        done = rounds.round()
+        assert [(one.node_group, one.new_size) for one in done.answer.scale_up.splits] == [("g", 2)]
+        assert done.grown == ["g"]
+        assert rounds.target("g") == 2
+        # The nodes are on their way: nothing more is added for the same pods.
+        assert not rounds.round().answer.scale_up.splits
+        assert done.request.settings.node_groups["g"].unneeded_time.ToSeconds() == 90
+
+
+def test_nodes_that_join_belong_to_their_group_go_by_its_options_and_are_not_asked_for_again() -> None:
+    with memory() as rounds:
+        rounds.round()
+        for _ in range(4):
+            last = rounds.round()
+        assert not last.answer.scale_up.splits
+        with rounds.cluster.transaction() as state:
+            assert len(state.nodes) == 2
+            assert not state.pending
+            for one in list(state.pods.values()):
+                rounds.cluster.controllers.terminate(one, 1)
+        gone: list[str] = []
+        for _ in range(16):
+            gone += rounds.round().accepted
+        assert len(gone) == 2, "unneeded for the 90 s of the group's annotation, not for the default of ten minutes"
+        assert rounds.target("g") == 0

@@ -1,0 +1,85 @@
+"""What the cloud's configuration says of groups reaches the status, whatever one of them is like."""
+
+from actuator.cloud.memory.cloud import MemoryCloud
+from actuator.cloud.options import ANNOTATION_PREFIX
+from actuator.cloud.provider import CloudError, NodeTemplate
+from actuator.service.group_details import GroupDetails
+from tests.builders.actuator import Stage, small_cluster
+from tests.builders.kubernetes import node, node_group
+
+
+class Cloud(MemoryCloud):
+    """The simulated cluster's cloud; of some groups the template cannot be read, or is no template."""
+
+    away: frozenset[str] = frozenset()
+    odd: frozenset[str] = frozenset()
+    count = 0
+
+    def template(self, group: str) -> NodeTemplate | None:
+        self.count += 1
+        if group in self.away:
+            raise CloudError("throttled")
+        found = super().template(group)
+        assert found is not None
+        return found._replace(capacity={"cpu": "four"}) if group in self.odd else found
+
+
+def staged() -> tuple[Stage, Cloud]:
+    template = node("x", cpu="4", memory="16Gi", labels={"pool": "a"}, taints=["team=web:NoSchedule"])
+    tagged = node_group("tagged", 0, 3, target=0, nodes=[], template=template, price=0.25)
+    tagged["metadata"]["annotations"] = {
+        ANNOTATION_PREFIX + "scaledownunneededtime": "90s",
+        ANNOTATION_PREFIX + "scaledownutilizationthreshold": "0.7",
+        ANNOTATION_PREFIX + "zeroormaxnodescaling": "true",
+        ANNOTATION_PREFIX + "jobpodsunmovable": "true",
+    }
+    stage = Stage([*small_cluster(), tagged])
+    return stage, Cloud(stage.cluster)
+
+
+def test_the_status_has_template_price_and_options_of_each_group_and_its_instances_when_asked() -> None:
+    stage, _ = staged()
+    with stage.looking():
+        plain, tagged = stage.actuator.status(True, with_instances=True).message().node_groups
+    assert len(plain.instances) == plain.instance_count == 8
+    assert not plain.HasField("price_per_hour")
+    assert not plain.settings.ListFields()
+    assert (tagged.template.labels["pool"], tagged.template.capacity["memory"]) == ("a", "16Gi")
+    assert [(one.key, one.value, one.effect) for one in tagged.template.taints] == [("team", "web", "NoSchedule")]
+    assert (tagged.price_per_hour, tagged.zero_or_max) == (0.25, True)
+    assert tagged.settings.unneeded_time.ToSeconds() == 90
+    assert not tagged.settings.HasField("unready_time")
+    assert (tagged.settings.utilization_threshold, tagged.settings.job_pods_unmovable) == (0.7, True)
+    assert not any(one.instances for one in stage.status().node_groups)
+
+
+def test_a_group_that_cannot_be_read_keeps_what_was_read_and_the_others_go_on() -> None:
+    _, cloud = staged()
+    details = GroupDetails(cloud, 0.0)
+    before = dict(details.get(["g", "tagged"]))
+    cloud.away = frozenset({"tagged"})
+    assert dict(details.get(["g", "tagged"])) == before
+    fresh = GroupDetails(cloud, 0.0).get(["g", "tagged"])
+    assert fresh["g"] == before["g"]
+    assert not fresh["tagged"].ListFields()
+
+
+def test_an_amount_that_is_no_quantity_takes_only_its_own_group_s_template_away() -> None:
+    _, cloud = staged()
+    cloud.odd = frozenset({"tagged"})
+    found = GroupDetails(cloud, 0.0).get(["g", "tagged"])
+    assert found["g"].HasField("template")
+    assert not found["tagged"].HasField("template")
+
+
+def test_templates_are_kept_for_their_age() -> None:
+    _, cloud = staged()
+    now_s = [0.0]
+    details = GroupDetails(cloud, 60.0, lambda: now_s[0])
+    for now_s[0] in (0.0, 59.0):
+        details.get(["g", "tagged"])
+    assert cloud.count == 2
+    now_s[0] = 60.0
+    details.get(["g"])
+    details.get(["g", "tagged"])
+    assert cloud.count == 4, "a group that was gone is read anew"

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import version
 from typing import Any
 
@@ -77,7 +78,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         """Return what this build can do."""
         del request, context
         return actuator_pb2.GetActuatorInfoResponse(
-            version=version("trimtab"),
+            version=_version(),
             rpcs=RPCS,
             cloud=self._actuator.cloud.name,
             leader=self._actuator.processor.leading,
@@ -235,3 +236,9 @@ def backend_errors() -> Iterator[None]:
         raise ServiceError(grpc.StatusCode.UNAVAILABLE, Reason.BACKEND_UNAVAILABLE, message) from error
     except (ClusterError, CloudError) as error:
         raise ServiceError(grpc.StatusCode.UNAVAILABLE, Reason.BACKEND_UNAVAILABLE, str(error)) from error
+
+
+@cache
+def _version() -> str:
+    """Return the installed version, read from disk once."""
+    return version("trimtab")

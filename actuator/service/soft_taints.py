@@ -45,8 +45,9 @@ def apply_soft_taints(
     """Update the nodes that differ, within the limits; a node that refuses is skipped. Raises `ClusterError`."""
     until = time.monotonic() + settings.max_s
     nodes = [node for node in cluster.list_nodes() if node.name not in in_deletion]
-    to_untaint = [node.name for node in nodes if node.taint(SOFT_TAINT_KEY) and node.name not in unneeded]
-    to_taint = [node.name for node in nodes if not node.taint(SOFT_TAINT_KEY) and node.name in unneeded]
+    soft_tainted = {node.name for node in nodes if node.taint(SOFT_TAINT_KEY)}
+    to_untaint = [node.name for node in nodes if node.name in soft_tainted and node.name not in unneeded]
+    to_taint = [node.name for node in nodes if node.name in unneeded and node.name not in soft_tainted]
     untainted = tainted = 0
     for name in (*to_untaint, *to_taint):
         if untainted + tainted >= settings.max_count or time.monotonic() > until:

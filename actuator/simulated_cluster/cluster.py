@@ -308,6 +308,12 @@ def _node_info(state: ClusterState, name: str) -> NodeInfo:
 
 
 def _view(info: NodeInfo) -> NodeView:
+    if info.view is None:
+        info.view = _read_view(info)
+    return info.view
+
+
+def _read_view(info: NodeInfo) -> NodeView:
     spec = info.node.get("spec") or {}
     taints = [Taint(t.get("key", ""), t.get("value") or "", t.get("effect", "")) for t in spec.get("taints") or ()]
     gpu = any(name.endswith("/gpu") and amount > 0 for name, amount in info.allocatable.items())

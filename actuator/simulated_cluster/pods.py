@@ -88,8 +88,10 @@ class Pod:
 
     @property
     def active(self) -> bool:
-        """Return whether the pod counts as a replica of its owner."""
-        return not self.terminating and not self.terminal
+        """Return whether the pod counts as a replica of its owner: neither terminating nor terminal."""
+        if self.item["metadata"].get("deletionTimestamp"):
+            return False
+        return (self.item.get("status") or {}).get("phase") not in ("Succeeded", "Failed")
 
     @property
     def ready(self) -> bool:

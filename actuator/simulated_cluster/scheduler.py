@@ -9,6 +9,7 @@ Source: kube-scheduler's Filter plugins; scoring like NodeResourcesFit with stra
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from actuator.kube.cluster import NodeView
 from actuator.simulated_cluster.objects import Object, labels_of
 from actuator.simulated_cluster.pods import Pod
 from actuator.simulated_cluster.quantities import Amounts, amounts
@@ -32,10 +33,13 @@ class NodeInfo:
         self._live_count = 0
         # Results of the static predicates by `Pod.static_key`: (fits, soft taints not tolerated).
         self._static: dict[bytes, tuple[bool, int]] = {}
+        # What callers of the cluster see of the node, None = not read yet.
+        self.view: NodeView | None = None
 
     def forget_static(self) -> None:
-        """Call when the node's labels, taints or cordon have changed."""
+        """Call when the node's object has changed."""
         self._static.clear()
+        self.view = None
 
     def add(self, pod: Pod) -> None:
         """Add a pod's resources."""

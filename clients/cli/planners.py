@@ -76,7 +76,7 @@ class _InProcess:
         with console.status("loading the planner (the first time, its kernels are compiled) …"):
             from planner.service.request_handler import Caller, RequestHandler
 
-            self._handler = RequestHandler(NoOpMeterProvider().get_meter("planner"), cache_bytes=0)
+            self._handler = RequestHandler(NoOpMeterProvider().get_meter("planner"), cache=0)
         self._caller = Caller()
 
     def plan(self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest) -> plan_pb2.PlanResponse:

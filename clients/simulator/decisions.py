@@ -20,14 +20,25 @@ MOST_BLOCKERS: Final = 50
 class Decisions:
     """The decisions of one simulation."""
 
-    def __init__(self) -> None:
+    def __init__(self, groups: Mapping[str, str], prices: Mapping[str, float]) -> None:
+        """groups : node group by node, of all nodes there have ever been; prices : of a node and hour by group."""
         self.entries: list[dict[str, Any]] = []
-        self.blockers: list[dict[str, Any]] = []
-        self.possible_saving_per_hour = 0.0
+        self._groups, self._prices = groups, prices
+        self._last = plan_pb2.ScaleDownDecision()
 
-    def add(self, now_s: float, done: RoundResult, groups: Mapping[str, str], prices: Mapping[str, float]) -> None:
-        """Take a round into account. groups : node group by node; prices : of a node and hour by group."""
-        answer = done.answer
+    @property
+    def blockers(self) -> list[dict[str, Any]]:
+        """Return why nodes stayed in the last round, by what they cost."""
+        return _blockers(self._last, self._groups, self._prices)
+
+    @property
+    def possible_saving_per_hour(self) -> float:
+        """Return what the nodes that were not needed in the last round cost."""
+        return round(sum(one.saving_per_hour for one in self._last.unneeded), 6)
+
+    def add(self, now_s: float, done: RoundResult) -> None:
+        """Take a round into account."""
+        answer, groups, prices = done.answer, self._groups, self._prices
         for split in answer.scale_up.splits:
             if split.node_group in done.grown:
                 self.entries.append(_growth(now_s, split, answer.scale_up))
@@ -37,8 +48,7 @@ class Decisions:
             reasons = dict(sorted(done.refused.items())[:MOST_NAMES])
             self.entries.append({"time": now_s, "kind": "refused", "text": _refused_text(reasons), "reasons": reasons})
         if answer.HasField("scale_down"):
-            self.blockers = _blockers(answer.scale_down, groups, prices)
-            self.possible_saving_per_hour = round(sum(one.saving_per_hour for one in answer.scale_down.unneeded), 6)
+            self._last = answer.scale_down
 
 
 def _growth(now_s: float, split: plan_pb2.ScaleUpSplit, decision: plan_pb2.ScaleUpDecision) -> dict[str, Any]:

@@ -47,6 +47,7 @@ class LocalActuator:
             MemoryStore(), cluster, cloud or MemoryCloud(cluster), NoOpMeter("simulator"), settings, runtime
         )
         self._servicer = ActuatorServicer(self._actuator)
+        self._status = actuator_pb2.ActuatorStatus()
         self._actuator.start()
 
     @property
@@ -54,13 +55,19 @@ class LocalActuator:
         """Return a number that grows with each change of the status."""
         return self._actuator.processor.read(lambda tracker, _: tracker.data.revision)
 
+    @property
+    def is_idle(self) -> bool:
+        """Return whether by the last status no node is deleted, and no pod was evicted lately."""
+        return not self._status.deletions and not self._status.recent_evictions
+
     def get_info(self) -> actuator_pb2.GetActuatorInfoResponse:
         """Return its capabilities."""
         return self._servicer.GetInfo(actuator_pb2.GetActuatorInfoRequest(), _NO_CALL)
 
     def get_status(self, without_finished: bool = False, with_instances: bool = False) -> actuator_pb2.ActuatorStatus:
         """Return the whole status."""
-        return self._actuator.status(not without_finished, with_instances).message()
+        self._status = self._actuator.status(not without_finished, with_instances).message()
+        return self._status
 
     def start_deletion(self, request: actuator_pb2.StartDeletionRequest) -> actuator_pb2.StartDeletionResponse:
         """Start deletions."""

@@ -53,9 +53,11 @@ class Measurements:
         self._waited: list[float] = []
         self._uid_of: dict[str, str] = {}
         self._machines: dict[str, _Machine] = {}
+        # Node groups of all machines there have ever been, and prices of an hour by group.
+        self.group_of: dict[str, str] = {}
+        self.prices: dict[str, float] = {}
         self._node_s: dict[str, float] = defaultdict(float)
         self._zone_of: dict[str, str] = {}
-        self._prices: dict[str, float] = {}
         # Nodes that came during the simulation and have had no pod of a workload yet.
         self._unused: set[str] = set()
         self._removals: dict[str, deque[float]] = defaultdict(deque)
@@ -65,7 +67,7 @@ class Measurements:
         """Note what a node of a group costs an hour."""
         self._zone_of[name] = zone
         if price is not None:
-            self._prices[name] = price
+            self.prices[name] = price
 
     def watch(self, things: Mapping[str, Any], entries: list[JournalEntry]) -> None:
         """Take a transaction into account."""
@@ -93,7 +95,7 @@ class Measurements:
                 sums[f"{resource}_allocatable"] += info.allocatable.get(resource, 0)
                 sums[f"{resource}_requested"] += info.used.get(resource, 0)
         for machine in self._machines.values():
-            price += self._prices.get(machine.group, 0.0)
+            price += self.prices.get(machine.group, 0.0)
         self.samples.append(
             Sample(
                 now_s,
@@ -115,7 +117,7 @@ class Measurements:
         for machine in self._machines.values():
             node_s[machine.group] = node_s.get(machine.group, 0.0) + now_s - max(machine.since_s, begin_s)
         hours = {group: round(seconds / 3600, 6) for group, seconds in sorted(node_s.items())}
-        money = sum(self._prices.get(group, 0.0) * amount for group, amount in hours.items())
+        money = sum(self.prices.get(group, 0.0) * amount for group, amount in hours.items())
         return {
             "nodeHours": round(sum(hours.values()), 6),
             "nodeHoursByGroup": hours,
@@ -175,6 +177,7 @@ class Measurements:
         if known is None:
             machine = value[0]
             self._machines[name] = _Machine(machine["group"], now_s)
+            self.group_of[name] = machine["group"]
             if machine["start_due_ms"]:
                 self._unused.add(name)
                 self._regret(machine["group"], now_s)

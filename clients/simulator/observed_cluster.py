@@ -14,7 +14,7 @@ from trimtab.v1 import actuator_pb2
 from actuator.simulated_cluster.cluster import SimulatedCluster
 from actuator.simulated_cluster.controllers import write_owner_status
 from actuator.simulated_cluster.database import JournalEntry
-from actuator.simulated_cluster.disruption import write_status
+from actuator.simulated_cluster.disruption import BudgetStatus, write_status
 from actuator.simulated_cluster.objects import condition_reason
 from actuator.simulated_cluster.pods import Pod, parse_time_ms
 from actuator.simulated_cluster.state import ClusterState
@@ -44,6 +44,8 @@ class ObservedCluster:
         self._maker = SnapshotMaker(self._store)
         self._changed: dict[str, None] = {}
         self._rows: dict[bytes, PodRow] = {}
+        # Statuses of budgets as they were put into the store last.
+        self._told: dict[tuple[str, str], BudgetStatus] = {}
         self._cluster: SimulatedCluster | None = None
 
     def observe(self, cluster: SimulatedCluster) -> None:
@@ -110,9 +112,9 @@ class ObservedCluster:
                 self._put(kind, (namespace, name), item)
                 if item is not None:
                     owners[item["metadata"]["uid"]] = None
-        self._read_statuses(state, owners)
+        self._read_statuses(state, owners, changed)
 
-    def _read_statuses(self, state: ClusterState, owners: Mapping[str, None]) -> None:
+    def _read_statuses(self, state: ClusterState, owners: Mapping[str, None], changed: Mapping[str, None]) -> None:
         """Write the statuses that controllers keep, and read them."""
         for uid in owners:
             owner = state.owners.get(uid)
@@ -121,8 +123,11 @@ class ObservedCluster:
                 metadata = owner["metadata"]
                 self._put(owner["kind"], (metadata["namespace"], metadata["name"]), owner)
         for key, item in state.budgets.items.items():
-            write_status(item, state.budgets.status(key))
-            self._put("PodDisruptionBudget", key, item)
+            status = state.budgets.status(key)
+            if self._told.get(key) != status or f"PodDisruptionBudget/{key[0]}/{key[1]}" in changed:
+                self._told[key] = status
+                write_status(item, status)
+                self._put("PodDisruptionBudget", key, item)
 
     def _put(self, kind: str, key: tuple[str, str], item: Mapping[str, Any] | None) -> None:
         if item is None:

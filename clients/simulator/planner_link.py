@@ -4,12 +4,15 @@ Loaded late, because it brings the compiled kernels along. Keeps bases of deltas
 it costs against the service.
 """
 
+from collections.abc import Callable
+
 from trimtab.v1 import plan_pb2, planner_pb2
 
+from clients.reference_loop.planner_session import PlannerLink
 from clients.transport.errors import ServiceError, TrimtabError
 
 CACHE_BYTES = 2 << 30
-"""Memory that an in-process planner may use for bases: a few snapshots of a very large cluster."""
+"""Memory that an in-process planner may use for states and parts of answers, beside its one base."""
 
 
 class InProcessLink:
@@ -20,9 +23,10 @@ class InProcessLink:
 
         from planner.decisions.table import TABLE, codes
         from planner.service.request_handler import Caller, RequestHandler
+        from planner.service.version_cache import LatestCache
 
         meter = NoOpMeterProvider().get_meter("planner")
-        self._handler = RequestHandler(meter, cache_bytes, log_decisions=False)
+        self._handler = RequestHandler(meter, LatestCache(cache_bytes), log_decisions=False)
         self._decisions = codes(TABLE)
         self._caller = Caller()
 
@@ -39,3 +43,33 @@ class InProcessLink:
             return self._handler.plan(request, payload, self._caller)
         except ServiceError as error:
             raise TrimtabError(error.code, error.reason, error.message, error.metadata) from error
+
+
+class WithoutIdleGrowth:
+    """A `PlannerLink` that does not ask for growth where no pod can ask for any.
+
+    That is: no pod waits, no node comes or goes, and the last answer remembers no pod that waited. Such a decision
+    would find nothing and change nothing, at a third of the cost of a round.
+    """
+
+    def __init__(self, link: PlannerLink, is_idle: Callable[[], bool]) -> None:
+        """`is_idle` returns whether no pod waits and no node comes or goes."""
+        self._link, self._is_idle = link, is_idle
+        self._remembers = True
+
+    def info(self) -> planner_pb2.GetPlannerInfoResponse:
+        """Return what the planner can do."""
+        return self._link.info()
+
+    def close(self) -> None:
+        """Close the planner's link."""
+        self._link.close()
+
+    def send(self, request: plan_pb2.PlanRequest, payload: bytes) -> plan_pb2.PlanResponse:
+        """Answer `Plan`, without the decision on growth where it is idle."""
+        others = [one for one in request.decisions if one != plan_pb2.Decision.SCALE_UP]
+        if others and plan_pb2.Decision.SLACK not in others and not self._remembers and self._is_idle():
+            request.decisions[:] = others
+        answer = self._link.send(request, payload)
+        self._remembers = bool(answer.state.scale_up.hints.pod)
+        return answer

@@ -21,14 +21,14 @@ from actuator.simulated_cluster.cluster import SimulatedCluster
 from actuator.tracker.admission import Limits
 from clients.kubernetes_objects.kinds import NodeGroup
 from clients.reference_loop.planner_session import PlannerLink, PlannerSession
-from clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
+from clients.reference_loop.rounds import RoundRunner, RoundSettings
 from clients.simulator.decisions import Decisions
 from clients.simulator.delays import ScenarioDelays
 from clients.simulator.local_actuator import LocalActuator
 from clients.simulator.measurements import Measurements
 from clients.simulator.objects import node_group
 from clients.simulator.observed_cluster import ObservedCluster
-from clients.simulator.planner_link import InProcessLink
+from clients.simulator.planner_link import InProcessLink, WithoutIdleGrowth
 from clients.simulator.scenario import NodeGroupModel, PodModel, Scenario, Workload, seconds
 from clients.simulator.scheduling.scheduler import KubeScheduler
 from clients.simulator.timers import next_due
@@ -46,7 +46,8 @@ UNLIMITED: Final = 100_000
 class Options:
     """How a simulation runs. Neither changes what it shows.
 
-    link : the planner, None = one in this process; skip_idle : leave out rounds in which nothing can be new
+    link : the planner, None = one in this process
+    skip_idle : leave out rounds, and decisions on growth, in which nothing can be new
     """
 
     link: PlannerLink | None = None
@@ -73,7 +74,7 @@ class Simulation:
         self.begin_s = self.scenario.start.timestamp()
         self._time = VirtualTime(self.begin_s)
         self.measurements = Measurements()
-        self.decisions = Decisions()
+        self.decisions = Decisions(self.measurements.group_of, self.measurements.prices)
         self._observed = ObservedCluster(self.measurements.watch)
         self._groups: dict[str, NodeGroupModel] = {}
         timing = self.scenario.timing
@@ -207,16 +208,12 @@ class Simulation:
         assert status is not None, "there is an actuator"
         self._timer_s = next_due(now_s, done.request.settings, done.answer, status)
         self._revision = status.revision
-        self._note(now_s, done)
-
-    def _note(self, now_s: float, done: RoundResult) -> None:
-        prices = {name: group.price for name, group in self._groups.items() if group.price is not None}
-        groups = {name: one.group for name, one in self.cluster.state.instances.items()}
-        self.decisions.add(now_s, done, groups, prices)
+        self.decisions.add(now_s, done)
 
     def _runner_of(self) -> RoundRunner:
         if self._runner is None:
-            session = PlannerSession(self._options.link or InProcessLink())
+            link = self._options.link or InProcessLink()
+            session = PlannerSession(WithoutIdleGrowth(link, self._is_idle) if self._options.skip_idle else link)
             codes = [name.upper().replace("-", "_") for name in self.scenario.decisions]
             settings = RoundSettings(
                 cluster=self.scenario.name,
@@ -227,6 +224,12 @@ class Simulation:
             )
             self._runner = RoundRunner(self._observed, session, self._actuator, settings)
         return self._runner
+
+    def _is_idle(self) -> bool:
+        """Return whether no pod waits for a node, and no node comes or goes."""
+        state = self.cluster.state
+        comes = any(one.start_due_ms or one.gone_due_ms for one in state.instances.values())
+        return self._actuator.is_idle and not state.pending and not comes and len(state.instances) == len(state.nodes)
 
     def _fill(self, trace: Sequence[Arrival]) -> None:
         """Set up what the scenario names; DaemonSets first, so that no pod takes their room."""

@@ -43,14 +43,16 @@ class Caller(NamedTuple):
 class RequestHandler:
     """Answers Plan, CheckFit and BalanceScaleUp.
 
-    cache_bytes : memory for bases of deltas and states, 0 = none; table : the available decisions; `on_plan` may be set
-    and is then called with each plan's request and snapshot.
+    cache : for bases of deltas and states, or the memory for one in bytes, 0 = none; table : the available decisions;
+    `on_plan` may be set and is then called with each plan's request and snapshot.
     """
 
-    def __init__(self, meter: Meter, cache_bytes: int, log_decisions: bool = True, table: Table = TABLE) -> None:
+    def __init__(
+        self, meter: Meter, cache: int | VersionCache, log_decisions: bool = True, table: Table = TABLE
+    ) -> None:
         self._log = log if log_decisions else structlog.wrap_logger(structlog.ReturnLogger(), processors=[])
         self._instruments = Instruments(meter)
-        self._cache = VersionCache(cache_bytes)
+        self._cache = VersionCache(cache) if isinstance(cache, int) else cache
         self._table = table
         self.on_plan: Callable[[plan_pb2.PlanRequest, Snapshot], None] = _forget
 

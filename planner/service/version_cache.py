@@ -144,3 +144,23 @@ class VersionCache:
             with self._lock:
                 self._parts.put((scope, key), data, len(data) + len(key))
         return data
+
+
+class LatestCache(VersionCache):
+    """The latest snapshot of each scope, whatever its size: for a caller in the planner's own process, who sends each
+    delta against the last answer. Sizes are not measured, which takes longer than most small plans.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """`limit` : bytes for states and parts of answers; see `VersionCache`."""
+        super().__init__(limit)
+        self._latest: dict[CacheScope, CachedSnapshot] = {}
+
+    def snapshot(self, scope: CacheScope, version: str) -> CachedSnapshot | None:
+        """Return the latest snapshot if it is this one, else None."""
+        kept = self._latest.get(scope)
+        return kept if kept is not None and kept.snapshot.version == version else None
+
+    def keep_snapshot(self, scope: CacheScope, kept: CachedSnapshot) -> None:
+        """Keep a snapshot in place of the one before."""
+        self._latest[scope] = kept

@@ -3,8 +3,10 @@
 from typing import Any
 
 import pytest
+from trimtab.v1 import plan_pb2
 
 from clients.simulator import Simulation
+from clients.simulator.planner_link import InProcessLink
 from clients.simulator.result import encoded, result_of
 from clients.simulator.scenario import Scenario
 from clients.simulator.simulation import Options
@@ -132,6 +134,20 @@ def test_rounds_that_are_left_out_would_have_changed_nothing(seed: int) -> None:
     assert skipping["decisions"] == every["decisions"]
     assert skipping["summary"] == every["summary"]
     assert skipping["samples"] == every["samples"]
+
+
+def test_growth_is_not_asked_for_where_nothing_waits() -> None:
+    asked: list[tuple[bool, bool]] = []
+
+    class Watching(InProcessLink):
+        def send(self, request: plan_pb2.PlanRequest, payload: bytes) -> plan_pb2.PlanResponse:
+            asked.append((plan_pb2.Decision.SCALE_UP in request.decisions, bool(simulation.pending)))
+            return super().send(request, payload)
+
+    simulation = Simulation(small(), options=Options(link=Watching()))
+    simulation.run()
+    assert all(is_asked for is_asked, waits in asked if waits)
+    assert 0.2 < sum(is_asked for is_asked, _ in asked) / len(asked) < 0.9
 
 
 def test_money_counts_each_machine_from_its_request_to_its_end() -> None:

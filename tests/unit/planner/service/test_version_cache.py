@@ -14,7 +14,7 @@ from clients.transport.errors import ServiceError
 from planner.decisions.plan import plan
 from planner.decisions.work import Work
 from planner.service.request_handler import Caller, RequestHandler
-from planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
+from planner.service.version_cache import CachedSnapshot, CacheScope, LatestCache, VersionCache
 from planner.service.warm_up import NOW_S, small_cluster
 from planner.snapshot.cache import size_of
 from planner.snapshot.decode import canonicalize
@@ -183,3 +183,15 @@ def test_no_answer_depends_on_what_is_kept(cache_bytes: int) -> None:
         assert all(answer == answers[-1] for answer in answers)
         request.state.CopyFrom(answers[0].state)
         request.base_version = answers[0].snapshot_version
+
+
+def test_the_latest_snapshot_alone_is_kept_by_scope() -> None:
+    cache, first = LatestCache(1 << 20), CachedSnapshot(canonicalize(small_cluster()))
+    second = after(first, cordoned())
+    one, other = CacheScope("", "one"), CacheScope("", "other")
+    cache.keep_snapshot(one, first)
+    cache.keep_snapshot(other, first)
+    cache.keep_snapshot(one, second)
+    assert cache.snapshot(one, first.snapshot.version) is None
+    assert cache.snapshot(one, second.snapshot.version) is second
+    assert cache.snapshot(other, first.snapshot.version) is first

@@ -24,12 +24,15 @@ from clients.kubernetes_objects.owners import API_VERSIONS
 from clients.kubernetes_objects.pod_rows import FLAG_READY, FLAG_UNSCHEDULABLE, PodRow, phase_code, pod_row
 from clients.live_cluster.actuation import read_status
 from clients.live_cluster.cloud_groups import cloud_groups, group_of_instance
+from clients.live_cluster.resources import BY_KIND
 from clients.live_cluster.snapshots import SnapshotMaker
 from clients.live_cluster.store import Store
 from clients.live_cluster.taken import Seen
 
 Watcher = Callable[[Mapping[str, Any], list[JournalEntry]], None]
 _PER_POD = ("nodeName",)
+KEPT_APART = ("PodDisruptionBudget",)
+"""Kinds whose status is written here before they are read."""
 _encode = msgspec.json.Encoder().encode
 _parsed_ms = lru_cache(maxsize=4096)(parse_time_ms)
 
@@ -112,6 +115,8 @@ class ObservedCluster:
                 self._put(kind, (namespace, name), item)
                 if item is not None:
                     owners[item["metadata"]["uid"]] = None
+            elif kind in BY_KIND and kind not in KEPT_APART:
+                self._put(kind, (namespace, name), state.others.get(key))
         self._read_statuses(state, owners, changed)
 
     def _read_statuses(self, state: ClusterState, owners: Mapping[str, None], changed: Mapping[str, None]) -> None:

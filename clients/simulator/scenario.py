@@ -287,6 +287,17 @@ class TraceModel(_Model):
     """What the pods have besides what the trace says of them."""
 
 
+class RecordingModel(_Model):
+    """A recorded cluster and its pods as they came and went: see `clients.simulator.recorded`."""
+
+    file: str
+    """Path, relative to the scenario's file."""
+    start: Duration = 60.0
+    """From the accepted request to a ready node, of every recorded node group."""
+    prices: dict[str, float] = {}
+    """Price of a node and hour by node group, in place of the recorded one."""
+
+
 class SchedulerModel(_Model):
     """The scheduler."""
 
@@ -339,6 +350,8 @@ class Scenario(_Model):
     """Jobs that arrive and end."""
     trace: TraceModel | None = None
     """Arrivals from a file."""
+    recording: RecordingModel | None = None
+    """A recorded cluster: its nodes, node groups and pods, beside what else the scenario has."""
     scheduler: SchedulerModel = SchedulerModel()
     """The scheduler."""
     timing: Timing = Timing()
@@ -346,6 +359,8 @@ class Scenario(_Model):
 
     @model_validator(mode="after")
     def _can_run(self) -> Self:
+        if self.trace is not None and self.recording is not None:
+            raise ValueError("trace and recording contradict each other; give one of them")
         if self.start.tzinfo is None:
             raise ValueError("start: give a time zone, such as Z")
         if self.duration < self.timing.interval:

@@ -10,17 +10,28 @@ import yaml
 from pydantic import ValidationError
 
 from clients.simulator.failures import ScenarioError
+from clients.simulator.recorded import RecordedCluster, is_recording, read_recording, scenario_of
 from clients.simulator.scenario import Scenario
 from clients.simulator.trace import Arrival, read_trace
 from clients.transport.bounded_input import DamagedInputError, InputSizeError, read_bounded
 from clients.transport.strict_yaml import YamlError, check_yaml
 
+Trace = tuple[Arrival, ...] | RecordedCluster
+"""What arrives besides the workloads of the scenario."""
 MOST_ERRORS = 10
 """Most errors of one file that are told."""
 
 
-def read_scenario(path: Path) -> tuple[Scenario, tuple[Arrival, ...]]:
-    """Read a scenario and the trace that it names. Raises ScenarioError."""
+def read_input(path: Path) -> tuple[Scenario, Trace]:
+    """Read a scenario with what it names, or a recording as a scenario. Raises ScenarioError."""
+    if not is_recording(path):
+        return read_scenario(path)
+    recorded = read_recording(path)
+    return scenario_of(path, recorded), recorded
+
+
+def read_scenario(path: Path) -> tuple[Scenario, Trace]:
+    """Read a scenario and the trace or recording that it names. Raises ScenarioError."""
     text = _text(path)
     try:
         check_yaml(text)
@@ -36,10 +47,9 @@ def read_scenario(path: Path) -> tuple[Scenario, tuple[Arrival, ...]]:
         scenario = Scenario.model_validate(document)
     except ValidationError as error:
         raise ScenarioError("\n".join(_told(path, root, error))) from None
-    arrivals: tuple[Arrival, ...] = ()
-    if scenario.trace is not None:
-        arrivals = read_trace(path.parent / scenario.trace.file)
-    return scenario, arrivals
+    if scenario.recording is not None:
+        return _with_recording(path, scenario, read_recording(path.parent / scenario.recording.file))
+    return scenario, read_trace(path.parent / scenario.trace.file) if scenario.trace is not None else ()
 
 
 def schema() -> dict[str, Any]:
@@ -49,6 +59,13 @@ def schema() -> dict[str, Any]:
         **Scenario.model_json_schema(by_alias=True),
         "title": "Trimtab simulation scenario",
     }
+
+
+def _with_recording(path: Path, scenario: Scenario, recorded: RecordedCluster) -> tuple[Scenario, RecordedCluster]:
+    """Return a scenario with the beginning and length of its recording, where it does not say them itself."""
+    own = scenario_of(path, recorded)
+    missing = {"start", "duration"} - scenario.model_fields_set
+    return scenario.model_copy(update={name: getattr(own, name) for name in missing}), recorded
 
 
 def _keys() -> list[str]:

@@ -5,6 +5,7 @@ Rounds in which nothing can be new are skipped: nothing was written since the la
 Unix seconds; durations are seconds or text as in Go ("1h30m").
 """
 
+import copy
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,18 +19,21 @@ from actuator.cloud.provider import CloudRefusedError
 from actuator.service.settings import ActuatorSettings, PodCostLimits, SoftTaintSettings
 from actuator.settings import DrainSettings, WorkSettings
 from actuator.simulated_cluster.cluster import SimulatedCluster
+from actuator.simulated_cluster.objects import ObjectError
 from actuator.tracker.admission import Limits
 from clients.kubernetes_objects.kinds import NodeGroup
 from clients.reference_loop.planner_session import PlannerLink, PlannerSession
 from clients.reference_loop.rounds import RoundRunner, RoundSettings
 from clients.simulator.decisions import Decisions
 from clients.simulator.delays import ScenarioDelays
+from clients.simulator.failures import ScenarioError
 from clients.simulator.local_actuator import LocalActuator
 from clients.simulator.measurements import Measurements
 from clients.simulator.objects import node_group
 from clients.simulator.observed_cluster import ObservedCluster
 from clients.simulator.planner_link import InProcessLink, WithoutIdleGrowth
-from clients.simulator.scenario import NodeGroupModel, PodModel, Scenario, Workload, seconds
+from clients.simulator.recorded import RecordedCluster, group_model
+from clients.simulator.scenario import NodeGroupModel, PodModel, RecordingModel, Scenario, Workload, seconds
 from clients.simulator.scheduling.scheduler import KubeScheduler
 from clients.simulator.timers import next_due
 from clients.simulator.trace import Arrival
@@ -60,13 +64,13 @@ class Simulation:
     def __init__(
         self,
         scenario: Scenario | None = None,
-        trace: Sequence[Arrival] = (),
+        trace: Sequence[Arrival] | RecordedCluster = (),
         *,
         settings: plan_pb2.PlanSettings | None = None,
         seed: int | None = None,
         options: Options | None = None,
     ) -> None:
-        """Set up a scenario, by default an empty one. `seed` replaces the scenario's."""
+        """Set up a scenario, by default an empty one, with its trace or recording. `seed` replaces the scenario's."""
         scenario = scenario or Scenario()
         self.scenario = scenario if seed is None else scenario.model_copy(update={"seed": seed})
         self.settings = settings or plan_pb2.PlanSettings()
@@ -231,16 +235,36 @@ class Simulation:
         comes = any(one.start_due_ms or one.gone_due_ms for one in state.instances.values())
         return self._actuator.is_idle and not state.pending and not comes and len(state.instances) == len(state.nodes)
 
-    def _fill(self, trace: Sequence[Arrival]) -> None:
+    def _fill(self, trace: Sequence[Arrival] | RecordedCluster) -> None:
         """Set up what the scenario names; DaemonSets first, so that no pod takes their room."""
+        if isinstance(trace, RecordedCluster):
+            self._fill_recorded(trace)
         for group in self.scenario.node_groups:
             self._add_group(group)
         for workload in sorted(self.scenario.workloads, key=lambda one: one.kind != "DaemonSet"):
             self.workloads.add(workload, self.begin_s)
         for batch in self.scenario.batches:
             self.workloads.add_batch(batch)
-        if self.scenario.trace is not None:
+        if self.scenario.trace is not None and not isinstance(trace, RecordedCluster):
             self.workloads.add_trace(self.scenario.trace, trace)
+
+    def _fill_recorded(self, recorded: RecordedCluster) -> None:
+        """Set up what a recording has from its beginning. Raises ScenarioError."""
+        model = self.scenario.recording or RecordingModel(file="")
+        with self.cluster.transaction() as state:
+            try:
+                # Copied: the simulation writes into them, and other settings meet the same recording.
+                state.fill(copy.deepcopy(recorded.objects))
+            except ObjectError as error:
+                raise ScenarioError(f"{model.file}: {error}") from None
+            self.cluster.controllers.finish_terminating()
+            for name, item in sorted(state.groups.items()):
+                members = [one.name for one in state.instances.values() if one.group == name]
+                group = group_model(item, [state.nodes[node].node for node in members if node in state.nodes], model)
+                self._groups[name] = group
+                self._declared.append(msgspec.convert(item, NodeGroup))
+                self.measurements.add_group(name, group.zone, group.price)
+        self.workloads.add_recorded(recorded.arrivals)
 
     def _add_group(self, group: NodeGroupModel) -> None:
         if group.name in self._groups:

@@ -21,8 +21,8 @@ from trimtab.v1 import plan_pb2
 from clients.simulator.failures import ScenarioError
 from clients.simulator.result import Json, encoded, result_of
 from clients.simulator.scenario import Scenario
+from clients.simulator.scenario_file import Trace
 from clients.simulator.simulation import Simulation
-from clients.simulator.trace import Arrival
 from clients.transport.errors import TrimtabError
 
 
@@ -30,7 +30,7 @@ class Run(NamedTuple):
     """One simulation to make. settings : an encoded `PlanSettings`."""
 
     scenario: Scenario
-    trace: tuple[Arrival, ...]
+    trace: Trace
     name: str
     settings: bytes
 

@@ -9,9 +9,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from actuator.simulated_cluster.cluster import SimulatedCluster
+from actuator.simulated_cluster.pods import Pod, format_time
 from actuator.simulated_cluster.replicas import scale
 from clients.simulator.loads import arrivals, changes
 from clients.simulator.objects import budget, controller, job, pod_template
+from clients.simulator.recorded import RecordedPod
 from clients.simulator.scenario import Batch, Scenario, TraceModel, Workload
 from clients.simulator.trace import Arrival
 
@@ -29,6 +31,8 @@ class Workloads:
         self._due: list[tuple[float, int, Json, Any]] = []
         self._count = 0
         self._lifetimes: dict[str, float] = {}
+        # Owners of recorded pods that have arrived, by namespace and name of the pod.
+        self._owner_of_recorded: dict[tuple[str, str], str] = {}
         self.pod_starts = pod_starts
 
     def add(self, workload: Workload, now_s: float) -> None:
@@ -61,6 +65,15 @@ class Workloads:
             item = job(model.namespace, name, template, one.pods)
             self._push_job(self._begin_s + one.at_s, item, one.lifetime_s, pod.start)
 
+    def add_recorded(self, arrivals: Sequence[RecordedPod]) -> None:
+        """Add the pods of a recording."""
+        for one in arrivals:
+            metadata = one.item["metadata"]
+            key = metadata.get("namespace") or "default", metadata["name"]
+            self._push(self._begin_s + one.at_s, {"kind": "Arrival"}, one.item)
+            if one.until_s is not None:
+                self._push(self._begin_s + one.until_s, {"kind": "Departure", "key": key}, None)
+
     def scale(self, item: Json, replicas: int) -> None:
         """Give a controller another number of replicas now."""
         with self._cluster.transaction() as state:
@@ -85,6 +98,10 @@ class Workloads:
             for item, value in self._taken(now_s):
                 if item["kind"] == "Pod":
                     self._end(item["key"], value)
+                elif item["kind"] == "Arrival":
+                    self._arrive(value)
+                elif item["kind"] == "Departure":
+                    self._depart(item["key"])
                 else:
                     scale(state, self._cluster.controllers, item, value)
 
@@ -107,6 +124,28 @@ class Workloads:
             return
         state.drop(owner)
         del self._lifetimes[owner["metadata"]["uid"]], self.pod_starts[owner["metadata"]["uid"]]
+
+    def _arrive(self, item: Json) -> None:
+        """Create a recorded pod."""
+        state = self._cluster.state
+        metadata = {**item["metadata"], "creationTimestamp": format_time(state.now_ms)}
+        key = metadata.get("namespace") or "default", metadata["name"]
+        if key in state.pods:
+            return  # a StatefulSet's pod that was created again under its own name
+        pod = Pod({**item, "metadata": metadata, "spec": dict(item["spec"]), "status": {"phase": "Pending"}})
+        self._owner_of_recorded[key] = pod.owner_uid
+        state.put_pod(pod)
+
+    def _depart(self, key: tuple[str, str]) -> None:
+        """Let a recorded pod go; one that was evicted meanwhile has a younger one in its place, which goes for it."""
+        state = self._cluster.state
+        pod = state.pods.get(key)
+        if pod is None:
+            alike = state.pods_by_owner.get(self._owner_of_recorded.get(key) or "", {}).values()
+            others = [one for one in alike if one.active and one.key not in self._owner_of_recorded]
+            pod = min(others, key=lambda one: one.key, default=None)
+        if pod is not None:
+            state.drop_pod(pod)
 
     def _push_job(self, at_s: float, item: Json, lifetime_s: float | None, pod_start_s: float) -> None:
         uid, pods = item["metadata"]["uid"], item["spec"]["parallelism"]

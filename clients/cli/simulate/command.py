@@ -18,7 +18,7 @@ from clients.cli.failures import FailedError, InputError
 from clients.cli.output import Format, note, print_document, stderr_console, stdout_console
 from clients.cli.simulate.table import comparison
 from clients.simulator.result import write_result
-from clients.simulator.scenario_file import read_scenario, schema
+from clients.simulator.scenario_file import read_input, schema
 from clients.simulator.settings_grid import NamedSettings, grid, read_axis
 from clients.simulator.sweep import Run, sweep
 
@@ -51,7 +51,7 @@ def simulate(options: SimulateOptions) -> None:
 
     if options.scenario is None:
         raise InputError("no SCENARIO is given; see --schema for what one says")
-    scenario, trace = read_scenario(options.scenario)
+    scenario, trace = read_input(options.scenario)
     if options.seed is not None:
         scenario = scenario.model_copy(update={"seed": options.seed})
     chosen = grid(_named(options.settings), [read_axis(text) for text in options.axes])

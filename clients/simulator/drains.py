@@ -1,0 +1,57 @@
+"""How nodes went in a simulation: taint, evictions, end of the machine.
+
+Decides which moments are kept, of the first nodes that went. A node whose taint is taken off again stayed. Times are
+Unix seconds; a pod that is evicted again after a refusal waited for its disruption budget.
+"""
+
+from typing import Any, Final
+
+from actuator.kube.cluster import HARD_TAINT_KEY
+from actuator.simulated_cluster.database import JournalEntry
+
+MOST_DRAINS: Final = 2000
+
+
+class Drains:
+    """The removals of one simulation, and how long pods waited for their budgets."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, dict[str, Any]] = {}
+        self.entries: list[dict[str, Any]] = []
+        self.waited_s = 0.0
+        self.wait_count = 0
+        self._refused_since: dict[str, float] = {}
+
+    def entry(self, entry: JournalEntry, now_s: float, node_of: dict[str, str]) -> None:
+        """Take a line of the cluster's journal into account. node_of : node by uid of each pod."""
+        if entry.what in ("tainted", "untainted"):
+            node, _, key = entry.subject.partition(" ")
+            if key == HARD_TAINT_KEY:
+                self._tainted(node, now_s, is_gone=entry.what == "untainted")
+        elif entry.what == "evicted":
+            since_s = self._refused_since.pop(entry.subject, None)
+            if since_s is not None:
+                self.waited_s += now_s - since_s
+                self.wait_count += 1
+            one = self._of.get(node_of.get(entry.subject, ""))
+            if one is not None:
+                one["evicted"].append(now_s)
+
+    def refused(self, uid: str, now_s: float) -> None:
+        """Note that a pod's budget has refused its eviction."""
+        self._refused_since.setdefault(uid, now_s)
+
+    def machine_gone(self, node: str, now_s: float) -> None:
+        """Note that a machine is gone."""
+        one = self._of.pop(node, None)
+        if one is not None:
+            one["gone"] = now_s
+
+    def _tainted(self, node: str, now_s: float, *, is_gone: bool) -> None:
+        if is_gone:
+            stayed = self._of.pop(node, None)
+            if stayed is not None:
+                stayed["kept"] = now_s
+        elif len(self.entries) < MOST_DRAINS:
+            self._of[node] = {"node": node, "tainted": now_s, "evicted": []}
+            self.entries.append(self._of[node])

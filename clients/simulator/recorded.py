@@ -1,0 +1,135 @@
+"""Recordings as scenarios: the cluster of a recording, and its pods as arrivals.
+
+Decides what is there from the beginning and what arrives: nodes, node groups, controllers and budgets are there, and
+so are the pods of DaemonSets and static pods; every other pod arrives when it was created and goes when it was deleted.
+The beginning is the creation of the first of them. Pods that had ended are left out. An arriving pod is scheduled anew.
+Takes Kubernetes objects, as `kubectl get -o json|yaml` prints them. Raises ScenarioError.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from actuator.simulated_cluster.objects import ObjectError, load_files
+from actuator.simulated_cluster.pods import Pod, parse_time_ms
+from clients.recording import ZSTD_MAGIC
+from clients.simulator.failures import ScenarioError
+from clients.simulator.scenario import NodeGroupModel, RecordingModel, Scenario
+from clients.simulator.scheduling.rules import ZONE
+
+Json = dict[str, Any]
+AFTER_S: Final = 3600.0
+"""A simulation goes on for so long after the last arrival or end, unless its scenario says how long."""
+
+
+class RecordedPod(NamedTuple):
+    """A pod that arrives. at_s : since the beginning; until_s : when it was deleted, None = it stays."""
+
+    at_s: float
+    item: Json
+    until_s: float | None
+
+
+class RecordedCluster(NamedTuple):
+    """begin_s : Unix seconds; objects : there from the beginning; arrivals : in order of time, then of name."""
+
+    begin_s: float
+    objects: tuple[Json, ...]
+    arrivals: tuple[RecordedPod, ...]
+
+    @property
+    def last_s(self) -> float:
+        """Return when the last thing happens, since the beginning."""
+        return max((max(one.at_s, one.until_s or 0.0) for one in self.arrivals), default=0.0)
+
+
+def read_recording(path: Path) -> RecordedCluster:
+    """Read a recording."""
+    try:
+        items = load_files([path])
+        return _split(items)
+    except (ObjectError, ValueError, TypeError, KeyError, AttributeError) as error:
+        text = str(error) if isinstance(error, ObjectError) else repr(error)
+        raise ScenarioError(text if text.startswith(str(path)) else f"{path}: {text}") from None
+
+
+def is_recording(path: Path) -> bool:
+    """Return whether a file is a recording rather than a scenario; what cannot be read is told by whoever reads it."""
+    if path.suffix == ".gz":
+        return True
+    try:
+        with path.open("rb") as file:
+            head = file.read(1 << 16)
+    except OSError:
+        return False
+    if head.startswith(ZSTD_MAGIC):
+        raise ScenarioError(
+            f"{path}: this recording holds rows of snapshots, not objects; simulate the objects of the cluster, "
+            "as kubectl get -o json prints them"
+        )
+    lines = head.decode("utf-8", "replace").splitlines()
+    return head.lstrip().startswith(b"{") or any(line.startswith(("apiVersion:", "kind:", "items:")) for line in lines)
+
+
+def scenario_of(path: Path, recorded: RecordedCluster) -> Scenario:
+    """Return the scenario of a recording that is simulated as it is."""
+    return Scenario(
+        name=path.name.split(".")[0],
+        start=datetime.fromtimestamp(recorded.begin_s, UTC),
+        duration=recorded.last_s + AFTER_S,
+        recording=RecordingModel(file=path.name),
+    )
+
+
+def group_model(item: Json, nodes: Iterable[Json], model: RecordingModel) -> NodeGroupModel:
+    """Return a recorded node group as the simulation needs it beside its object: start, price and zone."""
+    name, spec = item["metadata"]["name"], item.get("spec") or {}
+    zones = Counter((node["metadata"].get("labels") or {}).get(ZONE, "") for node in nodes)
+    price = model.prices.get(name, spec.get("price"))
+    return NodeGroupModel(
+        name=name, start=model.start, price=price, zone=zones.most_common(1)[0][0] if len(zones) == 1 else ""
+    )
+
+
+def _split(items: Iterable[Json]) -> RecordedCluster:
+    """Divide the objects into those that are there and those that arrive."""
+    there: list[Json] = []
+    pods: list[tuple[int, Pod]] = []
+    for item in items:
+        if item["kind"] != "Pod":
+            there.append(item)
+            continue
+        pod = Pod(item)
+        if pod.terminal:
+            continue
+        if pod.stays_with_node:
+            there.append(item)
+        else:
+            pods.append((parse_time_ms(item["metadata"].get("creationTimestamp")), pod))
+    if not any(item["kind"] == "Node" for item in there):
+        raise ObjectError("there is no Node in the recording; export nodes too")
+    pods.sort(key=lambda one: (one[0], one[1].key))
+    known = [time_ms for time_ms, _ in pods if time_ms]
+    begin_ms = known[0] if known else _latest_ms(there)
+    arrivals = tuple(_arrival(max(time_ms, begin_ms), begin_ms, pod) for time_ms, pod in pods)
+    return RecordedCluster(begin_ms / 1000, tuple(there), arrivals)
+
+
+def _latest_ms(items: Iterable[Json]) -> int:
+    """Return when the youngest object was created."""
+    return max((parse_time_ms(one["metadata"].get("creationTimestamp")) for one in items), default=0)
+
+
+def _arrival(time_ms: int, begin_ms: int, pod: Pod) -> RecordedPod:
+    """Return a pod as it was created: on no node, nothing has happened to it. Raises ObjectError."""
+    metadata = dict(pod.item["metadata"])
+    until_ms = parse_time_ms(metadata.pop("deletionTimestamp", None))
+    if until_ms and until_ms < time_ms:
+        raise ObjectError(f"Pod {'/'.join(pod.key)}: it was deleted before it was created")
+    for field in ("deletionGracePeriodSeconds", "resourceVersion", "selfLink", "managedFields"):
+        metadata.pop(field, None)
+    spec = {name: value for name, value in pod.spec.items() if name != "nodeName"}
+    item = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+    return RecordedPod((time_ms - begin_ms) / 1000, item, (until_ms - begin_ms) / 1000 if until_ms else None)

@@ -6,7 +6,7 @@ stdout and nothing else does; progress, notes and errors go to stderr. Exit code
 
 from clients.transport.entry import run_command
 
-__all__ = ["main"]
+__all__ = ["kubectl_plugin", "main"]
 
 
 def main() -> None:
@@ -14,10 +14,25 @@ def main() -> None:
     run_command("trimtab", "clients.cli:run_app")
 
 
+def kubectl_plugin() -> None:
+    """Run the command line as `kubectl trimtab …`: kubectl finds the executable `kubectl-trimtab` by its name."""
+    run_command("kubectl trimtab", "clients.cli:run_plugin")
+
+
 def run_app() -> None:
+    """Run the command that was asked for."""
+    _run("trimtab")
+
+
+def run_plugin() -> None:
+    """Run the command that kubectl was asked for."""
+    _run("kubectl trimtab")
+
+
+def _run(program: str) -> None:
     """Load the commands, and run the one that was asked for."""
     from clients.cli.commands import app
     from clients.cli.failures import explained
 
     with explained():
-        app(prog_name="trimtab")
+        app(prog_name=program)

@@ -18,7 +18,6 @@ from clients.transport.options import VersionOption
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -188,7 +187,8 @@ def certificates(
 @app.command()
 def simulate(
     scenario: Annotated[
-        Path | None, typer.Argument(metavar="SCENARIO", help="what is simulated, YAML; see --schema")
+        Path | None,
+        typer.Argument(metavar="SCENARIO|RECORDING", help="what to simulate: YAML, see --schema, or kubectl's objects"),
     ] = None,
     settings: Annotated[
         list[Path] | None,
@@ -204,6 +204,14 @@ def simulate(
         Path | None, typer.Option(metavar="DIRECTORY", help="keep finished simulations here, and do not repeat them")
     ] = None,
     save: Annotated[Path | None, typer.Option(metavar="FILE", help="write the result, for `trimtab report`")] = None,
+    recommend: Annotated[
+        bool,
+        typer.Option("--recommend", help="name the cheapest settings that keep all limits; exit code 1 if none"),
+    ] = False,
+    limit: Annotated[
+        list[str] | None,
+        typer.Option(metavar="FIGURE<=VALUE", help="such as time_to_schedule_p99<=60s; may be repeated"),
+    ] = None,
     schema: Annotated[bool, typer.Option("--schema", help="print the JSON schema of scenarios")] = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -214,7 +222,8 @@ def simulate(
     if schema:
         print_schema()
         return
-    run(SimulateOptions(scenario, tuple(settings or ()), tuple(sweep or ()), seed, processes, keep, save, output))
+    asked = (tuple(settings or ()), tuple(sweep or ()), seed, processes, keep, save, recommend, tuple(limit or ()))
+    run(SimulateOptions(scenario, *asked, output))
 
 
 @app.command()

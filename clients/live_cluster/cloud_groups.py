@@ -46,6 +46,17 @@ def cloud_groups(groups: Sequence[NodeGroup], status: actuator_pb2.ActuatorStatu
     return [found[name] for name in sorted(found)]
 
 
+def known_prices(groups: Sequence[NodeGroup], status: actuator_pb2.ActuatorStatus | None) -> dict[str, float]:
+    """Return the price of a node and hour by node group, where files or the cloud give one."""
+    found = {one.metadata.name or "": one.spec.price for one in groups if one.metadata and one.spec}
+    found |= {
+        one.id: one.price_per_hour
+        for one in (status.node_groups if status is not None else ())
+        if one.HasField("price_per_hour")
+    }
+    return {name: price for name, price in found.items() if price is not None}
+
+
 def group_of_instance(status: actuator_pb2.ActuatorStatus | None) -> dict[str, str]:
     """Return the node group of each instance that the actuator's status lists, by provider id."""
     groups = status.node_groups if status is not None else ()

@@ -15,7 +15,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 from clients.kubernetes_objects.kinds import NodeGroup
-from clients.live_cluster.cloud_groups import with_cloud_settings
+from clients.live_cluster.cloud_groups import known_prices, with_cloud_settings
 from clients.live_cluster.taken import Seen, Taken
 from clients.reference_loop.orders import deletion_order, soft_tainted
 from clients.reference_loop.planner_session import PlannerSession
@@ -111,6 +111,8 @@ class RoundResult:
     notes: list[str] = field(default_factory=list)
     # Kinds that the API server does not know.
     absent: tuple[str, ...] = ()
+    # Price of a node and hour by node group, where it is known.
+    prices: dict[str, float] = field(default_factory=dict)
 
 
 class RoundRunner:
@@ -153,6 +155,7 @@ class RoundRunner:
         done = RoundResult(
             request, answer, status, sent.delta is not None, skew_s, notes=[*seen.notes], absent=seen.absent
         )
+        done.prices = known_prices(self._settings.groups, status)
         self._record(sent, done)
         if self._actuator is not None and not self._settings.dry_run:
             self._act(self._actuator, done, may_act)

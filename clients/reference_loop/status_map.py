@@ -13,6 +13,7 @@ from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2, snapshot_pb2
 from clients.kubernetes_api.api import MERGE_PATCH, Api
 from clients.kubernetes_api.errors import ApiError
 from clients.kubernetes_api.names import object_path
+from clients.reference_loop.costs import costs
 from clients.reference_loop.rounds import RoundResult
 
 KEY = "status"
@@ -65,6 +66,9 @@ class StatusMap:
                 "inProgress": len(status.deletions) if status is not None else 0,
             },
         }
+        cost = costs(done)
+        if cost is not None:
+            document["cost"] = cost
         if done.answer.HasField("slack"):
             document["slack"] = _slack(done)
         if status is not None:

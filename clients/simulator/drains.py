@@ -4,9 +4,11 @@ Decides which moments are kept, of the first nodes that went. A node whose taint
 Unix seconds; a pod that is evicted again after a refusal waited for its disruption budget.
 """
 
+from collections.abc import Callable
 from typing import Any, Final
 
-from actuator.kube.cluster import HARD_TAINT_KEY
+from actuator.kube.cluster import HARD_TAINT_KEY, PodView, TooManyRequestsError
+from actuator.simulated_cluster.cluster import SimulatedCluster
 from actuator.simulated_cluster.database import JournalEntry
 
 MOST_DRAINS: Final = 2000
@@ -55,3 +57,17 @@ class Drains:
         elif len(self.entries) < MOST_DRAINS:
             self._of[node] = {"node": node, "tainted": now_s, "evicted": []}
             self.entries.append(self._of[node])
+
+
+class WatchedCluster(SimulatedCluster):
+    """A simulated cluster that tells of evictions which budgets refuse: `on_refusal` gets the pod's uid."""
+
+    on_refusal: Callable[[str], None] = staticmethod(lambda _uid: None)
+
+    def evict(self, pod: PodView, grace_s: int | None) -> None:
+        """Evict a pod, if its budget allows."""
+        try:
+            super().evict(pod, grace_s)
+        except TooManyRequestsError:
+            self.on_refusal(pod.uid)
+            raise

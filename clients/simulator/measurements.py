@@ -5,6 +5,8 @@ Decides what counts:
   has the time that it has waited, and is counted as pending.
 - node-hours and money: from the accepted request for a machine until the machine is gone.
 - added for nothing: nodes that came and went without ever having had a pod of a workload.
+- evictions a pod-hour: evictions of workloads' pods by the hours that such pods were on nodes.
+- waits for budgets: evictions that a disruption budget had refused before it let them.
 - removed for nothing: nodes whose group grew again within half an hour of their removal, one growth for one removal.
 Units: seconds, Unix time; money in the currency of the prices.
 """
@@ -17,6 +19,8 @@ import numpy as np
 
 from actuator.simulated_cluster.database import JournalEntry
 from actuator.simulated_cluster.state import ClusterState
+from clients.simulator.drains import Drains
+from clients.simulator.packing import packing
 
 REGRET_S: Final = 1800.0
 PERCENTILES: Final = (50, 90, 99)
@@ -49,7 +53,12 @@ class Measurements:
         self.samples: list[Sample] = []
         self.counts: Counter[str] = Counter()
         self._waits_since: dict[str, tuple[str, float]] = {}
-        self._bound: set[str] = set()
+        # Workloads' pods on nodes, by uid: since when, and on which.
+        self._on_since: dict[str, float] = {}
+        self._node_of: dict[str, str] = {}
+        self._pod_s = 0.0
+        self.drains = Drains()
+        self.maps: list[dict[str, Any]] = []
         self._waited: list[float] = []
         self._uid_of: dict[str, str] = {}
         self._machines: dict[str, _Machine] = {}
@@ -84,6 +93,8 @@ class Measurements:
         """Add a sample."""
         state = self.state
         assert state is not None, "there is a cluster"
+        if not self.maps and self._on_since:
+            self.maps.append(packing(state, now_s))
         nodes: Counter[str] = Counter()
         sums: Counter[str] = Counter()
         price = 0.0
@@ -117,6 +128,7 @@ class Measurements:
         for machine in self._machines.values():
             node_s[machine.group] = node_s.get(machine.group, 0.0) + now_s - max(machine.since_s, begin_s)
         hours = {group: round(seconds / 3600, 6) for group, seconds in sorted(node_s.items())}
+        pod_hours = (self._pod_s + sum(now_s - since_s for since_s in self._on_since.values())) / 3600
         money = sum(self.prices.get(group, 0.0) * amount for group, amount in hours.items())
         return {
             "nodeHours": round(sum(hours.values()), 6),
@@ -127,6 +139,12 @@ class Measurements:
             "podsScheduled": len(self._waited),
             "podsPendingAtEnd": len(self._waits_since),
             "evictions": self.counts["evicted"],
+            "podHours": round(pod_hours, 6),
+            "evictionsPerPodHour": round(self.counts["evicted"] / pod_hours, 6) if pod_hours else 0.0,
+            "budgetWaits": self.drains.wait_count,
+            "budgetWaitS": round(self.drains.waited_s, 3),
+            "cpuRequestedShare": self._share("cpu"),
+            "memoryRequestedShare": self._share("memory"),
             "podsLost": self.counts["pod_lost"],
             "nodesAdded": self.counts["nodes_added"],
             "nodesRemoved": self.counts["nodes_removed"],
@@ -136,32 +154,53 @@ class Measurements:
             "nodesAtEnd": len(self.state.nodes) if self.state else 0,
         }
 
+    def map_of_end(self, now_s: float) -> list[dict[str, Any]]:
+        """Return the maps of the cluster: when it first had pods of workloads, and now."""
+        assert self.state is not None, "there is a cluster"
+        return [*self.maps, packing(self.state, now_s)]
+
+    def refused(self, uid: str) -> None:
+        """Note that a disruption budget has refused an eviction."""
+        self.drains.refused(uid, self._now_s())
+
+    def _share(self, resource: str) -> float:
+        """Return how much of a resource was requested, over all samples."""
+        whole = sum(getattr(one, f"{resource}_allocatable") for one in self.samples)
+        used = sum(getattr(one, f"{resource}_requested") for one in self.samples)
+        return round(used / whole, 6) if whole else 0.0
+
     def _now_s(self) -> float:
         return self.state.now_ms / 1000 if self.state is not None else 0.0
 
     def _pod(self, key: str, value: Any, now_s: float) -> None:
         if value is None:
             uid = self._uid_of.pop(key, "")
-            self._waits_since.pop(uid, None)
-            self._bound.discard(uid)
+            self._forget(uid, now_s)
             return
         item = value[0]
         uid, node = item["metadata"]["uid"], item["spec"].get("nodeName")
         before = self._uid_of.get(key)
         if before != uid:
             if before is not None:
-                self._waits_since.pop(before, None)
+                self._forget(before, now_s)
             self._uid_of[key] = uid
             is_daemon = any(one.get("kind") == "DaemonSet" for one in item["metadata"].get("ownerReferences") or ())
-            if is_daemon:
-                self._bound.add(uid)
-            else:
+            if not is_daemon:
                 self._waits_since[uid] = (key, now_s)
         if node and uid in self._waits_since:
             self._waited.append(round(now_s - self._waits_since.pop(uid)[1], 3))
             self._unused.discard(node)
+            self._on_since[uid], self._node_of[uid] = now_s, node
         if item["status"].get("phase") == "Running" and not value[1]["ready_due_ms"]:
             self.running.append(key)
+
+    def _forget(self, uid: str, now_s: float) -> None:
+        """Note that a pod is gone."""
+        self._waits_since.pop(uid, None)
+        self._node_of.pop(uid, None)
+        since_s = self._on_since.pop(uid, None)
+        if since_s is not None:
+            self._pod_s += now_s - since_s
 
     def _machine(self, name: str, value: Any, now_s: float) -> None:
         known = self._machines.get(name)
@@ -169,6 +208,7 @@ class Measurements:
             if known is None:
                 return
             del self._machines[name]
+            self.drains.machine_gone(name, now_s)
             self._node_s[known.group] += now_s - known.since_s
             if name in self._unused:
                 self._unused.discard(name)
@@ -193,6 +233,7 @@ class Measurements:
             self.counts["removed_for_nothing"] += 1
 
     def _entry(self, entry: JournalEntry, now_s: float) -> None:
+        self.drains.entry(entry, now_s, self._node_of)
         if entry.what in ("evicted", "pod_lost", "start_failed"):
             self.counts[entry.what] += 1
         elif entry.what == "deleted":

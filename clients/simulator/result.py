@@ -49,6 +49,8 @@ def result_of(simulation: Simulation, settings_name: str) -> Json:
             **series,
         },
         "decisions": simulation.decisions.entries,
+        "drains": measurements.drains.entries,
+        "packing": measurements.map_of_end(simulation.now_s),
         "possibleSavingPerHour": simulation.decisions.possible_saving_per_hour,
         "blockers": simulation.decisions.blockers,
     }

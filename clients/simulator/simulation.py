@@ -18,7 +18,6 @@ from trimtab.v1 import plan_pb2
 from actuator.cloud.provider import CloudRefusedError
 from actuator.service.settings import ActuatorSettings, PodCostLimits, SoftTaintSettings
 from actuator.settings import DrainSettings, WorkSettings
-from actuator.simulated_cluster.cluster import SimulatedCluster
 from actuator.simulated_cluster.objects import ObjectError
 from actuator.tracker.admission import Limits
 from clients.kubernetes_objects.kinds import NodeGroup
@@ -26,6 +25,7 @@ from clients.reference_loop.planner_session import PlannerLink, PlannerSession
 from clients.reference_loop.rounds import RoundRunner, RoundSettings
 from clients.simulator.decisions import Decisions
 from clients.simulator.delays import ScenarioDelays
+from clients.simulator.drains import WatchedCluster
 from clients.simulator.failures import ScenarioError
 from clients.simulator.local_actuator import LocalActuator
 from clients.simulator.measurements import Measurements
@@ -89,8 +89,9 @@ class Simulation:
             seed=self.scenario.seed,
         )
         scheduler = KubeScheduler(self.scenario.seed, self.scenario.scheduler.scoring)
-        self.cluster = SimulatedCluster((), self._observed, delays, self._time.clock, self._time.sleep, scheduler)
+        self.cluster = WatchedCluster((), self._observed, delays, self._time.clock, self._time.sleep, scheduler)
         self._observed.observe(self.cluster)
+        self.cluster.on_refusal = self.measurements.refused
         self.measurements.state = self.cluster.state
         self.cluster.faults.before = self._refuse_growth
         self.workloads = Workloads(self.cluster, self.scenario, self.begin_s, delays.pod_starts)

@@ -179,3 +179,26 @@ def replay(
     from clients.cli.live.replay import replay as go
 
     go(file, planner, output)
+
+
+@app.command()
+def status(
+    actuator: Annotated[str | None, typer.Option(metavar="HOST:PORT", help="the actuator")] = None,
+    watch: Annotated[bool, typer.Option("-w", "--watch", help="show it again and again, until Ctrl-C")] = False,
+    interval: Annotated[float, typer.Option(min=0.1, help="seconds between two looks of --watch")] = 2.0,
+    rounds: Annotated[int, typer.Option(min=0, help="end --watch after so many looks; 0 = never")] = 0,
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = "",
+    namespace: Annotated[str, typer.Option(help="where the loop's status ConfigMap lives")] = "kube-system",
+    status_config_map: Annotated[str, typer.Option(help='its name; "" = do not look for it')] = "trimtab-status",
+    output: Annotated[Format, typer.Option("-o", "--output", help="how to print it")] = Format.TABLE,
+) -> None:
+    """Show what the loop decided last and what it costs, deletions in progress, evictions and back-offs."""
+    if status_config_map:
+        require_extra("kubernetes", "trimtab status")
+    from clients.cli.live.sources import ClusterSource
+    from clients.cli.live.status import Asked
+    from clients.cli.live.status import status as go
+
+    source = ClusterSource(kubeconfig, context)
+    go(Asked(source, actuator, namespace, status_config_map, watch, interval, rounds, output))

@@ -15,8 +15,9 @@ from trimtab.v1 import plan_pb2
 
 from clients.cli.documents import read_settings
 from clients.cli.failures import FailedError, InputError
-from clients.cli.output import Format, note, print_document, stderr_console, stdout_console
-from clients.cli.simulate.table import comparison
+from clients.cli.output import Format, note, print_document, print_lines, stderr_console, stdout_console
+from clients.cli.simulate.table import comparison, recommendation_lines
+from clients.simulator.recommendation import Limit, Recommendation, as_document, read_limits, recommend
 from clients.simulator.result import write_result
 from clients.simulator.scenario_file import read_input, schema
 from clients.simulator.settings_grid import NamedSettings, grid, read_axis
@@ -37,6 +38,8 @@ class SimulateOptions:
     processes: int = 0
     keep: Path | None = None
     save: Path | None = None
+    recommend: bool = False
+    limits: tuple[str, ...] = ()
     output: Format = Format.TABLE
 
 
@@ -51,6 +54,9 @@ def simulate(options: SimulateOptions) -> None:
 
     if options.scenario is None:
         raise InputError("no SCENARIO is given; see --schema for what one says")
+    limits = read_limits(options.limits)
+    if limits and not options.recommend:
+        raise InputError("--limit is for --recommend; give that too")
     scenario, trace = read_input(options.scenario)
     if options.seed is not None:
         scenario = scenario.model_copy(update={"seed": options.seed})
@@ -63,18 +69,44 @@ def simulate(options: SimulateOptions) -> None:
     # Services log what they do; here it is shown as a whole.
     structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
     results = _with_progress(runs, options)
-    document = results[0] if len(results) == 1 else {"kind": "SimulationComparison", "version": 1, "runs": results}
-    if options.save is not None:
-        try:
-            write_result(options.save, document)
-        except OSError as error:
-            raise FailedError(f"{options.save}: {error.strerror}") from None
+    found = recommend([one["summary"] for one in results], limits) if options.recommend else None
+    document = _document(results, names, found, limits)
+    _write(options.save, document)
     if options.output is not Format.TABLE:
         print_document(document, options.output)
+    else:
+        _show(results, found, options.save)
+    if found is not None and found.best is None:
+        raise FailedError("no settings keep all limits")
+
+
+def _write(path: Path | None, document: dict[str, Any]) -> None:
+    """Save a result, if it is to be saved."""
+    if path is None:
         return
+    try:
+        write_result(path, document)
+    except OSError as error:
+        raise FailedError(f"{path}: {error.strerror}") from None
+
+
+def _show(results: list[dict[str, Any]], found: Recommendation | None, saved: Path | None) -> None:
+    """Print figures for people."""
     stdout_console().print(comparison(results))
-    if options.save is not None:
-        note(f"{options.save} has the details; look at them with: trimtab report {options.save} -o report.html")
+    if found is not None:
+        print_lines(stdout_console(), ["", *recommendation_lines(results, found)])
+    if saved is not None:
+        note(f"{saved} has the details; look at them with: trimtab report {saved} -o report.html")
+
+
+def _document(
+    results: list[dict[str, Any]], names: list[str], found: Recommendation | None, limits: tuple[Limit, ...]
+) -> dict[str, Any]:
+    """Return what is saved: one result, or a comparison with what is recommended."""
+    if len(results) == 1 and found is None:
+        return results[0]
+    document: dict[str, Any] = {"kind": "SimulationComparison", "version": 1, "runs": results}
+    return document if found is None else {**document, "recommendation": as_document(found, names, limits)}
 
 
 def _named(paths: tuple[Path, ...]) -> list[NamedSettings]:

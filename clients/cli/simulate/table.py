@@ -6,10 +6,14 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Table
 
-from clients.cli.amounts import duration
+from clients.cli.amounts import duration, percent
 from clients.cli.answers.costs import money
+from clients.simulator.recommendation import FIGURES as LIMITED
+from clients.simulator.recommendation import Recommendation
 
 Summary = dict[str, Any]
+BAR = 24
+"""Columns of the longest bar of the trade-off curve."""
 
 FIGURES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("node-hours", lambda one: f"{one['nodeHours']:,.1f}"),
@@ -21,6 +25,11 @@ FIGURES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
     ("pods scheduled", lambda one: f"{one['podsScheduled']:,}"),
     ("pods pending at the end", lambda one: f"{one['podsPendingAtEnd']:,}"),
     ("evictions", lambda one: f"{one['evictions']:,}"),
+    ("  a thousand pod-hours", lambda one: f"{1000 * one['evictionsPerPodHour']:,.2f}"),
+    ("  that waited for a budget", lambda one: f"{one['budgetWaits']:,}"),
+    ("  waited in all", lambda one: duration(one["budgetWaitS"])),
+    ("cpu requested", lambda one: percent(one["cpuRequestedShare"])),
+    ("memory requested", lambda one: percent(one["memoryRequestedShare"])),
     ("nodes added", lambda one: f"{one['nodesAdded']:,}"),
     ("  for nothing", lambda one: f"{one['addedForNothing']:,}"),
     ("nodes removed", lambda one: f"{one['nodesRemoved']:,}"),
@@ -45,3 +54,46 @@ def subject(result: dict[str, Any]) -> str:
     """Return what was simulated: name, length and seed."""
     scenario = result["scenario"]
     return f"{scenario['name']}, {duration(scenario['durationS'])}, seed {scenario['seed']}"
+
+
+def recommendation_lines(results: Sequence[dict[str, Any]], found: Recommendation) -> list[str]:
+    """Return what is recommended and why, and the trade-off curve, a line for each of its settings."""
+    names = [escape(one["settings"]["name"]) for one in results]
+    lines = []
+    if found.best is None:
+        lines.append("[bold]No settings keep all limits.[/bold]")
+        lines += [f"  {name}: {_broken(found, results, index)}" for index, name in enumerate(names)]
+    else:
+        lines.append(f"[bold]Recommended: {names[found.best]}[/bold], {_point(results[found.best], found)}")
+    lines.append("")
+    lines.append("Trade-off, cheapest first; every other setting costs more and is no better:")
+    width = max(len(names[index]) for index in found.curve)
+    most = max(_cost(results[index], found) for index in found.curve)
+    for index in found.curve:
+        bar = "█" * max(1, round(BAR * _cost(results[index], found) / most)) if most else ""
+        mark = " ←" if index == found.best else ""
+        broken = f" [dim]{_broken(found, results, index)}[/dim]" if found.broken[index] else ""
+        lines.append(f"  {names[index]:<{width}}  {bar:<{BAR}}  {_point(results[index], found)}{mark}{broken}")
+    return lines
+
+
+def _cost(result: dict[str, Any], found: Recommendation) -> float:
+    return LIMITED[found.cost].of(result["summary"])
+
+
+def _point(result: dict[str, Any], found: Recommendation) -> str:
+    """Return the two figures of a point of the curve."""
+    cost = _cost(result, found)
+    amount = money(cost) if found.cost == "money" else f"{cost:,.1f} node-hours"
+    return f"{amount}, {found.by} {_value(found.by, result)}"
+
+
+def _value(figure: str, result: dict[str, Any]) -> str:
+    value = LIMITED[figure].of(result["summary"])
+    return duration(value) if LIMITED[figure].unit else f"{value:,g}"
+
+
+def _broken(found: Recommendation, results: Sequence[dict[str, Any]], index: int) -> str:
+    """Return which limits a result does not keep, and by what."""
+    texts = [f"{one.text} but {_value(one.figure, results[index])}" for one in found.broken[index]]
+    return escape("; ".join(texts))

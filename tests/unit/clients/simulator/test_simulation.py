@@ -176,3 +176,29 @@ def test_what_is_not_there_cannot_be_scaled_and_nothing_is_there_twice() -> None
         simulation.add_group("general")
     with pytest.raises(KeyError, match="default/web"):
         simulation.scale("web", 3)
+
+
+def test_drains_are_told_from_taint_to_end_and_budgets_that_hold_them_up_count() -> None:
+    simulation = Simulation()
+    simulation.add_group("general", cpu="4", size=4, max_size=4)
+    simulation.add_workload("web", replicas=8, cpu="500m", start="60s", budget={"min_available": 7})
+    simulation.run_for("1h")
+    drains = [one for one in simulation.measurements.drains.entries if "gone" in one]
+    assert len(drains) == 4 - simulation.node_count()
+    for one in drains:
+        assert one["tainted"] <= min(one["evicted"], default=one["tainted"]) <= one["gone"]
+    summary = simulation.summary()
+    assert sum(len(one["evicted"]) for one in drains) == summary["evictions"] > 0
+    assert summary["budgetWaits"] > 0
+    assert summary["budgetWaitS"] >= 60 * summary["budgetWaits"] / 2
+    assert summary["evictionsPerPodHour"] == pytest.approx(summary["evictions"] / 8, rel=0.05)
+
+
+def test_maps_show_what_is_on_each_node_before_and_after() -> None:
+    result = result_of(Simulation(small()).run(), "defaults")
+    before, after = result["packing"]
+    assert before["time"] < after["time"]
+    assert len(after["nodes"]) == result["summary"]["nodesAtEnd"]
+    for one in (*before["nodes"], *after["nodes"]):
+        assert sum(one["cpuRequested"].values()) <= one["cpu"] == 4000
+    assert {name for one in after["nodes"] for name in one["cpuRequested"]} >= {"agent", "web", "db"}

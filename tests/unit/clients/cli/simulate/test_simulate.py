@@ -1,6 +1,7 @@
 """`trimtab simulate` as a user runs it."""
 
 import json
+from importlib.resources import files
 from pathlib import Path
 
 import pytest
@@ -62,9 +63,35 @@ def test_the_schema_is_json_without_a_scenario(trimtab: Run) -> None:
         (("{scenario}", "--settings", "upstream", "--settings", "upstream"), "upstream are given twice"),
         (("{scenario}", "--settings", "absent.yaml"), "settings file absent.yaml"),
         (("{scenario}", "--sweep", "nothing.here=1"), "nothing"),
+        (("{scenario}", "--limit", "money<=1"), "--limit is for --recommend"),
+        (("{scenario}", "--recommend", "--limit", "joy>=1"), "joy is no figure"),
     ],
 )
 def test_bad_input_ends_with_a_sentence(trimtab: Run, scenario: Path, arguments: tuple[str, ...], told: str) -> None:
     done = trimtab("simulate", *(argument.replace("{scenario}", str(scenario)) for argument in arguments))
     assert done.code == 2
     assert told in done.err
+
+
+def test_the_cheapest_settings_under_a_limit_are_recommended(trimtab: Run, scenario: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "out.json"
+    sweep = ("--sweep", "scaleDown.unneededTime=60s,600s,1200s", "--processes", 1, "--keep", tmp_path / "runs")
+    done = trimtab("simulate", scenario, *sweep, "--recommend", "--limit", "nodes_removed<=2", "--save", saved)
+    assert done.code == 0, done.err
+    assert "Recommended: defaults unneededTime=60s, " in done.out
+    assert "time_to_schedule_p99" not in done.out.split("Trade-off")[0].split("Recommended")[0]
+    found = json.loads(saved.read_text())["recommendation"]
+    assert found["recommended"] == found["curve"][0] == "defaults unneededTime=60s"
+    strict = trimtab("simulate", scenario, *sweep, "--recommend", "--limit", "nodes_removed<=1")
+    assert strict.code == 1
+    assert "No settings keep all limits." in strict.out
+    assert "defaults unneededTime=600s: nodes_removed<=1 but 2" in strict.out
+
+
+def test_a_recording_is_simulated_as_it_is(trimtab: Run) -> None:
+    recording = Path(str(files("clients").joinpath("data/recordings/gardener-gcp-g2.json.gz")))
+    done = trimtab("simulate", recording, "--processes", 1)
+    assert done.code == 0, done.err
+    lines = {line[:34].strip(): line[34:].split() for line in done.out.splitlines()}
+    assert lines["nodes added"] == ["1"]
+    assert lines["pods scheduled"] == ["40"]

@@ -1,0 +1,249 @@
+"""`trimtab status`: what the loop decided last and what it costs, deletions in progress, evictions, back-offs.
+
+Reads the loop's status ConfigMap and the actuator's status; writes nothing. Times are shown as ages.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import yaml
+from google.protobuf.timestamp_pb2 import Timestamp
+from rich.console import Group, RenderableType
+from rich.live import Live
+from rich.markup import escape
+from rich.table import Table
+from trimtab.v1 import actuator_pb2, reason_pb2, snapshot_pb2
+
+from clients.actuator_client import ActuatorClient
+from clients.cli.amounts import counted, duration
+from clients.cli.answers.costs import money
+from clients.cli.failures import FailedError, InputError
+from clients.cli.live.sources import ClusterSource, cluster_failures
+from clients.cli.output import Format, as_document, note, print_document, stdout_console
+from clients.kubernetes_api.api import Api
+from clients.kubernetes_api.errors import ApiError, ClusterError, ConfigurationError
+from clients.kubernetes_api.names import object_path
+from clients.reference_loop.status_map import KEY
+from clients.transport.errors import TrimtabError
+
+MOST_EVICTIONS: Final = 10
+MOST_FINISHED: Final = 10
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What `trimtab status` is given. rounds : times that it looks, 0 = until it is stopped."""
+
+    source: ClusterSource
+    actuator: str | None
+    namespace: str
+    status_config_map: str
+    watch: bool = False
+    interval_s: float = 2.0
+    rounds: int = 0
+    output: Format = Format.TABLE
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What was found. loop : the loop's status, {} = none; actuator : None = not asked."""
+
+    loop: Json
+    actuator: actuator_pb2.ActuatorStatus | None
+
+
+def status(asked: Asked) -> None:
+    """Print the status, once or again and again."""
+    with cluster_failures(), ExitStack() as stack:
+        api = _api(asked)
+        client = stack.enter_context(ActuatorClient(asked.actuator)) if asked.actuator else None
+        if api is None and client is None:
+            raise InputError("there is nothing to look at; give --actuator, or a --status-config-map of a cluster")
+        looks = _looks(asked, api, client)
+        if not asked.watch:
+            _print(next(looks), asked.output)
+        elif asked.output is Format.TABLE and sys.stdout.isatty():
+            with Live(console=stdout_console(), auto_refresh=False, screen=True) as live:
+                for seen in looks:
+                    live.update(shown(seen, time.time()), refresh=True)
+        else:
+            for seen in looks:
+                _print(seen, asked.output, is_line=True)
+
+
+def shown(seen: Seen, now_s: float) -> RenderableType:
+    """Return what was found for people. now_s : Unix seconds, for ages."""
+    parts: list[RenderableType] = list(_loop_lines(seen.loop, now_s))
+    if seen.actuator is not None:
+        parts += [*_deletions(seen.actuator, now_s), *_evictions(seen.actuator, now_s), _groups(seen.actuator, now_s)]
+    return Group(*parts)
+
+
+def _api(asked: Asked) -> Api | None:
+    """Connect to the cluster that has the ConfigMap. Without a cluster the actuator's status is enough."""
+    if not asked.status_config_map:
+        return None
+    try:
+        return asked.source.api()
+    except ConfigurationError as error:
+        if asked.actuator is None or asked.source.kubeconfig is not None or asked.source.context:
+            raise
+        note(f"the loop's status is not shown: {error}")
+        return None
+
+
+def _looks(asked: Asked, api: Api | None, client: ActuatorClient | None) -> Iterator[Seen]:
+    """Yield what is found, time and again."""
+    count = 0
+    while True:
+        try:
+            yield Seen(_loop(asked, api), client.get_status() if client is not None else None)
+        except TrimtabError as error:
+            raise FailedError(f"actuator {asked.actuator}: {error}") from None
+        count += 1
+        if asked.rounds and count >= asked.rounds:
+            return
+        time.sleep(asked.interval_s)
+
+
+def _loop(asked: Asked, api: Api | None) -> Json:
+    """Read the loop's status; {} = there is none."""
+    if api is None:
+        return {}
+    collection = object_path("/api/v1/namespaces", asked.namespace, "configmaps")
+    try:
+        found = api.json("GET", object_path(collection, asked.status_config_map))
+        document = yaml.safe_load((found.get("data") or {}).get(KEY) or "{}")
+    except ApiError as error:
+        if error.status == 404:
+            note(f"ConfigMap {asked.namespace}/{asked.status_config_map} is not there: no loop has written its status")
+            return {}
+        raise
+    except yaml.YAMLError as error:
+        where = f"ConfigMap {asked.namespace}/{asked.status_config_map}"
+        raise ClusterError(f"{where}: data.{KEY} is no YAML: {' '.join(str(error).split())}") from None
+    return document if isinstance(document, dict) else {}
+
+
+def _print(seen: Seen, output: Format, is_line: bool = False) -> None:
+    """Print what was found; in a watch JSON is one object a line."""
+    if output is Format.TABLE:
+        stdout_console().print(shown(seen, time.time()))
+        return
+    document: Json = {"loop": seen.loop}
+    if seen.actuator is not None:
+        document["actuator"] = as_document(seen.actuator)
+    if is_line and output is Format.JSON:
+        sys.stdout.write(json.dumps(document, ensure_ascii=False) + "\n")
+        sys.stdout.flush()
+    else:
+        print_document(document, output)
+
+
+def _loop_lines(loop: Json, now_s: float) -> Iterator[str]:
+    """Yield the last round of the loop in words: whether it runs, what it found, what the cluster costs."""
+    if not loop:
+        return
+    whole = loop.get("clusterWide") or {}
+    removal, growth = whole.get("scaleDown") or {}, whole.get("scaleUp") or {}
+    nodes = ((whole.get("health") or {}).get("nodeCounts") or {}).get("registered") or {}
+    state = escape(str(loop.get("autoscalerStatus", "?")))
+    yield f"[bold]loop[/bold]: {state}, last seen {_ago(loop.get('time'), now_s)}"
+    if loop.get("message"):
+        yield f"  trouble: {escape(str(loop['message']))}"
+    if whole:
+        yield (
+            f"  {nodes.get('total', '?')} nodes; scale-up {escape(str(growth.get('status')))}, "
+            f"{loop.get('waitingPods', 0)} pods wait that no group helps; "
+            f"scale-down {escape(str(removal.get('status')))}, "
+            f"{removal.get('candidates', 0)} unneeded, {removal.get('inProgress', 0)} going, "
+            f"{escape(str(removal.get('result')))}"
+        )
+    cost = loop.get("cost")
+    if isinstance(cost, dict):
+        yield (
+            f"  costs {_money(cost, 'perHour')} an hour, {_money(cost, 'perMonth')} a month; after the plan "
+            f"{_money(cost, 'perHourAfterPlan')} and {_money(cost, 'perMonthAfterPlan')}; nodes that are not needed "
+            f"{_money(cost, 'perHourUnneeded')} and {_money(cost, 'perMonthUnneeded')}"
+        )
+
+
+def _money(cost: Json, name: str) -> str:
+    value = cost.get(name)
+    return money(value) if isinstance(value, int | float) else "?"
+
+
+def _ago(text: object, now_s: float) -> str:
+    """Return how long ago a moment of the ConfigMap is."""
+    try:
+        moment = text if isinstance(text, datetime) else datetime.fromisoformat(str(text))
+        then_s = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except ValueError:
+        return "at an unknown time"
+    return f"{duration(max(0.0, now_s - then_s))} ago"
+
+
+def _age(moment: Timestamp, now_s: float) -> str:
+    return duration(max(0.0, now_s - moment.ToMilliseconds() / 1000))
+
+
+def _deletions(found: actuator_pb2.ActuatorStatus, now_s: float) -> Iterator[RenderableType]:
+    """Yield the deletions in progress, and those that ended lately."""
+    yield f"\n[bold]{counted(len(found.deletions), 'deletion')} in progress[/bold]"
+    if found.deletions:
+        yield _nodes(found.deletions, now_s)
+    ended = sorted(found.finished, key=lambda one: -one.state_time.ToMilliseconds())
+    if ended:
+        yield f"\n[bold]ended lately[/bold]: {counted(len(ended), 'deletion')}"
+        yield _nodes(ended[:MOST_FINISHED], now_s)
+
+
+def _nodes(deletions: Any, now_s: float) -> Table:
+    table = _table("node", "node group", "state", "for", "pods gone", "why")
+    for one in deletions:
+        state = actuator_pb2.DeletionState.Code.Name(one.state).lower().replace("_", " ")
+        reason = reason_pb2.DeletionReason.Code.Name(one.reason) if one.reason else ""
+        gone = f"{one.pods_gone_count} of {one.pods_total_count}" if one.drain else "empty"
+        why = f"{reason} {one.detail}".strip()
+        table.add_row(*map(escape, (one.node, one.node_group, state, _age(one.state_time, now_s), gone, why)))
+    return table
+
+
+def _evictions(found: actuator_pb2.ActuatorStatus, now_s: float) -> Iterator[RenderableType]:
+    """Yield the latest evictions."""
+    if not found.recent_evictions:
+        return
+    yield f"\n[bold]{counted(len(found.recent_evictions), 'recent eviction')}[/bold]"
+    table = _table("pod", "of", "node", "ago")
+    for one in list(found.recent_evictions)[: -MOST_EVICTIONS - 1 : -1]:
+        of = f"{one.owner_kind}/{one.owner_name}" if one.owner_kind else ""
+        table.add_row(*map(escape, (f"{one.namespace}/{one.name}", of, one.node, _age(one.evict_time, now_s))))
+    yield table
+
+
+def _groups(found: actuator_pb2.ActuatorStatus, now_s: float) -> Table:
+    """Return the node groups with their back-offs and prices."""
+    table = _table("node group", "size", "wanted", "least", "most", "going", "an hour", "back-off")
+    for one in found.node_groups:
+        backoff = ""
+        if one.health == snapshot_pb2.NodeGroupHealth.BACKED_OFF:
+            left_s = one.backoff_until.ToMilliseconds() / 1000 - now_s
+            backoff = f"{duration(max(0.0, left_s))} left: {one.health_detail}"
+        cost = money(one.price_per_hour * one.instance_count) if one.HasField("price_per_hour") else ""
+        sizes = (one.instance_count, one.target_size, one.min_size, one.max_size, one.deletion_count)
+        table.add_row(escape(one.id), *map(str, sizes), cost, escape(backoff))
+    return table
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(column)
+    return table

@@ -1,0 +1,145 @@
+"""`trimtab status` as a user runs it: the loop's ConfigMap and the actuator's status, once or again and again."""
+
+import json
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+import yaml
+from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, snapshot_pb2
+
+from tests.builders.api_server import FakeApiServer
+from tests.unit.clients.cli.conftest import Run
+from tests.unit.clients.cli.live.test_run import kubeconfig
+
+PATH = "/api/v1/namespaces/kube-system/configmaps/trimtab-status"
+NO_CLUSTER = ("--status-config-map", "")
+LOOP = {
+    "autoscalerStatus": "Running",
+    "waitingPods": 1,
+    "clusterWide": {
+        "health": {"nodeCounts": {"registered": {"total": 12}}},
+        "scaleUp": {"status": "NoActivity"},
+        "scaleDown": {"status": "CandidatesPresent", "candidates": 3, "inProgress": 1, "result": "NODES_DELETED"},
+    },
+    "cost": {
+        **{"perHour": 6.0, "perHourAfterPlan": 5.5, "perHourUnneeded": 1.5},
+        **{"perMonth": 4380.0, "perMonthAfterPlan": 4015.0, "perMonthUnneeded": 1095.0, "nodesWithoutPrice": 0},
+    },
+}
+
+
+class Answering(actuator_pb2_grpc.ActuatorServicer):
+    """An actuator with one status, whose revision grows with each look."""
+
+    def __init__(self) -> None:
+        self.status = actuator_pb2.ActuatorStatus()
+        self.status.time.GetCurrentTime()
+        now_s = int(time.time())
+        one = self.status.deletions.add(
+            node="n1", node_group="a", drain=True, state=actuator_pb2.DeletionState.DRAINING, pods_total_count=4
+        )
+        one.state_time.FromSeconds(now_s - 61)
+        self.status.finished.add(node="n0", node_group="a", state=actuator_pb2.DeletionState.FAILED, detail="[red]no")
+        self.status.recent_evictions.add(namespace="shop", name="web-1", node="n1", owner_kind="ReplicaSet")
+        group = self.status.node_groups.add(id="a", instance_count=3, target_size=3, max_size=9, price_per_hour=0.5)
+        group.health, group.health_detail = snapshot_pb2.NodeGroupHealth.BACKED_OFF, "no quota left"
+        group.backoff_until.FromSeconds(now_s + 300)
+
+    def GetStatus(self, request: Any, context: Any) -> actuator_pb2.GetStatusResponse:
+        self.status.revision += 1
+        return actuator_pb2.GetStatusResponse(status=self.status)
+
+
+@pytest.fixture
+def actuator() -> Iterator[str]:
+    """The address of an actuator."""
+    server = grpc.server(ThreadPoolExecutor(2))
+    actuator_pb2_grpc.add_ActuatorServicer_to_server(Answering(), server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    yield f"127.0.0.1:{port}"
+    server.stop(None).wait()
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The kubeconfig of a cluster in which a loop has written its status a minute ago."""
+    for name in ("HTTP_PROXY", "http_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    written = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 60))
+    with FakeApiServer() as server:
+        server.documents[PATH] = {"data": {"status": yaml.safe_dump({"time": written, **LOOP})}}
+        yield kubeconfig(tmp_path, server.url)
+
+
+def test_loop_and_actuator_are_shown_together(trimtab: Run, cluster: Path, actuator: str) -> None:
+    done = trimtab("status", "--kubeconfig", cluster, "--actuator", actuator)
+    assert done.code == 0, done.err
+    text = " ".join(done.out.split())
+    for told in (
+        "loop: Running, last seen 1 min",
+        "12 nodes; scale-up NoActivity, 1 pods wait that no group helps; scale-down CandidatesPresent, 3 unneeded",
+        "costs 6.00 an hour, 4,380.00 a month; after the plan 5.50 and 4,015.00; nodes that are not needed 1.50",
+        "1 deletion in progress",
+        "n1 a draining 1 min",
+        "0 of 4",
+        "n0 a failed",
+        "[red]no",
+        "1 recent eviction",
+        "shop/web-1",
+        "1.50",
+        "left: no quota left",
+    ):
+        assert told in text, told
+
+
+def test_a_watch_prints_an_object_a_line(trimtab: Run, actuator: str) -> None:
+    done = trimtab(
+        "status", "--actuator", actuator, *NO_CLUSTER, "--watch", "--interval", 0.1, "--rounds", 3, "-o", "json"
+    )
+    assert done.code == 0, done.err
+    revisions = [int(json.loads(line)["actuator"]["revision"]) for line in done.out.splitlines()]
+    assert revisions == [1, 2, 3]
+
+
+def test_a_loop_that_has_written_nothing_is_told(trimtab: Run, tmp_path: Path, actuator: str) -> None:
+    with FakeApiServer() as server:
+        done = trimtab("status", "--kubeconfig", kubeconfig(tmp_path, server.url), "--actuator", actuator)
+    assert done.code == 0
+    assert "kube-system/trimtab-status is not there: no loop has written its status" in done.err
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "told"),
+    [
+        (NO_CLUSTER, 2, "there is nothing to look at"),
+        (("--kubeconfig", "/does/not/exist"), 2, "/does/not/exist"),
+        ((*NO_CLUSTER, "--actuator", "127.0.0.1:1"), 1, "127.0.0.1:1"),
+    ],
+)
+def test_what_cannot_be_reached_is_named(trimtab: Run, options: tuple[str, ...], code: int, told: str) -> None:
+    done = trimtab("status", *options)
+    assert (done.code, told in done.err) == (code, True), done.err
+
+
+def test_kubectl_finds_the_command_line_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from importlib.metadata import entry_points
+    from tomllib import loads
+
+    project = loads((Path(__file__).parents[5] / "pyproject.toml").read_text())["project"]
+    module, _, name = project["scripts"]["kubectl-trimtab"].partition(":")
+    assert not [one for one in entry_points(name="kubectl-trimtab") if one.value != f"{module}:{name}"]
+    monkeypatch.setattr("sys.argv", ["kubectl-trimtab", "--help"])
+    with pytest.raises(SystemExit) as end:
+        getattr(__import__(module, fromlist=[name]), name)()
+    assert not end.value.code
+    shown = capsys.readouterr().out
+    assert "kubectl trimtab" in shown
+    assert "--install-completion" in shown

@@ -3,6 +3,7 @@
 Complete groups are written as protobuf bytes by a kernel and merged, entry-wise building being far slower.
 """
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -19,14 +20,13 @@ from planner.snapshot.texts import joined, texts_of
 
 
 class Written(NamedTuple):
-    """A group's bytes as they go out, under (owner as "Kind/namespace/name", number of the owner), which orders
-    them."""
+    """Groups as they go out. owners : int64[G], numbers of the owners; data : the bytes of each."""
 
-    key: tuple[str, int]
-    data: bytes | memoryview
+    owners: Int64
+    data: list[bytes]
 
 
-def write_ranked(this: Round, number: int, target: PodCostTarget, ranked: Ranked) -> list[Written]:
+def write_ranked(this: Round, number: int, target: PodCostTarget, ranked: Ranked) -> Written:
     """Return the complete groups of target `number`."""
     snapshot, members = this.snapshot, ranked.members
     every = owner_texts(snapshot, this.derive).names
@@ -44,7 +44,7 @@ def write_ranked(this: Round, number: int, target: PodCostTarget, ranked: Ranked
             for group in range(len(names))
         ]
     )
-    both = np.concatenate((ranked.shares, ranked.own), axis=1).astype("<f8")
+    both = ranked.shares.reshape(len(ranked.shares), -1).astype("<f8", copy=False)
     groups = RankedGroups(
         bounds=members.bounds,
         pods=members.pods,
@@ -65,22 +65,25 @@ def write_ranked(this: Round, number: int, target: PodCostTarget, ranked: Ranked
     if len(out):
         write_groups(texts, groups, sizes, ends, out)
     data, bounds = out.data, [0, *ends.tolist()]
-    keys = zip(names, members.owners.tolist(), strict=True)
-    return [Written(key, data[bounds[i] : bounds[i + 1]]) for i, key in enumerate(keys)]
+    # Bytes, not views: thousands of objects that the garbage collector follows make it run, for longer than the copy.
+    return Written(members.owners, [bytes(data[first:last]) for first, last in pairwise(bounds)])
 
 
 def write_left_alone(this: Round, owner: int, target: int, why: LeftAlone) -> Written:
     """Return a group without costs."""
-    name = owner_name(this.snapshot, owner)
     entry = pb.PodCostsDecision()
-    entry.groups.add(owner=name, reason=why.reason, detail=why.detail, target=target)
-    return Written((name, owner), entry.SerializeToString())
+    entry.groups.add(owner=owner_name(this.snapshot, owner), reason=why.reason, detail=why.detail, target=target)
+    return Written(np.array([owner], np.int64), [entry.SerializeToString()])
 
 
-def decision(written: list[Written]) -> pb.PodCostsDecision:
-    """Return all groups in one message, sorted."""
-    ordered = sorted(written, key=lambda one: one.key)
-    return pb.PodCostsDecision.FromString(b"".join([one.data for one in ordered]))
+def in_order(this: Round, written: list[Written]) -> bytes:
+    """Return all groups as the bytes of one message, by the texts of their owners."""
+    if not written:
+        return b""
+    owners = np.concatenate([one.owners for one in written])
+    data = [part for one in written for part in one.data]
+    order = np.argsort(owner_texts(this.snapshot, this.derive).place[owners])
+    return b"".join([data[at] for at in order.tolist()])
 
 
 def _joined_bytes(parts: list[bytes]) -> tuple[UInt8, Int64]:

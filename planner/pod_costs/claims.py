@@ -92,20 +92,14 @@ def _exact_pairs(snapshot: Snapshot, owners: list[int]) -> tuple[Int64, Int32]:
 def _wanted(snapshot: Snapshot, owners: list[int]) -> tuple[Int64, Int64]:
     """Return (labels that selectors name, as key times 2^32 plus value, -1 for unknown ones; int64[owners+1]
     bounds)."""
-    known: dict[str, int] = {}
-
-    def index(text: str) -> int:
-        if text not in known:
-            known[text] = string_index(snapshot.strings, text)
-        return known[text]
-
-    labels, bounds = [], [0]
-    for number in owners:
-        for one in snapshot.owners[number].selector or ():
-            key, value = index(one.key), index(one.values[0])
-            labels.append((key << 32) | value if key >= 0 and value >= 0 else -1)
-        bounds.append(len(labels))
-    return np.array(labels, np.int64), np.array(bounds, np.int64)
+    selectors = [snapshot.owners[number].selector or () for number in owners]
+    keys = [one.key for selector in selectors for one in selector]
+    values = [one.values[0] for selector in selectors for one in selector]
+    known = {text: string_index(snapshot.strings, text) for text in {*keys, *values}}
+    key, value = (np.array([known[text] for text in texts], np.int64) for texts in (keys, values))
+    bounds = np.zeros(len(owners) + 1, np.int64)
+    np.cumsum([len(selector) for selector in selectors], out=bounds[1:])
+    return np.where((key >= 0) & (value >= 0), (key << 32) | value, -1), bounds
 
 
 def _rarest(count: Int64, bounds: Int64) -> Int64:

@@ -6,9 +6,9 @@ import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 
 from planner.model.settings.pod_costs import PodCostSettings, PodCostTarget, resolve_pod_costs
-from planner.pod_costs.answer import Written, decision, write_left_alone, write_ranked
-from planner.pod_costs.kept import Kept, KeptGroup, facts_of, is_keepable, name_of, pods_of, touched
-from planner.pod_costs.members import Members, active, group_pods, owner_texts
+from planner.pod_costs.answer import Written, in_order, write_left_alone, write_ranked
+from planner.pod_costs.kept import Kept, facts_of, is_keepable, name_of, places, pods_of, touched
+from planner.pod_costs.members import Members, active, group_pods
 from planner.pod_costs.ranking import rank_target
 from planner.round.decision import Decided, Decision, Summary
 from planner.round.round import Round
@@ -19,8 +19,12 @@ LAYOUT: Final = 1
 def decide(this: Round, settings: PodCostSettings, state: pb.PodCostsState | None) -> Decided:
     """Rank the pods of every group that a target selects."""
     del state
-    result = decision(written_groups(this, settings))
-    return Decided(result, pb.PodCostsState(layout_version=LAYOUT), _notes(this, settings))
+    return Decided(
+        pb.PodCostsDecision(),
+        pb.PodCostsState(layout_version=LAYOUT),
+        _notes(this, settings),
+        more=in_order(this, written_groups(this, settings)),
+    )
 
 
 def written_groups(this: Round, settings: PodCostSettings) -> list[Written]:
@@ -34,7 +38,7 @@ def written_groups(this: Round, settings: PodCostSettings) -> list[Written]:
     for number, target in enumerate(settings.targets):
         members = grouped.members.take(np.flatnonzero(grouped.target == number))
         if is_keepable(target) and len(members.owners):
-            written += _rank_touched(this, number, target, members)
+            written.append(_rank_touched(this, number, target, members))
         else:
             written += _rank(this, number, target, members)
     return written
@@ -47,26 +51,24 @@ def _rank(this: Round, number: int, target: PodCostTarget, members: Members) -> 
         write_left_alone(this, int(members.owners[group]), number, why)
         for group, why in sorted(ranked.left_alone.items())
     ]
-    return write_ranked(this, number, target, ranked) + left_alone
+    return [write_ranked(this, number, target, ranked), *left_alone]
 
 
-def _rank_touched(this: Round, number: int, target: PodCostTarget, members: Members) -> list[Written]:
+def _rank_touched(this: Round, number: int, target: PodCostTarget, members: Members) -> Written:
     """Rank those groups of a target that have changed since the snapshot before, and take the others from there."""
     snapshot, name = this.snapshot, name_of(number, target)
     kept: Kept | None = this.earlier(name)
     pods = pods_of(snapshot, members)
-    again = touched(this, members, pods, kept)
+    place = places(this, members, kept)
+    again = touched(this, members, pods, kept, place)
+    data = [b""] * len(place) if kept is None else [kept.data[at] for at in place.tolist()]
     fresh = _rank(this, number, target, members.take(np.flatnonzero(again))) if again.any() else []
-    data = {one.key[1]: bytes(one.data) for one in fresh}
-    owners, texts = members.owners.tolist(), owner_texts(snapshot, this.derive)
-    uids = [texts.uids[owner] for owner in owners]
-    if kept is not None:
-        data |= {owners[at]: kept.groups[kept.place[uids[at]]].data for at in np.flatnonzero(~again).tolist()}
-    groups = [KeptGroup(data[owner]) for owner in owners]
-    place = {uid: at for at, uid in enumerate(uids)}
-    made = Kept(facts_of(snapshot), snapshot.pods.name, members.bounds, pods, place, groups)
+    for one in fresh:
+        for at, part in zip(np.searchsorted(members.owners, one.owners).tolist(), one.data, strict=True):
+            data[at] = part
+    made = Kept(facts_of(snapshot), snapshot.pods.name, snapshot.owners, members.owners, members.bounds, pods, data)
     this.derive(name, lambda: made)
-    return [Written((texts.names[owner], owner), data[owner]) for owner in owners]
+    return Written(members.owners, data)
 
 
 def _notes(this: Round, settings: PodCostSettings) -> tuple[str, ...]:

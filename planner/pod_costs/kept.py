@@ -5,7 +5,7 @@ node; the same nodes, specs, labels and prices; the same pods with the same valu
 is kept is what ranking again would give. Cost: O(M), and a comparison of the names where pods have come or gone.
 """
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Final, NamedTuple
 
@@ -14,6 +14,7 @@ from trimtab.v1 import plan_pb2 as pb
 
 from planner.model.derive import FOR_NEXT
 from planner.model.settings.pod_costs import PodCostTarget
+from planner.model.values import Owner
 from planner.pod_costs.members import Members, owner_texts
 from planner.round.round import Round
 from planner.snapshot.columns import Bool, Int32, Int64, Snapshot, Text
@@ -34,21 +35,18 @@ class Pods(NamedTuple):
     created_s: Int64
 
 
-class KeptGroup(NamedTuple):
-    """A group's bytes as they go out, with costs or with the reason why it has none."""
-
-    data: bytes
-
-
 class Kept(NamedTuple):
-    """facts : what all groups rest on; names : of all pods; place : by uid of the owner its number among the groups."""
+    """Groups by owner. facts : what all of them rest on; names : of all pods; table : all owners; owners : int64[G],
+    bounds : int64[G+1], as in `Members`; data : the bytes of each as it goes out, with costs or with the reason why it
+    has none."""
 
     facts: tuple[object, ...]
     names: Text
+    table: Sequence[Owner]
+    owners: Int64
     bounds: Int64
     pods: Pods
-    place: Mapping[str, int]
-    groups: list[KeptGroup]
+    data: list[bytes]
 
 
 def name_of(number: int, target: PodCostTarget) -> str:
@@ -75,13 +73,23 @@ def pods_of(snapshot: Snapshot, members: Members) -> Pods:
     return Pods(first, pods.node[rows], pods.spec[rows], pods.created_s[rows])
 
 
-def touched(this: Round, members: Members, pods: Pods, kept: Kept | None) -> Bool:
-    """Return which groups have to be ranked again. bool[G]."""
+def places(this: Round, members: Members, kept: Kept | None) -> Int64:
+    """Return the place of each group's owner among those of the groups that are kept, -1 = none. int64[G]."""
+    if kept is None:
+        return np.full(len(members.owners), -1, np.int64)
+    if kept.table is this.snapshot.owners:
+        at = np.minimum(np.searchsorted(kept.owners, members.owners), len(kept.owners) - 1)
+        return np.where(kept.owners[at] == members.owners, at, -1)
+    known = {kept.table[owner].uid: place for place, owner in enumerate(kept.owners.tolist())}
+    uids = owner_texts(this.snapshot, this.derive).uids
+    return np.array([known.get(uids[owner], -1) for owner in members.owners.tolist()], np.int64)
+
+
+def touched(this: Round, members: Members, pods: Pods, kept: Kept | None, place: Int64) -> Bool:
+    """Return which groups have to be ranked again. place : as of `places`. bool[G]."""
     count, snapshot = len(members.owners), this.snapshot
     if kept is None or any(one is not other for one, other in zip(kept.facts, facts_of(snapshot), strict=True)):
         return np.ones(count, np.bool_)
-    uids = owner_texts(snapshot, this.derive).uids
-    place = np.array([kept.place.get(uids[owner], -1) for owner in members.owners.tolist()], np.int64)
     sizes, old_sizes = np.diff(members.bounds), np.append(np.diff(kept.bounds), -1)
     old_first = np.append(kept.pods.first, -1)[place]
     differs: Bool = (old_sizes[place] != sizes) | (pods.first < 0) | (old_first < 0)

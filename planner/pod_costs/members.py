@@ -188,9 +188,10 @@ def _rivals(snapshot: Snapshot, members: Members, derive: Derive) -> dict[int, L
 
 
 class OwnerTexts(NamedTuple):
-    """By owner: "Kind/namespace/name", and uid."""
+    """By owner: "Kind/namespace/name"; its place among all by that text, equal ones by number: int64[O]; and uid."""
 
     names: list[str]
+    place: Int64
     uids: list[str]
 
 
@@ -199,7 +200,9 @@ def owner_texts(snapshot: Snapshot, derive: Derive) -> OwnerTexts:
 
     def build() -> OwnerTexts:
         names = [owner_name(snapshot, owner) for owner in range(len(snapshot.owners))]
-        return OwnerTexts(names, [owner.uid for owner in snapshot.owners])
+        place = np.empty(len(names), np.int64)
+        place[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+        return OwnerTexts(names, place, [owner.uid for owner in snapshot.owners])
 
     return derive("pod cost owners", build, of=("owners",))
 

@@ -23,15 +23,14 @@ from planner.snapshot.columns import Bool, Float64, Int32, Int64
 class Ranked(NamedTuple):
     """Complete groups of one target, and why the others are not.
 
-    members : with the pods of each group in the order of removal; costs : int32[M]; shares, own : float64[S, M],
-    weighted and own ranks of each strategy; waits_for : by group of `members`, the owner that goes first; left_alone :
+    members : with the pods of each group in the order of removal; costs : int32[M]; shares : float64[S, 2, M], of each
+    strategy the weighted and its own ranks; waits_for : by group of `members`, the owner that goes first; left_alone :
     by place of the group among those that were to be ranked.
     """
 
     members: Members
     costs: Int32
     shares: Float64
-    own: Float64
     after_each_removal: bool
     waits_for: dict[int, int]
     left_alone: dict[int, LeftAlone]
@@ -61,12 +60,20 @@ def rank_target(this: Round, target: PodCostTarget, members: Members) -> Ranked:
     return Ranked(
         members=kept._replace(pods=members.pods[order]),
         costs=cost[order],
-        shares=np.ascontiguousarray(shares[:, order]),
-        own=np.ascontiguousarray(own[:, order]),
+        shares=_in_order(shares, own, order),
         after_each_removal=any(_is_after_each_removal(term) for term in target.terms),
         waits_for=_turns(this, kept, linked[0]) if linked else {},
         left_alone=left_alone,
     )
+
+
+def _in_order(shares: Float64, own: Float64, order: Int64) -> Float64:
+    """Return both ranks of each strategy in the order of removal. float64[S, 2, M]."""
+    both = np.empty((len(shares), 2, len(order)))
+    for half, ranks in enumerate((shares, own)):
+        for number, row in enumerate(ranks):
+            np.take(row, order, out=both[number, half], mode="clip")
+    return both
 
 
 def _threshold(term: PodCostTerm) -> float:

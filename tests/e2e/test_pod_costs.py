@@ -19,14 +19,12 @@ from clients.reference_loop.rounds import RoundSettings
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, command, running, serving, until
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+from tests.e2e.ranked_pods import MANIFESTS, SLOW_S, S, pods_of, scale, targets
 from tests.e2e.rounds_over_plane import rounds_over
 
 pytestmark = pytest.mark.e2e
 Json = dict[str, Any]
-MANIFESTS = Path(__file__).parents[2] / "deploy" / "manifests"
 ZONE = "topology.kubernetes.io/zone"
-S = plan_pb2.PodCostStrategy
-SLOW_S = 120.0
 
 
 @pytest.fixture(scope="module")
@@ -34,26 +32,6 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     with ControlPlane(cached_binaries(), tmp_path_factory.mktemp("plane") / "state") as started:
         started.kubectl("create", "-f", str(MANIFESTS / "pod-group-costs.yaml"))
         yield started
-
-
-def targets(app: str, *terms: plan_pb2.PodCostTerm) -> plan_pb2.PlanSettings:
-    """Settings that rank the pods of one app."""
-    settings = plan_pb2.PlanSettings()
-    target = settings.pod_costs.targets.add(strategies=terms)
-    target.selector.match_labels["app"] = app
-    return settings
-
-
-def pods_of(plane: ControlPlane, app: str) -> list[Json]:
-    """Pods of an app that are not being deleted."""
-    found = json.loads(plane.kubectl("get", "pods", "-n", "default", "-l", f"app={app}", "-o", "json"))["items"]
-    return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
-
-
-def scale(plane: ControlPlane, app: str, replicas: int) -> None:
-    """Scale a Deployment, and wait until the controller has removed the pods."""
-    plane.kubectl("scale", "-n", "default", f"deployment/{app}", f"--replicas={replicas}")
-    until(lambda: len(pods_of(plane, app)) == replicas, SLOW_S, f"{app} has {replicas} pods")
 
 
 def three_zones(pool: str) -> list[Json]:

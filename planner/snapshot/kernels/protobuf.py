@@ -32,7 +32,8 @@ def write_varint(out: UInt8, at: int, value: int) -> int:
 @inner_kernel
 def write_text(out: UInt8, at: int, data: UInt8, first: int, last: int) -> int:
     """Copy data[first:last] to a position; return the position behind it."""
-    for index in range(first, last):
-        out[at] = data[index]
-        at += 1
-    return at
+    # Cut out before the loop, both need no check for "from the end" in it, and it becomes one of whole words.
+    target, source = out[at : at + last - first], data[first:last]
+    for place in range(len(source)):
+        target[place] = source[place]
+    return int(at + last - first)

@@ -10,7 +10,7 @@ from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import snapshot_pb2
 
 from planner.model.settings import PodCostSettings, resolve_pod_costs
-from planner.pod_costs.answer import decision, write_ranked
+from planner.pod_costs.answer import in_order, write_ranked
 from planner.pod_costs.decision import written_groups
 from planner.pod_costs.members import group_pods
 from planner.pod_costs.ranking import rank_target
@@ -112,9 +112,10 @@ def run(made: Ranking, stages: Stages) -> pb.PodCostsDecision:
     with stages.stage("write"):
         written = write_ranked(this, 0, target, ranked)
     with stages.stage("parse"):
-        answer = decision(written)
+        data = in_order(this, [written])
+        answer = pb.PodCostsDecision.FromString(data)
     stages.fact("groups", len(answer.groups))
-    stages.fact("answer MB", sum(len(one.data) for one in written) / 1e6)
+    stages.fact("answer MB", len(data) / 1e6)
     return answer
 
 
@@ -167,10 +168,11 @@ def round_over(kept: CachedSnapshot) -> Round:
 def run_change(made: Changing, stages: Stages) -> pb.PodCostsDecision:
     """Rank what has changed; the message of all groups is made as before."""
     kept = CachedSnapshot(made.cluster, made.base)
+    this = round_over(kept)
     with stages.stage("total"):
-        written = written_groups(round_over(kept), made.settings)
+        written = written_groups(this, made.settings)
     with stages.stage("parse"):
-        return decision(written)
+        return pb.PodCostsDecision.FromString(in_order(this, written))
 
 
 scenario(

@@ -57,6 +57,9 @@ class NodeView(NamedTuple):
     gpu: bool
     # Whether an annotation asks to wait with the deletion of its machine.
     deletion_delayed: bool = False
+    # Condition Ready, and when the Node object was created; 0 = not known.
+    ready: bool = True
+    created_ms: int = 0
 
     def taint(self, key: str) -> Taint | None:
         """Return the taint with that key."""

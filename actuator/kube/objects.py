@@ -45,6 +45,7 @@ class Metadata(msgspec.Struct, rename="camel"):
     resource_version: str = ""
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+    creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
     owner_references: list[OwnerReference] | None = None
 
@@ -66,10 +67,18 @@ class NodeSpec(msgspec.Struct, rename="camel"):
     unschedulable: bool = False
 
 
+class Condition(msgspec.Struct):
+    """A condition."""
+
+    type: str = ""
+    status: str = ""
+
+
 class NodeStatus(msgspec.Struct):
     """`status` of a node."""
 
     allocatable: dict[str, Any] | None = None
+    conditions: list[Condition] | None = None
 
 
 class Node(msgspec.Struct):
@@ -155,7 +164,12 @@ def node_view(node: Node) -> NodeView:
     allocatable = node.status.allocatable or {}
     gpu = any(name.endswith("/gpu") and str(amount) not in ("", "0") for name, amount in allocatable.items())
     delayed = deletion_delayed(node.metadata.annotations)
-    return NodeView(node.metadata.name, node.metadata.uid, node.spec.provider_id, taints, gpu, delayed)
+    ready = any(one.type == "Ready" and one.status == "True" for one in node.status.conditions or ())
+    created = node.metadata.creation_timestamp
+    created_ms = 0 if created is None else int(created.timestamp() * 1000)
+    return NodeView(
+        node.metadata.name, node.metadata.uid, node.spec.provider_id, taints, gpu, delayed, ready, created_ms
+    )
 
 
 def pod_view(pod: Pod) -> PodView:

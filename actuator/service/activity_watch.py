@@ -1,64 +1,56 @@
 """Scaling activities of groups that grow: a failed one backs the group off at once, without waiting for a time-out.
 
-Decides which groups are watched: those that this actuator made larger within the time that a node may take to come.
+Decides which groups are read: those that this actuator made larger within the time that a node may take to come.
 Seconds, unless named.
 """
 
-import threading
 from collections.abc import Callable
 from typing import Final
 
 import structlog
 
-from actuator.cloud.provider import Activity, CloudError, CloudProvider
-from actuator.leadership import NotLeaderError
+from actuator.cloud.provider import Activity, CloudProvider
 from actuator.runner.event_processor import EventProcessor
-from actuator.store.records import StoreError
-from actuator.tracker.events import Event, GroupFailed
+from actuator.service.settings import Backoff
+from actuator.tracker.events import Event, GroupBackedOff, GroupFailed
 from actuator.tracker.tracker import Tracker
 
 log = structlog.get_logger("groups")
 
 # Source: CA, `--max-node-provision-time`.
 WATCH_S: Final = 900.0
-POLL_S: Final = 10.0
 # How far the cloud's clock may be behind ours.
 SKEW_S: Final = 60.0
 
 
 class ActivityWatch:
-    """A thread that reads the activities of groups that grow, while this process leads."""
+    """Reads the activities of groups that grow, in steps."""
 
-    def __init__(self, processor: EventProcessor, cloud: CloudProvider) -> None:
+    def __init__(
+        self, processor: EventProcessor, cloud: CloudProvider, backoff: Backoff = Backoff.UNTIL_JOINED
+    ) -> None:
         self._processor = processor
         self._cloud = cloud
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="activities", daemon=True)
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Stop after the running step."""
-        self._stopped.set()
+        self._backoff = backoff
 
     def step(self) -> None:
         """Record failures that are new. Raises `CloudError`, `StoreError`, `NotLeaderError`."""
         for group, since_ms in sorted(self._processor.read(_growing).items()):
             for activity in reversed(self._cloud.activities(group)):
                 is_older = 0 < activity.start_ms < since_ms - SKEW_S * 1000
-                if activity.failed and not is_older and self._processor.propose(_failure(activity)) is not None:
+                if activity.failed and not is_older and self._processor.propose(self._failure(activity)) is not None:
                     log.warning("group_failed", node_group=group, detail=activity.detail)
 
-    def _run(self) -> None:
-        while not self._stopped.wait(POLL_S):
-            if not self._processor.leading:
-                continue
-            try:
-                self.step()
-            except (CloudError, StoreError, NotLeaderError) as error:
-                log.warning("activities not read, it is tried again", detail=str(error))
+    def _failure(self, activity: Activity) -> Callable[[Tracker, int], Event | None]:
+        def proposal(tracker: Tracker, _now_ms: int) -> Event | None:
+            data = tracker.data
+            known = data.group_failures.get(activity.group, ())
+            if any(failure.activity == activity.id for failure in known):
+                return None
+            make = GroupFailed if self._backoff is Backoff.EXPONENTIAL else GroupBackedOff
+            return make(activity.group, activity.id, activity.detail)
+
+        return proposal
 
 
 def _growing(tracker: Tracker, now_ms: int) -> dict[str, int]:
@@ -71,13 +63,3 @@ def _growing(tracker: Tracker, now_ms: int) -> dict[str, int]:
             if answer.accepted:
                 found.setdefault(answer.node_group, record.time_ms)
     return found
-
-
-def _failure(activity: Activity) -> Callable[[Tracker, int], Event | None]:
-    def proposal(tracker: Tracker, _now_ms: int) -> Event | None:
-        known = tracker.data.group_failures.get(activity.group, ())
-        if any(failure.activity == activity.id for failure in known):
-            return None
-        return GroupFailed(activity.group, activity.id, activity.detail)
-
-    return proposal

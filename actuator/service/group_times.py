@@ -2,10 +2,11 @@
 
 Decides how long a group is left alone after a growth that failed: 5 min, twice as long after each failure that follows,
 at most 30 min. A growth that the cloud accepts ends the series, and so does the end of the records.
-An activity of the cloud that fails after a growth was accepted backs the group off too; those double until the records
-end. A refusal because
-the size had changed meanwhile is no failure of the group. Times are Unix milliseconds, 0 = not, or longer ago than the
-data. Source: Cluster Autoscaler, `--initial-node-group-backoff-duration`, `--max-node-group-backoff-duration`.
+Where back-offs end by time, an activity of the cloud that fails after a growth was accepted, or a node that does not
+join, backs the group off too; those double until there was none for three hours. Otherwise the group waits for its one
+node, without end. A refusal because the size had changed meanwhile is no failure of the group. Times are Unix
+milliseconds, 0 = not, or longer ago than the data. Source: Cluster Autoscaler, `--initial-node-group-backoff-duration`,
+`--max-node-group-backoff-duration`.
 """
 
 from dataclasses import dataclass
@@ -22,13 +23,16 @@ _FAILURES: Final = (reason_pb2.GrowthReason.REFUSED, reason_pb2.GrowthReason.NOT
 
 @dataclass
 class GroupTimes:
-    """Last times of one node group. `refusal` : the cloud's words for the last growth that failed."""
+    """Last times of one node group. `refusal` : the cloud's words for the last growth that failed; `waits` : backed off
+    until a node joins.
+    """
 
     scale_up_ms: int = 0
     deletion_ms: int = 0
     failure_ms: int = 0
     backoff_until_ms: int = 0
     refusal: str = ""
+    waits: bool = False
     _failed_growths: int = 0
     _failed_activities: int = 0
 
@@ -63,7 +67,11 @@ def group_times(data: TrackerData) -> dict[str, GroupTimes]:
             times.setdefault(answer.node_group, GroupTimes()).note_growth(answer, record.time_ms)
     for group, failures in data.group_failures.items():
         for failure in failures:
-            times.setdefault(group, GroupTimes()).note_failure(failure.detail, failure.time_ms)
+            if failure.timed:
+                times.setdefault(group, GroupTimes()).note_failure(failure.detail, failure.time_ms)
+    for group, backoff in data.backoffs.items():
+        one = times.setdefault(group, GroupTimes())
+        one.waits, one.refusal = True, backoff.detail
     for deletion in (*data.deletions.values(), *data.finished):
         one = times.setdefault(deletion.node_group, GroupTimes())
         one.deletion_ms = max(one.deletion_ms, deletion.start_ms)

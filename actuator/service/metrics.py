@@ -12,7 +12,9 @@ from opentelemetry.metrics import CallbackOptions, Meter, Observation
 from trimtab.v1 import reason_pb2
 
 from actuator.runner.event_processor import EventProcessor
+from actuator.service.group_times import group_times
 from actuator.tracker import events as e
+from actuator.tracker.groups import KEPT, REGISTRATION
 from actuator.tracker.states import FINAL_STATES, Deletion, State
 from actuator.tracker.tracker import Tracker
 
@@ -30,6 +32,10 @@ class Metrics:
         self._deleted_gpu = meter.create_counter("scaled_down_gpu_nodes", description="GPU nodes deleted")
         self._failed = meter.create_counter("failed_scale_downs", description="Deletions failed or cancelled")
         self._evictions = meter.create_counter("evictions", description="Eviction requests by result")
+        self._failed_growths = meter.create_counter("failed_scale_ups", description="Growths that brought no node")
+        self._unregistered = meter.create_counter(
+            "old_unregistered_nodes_removed", description="Instances deleted because they never registered"
+        )
         self._durations = meter.create_histogram("function_duration", unit="s", description="Time of functions")
         self._scale_down = meter.create_histogram(
             "scale_down_duration", unit="s", description="From the taint to the node gone"
@@ -59,10 +65,28 @@ class Metrics:
             [lambda _options: [Observation(self._unknown_taint_count)]],
             description="Nodes with the hard taint and without a deletion in progress, when nodes were last listed",
         )
+
+        def groups(_options: CallbackOptions) -> Iterable[Observation]:
+            counts = processor.read(_group_counts)
+            return [Observation(count, {"health": health}) for health, count in counts.items()]
+
+        def missing(_options: CallbackOptions) -> Iterable[Observation]:
+            return [Observation(processor.read(lambda tracker, _: len(tracker.data.missing)))]
+
+        self._meter.create_observable_gauge(
+            "unhealthy_node_groups", [groups], description="Groups that wait for nodes, or are backed off"
+        )
+        self._meter.create_observable_gauge(
+            "unregistered_nodes", [missing], description="Instances that run without Node object"
+        )
         self._meter.create_observable_gauge("leading", [leads], description="1 while this process may act")
 
     def on_event(self, event: e.Event, tracker: Tracker, now_ms: int) -> None:
-        """Count deletions that have just ended."""
+        """Count deletions that have just ended, growths that failed and instances that never registered."""
+        if isinstance(event, e.GroupFailed | e.GroupBackedOff) and not event.activity.startswith(KEPT):
+            self._failed_growths.add(1, {"reason": "timeout" if event.activity.startswith("timeout/") else "activity"})
+        elif isinstance(event, e.InstancesAccepted) and event.request_id.startswith(REGISTRATION):
+            self._unregistered.add(len(event.nodes))
         if not isinstance(event, e.NodeEvent) or not tracker.data.finished:
             return
         last = tracker.data.finished[-1]
@@ -106,6 +130,13 @@ def _counts(tracker: Tracker, now_ms: int) -> dict[tuple[State, str], int]:
     for deletion in tracker.data.deletions.values():
         counts[deletion.state, _age(now_ms - deletion.start_ms)] += 1
     return counts
+
+
+def _group_counts(tracker: Tracker, now_ms: int) -> dict[str, int]:
+    """Return how many groups wait for nodes, and are backed off until a node joins, or until a time."""
+    data = tracker.data
+    timed = sum(one.backoff_until_ms > now_ms and not one.waits for one in group_times(data).values())
+    return {"awaiting": len(data.awaited), "backed_off_until_joined": len(data.backoffs), "backed_off": timed}
 
 
 def _age(age_ms: int) -> str:

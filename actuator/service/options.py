@@ -13,7 +13,7 @@ import typer
 from actuator.cloud.aws.settings import AwsSettings, read_tags
 from actuator.cloud.kwok.settings import KwokSettings
 from actuator.kube.settings import KubeSettings
-from actuator.service.settings import ActuatorSettings, PodCostLimits, SoftTaintSettings
+from actuator.service.settings import ActuatorSettings, Backoff, GroupSettings, PodCostLimits, SoftTaintSettings
 from actuator.settings import DeleteSettings, DrainSettings, PriorityGroup, WorkSettings
 from actuator.simulated_cluster.controllers import Delays
 from actuator.tracker.admission import Limits
@@ -105,6 +105,16 @@ class WorkOptions:
         _S.pod_costs.max_s
     )
 
+    node_group_backoff: Annotated[
+        Backoff, typer.Option(help="after a growth that brought no node: wait for one node, or for some minutes")
+    ] = _S.groups.backoff
+    max_node_provision_time: Annotated[
+        float, typer.Option(min=1, help="within this a node joins; later its group is backed off, its instance deleted")
+    ] = _S.groups.max_node_provision_s
+    startup_taints: Annotated[
+        str, typer.Option(help="KEY,… or PREFIX*,… : with such a taint a node has not joined yet")
+    ] = ""
+
     def settings(self) -> ActuatorSettings:
         """Return the actuator's settings. Raises `ValueError`."""
         drain = DrainSettings(
@@ -126,6 +136,11 @@ class WorkOptions:
             retention=Retention(finished_s=self.keep_finished, evictions_s=self.keep_evictions),
             soft_taints=SoftTaintSettings(self.max_soft_taints, self.max_soft_taint_time),
             pod_costs=PodCostLimits(self.max_pod_costs, self.max_pod_cost_time),
+            groups=GroupSettings(
+                self.node_group_backoff,
+                self.max_node_provision_time,
+                tuple(part.strip() for part in self.startup_taints.split(",") if part.strip()),
+            ),
         )
 
 

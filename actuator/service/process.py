@@ -16,12 +16,12 @@ from pathlib import Path
 
 from actuator.cloud.provider import CloudError
 from actuator.kube.cluster import ClusterError
-from actuator.service.activity_watch import ActivityWatch
 from actuator.service.app import Actuator, Runtime
 from actuator.service.encoded import SERVICE, add_actuator
 from actuator.service.environment import EnvironmentOptions, SettingError
 from actuator.service.environments import CLOUDS, open_environment
 from actuator.service.external.servicer import external_registration
+from actuator.service.group_watch import GroupWatch
 from actuator.service.options import (
     AwsOptions,
     ExternalOptions,
@@ -99,7 +99,7 @@ def _run(
     registrations += _more_registrations(state, actuator)
     shell = Shell("trimtab-actuator", registrations, settings, telemetry)
 
-    watch = ActivityWatch(actuator.processor, environment.cloud)
+    watch = GroupWatch(actuator)
 
     def begin() -> None:
         watch.start()

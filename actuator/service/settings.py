@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 
 from actuator.settings import WorkSettings
 from actuator.tracker.admission import Limits
@@ -45,6 +46,27 @@ class BufferLimits:
     max_s: float = 5.0
 
 
+class Backoff(Enum):
+    """How long a group is left alone after a growth that brought no node."""
+
+    # Until the one node that it then still wants joins. Source: the Zalando fork of CA, `--backoff-no-full-scale-down`.
+    UNTIL_JOINED = "until-joined"
+    # 5 min, twice as long each time, at most 30 min. Source: CA, `--initial-node-group-backoff-duration`.
+    EXPONENTIAL = "exponential"
+
+
+@dataclass(frozen=True)
+class GroupSettings:
+    """How node groups are looked after. Seconds."""
+
+    backoff: Backoff = Backoff.UNTIL_JOINED
+    # Within this a node joins; a group's own option wins. Upstream: --max-node-provision-time.
+    max_node_provision_s: float = 900.0
+    # Keys of taints, or their beginnings with a "*" behind, that make a node not ready, besides those of the Cluster
+    # Autoscaler. Upstream: --startup-taint.
+    not_ready_taints: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class ActuatorSettings:
     """All settings of the actuator."""
@@ -55,6 +77,7 @@ class ActuatorSettings:
     soft_taints: SoftTaintSettings = field(default_factory=SoftTaintSettings)
     pod_costs: PodCostLimits = field(default_factory=PodCostLimits)
     buffers: BufferLimits = field(default_factory=BufferLimits)
+    groups: GroupSettings = field(default_factory=GroupSettings)
     # How long StartDeletion waits for the taints, and for their roll-back; the work continues after it.
     answer_s: float = 60.0
     # Watching streams at a time; each takes a thread.

@@ -238,9 +238,10 @@ def group_messages(
         ):
             if at_ms:
                 moment.FromMilliseconds(at_ms)
-        if last.backoff_until_ms > now_ms:
+        if last.waits or last.backoff_until_ms > now_ms:
             message.health = snapshot_pb2.NodeGroupHealth.BACKED_OFF
             message.health_detail = last.refusal
+        if not last.waits and last.backoff_until_ms > now_ms:
             message.backoff_until.FromMilliseconds(last.backoff_until_ms)
         found.append(message)
     return found

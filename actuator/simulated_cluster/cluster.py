@@ -38,7 +38,7 @@ from actuator.simulated_cluster.controllers import Controllers, Delays, write_ow
 from actuator.simulated_cluster.database import Database, JournalEntry, ObjectStore
 from actuator.simulated_cluster.faults import Faults
 from actuator.simulated_cluster.objects import Object
-from actuator.simulated_cluster.pods import Pod, PodKey
+from actuator.simulated_cluster.pods import Pod, PodKey, parse_time_ms
 from actuator.simulated_cluster.scheduler import NodeInfo, Scheduler
 from actuator.simulated_cluster.state import ClusterState
 
@@ -319,6 +319,14 @@ def _read_view(info: NodeInfo) -> NodeView:
     gpu = any(name.endswith("/gpu") and amount > 0 for name, amount in info.allocatable.items())
     metadata = info.node["metadata"]
     delayed = deletion_delayed(metadata.get("annotations"))
+    conditions = (info.node.get("status") or {}).get("conditions") or ()
     return NodeView(
-        info.name, str(metadata.get("uid") or ""), spec.get("providerID") or "", tuple(taints), gpu, delayed
+        name=info.name,
+        uid=str(metadata.get("uid") or ""),
+        provider_id=spec.get("providerID") or "",
+        taints=tuple(taints),
+        gpu=gpu,
+        deletion_delayed=delayed,
+        ready=any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions),
+        created_ms=parse_time_ms(metadata.get("creationTimestamp")),
     )

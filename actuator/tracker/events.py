@@ -149,6 +149,39 @@ class GroupFailed(Event, frozen=True, tag="group_failed"):
     detail: str
 
 
+class NodesAwaited(Event, frozen=True, tag="nodes_awaited"):
+    """A group wants more nodes than have joined."""
+
+    node_group: str
+
+
+class NodesJoined(Event, frozen=True, tag="nodes_joined"):
+    """All nodes that a group wants have joined."""
+
+    node_group: str
+
+
+class GroupBackedOff(Event, frozen=True, tag="group_backed_off"):
+    """A group that grew got no node; it is left alone until one joins. `activity` is unique for each failure."""
+
+    node_group: str
+    activity: str
+    detail: str
+
+
+class GroupRecovered(Event, frozen=True, tag="group_recovered"):
+    """The node that a group in back-off wanted has joined, or is no longer wanted."""
+
+    node_group: str
+
+
+class RegistrationNoted(Event, frozen=True, tag="registration_noted"):
+    """Instances that run without Node object (group and provider id of each), and those of before that are no more."""
+
+    missing: tuple[tuple[str, str], ...]
+    settled: tuple[str, ...]
+
+
 class ClockJumped(Event, frozen=True, tag="clock_jumped"):
     """The wall clock jumped: all stored times are moved, and keep their age."""
 
@@ -175,6 +208,11 @@ AnyEvent = (
     | GrowthRequested
     | GrowthAnswered
     | GroupFailed
+    | NodesAwaited
+    | NodesJoined
+    | GroupBackedOff
+    | GroupRecovered
+    | RegistrationNoted
     | ClockJumped
 )
 

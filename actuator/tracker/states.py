@@ -170,11 +170,29 @@ class GrowthRecord(msgspec.Struct):
 
 
 class GroupFailure(msgspec.Struct, frozen=True):
-    """An activity of the cloud that failed while a group grew."""
+    """An activity of the cloud that failed while a group grew, or a time-out (`activity` "timeout/…")."""
 
     activity: str
     detail: str
     time_ms: int
+    # Whether it counts for the back-off that ends by time.
+    timed: bool = True
+
+
+class GroupBackoff(msgspec.Struct):
+    """A back-off that lasts until the one node that the group still wants joins. `owed`: that node's instance never
+    registered and was deleted; another one is to be asked for."""
+
+    detail: str
+    since_ms: int
+    owed: bool = False
+
+
+class MissingNode(msgspec.Struct):
+    """An instance that runs and has no Node object."""
+
+    node_group: str
+    since_ms: int
 
 
 class TrackerData(msgspec.Struct):
@@ -191,6 +209,12 @@ class TrackerData(msgspec.Struct):
     growths: dict[str, GrowthRecord] = {}
     # Failed activities by node group, in order of time.
     group_failures: dict[str, list[GroupFailure]] = {}
+    # Since when groups want more nodes than have joined.
+    awaited: dict[str, int] = {}
+    # Back-offs that last until a node joins, by node group.
+    backoffs: dict[str, GroupBackoff] = {}
+    # By provider id.
+    missing: dict[str, MissingNode] = {}
     # Number of jumps of the clock: all times were moved each time.
     jump_count: int = 0
     # Latest epoch of a caller's leadership from which a request was accepted.

@@ -12,13 +12,13 @@ from typing import Any
 import msgspec
 
 from actuator.tracker import events as e
+from actuator.tracker import groups
 from actuator.tracker import instructions as i
 from actuator.tracker.states import (
     FINAL_STATES,
     HOUR_MS,
     NO_REASON,
     Deletion,
-    GroupFailure,
     GrowthRecord,
     NodeAnswer,
     PodRef,
@@ -48,7 +48,12 @@ class Tracker:
             e.InstancesAccepted: self._instances_accepted,
             e.GrowthRequested: self._growth_requested,
             e.GrowthAnswered: self._growth_answered,
-            e.GroupFailed: self._group_failed,
+            e.GroupFailed: self._group_event,
+            e.NodesAwaited: self._group_event,
+            e.NodesJoined: self._group_event,
+            e.GroupBackedOff: self._group_event,
+            e.GroupRecovered: self._group_event,
+            e.RegistrationNoted: self._group_event,
             e.ClockJumped: self._clock_jumped,
         }
 
@@ -109,8 +114,7 @@ class Tracker:
         growths = (one.time_ms for one in data.growths.values())
         evictions = (one.time_ms for one in data.evictions.values())
         removals = (one.time_ms for one in data.removals)
-        failures = (one.time_ms for group in data.group_failures.values() for one in group)
-        return max((0, *deletions, *requests, *growths, *evictions, *removals, *failures))
+        return max((groups.latest_ms(data), *deletions, *requests, *growths, *evictions, *removals))
 
     def dump(self) -> bytes:
         """Return all data as JSON; `load` reads it."""
@@ -239,6 +243,7 @@ class Tracker:
             data.removals.append(Removal(planned.node, now_ms))
             data.deletions[planned.node] = deletion
             found.append(_instruction(deletion))
+        groups.note_deletions(data, event, now_ms)
         return found
 
     def _node_event(self, event: e.NodeEvent, now_ms: int) -> list[i.Instruction]:
@@ -293,16 +298,17 @@ class Tracker:
         self.data.growths[event.request_id] = record
         return [i.Grow(event.request_id, event.growths, now_ms)]
 
-    def _growth_answered(self, event: e.GrowthAnswered, _now_ms: int) -> list[i.Instruction]:
+    def _growth_answered(self, event: e.GrowthAnswered, now_ms: int) -> list[i.Instruction]:
         record = self.data.growths.get(event.request_id)
         if record is None:
             raise ImpossibleEventError(f"growth {event.request_id} is unknown")
-        record.answers = record.answers or event.answers
+        if record.answers is None:
+            record.answers = event.answers
+            groups.note_growth(self.data, event, now_ms)
         return []
 
-    def _group_failed(self, event: e.GroupFailed, now_ms: int) -> list[i.Instruction]:
-        failure = GroupFailure(event.activity, event.detail, now_ms)
-        self.data.group_failures.setdefault(event.node_group, []).append(failure)
+    def _group_event(self, event: e.Event, now_ms: int) -> list[i.Instruction]:
+        groups.handle(self.data, event, now_ms)
         return []
 
     def _clock_jumped(self, event: e.ClockJumped, _now_ms: int) -> list[i.Instruction]:
@@ -323,10 +329,7 @@ class Tracker:
             request.time_ms += by_ms
         for growth in data.growths.values():
             growth.time_ms += by_ms
-        data.group_failures = {
-            group: [msgspec.structs.replace(one, time_ms=one.time_ms + by_ms) for one in failures]
-            for group, failures in data.group_failures.items()
-        }
+        groups.move_times(data, by_ms)
         data.evictions = {
             uid: TrackedEviction(one.pod, one.node, one.time_ms + by_ms) for uid, one in data.evictions.items()
         }
@@ -347,8 +350,7 @@ class Tracker:
             if oldest.time_ms >= evicted_before:
                 break
             del data.evictions[uid]
-        if data.group_failures:
-            data.group_failures = _later_failures(data.group_failures, finished_before)
+        groups.forget(data, now_ms)
         for request_id in _old(data.requests, finished_before):
             if not any(d.request_id == request_id for d in data.deletions.values()):
                 del data.requests[request_id]
@@ -364,12 +366,6 @@ def _kept_once(data: TrackerData, pod: PodRef, node: str) -> tuple[PodRef, str]:
         return pod.compact(), intern(node)
     known = deletion.pods.get(pod.uid)
     return known if known == pod else pod.compact(), deletion.node
-
-
-def _later_failures(by_group: dict[str, list[GroupFailure]], since_ms: int) -> dict[str, list[GroupFailure]]:
-    """Return the failures since a time, without groups that have none."""
-    later = {group: [one for one in failures if one.time_ms >= since_ms] for group, failures in by_group.items()}
-    return {group: failures for group, failures in later.items() if failures}
 
 
 def _old(records: dict[str, Any], before_ms: int) -> list[str]:

@@ -17,6 +17,7 @@ from actuator.cloud.memory.cloud import MemoryCloud
 from actuator.cloud.provider import CloudProvider
 from actuator.service.app import Actuator, Runtime
 from actuator.service.deletions import deletion_response
+from actuator.service.group_watch import GroupWatch
 from actuator.service.growth import growth_response
 from actuator.service.servicer import ActuatorServicer
 from actuator.service.settings import ActuatorSettings
@@ -49,6 +50,7 @@ class LocalActuator:
         self._servicer = ActuatorServicer(self._actuator)
         self._status = actuator_pb2.ActuatorStatus()
         self._actuator.start()
+        time.add(GroupWatch(self._actuator))
 
     @property
     def revision(self) -> int:

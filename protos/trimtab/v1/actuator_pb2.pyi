@@ -1080,8 +1080,9 @@ class NodeGroupStatus(_message.Message):
     deletion_count: _builtins.int
     """Deletions in progress."""
     health: _snapshot_pb2.NodeGroupHealth.Code.ValueType
-    """BACKED_OFF after a growth that the cloud refused or did not carry out, until
-    `backoff_until`; UNSPECIFIED otherwise.
+    """BACKED_OFF after a growth that the cloud refused or did not carry out, or
+    that brought no node in time: until `backoff_until`, or without it until
+    the one node that the group still wants joins. UNSPECIFIED otherwise.
     """
     health_detail: _builtins.str
     """Why it is backed off, in the cloud's words."""
@@ -1109,7 +1110,8 @@ class NodeGroupStatus(_message.Message):
     def backoff_until(self) -> _timestamp_pb2.Timestamp:
         """End of the back-off: 5 min after the first failure, twice as long after
         each one that follows, at most 30 min; a growth that is accepted ends the
-        series. Absent = not backed off.
+        series, and so do three hours without failure. Absent = not backed off, or
+        until a node joins.
         """
 
     @_builtins.property

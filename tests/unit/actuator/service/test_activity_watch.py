@@ -7,6 +7,8 @@ from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 from actuator.cloud.memory.cloud import MemoryCloud
 from actuator.cloud.provider import Activity
 from actuator.service.activity_watch import ActivityWatch
+from actuator.service.group_keeper import GroupKeeper
+from actuator.service.settings import Backoff
 from tests.builders.actuator import START_S, Stage, small_cluster
 
 
@@ -29,10 +31,10 @@ def failure(number: int, start_ms: int = 0) -> Activity:
     return Activity(f"a{number}", "g", True, start_ms, f"no capacity, {number}")
 
 
-def staged() -> tuple[Stage, Cloud, ActivityWatch]:
+def staged(backoff: Backoff = Backoff.EXPONENTIAL) -> tuple[Stage, Cloud, ActivityWatch]:
     stage = Stage(small_cluster())
     cloud = Cloud(stage.cluster)
-    return stage, cloud, ActivityWatch(stage.actuator.processor, cloud)
+    return stage, cloud, ActivityWatch(stage.actuator.processor, cloud, backoff)
 
 
 def backoff_s(stage: Stage) -> float | None:
@@ -86,3 +88,24 @@ def test_the_pause_doubles_with_the_next_growth_that_fails_not_with_each_instanc
     second_s = backoff_s(stage)
     assert second_s is not None
     assert 595 <= second_s <= 600
+
+
+def test_until_a_node_joins_a_failed_activity_leaves_one_wanted_and_is_told_once() -> None:
+    stage, cloud, watch = staged(Backoff.UNTIL_JOINED)
+    keeper = GroupKeeper(stage.actuator.processor, stage.cluster, cloud, stage.settings)
+    split = plan_pb2.ScaleUpSplit(node_group="g", current_size=8, new_size=12)
+    stage.actuator.growths.begin(actuator_pb2.ScaleUpRequest(request_id="r", splits=[split]))
+    stage.run_for(1)
+    cloud.failed = [failure(2), failure(1)]
+    for _ in range(3):
+        watch.step()
+        keeper.step()
+    (group,) = stage.status().node_groups
+    assert (group.health, group.target_size) == (snapshot_pb2.NodeGroupHealth.BACKED_OFF, 9)
+    assert (group.HasField("backoff_until"), group.health_detail) == (False, "no capacity, 1")
+    stage.run_for(30)
+    keeper.step()
+    watch.step()
+    (group,) = stage.status().node_groups
+    assert group.health == snapshot_pb2.NodeGroupHealth.UNSPECIFIED
+    assert len(stage.cluster.state.nodes) == 9

@@ -1,0 +1,275 @@
+"""Node groups looked after: nodes that do not join back their group off, instances that never register are deleted.
+
+Decides when a group has waited long enough, and what follows:
+
+- A group that wants more nodes than have joined for longer than a node may take is backed off. Its target size is
+  lowered to the nodes that have joined and one more, by instances that have not started: the group tries one node, and
+  is left alone by planners until that joins (`Backoff.UNTIL_JOINED`), or for some minutes (`Backoff.EXPONENTIAL`, with
+  no node more). That holds whoever raised the target, and after a restart.
+- An instance that runs without Node object for as long is deleted, through the journal, never below the minimum and
+  within the limits of an hour; in a group that is backed off another one is then asked for in its place. Where many
+  instances have no Node object, none is deleted: rather do the two sides not know each other's ids.
+
+A node has joined once it was ready without a taint of its start. What is decided is durable before anything is done;
+what is done is compared with what the cloud has, so a repetition changes nothing more. Seconds, unless named.
+Source: CA, clusterstate (time-outs, `fixNodeGroupSize`, `removeOldUnregisteredNodes`); the Zalando fork of it.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import structlog
+
+from actuator.cloud.provider import CloudError, CloudProvider, Instance, InstanceState, NodeGroupView
+from actuator.kube.cluster import Cluster, NodeView
+from actuator.runner.event_processor import EventProcessor
+from actuator.service.readiness import is_started
+from actuator.service.settings import ActuatorSettings, Backoff
+from actuator.tracker import events as e
+from actuator.tracker.admission import GroupFacts, hourly_limit
+from actuator.tracker.groups import KEPT, REGISTRATION, REPLACEMENT
+from actuator.tracker.states import Deletion, Growth, TrackerData
+from actuator.tracker.tracker import Tracker
+
+log = structlog.get_logger("groups")
+
+# So many instances, and such a share of those that run, may be without Node object before none is deleted any more.
+# Source: CA, `--ok-total-unready-count`, `--max-total-unready-percentage`.
+OK_MISSING_COUNT: Final = 3
+MAX_MISSING_SHARE: Final = 0.45
+# Longest time without a look at the nodes: one may vanish while its instance runs.
+LOOK_MS: Final = 60_000
+# Pause before a replacement is asked for again that the cloud has refused.
+REPLACE_AGAIN_MS: Final = 300_000
+
+
+class _Open(NamedTuple):
+    """What is in progress: since when nodes are awaited, and whether a back-off lacks its node, by group; since when
+    an instance has no node, by provider id.
+    """
+
+    awaited: Mapping[str, int]
+    owed: Mapping[str, bool]
+    missing: Mapping[str, int]
+
+
+class _Seen(NamedTuple):
+    """What cloud and cluster have: groups, their instances that stay, Node objects by provider id."""
+
+    groups: Mapping[str, NodeGroupView]
+    instances: Mapping[str, Sequence[Instance]]
+    nodes: Mapping[str, NodeView]
+
+
+class GroupKeeper:
+    """Looks after the groups of a cloud, in steps."""
+
+    def __init__(
+        self, processor: EventProcessor, cluster: Cluster, cloud: CloudProvider, settings: ActuatorSettings
+    ) -> None:
+        self._processor = processor
+        self._cluster = cluster
+        self._cloud = cloud
+        self._settings = settings
+        # Provider ids of instances whose node was ready once; None = nothing was read yet.
+        self._joined: set[str] | None = None
+        # Groups as they were when there was nothing to do, and until when that is believed.
+        self._quiet: list[NodeGroupView] | None = None
+        self._look_ms = 0
+
+    def step(self) -> None:
+        """Look, decide, act. Raises `CloudError`, `ClusterError`, `StoreError`, `NotLeaderError`."""
+        groups = list(self._cloud.node_groups())
+        known = self._processor.read(_open)
+        if groups == self._quiet and not any(known) and self._processor.steady_ms() < self._look_ms:
+            return
+        self._look_ms = self._processor.steady_ms() + LOOK_MS
+        seen = self._look(groups)
+        joined = self._note_joined(seen, known)
+        self._quiet = groups if not any(known) else None
+        for group in sorted(known.awaited.keys() | known.owed.keys()):
+            if group not in seen.groups:
+                self._processor.submit(e.NodesJoined(group))
+                self._processor.submit(e.GroupRecovered(group))
+        may_delete = self._note_missing(seen, known)
+        for view in groups:
+            try:
+                if view.target_size > joined[view.id]:
+                    self._quiet = None
+                self._keep(view, joined[view.id], known)
+                if may_delete:
+                    self._delete_missing(view, seen)
+            except CloudError as error:
+                log.warning("group_not_kept", node_group=view.id, detail=str(error))
+
+    def _look(self, groups: Sequence[NodeGroupView]) -> _Seen:
+        found = self._cloud.instances([view.id for view in groups])
+        staying = {
+            group: [one for one in members if one.state is not InstanceState.DELETING]
+            for group, members in found.items()
+        }
+        # After the instances: one that is listed here has registered by then.
+        nodes = {node.provider_id: node for node in self._cluster.list_nodes() if node.provider_id}
+        return _Seen({view.id: view for view in groups}, staying, nodes)
+
+    def _note_joined(self, seen: _Seen, known: _Open) -> dict[str, int]:
+        """Return how many nodes of each group have joined. Whether one of before this process began was ever ready is
+        not known: an old one counts, unless its group waits for a node.
+        """
+        is_first, before = self._joined is None, self._joined or set()
+        old_ms = self._processor.now_ms() - int(self._settings.groups.max_node_provision_s * 1000)
+        joined: set[str] = set()
+        counts: dict[str, int] = {}
+        for group, members in seen.instances.items():
+            counts_old = is_first and group not in known.owed
+            for one in members:
+                node = seen.nodes.get(one.id)
+                is_old = counts_old and node is not None and 0 < node.created_ms < old_ms
+                if one.id in before or is_old or self._has_started(node):
+                    joined.add(one.id)
+                    counts[group] = counts.get(group, 0) + 1
+        self._joined = joined
+        return {group: counts.get(group, 0) for group in seen.groups}
+
+    def _has_started(self, node: NodeView | None) -> bool:
+        return node is not None and is_started(node, self._settings.groups.not_ready_taints)
+
+    def _keep(self, view: NodeGroupView, joined: int, known: _Open) -> None:
+        """Note what is awaited, back the group off in its time, end its back-off. Raises `CloudError`."""
+        group, since_ms = view.id, known.awaited.get(view.id)
+        if group in known.owed:
+            self._keep_backed_off(view, joined, known.owed[group])
+        elif view.target_size <= joined:
+            if since_ms is not None:
+                self._propose_if_awaited(group, since_ms, e.NodesJoined(group))
+        elif since_ms is None:
+            self._processor.submit(e.NodesAwaited(group))
+        elif self._processor.now_ms() - since_ms > self._provision_s(group) * 1000:
+            self._time_out(view, joined, since_ms)
+
+    def _time_out(self, view: NodeGroupView, joined: int, since_ms: int) -> None:
+        group = view.id
+        waited_s = self._provision_s(group)
+        detail = f"{view.target_size - joined} of {view.target_size} nodes have not joined within {waited_s:g} s"
+        is_exponential = self._settings.groups.backoff is Backoff.EXPONENTIAL
+        make = e.GroupFailed if is_exponential else e.GroupBackedOff
+        if self._propose_if_awaited(group, since_ms, make(group, f"timeout/{since_ms}", detail)):
+            log.warning("group_timed_out", node_group=group, detail=detail)
+            self._lower(view, joined + (not is_exponential))
+
+    def _propose_if_awaited(self, group: str, since_ms: int, event: e.Event) -> bool:
+        """Record an event unless the group has grown anew meanwhile; return whether it was."""
+
+        def proposal(tracker: Tracker, _now_ms: int) -> e.Event | None:
+            return event if tracker.data.awaited.get(group) == since_ms else None
+
+        return self._processor.propose(proposal) is not None
+
+    def _keep_backed_off(self, view: NodeGroupView, joined: int, is_owed: bool) -> None:
+        """Keep the target at one node more than have joined, until that one joins."""
+        group = view.id
+        if self._settings.groups.backoff is Backoff.EXPONENTIAL:
+            # The strategy was changed: what waits without end does not any more.
+            self._processor.submit(e.GroupRecovered(group))
+        elif is_owed:
+            self._replace(view, joined)
+        elif view.target_size <= joined:
+            self._processor.submit(e.GroupRecovered(group))
+            log.info("group_recovered", node_group=group)
+        else:
+            self._lower(view, joined + 1)
+
+    def _replace(self, view: NodeGroupView, joined: int) -> None:
+        """Ask for an instance in place of one that never registered, once its deletion is over."""
+        group = view.id
+
+        def proposal(tracker: Tracker, now_ms: int) -> e.Event | None:
+            data = tracker.data
+            if any(one.request_id.startswith(REGISTRATION) for one in _deletions_of(data, group)):
+                return None
+            if view.target_size > joined:
+                return e.GroupBackedOff(group, f"{KEPT}{data.revision}", data.backoffs[group].detail)
+            asked = [one for name, one in data.growths.items() if name.startswith(REPLACEMENT)]
+            if any(one.growths[0].node_group == group and now_ms - one.time_ms < REPLACE_AGAIN_MS for one in asked):
+                return None
+            growth = Growth(group, view.target_size, joined + 1)
+            return e.GrowthRequested(f"{REPLACEMENT}{data.revision}", f"{group}+1", (growth,))
+
+        self._processor.propose(proposal)
+
+    def _lower(self, view: NodeGroupView, wanted: int) -> None:
+        """Lower the target size by instances that have not started. Raises `CloudError`."""
+        wanted = max(view.min_size, wanted)
+        if view.target_size <= wanted:
+            return
+        self._processor.check_leading()
+        self._cloud.decrease_target(view.id, view.target_size, wanted)
+        log.info("target_lowered", node_group=view.id, size=wanted)
+
+    def _note_missing(self, seen: _Seen, known: _Open) -> bool:
+        """Note which instances run without Node object; return whether they are few enough to be deleted."""
+        running = {
+            one.id: group
+            for group, members in seen.instances.items()
+            for one in members
+            if one.state is InstanceState.RUNNING
+        }
+        lacking = {instance: group for instance, group in running.items() if instance not in seen.nodes}
+        missing = tuple((lacking[instance], instance) for instance in sorted(lacking.keys() - known.missing.keys()))
+        settled = tuple(sorted(known.missing.keys() - lacking.keys()))
+        if missing or settled:
+            self._processor.submit(e.RegistrationNoted(missing, settled))
+            self._quiet = None
+        if len(lacking) > max(OK_MISSING_COUNT, MAX_MISSING_SHARE * len(running)):
+            log.warning("many_instances_without_node", count=len(lacking), running=len(running))
+            return False
+        return True
+
+    def _delete_missing(self, view: NodeGroupView, seen: _Seen) -> None:
+        """Delete the instances of a group that have run without Node object for too long."""
+        limits, longest_ms = self._settings.present_limits(), int(self._provision_s(view.id) * 1000)
+        facts = {group: GroupFacts(one.min_size, one.target_size) for group, one in seen.groups.items()}
+
+        def proposal(tracker: Tracker, now_ms: int) -> e.Event | None:
+            data = tracker.data
+            leaving = _deletions_of(data, view.id)
+            busy = {one.node for one in leaving}
+            room = view.target_size - view.min_size - sum(not one.target_reduced for one in leaving)
+            hour = hourly_limit(data, facts, limits, now_ms)
+            if hour.most is not None:
+                room = min(room, hour.most - hour.counted)
+            due = [
+                _planned(view.id, instance)
+                for instance, one in sorted(data.missing.items())
+                if one.node_group == view.id and now_ms - one.since_ms > longest_ms
+            ]
+            chosen = tuple(one for one in due if one.node not in busy)[: max(room, 0)]
+            return e.InstancesAccepted(f"{REGISTRATION}{data.revision}", chosen) if chosen else None
+
+        event = self._processor.propose(proposal)
+        if isinstance(event, e.InstancesAccepted):
+            names = [one.provider_id for one in event.nodes]
+            log.warning("instances_never_registered", node_group=view.id, instances=names)
+
+    def _provision_s(self, group: str) -> float:
+        """Return how long a node of a group may take. Raises `CloudError`."""
+        own = self._cloud.options(group).max_node_provision_s
+        return self._settings.groups.max_node_provision_s if own is None else own
+
+
+def _open(tracker: Tracker, _now_ms: int) -> _Open:
+    data = tracker.data
+    return _Open(
+        dict(data.awaited),
+        {group: one.owed for group, one in data.backoffs.items()},
+        {instance: one.since_ms for instance, one in data.missing.items()},
+    )
+
+
+def _deletions_of(data: TrackerData, group: str) -> list[Deletion]:
+    return [one for one in data.deletions.values() if one.node_group == group]
+
+
+def _planned(group: str, instance: str) -> e.PlannedNode:
+    """Return the deletion of an instance without Node object; the end of its id stands for the name."""
+    return e.PlannedNode(instance.rpartition("/")[2] or instance, group, drain=False, provider_id=instance)

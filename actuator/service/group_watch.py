@@ -1,0 +1,58 @@
+"""The thread that looks after node groups while this process leads: failed activities, nodes that do not join.
+
+Decides when it looks; what follows is decided by `activity_watch` and `group_keeper`. Seconds.
+"""
+
+import threading
+from typing import Final
+
+import structlog
+
+from actuator.cloud.provider import CloudError
+from actuator.kube.cluster import ClusterError
+from actuator.leadership import NotLeaderError
+from actuator.service.activity_watch import ActivityWatch
+from actuator.service.app import Actuator
+from actuator.service.group_keeper import GroupKeeper
+from actuator.store.records import StoreError
+
+log = structlog.get_logger("groups")
+
+POLL_S: Final = 10.0
+
+
+class GroupWatch:
+    """Looks every `POLL_S`: as a thread, or as a `Task` (see `actuator.runner.scheduler`)."""
+
+    name = "node groups"
+
+    def __init__(self, actuator: Actuator) -> None:
+        self._processor = actuator.processor
+        settings = actuator.settings
+        self._steps = (
+            ActivityWatch(actuator.processor, actuator.cloud, settings.groups.backoff).step,
+            GroupKeeper(actuator.processor, actuator.cluster, actuator.cloud, settings).step,
+        )
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="groups", daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop after the running step."""
+        self._stopped.set()
+
+    def step(self) -> float:
+        """Look once, if this process leads; return the pause until the next time."""
+        for step in self._steps if self._processor.leading else ():
+            try:
+                step()
+            except (CloudError, ClusterError, StoreError, NotLeaderError) as error:
+                log.warning("groups not read, it is tried again", detail=str(error))
+        return POLL_S
+
+    def _run(self) -> None:
+        while not self._stopped.wait(POLL_S):
+            self.step()

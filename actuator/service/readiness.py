@@ -1,0 +1,34 @@
+"""Whether a node has started: it is ready, and carries no taint that says that it is not.
+
+Decides which taints say so: those of Kubernetes and the Cluster Autoscaler, and those that settings name. Source: CA,
+utils/taints (`--startup-taint`, `--status-taint`), utils/kubernetes (GetReadinessState).
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from actuator.kube.cluster import NodeView
+
+_KEYS: Final = frozenset(
+    {
+        "node.kubernetes.io/not-ready",
+        "node.kubernetes.io/network-unavailable",
+        "node.cloudprovider.kubernetes.io/uninitialized",
+    }
+)
+_PREFIXES: Final = (
+    "ignore-taint.cluster-autoscaler.kubernetes.io/",
+    "startup-taint.cluster-autoscaler.kubernetes.io/",
+    "status-taint.cluster-autoscaler.kubernetes.io/",
+)
+
+
+def is_started(node: NodeView, names: Sequence[str] = ()) -> bool:
+    """Return whether a node is ready. names : keys of further taints, or their beginnings with a "*" behind."""
+    return node.ready and not any(_says_not_ready(taint.key, names) for taint in node.taints)
+
+
+def _says_not_ready(key: str, names: Sequence[str]) -> bool:
+    if key in _KEYS or key.startswith(_PREFIXES):
+        return True
+    return any(key.startswith(name[:-1]) if name.endswith("*") else key == name for name in names)

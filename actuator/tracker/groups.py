@@ -1,0 +1,100 @@
+"""What the tracker knows of node groups: failures, back-offs, nodes that are awaited, instances without node.
+
+Decides how events change that data, and nothing about deletions. Times are Unix milliseconds.
+"""
+
+from typing import Final
+
+import msgspec
+
+from actuator.tracker import events as e
+from actuator.tracker.states import GroupBackoff, GroupFailure, MissingNode, TrackerData
+
+REGISTRATION: Final = "registration/"
+"""Beginning of the ids of requests that delete instances which never registered."""
+REPLACEMENT: Final = "replacement/"
+"""Beginning of the ids of growths by one node that replace such an instance."""
+KEPT: Final = "kept/"
+"""Beginning of the activities by which a back-off has its one node again, without another growth."""
+# Source: CA, `--node-group-backoff-reset-timeout`.
+RESET_MS: Final = 3 * 3_600_000
+
+
+def handle(data: TrackerData, event: e.Event, now_ms: int) -> None:
+    """Apply an event of a group."""
+    match event:
+        case e.GroupFailed(node_group=group, activity=activity, detail=detail):
+            data.group_failures.setdefault(group, []).append(GroupFailure(activity, detail, now_ms))
+            data.awaited.pop(group, None)
+        case e.GroupBackedOff(node_group=group, activity=activity, detail=detail):
+            data.group_failures.setdefault(group, []).append(GroupFailure(activity, detail, now_ms, timed=False))
+            data.awaited.pop(group, None)
+            backoff = data.backoffs.setdefault(group, GroupBackoff(detail, now_ms))
+            backoff.owed = backoff.owed and not activity.startswith(KEPT)
+        case e.GroupRecovered(node_group=group):
+            data.backoffs.pop(group, None)
+        case e.NodesAwaited(node_group=group):
+            data.awaited.setdefault(group, now_ms)
+        case e.NodesJoined(node_group=group):
+            data.awaited.pop(group, None)
+        case e.RegistrationNoted(missing=missing, settled=settled):
+            for instance in settled:
+                data.missing.pop(instance, None)
+            for group, instance in missing:
+                data.missing.setdefault(instance, MissingNode(group, now_ms))
+        case _:
+            raise AssertionError(f"{type(event).__name__} is no event of a group")
+
+
+def note_deletions(data: TrackerData, event: e.InstancesAccepted, now_ms: int) -> None:
+    """Note that instances are deleted which never registered: a failed deletion is tried again as late as the first."""
+    if not event.request_id.startswith(REGISTRATION):
+        return
+    for planned in event.nodes:
+        if planned.provider_id in data.missing:
+            data.missing[planned.provider_id].since_ms = now_ms
+        if planned.node_group in data.backoffs:
+            data.backoffs[planned.node_group].owed = True
+
+
+def note_growth(data: TrackerData, event: e.GrowthAnswered, now_ms: int) -> None:
+    """Note that nodes are awaited from now on, and which back-offs have their one node asked for again."""
+    for answer in event.answers:
+        if not answer.accepted:
+            continue
+        if answer.node_group not in data.backoffs:
+            data.awaited[answer.node_group] = now_ms
+        elif event.request_id.startswith(REPLACEMENT):
+            data.backoffs[answer.node_group].owed = False
+
+
+def move_times(data: TrackerData, by_ms: int) -> None:
+    """Move all times of groups."""
+    data.group_failures = {
+        group: [msgspec.structs.replace(one, time_ms=one.time_ms + by_ms) for one in failures]
+        for group, failures in data.group_failures.items()
+    }
+    data.awaited = {group: since_ms + by_ms for group, since_ms in data.awaited.items()}
+    for backoff in data.backoffs.values():
+        backoff.since_ms += by_ms
+    for missing in data.missing.values():
+        missing.since_ms += by_ms
+
+
+def latest_ms(data: TrackerData) -> int:
+    """Return the latest stored time of groups; 0 = none."""
+    failures = (one.time_ms for group in data.group_failures.values() for one in group)
+    backoffs = (one.since_ms for one in data.backoffs.values())
+    missing = (one.since_ms for one in data.missing.values())
+    return max((0, *failures, *data.awaited.values(), *backoffs, *missing))
+
+
+def forget(data: TrackerData, now_ms: int) -> None:
+    """Drop failures that no back-off depends on any longer."""
+    if not data.group_failures:
+        return
+    since_ms = now_ms - RESET_MS
+    later = {
+        group: [one for one in failures if one.time_ms >= since_ms] for group, failures in data.group_failures.items()
+    }
+    data.group_failures = {group: failures for group, failures in later.items() if failures}

@@ -1,0 +1,101 @@
+"""Groups that have run out of instances: where growth ends up, through planner and actuator, on virtual time.
+
+Source: the Zalando fork of CA, ZALANDO_CHANGES ("More reliable backoff logic") and its simulations.
+"""
+
+from typing import Any
+
+from trimtab.v1 import plan_pb2, snapshot_pb2
+
+from actuator.cloud.provider import Activity
+from clients.simulator.simulation import Simulation
+
+LABEL = "zalando.org/scaling-priority"
+NEVER = "2400h"
+NAMES = ("n1", "n2", "n3", "n4")
+
+
+def settings() -> plan_pb2.PlanSettings:
+    found = plan_pb2.PlanSettings()
+    found.scale_up.expanders.append(plan_pb2.Expander.HIGHEST_PRIORITY)
+    return found
+
+
+def simulation(*out: str) -> Simulation:
+    """Four groups, the first preferred most; machines of those in `out` never start."""
+    made = Simulation(settings=settings())
+    for place, name in enumerate(NAMES):
+        start = NEVER if name in out else "60s"
+        made.add_group(name, cpu="4", memory="32Gi", labels={LABEL: str(100 - place)}, start=start)
+    return made
+
+
+def grown(made: Simulation) -> list[str]:
+    """Return the groups that grew, in order."""
+    return [entry["group"] for entry in made.decisions.entries if entry["kind"] == "scale-up"]
+
+
+def sizes(made: Simulation) -> dict[str, int]:
+    """Return the target sizes."""
+    return {name: group["spec"]["targetSize"] for name, group in made.cluster.state.groups.items()}
+
+
+def backed_off(made: Simulation) -> set[str]:
+    """Return the groups in back-off."""
+    status = made._actuator.get_status()
+    return {one.id for one in status.node_groups if one.health == snapshot_pb2.NodeGroupHealth.BACKED_OFF}
+
+
+def demand(made: Simulation) -> None:
+    """Two pods, each of which takes most of a node."""
+    made.add_workload("web", replicas=2, cpu="1", memory="24Gi")
+
+
+def test_three_groups_without_instances_time_out_once_each_and_the_fourth_serves() -> None:
+    made = simulation("n1", "n2", "n3")
+    demand(made)
+    made.run_for("50m")
+    assert grown(made) == ["n1", "n2", "n3", "n4"]
+    assert made.pending == []
+    assert backed_off(made) == {"n1", "n2", "n3"}
+    assert sizes(made) == {"n1": 1, "n2": 1, "n3": 1, "n4": 2}
+    made.run_for("6h")
+    assert grown(made) == ["n1", "n2", "n3", "n4"], "a back-off does not expire"
+
+
+def test_where_one_failure_is_told_at_once_the_fourth_serves_after_two_time_outs() -> None:
+    made = simulation("n1", "n2", "n3")
+    cloud: Any = made._actuator._actuator.cloud
+    failed = Activity("a1", "n1", True, 0, "InsufficientInstanceCapacity")
+    cloud.activities = lambda group: [failed] if group == "n1" else []
+    demand(made)
+    made.run_for("32m")
+    assert grown(made) == ["n1", "n2", "n3", "n4"]
+    made.run_for("3m")
+    assert made.pending == []
+
+
+def test_an_instance_that_joins_late_makes_its_group_healthy_again() -> None:
+    made = simulation("n1")
+    demand(made)
+    made.run_for("25m")
+    assert (grown(made), backed_off(made), made.pending) == (["n1", "n2"], {"n1"}, [])
+    with made.cluster.transaction() as state:
+        (late,) = [one for one in state.instances.values() if one.group == "n1" and not one.gone_due_ms]
+        late.start_due_ms = state.now_ms + 1000
+        state.put_instance(late)
+    made.run_for("1m")
+    assert backed_off(made) == set()
+    made.scale("web", 8)
+    made.run_for("1m")
+    assert grown(made)[2:] == ["n1"]
+
+
+def test_a_group_that_waited_before_the_loop_began_times_out_too() -> None:
+    made = simulation("n1")
+    with made.cluster.transaction() as state:
+        state.groups["n1"]["spec"]["targetSize"] = 1
+        state.group_changed("n1")
+    made.add_workload("web", replicas=1, cpu="1", memory="24Gi")
+    made.run_for("20m")
+    assert (grown(made), made.pending) == (["n2"], [])

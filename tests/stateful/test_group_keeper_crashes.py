@@ -1,0 +1,51 @@
+"""The actuator dies at every write and call while a group is backed off and an instance is deleted that never
+registered; it starts again, and the sizes are right in the end, nothing is deleted twice, no group is stuck.
+"""
+
+from contextlib import suppress
+
+from tests.builders.actuator import Crash
+from tests.unit.actuator.service.test_group_keeper import PROVISION_S, Kept
+
+
+def scenario(stage: Kept, seconds: float) -> None:
+    """Grow by three of which none comes, while one of the machines has lost its Node object."""
+    stage.grow("r", 6, by=3)
+    stage.look_for(seconds)
+
+
+def survive(die_at: int | None) -> Kept:
+    """Run the scenario with one death; returns what is left of it when all time is over."""
+    stage = Kept(out="g", count=6)
+    stage.look_for(20)
+    stage.lose("n3")
+    with suppress(Crash):
+        stage.boot(die_at)
+        stage.keeper = stage.new_keeper()
+        scenario(stage, 3 * PROVISION_S)
+        return stage
+    stage.restart()
+    scenario(stage, 3 * PROVISION_S)
+    return stage
+
+
+def check(stage: Kept) -> None:
+    assert stage.noted("deleted") == ["n3"]
+    assert (stage.is_backed_off, stage.target("g"), len(stage.cluster.state.nodes)) == (True, 6, 5)
+    assert stage.finished() == {"n3": ("DELETED", "UNSPECIFIED")}
+    stage.actuator.processor.read(lambda tracker, _: tracker.check_invariants())
+
+
+def test_dying_at_any_moment_leaves_the_sizes_right_and_deletes_nothing_twice() -> None:
+    whole = survive(None)
+    check(whole)
+    count = whole.breaker.count
+    assert count > 100
+    # Most moments are looks at which nothing happens.
+    writes = [moment for moment in range(1, count + 1) if moment < 40 or moment % 7 == 0]
+    for moment in writes:
+        stage = survive(moment)
+        try:
+            check(stage)
+        except AssertionError as error:
+            raise AssertionError(f"died at moment {moment}: {stage.breaker.last}") from error

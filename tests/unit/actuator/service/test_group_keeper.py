@@ -1,0 +1,259 @@
+"""Groups whose nodes do not join are backed off, instances that never register are deleted, each once and in time."""
+
+from dataclasses import dataclass, replace
+
+import pytest
+from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
+
+from actuator.kube.cluster import Taint
+from actuator.service.group_keeper import GroupKeeper
+from actuator.service.settings import Backoff, GroupSettings
+from actuator.simulated_cluster.controllers import Delays
+from tests.builders.actuator import SETTINGS, Stage
+from tests.builders.kubernetes import Json, node, node_group
+
+PROVISION_S = 420.0
+GROUPS = GroupSettings(max_node_provision_s=PROVISION_S, not_ready_taints=("example.org/checks*",))
+NEVER_S = 1e7
+
+
+@dataclass(frozen=True)
+class Shortage(Delays):
+    """Machines of group "g" do not start while `out` names it."""
+
+    out: frozenset[str] = frozenset()
+
+    def node_start_of(self, name: str, group: str) -> float:
+        del name
+        return NEVER_S if group in self.out else 3.0
+
+
+class Kept(Stage):
+    """A stage whose groups are looked after."""
+
+    def __init__(self, out: str = "", backoff: Backoff = Backoff.UNTIL_JOINED, count: int = 2, least: int = 0) -> None:
+        names = [f"n{number}" for number in range(count)]
+        machines: list[Json] = [node(name, cpu="8") for name in names]
+        template = node("template", cpu="8")
+        group = node_group("g", least, 20, target=count, nodes=names, template=template)
+        settings = replace(SETTINGS, groups=replace(GROUPS, backoff=backoff))
+        super().__init__([*machines, group], settings, Shortage(out=frozenset(out)))
+        self.keeper = self.new_keeper()
+
+    def new_keeper(self) -> GroupKeeper:
+        actuator = self.actuator
+        return GroupKeeper(actuator.processor, self.cluster, self.cloud, actuator.settings)
+
+    def look_for(self, seconds: float) -> None:
+        """Let time pass, with a look every ten seconds."""
+        for _ in range(int(seconds / 10)):
+            self.run_for(10)
+            self.keeper.step()
+        self.run_for(0.1)
+
+    def grow(self, request_id: str, size: int, by: int = 1) -> None:
+        split = plan_pb2.ScaleUpSplit(node_group="g", current_size=size, new_size=size + by)
+        self.actuator.growths.begin(actuator_pb2.ScaleUpRequest(request_id=request_id, splits=[split]))
+        self.run_for(1)
+
+    def restart(self) -> None:
+        self.boot()
+        self.keeper = self.new_keeper()
+
+    @property
+    def group(self) -> actuator_pb2.NodeGroupStatus:
+        (found,) = self.status().node_groups
+        return found
+
+    @property
+    def is_backed_off(self) -> bool:
+        return self.group.health == snapshot_pb2.NodeGroupHealth.BACKED_OFF
+
+    def new_node(self) -> str:
+        """Return the one node that joined since the beginning."""
+        with self.cluster.transaction() as state:
+            (found,) = (name for name in state.nodes if name.startswith("g-"))
+        return found
+
+    def lose(self, name: str) -> str:
+        """Let the Node object vanish while its machine runs; return the machine's id."""
+        with self.looking():
+            view = self.cluster.get_node(name)
+            self.cluster.delete_node(name, view.uid)
+        return view.provider_id
+
+
+def test_nodes_that_join_in_time_back_nothing_off() -> None:
+    stage = Kept()
+    stage.grow("r", 2, by=3)
+    stage.look_for(2 * PROVISION_S)
+    assert not stage.is_backed_off
+    assert (stage.target("g"), len(stage.cluster.state.nodes)) == (5, 5)
+    assert stage.actuator.processor.read(lambda tracker, _: tracker.data.awaited) == {}
+
+
+def test_a_growth_that_brings_no_node_leaves_one_wanted_and_waits_for_it_without_end() -> None:
+    stage = Kept(out="g")
+    stage.grow("r", 2, by=3)
+    stage.look_for(PROVISION_S - 20)
+    assert (stage.is_backed_off, stage.target("g")) == (False, 5)
+    stage.look_for(40)
+    assert (stage.is_backed_off, stage.target("g")) == (True, 3)
+    assert not stage.group.HasField("backoff_until")
+    assert stage.group.health_detail == "3 of 5 nodes have not joined within 420 s"
+    stage.look_for(8 * 3600)
+    assert (stage.is_backed_off, stage.target("g")) == (True, 3)
+
+
+def test_the_node_that_joins_ends_the_back_off_over_restarts() -> None:
+    stage = Kept(out="g")
+    stage.grow("r", 2, by=3)
+    stage.look_for(PROVISION_S + 20)
+    stage.restart()
+    assert stage.is_backed_off
+    (late,) = [one for one in stage.cluster.state.instances.values() if one.start_due_ms and not one.gone_due_ms]
+    late.start_due_ms = int(stage.time.now_s * 1000) + 1000
+    stage.cluster.state.put_instance(late)
+    stage.look_for(60)
+    assert (stage.is_backed_off, stage.target("g"), len(stage.cluster.state.nodes)) == (False, 3, 3)
+
+
+def test_a_target_that_somebody_lowers_ends_the_back_off() -> None:
+    stage = Kept(out="g")
+    stage.grow("r", 2)
+    stage.look_for(PROVISION_S + 20)
+    assert stage.is_backed_off
+    stage.cloud.decrease_target("g", 3, 2)
+    stage.look_for(20)
+    assert not stage.is_backed_off
+
+
+def test_a_target_that_somebody_else_raised_is_reconciled_too() -> None:
+    stage = Kept(out="g")
+    stage.cloud.set_size("g", 2, 6, "by hand")
+    stage.look_for(PROVISION_S + 30)
+    assert (stage.is_backed_off, stage.target("g")) == (True, 3)
+
+
+def test_what_exists_and_the_minimum_are_never_given_up() -> None:
+    stage = Kept(out="g", count=2, least=2)
+    stage.cloud.set_size("g", 2, 8, "token")
+    stage.look_for(PROVISION_S + 30)
+    assert (stage.target("g"), len(stage.cluster.state.nodes)) == (3, 2)
+
+
+def test_a_later_growth_begins_the_wait_anew() -> None:
+    stage = Kept(out="g")
+    stage.grow("r1", 2)
+    stage.look_for(PROVISION_S - 60)
+    stage.grow("r2", 3)
+    stage.look_for(PROVISION_S - 60)
+    assert (stage.is_backed_off, stage.target("g")) == (False, 4)
+    stage.look_for(90)
+    assert stage.is_backed_off
+
+
+def test_by_time_the_pause_doubles_and_no_node_more_is_wanted() -> None:
+    stage = Kept(out="g", backoff=Backoff.EXPONENTIAL)
+    pauses = []
+    for number in range(5):
+        stage.grow(f"r{number}", 2, by=2)
+        stage.look_for(PROVISION_S + 20)
+        assert (stage.is_backed_off, stage.target("g")) == (True, 2)
+        began_s = stage.time.now_s
+        while stage.is_backed_off:
+            stage.look_for(10)
+        pauses.append(round((stage.time.now_s - began_s) / 300))
+    assert pauses == [1, 2, 4, 6, 6]
+    stage.look_for(3 * 3600)
+    stage.grow("later", 2, by=2)
+    stage.look_for(PROVISION_S + 20)
+    assert stage.group.backoff_until.seconds - stage.time.now_s <= 300
+
+
+def test_a_change_of_the_strategy_ends_what_waits_without_end() -> None:
+    stage = Kept(out="g")
+    stage.grow("r", 2)
+    stage.look_for(PROVISION_S + 20)
+    stage.settings = replace(SETTINGS, groups=replace(GROUPS, backoff=Backoff.EXPONENTIAL))
+    stage.restart()
+    stage.look_for(20)
+    assert not stage.is_backed_off
+
+
+@pytest.mark.parametrize("key", ["example.org/checks-pending", "startup-taint.cluster-autoscaler.kubernetes.io/cni"])
+def test_a_node_with_a_taint_of_its_start_has_not_joined(key: str) -> None:
+    stage = Kept()
+    stage.grow("r", 2)
+    stage.run_for(5)
+    new = stage.new_node()
+    stage.cluster.add_taint(new, Taint(key, "", "NoSchedule"))
+    stage.look_for(PROVISION_S + 20)
+    assert (stage.is_backed_off, stage.target("g")) == (True, 3)
+    stage.cluster.remove_taint(new, key)
+    stage.look_for(20)
+    assert not stage.is_backed_off
+
+
+def test_a_node_that_was_ready_once_has_joined_whatever_becomes_of_it() -> None:
+    stage = Kept()
+    stage.look_for(20)
+    stage.cluster.add_taint("n1", Taint("example.org/checks", "", "NoSchedule"))
+    stage.look_for(2 * PROVISION_S)
+    assert not stage.is_backed_off
+
+
+def test_an_instance_that_never_registers_is_deleted_once() -> None:
+    stage = Kept(count=6)
+    stage.look_for(20)
+    lost = stage.lose("n3")
+    stage.look_for(PROVISION_S - 20)
+    assert stage.target("g") == 6
+    stage.restart()
+    stage.look_for(120)
+    stage.run()
+    assert (stage.target("g"), stage.noted("deleted")) == (5, ["n3"])
+    assert stage.finished() == {"n3": ("DELETED", "UNSPECIFIED")}
+    assert lost not in {one.provider_id for one in stage.cluster.state.instances.values()}
+    stage.look_for(2 * PROVISION_S)
+    assert stage.noted("deleted") == ["n3"]
+
+
+def test_an_instance_that_registers_late_but_in_time_stays() -> None:
+    stage = Kept(count=6)
+    with stage.looking():
+        before = stage.cluster.state.nodes["n3"].node
+    stage.lose("n3")
+    stage.look_for(PROVISION_S - 60)
+    with stage.cluster.transaction() as state:
+        state.put_node(before)
+    stage.look_for(2 * PROVISION_S)
+    assert (stage.target("g"), stage.noted("deleted")) == (6, [])
+
+
+def test_the_minimum_keeps_instances_that_never_register() -> None:
+    stage = Kept(count=6, least=6)
+    stage.lose("n3")
+    stage.look_for(2 * PROVISION_S)
+    assert stage.target("g") == 6
+
+
+def test_where_most_instances_have_no_node_none_is_deleted() -> None:
+    stage = Kept(count=6)
+    for number in range(5):
+        stage.lose(f"n{number}")
+    stage.look_for(2 * PROVISION_S)
+    assert stage.noted("deleted") == []
+
+
+def test_in_a_group_that_is_backed_off_another_instance_takes_the_place_of_one_that_never_registered() -> None:
+    stage = Kept(count=6)
+    stage.look_for(20)
+    stage.grow("r", 6)
+    stage.run_for(4)
+    new = stage.new_node()
+    stage.lose(new)
+    stage.look_for(PROVISION_S + 30)
+    assert stage.noted("deleted") == [new]
+    stage.look_for(60)
+    assert (stage.is_backed_off, stage.target("g"), len(stage.cluster.state.nodes)) == (False, 7, 7)

@@ -276,8 +276,11 @@ class Cluster(Protocol):
         Raises `NotFoundError`, `ClusterError`.
         """
 
-    def remove_taint(self, node: str, key: str) -> bool:
-        """Remove a taint, likewise. False = it was not there. Raises `NotFoundError`, `ClusterError`."""
+    def remove_taint(self, node: str, key: str, uncordon: bool = False) -> bool:
+        """Remove a taint, likewise. False = it was not there. Raises `NotFoundError`, `ClusterError`.
+
+        `uncordon` : with the taint, whoever has cordoned the node, as the Cluster Autoscaler does with its own.
+        """
 
     def list_pods(self, node: str, recent: bool = False) -> Sequence[PodView]:
         """Return the pods bound to a node, sorted by namespace and name; none when the node does not exist.

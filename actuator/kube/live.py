@@ -59,10 +59,8 @@ LIST_FROM = 20
 # On a node that the actuator has cordoned. A node that was cordoned before stays cordoned when its taint is removed.
 CORDON_ANNOTATION = "trimtab.dev/cordoned"
 CORDON_PATH = "/metadata/annotations/trimtab.dev~1cordoned"
-UNCORDON: list[Json] = [
-    {"op": "add", "path": "/spec/unschedulable", "value": False},
-    {"op": "remove", "path": CORDON_PATH},
-]
+UNCORDON: list[Json] = [{"op": "add", "path": "/spec/unschedulable", "value": False}]
+UNMARK: Json = {"op": "remove", "path": CORDON_PATH}
 # How the answer to an apply begins that would change fields of another manager. Source: apimachinery, managedfields.
 APPLY_CONFLICT = "Apply failed with"
 # Other clients write nodes too (kubelet, controllers): a patch is built this often.
@@ -108,7 +106,7 @@ class KubeCluster:
 
         return self._change(node, change)
 
-    def remove_taint(self, node: str, key: str) -> bool:
+    def remove_taint(self, node: str, key: str, uncordon: bool = False) -> bool:
         """Take a taint away, and what came with it."""
 
         def change(found: Node) -> list[Json] | None:
@@ -118,6 +116,8 @@ class KubeCluster:
                 return None
             patch = _patch(found, left)
             if key == HARD_TAINT_KEY and CORDON_ANNOTATION in (found.metadata.annotations or {}):
+                patch += [*UNCORDON, UNMARK]
+            elif uncordon and found.spec.unschedulable:
                 patch += UNCORDON
             return patch
 

@@ -15,6 +15,7 @@ import structlog
 from actuator.cloud.provider import CloudError, CloudProvider, CloudRefusedError, InstanceState
 from actuator.drain.drain import Recorder
 from actuator.kube.cluster import Cluster, ClusterError, NotFoundError
+from actuator.runner.caller_taints import CallerTaints
 from actuator.runner.retries import persistent
 from actuator.settings import WorkSettings
 from actuator.tracker import events as e
@@ -50,6 +51,7 @@ class GroupDeleter:
         self._cloud = cloud
         self._recorder = recorder
         self._settings = settings
+        self._taints = CallerTaints(cluster, recorder, settings.drain.expendable_priority)
         # Guards all that follows: `want` is called while a step runs.
         self._lock = threading.Lock()
         self._running = False
@@ -97,8 +99,10 @@ class GroupDeleter:
         states = self._states(batch)
         unknown = {node: order for node, order in batch.items() if states[node] is InstanceState.UNKNOWN}
         self._expire(unknown, "the cloud does not know its instance", Reason.INSTANCE_UNKNOWN)
-        failed = self._delete([batch[node] for node in batch if states[node] in DELETABLE])
-        for node in sorted(batch.keys() - unknown.keys()):
+        deletable = {node: order for node, order in batch.items() if states[node] in DELETABLE}
+        occupied = self._fail_occupied(deletable)
+        failed = self._delete([order for node, order in deletable.items() if node not in occupied])
+        for node in sorted(batch.keys() - unknown.keys() - occupied):
             error = failed.get(batch[node].wanted.provider_id)
             if error is None:
                 self._report(e.DeleteAccepted(node))
@@ -116,7 +120,7 @@ class GroupDeleter:
             now_ms = self._time_ms()
         ready = {}
         for node, order in orders.items():
-            if now_ms < order.patience_ms and self._is_delayed(node):
+            if not order.wanted.drained_by_caller and now_ms < order.patience_ms and self._is_delayed(node):
                 with self._lock:
                     deadline_ms = now_ms + int(self._settings.delete.timeout_s * 1000)
                     self._wanted[node] = order._replace(deadline_ms=deadline_ms)
@@ -129,6 +133,17 @@ class GroupDeleter:
             return self._cluster.get_node(node, recent=True).deletion_delayed
         except NotFoundError:
             return False
+
+    def _fail_occupied(self, orders: Mapping[str, InstanceDeletion]) -> set[str]:
+        """Fail deletions of nodes to which pods came because their autoscaler gave up; return those nodes."""
+        failed = set()
+        for node, order in orders.items():
+            pods = self._taints.pods_since(node) if order.wanted.drained_by_caller else ()
+            if pods:
+                detail = f"{len(pods)} pods came after its taint was removed, such as {pods[0]}"
+                self._fail(node, detail, Reason.NODE_CHANGED, pods)
+                failed.add(node)
+        return failed
 
     def _delete(self, orders: list[InstanceDeletion]) -> Mapping[str, CloudError]:
         """Request deletions from the cloud; return the failed ones by provider id."""
@@ -148,6 +163,9 @@ class GroupDeleter:
                 self._report(e.InstanceGone(node))
                 self._forget(node)
         left = self._orders(self._asked)
+        for node, order in left.items():
+            if order.wanted.drained_by_caller:
+                self._taints.keep(node)
         unknown = {node: order for node, order in left.items() if states.get(node) is InstanceState.UNKNOWN}
         self._expire(unknown, "the cloud no longer knows its instance", Reason.INSTANCE_UNKNOWN)
         self._expire({node: left[node] for node in left.keys() - unknown.keys()}, "the instance is still there")
@@ -186,8 +204,10 @@ class GroupDeleter:
         self._clock_ms = clock_ms
         return self._passed_ms
 
-    def _fail(self, node: str, detail: str, reason: int = Reason.FAILED_TO_DELETE) -> None:
-        self._report(e.DeletionFailed(node, reason, detail))
+    def _fail(
+        self, node: str, detail: str, reason: int = Reason.FAILED_TO_DELETE, pods: tuple[str, ...] = ()
+    ) -> None:
+        self._report(e.DeletionFailed(node, reason, detail, pods))
         self._forget(node)
 
     def _report(self, event: e.Event) -> None:
@@ -201,3 +221,4 @@ class GroupDeleter:
         with self._lock:
             self._wanted.pop(node, None)
             self._asked.pop(node, None)
+        self._taints.forget(node)

@@ -142,6 +142,7 @@ class RollBackTask:
     def __init__(self, instruction: i.RollBack, work: DrainTask | CheckEmptyTask | None, context: TaskContext) -> None:
         self.name = f"roll back {instruction.node}"
         self._node = instruction.node
+        self._uncordon = instruction.drained_by_caller
         self._work = work
         self._context = context
 
@@ -151,7 +152,7 @@ class RollBackTask:
             if self._work is not None:
                 self._work.end()
                 self._work = None
-            self._context.cluster.remove_taint(self._node, HARD_TAINT_KEY)
+            self._context.cluster.remove_taint(self._node, HARD_TAINT_KEY, self._uncordon)
         except NotFoundError:
             log.info("no roll-back needed, the node is gone", node=self._node)
         except ClusterError as error:

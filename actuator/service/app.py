@@ -140,9 +140,13 @@ def _report_taint(node: str, taint: Taint | None) -> None:
 
 
 def _progress(tracker: Tracker, _now_ms: int) -> tuple[set[str], set[str]]:
-    """Return the nodes in progress, and those of them that must carry the taint."""
+    """Return the nodes in progress, and those of them that must carry the taint.
+
+    One that another autoscaler has drained is looked at by its deletion: pods may have come since its taint went.
+    """
     deletions = tracker.data.deletions
-    marked = {node for node, one in deletions.items() if one.state not in (State.PLANNED, State.ROLLING_BACK)}
+    unmarked = (State.PLANNED, State.ROLLING_BACK)
+    marked = {node for node, one in deletions.items() if not (one.drained_by_caller or one.state in unmarked)}
     return set(deletions), marked
 
 

@@ -113,14 +113,16 @@ class SimulatedCluster:
             state.note("tainted", f"{node} {taint.key}")
             return True
 
-    def remove_taint(self, node: str, key: str) -> bool:
-        """Remove a taint."""
+    def remove_taint(self, node: str, key: str, uncordon: bool = False) -> bool:
+        """Remove a taint, and uncordon with it."""
         with self.transaction("remove_taint", node) as state:
             info = _node_info(state, node)
             if _view(info).taint(key) is None:
                 return False
             taints = info.node["spec"]["taints"]
             info.node["spec"]["taints"] = [taint for taint in taints if taint.get("key") != key]
+            if uncordon:
+                info.node["spec"].pop("unschedulable", None)
             state.node_changed(info)
             state.note("untainted", f"{node} {key}")
             return True

@@ -24,6 +24,8 @@ class PlannedNode(msgspec.Struct, frozen=True):
     # Provider id of the machine, and uid of the Node object.
     provider_id: str = ""
     node_uid: str = ""
+    # Whether the autoscaler that asked has tainted it.
+    tainted: bool = False
 
 
 class SetAccepted(Event, frozen=True, tag="set_accepted"):

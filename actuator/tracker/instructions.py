@@ -47,24 +47,29 @@ class BeginDelete(Instruction, frozen=True):
 
 
 class DeleteInstance(Instruction, frozen=True):
-    """Delete the instance in the cloud. Report `DeleteAccepted`, then `InstanceGone` or `DeletionFailed`."""
+    """Delete the instance in the cloud. Report `DeleteAccepted`, then `InstanceGone` or `DeletionFailed`.
+
+    `drained_by_caller` : another autoscaler has tainted and drained the node, and waited for what delays it.
+    """
 
     node: str
     node_group: str
     provider_id: str
     node_uid: str
+    drained_by_caller: bool = False
 
 
 class RollBack(Instruction, frozen=True):
     """Stop all work on the node, remove its taint, report `RolledBack`.
 
-    `pods` and `evicted` are what the drain recorded, when evictions are in doubt: a granted one without answer is
+    `drained_by_caller` : the taint may be another autoscaler's, with which it has cordoned the node. `pods` and `evicted` are what the drain recorded, when evictions are in doubt: a granted one without answer is
     reported by `PodsEvicted` first.
     """
 
     node: str
     pods: tuple[PodRef, ...] = ()
     evicted: frozenset[str] = frozenset()
+    drained_by_caller: bool = False
 
 
 class Grow(Instruction, frozen=True):

@@ -83,6 +83,8 @@ class Deletion(msgspec.Struct):
     # Provider id of the machine, and uid of the Node object: unlike names, these are not reused.
     provider_id: str = ""
     node_uid: str = ""
+    # Whether another autoscaler has tainted and drained it, and expects nothing but the end of its machine.
+    drained_by_caller: bool = False
     # When all taints of its set were written; 0 = not yet.
     tainted_ms: int = 0
     # When the cloud was about to be called; 0 = not yet.

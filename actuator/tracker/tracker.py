@@ -237,6 +237,7 @@ class Tracker:
                 gpu=planned.gpu,
                 provider_id=planned.provider_id,
                 node_uid=planned.node_uid,
+                drained_by_caller=planned.tainted,
                 tainted_ms=now_ms,
                 begun_ms=now_ms,
             )
@@ -424,10 +425,16 @@ def _instruction(deletion: Deletion) -> i.Instruction:
         case State.DRAINED:
             return i.BeginDelete(deletion.node)
         case State.DELETING:
-            return i.DeleteInstance(deletion.node, deletion.node_group, deletion.provider_id, deletion.node_uid)
+            return i.DeleteInstance(
+                deletion.node,
+                deletion.node_group,
+                deletion.provider_id,
+                deletion.node_uid,
+                deletion.drained_by_caller,
+            )
         case State.ROLLING_BACK:
             if deletion.gone_count == deletion.pods_count:
-                return i.RollBack(deletion.node)
+                return i.RollBack(deletion.node, drained_by_caller=deletion.drained_by_caller)
             return i.RollBack(deletion.node, _pods(deletion), frozenset(deletion.evicted))
         case _:
             raise AssertionError(f"{deletion.node}: nothing to do in state {deletion.state.name}")

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 import grpc
 
 from actuator.cloud.provider import CloudProvider, InstanceState, NodeGroupView
-from actuator.kube.cluster import Cluster, NodeView
+from actuator.kube.cluster import HARD_TAINT_KEY, Cluster, NodeView
 from actuator.runner.event_processor import EventProcessor
 from actuator.service.observe import nodes_named
 from actuator.service.settings import DEFAULT_LIMITS
@@ -173,6 +173,7 @@ def _planned(group: str, order: NodeOrder, node: NodeView | None) -> PlannedNode
         gpu=node is not None and node.gpu,
         provider_id=order.provider_id,
         node_uid="" if node is None else node.uid,
+        tainted=node is not None and node.taint(HARD_TAINT_KEY) is not None,
     )
 
 

@@ -85,6 +85,14 @@ def test_a_node_that_somebody_else_cordoned_stays_so_when_the_taint_is_taken_bac
     assert server.objects["/api/v1/nodes/n1"]["spec"] == {"unschedulable": True, "taints": []}
 
 
+def test_a_node_that_another_autoscaler_cordoned_with_its_taint_is_uncordoned_with_it(server: JsonApiServer) -> None:
+    server.put("/api/v1/nodes", {"metadata": {"name": "n1"}, "spec": {"unschedulable": True}})
+    cluster = KubeCluster(server.api())
+    cluster.add_taint("n1", HARD)
+    assert cluster.remove_taint("n1", HARD_TAINT_KEY, uncordon=True)
+    assert server.objects["/api/v1/nodes/n1"]["spec"] == {"unschedulable": False, "taints": []}
+
+
 def test_a_node_that_was_cordoned_is_uncordoned_whatever_the_setting_says_by_then(server: JsonApiServer) -> None:
     server.put("/api/v1/nodes", {"metadata": {"name": "n1", "annotations": {"a": "b"}}})
     KubeCluster(server.api(), KubeSettings(cordon=True)).add_taint("n1", HARD)

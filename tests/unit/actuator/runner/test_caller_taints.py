@@ -1,0 +1,133 @@
+"""Nodes that another autoscaler has tainted and drained, when it gives up before it has our answer."""
+
+from dataclasses import replace
+
+import pytest
+
+from actuator.cloud.provider import CloudError, CloudRefusedError
+from actuator.kube.cluster import DELAY_DELETION_PREFIX, HARD_TAINT_KEY, hard_taint
+from actuator.service.external.orders import ExternalOrders, NodeOrder
+from actuator.simulated_cluster.faults import Fault
+from actuator.simulated_cluster.pods import Pod
+from tests.builders.actuator import DELAYS, Stage, small_cluster
+from tests.builders.kubernetes import pod
+
+NODE = NodeOrder("n6", "test://n6")
+
+
+def tainted_stage(*faults: Fault, delayed: bool = False) -> Stage:
+    """A cluster whose empty node n6 another autoscaler has tainted."""
+    objects = small_cluster()
+    if delayed:
+        node = next(one for one in objects if one["metadata"]["name"] == "n6")
+        node["metadata"].setdefault("annotations", {})[DELAY_DELETION_PREFIX + "storage"] = "true"
+    stage = Stage(objects, delays=replace(DELAYS, instance_delete_s=20))
+    with stage.looking():
+        stage.cluster.add_taint("n6", hard_taint(0))
+    for fault in faults:
+        stage.cluster.faults.add(fault)
+    return stage
+
+
+def order(stage: Stage) -> None:
+    ExternalOrders(stage.actuator.processor, stage.cluster, stage.cloud).begin_delete("g", [NODE])
+
+
+def give_up(stage: Stage) -> None:
+    """Do as the Cluster Autoscaler does without an answer."""
+    with stage.looking():
+        stage.cluster.remove_taint("n6", HARD_TAINT_KEY)
+
+
+def throttled(times: int) -> Fault:
+    return Fault("delete_instances", error=CloudError("throttled"), times=times)
+
+
+def comes(stage: Stage, **more: object) -> None:
+    with stage.looking(), stage.cluster.transaction() as state:
+        state.put_pod(Pod(pod("late", node="n6", **more)))
+
+
+def test_what_delays_a_deletion_is_not_waited_for_again() -> None:
+    stage = tainted_stage(delayed=True)
+    order(stage)
+    stage.run_for(1)
+    assert stage.noted("deleted") == ["n6"]
+
+
+def test_the_taint_comes_back_before_the_cloud_is_asked_again() -> None:
+    stage = tainted_stage(throttled(20))
+    order(stage)
+    stage.run_for(1)
+    give_up(stage)
+    assert (stage.tainted(), stage.noted("deleted")) == (set(), [])
+    stage.run_for(20)
+    assert stage.tainted() == {"n6"}
+    stage.run()
+    assert stage.finished() == {"n6": ("DELETED", "UNSPECIFIED")}
+    assert stage.noted("deleted") == ["n6"]
+
+
+def test_a_node_that_has_got_pods_meanwhile_stays() -> None:
+    stage = tainted_stage(throttled(20))
+    order(stage)
+    stage.run_for(1)
+    give_up(stage)
+    comes(stage)
+    stage.run()
+    assert stage.finished() == {"n6": ("FAILED", "NODE_CHANGED")}
+    assert (stage.noted("deleted"), stage.target("g"), stage.tainted()) == ([], 8, set())
+
+
+def test_pods_of_a_node_that_kept_its_taint_do_not_matter() -> None:
+    stage = tainted_stage(throttled(2))
+    comes(stage, tolerations=[{"operator": "Exists"}])
+    order(stage)
+    stage.run()
+    assert stage.finished() == {"n6": ("DELETED", "UNSPECIFIED")}
+
+
+@pytest.mark.parametrize("asked", [False, True], ids=["before the cloud is asked", "after the cloud is asked"])
+def test_the_taint_comes_back_after_a_crash(asked: bool) -> None:
+    stage = tainted_stage()
+    order(stage)
+    if asked:
+        stage.run_for(1)
+    assert stage.noted("deleted") == (["n6"] if asked else [])
+    give_up(stage)
+    stage.boot()
+    stage.run_for(1)
+    assert stage.tainted() == {"n6"}
+    stage.run()
+    assert stage.noted("deleted") == ["n6"]
+
+
+def test_pods_that_came_during_a_crash_keep_their_node() -> None:
+    stage = tainted_stage()
+    order(stage)
+    give_up(stage)
+    comes(stage)
+    stage.boot()
+    stage.run()
+    assert stage.finished() == {"n6": ("FAILED", "NODE_CHANGED")}
+    assert (stage.noted("deleted"), stage.tainted()) == ([], set())
+
+
+def test_a_node_that_the_cloud_keeps_is_uncordoned_with_its_taint() -> None:
+    stage = tainted_stage(Fault("delete_instances", error=CloudRefusedError("protected")))
+    with stage.looking(), stage.cluster.transaction() as state:
+        state.nodes["n6"].node["spec"]["unschedulable"] = True
+    order(stage)
+    stage.run()
+    assert stage.finished() == {"n6": ("FAILED", "FAILED_TO_DELETE")}
+    assert stage.tainted() == set()
+    assert "unschedulable" not in stage.cluster.state.nodes["n6"].node["spec"]
+
+
+def test_a_caller_that_taints_nothing_gets_no_taints() -> None:
+    stage = Stage(small_cluster())
+    order(stage)
+    stage.run_for(1)
+    assert stage.tainted() == set()
+    stage.run()
+    assert stage.finished() == {"n6": ("DELETED", "UNSPECIFIED")}

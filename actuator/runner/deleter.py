@@ -204,9 +204,7 @@ class GroupDeleter:
         self._clock_ms = clock_ms
         return self._passed_ms
 
-    def _fail(
-        self, node: str, detail: str, reason: int = Reason.FAILED_TO_DELETE, pods: tuple[str, ...] = ()
-    ) -> None:
+    def _fail(self, node: str, detail: str, reason: int = Reason.FAILED_TO_DELETE, pods: tuple[str, ...] = ()) -> None:
         self._report(e.DeletionFailed(node, reason, detail, pods))
         self._forget(node)
 

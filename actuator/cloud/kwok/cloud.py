@@ -94,10 +94,14 @@ class KwokCloud:
         }
 
     def groups_of(self, instances: Sequence[str]) -> Mapping[str, str]:
-        """Return the node group of each instance that has one."""
+        """Return the node group of each instance that has one, of starting ones too."""
         with _cloud_errors():
-            found = self._nodes()
+            ledger, found = self._ledger.read(), self._nodes()
         group_by_id = {provider_id: group for group, names in found.items() for provider_id in names.values()}
+        starting = (
+            (made_provider_id(name, node), name) for name, entry in self._known(ledger) for node in entry.starting
+        )
+        group_by_id |= dict(starting)
         return {instance: group_by_id[instance] for instance in instances if instance and instance in group_by_id}
 
     def delete_instances(self, group: str, instances: Sequence[str]) -> Mapping[str, CloudError]:

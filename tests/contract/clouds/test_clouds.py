@@ -79,6 +79,17 @@ def test_instances_are_listed_before_they_run(world: World) -> None:
     assert before < set(after)
 
 
+def test_instances_that_have_not_started_know_their_group_and_can_be_deleted(world: World) -> None:
+    before = {one.id for one in world.cloud.instances(["g"])["g"]}
+    world.cloud.set_size("g", 3, 5, "token")
+    world.cloud.refresh()
+    new = sorted({one.id for one in world.cloud.instances(["g"])["g"]} - before)
+    assert world.cloud.groups_of(new) == dict.fromkeys(new, "g")
+    assert len(new) == 2
+    assert world.cloud.delete_instances("g", new) == {}
+    assert target(world.cloud) == 3
+
+
 def test_a_growth_from_another_size_beyond_the_maximum_or_of_no_group_is_refused(world: World) -> None:
     with pytest.raises(SizeChangedError, match="has size 3, not 4 as expected"):
         world.cloud.set_size("g", 4, 5, "a")

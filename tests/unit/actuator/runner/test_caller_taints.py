@@ -1,6 +1,7 @@
 """Nodes that another autoscaler has tainted and drained, when it gives up before it has our answer."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ def throttled(times: int) -> Fault:
     return Fault("delete_instances", error=CloudError("throttled"), times=times)
 
 
-def comes(stage: Stage, **more: object) -> None:
+def comes(stage: Stage, **more: Any) -> None:
     with stage.looking(), stage.cluster.transaction() as state:
         state.put_pod(Pod(pod("late", node="n6", **more)))
 

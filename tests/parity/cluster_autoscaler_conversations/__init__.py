@@ -1,0 +1,1 @@
+"""Conversations of a real Cluster Autoscaler with our services: how they are recorded, and their form."""

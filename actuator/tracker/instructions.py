@@ -62,8 +62,9 @@ class DeleteInstance(Instruction, frozen=True):
 class RollBack(Instruction, frozen=True):
     """Stop all work on the node, remove its taint, report `RolledBack`.
 
-    `drained_by_caller` : the taint may be another autoscaler's, with which it has cordoned the node. `pods` and `evicted` are what the drain recorded, when evictions are in doubt: a granted one without answer is
-    reported by `PodsEvicted` first.
+    `drained_by_caller` : the taint may be another autoscaler's, with which it has cordoned the node. `pods` and
+    `evicted` are what the drain recorded, when evictions are in doubt: a granted one without answer is reported by
+    `PodsEvicted` first.
     """
 
     node: str

@@ -28,8 +28,9 @@ from actuator.service.growth import growth_response
 from actuator.service.pod_costs import apply_pod_costs
 from actuator.service.soft_taints import apply_soft_taints
 from actuator.service.validation import buffer_states, check_nodes, cost_orders
-from actuator.service.watching import SendBudget, SharedStatus
+from actuator.service.watching import Place, SendBudget, SharedStatus, WatcherPlaces
 from actuator.store.records import StoreError
+from clients.transport.callers import current_caller
 from clients.transport.errors import Reason, ServiceError, not_ready
 
 log = structlog.get_logger("actuator")
@@ -60,11 +61,9 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
 
     def __init__(self, actuator: Actuator) -> None:
         self._actuator = actuator
-        self._watchers = threading.BoundedSemaphore(actuator.settings.max_watchers)
-        self._watcher_count = 0
+        self._watchers = WatcherPlaces(actuator.settings.max_watchers, actuator.processor.wake_all)
         self._shared = SharedStatus(actuator.status)
         self._budget = SendBudget()
-        self._counting = threading.Lock()
         self._stopping = threading.Event()
 
     def end_streams(self) -> None:
@@ -176,31 +175,21 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         self, request: actuator_pb2.WatchStatusRequest, context: grpc.ServicerContext
     ) -> Iterator[Any]:
         """Yield the status now and after each change: `WatchStatusResponse`s."""
-        if not self._watchers.acquire(blocking=False):
-            most = self._actuator.settings.max_watchers
-            raise ServiceError(
-                grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.OVERLOADED, f"{most} callers watch already; use GetStatus"
-            )
         try:
-            self._count_watchers(1)
-            yield from self._watch(not request.without_finished, context)
+            with self._watchers.place(current_caller().share) as place:
+                yield from self._watch(not request.without_finished, context, place)
         finally:
-            self._count_watchers(-1)
-            self._watchers.release()
-
-    def _count_watchers(self, change: int) -> None:
-        with self._counting:
-            self._watcher_count += change
-            if not self._watcher_count:
+            if self._watchers.is_empty:
                 self._shared.forget()
 
-    def _watch(self, with_finished: bool, context: grpc.ServicerContext) -> Iterator[Any]:
+    def _watch(self, with_finished: bool, context: grpc.ServicerContext, place: Place) -> Iterator[Any]:
         processor = self._actuator.processor
         context.add_callback(processor.wake_all)
         sent, took_s = -1, 0.0
         while context.is_active():
             if self._stopping.is_set():
                 raise not_ready("the actuator is stopping; watch again in a moment")
+            place.check()
             revision = processor.wait_for_change(sent, IDLE_S)
             if revision == sent:
                 continue

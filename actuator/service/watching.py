@@ -1,14 +1,17 @@
-"""State shared by all watchers: one status for all of them, and a limit of the bytes being sent.
+"""State shared by all watchers: one status for all of them, a limit of the bytes being sent, their places.
 
 Decides that watchers of the same status get the same bytes, and how many bytes are sent at a time: gRPC copies each
-message that it sends, and a status of megabytes would be in memory once for each watcher. Thread-safe.
+message that it sends, and a status of megabytes would be in memory once for each watcher. Decides whose stream ends
+where more want to watch than can. Thread-safe.
 """
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from actuator.service.status import Status
+from clients.transport.errors import ServiceError, overloaded
 
 # Bytes being sent to watchers at a time: three statuses with 100,000 evictions.
 MAX_BYTES_SENT = 64 << 20
@@ -58,3 +61,64 @@ class SendBudget:
                 with self._freed:
                     self._used -= size
                     self._freed.notify_all()
+
+
+class Place:
+    """The place of one stream."""
+
+    def __init__(self, caller: str) -> None:
+        self.caller = caller
+        self._lost: ServiceError | None = None
+
+    def lose(self, error: ServiceError) -> None:
+        """Take it away; the stream ends at its next look."""
+        self._lost = error
+
+    def check(self) -> None:
+        """Raise ServiceError where another caller has it by now."""
+        if self._lost is not None:
+            raise self._lost
+
+
+class WatcherPlaces:
+    """So many streams at a time. A caller who holds more than others gives its oldest one up to a caller with fewer."""
+
+    def __init__(self, most: int, wake: Callable[[], object]) -> None:
+        """`wake` makes streams look whether they have lost their place."""
+        self._most, self._wake = most, wake
+        self._lock = threading.Lock()
+        # The oldest first.
+        self._taken: list[Place] = []
+
+    @contextmanager
+    def place(self, caller: str) -> Iterator[Place]:
+        """Hold a place. Raises ServiceError OVERLOADED where all callers have their share."""
+        place = Place(caller)
+        with self._lock:
+            is_full = len(self._taken) >= self._most
+            if is_full:
+                self._make_room(caller)
+            self._taken.append(place)
+        if is_full:
+            self._wake()
+        try:
+            yield place
+        finally:
+            with self._lock:
+                if place in self._taken:
+                    self._taken.remove(place)
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether nobody watches."""
+        with self._lock:
+            return not self._taken
+
+    def _make_room(self, caller: str) -> None:
+        counts = Counter(one.caller for one in self._taken)
+        richest, most = counts.most_common(1)[0]
+        if counts[caller] + 1 >= most:
+            raise overloaded(f"{self._most} streams watch already; use GetStatus")
+        oldest = next(one for one in self._taken if one.caller == richest)
+        self._taken.remove(oldest)
+        oldest.lose(overloaded("other callers want to watch, and this one has most streams; use GetStatus"))

@@ -40,6 +40,12 @@ class Access:
         """Return whether callers without identity are refused."""
         return self.policy is not None or self.review is not None
 
+    def lets_anyone(self, right: Right) -> bool:
+        """Return whether callers without identity have a right at present."""
+        if self.policy is not None:
+            return right in self.policy().rights(())
+        return not self.knows_callers
+
     def deletion_rules(self) -> "DeletionRules":
         """Return what holds for deletions at present."""
         from clients.transport.access_policy import DeletionRules
@@ -57,12 +63,14 @@ class Access:
                 raise self._refuse(context, method, Caller(identities), _BAD_TOKEN)
             identities = (*reviewed, *identities)
         caller = Caller(identities, connection_of(context, bool(identities)))
+        right = RIGHT_OF_METHOD.get(method)
+        if self.policy is not None and right is not None and right in self.policy().rights(identities):
+            set_caller(caller)
+            return caller
         if self.knows_callers and not identities:
             raise self._refuse(context, method, caller, self._missing())
         if self.policy is not None:
-            right = RIGHT_OF_METHOD.get(method)
-            if right is None or right not in self.policy().rights(identities):
-                raise self._refuse(context, method, caller, _not_granted(caller, right or method), right)
+            raise self._refuse(context, method, caller, _not_granted(caller, right or method), right)
         set_caller(caller)
         return caller
 

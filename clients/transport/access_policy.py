@@ -58,10 +58,14 @@ class AccessPolicy(_Section):
     api_version: Literal["trimtab.dev/v1"]
     kind: Literal["AccessPolicy"]
     callers: list[CallerRule]
+    # Rights of callers that show neither certificate nor token: a Cluster Autoscaler has none to show to its expander.
+    anonymous: list[Literal[Right.CHOOSE]] = []
     deletions: DeletionRules = DeletionRules()
 
     def rights(self, identities: tuple[str, ...]) -> frozenset[Right]:
-        """Return all rights of a caller."""
+        """Return all rights of a caller; `identities` () = nobody knows it."""
+        if not identities:
+            return frozenset(self.anonymous)
         return frozenset(right for rule in self.callers if rule.matches(identities) for right in rule.rights)
 
     def may_plan(self, identities: tuple[str, ...], cluster: str) -> bool:

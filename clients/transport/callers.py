@@ -28,6 +28,11 @@ class Caller(NamedTuple):
         """Return the identity that logs show, "" = not known: the token's where there is one."""
         return self.identities[0] if self.identities else ""
 
+    @property
+    def share(self) -> str:
+        """Return what limits of one caller count by: its identities, or the client where nobody knows it."""
+        return "\n".join(self.identities) or self.connection
+
 
 _current: ContextVar[Caller] = ContextVar("caller", default=Caller())  # noqa: B039
 

@@ -5,13 +5,14 @@ read. Each call takes a thread until it ends, so callers that wait must not keep
 messages. Times in seconds, monotonic. Safe between threads.
 
 A call is *receiving* (its request is not whole yet), *working*, or *sending* (a message waits until the caller takes
-it). Only receiving and sending calls are ended here. Where no more calls may be open, the one that has waited for its
-caller longest makes room.
+it). Only receiving and sending calls are ended here. Where no more calls may be open, in all or of one caller, one that
+has waited for its caller for a while makes room: of the caller with most calls, the one that has for longest.
 """
 
 import threading
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple
@@ -37,6 +38,8 @@ class CallLimits:
     send_s: float = 30.0
     # Calls open at the same time.
     most: int = 224
+    # The same of one caller: nobody alone keeps all others out.
+    most_of_caller: int = 112
     # A call that has waited for its caller this long makes room for another one, seconds. Honest ones take less.
     room_after_s: float = 1.0
 
@@ -55,6 +58,8 @@ class OpenCall:
         # What it waits for its caller since; None while it is worked on.
         self.waits_since_s: float | None = time.monotonic()
         self.is_receiving = True
+        # Whose it is, once that is known.
+        self.caller = ""
         # Between the end of a request and a call that is ended for want of it.
         self._lock = threading.Lock()
         self._error: ServiceError | None = None
@@ -129,11 +134,24 @@ class Calls:
             if self._stopping:
                 raise not_ready("the service is stopping; try again")
             if len(self._open) - len(self._ended) >= self.limits.most:
-                self._make_room()
+                self._make_room(
+                    self._open - self._ended,
+                    f"{self.limits.most} calls are open already; try again later (--max-workers)",
+                )
             self._open.add(call)
         if not context.add_callback(lambda: self._forget(call)):
             self._forget(call)
         return call
+
+    def belongs(self, call: OpenCall, caller: str) -> None:
+        """Note whose a call is. Raises ServiceError where its caller has as many as may be and none makes room."""
+        most = self.limits.most_of_caller
+        with self._changed:
+            others = {one for one in self._open - self._ended - {call} if one.caller == caller}
+            call.caller = caller
+            if len(others) >= most:
+                message = f"{most} calls of this caller are open already; end some of them (--max-calls-per-caller)"
+                self._make_room(others, message)
 
     def watch(self) -> None:
         """End calls whose messages are not read, until the server has stopped. Runs in a thread of its own."""
@@ -171,14 +189,15 @@ class Calls:
             if not wait.call.is_receiving:
                 self._end(wait.call, request_timeout("the answer is not read"))
 
-    def _make_room(self) -> None:
-        """End the call that has waited for its caller longest."""
-        longest = next(iter(_waiting(self._open - self._ended)), None)
-        if longest is None or longest.since_s + self.limits.room_after_s > time.monotonic():
-            raise overloaded(f"{self.limits.most} calls are open already; try again later (--max-workers)")
-        self._end(
-            longest.call, request_timeout("the request was the slowest to arrive, and others came; send it again")
-        )
+    def _make_room(self, calls: Collection[OpenCall], refusal: str) -> None:
+        """End one of these calls. Raises ServiceError OVERLOADED where none has waited for its caller long enough."""
+        before_s = time.monotonic() - self.limits.room_after_s
+        late = [wait for wait in _waiting(calls) if wait.since_s <= before_s]
+        if not late:
+            raise overloaded(refusal)
+        counts = Counter(one.caller for one in calls)
+        chosen = max(late, key=lambda wait: (counts[wait.call.caller], -wait.since_s))
+        self._end(chosen.call, request_timeout("the request was the slowest to arrive, and others came; send it again"))
 
 
 class _Wait(NamedTuple):

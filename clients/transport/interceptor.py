@@ -150,6 +150,7 @@ class _Call:
         self._opened = self._interceptor.calls.open(self._context)
         # Before anything of the request is read.
         self._caller = self._interceptor.access.enter(self._method, self._context)
+        self._interceptor.calls.belongs(self._opened, self._caller.share)
         return self._opened
 
     def leave(self, code: grpc.StatusCode, reason: str, **more: Any) -> None:

@@ -1,110 +1,17 @@
-"""The Prometheus endpoint: metrics by HTTP or HTTPS, with a fixed number of threads whatever the callers do.
+"""The Prometheus endpoint: metrics by HTTP or HTTPS.
 
 Beside `/metrics` it has `/healthz` and `/readyz`, because the kubelet's gRPC probes speak no TLS. Where callers need
 certificates, metrics are for those who show one; health is for everybody, as the kubelet shows none.
-Decides how long a connection may take and how many there may be; never which metrics there are. Times in seconds.
+Never decides which metrics there are.
 """
 
-import socket
-import ssl
-import threading
-import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from typing import Any, Final
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 
 from prometheus_client import make_wsgi_app
 
+from clients.transport.http_port import SHOWED_CERTIFICATE, Page, plain, serve_http
 from clients.transport.port_security import PortSecurity
-
-_THREADS: Final = 8
-_MOST_CONNECTIONS: Final = 64
-_LONGEST_S: Final = 5.0
-"""Longest time for one connection. A scrape takes milliseconds."""
-_SHOWED_CERTIFICATE: Final = "trimtab.showed_certificate"
-"""Key of a request's WSGI environment: whether its caller showed a certificate, which was then checked."""
-
-
-class _Handler(WSGIRequestHandler):
-    """Answers one request; leaves no line in the log."""
-
-    def handle(self) -> None:
-        """Answer, or leave it where the caller is gone."""
-        with suppress(OSError):
-            super().handle()
-
-    def get_environ(self) -> dict[str, Any]:
-        """Return the request, and whether the caller is known."""
-        known = isinstance(self.connection, ssl.SSLSocket) and bool(self.connection.getpeercert())
-        return {**super().get_environ(), _SHOWED_CERTIFICATE: known}
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Write nothing."""
-
-
-class _Server(WSGIServer):
-    """Serves connections with few threads, and closes those that take too long or are too many."""
-
-    request_queue_size = 128
-
-    def __init__(self, address: tuple[str, int], tls: Callable[[], ssl.SSLContext] | None) -> None:
-        self._tls = tls
-        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self._lock = threading.Lock()
-        self._since_s: dict[Any, float] = {}
-        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="metrics")
-        super().__init__(address, _Handler)
-
-    def process_request(self, request: Any, client_address: Any) -> None:
-        """Give a connection to the next free thread."""
-        with self._lock:
-            is_one_too_many = len(self._since_s) >= _MOST_CONNECTIONS
-            if not is_one_too_many:
-                self._since_s[request] = time.monotonic()
-        if is_one_too_many:
-            self.shutdown_request(request)
-        else:
-            self._threads.submit(self._serve, request, client_address)
-
-    def service_actions(self) -> None:
-        """End connections that take too long. Called between two connections, and twice a second."""
-        before_s = time.monotonic() - _LONGEST_S
-        with self._lock:
-            late = [request for request, since_s in self._since_s.items() if since_s < before_s]
-        for request in late:
-            with suppress(OSError):
-                request.shutdown(socket.SHUT_RDWR)
-
-    def _serve(self, request: Any, client_address: Any) -> None:
-        try:
-            with suppress(OSError):
-                if self._tls is not None:
-                    request = self._secured(request, self._tls())
-                    request.do_handshake()
-                self.finish_request(request, client_address)
-        finally:
-            with self._lock:
-                self._since_s.pop(request, None)
-            self.shutdown_request(request)
-
-    def _secured(self, request: Any, context: ssl.SSLContext) -> ssl.SSLSocket:
-        """Return a connection that speaks TLS, under the same limit of time; nothing is sent yet."""
-        with self._lock:
-            secured = context.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
-            self._since_s[secured] = self._since_s.pop(request)
-            return secured
-
-    def close(self) -> None:
-        """Stop serving."""
-        self.shutdown()
-        with self._lock:
-            for request in self._since_s:
-                with suppress(OSError):
-                    request.shutdown(socket.SHUT_RDWR)
-        self._threads.shutdown(cancel_futures=True)
-        self.server_close()
 
 
 def serve_metrics(
@@ -115,30 +22,23 @@ def serve_metrics(
     Errors: OSError where the port is taken or a file cannot be read; ValueError where the files cannot be used.
     """
     security = security or PortSecurity()
-    server = _Server((host, port), security.http_context())
-    server.set_app(_pages(security.client_ca is not None, is_ready))
-    threading.Thread(target=server.serve_forever, name="metrics", daemon=True).start()
+    server = serve_http(host, port, security.http_context(), _pages(security.client_ca is not None, is_ready))
     return server.server_port, server.close
 
 
-def _pages(for_known_callers: bool, is_ready: Callable[[], bool]) -> Callable[[dict[str, Any], Any], Iterable[bytes]]:
+def _pages(for_known_callers: bool, is_ready: Callable[[], bool]) -> Page:
     """Return the WSGI application."""
     metrics: Any = make_wsgi_app()
 
     def page(environment: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         path = environment.get("PATH_INFO", "")
         if path in ("/healthz", "/readyz"):
-            return _plain(start_response, *(("200 OK", "ok") if path == "/healthz" or is_ready() else _NOT_READY))
-        if for_known_callers and not environment[_SHOWED_CERTIFICATE]:
-            return _plain(start_response, "403 Forbidden", "metrics are for callers with a client certificate")
+            return plain(start_response, *(("200 OK", "ok") if path == "/healthz" or is_ready() else _NOT_READY))
+        if for_known_callers and not environment[SHOWED_CERTIFICATE]:
+            return plain(start_response, "403 Forbidden", "metrics are for callers with a client certificate")
         return metrics(environment, start_response)  # type: ignore[no-any-return]
 
     return page
 
 
 _NOT_READY: Final = ("503 Service Unavailable", "the service is starting or stopping")
-
-
-def _plain(start_response: Any, status: str, text: str) -> Iterable[bytes]:
-    start_response(status, [("Content-Type", "text/plain; charset=utf-8")])
-    return [text.encode() + b"\n"]

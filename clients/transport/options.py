@@ -32,6 +32,9 @@ GraceOption = Annotated[
 MaxWorkersOption = Annotated[
     int, typer.Option("--max-workers", min=8, help="threads for calls, one for each open call")
 ]
+MaxCallsPerCallerOption = Annotated[
+    int, typer.Option("--max-calls-per-caller", min=0, help="calls that one caller may have open; 0 = half of all")
+]
 IdleTimeoutOption = Annotated[
     float, typer.Option("--idle-timeout", min=0.1, help="longest pause within a request, seconds")
 ]
@@ -98,6 +101,7 @@ class ServerOptions:
     metrics_address: MetricsAddressOption = DEFAULTS.metrics_address
     grace: GraceOption = DEFAULTS.grace_s
     max_workers: MaxWorkersOption = DEFAULTS.max_workers
+    max_calls_per_caller: MaxCallsPerCallerOption = DEFAULTS.max_calls_per_caller
     idle_timeout: IdleTimeoutOption = DEFAULTS.idle_timeout_s
     receive_timeout: ReceiveTimeoutOption = DEFAULTS.receive_timeout_s
     send_timeout: SendTimeoutOption = DEFAULTS.send_timeout_s
@@ -134,6 +138,7 @@ class ServerOptions:
             metrics_address=self.metrics_address,
             grace_s=self.grace,
             max_workers=self.max_workers,
+            max_calls_per_caller=self.max_calls_per_caller,
             idle_timeout_s=self.idle_timeout,
             receive_timeout_s=self.receive_timeout,
             send_timeout_s=self.send_timeout,

@@ -13,6 +13,7 @@ class Right(StrEnum):
     """What a caller may be allowed to do; the words of the file."""
 
     PLAN = "plan"  # ask the planner about clusters of the names in `clusters`
+    CHOOSE = "choose"  # have the planner choose among a Cluster Autoscaler's options; all that `anonymous` can grant
     READ = "read"  # read status and capabilities, refresh
     DELETE = "delete"  # start and cancel deletions of nodes
     TAINT = "taint"  # set and remove soft taints
@@ -32,7 +33,7 @@ RIGHT_OF_METHOD: Final[Mapping[str, Right]] = MappingProxyType(
         f"{_PLANNER}CheckFit": Right.PLAN,
         f"{_PLANNER}BalanceScaleUp": Right.PLAN,
         f"{_PLANNER}GetInfo": Right.PLAN,
-        "/grpcplugin.Expander/BestOptions": Right.PLAN,
+        "/grpcplugin.Expander/BestOptions": Right.CHOOSE,
         f"{_ACTUATOR}GetInfo": Right.READ,
         f"{_ACTUATOR}GetStatus": Right.READ,
         f"{_ACTUATOR}WatchStatus": Right.READ,

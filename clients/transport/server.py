@@ -80,6 +80,8 @@ class ServerSettings:
     metrics_address: str = ""
     # Threads for calls; each call takes one until it ends, a watching stream for as long as it lasts. Made when needed.
     max_workers: int = 256
+    # Calls that one caller may have open, by identity, or by connection where nobody knows it. 0 = half of all.
+    max_calls_per_caller: int = 0
     # Longest pause within a request, longest time for all of it, longest time until a message is read, seconds.
     idle_timeout_s: float = 10.0
     receive_timeout_s: float = 60.0
@@ -96,7 +98,8 @@ class ServerSettings:
     def limits(self) -> CallLimits:
         """Return how long callers are waited for. Some threads are spare, to refuse calls and to let some make room."""
         most = self.max_workers - max(1, self.max_workers // 8)
-        return CallLimits(self.idle_timeout_s, self.receive_timeout_s, self.send_timeout_s, most)
+        of_caller = min(self.max_calls_per_caller or most // 2, most)
+        return CallLimits(self.idle_timeout_s, self.receive_timeout_s, self.send_timeout_s, most, of_caller)
 
 
 class Shell:

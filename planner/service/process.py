@@ -15,11 +15,12 @@ from typing import Final
 from trimtab.clusterautoscaler import expander_pb2_grpc
 from trimtab.v1 import planner_pb2_grpc
 
-from clients.transport.access import Access
 from clients.transport.extras import MissingExtraError
 from clients.transport.options import ServerOptions
+from clients.transport.port_security import ANONYMOUS_OPTION, ExposedPortError, is_loopback
+from clients.transport.rights import Right
 from clients.transport.server import Registration, Shell, serve
-from clients.transport.telemetry import Telemetry, configure_logging, start_telemetry
+from clients.transport.telemetry import Telemetry, configure_logging, split_address, start_telemetry
 from clients.transport.terminal import visible
 from planner.model.kernel_cache import kept_in
 from planner.service.expander.clusters import LastPlans
@@ -98,13 +99,25 @@ def _serve(
 
 
 def _own_port(expander: ExpanderOptions, shell: Shell, choices: Registration, telemetry: Telemetry) -> Shell | None:
-    """Return the server for autoscalers alone, if there is to be one. They cannot show a certificate."""
+    """Return the server for autoscalers alone, if there is to be one. They cannot show a certificate.
+
+    Errors: ValueError where it would answer anyone on the network, and nobody has said so.
+    """
     if not expander.expander_address:
         return None
-    # It changes nothing and tells the name of a node group at most.
-    security = dataclasses.replace(shell.settings.security, client_ca=None, allow_anonymous=True)
+    host, _ = split_address(expander.expander_address)
+    security = dataclasses.replace(shell.settings.security, client_ca=None)
+    is_granted = shell.settings.access.policy is not None and shell.settings.access.lets_anyone(Right.CHOOSE)
+    if not is_granted and not security.allow_anonymous and not is_loopback(host):
+        raise ExposedPortError(
+            f"--expander-address {expander.expander_address}: a Cluster Autoscaler shows no certificate; grant"
+            f" `anonymous: [{Right.CHOOSE}]` in the file of --policy, or say {ANONYMOUS_OPTION}"
+        )
     settings = dataclasses.replace(
-        shell.settings, address=expander.expander_address, address_file=None, security=security, access=Access()
+        shell.settings,
+        address=expander.expander_address,
+        address_file=None,
+        security=dataclasses.replace(security, allow_anonymous=True),
     )
     return Shell("trimtab-expander", [choices], settings, telemetry)
 

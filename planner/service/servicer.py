@@ -94,12 +94,10 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
 
         wait_s : None = as the options say, and at most half of what is left to the call's deadline.
         """
-        caller = current_caller()
         remaining_s: float | None = context.time_remaining()
         if wait_s is None:
             wait_s = min(self._options.queue_s, math.inf if remaining_s is None else remaining_s / 2)
-        whose = "\n".join(caller.identities) or caller.connection
-        return self._turns.place(whose, wait_s, context.is_active)
+        return self._turns.place(current_caller().share, wait_s, context.is_active)
 
     def _admit(self, request: plan_pb2.PlanRequest) -> None:
         """Refuse a request about a cluster that its caller may not plan for."""

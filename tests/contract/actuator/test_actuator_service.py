@@ -28,7 +28,9 @@ from actuator.store.records import StoreError
 from actuator.tracker.admission import Limits
 from clients.actuator_client import ActuatorClient
 from clients.transport.backoff import Backoff
-from clients.transport.client import RetryPolicy
+from clients.transport.callers import SESSION_KEY
+from clients.transport.client import RetryPolicy, connect
+from clients.transport.client import stream as streamed
 from clients.transport.errors import Reason, TrimtabError
 from clients.transport.server import Registration, Shell
 from tests.builders.actuator import small_cluster
@@ -325,6 +327,28 @@ def test_watchers_beyond_the_bound_are_turned_away(service: Service) -> None:
         next(stream)
     error = refusal(lambda: next(service.client.watch_status()))
     assert (error.code, error.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.OVERLOADED)
+
+
+def test_a_caller_who_has_all_streams_gives_one_up_to_another_and_keeps_the_newest(service: Service) -> None:
+    oldest, newest = (service.client.watch_status() for _ in range(2))
+    next(oldest), next(newest)
+    with connect(service.shell.address) as channel:
+        stub = actuator_pb2_grpc.ActuatorStub(channel)
+
+        def watch() -> Any:
+            return stub.WatchStatus(actuator_pb2.WatchStatusRequest(), metadata=((SESSION_KEY, "another"),))
+
+        stream = watch()
+        next(stream)
+        error = refusal(lambda: [status.revision for status in oldest])
+        assert (error.code, error.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.OVERLOADED)
+        assert "other callers" in error.message
+        # Both have one now: neither takes the other's.
+        assert refusal(lambda: list(streamed(watch))).reason == Reason.OVERLOADED
+        assert refusal(lambda: next(service.client.watch_status())).reason == Reason.OVERLOADED
+        service.start("r1", "n0")
+        assert next(newest).revision > 0
+        assert next(stream).status.revision > 0
 
 
 def test_a_watcher_is_told_when_the_service_stops() -> None:

@@ -19,7 +19,7 @@ from clients.transport.certificates import Reloaded
 from clients.transport.channel_security import ChannelSecurity
 from clients.transport.client import RetryPolicy
 from clients.transport.errors import Reason, TrimtabError
-from clients.transport.rights import RIGHT_OF_METHOD
+from clients.transport.rights import RIGHT_OF_METHOD, Right
 from clients.transport.server import Registration, ServerSettings, Shell
 from tests.builders.json_api import JsonApiServer
 from tests.builders.tls import OwnCa, make_ca
@@ -239,6 +239,20 @@ def test_an_api_server_that_is_away_is_told_as_unavailable(
     with make_shell(ca.port(client_ca=False), allowed) as shell, client(shell, security) as own:
         error = refused(own.get_status)
     assert (error.code, error.reason) == (grpc.StatusCode.UNAVAILABLE, Reason.BACKEND_UNAVAILABLE)
+
+
+def test_callers_whom_nobody_knows_have_the_rights_of_anonymous_ones_and_no_rule_of_others(tmp_path: Path) -> None:
+    path = tmp_path / "p.yaml"
+    path.write_text(POLICY + '  - {identities: ["*"], rights: [plan, choose], clusters: ["*"]}\n')
+    assert read_policy(path).rights(()) == frozenset()
+    assert not read_policy(path).may_plan((), "any")
+    path.write_text(POLICY + "anonymous: [choose]\n")
+    found = read_policy(path)
+    assert found.rights(()) == {Right.CHOOSE}
+    assert Right.CHOOSE not in found.rights(("spiffe://trimtab/client",))
+    path.write_text(POLICY + "anonymous: [read]\n")
+    with pytest.raises(ValueError, match=r"anonymous\.0"):
+        read_policy(path)
 
 
 def test_every_method_of_the_services_needs_a_right() -> None:

@@ -69,3 +69,52 @@ def test_a_stop_waits_no_longer_than_its_grace_for_a_call_that_is_worked_on() ->
     call.work()
     calls.stop(0)
     assert not context.cancelled.is_set()
+
+
+def of_caller(calls: Calls, caller: str) -> tuple[Any, Any]:
+    """A call that waits for its caller to go on."""
+    context: Any = Context()
+    call = calls.open(context)
+    calls.belongs(call, caller)
+    return call, context
+
+
+def test_a_caller_has_no_more_calls_than_its_share_and_others_have_theirs() -> None:
+    calls = Calls(CallLimits(most=10, most_of_caller=2, room_after_s=60))
+    for _ in range(2):
+        of_caller(calls, "a")
+    with pytest.raises(ServiceError, match="--max-calls-per-caller") as caught:
+        of_caller(calls, "a")
+    assert (caught.value.code, caught.value.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.OVERLOADED)
+    of_caller(calls, "b")
+
+
+def test_a_caller_that_only_holds_calls_open_loses_the_oldest_to_its_own_next_one() -> None:
+    calls = Calls(CallLimits(most=10, most_of_caller=2, room_after_s=0))
+    other, _ = of_caller(calls, "b")
+    oldest, newer = (of_caller(calls, "a")[0] for _ in range(2))
+    of_caller(calls, "a")
+    with pytest.raises(ServiceError, match="send it again"):
+        oldest.work()
+    newer.work()
+    other.work()
+
+
+def test_where_no_more_calls_may_be_open_the_caller_with_most_of_them_makes_room() -> None:
+    calls = Calls(CallLimits(most=3, most_of_caller=3, room_after_s=0))
+    patient, _ = of_caller(calls, "b")
+    first, second = (of_caller(calls, "a")[0] for _ in range(2))
+    of_caller(calls, "c")
+    with pytest.raises(ServiceError, match="send it again"):
+        first.work()
+    second.work()
+    patient.work()
+
+
+def test_a_call_that_is_worked_on_makes_no_room() -> None:
+    calls = Calls(CallLimits(most=10, most_of_caller=1, room_after_s=0))
+    call, context = of_caller(calls, "a")
+    call.work()
+    with pytest.raises(ServiceError, match="of this caller"):
+        of_caller(calls, "a")
+    assert not context.cancelled.is_set()

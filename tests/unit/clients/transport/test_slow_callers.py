@@ -115,6 +115,19 @@ def test_slow_callers_make_room_where_all_threads_are_taken() -> None:
         assert {failure(call).reason for call in slow if call.done()} == {Reason.REQUEST_TIMEOUT, Reason.OVERLOADED}
 
 
+def test_a_caller_with_many_slow_calls_has_no_more_than_its_share() -> None:
+    with serving(Planner(), max_calls_per_caller=3) as shell, connection(shell) as slow, connection(shell) as stub:
+        stop = threading.Event()
+        calls = [slow.Plan.future(drip(stop)) for _ in range(3)]
+        refused = failure(slow.Plan.future(drip(stop)))
+        while refused.reason == Reason.REQUEST_TIMEOUT:  # one of the others was slow to begin
+            refused = failure(slow.Plan.future(drip(stop)))
+        assert (refused.code, refused.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.OVERLOADED)
+        assert stub.Plan(whole(), timeout=LIMIT_S).request_id == "2"
+        stop.set()
+        del calls
+
+
 def test_callers_that_do_not_read_are_ended() -> None:
     planner = Planner()
     with serving(planner, send_timeout_s=0.2) as shell, connection(shell) as stub:

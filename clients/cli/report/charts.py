@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from clients.cli.report.maps import COLORS
 from clients.cli.report.page import Chart
+from clients.simulator.recommendation import FIGURES
 
 Json = dict[str, Any]
-_COLORS = ("#0a58ca", "#d1690e", "#2a7f3f", "#8b3fb0", "#b3261e", "#00798c", "#7a6a00", "#5b5f97")
 _MARK = {
     "scale-up": ("triangle-up", "#2a7f3f"),
     "scale-down": ("triangle-down", "#b3261e"),
@@ -54,7 +55,7 @@ def _nodes(result: Json) -> Chart:
     for number, (key, counts) in enumerate(result["samples"]["nodes"].items()):
         group, _, zone = key.partition("/")
         name = f"{group}, zone {zone}" if zone else group
-        color = _COLORS[number % len(_COLORS)]
+        color = COLORS[number % len(COLORS)]
         figure.add_scatter(
             x=times,
             y=counts,
@@ -79,7 +80,40 @@ def _nodes(result: Json) -> Chart:
             )
     most, least = max(totals(result), default=0), min(totals(result), default=0)
     description = f"Between {least} and {most} nodes. Each mark is a decision, listed below with its reasons."
-    return Chart("Nodes by group and zone", description, _finished(figure, "nodes"))
+    return Chart("Nodes by group and zone", description, finished(figure, "nodes"))
+
+
+def trade_off(results: Sequence[Json], recommended: Json) -> Chart:
+    """Return the cost of each simulation against the figure that it is weighed by, and the curve of those that no other
+    one beats.
+    """
+    import plotly.graph_objects as go
+
+    cost, by = FIGURES[recommended["cost"]], FIGURES[recommended["weighedBy"]]
+    points = {one["settings"]["name"]: (by.of(one["summary"]), cost.of(one["summary"])) for one in results}
+    curve = [points[name] for name in recommended["curve"]]
+    figure = go.Figure()
+    figure.add_scatter(
+        x=[x for x, _ in curve], y=[y for _, y in curve], name="curve", mode="lines", line={"color": COLORS[0]}
+    )
+    chosen = recommended["recommended"]
+    for name, members in (
+        ("settings", [one for one in points if one != chosen]),
+        ("recommended", [chosen] if chosen else []),
+    ):
+        symbol, color = ("star", COLORS[2]) if name == "recommended" else ("circle", COLORS[1])
+        figure.add_scatter(
+            x=[points[one][0] for one in members],
+            y=[points[one][1] for one in members],
+            text=members,
+            name=name,
+            mode="markers",
+            hovertemplate="%{text}<extra></extra>",
+            marker={"symbol": symbol, "color": color, "size": 16 if symbol == "star" else 9},
+        )
+    shown = finished(figure, recommended["cost"].replace("_", " "), x_title=recommended["weighedBy"])
+    told = "; ".join(f"{name}: {points[name][1]:g} at {points[name][0]:g}" for name in recommended["curve"])
+    return Chart(f"Trade-off of cost and {recommended['weighedBy']}", f"On the curve are {told}.", shown)
 
 
 def _height(heights: dict[str, int], moment: str) -> int:
@@ -93,12 +127,12 @@ def _totals(results: Sequence[Json]) -> Chart:
 
     figure = go.Figure()
     for number, result in enumerate(results):
-        color = _COLORS[number % len(_COLORS)]
+        color = COLORS[number % len(COLORS)]
         line = {"color": color, "shape": "hv"}
         figure.add_scatter(
             x=moments(result), y=totals(result), name=result["settings"]["name"], mode="lines", line=line
         )
-    return Chart("Nodes", _described(results, "nodes", totals), _finished(figure, "nodes"))
+    return Chart("Nodes", _described(results, "nodes", totals), finished(figure, "nodes"))
 
 
 def _lines(title: str, unit: str, results: Sequence[Json], values: Any) -> Chart:
@@ -106,11 +140,11 @@ def _lines(title: str, unit: str, results: Sequence[Json], values: Any) -> Chart
 
     figure = go.Figure()
     for number, result in enumerate(results):
-        line = {"color": _COLORS[number % len(_COLORS)], "shape": "hv"}
+        line = {"color": COLORS[number % len(COLORS)], "shape": "hv"}
         name = result["settings"]["name"]
         figure.add_scatter(x=moments(result), y=values(result["samples"]), name=name, mode="lines", line=line)
     description = _described(results, unit, lambda result: values(result["samples"]))
-    return Chart(title, description, _finished(figure, unit))
+    return Chart(title, description, finished(figure, unit))
 
 
 def _described(results: Sequence[Json], unit: str, values: Any) -> str:
@@ -134,16 +168,16 @@ def _shares(samples: Json, resource: str) -> list[float]:
 _UNIT = {"cpu": "Milli", "memory": ""}
 
 
-def _finished(figure: Any, unit: str) -> str:
+def finished(figure: Any, unit: str, x_title: str = "") -> str:
     """Return a figure's JSON with a layout that fits a phone too."""
     figure.update_layout(
         template="plotly_white",
         margin={"l": 45, "r": 10, "t": 10, "b": 30},
         legend={"orientation": "h", "yanchor": "top", "y": -0.22},
         showlegend=len(figure.data) > 1,
-        hovermode="closest" if unit == "nodes" else "x",
+        hovermode="closest" if unit.startswith("nodes") or x_title else "x",
         yaxis={"title": {"text": unit}, "rangemode": "tozero"},
-        xaxis={"type": "date"},
+        xaxis={"title": {"text": x_title}} if x_title else {"type": "date"},
         font={"size": 13},
     )
     text: str = figure.to_json()

@@ -11,12 +11,15 @@ from clients.cli.answers.answer import Answer
 from clients.cli.answers.blockers import by_reason, offenders, why
 from clients.cli.answers.costs import HOURS_A_MONTH, money
 from clients.cli.cluster_view import ClusterView
-from clients.cli.failures import FailedError
+from clients.cli.failures import FailedError, InputError
 from clients.cli.output import note
 from clients.cli.plan import CommandOptions
 from clients.cli.planners import open_planner
-from clients.cli.report.charts import charts, shown_time
-from clients.cli.report.page import Decision, Line, Page, Table, rendered
+from clients.cli.report.charts import charts, shown_time, trade_off
+from clients.cli.report.drains import drain_charts, drain_tables
+from clients.cli.report.maps import maps, recorded
+from clients.cli.report.maps import planned as planned_maps
+from clients.cli.report.page import Chart, Decision, Line, Map, Page, Table, rendered
 from clients.cli.sentences import NODE_GROUP_SENTENCES, NODE_SENTENCES, POD_SENTENCES
 from clients.cli.simulate.table import FIGURES, subject
 from clients.simulator.result import KINDS, read_result
@@ -36,8 +39,10 @@ MOST_OFFENDERS = 3
 def report(options: CommandOptions, out: Path) -> None:
     """Write the report of a simulation's result, or of a plan over a cluster."""
     require_extra("report", "trimtab report")
-    first = options.files[0]
-    page = simulated(read_result(first)) if len(options.files) == 1 and _is_result(first) else planned(options)
+    results = [path for path in options.files if _is_result(path)]
+    if results and len(results) < len(options.files):
+        raise InputError(f"{results[0]} is a simulation's result, the other files are not; report on one or the other")
+    page = simulated(merged([(path, read_result(path)) for path in results])) if results else planned(options)
     try:
         out.write_text(rendered(page), encoding="utf-8")
     except OSError as error:
@@ -57,6 +62,18 @@ def _is_result(path: Path) -> bool:
     return any(f'"kind":"{kind}"'.encode() in data for kind in KINDS)
 
 
+def merged(named: Sequence[tuple[Path, Json]]) -> Json:
+    """Return the results of several files as one comparison; settings of the same name get that of their file too."""
+    if len(named) == 1:
+        return named[0][1]
+    runs = [(path, run) for path, document in named for run in document.get("runs") or [document]]
+    names = [run["settings"]["name"] for _, run in runs]
+    for path, run in runs:
+        if names.count(run["settings"]["name"]) > 1:
+            run["settings"]["name"] = f"{path.name.split('.')[0]}: {run['settings']['name']}"
+    return {"runs": [run for _, run in runs]}
+
+
 def simulated(document: Json) -> Page:
     """Return the page of a simulation or a comparison."""
     results: Sequence[Json] = document.get("runs") or [document]
@@ -68,12 +85,38 @@ def simulated(document: Json) -> Page:
     ]
     return Page(
         title=f"Simulation: {subject(results[0])}",
-        headline=_headline(results),
-        tables=[Table("Figures", ("", *names), lines)],
-        charts=charts(results),
+        headline=_headline(results, document.get("recommendation")),
+        tables=[Table("Figures", ("", *names), lines, _loads(results))],
+        charts=[*_curve(document), *charts(results), *drain_charts(results)],
+        maps=_maps(results),
         decisions=decisions,
-        details=[_blockers(name, one) for name, one in zip(names, results, strict=True)],
+        details=[
+            *(_blockers(name, one) for name, one in zip(names, results, strict=True)),
+            *(table for name, one in zip(names, results, strict=True) for table in drain_tables(name, one)),
+        ],
     )
+
+
+def _loads(results: Sequence[Json]) -> str:
+    """Return a warning where simulations had different loads, "" = they had the same."""
+    subjects = sorted({subject(one) for one in results})
+    return f"These had different loads, and say little of the settings: {'; '.join(subjects)}." if subjects[1:] else ""
+
+
+def _curve(document: Json) -> list[Chart]:
+    """Return the trade-off of a comparison that recommends something."""
+    found = document.get("recommendation")
+    return [trade_off(document["runs"], found)] if found else []
+
+
+def _maps(results: Sequence[Json]) -> list[Map]:
+    """Return the cluster before and after one simulation, and after each of several."""
+    kept = [(one["settings"]["name"], one.get("packing") or []) for one in results]
+    if len(kept) == 1:
+        named = list(zip(("Before", "After"), kept[0][1], strict=False))
+    else:
+        named = [(f"After, {name}", found[-1]) for name, found in kept if found]
+    return maps([(f"{title}, {shown_time(one['time'])}", recorded(one), one["leftOut"]) for title, one in named])
 
 
 def planned(options: CommandOptions) -> Page:
@@ -98,7 +141,15 @@ def planned(options: CommandOptions) -> Page:
         title="What the cluster can do without",
         headline=f"{text}.",
         tables=[_stay(answer), Table("Nodes that can go", columns, unneeded)],
+        maps=_plan_maps(answer),
     )
+
+
+def _plan_maps(answer: Answer) -> list[Map]:
+    """Return the cluster now, and once all nodes that can go are gone."""
+    before, after = planned_maps(answer.view, answer.response.scale_down)
+    left_out = len(answer.view.nodes) - len(before)
+    return maps([("Now", before, left_out), ("Without the nodes that can go", after, left_out)])
 
 
 def _stay(answer: Answer) -> Table:
@@ -118,8 +169,11 @@ def _reason(text: str, count: int, cost: float) -> Line:
     return Line((text, f"{count:,}", money(cost) if cost else "", month))
 
 
-def _headline(results: Sequence[Json]) -> str:
-    """Return who is cheapest, and what it costs its pods."""
+def _headline(results: Sequence[Json], recommended: Json | None = None) -> str:
+    """Return what is recommended, else who is cheapest, and what it costs its pods."""
+    if recommended is not None and recommended["limits"]:
+        limits, name = ", ".join(recommended["limits"]), recommended["recommended"]
+        return f"{name} is the cheapest that keeps {limits}." if name else f"No settings keep {limits}."
     priced = all(one["summary"]["money"] for one in results)
     key = "money" if priced else "nodeHours"
     best = min(results, key=lambda one: one["summary"][key])["summary"]

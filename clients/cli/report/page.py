@@ -33,6 +33,29 @@ class Table(NamedTuple):
     note: str = ""
 
 
+class Cell(NamedTuple):
+    """A node of a map. text : what it is and what is on it; segments : colour and share of its cpu in per cent."""
+
+    text: str
+    segments: tuple[tuple[str, float], ...]
+
+
+class Row(NamedTuple):
+    """The nodes of one node group."""
+
+    title: str
+    cells: tuple[Cell, ...]
+
+
+class Map(NamedTuple):
+    """A map of nodes. description : what it shows, for those who do not see it; legend : name and colour."""
+
+    title: str
+    description: str
+    rows: tuple[Row, ...]
+    legend: tuple[tuple[str, str], ...]
+
+
 class Decision(NamedTuple):
     """A decision with its reasons. identity : of its element, which a click on a chart opens."""
 
@@ -51,6 +74,7 @@ class Page:
     headline: str
     tables: Sequence[Table] = ()
     charts: Sequence[Chart] = ()
+    maps: Sequence[Map] = ()
     decisions: Sequence[tuple[str, Sequence[Decision]]] = ()
     details: Sequence[Table] = ()
 

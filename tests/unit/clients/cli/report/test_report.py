@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from clients.simulator.recommendation import as_document, read_limits, recommend
 from clients.simulator.result import encoded, read_result, result_of, write_result
 from clients.simulator.scenario import Scenario
 from clients.simulator.simulation import Simulation
@@ -87,6 +88,11 @@ def test_a_simulation_has_charts_and_every_decision_with_its_reasons(
     assert pending["data"][0]["name"] == "defaults"
     clicks = {identity for trace in nodes["data"] for identity in trace.get("customdata", ())}
     assert clicks == page.identities() != set()
+    lines = page.figures()[-1]["data"]
+    assert [trace["name"] for trace in lines] == ["taint to first eviction", "evictions", "last eviction to end"]
+    shown = {text.partition(":")[0] for trace in lines for text in trace.get("text", ())}
+    assert shown == {one["node"] for one in result["drains"]} != set()
+    assert "Nodes that took longest to go: defaults" in page.text
     assert "pods to move: " in page.text
     assert "What keeps nodes at the end, by money: defaults" in page.text
 
@@ -100,8 +106,10 @@ def test_nothing_is_loaded_from_anywhere(trimtab: Run, tmp_path: Path, result: d
 def test_charts_are_named_for_those_who_do_not_see_them(trimtab: Run, tmp_path: Path, result: dict[str, Any]) -> None:
     page = page_of_result(trimtab, tmp_path, result)
     labels = [attributes["aria-label"] for _, attributes in page.elements if attributes.get("role") == "img"]
-    assert len(labels) == len(page.figures()) == 5
-    assert all(label and len(label) > 20 for label in labels)
+    assert len(labels) == len(page.figures()) == 6
+    maps = [attributes["aria-label"] for _, attributes in page.elements if attributes.get("role") == "group"]
+    assert [str(label).partition(",")[0] for label in maps] == ["Before", "After"]
+    assert all(label and len(label) > 20 for label in (*labels, *maps))
     assert ("html", {"lang": "en"}) in page.elements
 
 
@@ -116,10 +124,60 @@ def test_a_comparison_shows_its_simulations_side_by_side(trimtab: Run, tmp_path:
     assert "Decisions, dear" in page.text
 
 
+def test_files_are_compared_and_settings_of_the_same_name_told_apart(
+    trimtab: Run, tmp_path: Path, result: dict[str, Any]
+) -> None:
+    other = json.loads(encoded(result))
+    other["scenario"]["seed"] = 7
+    for name, one in (("monday", result), ("tuesday", other)):
+        write_result(tmp_path / f"{name}.json", one)
+    page = page_of(trimtab, tmp_path, tmp_path / "monday.json", tmp_path / "tuesday.json")
+    assert [trace["name"] for trace in page.figures()[0]["data"]] == ["monday: defaults", "tuesday: defaults"]
+    assert "These had different loads" in page.text
+    assert "After, tuesday: defaults" in page.text
+    mixed = trimtab("report", tmp_path / "monday.json", listed(tmp_path, k8s.node("n")), "-o", tmp_path / "out.html")
+    assert (mixed.code, "monday.json is a simulation's result, the other files are not" in mixed.err) == (2, True)
+
+
+def test_a_recommendation_is_the_headline_and_has_its_curve(
+    trimtab: Run, tmp_path: Path, result: dict[str, Any]
+) -> None:
+    other = json.loads(encoded(result))
+    other["settings"]["name"], other["summary"]["money"] = "dear", 2 * result["summary"]["money"]
+    other["summary"]["timeToScheduleS"]["p99"] = 0.0
+    runs, names, limits = [result, other], ["defaults", "dear"], read_limits(["evictions<=1000"])
+    found = recommend([one["summary"] for one in runs], limits)
+    document = {"kind": "SimulationComparison", "version": 1, "runs": runs}
+    page = page_of_result(
+        trimtab,
+        tmp_path,
+        {**document, "recommendation": as_document(found._replace(by="time_to_schedule_p99"), names, limits)},
+    )
+    assert "defaults is the cheapest that keeps evictions<=1000." in page.text
+    settings, recommended = page.figures()[0]["data"][1:]
+    assert (settings["text"], recommended["text"]) == (["dear"], ["defaults"])
+
+
+def test_a_map_shows_the_nodes_that_stay_with_the_pods_they_receive(trimtab: Run, tmp_path: Path) -> None:
+    owner = k8s.replica_set("web", replicas=3)
+    nodes = [k8s.node(name, cpu="4", labels={"pool": "a"}) for name in ("n1", "n2")]
+    pods = [k8s.pod(f"web-{i}", cpu="1", node=node, owner=owner) for i, node in enumerate(("n1", "n2", "n2"))]
+    group = k8s.node_group("a", min_size=0, max_size=5, selector={"pool": "a"})
+    settings = tmp_path / "quick.yaml"
+    settings.write_text("scaleDown: {unneededTime: 0s, utilizationThreshold: 0.6}\n")
+    files = (listed(tmp_path, *nodes, owner, *pods, group), "--settings", settings, "--now", NOW)
+    page = page_of(trimtab, tmp_path, *files)
+    texts = [attributes["data-text"] for _, attributes in page.elements if "data-text" in attributes]
+    cpu = [str(text).partition(" of cpu")[0] for text in texts]
+    assert cpu in (["n1: 25 %", "n2: 50 %", "n2: 75 %"], ["n1: 25 %", "n2: 50 %", "n1: 75 %"])
+
+
 def test_no_text_of_the_input_becomes_markup(trimtab: Run, tmp_path: Path, result: dict[str, Any]) -> None:
     evil = json.loads(encoded(result).replace(b'"defaults"', json.dumps(SCRIPT).encode()))
     evil["scenario"]["name"] = SCRIPT
     evil["decisions"][0]["text"] = SCRIPT
+    evil["drains"][0]["node"] = evil["packing"][0]["nodes"][0]["group"] = SCRIPT
+    evil["packing"][1]["nodes"][0]["cpuRequested"][SCRIPT] = 4000
     evil["samples"]["nodes"][f"{SCRIPT}/"] = evil["samples"]["nodes"].pop("a/a")
     page = page_of_result(trimtab, tmp_path, evil)
     assert [tag for tag, _ in page.elements].count("script") == 2

@@ -1,0 +1,96 @@
+"""How nodes went in a simulation, from taint to end: a time line, and the longest ones as a table.
+
+Decides that nodes are lines of the time line in the order of their taints, the latest ones where they are very many.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from clients.cli.amounts import counted, duration
+from clients.cli.report.charts import finished, shown_time
+from clients.cli.report.maps import COLORS
+from clients.cli.report.page import Chart, Line, Table
+
+Json = dict[str, Any]
+MOST_LINES: Final = 120
+MOST_ROWS: Final = 15
+_PHASES: Final = (
+    ("taint to first eviction", COLORS[5]),
+    ("evictions", COLORS[1]),
+    ("last eviction to end", COLORS[0]),
+)
+
+
+def drain_charts(results: Sequence[Json]) -> list[Chart]:
+    """Return a time line for each simulation in which nodes went."""
+    found = []
+    for result in results:
+        drains = (result.get("drains") or [])[-MOST_LINES:]
+        if drains:
+            title = "How nodes went" if len(results) == 1 else f"How nodes went, {result['settings']['name']}"
+            found.append(_chart(title, drains, result))
+    return found
+
+
+def drain_tables(name: str, result: Json) -> list[Table]:
+    """Return the drains that took longest."""
+    drains = result.get("drains") or []
+    longest = sorted(drains, key=lambda one: (-_length_s(one, result), one["node"]))[:MOST_ROWS]
+    lines = [
+        Line(
+            (
+                one["node"],
+                shown_time(one["tainted"]),
+                duration(one["evicted"][0] - one["tainted"]) if one["evicted"] else "",
+                str(len(one["evicted"])),
+                duration(one["evicted"][-1] - one["evicted"][0]) if one["evicted"] else "",
+                _end(one, result),
+            )
+        )
+        for one in longest
+    ]
+    columns = ("node", "taint", "until the first eviction", "evictions", "they took", "from the taint to the end")
+    return [Table(f"Nodes that took longest to go: {name}", columns, tuple(lines))] if lines else []
+
+
+def _chart(title: str, drains: Sequence[Json], result: Json) -> Chart:
+    import plotly.graph_objects as go
+
+    figure = go.Figure()
+    for number, (name, color) in enumerate(_PHASES):
+        x: list[str | None] = []
+        y: list[int | None] = []
+        text: list[str] = []
+        for line, one in enumerate(drains):
+            begin_s, end_s = _moments(one, result)[number : number + 2]
+            if end_s > begin_s:
+                x += [shown_time(begin_s), shown_time(end_s), None]
+                y += [line, line, None]
+                text += [f"{one['node']}: {name}, {duration(end_s - begin_s)}"] * 3
+        figure.add_scatter(
+            x=x, y=y, text=text, name=name, mode="lines", line={"color": color, "width": 6},
+            hovertemplate="%{text}<extra></extra>",
+        )  # fmt: skip
+    told = f"{counted(len(drains), 'node')} went or were to go; the table of the longest ones follows below."
+    return Chart(title, told, finished(figure, "nodes, in the order of their taints"))
+
+
+def _moments(one: Json, result: Json) -> tuple[float, float, float, float]:
+    """Return taint, first and last eviction, end; an empty node has no evictions."""
+    evicted = one["evicted"] or [one["tainted"]]
+    return one["tainted"], evicted[0], evicted[-1], _end_s(one, result)
+
+
+def _end_s(one: Json, result: Json) -> float:
+    begin, length = result["scenario"]["begin"], result["scenario"]["durationS"]
+    return float(one.get("gone") or one.get("kept") or begin + length)
+
+
+def _length_s(one: Json, result: Json) -> float:
+    return _end_s(one, result) - float(one["tainted"])
+
+
+def _end(one: Json, result: Json) -> str:
+    """Return how long all took, and what came of it if not its end."""
+    what = "" if "gone" in one else ", it stayed" if "kept" in one else ", still on its way"
+    return duration(_length_s(one, result)) + what

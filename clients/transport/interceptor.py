@@ -52,12 +52,21 @@ Behaviour = Callable[[Any, grpc.ServicerContext], Any]
 class CallInterceptor(ServerInterceptor):
     """Wraps every method of the services.
 
-    calls : those of the services; is_ready : whether calls are let in; access : who may call what.
+    calls : those of the services; is_ready : whether calls are let in; access : who may call what; routine : "/SERVICE/
+    NAME" of methods that are called all the time and change nothing.
     """
 
-    def __init__(self, meter: Meter, calls: Calls, is_ready: Callable[[], bool], access: Access | None = None) -> None:
+    def __init__(
+        self,
+        meter: Meter,
+        calls: Calls,
+        is_ready: Callable[[], bool],
+        access: Access | None = None,
+        routine: frozenset[str] = frozenset(),
+    ) -> None:
         self.calls = calls
         self.access = access or Access()
+        self.routine = routine
         self._is_ready = is_ready
         self._durations = meter.create_histogram("grpc_server_call_duration", unit="s", description="Time of calls")
         self._side = Calls(CallLimits(most=_SIDE_THREADS - 2))
@@ -159,8 +168,7 @@ class _Call:
             self._opened.send()
         duration_s = time.perf_counter() - self._started
         known = {"caller": self._caller.name} if self._caller.name else {}
-        level = log.error if code in (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN) else log.info
-        level(
+        self._level(code)(
             "call",
             method=self._method,
             code=code.name,
@@ -171,6 +179,16 @@ class _Call:
             **more,
         )
         self._interceptor.measure(self._method, code, duration_s)
+
+    def _level(self, code: grpc.StatusCode) -> Callable[..., Any]:
+        """Return what writes the log line: routine calls as expected are not worth one unless asked for."""
+        if code in (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN):
+            return log.error  # type: ignore[no-any-return]
+        routine = self._method in self._interceptor.routine and code in (
+            grpc.StatusCode.OK,
+            grpc.StatusCode.UNIMPLEMENTED,
+        )
+        return log.debug if routine else log.info  # type: ignore[no-any-return]
 
     def fail(self, error: Exception) -> NoReturn:
         """Log, then end the call with the status that belongs to the exception."""

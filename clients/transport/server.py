@@ -61,11 +61,15 @@ _AUTHENTICATED: Final = (
 
 
 class Registration(NamedTuple):
-    """One gRPC service: the generated `add_…Servicer_to_server`, the servicer, and the full name."""
+    """One gRPC service: the generated `add_…Servicer_to_server`, the servicer, and the full name.
+
+    routine : names of methods that are called all the time and change nothing; they are logged at level debug.
+    """
 
     add: Callable[[Any, grpc.Server], None]
     servicer: Any
     name: str
+    routine: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,7 @@ class Shell:
         self._ready = self.telemetry.ready
         self._stopped = threading.Event()
         self._names = [registration.name for registration in registrations]
+        self._routine = frozenset(f"/{one.name}/{method}" for one in registrations for method in one.routine)
         self._health = health.HealthServicer()
         self._calls = Calls(self.settings.limits())
         self._server = grpc.server(
@@ -193,7 +198,8 @@ class Shell:
 
     def _interceptors(self) -> list[Any]:
         """Ours, inside the one that opens a span, if there are traces."""
-        ours = CallInterceptor(self.telemetry.meter, self._calls, self._ready.is_set, self.settings.access)
+        access = self.settings.access
+        ours = CallInterceptor(self.telemetry.meter, self._calls, self._ready.is_set, access, self._routine)
         if not self.telemetry.traces:
             return [ours]
         instrumentation: Any = import_module("opentelemetry.instrumentation.grpc")

@@ -1,7 +1,7 @@
 """The same two node groups in every cloud: "g" (1 to 6, target 3, all running) and "h" (0 to 2, empty)."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -68,11 +68,12 @@ def cloud_groups(nodes: bool) -> list[Json]:
     return [large, small]
 
 
-def simulated_cluster(clock: Clock) -> SimulatedCluster:
-    """Return the cluster behind the cloud `memory`."""
+def simulated_cluster(clock: Clock, objects: Sequence[Json] = ()) -> SimulatedCluster:
+    """Return the cluster behind the cloud `memory`; objects : in place of the usual ones."""
     machines = [node(f"g-{number}", cpu="8", memory="32Gi") for number in range(3)]
     delays = Delays(node_start_s=3, instance_delete_s=2)
-    return SimulatedCluster([*machines, *cloud_groups(nodes=True)], None, delays, clock, lambda _s: None)
+    made = list(objects) or [*machines, *cloud_groups(nodes=True)]
+    return SimulatedCluster(made, None, delays, clock, lambda _s: None)
 
 
 @contextmanager
@@ -124,11 +125,13 @@ class ExternalWorld(NamedTuple):
 
 @contextmanager
 def external_actuator(
-    port: PortSecurity | None = None, security: ChannelSecurity | None = None
+    port: PortSecurity | None = None,
+    security: ChannelSecurity | None = None,
+    objects: Sequence[Json] = (),
 ) -> Iterator[ExternalWorld]:
-    """An actuator with the cloud `memory`, as external cloud provider."""
+    """An actuator with the cloud `memory`, as external cloud provider; objects : of the cluster, in place of ours."""
     clock = Clock()
-    cluster = simulated_cluster(clock)
+    cluster = simulated_cluster(clock, objects)
     actuator = Actuator(MemoryStore(), cluster, MemoryCloud(cluster), NoOpMeter("test"), SETTINGS)
     settings = ServerSettings(security=port or PortSecurity())
     with Shell("test", [external_registration(actuator)], settings) as shell:

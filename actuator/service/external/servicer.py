@@ -34,6 +34,19 @@ from clients.transport.server import Registration
 M = TypeVar("M", bound=Message)
 
 SERVICE: Final = "clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider"
+# A loop of the Cluster Autoscaler makes hundreds of these.
+ROUTINE: Final = frozenset(
+    (
+        "NodeGroups",
+        "NodeGroupForNode",
+        "NodeGroupTargetSize",
+        "NodeGroupNodes",
+        "NodeGroupTemplateNodeInfo",
+        "NodeGroupGetOptions",
+        "PricingNodePrice",
+        "PricingPodPrice",
+    )
+)
 # The Cluster Autoscaler accepts 4 MiB; some of it is not ours.
 MAX_ANSWER_BYTES: Final = (4 << 20) - (64 << 10)
 
@@ -227,7 +240,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
 
 def external_registration(actuator: Actuator) -> Registration:
     """Return the service of an actuator, to be added to a server."""
-    return Registration(pb_grpc.add_CloudProviderServicer_to_server, ExternalServicer(actuator), SERVICE)
+    return Registration(pb_grpc.add_CloudProviderServicer_to_server, ExternalServicer(actuator), SERVICE, ROUTINE)
 
 
 def _group_message(group: NodeGroupView) -> pb.NodeGroup:

@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
+from structlog.testing import capture_logs
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
 from trimtab.k8s.v1 import core_pb2
@@ -86,6 +87,21 @@ def test_growth_shows_at_once_and_its_instances_before_they_register(stub: Any) 
     instances = stub.NodeGroupNodes(pb.NodeGroupNodesRequest(id="g")).instances
     states = [one.status.instance_state for one in instances]
     assert sorted(states) == [pb.InstanceStatus.INSTANCE_RUNNING] * 3 + [pb.InstanceStatus.INSTANCE_CREATING] * 2
+
+
+def test_a_log_line_is_written_for_what_changes_or_fails_and_not_for_each_read(stub: Any) -> None:
+    with capture_logs() as logs:
+        stub.NodeGroups(pb.NodeGroupsRequest())
+        size(stub)
+        status_of(lambda: size(stub, "nowhere"))
+        increase(stub, 1)
+    levels = [(line["method"].rsplit("/", 1)[1], line["log_level"]) for line in logs if line["event"] == "call"]
+    assert levels == [
+        ("NodeGroups", "debug"),
+        ("NodeGroupTargetSize", "debug"),
+        ("NodeGroupTargetSize", "info"),
+        ("NodeGroupIncreaseSize", "info"),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from clients.reference_loop.loop import Loop, LoopServices, LoopSettings
 from clients.reference_loop.planner_session import GrpcLink, PlannerSession
 from clients.reference_loop.rounds import RoundSettings
 from clients.steering.marks import KEYS
+from clients.steering.plan import settings_to_steer
 from clients.steering.rounds import PodCostsOnly, SteeringRounds, SteerSettings, take_all_off
 from clients.steering.writer import MarkWriter
 from clients.transport.telemetry import configure_logging
@@ -133,7 +134,7 @@ def _rounds(asked: Asked) -> RoundSettings:
     return RoundSettings(
         cluster=asked.source.name,
         decisions=tuple(decisions),
-        plan=asked.source.plan_settings(),
+        plan=settings_to_steer(asked.source.plan_settings()),
         groups=asked.source.groups(),
         dry_run=asked.dry_run,
         apply_pod_costs=asked.actuator is not None,

@@ -1,0 +1,22 @@
+"""The settings of plans that steering asks for, as the planner understands them."""
+
+from trimtab.v1 import plan_pb2
+
+from clients.steering.plan import settings_to_steer
+from planner.model.settings.scale_down import resolve_scale_down
+
+
+def test_nodes_that_could_not_go_are_looked_at_again_in_the_next_plan() -> None:
+    given = plan_pb2.PlanSettings()
+    given.scale_down.utilization_threshold = 0.6
+    assert resolve_scale_down(given).recheck_timeout_ns > 0
+    settings = resolve_scale_down(settings_to_steer(given))
+    assert settings.recheck_timeout_ns == 0
+    assert settings == resolve_scale_down(settings_to_steer(settings_to_steer(given)))
+    assert not given.scale_down.HasField("unremovable_node_recheck_timeout")
+
+
+def test_a_time_that_is_set_is_kept() -> None:
+    given = plan_pb2.PlanSettings()
+    given.scale_down.unremovable_node_recheck_timeout.FromSeconds(30)
+    assert settings_to_steer(given) == given

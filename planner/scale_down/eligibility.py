@@ -1,7 +1,8 @@
 """Which nodes are worth simulating, and why the others are not.
 
 One check after the other, the first that says no gives the reason; in upstream's order, then our own: node group
-minimum, cluster minimum, a pod that blocks. The last three spare a simulation that could not end well.
+minimum, cluster minimum, a pod that blocks, pending pods that scale-up counts on the node for. The three before the
+last spare a simulation that could not end well.
 Source: Cluster Autoscaler, core/scaledown/eligibility.
 """
 
@@ -23,13 +24,14 @@ class NodeFindings(NamedTuple):
     """What is known of the nodes before eligibility; every array has length N.
 
     recent : bool, failed a simulation that is still believed; leaving : bool, being deleted; blocked : bool, some pod
-    of it blocks the drain; cooling : bool, its group is in cool-down.
+    of it blocks the drain; cooling : bool, its group is in cool-down; promised : bool, scale-up has pending pods there.
     """
 
     recent: Bool
     leaving: Bool
     blocked: Bool
     cooling: Bool
+    promised: Bool
     utilization: Utilization
     spare: Spare
 
@@ -59,6 +61,7 @@ def _checks(snapshot: Snapshot, settings: ScaleDownSettings, findings: NodeFindi
     too_much: Bool = np.any((spare.amount > 0) & (spare.amount > spare.amount_left), axis=1)
     yield too_much, Reason.MINIMAL_RESOURCE_LIMIT_EXCEEDED
     yield findings.blocked, Reason.BLOCKED_BY_POD
+    yield findings.promised, Reason.RESERVED_FOR_PENDING_PODS
 
 
 def _thresholds(

@@ -23,6 +23,7 @@ from planner.scale_down.search.displaced import (
     hold_placed,
     name_of,
     pods_of_leaving_nodes,
+    promised_nodes,
     settle_evicted,
     settle_leaving,
     unplaced,
@@ -193,7 +194,9 @@ def _ineligible(situation: Situation, blocked: Bool) -> UInt8:
     recent = np.zeros(len(situation.leaving), bool)
     recent[failed.node[request.now_ns - failed.time_ns < request.settings.recheck_timeout_ns]] = True
     cooling = situation.cooldown.of_nodes(request.snapshot.nodes.group)
-    findings = NodeFindings(recent, situation.leaving, blocked, cooling, situation.utilization, situation.spare)
+    findings = NodeFindings(
+        recent, situation.leaving, blocked, cooling, promised_nodes(situation), situation.utilization, situation.spare
+    )
     reasons = eligibility.reasons(request.snapshot, request.settings, findings)
     return without_parts(situation, _without_pennies(situation, reasons))
 

@@ -196,9 +196,14 @@ def lists(plan: Plan) -> Iterator[str]:
         flat = [key for node in entry.new_nodes for key in node.pods]
         if sorted(flat) != list(entry.pods) or any(list(node.pods) != sorted(node.pods) for node in entry.new_nodes):
             yield f"{entry.node_group}: pods of the new nodes are not those of the split, or not sorted"
+    for key in decision.after_new_nodes:
+        if key not in decision.on_existing and key not in decision.on_upcoming:
+            yield f"{key} waits for new nodes, and is on no other node"
+    if decision.after_new_nodes and not decision.splits:
+        yield f"{decision.after_new_nodes[0]} waits for new nodes, of which there are none"
     for rows in (
         [entry.node_group for entry in decision.splits], [entry.pod for entry in decision.unschedulable],
-        [entry.pod for entry in decision.skipped],
+        [entry.pod for entry in decision.skipped], list(decision.after_new_nodes),
     ):  # fmt: skip
         if rows != sorted(set(rows)):
             yield f"not sorted, or twice: {rows[:5]}"
@@ -288,10 +293,11 @@ def places(plan: Plan) -> Iterator[str]:
 
 
 def order(plan: Plan) -> Iterator[str]:
-    """There is an order in which the scheduler can place all pods: those that fit now, then, on new nodes, the rest."""
+    """Check that the scheduler can place all pods in some order: those that fit now, then the rest, with new nodes."""
     now = {key: (node,) for key, node in plan.decision.on_existing.items()}
     now |= {key: tuple(plan.upcoming.get(group, ())) for key, group in plan.decision.on_upcoming.items()}
     then = {key: (node,) for key, node in plan.target.items()}
+    then |= {key: now.pop(key) for key in plan.decision.after_new_nodes if key in now}
     if plan.hidden or not now.keys() | then.keys() <= plan.pods.keys():
         return
     stuck: list[str] = []

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
+import pytest
+
 from tests.parity.cluster_autoscaler_growth import (
     Ours,
     dearer,
@@ -16,6 +18,7 @@ from tests.parity.cluster_autoscaler_growth import (
     worse,
     worse_options,
 )
+from tests.parity.cluster_autoscaler_oracle.pending import pending
 
 RECORDING = "pending"
 
@@ -100,6 +103,13 @@ def test_altogether_fewer_nodes_for_less_money_where_the_same_pods_are_served() 
 def test_every_plan_is_proven() -> None:
     found = {one.name: one.mine.offences for one in (*cases(), *whole_plans()) if one.mine.offences}
     assert found == {}
+
+
+@pytest.mark.parametrize("seed", [30269])
+def test_plans_for_other_clusters_that_once_had_a_fault_are_proven(seed: int) -> None:
+    # Spread pods went to nodes that exist, where the scheduler takes them only once pods are on the new nodes.
+    found = ours(pending(seed))
+    assert found.offences == []
 
 
 def test_the_recording_has_growth_of_every_kind() -> None:

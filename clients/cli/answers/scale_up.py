@@ -87,6 +87,11 @@ def _without_new_nodes(decision: plan_pb2.ScaleUpDecision) -> Iterator[str]:
         if placed:
             verb = "waits fits" if len(placed) == 1 else "wait fit"
             yield f"{counted(len(placed), 'pod')} that {verb} on nodes {where}."
+    if decision.after_new_nodes:
+        yield (
+            f"Of them {counted(len(decision.after_new_nodes), 'pod')} can only be bound once pods are on the new "
+            "nodes: topology spread or affinity depends on these."
+        )
     skipped: dict[int, list[str]] = defaultdict(list)
     for one in decision.skipped:
         skipped[one.reason].append(one.pod)

@@ -86,6 +86,7 @@ def growth_document(explanation: GrowthExplanation) -> dict[str, Any]:
     return {
         "onExisting": explanation.decision.on_existing.get(key, ""),
         "onUpcoming": explanation.decision.on_upcoming.get(key, ""),
+        "afterNewNodes": key in explanation.decision.after_new_nodes,
         "skipped": reason_pb2.SkippedPodReason.Code.Name(explanation.skipped),  # type: ignore[arg-type]
         "split": as_document(split) if split else None,
         "helping": list(explanation.helping),
@@ -109,6 +110,11 @@ def growth_lines(explanation: GrowthExplanation) -> Iterator[str]:
     if key in decision.on_existing:
         node = escape(decision.on_existing[key])
         yield f"[green]No node is added for it[/green]: with all pods that wait placed, it fits [cyan]{node}[/cyan]."
+        if key in decision.after_new_nodes:
+            yield (
+                "It can only be bound there once pods are on the nodes that are added for others: its topology spread "
+                "or affinity depends on these."
+            )
     elif key in decision.on_upcoming:
         group = escape(decision.on_upcoming[key])
         yield f"[green]No node is added for it[/green]: it fits a node that [cyan]{group}[/cyan] was asked for before."

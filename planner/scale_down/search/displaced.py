@@ -7,6 +7,7 @@ Source: the design of parallel drain; Cluster Autoscaler, planner.injectRecently
 """
 
 import numpy as np
+from trimtab.v1.plan_pb2 import Decision
 
 from planner.facts import pdb
 from planner.placement.kernels.search import evacuate, place_all
@@ -15,7 +16,7 @@ from planner.scale_down.search.kernels.drain_sets import Problem, hold_all
 from planner.scale_down.situation import Situation
 from planner.simulation.build import Simulation
 from planner.simulation.state import NOWHERE, SimulationState
-from planner.snapshot.columns import Int32
+from planner.snapshot.columns import NO_NODE, Bool, Int32
 
 
 def pods_of_leaving_nodes(situation: Situation) -> Int32:
@@ -32,6 +33,17 @@ def hold_placed(situation: Situation, simulation: Simulation, problem: Problem) 
     # Placeholders are pods that their nodes have; they move with them.
     pods = np.flatnonzero(moved[: simulation.pod_count + len(situation.evictions)]).astype(np.int32)
     hold_all(problem, placed, pods)
+
+
+def promised_nodes(situation: Situation) -> Bool:
+    """Return the nodes that a scale-up of this round names for pending pods: they stay. bool[N]; O(P)."""
+    this = situation.request.round
+    promised = np.zeros(len(situation.leaving), bool)
+    if Decision.SCALE_UP in this.decided:
+        pods = situation.request.snapshot.pods
+        at = this.simulation.state.pod_node[: len(pods.node)][pods.node == NO_NODE]
+        promised[at[(at >= 0) & (at < len(promised))]] = True
+    return promised
 
 
 def settle_leaving(situation: Situation, simulation: Simulation, problem: Problem) -> int:

@@ -1,9 +1,9 @@
 """Which of the unneeded nodes go now.
 
 One check after the other, in upstream's order: unneeded (or unready) for long enough, all-or-nothing groups whole,
-waiting for a pod to complete, no cool-down, room within the limits. Longest unneeded first, or where balance is asked
-for, the largest of similar node groups; drains that leave a disruption budget with nothing come last. Minimums need no
-check: the whole unneeded set respects them, with deletions in progress.
+waiting for a pod to complete or, our own, for slack to be built up, no cool-down, room within the limits. Longest
+unneeded first, or where balance is asked for, the largest of similar node groups; drains that leave a disruption budget
+with nothing come last. Minimums need no check: the whole unneeded set respects them, with deletions in progress.
 Source: Cluster Autoscaler, planner.NodesToDelete, unneeded.RemovableAt, AtomicResizeFilteringProcessor.
 """
 
@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from trimtab.v1 import reason_pb2
 
+from planner.scale_down.selection.awaited_room import awaited_by_slack
 from planner.scale_down.selection.balance import level, uneven
 from planner.scale_down.selection.deletion_limits import Bucket, Crop, Room, crop, room
 from planner.scale_down.selection.timers import too_early
@@ -51,6 +52,7 @@ def select(situation: Situation, unneeded: UnneededSet) -> Removal:
     whole = _whole_groups(situation, unneeded, not_now == 0)
     _mark(not_now, ~whole, Reason.ATOMIC_SCALE_DOWN_FAILED)
     _mark(not_now, unneeded.waiting, Reason.BLOCKED_BY_ON_COMPLETION_POD)
+    _mark(not_now, awaited_by_slack(situation, unneeded.nodes), Reason.NEEDED_FOR_SLACK)
     # A group that waits for one of its nodes is not whole any more.
     _mark(not_now, ~_whole_groups(situation, unneeded, not_now == 0), Reason.ATOMIC_SCALE_DOWN_FAILED)
     left = room_left(situation)

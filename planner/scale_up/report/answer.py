@@ -64,6 +64,9 @@ def _add_placed(decision: pb.ScaleUpDecision, finding: Finding) -> None:
     decision.on_existing.update({name: nodes[node] for name, node in zip(names, on[exists].tolist(), strict=True)})
     ids = [finding.growing.groups[group].id for group in coming[on[arrives]].tolist()]
     decision.on_upcoming.update(dict(zip(finding.names_of(pods[arrives]), ids, strict=True)))
+    # Those that found no place before node groups grew.
+    later = np.isin(pods, finding.unserved.left) & (exists | arrives)
+    decision.after_new_nodes.extend(sorted(finding.names_of(pods[later])))
 
 
 def _add_skipped(decision: pb.ScaleUpDecision, finding: Finding) -> None:

@@ -508,6 +508,7 @@ class ScaleUpDecision(_message.Message):
     PRICE_PER_HOUR_FIELD_NUMBER: _builtins.int
     EVALUATED_FIELD_NUMBER: _builtins.int
     NOT_EVALUATED_FIELD_NUMBER: _builtins.int
+    AFTER_NEW_NODES_FIELD_NUMBER: _builtins.int
     result: _reason_pb2.ScaleUpResult.Code.ValueType
     """Outcome."""
     detail: _builtins.str
@@ -531,7 +532,8 @@ class ScaleUpDecision(_message.Message):
     @_builtins.property
     def on_existing(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
         """Pending pods that fit free room of nodes that exist: "namespace/name" to
-        the node's name. No node is added for them.
+        the node's name. No node is added for them, and a scale-down of the same
+        answer leaves the node.
         """
 
     @_builtins.property
@@ -552,6 +554,13 @@ class ScaleUpDecision(_message.Message):
     def excluded(self) -> _containers.ScalarMap[_builtins.str, _reason_pb2.NodeGroupReason.Code.ValueType]:
         """Node groups for which no option was computed: id to reason."""
 
+    @_builtins.property
+    def after_new_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Those of `on_existing` and `on_upcoming` that the scheduler can bind only
+        once pods are on the new nodes, because a topology spread or an affinity
+        depends on these; sorted.
+        """
+
     def __init__(
         self,
         *,
@@ -567,10 +576,11 @@ class ScaleUpDecision(_message.Message):
         price_per_hour: _builtins.float = ...,
         evaluated: _builtins.int = ...,
         not_evaluated: _builtins.int = ...,
+        after_new_nodes: _abc.Iterable[_builtins.str] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["detail", b"detail", "evaluated", b"evaluated", "excluded", b"excluded", "not_evaluated", b"not_evaluated", "on_existing", b"on_existing", "on_upcoming", b"on_upcoming", "options", b"options", "price_per_hour", b"price_per_hour", "result", b"result", "skipped", b"skipped", "splits", b"splits", "unschedulable", b"unschedulable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after_new_nodes", b"after_new_nodes", "detail", b"detail", "evaluated", b"evaluated", "excluded", b"excluded", "not_evaluated", b"not_evaluated", "on_existing", b"on_existing", "on_upcoming", b"on_upcoming", "options", b"options", "price_per_hour", b"price_per_hour", "result", b"result", "skipped", b"skipped", "splits", b"splits", "unschedulable", b"unschedulable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -240,10 +240,13 @@ class UnremovableReason(_message.Message):
         than `max_balance_difference`.
         """
         RESERVED_FOR_PENDING_PODS: UnremovableReason._Code.ValueType  # 23
-        """Room on the node is kept for pending pods, which find none elsewhere."""
+        """Room on the node is kept for pending pods, which find none elsewhere or
+        for which scale-up has just counted on it.
+        """
         NEEDED_FOR_SLACK: UnremovableReason._Code.ValueType  # 24
         """Without it, less room would be kept free than slack asks for: its
-        placeholders have no other place.
+        placeholders have no other place. Of an unneeded node: it does not go as
+        long as new nodes are on their way for placeholders that it could hold.
         """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
@@ -308,10 +311,13 @@ class UnremovableReason(_message.Message):
     than `max_balance_difference`.
     """
     RESERVED_FOR_PENDING_PODS: UnremovableReason.Code.ValueType  # 23
-    """Room on the node is kept for pending pods, which find none elsewhere."""
+    """Room on the node is kept for pending pods, which find none elsewhere or
+    for which scale-up has just counted on it.
+    """
     NEEDED_FOR_SLACK: UnremovableReason.Code.ValueType  # 24
     """Without it, less room would be kept free than slack asks for: its
-    placeholders have no other place.
+    placeholders have no other place. Of an unneeded node: it does not go as
+    long as new nodes are on their way for placeholders that it could hold.
     """
 
     def __init__(

@@ -176,6 +176,25 @@ def test_a_pod_for_which_no_node_is_added_is_told_why(trimtab: Run, burst: Path,
     assert told in out
 
 
+def test_pods_that_come_after_those_on_new_nodes_are_told_so(trimtab: Run, tmp_path: Path) -> None:
+    even = k8s.spread(k8s.labelled(app="web"))
+    file = listed(
+        tmp_path,
+        k8s.node_group("a", target=0, nodes=[], template=k8s.node("t", cpu="4", zone="a")),
+        k8s.node("a1", cpu="2", zone="a"),
+        k8s.node("b1", cpu="8", zone="b"),
+        k8s.pod("full", cpu="2", node="a1"),
+        *(k8s.pod(f"web-{i}", cpu="2", labels={"app": "web"}, spread=[even]) for i in range(4)),
+    )
+    plan = trimtab("plan", file, *NOW, "-o", "json").document()["scaleUp"]
+    (later,) = plan["afterNewNodes"]
+    assert "Of them 1 pod can only be bound once pods are on the new nodes" in text_of(trimtab("plan", file, *NOW).out)
+    (now,) = plan["onExisting"].keys() - {later}
+    after = "It can only be bound there once pods are on the nodes that are added for others"
+    assert after in explained(trimtab, file, later.removeprefix("default/"))
+    assert after not in explained(trimtab, file, now.removeprefix("default/"))
+
+
 def test_a_pod_without_node_groups_is_told_that_there_are_none(trimtab: Run, tmp_path: Path) -> None:
     file = listed(tmp_path, k8s.node("n1", cpu="1"), k8s.pod("p", cpu="2"))
     out = explained(trimtab, file, "p", "--group-by", "none")

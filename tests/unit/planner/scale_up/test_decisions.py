@@ -40,6 +40,19 @@ def test_free_room_is_used_first() -> None:
     assert dict(found.decision.on_existing) == {"default/p0": "n1", "default/p1": "n1"}
 
 
+def test_pods_whose_spread_needs_pods_on_the_new_nodes_first_are_said_to_come_after_them() -> None:
+    even = spread(labelled(app="web"))
+    web = [pod(f"p{i}", "2", labels={"app": "web"}, spread=[even]) for i in range(4)]
+    full, room = node("a1", "2", zone="a"), node("b1", "8", zone="b")
+    found = plan(group(zone="a"), full, room, pod("full", "2", node="a1"), web)
+    assert found.growth == {"g": 1}
+    assert set(found.decision.on_existing.values()) == {"b1"}
+    # The scheduler binds one of the two now: zone "a" has no pod yet.
+    assert len(found.decision.on_existing) == 2
+    (later,) = found.decision.after_new_nodes
+    assert later in found.decision.on_existing
+
+
 def test_a_pod_that_is_too_large_stays_pending() -> None:
     found = plan(group(), pod("p", "8"))
     assert found.pending == {"default/p": {"g": "INSUFFICIENT_RESOURCES"}}

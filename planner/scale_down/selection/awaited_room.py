@@ -1,0 +1,30 @@
+"""Unneeded nodes that stay as long as new nodes are on their way for slack that they could hold.
+
+While slack is built up, a placeholder without room is counted on a new node. To take away a node like it in the same
+moment would replace one by the other and evict pods for that. So nothing goes that could hold such a placeholder; what
+is unneeded stays so, and its time runs on. A placeholder for which no new node comes (its node group is at its maximum,
+a limit is reached) holds nothing back: it would do so for ever.
+"""
+
+import numpy as np
+
+from planner.scale_down.situation import Situation
+from planner.snapshot.columns import Bool, Int32
+
+
+def awaited_by_slack(situation: Situation, nodes: Int32) -> Bool:
+    """Return which of the unneeded nodes : int32[U], their pods moved, could hold a placeholder that is on a new node.
+
+    bool[U]. Of a placeholder amounts and static predicates are asked. O(placeholders + kinds · U · R).
+    """
+    held = np.zeros(len(nodes), np.bool_)
+    count = len(situation.request.round.placeholders)
+    if not count:
+        return held
+    simulation = situation.request.round.simulation
+    state = simulation.state
+    waiting = state.pod_node[-count:] >= simulation.node_count
+    for kind in np.unique(state.pod_class[-count:][waiting]).tolist():
+        enough = (state.resources.free[nodes] >= state.resources.need[kind]).all(axis=1)
+        held |= enough & (state.blocked[kind, state.node_class[nodes]] == 0)
+    return held

@@ -1,0 +1,88 @@
+"""Proof that the decisions of one plan hold together, from the messages alone and without planner code.
+
+All pending pods that were placed, all pods that move and all placeholders that were placed are on the nodes that stay
+at the same time. For one set of equal placeholders that any node may hold: of those whose node goes, as many must find
+room elsewhere, which then is a matter of counting.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from trimtab.v1 import plan_pb2
+from trimtab.v1 import snapshot_pb2 as pb
+
+from tests.certificates import scale_up
+from tests.certificates.scheduling import PREDICATES, Placement
+
+BY_NODE = tuple(one for one in PREDICATES if one not in scale_up.BY_OTHERS)
+"""Predicates that only the node and the pods on it decide."""
+
+
+def offences(
+    snapshot: pb.ClusterSnapshot, settings: plan_pb2.PlanSettings, answer: plan_pb2.PlanResponse, now_s: int
+) -> list[str]:
+    """Everything that is wrong with scale-up, scale-down and slack of one answer beside each other."""
+    plan = scale_up.Plan(snapshot, settings, answer.scale_up, now_s)
+    end = plan.end()
+    gone = {entry.node for entry in answer.scale_down.unneeded}
+    found = [f"{key} is placed on {node}, which goes" for key, node in _placed(answer) if node in gone]
+    moves = {key: node for entry in answer.scale_down.unneeded for key, node in entry.destinations.items()}
+    after = _moved(plan, end, gone, moves)
+    found += [f"{key} goes to {node}, which does not stay" for key, node in moves.items() if node not in after.nodes]
+    touched = sorted([*_placed(answer), *((key, node) for key, node in moves.items() if node in after.nodes)])
+    for key, node in touched:
+        if node in after.nodes:
+            found += [f"{key} on {node}: {why}" for one in BY_NODE if (why := one(after, plan.pods[key], node))]
+    return found + list(_slack(plan, after, answer))
+
+
+def _placed(answer: plan_pb2.PlanResponse) -> list[tuple[str, str]]:
+    """Return the pending pods that an existing node gets."""
+    return sorted(answer.scale_up.on_existing.items())
+
+
+def _moved(plan: scale_up.Plan, end: Placement, gone: set[str], moves: dict[str, str]) -> Placement:
+    """Return where pods are once the unneeded nodes are gone."""
+    node_of = {pod.key: name for name, pods in end.on.items() for pod in pods if name not in gone}
+    return Placement(plan.cluster, end.nodes - gone, node_of | {k: n for k, n in moves.items() if k in plan.pods})
+
+
+def _slack(plan: scale_up.Plan, after: Placement, answer: plan_pb2.PlanResponse) -> Iterator[str]:
+    """Check that the nodes that stay and the new ones have room for all placeholders that were put on some node."""
+    rows = answer.slack.placeholders
+    sizes = {(one.cpu_milli, one.memory_bytes) for one in rows}
+    if not rows:
+        return
+    if len(sizes) > 1:
+        yield f"{len(sizes)} sizes of placeholders"
+        return
+    names = {one.name for one in rows}
+    on_new = Counter(
+        name
+        for split in answer.scale_up.splits
+        for name, node in zip(plan.new[split.node_group], split.new_nodes, strict=True)
+        for pod in node.pods
+        if pod in names
+    )
+    ((cpu, memory),) = sizes
+    room = {name: _takes(plan, after, name, {"cpu": cpu, "memory": memory}) for name in after.nodes}
+    yield from (f"{name} is to hold {n} placeholders, of {room[name]}" for name, n in on_new.items() if n > room[name])
+    known = {name for name in plan.known if name in after.nodes and plan.cluster.nodes[name].ready}
+    wanted, has = sum(bool(one.node) for one in rows), sum(room[name] for name in known)
+    if wanted > has:
+        yield f"{wanted} placeholders were on nodes, {has} have room on those that stay"
+
+
+def _takes(plan: scale_up.Plan, after: Placement, node: str, size: dict[str, int]) -> int:
+    """Return how many placeholders a node has room for."""
+    row, cluster = plan.cluster.nodes[node], plan.cluster
+    taints = [t for t in row.taints if t.effect != pb.TaintEffect.PREFER_NO_SCHEDULE]
+    if row.unschedulable or taints:
+        return 0
+    offered, there = cluster.amounts(node), after.on[node]
+    left = [offered.get("pods", 0) - len(there)]
+    for name, amount in size.items():
+        used = sum(cluster.requests(pod).get(name, 0) for pod in there)
+        if amount:
+            left.append((offered.get(name, 0) - used) // amount)
+    return max(min(left), 0)

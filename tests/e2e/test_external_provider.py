@@ -1,0 +1,88 @@
+"""The actuator as external cloud provider over a real control plane: growth and deletion as the Cluster Autoscaler
+orders them, and an actuator that dies in between.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
+from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
+
+from actuator.kube.cluster import HARD_TAINT_KEY
+from clients.transport.channel_security import ChannelSecurity
+from clients.transport.client import connect
+from tests.e2e import workloads
+from tests.e2e.actuator_process import command, listed, running, serving, until
+from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
+
+pytestmark = pytest.mark.e2e
+
+SLOW_S = 120.0
+GROUP = "pool"
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+    with ControlPlane(cached_binaries(), tmp_path_factory.mktemp("plane") / "state") as started:
+        yield started
+
+
+@contextmanager
+def provider(directory: Path, options: list[str]) -> Iterator[Any]:
+    """An actuator, called as the Cluster Autoscaler calls it; killed in the end."""
+    with running(directory, options) as (process, client):
+        serving(process, client)
+        address = (directory / "address").read_text().strip()
+        with connect(address, ChannelSecurity()) as channel:
+            make_stub: Any = pb_grpc.CloudProviderStub
+            yield make_stub(channel)
+
+
+def nodes(plane: ControlPlane) -> dict[str, dict[str, Any]]:
+    return {one["metadata"]["name"]: one for one in listed(plane, "nodes")}
+
+
+def is_tainted(plane: ControlPlane, name: str) -> bool:
+    taints = nodes(plane).get(name, {}).get("spec", {}).get("taints", [])
+    return any(taint["key"] == HARD_TAINT_KEY for taint in taints)
+
+
+def size(provider: Any) -> int:
+    return int(provider.NodeGroupTargetSize(pb.NodeGroupTargetSizeRequest(id=GROUP)).target_size)
+
+
+def delete(provider: Any, node: dict[str, Any]) -> None:
+    order = pb.ExternalGrpcNode(name=node["metadata"]["name"], provider_id=node["spec"]["providerID"])
+    provider.NodeGroupDeleteNodes(pb.NodeGroupDeleteNodesRequest(id=GROUP, nodes=[order]))
+
+
+def test_a_deletion_outlives_the_actuator_and_keeps_its_taint_when_the_autoscaler_gives_up(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    directory = tmp_path / "actuator"
+    options = command(plane, directory, [workloads.group(GROUP, 10)], "--serve-externalgrpc", "--instance-delete=30")
+    with provider(directory, options) as first:
+        first.NodeGroupIncreaseSize(pb.NodeGroupIncreaseSizeRequest(id=GROUP, delta=3))
+        assert size(first) == 3
+        until(lambda: len(nodes(plane)) == 3, SLOW_S, "three nodes")
+        leaving = nodes(plane)[f"{GROUP}-2"]
+        name = leaving["metadata"]["name"]
+        plane.kubectl("taint", "node", name, f"{HARD_TAINT_KEY}=1:NoSchedule")
+        plane.kubectl("cordon", name)
+        delete(first, leaving)
+        assert size(first) == 2
+    # Without an answer the Cluster Autoscaler takes both off.
+    plane.kubectl("taint", "node", name, f"{HARD_TAINT_KEY}-")
+    plane.kubectl("uncordon", name)
+    with provider(directory, options) as second:
+        until(lambda: is_tainted(plane, name), SLOW_S, "the taint is back")
+        delete(second, leaving)
+        assert size(second) == 2
+        until(lambda: name not in nodes(plane), SLOW_S, "the node is gone")
+        delete(second, leaving)
+        assert (size(second), len(nodes(plane))) == (2, 2)
+        found = second.NodeGroupNodes(pb.NodeGroupNodesRequest(id=GROUP)).instances
+        assert [one.id for one in found] == [f"kwok://{GROUP}/{GROUP}-1", f"kwok://{GROUP}/{GROUP}-3"]

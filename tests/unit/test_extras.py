@@ -92,6 +92,7 @@ def test_a_command_that_needs_no_live_cluster_runs(
     ("arguments", "extra"),
     [
         pytest.param("clients.cli run --planner 127.0.0.1:9", "kubernetes", id="run"),
+        pytest.param("clients.cli load", "kubernetes", id="load"),
         pytest.param("clients.cli record {new}", "kubernetes", id="record"),
         pytest.param("clients.cli report {cluster} -o {new}", "report", id="report"),
         pytest.param("actuator --state-dir {state} --cloud kwok --cloud-config {cluster}", "kubernetes", id="kwok"),

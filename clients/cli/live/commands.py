@@ -7,10 +7,12 @@ import typer
 
 from clients.cli.decisions import read_decisions
 from clients.cli.output import Format
+from clients.load.bursts import LoadSettings
 from clients.transport.extras import require_extra
 from clients.transport.options import LogLevelOption, PlaintextOption
 
 app = typer.Typer()
+LOAD = LoadSettings()
 
 KubeconfigOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="without it: $KUBECONFIG, ~/.kube/config or the pod's own account")
@@ -129,6 +131,41 @@ def steer(
         Asked(
             source, planner, actuator, autoscaler, interval, writes_per_second, dry_run, clean, leave, rounds,
             namespace, leader_elect, lease_name, state_config_map, state_file, log_level,
+        )
+    )  # fmt: skip
+
+
+@app.command()
+def load(
+    kubeconfig: KubeconfigOption = None,
+    context: ContextOption = "",
+    namespace: Annotated[
+        str, typer.Option(help="where the Deployments go; created if it is not there")
+    ] = LOAD.namespace,
+    bursts: Annotated[int, typer.Option(min=1, help="bursts, one after the other")] = LOAD.burst_count,
+    deployments: Annotated[int, typer.Option(min=1, help="Deployments of a burst")] = LOAD.deployment_count,
+    replicas: Annotated[int, typer.Option(min=1, help="pods of a Deployment")] = LOAD.replicas,
+    cpu: Annotated[str, typer.Option(metavar="QUANTITY", help="cpu that a pod requests")] = LOAD.cpu,
+    memory: Annotated[str, typer.Option(metavar="QUANTITY", help="memory that a pod requests")] = LOAD.memory,
+    length: Annotated[str, typer.Option(metavar="DURATION", help="how long a burst lasts")] = "5m",
+    quiet: Annotated[str, typer.Option(metavar="DURATION", help="how long it is quiet after each")] = "15m",
+    node_selector: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="nodes that the pods run on; may be repeated")
+    ] = None,
+    image: Annotated[str, typer.Option(help="image of the pods, which do nothing")] = LOAD.image,
+    output: Annotated[
+        Format, typer.Option("-o", "--output", help="how to print what became of the bursts")
+    ] = Format.TABLE,
+) -> None:
+    """Put bursts of Deployments on a live cluster, with quiet between them, and take everything away in the end."""
+    require_extra("kubernetes", "trimtab load")
+    from clients.cli.live.load import Asked
+    from clients.cli.live.load import load as go
+
+    go(
+        Asked(
+            kubeconfig, context, namespace, bursts, deployments, replicas, cpu, memory, length, quiet,
+            tuple(node_selector or ()), image, output,
         )
     )  # fmt: skip
 

@@ -1,0 +1,113 @@
+"""`trimtab load`: check what is asked for, put bursts on a live cluster, and print what became of them."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from rich.table import Table
+
+from clients.cli.failures import InputError
+from clients.cli.live.sources import ClusterSource, cluster_failures
+from clients.cli.live.stopping import Stopping
+from clients.cli.output import Format, print_document, stderr_console, stdout_console
+from clients.kubernetes_api.names import RULE, is_label
+from clients.kubernetes_objects.errors import FieldError
+from clients.kubernetes_objects.quantities import parse_quantity
+from clients.kubernetes_objects.times import go_duration_ns
+from clients.load.bursts import Burst, LoadSettings
+from clients.load.cluster import LoadedCluster
+from clients.load.run import Around, run
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What `trimtab load` is given."""
+
+    kubeconfig: Path | None
+    context: str
+    namespace: str
+    bursts: int
+    deployments: int
+    replicas: int
+    cpu: str
+    memory: str
+    length: str
+    quiet: str
+    node_selector: Sequence[str]
+    image: str
+    output: Format
+
+
+def load(asked: Asked) -> None:
+    """Put the load on the cluster, until it is over or SIGTERM or SIGINT; take all of it away in any case."""
+    settings = _settings(asked)
+    console = stderr_console()
+
+    def say(text: str) -> None:
+        console.print(f"{datetime.now():%H:%M:%S} {text}")
+
+    stopping = Stopping()
+    with cluster_failures(), stopping.on_signals():
+        cluster = LoadedCluster(ClusterSource(asked.kubeconfig, asked.context).api(), settings)
+        _print(run(cluster, settings, Around(time.monotonic, time.sleep, say)), asked.output)
+
+
+def _settings(asked: Asked) -> LoadSettings:
+    """Return what is asked for, checked. Errors: InputError."""
+    if not is_label(asked.namespace):
+        raise InputError(f"--namespace {asked.namespace}: a namespace has {RULE.replace(chr(39) + '.' + chr(39), '')}")
+    for option, text in (("--cpu", asked.cpu), ("--memory", asked.memory)):
+        try:
+            is_amount = parse_quantity(text) >= 0
+        except FieldError:
+            is_amount = False
+        if not is_amount:
+            raise InputError(f'{option} {text}: give a quantity of Kubernetes such as "500m" or "1Gi"')
+    return LoadSettings(
+        namespace=asked.namespace,
+        burst_count=asked.bursts,
+        deployment_count=asked.deployments,
+        replicas=asked.replicas,
+        cpu=asked.cpu,
+        memory=asked.memory,
+        length_s=_seconds("--length", asked.length),
+        quiet_s=_seconds("--quiet", asked.quiet),
+        node_selector=dict(_label(one) for one in asked.node_selector),
+        image=asked.image,
+    )
+
+
+def _seconds(option: str, text: str) -> float:
+    try:
+        found = go_duration_ns(text) / 1e9
+    except FieldError:
+        found = -1.0
+    if found < 0:
+        raise InputError(f'{option} {text}: give a duration such as "90s" or "1h30m"')
+    return found
+
+
+def _label(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise InputError(f"--node-selector {text}: give KEY=VALUE, a label of nodes")
+    return key, value
+
+
+def _print(bursts: list[Burst], form: Format) -> None:
+    documents = [one.document() for one in bursts]
+    if form is not Format.TABLE:
+        print_document({"bursts": documents}, form)
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0))
+    heads = ("burst", "pods", "scheduled", "at once", "median wait", "longest wait", "nodes before", "most", "after")
+    for head in heads:
+        table.add_column(head, justify="right")
+    for one in documents:
+        waits = ["-" if one[key] is None else f"{one[key]:g} s" for key in ("medianWaitS", "longestWaitS")]
+        counts = [str(one[key]) for key in ("number", "pods", "scheduled", "atOnce")]
+        nodes = [str(one[key]) for key in ("nodesBefore", "nodesMost", "nodesAfter")]
+        table.add_row(*counts, *waits, *nodes)
+    stdout_console().print(table)

@@ -1,0 +1,115 @@
+"""What a burst is made of, and what is measured of one.
+
+Decides names, labels and form of the Deployments; never when they come or go. Durations in seconds, moments in Unix
+seconds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+Json = dict[str, Any]
+LABEL: Final = "app.kubernetes.io/managed-by"
+VALUE: Final = "trimtab-load"
+IMAGE: Final = "registry.k8s.io/pause:3.10"
+AT_ONCE_S: Final = 1.0
+"""Times of Kubernetes are whole seconds: a pod that is bound at once may seem to have waited for one."""
+
+
+@dataclass(frozen=True)
+class LoadSettings:
+    """What comes and goes. length_s : how long a burst lasts; quiet_s : how long nothing is there after it."""
+
+    namespace: str = "trimtab-load"
+    burst_count: int = 3
+    deployment_count: int = 4
+    replicas: int = 5
+    cpu: str = "500m"
+    memory: str = "256Mi"
+    length_s: float = 300.0
+    quiet_s: float = 900.0
+    node_selector: Mapping[str, str] = field(default_factory=dict)
+    image: str = IMAGE
+
+    @property
+    def pods(self) -> int:
+        """Return how many pods a burst has."""
+        return self.deployment_count * self.replicas
+
+
+class PodTimes(NamedTuple):
+    """created_s : when a pod was created; bound_s : when it was bound to a node, None = it waits."""
+
+    name: str
+    created_s: float
+    bound_s: float | None
+
+
+@dataclass
+class Burst:
+    """One burst as it was seen. waits_s : how long each pod waited that was bound."""
+
+    number: int
+    pod_count: int
+    nodes_before: int
+    nodes_most: int = 0
+    nodes_after: int = 0
+    waits_s: dict[str, float] = field(default_factory=dict)
+
+    def see(self, pods: list[PodTimes], node_count: int) -> None:
+        """Note what there is now."""
+        self.nodes_most = max(self.nodes_most, node_count)
+        for pod in pods:
+            if pod.bound_s is not None:
+                self.waits_s[pod.name] = max(0.0, pod.bound_s - pod.created_s)
+
+    def document(self) -> Json:
+        """Return the burst as JSON has it. Waits are null where no pod was bound."""
+        waits = sorted(self.waits_s.values())
+        return {
+            "number": self.number,
+            "pods": self.pod_count,
+            "scheduled": min(len(waits), self.pod_count),
+            "atOnce": sum(wait <= AT_ONCE_S for wait in waits),
+            "medianWaitS": waits[(len(waits) - 1) // 2] if waits else None,
+            "longestWaitS": waits[-1] if waits else None,
+            "nodesBefore": self.nodes_before,
+            "nodesMost": self.nodes_most,
+            "nodesAfter": self.nodes_after,
+        }
+
+
+def deployment(settings: LoadSettings, burst: int, number: int) -> Json:
+    """Return one Deployment of a burst: pods that do nothing, as every Pod Security Standard permits them."""
+    name = f"burst-{burst}-{number}"
+    labels = {"app": name, LABEL: VALUE}
+    requests = {"cpu": settings.cpu, "memory": settings.memory}
+    container = {
+        "name": "pause",
+        "image": settings.image,
+        "resources": {"requests": requests},
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
+    }
+    spec: Json = {
+        "containers": [container],
+        "terminationGracePeriodSeconds": 1,
+        "automountServiceAccountToken": False,
+        "securityContext": {"runAsNonRoot": True, "runAsUser": 65535, "seccompProfile": {"type": "RuntimeDefault"}},
+    }
+    if settings.node_selector:
+        spec["nodeSelector"] = dict(settings.node_selector)
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": settings.namespace, "labels": {LABEL: VALUE}},
+        "spec": {
+            "replicas": settings.replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": labels}, "spec": spec},
+        },
+    }
+
+
+def namespace(settings: LoadSettings) -> Json:
+    """Return the namespace."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": settings.namespace, "labels": {LABEL: VALUE}}}

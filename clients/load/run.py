@@ -1,0 +1,89 @@
+"""Bursts one after the other: begin, look, end, look while it is quiet.
+
+Decides the order and what is said; the clock and the pauses are given. Cleans up whatever happens. Durations in
+seconds.
+"""
+
+from collections.abc import Callable
+from typing import Final, NamedTuple, Protocol
+
+from clients.kubernetes_api.errors import ClusterError
+from clients.load.bursts import Burst, LoadSettings, PodTimes
+
+LOOK_S: Final = 2.0
+"""Pause between two looks."""
+
+
+class InUseError(ClusterError):
+    """Another load runs in the namespace, or has left something there."""
+
+
+class Loaded(Protocol):
+    """What is used of a cluster; see `clients.load.cluster.LoadedCluster`."""
+
+    def prepare(self) -> None:
+        """Create the namespace."""
+
+    def begin(self, burst: int) -> None:
+        """Create the Deployments of a burst."""
+
+    def end(self) -> None:
+        """Delete the Deployments."""
+
+    def clean(self) -> None:
+        """Delete everything."""
+
+    def pods(self) -> list[PodTimes]:
+        """Return the pods."""
+
+    def node_count(self) -> int:
+        """Return the number of nodes."""
+
+
+class Around(NamedTuple):
+    """Clock, pauses, and who is told of progress, a line each."""
+
+    clock: Callable[[], float]
+    sleep: Callable[[float], None]
+    say: Callable[[str], None]
+
+
+def run(cluster: Loaded, settings: LoadSettings, around: Around) -> list[Burst]:
+    """Let all bursts come and go. Raises ClusterError; what was made is deleted then, too."""
+    cluster.prepare()
+    if cluster.pods():
+        raise InUseError(
+            f"namespace {settings.namespace} has pods of another load: let it end, delete the namespace, or give"
+            " another one with --namespace"
+        )
+    try:
+        return [_burst(cluster, settings, number, around) for number in range(1, settings.burst_count + 1)]
+    finally:
+        cluster.clean()
+
+
+def _burst(cluster: Loaded, settings: LoadSettings, number: int, around: Around) -> Burst:
+    burst = Burst(number, settings.pods, cluster.node_count())
+    cluster.begin(number)
+    _look(cluster, burst, settings.length_s, around, f"burst {number} of {settings.burst_count}")
+    cluster.end()
+    quiet = Burst(number, 0, burst.nodes_before)
+    burst.nodes_after = _look(cluster, quiet, settings.quiet_s, around, f"quiet after burst {number}")
+    burst.nodes_most = max(burst.nodes_most, quiet.nodes_most)
+    return burst
+
+
+def _look(cluster: Loaded, burst: Burst, length_s: float, around: Around, what: str) -> int:
+    """Look again and again for so long, and say what has changed; return how many nodes there are at the end."""
+    until, said = around.clock() + length_s, ""
+    while True:
+        pods, nodes = cluster.pods(), cluster.node_count()
+        burst.see(pods, nodes)
+        waiting = sum(pod.bound_s is None for pod in pods)
+        now = f"{what}: {len(pods)} pods, {waiting} of them wait; {nodes} nodes"
+        if now != said:
+            around.say(now)
+            said = now
+        if around.clock() >= until:
+            return nodes
+        around.sleep(min(LOOK_S, max(until - around.clock(), 0.0)))

@@ -122,7 +122,8 @@ class _Builder:
                 self._snapshot.pod_disruption_budgets.append(budget_row(budget, self._dictionary))
         self._namespaces()
         if self._known.storage is None:  # otherwise the workloads are only a part of the cluster
-            found = slack_requests(self._sorted, priority_classes(self._of("PriorityClass")))
+            classes = priority_classes(self._of("PriorityClass"))
+            found = slack_requests(self._sorted, classes, self._known.pods or ())
             if found is not None:
                 self._snapshot.slack_requests.CopyFrom(found)
         self._dictionary.write(self._snapshot)

@@ -65,6 +65,12 @@ class PodRow(NamedTuple):
     numbers: Numbers = ()
 
 
+def slack_of(row: PodRow) -> str | None:
+    """Return the room that a pod's own annotation asks for."""
+    annotations = row.pod.metadata.annotations if row.pod.metadata else None
+    return annotations.slack if annotations else None
+
+
 def pod_row(pod: Pod, numbers: Sequence[str] = ()) -> PodRow:
     """Return the row of a pod. numbers : sorted keys of annotations that hold numbers."""
     meta, status = pod.metadata or PodMeta(), pod.status or PodStatus()

@@ -5,7 +5,7 @@ controllers copy from one object to the next counts once, for the topmost object
 its problem: one bad object does not stop the others.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from trimtab.v1 import snapshot_pb2 as pb
@@ -18,7 +18,7 @@ from clients.kubernetes_objects.kinds.controllers import PodTemplateSpec
 from clients.kubernetes_objects.kinds.policies import CapacityBufferSpec
 from clients.kubernetes_objects.owners import controller_of, replicas
 from clients.kubernetes_objects.pod_requests import amounts
-from clients.kubernetes_objects.pod_rows import pod_row
+from clients.kubernetes_objects.pod_rows import PodRow, pod_row, slack_of
 from clients.kubernetes_objects.pod_specs import PodSpecTable, PriorityClasses
 from clients.kubernetes_objects.quantities import MILLI, NANO
 
@@ -31,22 +31,27 @@ _MOST: Final = 2**31 - 1
 Sorted = Mapping[str, Sequence[Any]]
 
 
-def slack_requests(objects: Sorted, priorities: PriorityClasses) -> pb.SlackRequests | None:
-    """Return the requests of all objects, by kind and sorted by name; None where there are none."""
-    reader = _Reader(objects, priorities)
-    rows = {row.object: row for row in reader.buffers()}
+def slack_requests(
+    objects: Sorted, priorities: PriorityClasses, rows: Iterable[PodRow] = ()
+) -> pb.SlackRequests | None:
+    """Return the requests of all objects, by kind and sorted by name; None where there are none.
+
+    rows : pods that are known as rows, sorted by namespace and name.
+    """
+    reader = _Reader(objects, priorities, [row for row in rows if slack_of(row) is not None])
+    found = {row.object: row for row in reader.buffers()}
     for row in (*reader.workloads(), *reader.pods()):
-        rows.setdefault(row.object, row)
-    if not rows:
+        found.setdefault(row.object, row)
+    if not found:
         return None
-    return pb.SlackRequests(dictionary=reader.dictionary(), requests=[rows[key] for key in sorted(rows)])
+    return pb.SlackRequests(dictionary=reader.dictionary(), requests=[found[key] for key in sorted(found)])
 
 
 class _Reader:
     """Reads one collection of objects; specs and labels go into one dictionary."""
 
-    def __init__(self, objects: Sorted, priorities: PriorityClasses) -> None:
-        self._objects = objects
+    def __init__(self, objects: Sorted, priorities: PriorityClasses, rows: Sequence[PodRow]) -> None:
+        self._objects, self._rows = objects, rows
         self._dictionary = Dictionary()
         self._specs = PodSpecTable(self._dictionary, priorities)
         self._by_key = {(kind, *_key(one)): one for kind in WORKLOADS for one in objects.get(kind, ())}
@@ -76,22 +81,31 @@ class _Reader:
 
     def pods(self) -> Iterator[pb.SlackRequest]:
         """Yield the requests of annotated pods: of those of a workload one, for the workload."""
-        seen = set()
+        seen: set[str] = set()
         for pod in self._objects.get("Pod", ()):
             annotations = pod.metadata.annotations
-            amount = annotations.slack if annotations else None
-            if amount is None:
-                continue
-            kind, namespace, name, scale = self._owner_of(pod)
-            key = f"{kind}/{namespace}/{name}"
-            above = self._by_key.get((kind, namespace, name))
-            if key in seen or (above is not None and _annotation(above) is not None):
-                continue
-            seen.add(key)
-            row = pb.SlackRequest(object=key, amount=amount)
-            if scale is not None and 0 <= scale <= _MOST:
-                row.scale = scale
-            yield self._with_pod(row, pod, namespace)
+            row = self._of_pod(annotations.slack if annotations else None, pod, _key(pod)[1], seen)
+            if row is not None:
+                yield self._with_pod(row, pod, _key(pod)[0])
+        for known in self._rows:
+            row = self._of_pod(slack_of(known), known.pod, known.name, seen)
+            if row is not None:
+                yield self._with_content(row, known, known.namespace)
+
+    def _of_pod(self, amount: str | None, pod: Pod, own_name: str, seen: set[str]) -> pb.SlackRequest | None:
+        """Return what a pod asks for, None = nothing, or nothing that another pod or its workload does not ask for."""
+        if amount is None:
+            return None
+        kind, namespace, name, scale = self._owner_of(pod, own_name)
+        key = f"{kind}/{namespace}/{name}"
+        above = self._by_key.get((kind, namespace, name))
+        if key in seen or (above is not None and _annotation(above) is not None):
+            return None
+        seen.add(key)
+        row = pb.SlackRequest(object=key, amount=amount)
+        if scale is not None and 0 <= scale <= _MOST:
+            row.scale = scale
+        return row
 
     def buffers(self) -> Iterator[pb.SlackRequest]:
         """Yield the requests of CapacityBuffers."""
@@ -148,10 +162,12 @@ class _Reader:
 
     def _with_pod(self, row: pb.SlackRequest, pod: Pod, namespace: str) -> pb.SlackRequest:
         try:
-            content = pod_row(pod)
-            row.spec = self._specs.index(content.spec_key, content.pod, content.mounts, row.object)
+            return self._with_content(row, pod_row(pod), namespace)
         except FieldError as error:
             return pb.SlackRequest(object=row.object, problem=f"its pods cannot be read: {error}")
+
+    def _with_content(self, row: pb.SlackRequest, content: PodRow, namespace: str) -> pb.SlackRequest:
+        row.spec = self._specs.index(content.spec_key, content.pod, content.mounts, row.object)
         row.namespace = namespace
         row.label_set = self._dictionary.label_pairs(content.labels)
         return row
@@ -162,9 +178,9 @@ class _Reader:
         above = self._by_key.get((owner.kind or "", namespace, owner.name or "")) if owner else None
         return above is not None and _annotation(above) is not None
 
-    def _owner_of(self, pod: Pod) -> tuple[str, str, str, int | None]:
+    def _owner_of(self, pod: Pod, name: str) -> tuple[str, str, str, int | None]:
         """Return kind, namespace, name and number of pods of the topmost known controller of a pod, or of the pod."""
-        namespace, name = _key(pod)
+        namespace = _key(pod)[0]
         owner = controller_of(pod.metadata.owner_references if pod.metadata else None)
         if owner is None:
             return "Pod", namespace, name, 1

@@ -138,10 +138,12 @@ class SnapshotMaker:
         return [key[1] for key, node in present if node.spec and node.spec.provider_id in changed]
 
     def _add_slack(self, changed: pb.ClusterSnapshot) -> None:
-        """Add the requests of annotated workloads and of CapacityBuffers where they have changed."""
+        """Add the requests of annotated workloads and pods and of CapacityBuffers where they have changed."""
         objects = self._store.objects
         asking = {kind: [objects[kind][key] for key in sorted(objects[kind])] for kind in (*WORKLOADS, *BUFFERS)}
-        found = slack_requests(asking, priority_classes(objects["PriorityClass"].values())) or pb.SlackRequests()
+        pods = [self._store.pods[key] for key in sorted(self._store.asking_pods)]
+        classes = priority_classes(objects["PriorityClass"].values())
+        found = slack_requests(asking, classes, pods) or pb.SlackRequests()
         if found != self._slack:
             changed.slack_requests.CopyFrom(found)
             changed.slack_requests.SetInParent()

@@ -19,7 +19,7 @@ from clients.kubernetes_objects.errors import FieldError, ObjectError
 from clients.kubernetes_objects.migration import migrated_plugins, plugin_of
 from clients.kubernetes_objects.objects import CLUSTER_SCOPED, STRUCTS
 from clients.kubernetes_objects.owners import API_VERSIONS
-from clients.kubernetes_objects.pod_rows import PodRow
+from clients.kubernetes_objects.pod_rows import PodRow, slack_of
 from clients.live_cluster.objects import custom_object, to_struct
 from clients.live_cluster.pod_history import PodHistory
 from clients.live_cluster.pod_reader import PodReader
@@ -31,7 +31,7 @@ OWNERS = tuple(API_VERSIONS)
 BUFFERS = ("CapacityBuffer", "PodTemplate")
 """Kinds that only requests for slack are made of."""
 _CONTENT = PodRow._fields.index("pod")
-"""Fields of a row before this one go into a snapshot."""
+"""Fields of a row before this one go into a snapshot, and its numbers."""
 
 
 class Changes(NamedTuple):
@@ -43,6 +43,7 @@ class Changes(NamedTuple):
     budgets: set[Key]
     namespaces: set[str]
     buffers: set[tuple[str, Key]]
+    """Of what only requests for slack are made of, and pods that ask by their own annotation."""
 
 
 class Store:
@@ -53,6 +54,8 @@ class Store:
         self.objects: dict[str, dict[Key, Any]] = {kind: {} for kind in BY_KIND}
         self.history = PodHistory()
         self.pods, self.pods_of = self.history.pods, self.history.pods_of
+        # Pods that ask for slack by their own annotation.
+        self.asking_pods: set[Key] = set()
         # Objects that cannot be used, with the reason.
         self.problems: dict[tuple[str, Key], str] = {}
         # Grows with every change that touches a row.
@@ -112,13 +115,17 @@ class Store:
         old = self.pods.get(key)
         if self.problems:
             self.problems.pop(("Pod", key), None)
+        amount = slack_of(row)
         if old is not None:
-            if old[:_CONTENT] == row[:_CONTENT]:
+            if old[:_CONTENT] == row[:_CONTENT] and old.numbers == row.numbers and slack_of(old) == amount:
                 return key
             self._unlink(key, old)
             if old.uid != row.uid:
                 self.history.remember(old)
         self.pods[key] = row
+        if amount is not None:
+            self.asking_pods.add(key)
+            self.changes.buffers.add(("Pod", key))
         if row.owner:
             keys = self.pods_of[row.owner]
             keys.add(key)
@@ -161,6 +168,9 @@ class Store:
 
     def _unlink(self, key: Key, old: PodRow) -> None:
         """Remove a pod from the indices."""
+        if slack_of(old) is not None:
+            self.asking_pods.discard(key)
+            self.changes.buffers.add(("Pod", key))
         if old.owner:
             keys = self.pods_of[old.owner]
             keys.discard(key)

@@ -3,6 +3,7 @@
 Decides what is there from the beginning and what arrives: nodes, node groups, controllers and budgets are there, and
 so are the pods of DaemonSets and static pods; every other pod arrives when it was created and goes when it was deleted.
 The beginning is the creation of the first of them. Pods that had ended are left out. An arriving pod is scheduled anew.
+A node whose condition Ready was not recorded is ready.
 Takes Kubernetes objects, as `kubectl get -o json|yaml` prints them. Raises ScenarioError.
 """
 
@@ -99,7 +100,7 @@ def _split(items: Iterable[Json]) -> RecordedCluster:
     pods: list[tuple[int, Pod]] = []
     for item in items:
         if item["kind"] != "Pod":
-            there.append(item)
+            there.append(_with_condition(item) if item["kind"] == "Node" else item)
             continue
         pod = Pod(item)
         if pod.terminal:
@@ -115,6 +116,15 @@ def _split(items: Iterable[Json]) -> RecordedCluster:
     begin_ms = known[0] if known else _latest_ms(there)
     arrivals = tuple(_arrival(max(time_ms, begin_ms), begin_ms, pod) for time_ms, pod in pods)
     return RecordedCluster(begin_ms / 1000, tuple(there), arrivals)
+
+
+def _with_condition(node: Json) -> Json:
+    """Return a node that is ready, if the recording does not say whether it was."""
+    status = node.get("status") or {}
+    conditions = status.get("conditions") or []
+    if any(one.get("type") == "Ready" for one in conditions):
+        return node
+    return {**node, "status": {**status, "conditions": [*conditions, {"type": "Ready", "status": "True"}]}}
 
 
 def _latest_ms(items: Iterable[Json]) -> int:

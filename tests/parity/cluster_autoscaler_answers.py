@@ -90,10 +90,12 @@ def settings_of(
     return ParseDict(everything, plan_pb2.PlanSettings())
 
 
-def ours(document: dict[str, Any], more: dict[str, Any] | None = None) -> Ours:
-    """Plan, and have the plan proven. `more` : planner-wide settings."""
+def ours(
+    document: dict[str, Any], more: dict[str, Any] | None = None, scale_down: dict[str, Any] | None = None
+) -> Ours:
+    """Plan, and have the plan proven. `more` : planner-wide settings; `scale_down` : more of its own."""
     message = build_snapshot(decode_objects(document["items"])).snapshot
-    settings = settings_of(document, UNLIMITED, more)
+    settings = settings_of(document, {**UNLIMITED, **(scale_down or {})}, more)
     now_s = int(datetime.fromisoformat(document["now"]).timestamp())
     snapshot = canonicalize(message)
     decision = decide_scale_down(scale_down_request(snapshot, settings, now_s)).result

@@ -1,6 +1,7 @@
 """How nodes went in a simulation, from taint to end: a time line, and the longest ones as a table.
 
-Decides that nodes are lines of the time line in the order of their taints, the latest ones where they are very many.
+Decides that nodes are lines of the time line in the order of their taints, the latest ones where they are very many,
+and that each line begins with its taint: a drain takes seconds, a simulation days.
 """
 
 from collections.abc import Sequence
@@ -58,21 +59,23 @@ def _chart(title: str, drains: Sequence[Json], result: Json) -> Chart:
 
     figure = go.Figure()
     for number, (name, color) in enumerate(_PHASES):
-        x: list[str | None] = []
+        x: list[float | None] = []
         y: list[int | None] = []
         text: list[str] = []
         for line, one in enumerate(drains):
             begin_s, end_s = _moments(one, result)[number : number + 2]
             if end_s > begin_s:
-                x += [shown_time(begin_s), shown_time(end_s), None]
+                x += [begin_s - one["tainted"], end_s - one["tainted"], None]
                 y += [line, line, None]
-                text += [f"{one['node']}: {name}, {duration(end_s - begin_s)}"] * 3
+                told = f"{one['node']}, {shown_time(one['tainted'])}: {name}, {duration(end_s - begin_s)}"
+                text += [told] * 3
         figure.add_scatter(
             x=x, y=y, text=text, name=name, mode="lines", line={"color": color, "width": 6},
             hovertemplate="%{text}<extra></extra>",
         )  # fmt: skip
     told = f"{counted(len(drains), 'node')} went or were to go; the table of the longest ones follows below."
-    return Chart(title, told, finished(figure, "nodes, in the order of their taints"))
+    shown = finished(figure, "nodes, in the order of their taints", x_title="seconds since the taint")
+    return Chart(title, told, shown)
 
 
 def _moments(one: Json, result: Json) -> tuple[float, float, float, float]:

@@ -114,14 +114,15 @@ def _named(paths: tuple[Path, ...]) -> list[NamedSettings]:
     if not paths:
         return [NamedSettings("defaults", plan_pb2.PlanSettings())]
     return [
-        NamedSettings(str(path), _built_in(str(path)))
+        NamedSettings(str(path), built_in(str(path)))
         if str(path) in BUILT_IN and not path.exists()
         else NamedSettings(path.stem, read_settings(path))
         for path in paths
     ]
 
 
-def _built_in(name: str) -> plan_pb2.PlanSettings:
+def built_in(name: str) -> plan_pb2.PlanSettings:
+    """Return settings that come with the simulator."""
     document: Any = yaml.safe_load((files("clients.simulator.policies") / f"{name}.yaml").read_text(encoding="utf-8"))
     return json_format.ParseDict(document, plan_pb2.PlanSettings())
 

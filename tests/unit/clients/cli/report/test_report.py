@@ -90,7 +90,7 @@ def test_a_simulation_has_charts_and_every_decision_with_its_reasons(
     assert clicks == page.identities() != set()
     lines = page.figures()[-1]["data"]
     assert [trace["name"] for trace in lines] == ["taint to first eviction", "evictions", "last eviction to end"]
-    shown = {text.partition(":")[0] for trace in lines for text in trace.get("text", ())}
+    shown = {text.partition(",")[0] for trace in lines for text in trace.get("text", ())}
     assert shown == {one["node"] for one in result["drains"]} != set()
     assert "Nodes that took longest to go: defaults" in page.text
     assert "pods to move: " in page.text

@@ -149,7 +149,10 @@ def fit(
 @app.command()
 def explain(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE... pod/NAMESPACE/NAME|node/NAME", help="the cluster, then the subject")
+        list[Path],
+        typer.Argument(
+            metavar="FILE... pod/NAMESPACE/NAME|node/NAME|placeholder/NAME|slack", help="the cluster, then the subject"
+        ),
     ],
     planner: PlannerOption = None,
     settings: SettingsOption = None,
@@ -159,7 +162,7 @@ def explain(
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
     output: OutputOption = Format.TABLE,
 ) -> None:
-    """Explain why a pod is not scheduled, or why a node is not removed."""
+    """Explain why a pod is not scheduled, why a node is not removed, or what slack keeps free, where and why."""
     from clients.cli.explain.command import explain as run
     from clients.cli.plan import CommandOptions
 

@@ -151,13 +151,14 @@ def _of_standard(
         found.add(_set(part, name, Kind.LARGEST, cut, 1))
         held.append((cut, 1))
     names = [name for name, amount in desired.items() if amount > 0] or ["cpu", "memory"]
-    size = sizes.standard_size({name: total.get(name, 0) for name in names}, nodes, part.pool.granularity)
+    shares = sizes.standard_shares({name: total.get(name, 0) for name in names}, nodes, part.pool.granularity)
+    size = sizes.whole(shares)
     size = sizes.capped(size, largest.most) if largest.sizes else size
     size = {name: min(amount, sizes.MOST) for name, amount in size.items()}
     name = f"{part.prefix}standard"
     cut, whole = given.rooms.fitted(part, sizes.damped(size, given.before.get(name), given.settings.resize_threshold))
     rest = sizes.left(desired, held)
-    number = sizes.count(rest, cut) if replicas is None else replicas
+    number = sizes.count(rest, cut, shares) if replicas is None else replicas
     lacking = sorted(one for one, amount in rest.items() if amount > 0 and not cut.get(one))
     if lacking or not cut:
         found.problems.append(f"{name}: no node that counts has any {' or '.join(lacking or names)}")
@@ -209,7 +210,7 @@ def _whole(given: Given, part: Part, name: str, desired: Amounts, found: _Found)
         found.problems.append(f"{part.prefix}{name}: no node that counts has any {name}")
         return None
     one = max(-(-total[name] // (nodes * part.pool.granularity)), 1)
-    size = {other: -(-total.get(other, 0) * one // total[name]) for other in ("cpu", "memory") if total.get(other, 0)}
+    size = {other: max(total[other] * one // total[name], 1) for other in ("cpu", "memory") if total.get(other, 0)}
     size[name] = one
     cut, whole = given.rooms.fitted(part, size)
     if not whole:

@@ -1,8 +1,9 @@
 """How large placeholders are and how many there have to be: the formulas, on plain numbers.
 
-Amounts are integers by resource name, cpu in milli-cores, others in base units. Roundings never make slack less than
-what is asked for: amounts, sizes and counts are rounded up. The design's formula for the count, as it is written there,
-would keep the whole cluster free; its aim, a total of at least the extra capacity, is what counts here.
+Amounts are integers by resource name, cpu in milli-cores, others in base units. What is asked for and counts are
+rounded up, sizes down, so that as many placeholders fit an average node as the granularity says. What a size loses by
+that, less than one unit, does not ask for one placeholder more. The design's formula for the count, as it is written
+there, would keep the whole cluster free; its aim, a total of at least the extra capacity, is what counts here.
 Source: the design of resource slack.
 """
 
@@ -27,14 +28,27 @@ def desired(amount: SlackAmount, capacity: int) -> int:
     return asked if amount.ceiling is None else min(asked, amount.ceiling)
 
 
-def standard_size(total: Amounts, nodes: int, granularity: int) -> dict[str, int]:
+def standard_shares(total: Amounts, nodes: int, granularity: int) -> dict[str, Fraction]:
     """Return the average of `nodes` nodes that have `total` together, divided by the granularity. O(resources)."""
-    return {name: -(-amount // (nodes * granularity)) for name, amount in total.items() if amount > 0 and nodes > 0}
+    parts = nodes * granularity
+    return {name: Fraction(amount, parts) for name, amount in total.items() if amount > 0 and parts > 0}
 
 
-def count(asked: Amounts, size: Amounts) -> int:
-    """Return how many placeholders make at least what is asked for, as far as they hold it."""
-    return max((-(-amount // size[name]) for name, amount in asked.items() if size.get(name, 0) > 0), default=0)
+def whole(shares: Mapping[str, Fraction]) -> dict[str, int]:
+    """Return a size in whole units: rounded down, at least 1 of what there is a share of."""
+    return {name: max(int(share), 1) for name, share in shares.items()}
+
+
+def count(asked: Amounts, size: Amounts, shares: Mapping[str, Fraction] | None = None) -> int:
+    """Return how many placeholders make at least what is asked for, as far as they hold it.
+
+    shares : by resource, what a size is without rounding; a size that is a share rounded down counts as the share, so
+    that the total may lack up to one unit a placeholder.
+    """
+    each: dict[str, Fraction | int] = {name: amount for name, amount in size.items() if amount > 0}
+    each |= {name: share for name, share in (shares or {}).items() if each.get(name) == int(share)}
+    # What is asked for may have been rounded up: less than one unit.
+    return max((int((amount - 1) // each[name]) + 1 for name, amount in asked.items() if name in each), default=0)
 
 
 def left(asked: Amounts, held: Iterable[tuple[Amounts, int]]) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""`trimtab explain FILE… pod/NS/NAME | node/NAME`: ask the planner, then explain its answer."""
+"""`trimtab explain FILE… pod/NS/NAME | node/NAME | placeholder/NAME | slack`: ask the planner, explain its answer."""
 
 import difflib
 from collections.abc import Iterable
@@ -12,16 +12,25 @@ from clients.cli.decisions import default_decisions
 from clients.cli.explain.growth import explain_growth, growth_document, growth_lines
 from clients.cli.explain.nodes import explain_node, node_document, node_lines
 from clients.cli.explain.pods import PodExplanation, explain_pod, fit_lines, pod_document, pod_lines
+from clients.cli.explain.slack import (
+    explain_slack,
+    placeholder_document,
+    placeholder_lines,
+    slack_document,
+    slack_lines,
+)
 from clients.cli.failures import InputError
 from clients.cli.output import Format, print_document, print_lines, stdout_console
 from clients.cli.plan import CommandOptions
 from clients.cli.planners import PlannerAccess, open_planner
 
+_SLACK, _PLACEHOLDER = "slack", "placeholder"
+
 
 def explain(options: CommandOptions) -> None:
     """Explain the subject, which is the last of `options.files`."""
     if not options.files:
-        raise InputError("write: trimtab explain FILE… pod/NAMESPACE/NAME, or node/NAME")
+        raise InputError("write: trimtab explain FILE… pod/NAMESPACE/NAME, node/NAME, placeholder/NAME, or slack")
     kind, name = _subject(str(options.files[-1]))
     options = replace(options, files=options.files[:-1])
     request = options.request()
@@ -31,19 +40,23 @@ def explain(options: CommandOptions) -> None:
         if kind == "pod":
             pod = _existing_pod(view, name)
             _print_pod(planner, _fit(planner, snapshot, request, view, pod), request, options.output)
+        elif kind in (_SLACK, _PLACEHOLDER):
+            _print_slack(planner, view, name, request, options.output)
         else:
             _existing_node(view, name)
             _print_node(planner, view, name, request, options.output)
 
 
 def _subject(text: str) -> tuple[str, str]:
-    """Read "pod/NAMESPACE/NAME" or "node/NAME"."""
+    """Read "pod/NAMESPACE/NAME", "node/NAME", "placeholder/NAME" or "slack"."""
     kind, _, name = text.partition("/")
     parts = name.split("/")
+    if text == _SLACK or (kind == _PLACEHOLDER and name):
+        return kind, name
     if (kind == "pod" and len(parts) == 2 and all(parts)) or (kind == "node" and len(parts) == 1 and name):
         return kind, name
-    hint = "a file is named, but not what to explain" if Path(text).exists() else f"{text!r} is neither"
-    raise InputError(f"the last argument is pod/NAMESPACE/NAME or node/NAME; {hint}")
+    hint = "a file is named, but not what to explain" if Path(text).exists() else f"{text!r} is none of them"
+    raise InputError(f"the last argument is pod/NAMESPACE/NAME or node/NAME, placeholder/NAME, or slack; {hint}")
 
 
 def _existing_pod(view: ClusterView, key: str) -> PodView:
@@ -98,6 +111,24 @@ def _print_pod(
     if growth:
         console.print()
         print_lines(console, growth_lines(growth))
+
+
+def _print_slack(
+    planner: PlannerAccess, view: ClusterView, name: str, request: plan_pb2.PlanRequest, output: Format
+) -> None:
+    """Print the explanation of a placeholder, or of slack as a whole where `name` is "".
+
+    Errors: InputError with the nearest names.
+    """
+    explanation = explain_slack(planner, view, request)
+    known = {one.name: one for one in explanation.placeholders}
+    if name and name not in known:
+        raise InputError(f"slack has no placeholder {name} here{_near(name, known)}")
+    if output is not Format.TABLE:
+        document = placeholder_document(explanation, known[name]) if name else slack_document(explanation)
+        print_document(document, output)
+        return
+    print_lines(stdout_console(), placeholder_lines(explanation, known[name]) if name else slack_lines(explanation))
 
 
 def _print_node(

@@ -90,7 +90,9 @@ def test_a_pod_to_fit_is_written_with_its_namespace(trimtab: Run, cluster: Path,
     assert "NAMESPACE/NAME" in refused(trimtab, "fit", cluster, "--pod", pod)
 
 
-@pytest.mark.parametrize("subject", ["pod/web-0", "node/", "deployment/default/web", "n1", "node/a/b"])
+@pytest.mark.parametrize(
+    "subject", ["pod/web-0", "node/", "deployment/default/web", "n1", "node/a/b", "placeholder/", "slack/a"]
+)
 def test_a_subject_to_explain_is_a_pod_or_a_node(trimtab: Run, cluster: Path, subject: str) -> None:
     assert "pod/NAMESPACE/NAME or node/NAME" in refused(trimtab, "explain", cluster, subject)
 

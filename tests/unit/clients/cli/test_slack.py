@@ -87,7 +87,7 @@ def test_exported_buffers_are_valid_and_ask_for_the_same_slack(trimtab: Run, dir
     assert [refused(one) for one in buffers] == [[], []]
     assert [one["spec"]["replicas"] for one in buffers] == [2, 5]
     web, standard = (templates[one["spec"]["podTemplateRef"]["name"]]["template"] for one in buffers)
-    assert standard["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "800m", "memory": "3435973837"}
+    assert standard["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "800m", "memory": "3435973836"}
     assert web["metadata"]["labels"] == APP
     assert web["spec"]["tolerations"] == [{"operator": "Exists", "key": "spot", "effect": "NoSchedule"}]
     (rule,) = web["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
@@ -124,3 +124,77 @@ def test_pause_pods_come_with_a_priority_class_and_keep_apart_by_a_label_of_thei
     rules = template["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert rules[-1] == {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": labels}}
     assert standard["metadata"]["name"] == "slack-standard"
+
+
+@pytest.fixture
+def priced(tmp_path: Path) -> Path:
+    """Two nodes at 0.50 an hour, one of them full; slack of 40 % takes the other, and one new node."""
+    web = k8s.replica_set("web", 4)
+    listed(
+        tmp_path,
+        *(k8s.node(f"n{i}", cpu="4", memory="16Gi", labels={"pool": "a"}) for i in range(2)),
+        k8s.node_group("a", 0, 9, nodes=["n0", "n1"], price=0.5),
+        web,
+        *(k8s.pod(f"web-{i}", cpu="1", memory="1Gi", node="n0", owner=web) for i in range(4)),
+    )
+    (tmp_path / "settings.yaml").write_text("slack: {extraCapacityMinRate: 0.6, granularity: 2}")
+    return tmp_path
+
+
+def told(trimtab: Run, directory: Path, subject: str, *options: str) -> Any:
+    files = (directory / "cluster.json", subject, "--settings", directory / "settings.yaml")
+    outcome = trimtab("explain", *files, "--now", "1800000000", *options)
+    assert outcome.code == 0, outcome.err
+    return outcome
+
+
+def test_slack_is_explained_as_a_whole(trimtab: Run, priced: Path) -> None:
+    text = " ".join(told(trimtab, priced, "slack").out.split())
+    assert "Slack: some of the room that is asked for is not there: it waits for new nodes." in text
+    assert "Asked for: 4.8 cores, 19.2 GiB of memory." in text
+    assert "There now: 4 cores, 16.0 GiB of memory, which costs 0.50 an hour, 365.00 a month." in text
+    assert "standard: 3 placeholders of 2 cores and 8.0 GiB of memory each, a part of an average node" in text
+    assert "2 on n1" in text
+    assert "1 waits for a new node of a" in text
+    assert "1 node stays because of slack: n1." in text
+
+
+def test_a_placeholder_is_explained_with_its_node_its_cost_and_what_it_holds_back(trimtab: Run, priced: Path) -> None:
+    text = " ".join(told(trimtab, priced, "placeholder/standard-0").out.split())
+    assert text.startswith("Placeholder standard-0, one of 3: it keeps 2 cores and 8.0 GiB of memory free")
+    assert "It is on n1 of node group a, beside 0 pods and 1 other placeholder." in text
+    assert "It takes 50 % of that node, which costs 0.25 an hour, 182.50 a month." in text
+    assert "Slack holds n1 back" in text
+
+
+def test_a_placeholder_without_a_node_is_told_which_node_group_grows_for_it(trimtab: Run, priced: Path) -> None:
+    assert "It waits for a new node: node group a grows for it." in told(trimtab, priced, "placeholder/standard-2").out
+
+
+def test_explanations_of_slack_are_documents_too(trimtab: Run, priced: Path) -> None:
+    whole = told(trimtab, priced, "slack", "-o", "json").document()
+    assert (whole["result"], whole["nodesThatStay"]) == ("SLACK_LACKING", ["n1"])
+    one = told(trimtab, priced, "placeholder/standard-0", "-o", "json").document()
+    assert one == whole["placeholders"][0]
+    assert (one["node"], one["shareOfNode"], one["pricePerHour"]) == ("n1", 0.5, 0.25)
+    assert whole["placeholders"][2].items() >= {"node": "", "nodeGroup": "a", "pricePerHour": 0.0}.items()
+
+
+def test_a_placeholder_of_a_workload_says_for_whom_it_is(trimtab: Run, directory: Path) -> None:
+    out = told(trimtab, directory, "placeholder/Deployment/default/web-0").out
+    assert "It is for Deployment/default/web." in out
+    assert "CapacityBuffer/default/lost" in told(trimtab, directory, "slack").out
+
+
+def test_a_placeholder_that_there_is_not_is_refused_with_the_nearest_name(trimtab: Run, directory: Path) -> None:
+    files = (directory / "cluster.json", "placeholder/standart-0", "--settings", directory / "settings.yaml")
+    outcome = trimtab("explain", *files)
+    assert outcome.code != 0
+    assert "slack has no placeholder standart-0 here; is it standard-0" in outcome.err
+
+
+def test_without_slack_the_explanation_says_how_to_ask_for_it(trimtab: Run, priced: Path) -> None:
+    (priced / "settings.yaml").write_text("{}")
+    out = told(trimtab, priced, "slack").out
+    assert "no room is asked for; set slack.extraCapacityMinRate" in out
+    assert "No node stays because of slack." in out

@@ -20,7 +20,7 @@ from planner.model.values import (
 from tests.builders.slack import GIB, NOW_S, RATE, ROOM, cluster, decide, node, pod, sizes, spec, total, where
 from tests.builders.snapshots import Group, Node
 
-STANDARD = (800, 3435973837)
+STANDARD = (800, 3435973836)
 HOST = "kubernetes.io/hostname"
 APP = (("app", "web"),)
 

@@ -33,17 +33,21 @@ def test_a_share_of_the_capacity_is_desired(
 @pytest.mark.parametrize(
     ("total", "nodes", "granularity", "expected"),
     [
-        pytest.param({"cpu": 40_000, "memory": 160 * GIB}, 10, 5, {"cpu": 800, "memory": 3277}, id="equal nodes"),
+        pytest.param({"cpu": 40_000, "memory": 160 * GIB}, 10, 5, {"cpu": 800, "memory": 3276}, id="equal nodes"),
         pytest.param({"cpu": 40_000, "memory": 160 * GIB}, 10, 1, {"cpu": 4_000, "memory": 16 * GIB}, id="whole nodes"),
         pytest.param({"cpu": 12_000}, 2, 3, {"cpu": 2_000}, id="4 and 8 cores"),
-        pytest.param({"cpu": 10, "memory": 0}, 1, 4, {"cpu": 3}, id="rounded up; what no node has is left out"),
+        pytest.param({"cpu": 11, "memory": 0}, 1, 4, {"cpu": 2}, id="rounded down; what no node has is left out"),
+        pytest.param({"cpu": 3}, 1, 4, {"cpu": 1}, id="at least one unit"),
         pytest.param({"cpu": 0}, 0, 5, {}, id="no nodes"),
     ],
 )
 def test_standard_placeholders_are_parts_of_an_average_node(
     total: dict[str, int], nodes: int, granularity: int, expected: dict[str, int]
 ) -> None:
-    assert sizes.standard_size(total, nodes, granularity) == expected
+    size = sizes.whole(sizes.standard_shares(total, nodes, granularity))
+    assert size == expected
+    fitting = [granularity * amount * nodes <= total[name] for name, amount in size.items() if amount > 1]
+    assert all(fitting), "as many as the granularity says fit the average node"
 
 
 @pytest.mark.parametrize(
@@ -60,6 +64,20 @@ def test_there_are_as_many_as_make_the_total(asked: dict[str, int], size: dict[s
     assert sizes.count(asked, size) == expected
 
 
+@pytest.mark.parametrize(
+    ("asked", "size", "expected"),
+    [
+        pytest.param(16 * GIB, 3276, 5, id="five fifths of a node are a node"),
+        pytest.param(16 * GIB + 1, 3276, 6, id="more than a node"),
+        pytest.param(16 * GIB, 3275, 6, id="another size than a fifth is taken as it is"),
+        pytest.param(160 * GIB, 3276, 50, id="ten nodes"),
+    ],
+)
+def test_what_rounding_has_taken_off_a_size_asks_for_no_placeholder_more(asked: int, size: int, expected: int) -> None:
+    shares = sizes.standard_shares({"memory": 160 * GIB}, 10, 5)
+    assert sizes.count({"memory": asked}, {"memory": size}, shares) == expected
+
+
 @given(
     st.dictionaries(st.sampled_from(["cpu", "memory"]), st.integers(0, 2**50), min_size=1),
     st.integers(1, 5000),
@@ -70,11 +88,18 @@ def test_the_total_is_at_least_what_is_asked_and_one_placeholder_less_would_not_
     total: dict[str, int], nodes: int, granularity: int, rate: float
 ) -> None:
     asked = {name: sizes.desired(SlackAmount(rate), amount) for name, amount in total.items()}
-    size = sizes.standard_size(total, nodes, granularity)
-    number = sizes.count(asked, size)
-    assert all(number * size.get(name, 0) >= amount for name, amount in asked.items())
+    shares = sizes.standard_shares(total, nodes, granularity)
+    size = sizes.whole(shares)
+    number = sizes.count(asked, size, shares)
+    # Up to one unit a placeholder may lack.
+    assert all(number * (size.get(name, 0) + 1) >= amount for name, amount in asked.items() if amount)
     assert number == 0 or any((number - 1) * size[name] < amount for name, amount in asked.items() if amount)
     assert all(amount > 0 for amount in size.values())
+    assert all(
+        number * size.get(name, 0) >= amount
+        for name, amount in asked.items()
+        if total[name] % (nodes * granularity) == 0
+    )
 
 
 @pytest.mark.parametrize(

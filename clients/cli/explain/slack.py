@@ -1,0 +1,194 @@
+"""Slack as a whole, or one placeholder: how much is asked for and there, where, what it costs, what it holds back.
+
+Built from the planner's answer: slack says which placeholders there are and where, scale-up which new nodes they wait
+for, scale-down which nodes stay for them. The cost of a placeholder is the share of its node that it takes, the larger
+of those of cpu and memory, of the node's price.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from rich.markup import escape
+from trimtab.v1 import plan_pb2, reason_pb2
+
+from clients.cli.amounts import amount, counted, named_amount, percent, some
+from clients.cli.answers.costs import HOURS_A_MONTH, Costs, money
+from clients.cli.answers.slack import RESULTS, set_of
+from clients.cli.cluster_view import ClusterView
+from clients.cli.decisions import default_decisions
+from clients.cli.output import as_document
+from clients.cli.planners import PlannerAccess
+
+_FOR_SLACK = reason_pb2.UnremovableReason.NEEDED_FOR_SLACK
+_KINDS = {
+    plan_pb2.PlaceholderKind.UNSPECIFIED: "of no known kind",
+    plan_pb2.PlaceholderKind.STANDARD: "a part of an average node, for any pod",
+    plan_pb2.PlaceholderKind.LARGEST: "as large as the largest pod, for any pod",
+    plan_pb2.PlaceholderKind.WORKLOAD: "a copy of the pods of an annotated workload",
+    plan_pb2.PlaceholderKind.CAPACITY_BUFFER: "asked for by a CapacityBuffer",
+}
+
+
+@dataclass(frozen=True)
+class SlackExplanation:
+    """The planner's answer about slack. staying : nodes that stay, or do not go now, because slack needs them."""
+
+    view: ClusterView
+    answer: plan_pb2.PlanResponse
+    staying: tuple[str, ...]
+    costs: Costs
+
+    @property
+    def placeholders(self) -> Sequence[plan_pb2.Placeholder]:
+        """All placeholders, those of a set together."""
+        return self.answer.slack.placeholders
+
+    def group_for(self, name: str) -> str:
+        """Return the node group that grows for a placeholder, "" = none."""
+        return next((one.node_group for one in self.answer.scale_up.splits if name in one.pods), "")
+
+    def share(self, placeholder: plan_pb2.Placeholder) -> float:
+        """Return which share of its node a placeholder takes, 0 where it is on none."""
+        if not placeholder.node:
+            return 0.0
+        has = self.view.allocatable(placeholder.node)
+        sizes = (("cpu", placeholder.cpu_milli), ("memory", placeholder.memory_bytes))
+        return max((size / has[name] for name, size in sizes if has.get(name)), default=0.0)
+
+    def price(self, placeholder: plan_pb2.Placeholder) -> float:
+        """Return what the room of a placeholder costs an hour, 0 where that is not known."""
+        return self.share(placeholder) * self.costs.of([placeholder.node])
+
+
+def explain_slack(planner: PlannerAccess, view: ClusterView, request: plan_pb2.PlanRequest) -> SlackExplanation:
+    """Ask the planner for slack, and for what it makes the other decisions do."""
+    wanted = plan_pb2.PlanRequest()
+    wanted.CopyFrom(request)
+    chosen = [plan_pb2.Decision.SLACK, *default_decisions(request.settings, view.snapshot)]
+    wanted.decisions.extend(dict.fromkeys(one for one in chosen if one != plan_pb2.Decision.POD_COSTS))
+    answer = planner.plan(view.snapshot, wanted)
+    stay = [one.node for one in answer.scale_down.unremovable if one.reason == _FOR_SLACK]
+    stay += [one.node for one in answer.scale_down.unneeded if one.not_now_reason == _FOR_SLACK]
+    return SlackExplanation(view, answer, tuple(sorted(stay)), Costs(view.snapshot))
+
+
+def slack_document(explanation: SlackExplanation) -> dict[str, Any]:
+    """Return the explanation of slack as a whole, for programs."""
+    slack = as_document(explanation.answer.slack)
+    slack.pop("dictionary", None)
+    slack["placeholders"] = [placeholder_document(explanation, one) for one in explanation.placeholders]
+    return slack | {"nodesThatStay": list(explanation.staying)}
+
+
+def placeholder_document(explanation: SlackExplanation, one: plan_pb2.Placeholder) -> dict[str, Any]:
+    """Return the explanation of one placeholder, for programs."""
+    return {
+        "name": one.name,
+        "kind": plan_pb2.PlaceholderKind.Code.Name(one.kind),
+        "for": one.for_object,
+        "pool": one.pool,
+        "cpuMilli": str(one.cpu_milli),
+        "memoryBytes": str(one.memory_bytes),
+        "node": one.node,
+        "nodeGroup": explanation.group_for(one.name),
+        "shareOfNode": explanation.share(one),
+        "pricePerHour": explanation.price(one),
+        "nodeStaysForSlack": one.node in explanation.staying,
+    }
+
+
+def slack_lines(explanation: SlackExplanation) -> Iterator[str]:
+    """Yield the explanation of slack as a whole, as lines of rich text."""
+    slack = explanation.answer.slack
+    yield f"[bold]Slack[/bold]: {RESULTS[slack.result]}."
+    if slack.desired:
+        yield f"Asked for: {_amounts(slack.desired)}."
+        yield f"There now: {_amounts(slack.present) or 'nothing'}{_cost(slack.price_per_hour)}."
+    for name, rows in groupby(explanation.placeholders, key=set_of):
+        yield ""
+        yield from _set_lines(explanation, name, list(rows))
+    if slack.objects:
+        yield ""
+    for one in slack.objects:
+        why = f": {one.problem}" if one.problem else ""
+        yield escape(
+            f"{one.object} asks for room for {counted(one.asked_count, 'pod')}, {one.present_count:,} there{why}."
+        )
+    yield ""
+    if explanation.staying:
+        verb = "stays" if len(explanation.staying) == 1 else "stay"
+        nodes = escape(some(explanation.staying, 5))
+        yield f"{counted(len(explanation.staying), 'node')} {verb} because of slack: [cyan]{nodes}[/cyan]."
+    else:
+        yield "No node stays because of slack."
+    if slack.pushed_out:
+        yield escape(f"Had to leave their nodes: {some(list(slack.pushed_out), 5)}.")
+    yield from (escape(f"! {problem}") for problem in slack.problems)
+
+
+def _set_lines(explanation: SlackExplanation, name: str, rows: Sequence[plan_pb2.Placeholder]) -> Iterator[str]:
+    """Yield what a set of equal placeholders keeps, where, and what those wait for that are on no node."""
+    price = sum(explanation.price(one) for one in rows)
+    yield (
+        f"[bold]{escape(name)}[/bold]: {counted(len(rows), 'placeholder')} of {_size(rows[0])} each, "
+        f"{_KINDS[rows[0].kind]}{_cost(price)}."
+    )
+    nodes = Counter(one.node for one in rows if one.node)
+    for node, count in sorted(nodes.items()):
+        yield f"  {count:,} on [cyan]{escape(node)}[/cyan]"
+    groups = Counter(explanation.group_for(one.name) for one in rows if not one.node)
+    for group, count in sorted(groups.items()):
+        grows = (
+            f"for a new node of [cyan]{escape(group)}[/cyan]" if group else "for room; no node group grows for them now"
+        )
+        yield f"  {count:,} {'waits' if count == 1 else 'wait'} {grows}"
+
+
+def placeholder_lines(explanation: SlackExplanation, one: plan_pb2.Placeholder) -> Iterator[str]:
+    """Yield the explanation of one placeholder, as lines of rich text."""
+    view = explanation.view
+    alike = sum(set_of(other) == set_of(one) for other in explanation.placeholders)
+    yield (
+        f"[bold]Placeholder {escape(one.name)}[/bold], one of {alike:,}: it keeps {_size(one)} free, "
+        f"{_KINDS[one.kind]}."
+    )
+    if one.for_object:
+        yield f"It is for [cyan]{escape(one.for_object)}[/cyan]."
+    if one.pool:
+        yield f"The settings of pool {escape(one.pool)} ask for it."
+    if not one.node:
+        group = explanation.group_for(one.name)
+        if group:
+            yield f"[yellow]It waits for a new node[/yellow]: node group [cyan]{escape(group)}[/cyan] grows for it."
+        else:
+            yield "[yellow]It waits for room[/yellow]: no node has any for it, and no node group grows for it now."
+        return
+    others = sum(other.node == one.node for other in explanation.placeholders) - 1
+    pods = len(view.pods_on(one.node))
+    group = view.nodes[one.node].node_group
+    of = f" of node group {escape(group)}" if group else ""
+    beside = f"beside {counted(pods, 'pod')} and {counted(others, 'other placeholder')}"
+    yield f"It is on [cyan]{escape(one.node)}[/cyan]{of}, {beside}."
+    yield f"It takes {percent(explanation.share(one))} of that node{_cost(explanation.price(one))}."
+    if one.node in explanation.staying:
+        yield f"Slack holds [cyan]{escape(one.node)}[/cyan] back: without that node it would lack room."
+    elif any(entry.node == one.node for entry in explanation.answer.scale_down.unneeded):
+        yield f"It holds nothing back: [cyan]{escape(one.node)}[/cyan] can go, there is room for it elsewhere."
+    else:
+        yield f"It holds nothing back: [cyan]{escape(one.node)}[/cyan] stays for another reason."
+
+
+def _size(one: plan_pb2.Placeholder) -> str:
+    return f"{amount('cpu', one.cpu_milli)} and {named_amount('memory', one.memory_bytes)}"
+
+
+def _amounts(amounts: Any) -> str:
+    return ", ".join(named_amount(name, value) for name, value in sorted(amounts.items()))
+
+
+def _cost(price: float) -> str:
+    """Return what room costs, "" where no price is known."""
+    return f", which costs {money(price)} an hour, {money(HOURS_A_MONTH * price)} a month" if price else ""

@@ -57,12 +57,12 @@ def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     return (node for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
 
+KERNEL_MARKS = {"kernel", "inner_kernel", "inlined_kernel", "copied_kernel", "shared_kernel"}
+
+
 def is_kernel(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     """Whether the function carries the one decorator of compiled loops."""
-    return any(
-        isinstance(mark, ast.Name) and mark.id in {"kernel", "inner_kernel", "inlined_kernel", "copied_kernel"}
-        for mark in function.decorator_list
-    )
+    return any(isinstance(mark, ast.Name) and mark.id in KERNEL_MARKS for mark in function.decorator_list)
 
 
 def imports(path: Path) -> Iterator[tuple[int, str]]:
@@ -167,7 +167,7 @@ def test_every_module_says_what_it_is_for() -> None:
 
 
 def test_numba_is_imported_only_where_kernels_are() -> None:
-    allowed = {ROOT / "planner/model/jit.py", ROOT / "planner/model/kernel_cache.py"}
+    allowed = {ROOT / f"planner/model/{name}.py" for name in ("jit", "kernel_cache", "by_reference")}
     places = [path for path in python_files(*SOURCES) if path not in allowed and "kernels" not in path.parts]
     no_offences([line for path in places for line in imports_any(path, "numba")])
 

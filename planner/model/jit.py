@@ -19,8 +19,10 @@ import numba
 import numpy as np
 from numba.core import types
 from numba.core.dispatcher import Dispatcher
+from numba.core.registry import cpu_target
 from numba.extending import typeof_impl
 
+from planner.model.by_reference import Reference, SharedKernel, shared_kernels
 from planner.model.kernel_cache import keep
 
 _F = TypeVar("_F", bound=Callable[..., object])
@@ -85,6 +87,23 @@ def _type_of(inner: _Inner, context: object) -> Any:  # noqa: ARG001
     return types.Dispatcher(inner.dispatcher)
 
 
+@typeof_impl.register(SharedKernel)
+def _type_of_shared(shared: SharedKernel, context: object) -> Any:  # noqa: ARG001
+    """Return the type of a shared kernel that another kernel refers to."""
+    return cpu_target.typing_context.resolve_value_type(shared.called)
+
+
+class _RecordedShared(SharedKernel):
+    """A shared kernel that runs as plain Python; its calls are recorded as others are."""
+
+    def __init__(self, dispatcher: Any) -> None:
+        super().__init__(dispatcher)
+        self._recorded = _Recorded(dispatcher)
+
+    def __call__(self, *arguments: object) -> object:
+        return self._recorded(*arguments)
+
+
 def record_calls() -> None:
     """From now on, define kernels that are not compiled when called, but by `compile_recorded`."""
     _Recorded.calls = {}
@@ -92,8 +111,30 @@ def record_calls() -> None:
 
 def compile_recorded() -> None:
     """Compile every kernel that was called for the types it was called with, the last first; keep what it becomes."""
-    for dispatcher, signature in reversed(_Recorded.calls or {}):
+    calls = list(_Recorded.calls or {})
+    for dispatcher, signature in reversed(calls):
         dispatcher.compile(signature)
+    for one in dict.fromkeys(one for _, signature in calls for one in signature if isinstance(one, Reference)):
+        for shared in shared_kernels(one):
+            shared.address(one)
+
+
+def _one_width(dispatcher: Any) -> None:
+    """Have kernels call a kernel with integers of 64 bits, whatever they are handed: it is compiled for those alone.
+
+    numba would compile it for each further width, and for each number that it is called with as it is written.
+    """
+    given = dispatcher.get_call_template
+
+    def template(arguments: Any, named: Any) -> Any:
+        return given(tuple(map(_widened, arguments)), {name: _widened(one) for name, one in named.items()})
+
+    dispatcher.get_call_template = template
+
+
+def _widened(one: Any) -> Any:
+    one = types.unliteral(one)
+    return types.int64 if isinstance(one, types.Integer) and one != types.uint64 else one
 
 
 def _compiled(function: _F, **flags: Any) -> _F:
@@ -101,11 +142,25 @@ def _compiled(function: _F, **flags: Any) -> _F:
     if not isinstance(compiled, Dispatcher):  # NUMBA_DISABLE_JIT
         return function
     keep(compiled)
+    _one_width(compiled)
     if _Recorded.calls is not None:
         compiled = _Recorded(compiled)
     elif "no_cpython_wrapper" in flags:
         compiled = _Inner(compiled)
     return cast(_F, compiled)
+
+
+def shared_kernel(function: _F) -> _F:
+    """Compile a kernel once, however many others call it: they call it by its address.
+
+    Its first parameter is a tuple that is handed over by reference, whose class names the kernel (`by_reference`); all
+    others are int. For kernels that many call, a call of a few nanoseconds being short beside what they do.
+    """
+    compiled: Any = numba.njit(**_FLAGS)(function)
+    if not isinstance(compiled, Dispatcher):  # NUMBA_DISABLE_JIT
+        return function
+    keep(compiled)
+    return cast(_F, SharedKernel(compiled) if _Recorded.calls is None else _RecordedShared(compiled))
 
 
 def kernel(function: _F) -> _F:

@@ -6,6 +6,7 @@ undone. Two states with the same history of moves have equal counters bit by bit
 
 from typing import NamedTuple
 
+from planner.model.by_reference import by_reference
 from planner.predicates.pod_volumes import VolumeCounters
 from planner.predicates.presence import PresenceCounters
 from planner.predicates.resources import ResourceCounters
@@ -51,6 +52,7 @@ class VirtualNodeColumns(NamedTuple):
     blank: Int64
 
 
+@by_reference("failing", "fits_counters", "place", "remove", "retire", "drop", "open_as", "place_several", "revert")
 class SimulationState(NamedTuple):
     """P pods and N nodes (virtual ones last), S pod classes, K node classes.
 

@@ -9,10 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from planner.model.by_reference import by_reference
 from planner.model.derive import Derive
 from planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
 
 
+@by_reference()
 class Names(NamedTuple):
     """Texts of what is named. namespace : int32[P] into the texts namespaces; pods and nodes : texts by number."""
 

@@ -13,6 +13,7 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from planner.model.by_reference import by_reference
 from planner.model.jit import copied_kernel, inner_kernel, kernel, widened
 from planner.predicates.kernels import presence, spread, volumes
 from planner.simulation.kernels import fits, mark, open_as, place, place_several, revert
@@ -60,6 +61,7 @@ class Memory(NamedTuple):
     failed_total: Int32
 
 
+@by_reference()
 class Task(NamedTuple):
     """One packing.
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from planner.model.by_reference import by_reference
 from planner.model.jit import copied_kernel, inner_kernel, kernel, widened
 from planner.simulation.kernels import drop, fits, place, remove, retire
 from planner.simulation.kernels.checks import fits_locally
@@ -41,6 +42,7 @@ _NONE = np.zeros(0, np.int32)
 NO_DOMAINS = Domains(_NONE, np.zeros((0, 0), np.int32), np.zeros((0, 0), np.int32), _NONE, np.zeros(0, np.int64))
 
 
+@by_reference()
 class Search(NamedTuple):
     """Where pods may go.
 

@@ -6,6 +6,7 @@ proto3 has it. Source: protobuf encoding, length-delimited fields and maps; a ne
 
 from typing import NamedTuple
 
+from planner.model.by_reference import by_reference
 from planner.model.jit import inner_kernel, kernel, widened
 from planner.snapshot.columns import Int32, Int64, UInt8
 from planner.snapshot.kernels.protobuf import varint_length, write_text, write_varint
@@ -18,6 +19,7 @@ SLASH = 0x2F
 NEGATIVE_LENGTH = 10
 
 
+@by_reference()
 class RankedGroups(NamedTuple):
     """Groups whose pods are ranked by the same strategies. All places are those of the order of removal.
 

@@ -2,7 +2,7 @@
 
 from trimtab.v1.reason_pb2 import PredicateReason
 
-from planner.model.jit import copied_kernel, inlined_kernel, kernel
+from planner.model.jit import inlined_kernel, kernel, shared_kernel
 from planner.predicates.kernels import presence, resources, spread, volumes
 from planner.predicates.order import STATIC_REASONS
 from planner.simulation.state import OPEN, SimulationState
@@ -26,7 +26,7 @@ def fits_locally(sim: SimulationState, pod_class: int, node: int) -> bool:
     return resources.has_room(sim.resources, pod_class, node)
 
 
-@copied_kernel
+@shared_kernel
 def fits_counters(sim: SimulationState, pod: int, pod_class: int, node: int) -> bool:
     """Return whether ports, disks, volumes, spread and affinity admit the pod."""
     if presence.is_kept_out(sim.presence, pod_class, node):
@@ -48,7 +48,7 @@ def fits(sim: SimulationState, pod: int, node: int) -> bool:
     return fits_locally(sim, pod_class, node) and fits_counters(sim, pod, pod_class, node)
 
 
-@kernel
+@shared_kernel
 def failing(sim: SimulationState, pod: int, node: int) -> int:
     """Return the mask `1 << PredicateReason.Code` of all failing predicates; 0 = fits.
 

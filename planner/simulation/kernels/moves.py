@@ -4,7 +4,7 @@ from typing import cast
 
 import numpy as np
 
-from planner.model.jit import copied_kernel, inlined_kernel, inner_kernel, kernel
+from planner.model.jit import copied_kernel, inlined_kernel, inner_kernel, kernel, shared_kernel
 from planner.predicates.kernels import presence, resources, spread, volumes
 from planner.simulation.state import (
     CLOSE_NODE,
@@ -146,7 +146,7 @@ def _is_full(log: MoveLog) -> bool:
     return bool(full)
 
 
-@inlined_kernel
+@shared_kernel
 def place(sim: SimulationState, pod: int, node: int) -> int:
     """Put a pod that is on no node on one, fitting or not.
 
@@ -161,7 +161,7 @@ def place(sim: SimulationState, pod: int, node: int) -> int:
     return DONE
 
 
-@inlined_kernel
+@shared_kernel
 def remove(sim: SimulationState, pod: int) -> int:
     """Take a pod off its node. Returns DONE, NOT_POSSIBLE (it is on none) or LOG_FULL."""
     node = sim.pod_node[pod]
@@ -174,7 +174,7 @@ def remove(sim: SimulationState, pod: int) -> int:
     return DONE
 
 
-@inner_kernel
+@shared_kernel
 def retire(sim: SimulationState, node: int) -> int:
     """Close a node to pods; it keeps its topology domains, as a tainted node does upstream. Order with `remove` is
     free.
@@ -190,7 +190,7 @@ def retire(sim: SimulationState, node: int) -> int:
     return DONE
 
 
-@inner_kernel
+@shared_kernel
 def drop(sim: SimulationState, node: int) -> int:
     """Take a retired node, from which all pods were removed, out of the topology.
 
@@ -214,7 +214,7 @@ def open_node(sim: SimulationState, node: int) -> int:
     return _opened(sim, node, _NO_POD)
 
 
-@kernel
+@shared_kernel
 def open_as(sim: SimulationState, node: int, prototype: int) -> int:
     """Open a closed blank node as one like a prototype, which is closed, in all but its name.
 
@@ -254,7 +254,7 @@ def close_node(sim: SimulationState, node: int) -> int:
     return DONE
 
 
-@inlined_kernel
+@shared_kernel
 def place_several(sim: SimulationState, pod_class: int, node: int, count: int) -> int:
     """Count pods of one class on an open node, one move for all; the pods themselves stay on no node.
 
@@ -276,7 +276,7 @@ def mark(sim: SimulationState) -> int:
     return int(sim.log.length[0])
 
 
-@kernel
+@shared_kernel
 def revert(sim: SimulationState, mark: int) -> int:
     """Undo all moves since a mark, last first; counters are then what they were, bit by bit. Returns how many."""
     undone = 0

@@ -8,6 +8,7 @@ Source: protobuf encoding, length-delimited fields and maps.
 
 from typing import NamedTuple
 
+from planner.model.by_reference import by_reference
 from planner.model.jit import inner_kernel, kernel, widened
 from planner.snapshot.columns import Int32, Int64, UInt8
 from planner.snapshot.kernels.protobuf import varint_length, write_text, write_varint
@@ -97,6 +98,7 @@ def write_double(field: int, doubles: UInt8, row: int, out: UInt8, at: int) -> i
     return write_text(out, at + 1, doubles, 8 * row, 8 * row + 8)
 
 
+@by_reference()
 class NodeRows(NamedTuple):
     """What the entries of U nodes hold besides their destinations.
 

@@ -14,6 +14,7 @@ Source: Cluster Autoscaler, simulator.RemovalSimulator and scheduling.HintingSim
 
 from typing import NamedTuple
 
+from planner.model.by_reference import by_reference
 from planner.model.jit import copied_kernel, inner_kernel, kernel, widened
 from planner.placement.kernels.search import HINT_HITS, Search, destination_of, has_room_left
 from planner.simulation.kernels import drop, fits, mark, place, remove, retire, revert
@@ -53,6 +54,7 @@ class Limits(NamedTuple):
     amount_left: Int64
 
 
+@by_reference()
 class Problem(NamedTuple):
     """All that one attempt reads and writes.
 

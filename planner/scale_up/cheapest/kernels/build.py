@@ -7,6 +7,7 @@ and planned when it about still is. Source: greedy set covering, with lazy evalu
 
 from typing import NamedTuple
 
+from planner.model.by_reference import by_reference
 from planner.model.jit import inner_kernel, kernel, widened
 from planner.scale_up.cheapest.kernels.fill import Bench, Rest, Shapes, fill_node, look_at_left
 from planner.scale_up.cheapest.problem import Float64
@@ -18,6 +19,7 @@ CLOSE = 0.95
 """A node is planned whose worth for price is at least this share of the best of others by their last fills."""
 
 
+@by_reference()
 class Batches(NamedTuple):
     """Nodes planned, in the order of planning; counts[0] batches, counts[1] entries.
 

@@ -9,6 +9,7 @@ al. 2011).
 
 from typing import NamedTuple
 
+from planner.model.by_reference import by_reference
 from planner.model.jit import inlined_kernel, inner_kernel, kernel, widened
 from planner.scale_up.cheapest.problem import Float64
 from planner.snapshot.columns import Bool, Int32, Int64
@@ -29,6 +30,7 @@ POURS = 1
 """In Bench.numbers: how often pods were put into a node, a measure of work."""
 
 
+@by_reference()
 class Shapes(NamedTuple):
     """What does not change while nodes are planned.
 
@@ -44,6 +46,7 @@ class Shapes(NamedTuple):
     cost: Float64
 
 
+@by_reference()
 class Rest(NamedTuple):
     """What is still to be planned, and within what. pods : int64[C]; nodes : int64[G]; zone_pods : int64[C, Z]."""
 
@@ -52,6 +55,7 @@ class Rest(NamedTuple):
     zone_pods: Int64
 
 
+@by_reference()
 class Bench(NamedTuple):
     """Scratch: the node under way and the best found.
 

@@ -8,6 +8,7 @@ knapsacks, so that the programme's value is no proven bound.
 
 from typing import NamedTuple
 
+from planner.model.by_reference import by_reference
 from planner.model.jit import inner_kernel, kernel, widened
 from planner.scale_up.cheapest.kernels.fill import POURS, Bench, Rest, Shapes, fill_one_way, keep, look_at_left, refine
 from planner.scale_up.cheapest.kernels.master import Master, improve_levels
@@ -30,6 +31,7 @@ LANE, WAY, HELPED = 0, 1, 2
 """In Watch.turn: which groups are next, the way, how many fills were added since the way came."""
 
 
+@by_reference()
 class Watch(NamedTuple):
     """Which groups count, and what is known of them.
 

@@ -8,6 +8,7 @@ groups come about. Source: ruin and recreate (Schrimpf et al.
 
 from typing import NamedTuple
 
+from planner.model.by_reference import by_reference
 from planner.model.jit import inlined_kernel, inner_kernel, kernel, widened
 from planner.scale_up.cheapest.kernels.build import Batches, build
 from planner.scale_up.cheapest.kernels.fill import POURS, Bench, Rest, Shapes
@@ -22,6 +23,7 @@ STIR = 0.5
 SAME = 1e-12
 
 
+@by_reference()
 class Trial(NamedTuple):
     """Scratch.
 

@@ -9,6 +9,7 @@ Source: Gilmore and Gomory 1961; Dantzig and Orchard-Hays 1954.
 
 from typing import Any, NamedTuple
 
+from planner.model.by_reference import by_reference
 from planner.model.jit import inlined_kernel, inner_kernel, kernel
 from planner.scale_up.cheapest.problem import Float64
 from planner.snapshot.columns import Int32, Int64
@@ -19,6 +20,7 @@ NUDGE = 1e-3 / 65536
 """Bounds are larger by up to 65,535 times this, each by another, so that no steps lead nowhere (Charnes 1952)."""
 
 
+@by_reference()
 class Master(NamedTuple):
     """The programme and its present basis.
 

@@ -58,7 +58,7 @@ def _rank_touched(this: Round, number: int, target: PodCostTarget, members: Memb
     """Rank those groups of a target that have changed since the snapshot before, and take the others from there."""
     snapshot, name = this.snapshot, name_of(number, target)
     kept: Kept | None = this.earlier(name)
-    pods = pods_of(snapshot, members)
+    pods = pods_of(snapshot, target, members)
     place = places(this, members, kept)
     again = touched(this, members, pods, kept, place)
     data = [b""] * len(place) if kept is None else [kept.data[at] for at in place.tolist()]

@@ -1,8 +1,9 @@
 """Groups as they were ranked for the snapshot before: those that nothing has changed for are not ranked again.
 
-Decides for which groups an earlier ranking still holds: strategies that look at nothing but a pod's name, age, spec and
-node; the same nodes, specs, labels and prices; the same pods with the same values. An answer never depends on it: what
-is kept is what ranking again would give. Cost: O(M), and a comparison of the names where pods have come or gone.
+Decides for which groups an earlier ranking still holds: strategies that look at nothing but a pod's name, age, spec,
+node and number; the same nodes, specs, labels and prices; the same pods with the same values. An answer never depends
+on it: what is kept is what ranking again would give. Cost: O(M), and a comparison of the names where pods have come or
+gone.
 """
 
 from collections.abc import Sequence
@@ -16,23 +17,35 @@ from planner.model.derive import FOR_NEXT
 from planner.model.settings.pod_costs import PodCostTarget
 from planner.model.values import Owner
 from planner.pod_costs.members import Members, owner_texts
+from planner.pod_costs.strategies.annotated import annotated
 from planner.round.round import Round
 from planner.snapshot.columns import Bool, Int32, Int64, Snapshot, Text
 
 _S: Final = pb.PodCostStrategy
 KEEPABLE: Final = frozenset(
-    {_S.BALANCE_DOMAINS, _S.UNTOLERATED_TAINTS, _S.PREFER_NO_SCHEDULE_NODES, _S.YOUNGEST, _S.OLDEST, _S.NODE_COST}
+    {
+        _S.BALANCE_DOMAINS,
+        _S.UNTOLERATED_TAINTS,
+        _S.PREFER_NO_SCHEDULE_NODES,
+        _S.YOUNGEST,
+        _S.OLDEST,
+        _S.NODE_COST,
+        _S.IDLE,
+        _S.ACCUMULATED_WORK,
+    }
 )
 
 
 class Pods(NamedTuple):
     """What strategies read of the pods of all groups. first : int64[G] row of each group's first pod, -1 = its rows do
-    not follow each other; node, spec : int32[M]; created_s : int64[M]."""
+    not follow each other; node, spec : int32[M]; created_s : int64[M]; numbers : for each annotation that a strategy
+    reads, the bits of the numbers, int64[M]."""
 
     first: Int64
     node: Int32
     spec: Int32
     created_s: Int64
+    numbers: tuple[Int64, ...]
 
 
 class Kept(NamedTuple):
@@ -65,12 +78,15 @@ def facts_of(snapshot: Snapshot) -> tuple[object, ...]:
     return (snapshot.nodes, snapshot.specs, snapshot.groups, snapshot.label_sets, snapshot.strings)
 
 
-def pods_of(snapshot: Snapshot, members: Members) -> Pods:
-    """Return what strategies read of the members."""
+def pods_of(snapshot: Snapshot, target: PodCostTarget, members: Members) -> Pods:
+    """Return what the strategies of a target read of the members."""
     pods, rows = snapshot.pods, members.pods
     first, last = rows[members.bounds[:-1]], rows[members.bounds[1:] - 1]
     first = np.where(last - first + 1 == np.diff(members.bounds), first, -1)
-    return Pods(first, pods.node[rows], pods.spec[rows], pods.created_s[rows])
+    # As bits, in which one that is missing equals another.
+    numbers = (annotated(snapshot, members, term.annotation) for term in target.terms if term.annotation)
+    bits = tuple(one.view(np.int64) for one in numbers)
+    return Pods(first, pods.node[rows], pods.spec[rows], pods.created_s[rows], bits)
 
 
 def places(this: Round, members: Members, kept: Kept | None) -> Int64:
@@ -101,12 +117,15 @@ def touched(this: Round, members: Members, pods: Pods, kept: Kept | None, place:
     new = within + np.repeat(members.bounds[same], sizes[same])
     old = within + np.repeat(kept.bounds[place[same]], sizes[same])
     changed = np.zeros(len(within), np.bool_)
-    before = kept.pods
-    for one, other in ((pods.node, before.node), (pods.spec, before.spec), (pods.created_s, before.created_s)):
+    for one, other in zip(_columns(pods), _columns(kept.pods), strict=True):
         changed |= one[new] != other[old]
     differs[same] = np.logical_or.reduceat(changed, starts[:-1])
     differs[same] |= _renamed(snapshot.pods.name, kept.names, (pods.first[same], old_first[same]), sizes[same])
     return differs
+
+
+def _columns(pods: Pods) -> tuple[Int32 | Int64, ...]:
+    return (pods.node, pods.spec, pods.created_s, *pods.numbers)
 
 
 def _renamed(names: Text, before: Text, first: tuple[Int64, Int64], sizes: Int64) -> Bool:

@@ -7,18 +7,25 @@ import numpy as np
 from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
 from planner.model.settings.pod_costs import PodCostTerm
+from planner.pod_costs.members import Members
 from planner.pod_costs.strategy import Situation, Unranked
-from planner.snapshot.columns import Float64
+from planner.snapshot.columns import Float64, Snapshot
 from planner.snapshot.lookup import string_index
+
+
+def annotated(snapshot: Snapshot, members: Members, annotation: str) -> Float64:
+    """Return the number of each member as the snapshot has it, NaN where there is none. float64[M]."""
+    pods = snapshot.pods
+    by_pod = np.full(len(pods.spec), np.nan)
+    mine = pods.number_key == string_index(snapshot.strings, annotation)
+    by_pod[pods.number_pod[mine]] = pods.number[mine]
+    found: Float64 = by_pod[members.pods]
+    return found
 
 
 def numbers(situation: Situation, term: PodCostTerm) -> tuple[Float64, tuple[Unranked, ...]]:
     """Return (the number of each member : float64[M], 0 where there is none; the pods without)."""
-    pods, members = situation.snapshot.pods, situation.members
-    by_pod = np.full(len(pods.spec), np.nan)
-    mine = pods.number_key == string_index(situation.snapshot.strings, term.annotation)
-    by_pod[pods.number_pod[mine]] = pods.number[mine]
-    found = by_pod[members.pods]
+    found = annotated(situation.snapshot, situation.members, term.annotation)
     missing, invalid = np.isnan(found), np.isinf(found)
     unranked = []
     if invalid.any():

@@ -1,5 +1,6 @@
 """A delta ranks only the groups that it touches again, and the answer is what ranking all of them gives."""
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -17,27 +18,39 @@ from planner.service.version_cache import CachedSnapshot
 from planner.snapshot.decode import canonicalize
 from planner.snapshot.delta import apply_delta
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
-from tests.builders.pod_costs import S, at, term
+from tests.builders.pod_costs import NUMBER, S, at, term
 
 APPS = ("a", "ab", "b")
 OWNERS = {app: replica_set(app, 2) for app in APPS}
 NODES = [node("n0", zone="x"), node("n1", zone="y", taints=["soft=1:PreferNoSchedule"]), node("n2")]
 GROUPS = [node_group("g", nodes=["n0", "n1"], price=1.0)]
+NO_NUMBERS: Mapping[tuple[str, str], str] = {}
 SETTINGS = pb.PlanSettings()
-for _term in (term(S.BALANCE_DOMAINS), term(S.YOUNGEST, weight=0.1), term(S.UNTOLERATED_TAINTS), term(S.NODE_COST)):
+for _term in (
+    term(S.BALANCE_DOMAINS), term(S.YOUNGEST, weight=0.1), term(S.UNTOLERATED_TAINTS), term(S.NODE_COST), term(S.IDLE)
+):  # fmt: skip
     if not SETTINGS.pod_costs.targets:
         SETTINGS.pod_costs.targets.add()
     SETTINGS.pod_costs.targets[0].strategies.append(_term)
 
 
-def message(pods: dict[tuple[str, str], tuple[int, int]]) -> snapshot_pb2.ClusterSnapshot:
-    """A cluster with these pods: (app, name) to (node, second of creation)."""
+def message(
+    pods: dict[tuple[str, str], tuple[int, int]], numbers: Mapping[tuple[str, str], str] = NO_NUMBERS
+) -> snapshot_pb2.ClusterSnapshot:
+    """A cluster with these pods: (app, name) to (node, second of creation); their numbers are 1 unless given."""
     objects: list[Json] = [*OWNERS.values(), *NODES, *GROUPS]
     for (app, name), (place, second) in pods.items():
         objects.append(
-            pod(f"{app}-{name}", node=f"n{place}", owner=OWNERS[app], created=at(second), labels={"app": app})
+            pod(
+                f"{app}-{name}",
+                node=f"n{place}",
+                owner=OWNERS[app],
+                created=at(second),
+                labels={"app": app},
+                annotations={NUMBER: numbers.get((app, name), "1")},
+            )
         )
-    built: snapshot_pb2.ClusterSnapshot = snapshot_of(objects)
+    built: snapshot_pb2.ClusterSnapshot = snapshot_of(objects, numbers=[NUMBER])
     return built
 
 
@@ -74,7 +87,33 @@ def test_a_chain_of_deltas_answers_as_whole_snapshots_do(steps: list[Any]) -> No
         assert decide(kept) == decide(CachedSnapshot(canonicalize(after)))
 
 
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The groups that are ranked, in order."""
+    found: list[str] = []
+    rank = decision.rank_target
+
+    def note(this: Any, target: Any, members: Any) -> Any:
+        found.extend(this.snapshot.owners[owner].name for owner in members.owners.tolist())
+        return rank(this, target, members)
+
+    monkeypatch.setattr(decision, "rank_target", note)
+    return found
+
+
 START = {(app, str(i)): (i % 2, i) for app in APPS for i in range(3)}
+
+
+@pytest.mark.parametrize("number", ["2", "x"])
+def test_a_number_that_alone_changes_has_its_group_ranked_again(asked: list[str], number: str) -> None:
+    before, after = message(START), message(START, {("b", "1"): number})
+    kept = CachedSnapshot(canonicalize(before))
+    decide(kept)
+    asked.clear()
+    kept = follow(kept, before, after)
+    answer = decide(kept)
+    assert asked == ["b"]
+    assert answer == decide(CachedSnapshot(canonicalize(after)))
 
 
 @pytest.mark.parametrize(
@@ -88,17 +127,7 @@ START = {(app, str(i)): (i % 2, i) for app in APPS for i in range(3)}
         pytest.param({("a", "1"): None, ("a", "7"): (1, 1)}, ["a"], id="one replaced"),
     ],
 )
-def test_only_groups_that_a_delta_touches_are_ranked_again(
-    change: Any, ranked: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-    rank = decision.rank_target
-
-    def note(this: Any, target: Any, members: Any) -> Any:
-        asked.extend(this.snapshot.owners[owner].name for owner in members.owners.tolist())
-        return rank(this, target, members)
-
-    monkeypatch.setattr(decision, "rank_target", note)
+def test_only_groups_that_a_delta_touches_are_ranked_again(asked: list[str], change: Any, ranked: list[str]) -> None:
     before = message(START)
     kept = CachedSnapshot(canonicalize(before))
     decide(kept)

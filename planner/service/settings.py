@@ -87,7 +87,7 @@ class PlannerOptions:
     """Callers take turns. A plan of 5,000 nodes takes half a second: a request that waits longer has a better chance
     at another replica."""
     max_request_memory: RequestMemoryOption = 2 << 30
-    """Beside the cache and the program itself, this fits the 4 GiB of `deploy/manifests/planner.yaml`; an estimate,
+    """Beside the cache and the program itself, this fits the 4 GiB of `deploy/chart/values.yaml`; an estimate,
     slightly above the real use. 50,000 nodes with 1.5 million pods take about 1 GiB."""
     longest_call_s: LongestCallOption = 300.0
     """50,000 nodes with 1.5 million pods take about 5 s."""

@@ -94,8 +94,8 @@ def status(plane: ControlPlane) -> dict[str, Any]:
 
 
 @contextmanager
-def planner_at(address: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    with process("planner", "--address", address, log=folder / "planner.log") as started:
+def planner_at(address: str, folder: Path, *options: str) -> Iterator[subprocess.Popen[bytes]]:
+    with process("planner", "--address", address, *options, log=folder / "planner.log") as started:
         with GrpcLink(address) as link:
             until("the planner serves", lambda: started.poll() is not None or _serves(link))
         assert started.poll() is None, (folder / "planner.log").read_text()

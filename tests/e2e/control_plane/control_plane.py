@@ -4,6 +4,7 @@ No containers, no kubelet, no root. All state lives in one folder that is thrown
 ended here, by its id. kwok plays the kubelet of nodes labelled `kwok=on`.
 """
 
+import json
 import os
 import shutil
 import signal
@@ -50,13 +51,15 @@ class ControlPlane:
         stages: Sequence[Path] = (),
         kcm_flags: Sequence[str] = (),
         audited: Sequence[str] = (),
+        audits_reads: bool = False,
     ) -> None:
-        """What users named in `audited` change is written to `audit_log`, a JSON object a line."""
+        """`audit_log` gets what users in `audited` change, with `audits_reads` also what they read, as JSON lines."""
         self.binaries = binaries
         self.state = state
         self.stages = list(stages)
         self.kcm_flags = list(kcm_flags)
         self.audited = list(audited)
+        self.audits_reads = audits_reads
         self.audit_log = state / "audit.jsonl"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self.etcd_port, self.peer_port, self.api_port, self.kcm_port, self.sched_port, self.kwok_port = free_ports(6)
@@ -157,14 +160,20 @@ class ControlPlane:
         self._openssl(*sign, "-out", "api.crt", "-days", "2", "-extfile", "san")
         lines = [f"{name}-token,{user},{name},{groups}" for name, (user, groups) in TOKENS.items()]
         (self.state / "tokens.csv").write_text("\n".join(lines) + "\n")
-        cluster = f'server: "{self.server}", certificate-authority: {self.state}/ca.crt'
         for name in TOKENS:
-            self.kubeconfig(name).write_text(
-                "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
-                f"clusters: [{{name: c, cluster: {{{cluster}}}}}]\n"
-                f"users: [{{name: {name}, user: {{token: {name}-token}}}}]\n"
-                f"contexts: [{{name: c, context: {{cluster: c, user: {name}}}}}]\n"
-            )
+            self.write_kubeconfig(name, f"{name}-token")
+
+    def write_kubeconfig(self, name: str, token: str) -> Path:
+        """Write the kubeconfig of a user with a bearer token; return its path."""
+        cluster = f'server: "{self.server}", certificate-authority: {self.state}/ca.crt'
+        path = self.kubeconfig(name)
+        path.write_text(
+            "apiVersion: v1\nkind: Config\ncurrent-context: c\n"
+            f"clusters: [{{name: c, cluster: {{{cluster}}}}}]\n"
+            f"users: [{{name: {name}, user: {{token: {token}}}}}]\n"
+            f"contexts: [{{name: c, context: {{cluster: c, user: {name}}}}}]\n"
+        )
+        return path
 
     def _etcd(self) -> None:
         client, peer = f"http://127.0.0.1:{self.etcd_port}", f"http://127.0.0.1:{self.peer_port}"
@@ -194,10 +203,10 @@ class ControlPlane:
     def _audit_flags(self) -> list[str]:
         if not self.audited:
             return []
-        verbs = "[create, update, patch, delete, deletecollection]"
+        verbs = "" if self.audits_reads else ", verbs: [create, update, patch, delete, deletecollection]"
         (self.state / "audit.yaml").write_text(
             "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\n"
-            f"rules:\n- {{level: Metadata, users: [{', '.join(self.audited)}], verbs: {verbs}}}\n- {{level: None}}\n"
+            f"rules:\n- {{level: Metadata, users: {json.dumps(self.audited)}{verbs}}}\n- {{level: None}}\n"
         )
         return [f"--audit-policy-file={self.state / 'audit.yaml'}", f"--audit-log-path={self.audit_log}"]
 

@@ -1,5 +1,7 @@
-"""The manifests say what the code needs: rights, options, files."""
+"""The manifests, which are rendered from the chart, say what the code needs: rights, options, files."""
 
+import json
+import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,9 +17,10 @@ from clients.cli.documents import read_settings
 from clients.kubernetes_api.permissions import lease_rules, own_object
 from clients.kubernetes_api.rules import Rule
 from clients.live_cluster.resources import RESOURCES
-from clients.transport.access_policy import Right, read_policy
+from clients.transport.access_policy import AccessPolicy, Right, read_policy
 
-MANIFESTS = Path(__file__).parents[3] / "deploy" / "manifests"
+DEPLOY = Path(__file__).parents[3] / "deploy"
+MANIFESTS, CHART = DEPLOY / "manifests", DEPLOY / "chart"
 NAMESPACE = "trimtab"
 
 
@@ -65,16 +68,18 @@ def test_the_loop_may_watch_all_that_a_snapshot_is_made_of_and_write_what_it_rep
     state = asked(own_object("", "configmaps", ("get", "patch"), NAMESPACE, "trimtab-state"))
     status = asked(own_object("", "configmaps", ("patch",), NAMESPACE, "trimtab-status"))
     own = state | status | {("", "events", "create", "", "")}
-    assert granted(("ClusterRole", "trimtab-loop"), ("Role", "trimtab-loop")) == watched | leases | own
+    assert granted(("ClusterRole", "trimtab-reader")) == watched
+    assert granted(("ClusterRole", "trimtab-loop"), ("Role", "trimtab-loop")) == leases | own
 
 
 @pytest.mark.parametrize("kind", ["Role", "ClusterRole"])
 def test_every_role_is_bound_to_an_account_that_exists(kind: str) -> None:
     found = objects()
-    for role in (name for one, name in found if one == kind):
-        binding = found[f"{kind}Binding", role]
-        assert (binding["roleRef"]["kind"], binding["roleRef"]["name"]) == (kind, role)
-        for subject in binding["subjects"]:
+    bindings = [item for (one, _), item in found.items() if one == f"{kind}Binding"]
+    assert {item["roleRef"]["name"] for item in bindings} == {name for one, name in found if one == kind}
+    for item in bindings:
+        assert item["roleRef"]["kind"] == kind
+        for subject in item["subjects"]:
             assert ("ServiceAccount", subject["name"]) in found
 
 
@@ -133,8 +138,8 @@ def known_options(command: str) -> set[str]:
     from planner.service.command import app as planner
 
     found: Any = typer.main.get_command({"actuator": actuator, "planner": planner}.get(command, cli))
-    if command == "run":
-        found = found.get_command(found.make_context("trimtab", ["run"], resilient_parsing=True), "run")
+    if command in {"run", "steer"}:
+        found = found.get_command(found.make_context("trimtab", [command], resilient_parsing=True), command)
     return {name for parameter in found.params for name in parameter.opts}
 
 
@@ -144,3 +149,82 @@ def test_the_settings_can_be_read_by_those_who_read_them(tmp_path: Path) -> None
     assert (group.min_size, group.max_size) == (0, 100)
     (tmp_path / "settings.yaml").write_text(data["settings.yaml"])
     assert read_settings(tmp_path / "settings.yaml").scale_down.max_drain_parallelism == 10
+
+
+WORKLOADS = [
+    pytest.param("Deployment", "trimtab-planner", id="planner"),
+    pytest.param("StatefulSet", "trimtab-actuator", id="actuator"),
+    pytest.param("Deployment", "trimtab-loop", id="loop"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name"), WORKLOADS)
+def test_every_container_is_confined_and_has_its_memory_limited(kind: str, name: str) -> None:
+    pod = objects()[kind, name]["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"]
+    assert pod["securityContext"]["runAsUser"] > 0
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in (*pod.get("initContainers", ()), *pod["containers"]):
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        assert container["resources"]["limits"]["memory"]
+        assert {"cpu", "memory"} == container["resources"]["requests"].keys()
+    assert {"readinessProbe", "livenessProbe"} <= pod["containers"][0].keys()
+
+
+@pytest.mark.parametrize(("kind", "name"), WORKLOADS)
+def test_pods_have_a_budget_a_network_policy_and_an_account_of_their_own(kind: str, name: str) -> None:
+    found = objects()
+    template = found[kind, name]["spec"]["template"]
+    labels = {"matchLabels": template["metadata"]["labels"]}
+    assert found["PodDisruptionBudget", name]["spec"]["selector"] == labels
+    policy = found["NetworkPolicy", name]["spec"]
+    assert policy["podSelector"] == labels
+    assert set(policy["policyTypes"]) == {"Ingress", "Egress"}
+    assert template["spec"]["serviceAccountName"] == name
+    ports = {port["name"] for port in template["spec"]["containers"][0]["ports"]}
+    assert {port["port"] for rule in policy["ingress"] for port in rule["ports"]} <= ports
+
+
+def test_the_loop_reaches_both_services_and_nobody_reaches_the_loop() -> None:
+    found = objects()
+    loop = found["NetworkPolicy", "trimtab-loop"]["spec"]
+    assert loop["ingress"] == []
+    for name in ("trimtab-planner", "trimtab-actuator"):
+        rules = found["NetworkPolicy", name]["spec"]["ingress"]
+        (callers,) = [rule["from"] for rule in rules if rule["ports"] == [{"port": "grpc"}]]
+        assert {"podSelector": {"matchLabels": {"app.kubernetes.io/name": "trimtab-loop"}}} in callers
+        peer = {"podSelector": {"matchLabels": {"app.kubernetes.io/name": name}}}
+        assert any(peer in rule.get("to", ()) and {"port": 9000} in rule["ports"] for rule in loop["egress"])
+
+
+def test_the_values_of_the_chart_are_all_described_and_the_policy_is_described_as_it_is_read() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+
+    def described(value: Any, part: dict[str, Any], place: str) -> None:
+        if not isinstance(value, dict) or "properties" not in part:
+            return
+        assert part["additionalProperties"] is False, place
+        assert value.keys() <= part["properties"].keys(), place
+        for key, inner in value.items():
+            described(inner, part["properties"][key], f"{place}.{key}")
+
+    described(yaml.safe_load((CHART / "values.yaml").read_text()), schema, "values")
+    policy = AccessPolicy.model_json_schema(by_alias=True)["$defs"]
+    assert {name: schema["$defs"].get(name) for name in policy} == policy
+
+
+def test_the_chart_has_the_version_of_the_package() -> None:
+    package = tomllib.loads((DEPLOY.parent / "pyproject.toml").read_text())["project"]["version"]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert (chart["version"], chart["appVersion"]) == (package, package)
+    images = [
+        container["image"]
+        for (kind, _), item in objects().items()
+        if kind in {"Deployment", "StatefulSet"}
+        for container in item["spec"]["template"]["spec"]["containers"]
+    ]
+    assert set(images) == {f"trimtab:{package}"}

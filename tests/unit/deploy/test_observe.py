@@ -13,6 +13,7 @@ import yaml
 from tests.builders import metrics
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
+OBSERVE = DEPLOY / "chart" / "observe"
 JOBS = {"trimtab-planner": metrics.PLANNER, "trimtab-actuator": metrics.ACTUATOR}
 TARGET_LABELS = {"job", "instance", "namespace", "pod"}
 """Labels that Prometheus adds to what it scrapes."""
@@ -20,7 +21,7 @@ PARTS = ("expr", "lhs", "rhs", "vector_selector", "param")
 
 
 def alerts() -> list[dict[str, Any]]:
-    groups = yaml.safe_load((DEPLOY / "observe" / "rules.yaml").read_text())["groups"]
+    groups = yaml.safe_load((OBSERVE / "rules.yaml").read_text())["groups"]
     return [rule for group in groups for rule in group["rules"]]
 
 
@@ -28,7 +29,7 @@ def queries() -> Iterator[tuple[str, str]]:
     """Each query with the title of what asks it."""
     for rule in alerts():
         yield rule["alert"], rule["expr"]
-    for panel in json.loads((DEPLOY / "observe" / "dashboard.json").read_text())["panels"]:
+    for panel in json.loads((OBSERVE / "dashboard.json").read_text())["panels"]:
         for target in panel["targets"]:
             yield panel["title"], target["expr"].replace("$__rate_interval", "5m")
 

@@ -1,0 +1,49 @@
+"""Helm as `.ci/e2e` builds it, and objects that it renders from the chart."""
+
+import os
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[3]
+CHART = ROOT / "deploy" / "chart"
+Json = dict[str, Any]
+
+
+class HelmError(Exception):
+    """Helm refused; its message."""
+
+
+def binary() -> Path:
+    """Where it is: outside the checkout, thrown away at will."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return Path(os.environ.get("TRIMTAB_HELM") or cache / "trimtab" / "helm") / "helm"
+
+
+def helm(*arguments: object) -> str:
+    """Run helm; return its output."""
+    command = [binary(), *map(str, arguments)]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=120)
+    if done.returncode:
+        raise HelmError(done.stderr + done.stdout)
+    return done.stdout
+
+
+def rendered(*values: str, namespace: str = "trimtab") -> list[Json]:
+    """The objects of the chart with such values, each as `key=value`, a JSON value."""
+    found = yaml.safe_load_all(helm("template", "release", CHART, "--namespace", namespace, *flags(values)))
+    return [item for item in found if item]
+
+
+def flags(values: Sequence[str]) -> list[str]:
+    """Helm's flags for values."""
+    return [flag for value in values for flag in ("--set-json", value)]
+
+
+def named(objects: Sequence[Json], kind: str, name: str) -> Json:
+    """The one object of this kind and name."""
+    (found,) = [item for item in objects if (item["kind"], item["metadata"]["name"]) == (kind, name)]
+    return found

@@ -1,0 +1,129 @@
+"""The Helm chart, rendered by the real helm: the plain manifests are its rendering, and values do what they say."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.e2e.helm.binary import CHART, ROOT, HelmError, Json, binary, flags, helm, named, rendered
+from tests.unit.deploy.test_manifests import known_options
+
+pytestmark = pytest.mark.e2e
+
+
+def container(objects: list[Json], kind: str, name: str) -> Json:
+    return dict(named(objects, kind, name)["spec"]["template"]["spec"]["containers"][0])
+
+
+def kinds(objects: list[Json]) -> set[tuple[str, str]]:
+    return {(item["kind"], item["metadata"]["name"]) for item in objects}
+
+
+def test_helm_finds_no_fault_with_the_chart() -> None:
+    helm("lint", "--strict", CHART)
+
+
+def test_the_plain_manifests_are_what_the_chart_renders(tmp_path: Path) -> None:
+    subprocess.run([ROOT / ".ci" / "manifests", binary(), tmp_path], check=True, timeout=300)
+    kept = ROOT / "deploy" / "manifests"
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(path.name for path in kept.iterdir())
+    for path in tmp_path.iterdir():
+        assert path.read_text() == (kept / path.name).read_text(), f"run .ci/manifests {binary()}"
+
+
+def test_every_object_is_in_the_namespace_of_the_release_and_none_is_given_twice() -> None:
+    everything = (
+        'monitoring={"prometheusRule":{"enabled":true},"serviceMonitor":{"enabled":true},"dashboard":{"enabled":true}}',
+        'planner.expander.enabled=true', 'access.tokenAudience="trimtab"', "createNamespace=true",
+    )  # fmt: skip
+    objects = rendered(*everything, namespace="elsewhere")
+    assert len(kinds(objects)) == len(objects)
+    assert {item["metadata"].get("namespace", "elsewhere") for item in objects} == {"elsewhere"}
+    assert "trimtab" not in {subject["namespace"] for item in objects for subject in item.get("subjects", ())}
+    guard = named(objects, "ValidatingAdmissionPolicy", "trimtab-pod-costs")
+    assert "system:serviceaccount:elsewhere:trimtab-actuator" in str(guard)
+    rule = named(objects, "PrometheusRule", "trimtab")
+    assert rule["spec"]["groups"] == yaml.safe_load((CHART / "observe" / "rules.yaml").read_text())["groups"]
+    monitors = {item["metadata"]["name"] for item in objects if item["kind"] == "ServiceMonitor"}
+    # The job of a series is the name of the Service, which the rules ask for.
+    assert monitors == {"trimtab-planner", "trimtab-actuator"}
+    dashboard = named(objects, "ConfigMap", "trimtab-dashboard")["data"]["trimtab.json"]
+    assert dashboard == (CHART / "observe" / "dashboard.json").read_text()
+
+
+def test_an_image_is_named_by_its_digest_where_one_is_given() -> None:
+    digest = "sha256:" + "0" * 64
+    objects = rendered(
+        'image.repository="registry.example/trimtab"', f'image.digest="{digest}"', 'image.pullSecrets=["s"]'
+    )
+    assert container(objects, "Deployment", "trimtab-planner")["image"] == f"registry.example/trimtab@{digest}"
+    pod = named(objects, "StatefulSet", "trimtab-actuator")["spec"]["template"]["spec"]
+    assert pod["imagePullSecrets"] == [{"name": "s"}]
+
+
+def test_actuators_with_a_store_that_they_share_have_no_volume_and_its_url_in_no_command_line() -> None:
+    objects = rendered("actuator.replicas=2", 'actuator.store.urlSecret="store"', 'actuator.cloud="aws"')
+    spec = named(objects, "StatefulSet", "trimtab-actuator")["spec"]
+    assert "volumeClaimTemplates" not in spec
+    one = container(objects, "StatefulSet", "trimtab-actuator")
+    assert one["env"] == [
+        {"name": "TRIMTAB_ACTUATOR_STORE", "valueFrom": {"secretKeyRef": {"name": "store", "key": "url"}}}
+    ]
+    assert not any(argument.startswith("--store") for argument in one["args"])
+    # Rights that only the cloud kwok needs are not granted for another.
+    assert ("ClusterRole", "trimtab-actuator-kwok") not in kinds(objects)
+
+
+def test_tokens_in_place_of_certificates() -> None:
+    objects = rendered("access.clientCertificates=false", 'access.tokenAudience="trimtab"')
+    for kind, name in (("Deployment", "trimtab-planner"), ("StatefulSet", "trimtab-actuator")):
+        arguments = container(objects, kind, name)["args"]
+        assert "--token-audience=trimtab" in arguments
+        assert not any(one.startswith("--tls-client-ca") for one in arguments)
+    loop = named(objects, "Deployment", "trimtab-loop")["spec"]["template"]["spec"]
+    (token,) = [one["projected"]["sources"] for one in loop["volumes"] if one["name"] == "token"]
+    assert token[0]["serviceAccountToken"]["audience"] == "trimtab"
+    assert {"name": "TRIMTAB_TOKEN_FILE", "value": "/token/token"} in loop["containers"][0]["env"]
+    assert ("ClusterRoleBinding", "trimtab-token-reviews") in kinds(objects)
+
+
+def test_the_port_of_the_expander_is_open_where_it_is_asked_for_and_the_policy_says_so() -> None:
+    objects = rendered("planner.expander.enabled=true")
+    assert "--expander-address=0.0.0.0:9001" in container(objects, "Deployment", "trimtab-planner")["args"]
+    assert "anonymous:" in named(objects, "ConfigMap", "trimtab-policy")["data"]["policy.yaml"]
+    rules = named(objects, "NetworkPolicy", "trimtab-planner")["spec"]["ingress"]
+    (sources,) = [rule["from"] for rule in rules if rule["ports"] == [{"port": "expander"}]]
+    assert sources[0]["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "cluster-autoscaler"}
+    plain = rendered()
+    assert "anonymous" not in named(plain, "ConfigMap", "trimtab-policy")["data"]["policy.yaml"]
+    assert ("Service", "trimtab-expander") not in kinds(plain)
+
+
+def test_steering_in_place_of_the_loop() -> None:
+    objects = rendered("loop.enabled=false", "steer.enabled=true", "actuator.enabled=false", 'clusterName="prod"')
+    arguments = container(objects, "Deployment", "trimtab-steer")["args"]
+    options = {one.split("=")[0] for one in arguments if one.startswith("--")}
+    assert options <= known_options("steer")
+    assert "--cluster-name=prod" in arguments
+    assert not any("loop" in name or "actuator" in name for _, name in kinds(objects))
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        pytest.param(["planner.replica=3"], "replica", id="an unknown value"),
+        pytest.param(['planner.replicas="3"'], "planner/replicas", id="a text for a number"),
+        pytest.param(["actuator.replicas=2"], "urlSecret", id="two actuators without a store that they share"),
+        pytest.param(['actuator.cloud="gcp"'], "actuator/cloud", id="a cloud that there is not"),
+        pytest.param(["access.clientCertificates=false"], "tokenAudience", id="callers that nobody would know"),
+        pytest.param(['image.digest="latest"'], "image/digest", id="a digest that is none"),
+        pytest.param(["steer.enabled=true"], "not", id="steering beside the loop"),
+        pytest.param(['access.policy.callers=[{"identities":["a"],"rights":["fly"]}]'], "rights", id="no such right"),
+        pytest.param(['planner.options=["a b"]'], "planner/options", id="an option that is none"),
+    ],
+)
+def test_values_that_cannot_be_are_refused_with_their_place(values: list[str], told: str) -> None:
+    with pytest.raises(HelmError) as refused:
+        helm("template", "release", CHART, *flags(values))
+    assert told in str(refused.value)

@@ -1,0 +1,85 @@
+"""What one version has stored is read by the others: a store that release 0.1.0 wrote, and one of a version to come."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from actuator.store.journal import Journal
+from actuator.store.memory import MemoryStore
+from actuator.store.records import Record
+from actuator.store.sql import SqlStore, sqlite_url
+from actuator.tracker import events
+from actuator.tracker.tracker import Tracker
+from tests.stored.history import DATA, FIRST_MS, STEP_MS, STORE, fill, history
+
+RELEASES = sorted(path for path in Path(__file__).parent.iterdir() if (path / STORE).exists())
+LATER: set[str] = set()
+"""Kinds of events that came after the last release: versions before cannot go on with a store that has them."""
+
+
+def holds(present: Any, before: Any, place: str = "") -> None:
+    """Check that what is known has all that was known before; it may have more."""
+    if isinstance(before, dict):
+        for key, value in before.items():
+            assert key in present, f"{place}.{key} is lost"
+            holds(present[key], value, f"{place}.{key}")
+    else:
+        assert present == before, place
+
+
+@pytest.fixture(params=RELEASES, ids=[path.name for path in RELEASES])
+def release(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """What a release wrote, copied: opening a store writes to it."""
+    return Path(shutil.copytree(request.param, tmp_path / "release"))
+
+
+def test_there_is_a_store_of_a_release() -> None:
+    assert RELEASES
+
+
+def test_a_store_of_a_release_is_read_and_gone_on_with(release: Path) -> None:
+    before = json.loads((release / DATA).read_text())
+    journal = Journal(SqlStore(sqlite_url(release / STORE)))
+    holds(json.loads(journal.tracker.dump()), before)
+    journal.tracker.check_invariants()
+    end_ms = FIRST_MS + 1000 * STEP_MS
+    for event in (events.PodsEvicted("n6", ()), events.Drained("n6"), events.DeleteBegun("n6")):
+        journal.handle(event, end_ms)
+    journal.commit()
+    known = journal.tracker.dump()
+    journal.close()
+    again = Journal(SqlStore(sqlite_url(release / STORE)))
+    assert again.tracker.dump() == known
+    again.close()
+
+
+def test_what_the_actuator_knew_is_read_from_a_snapshot(release: Path) -> None:
+    before = (release / DATA).read_bytes()
+    holds(json.loads(Tracker.load(before).dump()), json.loads(before))
+
+
+def test_the_history_of_the_fixture_has_every_kind_of_event() -> None:
+    kinds = {json.loads(events.encode(event))["event"] for event in history()}
+    known = {one.__struct_config__.tag for one in msgspec.inspect.type_info(events.AnyEvent).types for one in [one.cls]}
+    assert known - kinds == LATER
+
+
+def test_a_later_version_may_add_fields_and_this_one_reads_its_store() -> None:
+    ours = Journal(MemoryStore())
+    fill(ours)
+    store = MemoryStore()
+    records = []
+    for number, event in enumerate(history()):
+        payload = json.loads(events.encode(event)) | {"added": {"later": [1]}}
+        records.append(Record(FIRST_MS + number * STEP_MS, json.dumps(payload).encode()))
+    store.append(1, records)
+    assert Journal(store).tracker.dump() == ours.tracker.dump()
+    snapshot = json.loads(ours.tracker.dump())
+    snapshot["added"] = "later"
+    for deletion in snapshot["deletions"].values():
+        deletion["added"] = True
+    assert Tracker.load(json.dumps(snapshot).encode()).dump() == ours.tracker.dump()

@@ -66,21 +66,6 @@ def test_every_right_that_is_used_is_granted_and_every_right_that_is_granted_is_
     grants = grants_by_account(rights)
     assert grants.keys() == set(USERS.values())
 
-    def unused(*parts: str) -> list[tuple[str, Grant]]:
-        made = {part: requests_of(plane.audit_log, USERS[part])[0] for part in parts}
-        return [
-            (part, grant)
-            for part in parts
-            for grant in sorted(grants[USERS[part]])
-            if not any(grant.allows(one) for one in made[part])
-        ]
-
-    def until_used(*parts: str) -> None:
-        try:
-            until(lambda: not unused(*parts), SLOW_S, "all rights are used")
-        except AssertionError as late:
-            raise AssertionError(f"never used: {unused(*parts)}") from late
-
     fill(plane)
     ca = make_ca(tmp_path / "ca")
     (tmp_path / "policy.yaml").write_text(POLICY)
@@ -97,16 +82,35 @@ def test_every_right_that_is_used_is_granted_and_every_right_that_is_granted_is_
         order(plane, client)
         at = (tmp_path / "a" / "address").read_text().strip()
         with process(*part_of(plane, tmp_path, "run", address), f"--actuator={at}", log=tmp_path / "loop.log"):
-            until_used("planner", "actuator", "loop")
+            until_used(plane, grants, "planner", "actuator", "loop")
         show(plane, ca, monkeypatch, "steer")
         with process(*part_of(plane, tmp_path, "steer", address), log=tmp_path / "steer.log"):
-            until_used("steer")
+            until_used(plane, grants, "steer")
 
     for part, user in USERS.items():
         made, forbidden = requests_of(plane.audit_log, user)
         assert forbidden == set(), part
         beyond = [one for one in made if not any(grant.allows(one) for grant in grants[user])]
         assert beyond == [], f"{part} does what the chart does not grant"
+
+
+def unused(plane: ControlPlane, grants: dict[str, set[Grant]], *parts: str) -> list[tuple[str, Grant]]:
+    """What these parts may do and have not done yet."""
+    made = {part: requests_of(plane.audit_log, USERS[part])[0] for part in parts}
+    return [
+        (part, grant)
+        for part in parts
+        for grant in sorted(grants[USERS[part]])
+        if not any(grant.allows(one) for one in made[part])
+    ]
+
+
+def until_used(plane: ControlPlane, grants: dict[str, set[Grant]], *parts: str) -> None:
+    """Wait until these parts have done all that they may do; fail with what is left."""
+    try:
+        until(lambda: not unused(plane, grants, *parts), SLOW_S, "all rights are used")
+    except AssertionError as late:
+        raise AssertionError(f"never used: {unused(plane, grants, *parts)}") from late
 
 
 def config(plane: ControlPlane, part: str) -> Path:

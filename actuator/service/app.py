@@ -17,6 +17,7 @@ from actuator.runner.event_processor import EventProcessor
 from actuator.runner.runner import Runner
 from actuator.runner.scheduler import Pool, Scheduler
 from actuator.runner.tasks import TaskContext
+from actuator.service.deletion_spans import DeletionSpans
 from actuator.service.deletions import Deletions
 from actuator.service.group_views import GroupViews
 from actuator.service.growth import Growths
@@ -75,6 +76,8 @@ class Actuator:
         self.processor.dispatch = self._runner.dispatch
         self.metrics.watch(self.processor)
         self.processor.listeners.append(StateLog().on_event)
+        self.spans = DeletionSpans()
+        self.processor.listeners.append(self.spans.on_event)
         self.deletions = Deletions(self.processor, context, self.settings)
         self.growths = Growths(self.processor, self.settings.answer_s)
         self._groups = GroupViews(cloud, runtime.groups_max_age_s)

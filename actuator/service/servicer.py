@@ -90,6 +90,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         del context
         structlog.contextvars.bind_contextvars(request_id=request.request_id, nodes=len(request.nodes))
         with backend_errors(), self._actuator.metrics.timed("start_deletion", bool(request.nodes)):
+            self._actuator.spans.ordered(request.request_id)
             answers = self._actuator.deletions.start(request)
         return deletion_response(answers)
 

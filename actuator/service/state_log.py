@@ -34,7 +34,7 @@ class StateLog:
             _log_refusals(event)
         if isinstance(event, e.GrowthAnswered):
             _log_growth(event)
-        for deletion in _touched(event, tracker):
+        for deletion in touched(event, tracker):
             if self._states.get(deletion.node) is not deletion.state:
                 _log_state(deletion)
             if deletion.node in tracker.data.deletions:
@@ -43,7 +43,7 @@ class StateLog:
                 self._states.pop(deletion.node, None)
 
 
-def _touched(event: e.Event, tracker: Tracker) -> list[Deletion]:
+def touched(event: e.Event, tracker: Tracker) -> list[Deletion]:
     """Return the deletions that an event may have changed, sorted by node."""
     data = tracker.data
     if isinstance(event, e.SetAccepted | e.SetTainted | e.SetFailed | e.InstancesAccepted):

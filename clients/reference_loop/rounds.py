@@ -12,6 +12,8 @@ from typing import Protocol
 
 import structlog
 from google.protobuf.timestamp_pb2 import Timestamp
+from opentelemetry import trace
+from opentelemetry.context import Context
 from trimtab.v1 import actuator_pb2, plan_pb2, reason_pb2
 
 from clients.kubernetes_objects.kinds import NodeGroup
@@ -20,6 +22,7 @@ from clients.live_cluster.taken import Seen, Taken
 from clients.reference_loop.orders import deletion_order, soft_tainted
 from clients.reference_loop.planner_session import PlannerSession
 
+_tracer = trace.get_tracer("trimtab.loop")
 log = structlog.get_logger("loop")
 
 Decision = plan_pb2.Decision
@@ -134,7 +137,12 @@ class RoundRunner:
         self._told_buffers: list[plan_pb2.SlackObject] = []
 
     def run(self, request_id: str, now: Timestamp, may_act: Callable[[], bool]) -> RoundResult:
-        """Make one round. `may_act` is called just before each order."""
+        """Make one round, in a trace of its own. `may_act` is called just before each order."""
+        attributes = {"trimtab.request_id": request_id, "trimtab.cluster": self._settings.cluster}
+        with _tracer.start_as_current_span("round", Context(), attributes=attributes):
+            return self._run(request_id, now, may_act)
+
+    def _run(self, request_id: str, now: Timestamp, may_act: Callable[[], bool]) -> RoundResult:
         begun_s = time.monotonic()
         status = self._actuator.get_status(with_instances=True) if self._actuator is not None else None
         skew_s = _skew_s(status, now, time.monotonic() - begun_s)

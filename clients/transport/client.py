@@ -17,6 +17,7 @@ from clients.transport.backoff import Backoff
 from clients.transport.callers import SESSION_KEY
 from clients.transport.channel_security import ChannelSecurity
 from clients.transport.errors import Reason, TrimtabError, from_rpc_error
+from clients.transport.traces import traced
 
 T = TypeVar("T")
 
@@ -41,7 +42,7 @@ def connect(address: str, security: ChannelSecurity | None = None) -> grpc.Chann
 
     security : None = as the environment says. Errors: ValueError, OSError where its files cannot be used.
     """
-    return (security or ChannelSecurity.from_environment()).open_channel(
+    channel = (security or ChannelSecurity.from_environment()).open_channel(
         address,
         [
             ("grpc.max_receive_message_length", MAX_RESPONSE_BYTES),
@@ -51,6 +52,7 @@ def connect(address: str, security: ChannelSecurity | None = None) -> grpc.Chann
             ("grpc.enable_http_proxy", 0),
         ],
     )
+    return traced(channel)
 
 
 def new_session() -> tuple[tuple[str, str], ...]:

@@ -31,7 +31,7 @@ from clients.reference_loop.status_map import StatusMap
 from clients.transport.channel_security import ChannelSecurity
 from clients.transport.client import RetryPolicy
 from clients.transport.port_security import PortSecurity
-from clients.transport.telemetry import configure_logging
+from clients.transport.telemetry import configure_logging, start_telemetry
 
 log = structlog.get_logger("loop")
 
@@ -93,6 +93,7 @@ def run(asked: Asked) -> None:
 
 def _run(asked: Asked, settings: RoundSettings, stopping: Stopping, stack: ExitStack) -> None:
     """Put everything together, run, and have the stack take it apart."""
+    stack.callback(start_telemetry("trimtab-loop").close)
     api = asked.source.api()
     health = Health(max_inactivity_s=max(10 * asked.interval_s, 600.0))
     if asked.health_address:

@@ -1,0 +1,64 @@
+"""A span for each deletion, from its beginning to its end, in a trace of its own.
+
+Decides that it links to the call that ordered it: the deletion goes on long after that call's trace has ended. The link
+is kept in memory; after a restart a deletion has a span without one. Never decides what is traced elsewhere.
+"""
+
+from collections import OrderedDict
+from typing import Final
+
+from opentelemetry import trace
+from opentelemetry.context import Context
+
+from actuator.service.state_log import touched
+from actuator.tracker import events as e
+from actuator.tracker.states import Deletion
+from actuator.tracker.tracker import Tracker
+
+_NS_PER_MS: Final = 1_000_000
+_MOST_ASKED: Final = 1000
+_tracer = trace.get_tracer("trimtab.actuator")
+
+
+class DeletionSpans:
+    """A listener of the processor."""
+
+    def __init__(self) -> None:
+        # Spans of calls whose request is not decided yet, by request; of the deletion of each node in progress.
+        self._asked: OrderedDict[str, trace.SpanContext] = OrderedDict()
+        self._orders: dict[str, trace.SpanContext] = {}
+
+    def ordered(self, request_id: str) -> None:
+        """Note that the present call asks for this; events may be handled in another call's thread."""
+        order = trace.get_current_span().get_span_context()
+        if order.is_valid:
+            self._asked[request_id] = order
+            # Those that were refused come never.
+            while len(self._asked) > _MOST_ASKED:
+                self._asked.popitem(last=False)
+
+    def on_event(self, event: e.Event, tracker: Tracker, now_ms: int) -> None:
+        """Remember who ordered a deletion; write the span of one that has ended."""
+        if isinstance(event, e.SetAccepted):
+            order = self._asked.pop(event.request_id, None)
+            if order is not None:
+                self._orders |= {node.node: order for node in event.nodes}
+        for deletion in touched(event, tracker):
+            if deletion.node not in tracker.data.deletions:
+                self._write(deletion, now_ms)
+
+    def _write(self, deletion: Deletion, now_ms: int) -> None:
+        order = self._orders.pop(deletion.node, None)
+        span = _tracer.start_span(
+            "deletion",
+            Context(),  # a trace of its own
+            links=[trace.Link(order)] if order is not None else [],
+            start_time=deletion.start_ms * _NS_PER_MS,
+            attributes={
+                "trimtab.node": deletion.node,
+                "trimtab.node_group": deletion.node_group,
+                "trimtab.request_id": deletion.request_id,
+                "trimtab.state": deletion.state.name,
+            },
+        )
+        span.end(now_ms * _NS_PER_MS)

@@ -1,0 +1,117 @@
+"""One round of the loop over real services on loopback is one trace, and deletions that go on after it link to it."""
+
+import json
+import subprocess
+import sys
+import time
+from typing import Any
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from opentelemetry import trace
+from opentelemetry.metrics import NoOpMeter
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
+
+from actuator.tracker.admission import digest_of
+from tests.builders.waiting import LIMIT_S
+
+
+class Planner(planner_pb2_grpc.PlannerServicer):
+    """Wants a node gone."""
+
+    def GetInfo(self, request, context):
+        return planner_pb2.GetPlannerInfoResponse(decisions=[plan_pb2.Decision.SCALE_DOWN])
+
+    def Plan(self, request_iterator, context):
+        request = next(request_iterator).request
+        list(request_iterator)
+        found = plan_pb2.ScaleDownDecision(delete_empty=["n6"])
+        found.unneeded.add(node="n6").assumption.pods_to_move_digest = digest_of(())
+        return plan_pb2.PlanResponse(request_id=request.request_id, scale_down=found, snapshot_version="s")
+
+
+def make_a_round() -> list[dict[str, Any]]:
+    """The spans of a round that has a node deleted, once the node is gone. Changes this process: it is traced then."""
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    trace.set_tracer_provider(provider)
+    from actuator.cloud.memory.cloud import MemoryCloud
+    from actuator.service.app import Actuator
+    from actuator.service.encoded import SERVICE, add_actuator
+    from actuator.service.servicer import ActuatorServicer
+    from actuator.simulated_cluster.cluster import SimulatedCluster
+    from actuator.store.memory import MemoryStore
+    from clients.actuator_client import ActuatorClient
+    from clients.reference_loop.planner_session import GrpcLink, PlannerSession
+    from clients.reference_loop.rounds import RoundRunner, RoundSettings
+    from clients.transport.server import Registration, Shell
+    from clients.transport.telemetry import Telemetry
+    from tests.builders.actuator import small_cluster
+    from tests.contract.actuator.test_actuator_service import DELAYS, SETTINGS
+    from tests.unit.clients.reference_loop.test_rounds import FakeCluster
+
+    cluster = SimulatedCluster(small_cluster(), None, DELAYS)
+    actuator = Actuator(MemoryStore(), cluster, MemoryCloud(cluster), NoOpMeter("test"), SETTINGS)
+    orders = Registration(add_actuator, ActuatorServicer(actuator), SERVICE)
+    plans = Registration(planner_pb2_grpc.add_PlannerServicer_to_server, Planner(), "trimtab.v1.Planner")
+    actuator.start()
+    with (
+        Shell("planner", [plans], telemetry=Telemetry(NoOpMeter("test"), traces=True)) as planner,
+        Shell("actuator", [orders], telemetry=Telemetry(NoOpMeter("test"), traces=True)) as shell,
+        GrpcLink(planner.address) as link,
+        ActuatorClient(shell.address) as client,
+    ):
+        now = Timestamp()
+        now.GetCurrentTime()
+        done = RoundRunner(FakeCluster(), PlannerSession(link), client, RoundSettings("c")).run("id", now, lambda: True)
+        assert done.accepted == ["n6"], done.refused
+        until_s = time.monotonic() + LIMIT_S
+        while not any(span.name == "deletion" for span in exporter.get_finished_spans()):
+            assert time.monotonic() < until_s
+            time.sleep(0.02)
+    actuator.stop()
+    return [
+        {
+            "name": span.name,
+            "kind": span.kind.name,
+            "trace": span.context.trace_id,
+            "span": span.context.span_id,
+            "parent": span.parent.span_id if span.parent else None,
+            "links": [(link.context.trace_id, link.context.span_id) for link in span.links],
+            "attributes": dict(span.attributes),
+        }
+        for span in exporter.get_finished_spans()
+    ]
+
+
+PROGRAM = """
+import json, sys
+import structlog
+structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.stderr))
+from tests.contract.actuator.test_traces import make_a_round
+print(json.dumps(make_a_round()))
+"""
+
+
+def test_a_round_is_one_trace_through_planner_and_actuator_and_its_deletions_link_to_it() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, timeout=3 * LIMIT_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    spans = json.loads(done.stdout)
+    (loop,) = [span for span in spans if span["name"] == "round"]
+    assert loop["parent"] is None
+    assert loop["attributes"]["trimtab.request_id"] == "id"
+    served = {span["name"].rpartition("/")[2]: span for span in spans if span["kind"] == "SERVER"}
+    assert {"Plan", "GetStatus", "StartDeletion"} <= served.keys()
+    by_id = {span["span"]: span for span in spans}
+    for span in served.values():
+        assert span["trace"] == loop["trace"]
+        asked = by_id[span["parent"]]
+        assert (asked["kind"], asked["parent"]) == ("CLIENT", loop["span"])
+    (deletion,) = [span for span in spans if span["name"] == "deletion"]
+    assert deletion["trace"] != loop["trace"]
+    assert deletion["links"] == [[loop["trace"], served["StartDeletion"]["span"]]]
+    assert deletion["attributes"]["trimtab.state"] == "DELETED"

@@ -161,15 +161,19 @@ def fill(plane: ControlPlane) -> None:
 
 def order(plane: ControlPlane, client: ActuatorClient) -> None:
     """Have the actuator do all that it can be told to."""
-    assert client.apply_taints(["n-2"]).tainted_count == 1
-    pods = [one["metadata"]["name"] for one in listed(plane, "pods") if one["metadata"]["namespace"] == "default"]
+    running_pods = [one for one in listed(plane, "pods") if one["metadata"]["namespace"] == "default"]
+    pods = [one["metadata"]["name"] for one in running_pods]
+    # Where the scheduler puts pods while nodes appear is chance: the node to drain must have some.
+    drained = str(running_pods[0]["spec"]["nodeName"])
+    tainted = next(name for name in ("n-1", "n-2") if name != drained)
+    assert client.apply_taints([tainted]).tainted_count == 1
     owner = "ReplicaSet/default/web"
     plain = plan_pb2.PodCostGroup(owner=owner, costs={f"default/{name}": 3 for name in pods})
     assert client.apply_pod_costs([plain]).written_count == len(pods)
     ranked = plan_pb2.PodCostGroup(owner=owner, costs=plain.costs, ranked_after_each_removal=True)
     client.apply_pod_costs([ranked])
     client.apply_pod_costs([], remove_others=True)
-    assert [one.accepted for one in client.start_deletion(deletion_of("r", ["n-1"])).nodes] == [True]
+    assert [one.accepted for one in client.start_deletion(deletion_of("r", [drained])).nodes] == [True]
     until(lambda: len(client.get_status().finished) == 1, SLOW_S, "the deletion is over")
     assert client.get_status().finished[0].detail == ""
     apply(plane, workloads.deployment("large", 4, "3500m"), workloads.deployment("too-large", 1, "64"))

@@ -72,18 +72,20 @@ def make_a_round() -> list[dict[str, Any]]:
             assert time.monotonic() < until_s
             time.sleep(0.02)
     actuator.stop()
-    return [
-        {
-            "name": span.name,
-            "kind": span.kind.name,
-            "trace": span.context.trace_id,
-            "span": span.context.span_id,
-            "parent": span.parent.span_id if span.parent else None,
-            "links": [(link.context.trace_id, link.context.span_id) for link in span.links],
-            "attributes": dict(span.attributes),
-        }
-        for span in exporter.get_finished_spans()
-    ]
+    return [described(span) for span in exporter.get_finished_spans()]
+
+
+def described(span: Any) -> dict[str, Any]:
+    """A span as JSON can hold it."""
+    return {
+        "name": span.name,
+        "kind": span.kind.name,
+        "trace": span.context.trace_id,
+        "span": span.context.span_id,
+        "parent": span.parent.span_id if span.parent else None,
+        "links": [(link.context.trace_id, link.context.span_id) for link in span.links],
+        "attributes": dict(span.attributes),
+    }
 
 
 PROGRAM = """

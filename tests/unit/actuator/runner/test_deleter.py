@@ -252,6 +252,7 @@ def test_a_deletion_that_an_annotation_delays_begins_when_that_is_taken_away() -
     assert stage.noted("deleted") == ["n7"], "the other one does not wait"
     with stage.looking(), stage.cluster.transaction() as state:
         del state.nodes["n6"].node["metadata"]["annotations"][DELAY]
+        state.node_changed(state.nodes["n6"])
     stage.run_for(30)
     assert stage.noted("deleted") == ["n7", "n6"]
 

@@ -4,60 +4,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from google.protobuf.timestamp_pb2 import Timestamp
-from trimtab.v1 import plan_pb2
 
 from actuator.cloud.aws.settings import AwsSettings
 from actuator.cloud.aws.templates import TAGS
-from actuator.cloud.memory.cloud import MemoryCloud
 from actuator.cloud.options import ANNOTATION_PREFIX
-from actuator.cloud.provider import CloudProvider
-from actuator.simulated_cluster.cluster import SimulatedCluster
-from actuator.simulated_cluster.controllers import Delays
-from clients.reference_loop.planner_session import PlannerSession
-from clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
-from clients.simulator.local_actuator import LocalActuator
-from clients.simulator.observed_cluster import ObservedCluster
-from clients.simulator.planner_link import InProcessLink
-from clients.simulator.virtual_time import VirtualTime
 from tests.builders import aws as fake_aws
-from tests.builders.actuator import SETTINGS, START_S
+from tests.builders.cloud_rounds import Rounds
 from tests.builders.clouds import aws_cloud
 from tests.builders.kubernetes import Json, node, node_group, pod
-
-
-class Rounds:
-    """Planner and actuator over a simulated cluster; the loop is given no node group."""
-
-    def __init__(self, objects: list[Json], cloud: CloudProvider | None = None) -> None:
-        self.time = VirtualTime(START_S)
-        self.observed = ObservedCluster(lambda _things, _entries: None)
-        self.cluster = SimulatedCluster(
-            objects, self.observed, Delays(node_start_s=20), self.time.clock, self.time.sleep
-        )
-        self.observed.observe(self.cluster)
-        self.cloud = cloud or MemoryCloud(self.cluster)
-        actuator = LocalActuator(self.cluster, self.time, SETTINGS, self.cloud)
-        plan = plan_pb2.PlanSettings()
-        plan.scale_down.delay_after_add.SetInParent()
-        settings = RoundSettings(decisions=(plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN), plan=plan)
-        self.runner = RoundRunner(self.observed, PlannerSession(InProcessLink()), actuator, settings)
-        self.count = 0
-
-    def round(self) -> RoundResult:
-        """Let ten seconds pass and make a round."""
-        until_s = self.time.now_s + 10
-        while (due_s := self.time.next_s()) is not None and due_s <= until_s:
-            self.time.step()
-        self.time.now_s = max(self.time.now_s, until_s)
-        self.count += 1
-        now = Timestamp()
-        now.FromMilliseconds(int(self.time.now_s * 1000))
-        return self.runner.run(f"r{self.count}", now, lambda: True)
-
-    def target(self, group: str) -> int:
-        self.cloud.refresh()
-        return next(one.target_size for one in self.cloud.node_groups() if one.id == group)
 
 
 def waiting() -> list[Json]:

@@ -30,3 +30,9 @@ ACTUATOR = (
 def kwok_rules(namespace: str, ledger: str) -> tuple[Rule, ...]:
     """Return what the cloud `kwok` needs: it creates nodes and keeps its ledger in a ConfigMap of that name."""
     return (Rule("", "nodes", ("create",)), *own_object("", "configmaps", ("get", "update"), namespace, ledger))
+
+
+def clusterapi_rules(namespace: str) -> tuple[Rule, ...]:
+    """Return what the cloud `clusterapi` needs in the management cluster; `namespace` "" = all."""
+    kinds = ("machinedeployments", "machinepools", "machines")
+    return tuple(Rule("cluster.x-k8s.io", kind, ("list", "patch"), namespace) for kind in kinds)

@@ -4,6 +4,7 @@ import typer
 
 from actuator.service.options import (
     AwsOptions,
+    ClusterApiOptions,
     ExternalOptions,
     KubeOptions,
     KwokOptions,
@@ -31,4 +32,5 @@ add_command(
     KwokOptions,
     ExternalOptions,
     AwsOptions,
+    ClusterApiOptions,
 )

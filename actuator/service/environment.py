@@ -6,7 +6,14 @@ from typing import NamedTuple
 from actuator.cloud.provider import CloudProvider
 from actuator.kube.cluster import Cluster
 from actuator.service.leading import Leadership
-from actuator.service.options import AwsOptions, ExternalOptions, KubeOptions, KwokOptions, SimulationOptions
+from actuator.service.options import (
+    AwsOptions,
+    ClusterApiOptions,
+    ExternalOptions,
+    KubeOptions,
+    KwokOptions,
+    SimulationOptions,
+)
 from clients.transport.server import Registration
 
 
@@ -35,3 +42,4 @@ class EnvironmentOptions(NamedTuple):
     kwok: KwokOptions
     external: ExternalOptions = ExternalOptions()
     aws: AwsOptions = AwsOptions()
+    clusterapi: ClusterApiOptions = ClusterApiOptions()

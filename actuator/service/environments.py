@@ -24,7 +24,7 @@ from clients.transport.server import Registration
 
 log = structlog.get_logger("actuator")
 
-CLOUDS = ("memory", "kwok", "externalgrpc", "aws")
+CLOUDS = ("memory", "kwok", "externalgrpc", "aws", "clusterapi")
 _READ_BY_KWOK = ("node_start", "instance_delete")
 """Options of the simulated cluster that count for `kwok` too."""
 
@@ -53,6 +53,11 @@ def open_environment(
             from actuator.service.aws import open_aws
 
             return open_aws(stack, options, store, end_process)
+        case "clusterapi":
+            require_extra("kubernetes", "--cloud clusterapi")
+            from actuator.service.clusterapi import open_clusterapi
+
+            return open_clusterapi(stack, options, store, end_process)
         case cloud:
             raise SettingError(f"--cloud {cloud} is unknown; this build has: {', '.join(CLOUDS)}")
 
@@ -64,6 +69,7 @@ def _refuse_ignored(cloud: str, options: EnvironmentOptions) -> None:
         "kwok": ("kube", "kwok"),
         "externalgrpc": ("kube", "external"),
         "aws": ("kube", "aws"),
+        "clusterapi": ("kube", "clusterapi"),
     }.get(cloud, options._fields)
     unread = [name for field in options._fields if field not in read for name in _changed(getattr(options, field))]
     if cloud == "kwok":

@@ -11,6 +11,7 @@ import grpc
 import typer
 
 from actuator.cloud.aws.settings import AwsSettings, read_tags
+from actuator.cloud.clusterapi.settings import ClusterApiSettings
 from actuator.cloud.kwok.settings import KwokSettings
 from actuator.kube.settings import KubeSettings
 from actuator.service.settings import ActuatorSettings, Backoff, GroupSettings, PodCostLimits, SoftTaintSettings
@@ -19,6 +20,7 @@ from actuator.simulated_cluster.controllers import Delays
 from actuator.tracker.admission import Limits
 from actuator.tracker.states import Retention
 from clients.kubernetes_api.lease import LeaseSettings
+from clients.kubernetes_api.names import RULE, is_label
 from clients.transport.channel_security import ChannelSecurity
 from clients.transport.client import connect
 
@@ -32,7 +34,7 @@ class StateOptions:
 
     state_dir: Annotated[Path, typer.Option(help="directory of the actuator's databases; made when missing")]
     store: Annotated[str, typer.Option(help="SQLAlchemy URL of the store; empty = SQLite in the state directory")] = ""
-    cloud: Annotated[str, typer.Option(help="cloud provider: memory, kwok, externalgrpc, aws")] = "memory"
+    cloud: Annotated[str, typer.Option(help="cloud provider: memory, kwok, externalgrpc, aws, clusterapi")] = "memory"
     serve_externalgrpc: Annotated[
         bool, typer.Option(help="also serve the Cluster Autoscaler's external cloud provider, on the same port")
     ] = False
@@ -267,6 +269,25 @@ class AwsOptions:
         if not groups and not tags:
             raise ValueError("--cloud aws needs --aws-groups or --aws-tags: which Auto Scaling groups to act on")
         return AwsSettings(self.aws_region, groups, tags, self.aws_endpoint, self.aws_prices)
+
+
+@dataclass(frozen=True)
+class ClusterApiOptions:
+    """The cloud `clusterapi`: MachineDeployments and MachinePools."""
+
+    capi_namespace: Annotated[str, typer.Option(help="namespace of the Machines; empty = all")] = ""
+    capi_cluster: Annotated[str, typer.Option(help="name of the Cluster that they belong to; empty = any")] = ""
+    capi_kubeconfig: Annotated[
+        Path | None, typer.Option(help="kubeconfig of the management cluster; none = the cluster itself")
+    ] = None
+    capi_version: Annotated[str, typer.Option(help="version of the API group cluster.x-k8s.io")] = "v1beta1"
+
+    def settings(self) -> ClusterApiSettings:
+        """Return the settings of the cloud. Raises `ValueError`."""
+        for flag, value in (("--capi-namespace", self.capi_namespace), ("--capi-version", self.capi_version)):
+            if value and not is_label(value):
+                raise ValueError(f"{flag} {value!r}: a name has {RULE}")
+        return ClusterApiSettings(self.capi_namespace, self.capi_cluster, self.capi_kubeconfig, self.capi_version)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from actuator.service.external.servicer import external_registration
 from actuator.service.group_watch import GroupWatch
 from actuator.service.options import (
     AwsOptions,
+    ClusterApiOptions,
     ExternalOptions,
     KubeOptions,
     KwokOptions,
@@ -48,7 +49,7 @@ _REPORTED = (
 )  # fmt: skip
 
 # A field of `EnvironmentOptions`; all of them, in its order.
-Section = SimulationOptions | KubeOptions | KwokOptions | ExternalOptions | AwsOptions
+Section = SimulationOptions | KubeOptions | KwokOptions | ExternalOptions | AwsOptions | ClusterApiOptions
 
 # Source: glibc, malloc.h.
 M_ARENA_MAX = -8

@@ -14,6 +14,7 @@ from actuator.cloud.aws.api import AwsApi, Reader
 from actuator.cloud.aws.cloud import AwsCloud
 from actuator.cloud.aws.settings import AwsSettings
 from actuator.cloud.aws.templates import TAGS
+from actuator.cloud.clusterapi.cloud import ClusterApiCloud
 from actuator.cloud.externalgrpc.calls import Calls
 from actuator.cloud.externalgrpc.cloud import ExternalCloud
 from actuator.cloud.kwok.cloud import KwokCloud
@@ -35,6 +36,7 @@ from clients.transport.client import connect
 from clients.transport.port_security import PortSecurity
 from clients.transport.server import ServerSettings, Shell
 from tests.builders import aws as fake_aws
+from tests.builders import cluster_api as fake_capi
 from tests.builders.json_api import JsonApiServer
 from tests.builders.kubernetes import Json, node, node_group
 
@@ -177,5 +179,19 @@ def aws() -> Iterator[World]:
         yield World(aws_cloud(proxy, settings), lambda: None)
 
 
-WORLDS: dict[str, Callable[[], Any]] = {"memory": memory, "kwok": kwok, "externalgrpc": externalgrpc, "aws": aws}
+@contextmanager
+def clusterapi() -> Iterator[World]:
+    """MachineDeployments on an API server on loopback."""
+    with JsonApiServer() as server:
+        controllers = fake_capi.fill(server)
+        yield World(fake_capi.ShortNames(ClusterApiCloud(server.api()), controllers), controllers.settle)
+
+
+WORLDS: dict[str, Callable[[], Any]] = {
+    "memory": memory,
+    "kwok": kwok,
+    "externalgrpc": externalgrpc,
+    "aws": aws,
+    "clusterapi": clusterapi,
+}
 """Every cloud, by name."""

@@ -25,6 +25,9 @@ from clients.kubernetes_api.connection import Connection, ConnectionSettings
 Json = dict[str, Any]
 
 
+LISTED = ("/nodes", "/pods", "/podgroupcosts", "/v1alpha1/capacitybuffers", "/machinedeployments", "/machines")
+
+
 class Fault(NamedTuple):
     """What happens to one request. `status` 0 = the connection is cut, before (or `after`) it was carried out."""
 
@@ -143,7 +146,7 @@ class JsonApiServer:
         return 201, self.put(collection, body)
 
     def _list(self, path: str, query: dict[str, str]) -> tuple[int, Json]:
-        if not path.endswith(("/nodes", "/pods", "/podgroupcosts", "/v1alpha1/capacitybuffers")):
+        if not path.endswith(LISTED):
             return 404, {"message": "not found"}
         items = [item for key, item in sorted(self.objects.items()) if _collection(key) == path.rpartition("/")[2]]
         if "fieldSelector" in query:

@@ -1,0 +1,1 @@
+"""Cluster API: MachineDeployments and MachinePools through the Kubernetes API."""

@@ -1,0 +1,181 @@
+"""MachineDeployments, MachinePools and Machines as values.
+
+Decides which objects are node groups (both annotations for sizes are there, and the maximum is above 0), the state of
+a Machine, and what annotations say of a new node. Source: CA, `cloudprovider/clusterapi`; Cluster API, `MachineSpec`,
+`MachineStatus` phases and `DeleteMachineAnnotation`.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from actuator.cloud.options import read_options
+from actuator.cloud.provider import GroupOptions, Instance, InstanceError, InstanceState, NodeTemplate
+from actuator.kube.cluster import Taint
+
+Json = dict[str, Any]
+KINDS: Final = {"MachineDeployment": "machinedeployments", "MachinePool": "machinepools"}
+MIN_SIZE: Final = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size"
+MAX_SIZE: Final = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size"
+OPTIONS: Final = "cluster.x-k8s.io/autoscaling-options-"
+CAPACITY: Final = "capacity.cluster-autoscaler.kubernetes.io/"
+PRICE: Final = "trimtab.dev/price-per-hour"
+# What we have done to a group, written in the same patch as its size: uids of machines, tokens of growths.
+DELETED: Final = "trimtab.dev/deleted-machines"
+GROWN: Final = "trimtab.dev/growth-tokens"
+DELETE_MACHINE: Final = "cluster.x-k8s.io/delete-machine"
+CLUSTER_LABEL: Final = "cluster.x-k8s.io/cluster-name"
+_OF_GROUP: Final = {
+    "cluster.x-k8s.io/deployment-name": "MachineDeployment",
+    "cluster.x-k8s.io/pool-name": "MachinePool",
+}
+_AMOUNTS: Final = {"cpu": "cpu", "memory": "memory", "ephemeral-disk": "ephemeral-storage", "maxPods": "pods"}
+_TAINT: Final = re.compile(r"([^=:]+)(?:=([^:]*))?:(NoSchedule|PreferNoSchedule|NoExecute)$")
+DEFAULT_GPU: Final = "nvidia.com/gpu"
+# Source: kubelet, `--max-pods`.
+MAX_PODS: Final = "110"
+
+
+class MachineGroup(NamedTuple):
+    """A node group. `version` is its resource version."""
+
+    kind: str
+    namespace: str
+    name: str
+    version: str
+    min_size: int
+    max_size: int
+    replicas: int
+    annotations: Mapping[str, str]
+
+    @property
+    def id(self) -> str:
+        """Return the id, as the Cluster Autoscaler has it."""
+        return f"{self.kind}/{self.namespace}/{self.name}"
+
+    def done(self, annotation: str) -> tuple[str, ...]:
+        """Return what an annotation of ours says was done."""
+        return tuple(part for part in self.annotations.get(annotation, "").split(",") if part)
+
+
+class Machine(NamedTuple):
+    """A Machine. `group` is the id of its node group; `is_marked` : goes first when the replicas are lowered."""
+
+    namespace: str
+    name: str
+    uid: str
+    group: str
+    instance: Instance
+    has_annotations: bool
+    is_marked: bool
+
+
+def read_group(kind: str, item: Json) -> MachineGroup | None:
+    """Return the node group of an object; None = it is none. Raises `ValueError` naming an annotation."""
+    meta = item["metadata"]
+    annotations = meta.get("annotations") or {}
+    if MIN_SIZE not in annotations or MAX_SIZE not in annotations:
+        return None
+    low, high = (_whole(annotations, name) for name in (MIN_SIZE, MAX_SIZE))
+    if low > high:
+        raise ValueError(f"annotation {MIN_SIZE} is {low}, more than the maximum {high}")
+    replicas = (item.get("spec") or {}).get("replicas")
+    group = MachineGroup(
+        kind=kind,
+        namespace=meta.get("namespace") or "",
+        name=meta["name"],
+        version=str(meta.get("resourceVersion") or ""),
+        min_size=low,
+        max_size=high,
+        replicas=1 if replicas is None else int(replicas),
+        annotations=annotations,
+    )
+    return group if high else None
+
+
+def read_machine(item: Json) -> Machine | None:
+    """Return the Machine of an object; None = it belongs to no MachineDeployment or MachinePool."""
+    meta = item["metadata"]
+    labels, namespace = meta.get("labels") or {}, meta.get("namespace") or ""
+    group = next((f"{kind}/{namespace}/{labels[one]}" for one, kind in _OF_GROUP.items() if labels.get(one)), None)
+    if group is None:
+        return None
+    provider_id = str((item.get("spec") or {}).get("providerID") or "")
+    # A Machine has no provider id before its infrastructure is there.
+    instance_id = provider_id or f"clusterapi://{namespace}/{meta['name']}"
+    instance = Instance(instance_id, *_state(meta, item.get("status") or {}))
+    annotations = meta.get("annotations") or {}
+    uid = str(meta.get("uid") or "")
+    return Machine(namespace, meta["name"], uid, group, instance, bool(annotations), DELETE_MACHINE in annotations)
+
+
+def listed(machine: Machine, group: MachineGroup) -> Instance:
+    """Return the instance of a machine; one that the controller is yet to remove is being deleted already."""
+    if machine.is_marked and machine.uid in group.done(DELETED):
+        return Instance(machine.instance.id, InstanceState.DELETING)
+    return machine.instance
+
+
+def _state(meta: Json, status: Json) -> tuple[InstanceState, InstanceError | None]:
+    phase = str(status.get("phase") or "")
+    if meta.get("deletionTimestamp") or phase in ("Deleting", "Deleted"):
+        return InstanceState.DELETING, None
+    if phase == "Running" or status.get("nodeRef"):
+        return InstanceState.RUNNING, None
+    if phase == "Failed" or status.get("failureReason"):
+        code = str(status.get("failureReason") or "MachineFailed")
+        return InstanceState.CREATING, InstanceError(code, str(status.get("failureMessage") or code))
+    return InstanceState.CREATING, None
+
+
+def group_template(group: MachineGroup) -> NodeTemplate | None:
+    """Return the template that annotations give; None = they give no cpu or no memory. Raises `ValueError`."""
+    given = {key.removeprefix(CAPACITY): value for key, value in group.annotations.items() if key.startswith(CAPACITY)}
+    if "cpu" not in given or "memory" not in given:
+        return None
+    amounts = {resource: given[name] for name, resource in _AMOUNTS.items() if name in given}
+    amounts.setdefault("pods", MAX_PODS)
+    if given.get("gpu-count", "0") != "0":
+        amounts[given.get("gpu-type", DEFAULT_GPU)] = given["gpu-count"]
+    labels = {"kubernetes.io/os": "linux"}
+    for part in _parts(given.get("labels", "")):
+        key, equals, value = part.partition("=")
+        if not equals:
+            raise ValueError(f"annotation {CAPACITY}labels: {part!r} is not KEY=VALUE")
+        labels[key] = value
+    taints = []
+    for part in _parts(given.get("taints", "")):
+        match = _TAINT.match(part)
+        if match is None:
+            raise ValueError(f"annotation {CAPACITY}taints: {part!r} is not KEY=VALUE:EFFECT")
+        taints.append(Taint(match.group(1), match.group(2) or "", match.group(3)))
+    return NodeTemplate(labels, tuple(taints), amounts, amounts)
+
+
+def group_price(group: MachineGroup) -> float | None:
+    """Return the price that an annotation gives; None = none does. Raises `ValueError`."""
+    text = group.annotations.get(PRICE)
+    if text is None:
+        return None
+    price = float(text)
+    if not 0 <= price < float("inf"):
+        raise ValueError(f"annotation {PRICE}: {text!r} is no price")
+    return price
+
+
+def group_options(group: MachineGroup) -> GroupOptions:
+    """Return the options that annotations give. Raises `ValueError` naming one."""
+    return read_options(
+        {key.removeprefix(OPTIONS): value for key, value in group.annotations.items() if key.startswith(OPTIONS)}
+    )
+
+
+def _whole(annotations: Mapping[str, str], name: str) -> int:
+    text = annotations[name]
+    if not text.isdecimal():
+        raise ValueError(f"annotation {name}: {text!r} is no whole number of at least 0")
+    return int(text)
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

@@ -176,9 +176,8 @@ def inner_kernel(function: _F) -> _F:
 def inlined_kernel(function: _F) -> _F:
     """Compile a small kernel into whatever kernel calls it.
 
-    Arguments go by value: handing on a state of dozens of arrays costs a hundred times a check of a few words
-    (measured: 1,500 ns against 8 ns for one node of a search). For kernels that loops of others call, not for entry
-    points.
+    For checks of a few words in the loops of others, where a call would take as long as the check; not for entry
+    points. Larger ones that many call are shared kernels.
     """
     return _compiled(function, forceinline=True, **_NO_ENTRY)
 
@@ -186,7 +185,6 @@ def inlined_kernel(function: _F) -> _F:
 def copied_kernel(function: _F) -> _F:
     """Copy a kernel into those that call it before they are compiled; it is not compiled by itself.
 
-    Every function that is handed a whole state costs compiling time, however short it is. For kernels that one or two
-    others call.
+    Every function costs compiling time, however short it is. For kernels that one or two others call.
     """
     return _compiled(function, inline="always")

@@ -112,7 +112,9 @@ def test_every_honest_call_is_answered_beside_200_slow_ones_and_8_that_do_not_re
 def test_slow_callers_make_room_where_all_threads_are_taken() -> None:
     with serving(Planner(), max_workers=16) as shell, dripping(shell, 60) as slow, connection(shell) as stub:
         assert in_the_end(stub) is None
-        assert {failure(call).reason for call in slow if call.done()} == {Reason.REQUEST_TIMEOUT, Reason.OVERLOADED}
+        ended = {failure(call).reason for call in slow if call.done()}
+        assert ended
+        assert ended <= {Reason.REQUEST_TIMEOUT, Reason.OVERLOADED}
 
 
 def test_a_caller_with_many_slow_calls_has_no_more_than_its_share() -> None:

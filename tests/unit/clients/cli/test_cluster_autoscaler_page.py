@@ -1,4 +1,4 @@
-"""The page on the Cluster Autoscaler: its manifests are read, start our commands, and permit what these need."""
+"""The page on the Cluster Autoscaler: its values give known options, and the chart permits what steering needs."""
 
 import re
 from pathlib import Path
@@ -8,6 +8,7 @@ import pytest
 import typer
 import yaml
 
+from actuator.service.command import app as actuator
 from clients.cli.commands import app
 from clients.cli.live.sources import ClusterSource
 from clients.cli.live.steer import Asked, _needs
@@ -26,19 +27,38 @@ def options_of(command: Any) -> set[str]:
     return {name for parameter in command.params for name in parameter.opts}
 
 
-def arguments() -> list[list[str]]:
-    """The command lines of the containers."""
-    containers = [one["spec"]["template"]["spec"]["containers"] for one in DOCUMENTS if one.get("kind") == "Deployment"]
-    return [one["args"] for one in DOCUMENTS if "args" in one] + [one["args"] for some in containers for one in some]
+def programs() -> dict[str, Any]:
+    """The command of each part of the chart."""
+    trimtab: Any = typer.main.get_command(app)
+    commands = trimtab.commands
+    own = {"planner": typer.main.get_command(planner), "actuator": typer.main.get_command(actuator)}
+    return own | {"loop": commands["run"], "steer": commands["steer"]}
 
 
-@pytest.mark.parametrize("line", arguments(), ids=" ".join)
-def test_every_option_in_a_manifest_is_one_of_the_command(line: list[str]) -> None:
-    commands: Any = typer.main.get_command(app)
-    known = options_of(typer.main.get_command(planner) if line[0] == "trimtab-planner" else commands.commands[line[1]])
-    given = {word.partition("=")[0] for word in line if word.startswith("--")}
-    assert given
-    assert given <= known
+def options_given() -> list[tuple[str, str]]:
+    """The options that the page's values of the chart give to parts of it, those in comments too."""
+    listed = [
+        (part, name)
+        for one in DOCUMENTS
+        for part in one
+        if isinstance(one[part], dict)
+        for name in one[part].get("options", ())
+    ]
+    commented = re.findall(r"(\w+)\.options: \[(.*?)\]", PAGE)
+    return listed + [(part, option) for part, some in commented for option in some.split(", ")]
+
+
+@pytest.mark.parametrize(("part", "option"), options_given())
+def test_every_option_in_the_values_is_one_of_the_command(part: str, option: str) -> None:
+    assert option.partition("=")[0] in options_of(programs()[part])
+
+
+def chart_roles() -> list[dict[str, Any]]:
+    """The roles of the chart, whatever the values: the lines of its template without those that are instructions."""
+    template = (ROOT / "deploy" / "chart" / "templates" / "rbac.yaml").read_text(encoding="utf-8")
+    lines = [line.replace("{{ $namespace }}", "trimtab") for line in template.splitlines()]
+    plain = "\n".join(line for line in lines if "{{" not in line)
+    return [one for one in yaml.safe_load_all(plain) if one and one["kind"] in ("Role", "ClusterRole")]
 
 
 def test_the_roles_permit_what_steering_writes_and_no_more() -> None:
@@ -49,7 +69,8 @@ def test_the_roles_permit_what_steering_writes_and_no_more() -> None:
         lease_name="trimtab-steer", state_config_map="trimtab-steer-state", state_file=None, log_level="info",
     )  # fmt: skip
     needed = {(rule.group, rule.resource, verb, rule.name) for rule in _needs(asked) for verb in rule.verbs}
-    roles = [one for one in DOCUMENTS if one.get("kind") in ("Role", "ClusterRole")]
+    roles = [one for one in chart_roles() if one["metadata"]["name"] == "trimtab-steer"]
+    assert len(roles) == 2
     permitted = {
         (group, resource, verb, name)
         for role in roles

@@ -118,3 +118,19 @@ def test_a_call_that_is_worked_on_makes_no_room() -> None:
     with pytest.raises(ServiceError, match="of this caller"):
         of_caller(calls, "a")
     assert not context.cancelled.is_set()
+
+
+@pytest.mark.parametrize(("room_after_unread_s", "makes_room"), [(60, False), (0, True)])
+def test_a_call_whose_answer_is_not_read_makes_room_later_than_one_whose_request_does_not_come(
+    room_after_unread_s: float, makes_room: bool
+) -> None:
+    calls = Calls(CallLimits(most=1, room_after_s=0, room_after_unread_s=room_after_unread_s))
+    call, context = opened(calls)
+    call.work()
+    call.send()
+    if makes_room:
+        opened(calls)
+    else:
+        with pytest.raises(ServiceError, match="--max-workers"):
+            opened(calls)
+    assert context.cancelled.is_set() == makes_room

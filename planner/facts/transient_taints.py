@@ -48,6 +48,11 @@ def is_startup_taint(key: str, startup: TaintNames) -> bool:
     return key in _UNTIL_READY or key.startswith(_STARTUP_PREFIXES) or startup.match(key)
 
 
+def says_not_ready(key: str, names: TaintNames) -> bool:
+    """Return whether a node with this taint is not ready. names : those that the settings name besides."""
+    return is_startup_taint(key, names) or key.startswith(_STATUS_PREFIX)
+
+
 def lasting(taints: Iterable[Taint], startup: TaintNames, status: TaintNames) -> tuple[Taint, ...]:
     """Return the taints that every node of the group has, in their order."""
     return tuple(taint for taint in taints if not _is_transient(taint.key, startup, status))

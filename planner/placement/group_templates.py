@@ -21,8 +21,8 @@ from planner.classes.scheduling_specs import SchedulingSpecs, scheduling_specs
 from planner.facts.daemon_pods import NONE, SYSTEM_NODE_CRITICAL, DaemonPods, daemon_pods
 from planner.facts.label_index import label_sets_of
 from planner.facts.leaving import TO_BE_DELETED_TAINT
+from planner.facts.readiness import is_ready
 from planner.facts.transient_taints import lasting
-from planner.facts.upcoming import has_startup_taint
 from planner.model.derive import Derive, build_always
 from planner.model.settings import SECOND_NS, ScaleUpSettings
 from planner.model.values import PodSpec
@@ -94,7 +94,7 @@ def _chosen(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool, now_ns
     Of the nodes that can serve as an example, the first by name; the worse ones only where nothing else is there.
     """
     nodes, count = snapshot.nodes, len(snapshot.groups)
-    good = nodes.ready & ~nodes.unschedulable & ~leaving & ~has_startup_taint(snapshot, settings.startup_taints)
+    good = is_ready(snapshot, settings.not_ready_taints) & ~nodes.unschedulable & ~leaving
     good &= ~_has_deletion_taint(nodes) & ((nodes.ready_ns == 0) | (now_ns - nodes.ready_ns > STABLE_NS))
     best, any_node = _first_by_group(nodes, good, count), _first_by_group(nodes, ~leaving, count)
     any_node = np.where(any_node == _NOTHING, _first_by_group(nodes, np.ones(len(good), bool), count), any_node)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.facts.upcoming import starting
+from planner.facts.readiness import is_ready
 from planner.model.settings import TaintNames
 from planner.placement.kernels.search import HINT_HITS, SEARCHES, evacuate, place_all
 from planner.placement.orders import boundness
@@ -50,15 +50,15 @@ class Waiting(NamedTuple):
         return left
 
 
-def places(simulation: Simulation, leaving: Bool, startup: TaintNames, now_ns: int, upcoming: Int64) -> Places:
+def places(simulation: Simulation, leaving: Bool, not_ready: TaintNames, upcoming: Int64) -> Places:
     """Return where pods may be placed: ready nodes that stay and have started, then nodes on their way.
 
-    leaving : bool[N], nodes being deleted; startup : names of start-up taints; upcoming : int64 nodes of the simulation
-    that stand for those on their way. The fullest node by cpu or memory comes first, so that others stay empty.
+    leaving : bool[N], nodes being deleted; not_ready : taints that make a node not ready; upcoming : int64 nodes of the
+    simulation that stand for those on their way. The fullest node by cpu or memory comes first: others stay empty.
     """
     snapshot = simulation.snapshot
     nodes = snapshot.nodes
-    room = np.flatnonzero(~leaving & nodes.ready & ~starting(snapshot, now_ns, startup))
+    room = np.flatnonzero(~leaving & is_ready(snapshot, not_ready))
     offered = nodes.allocatable[room][:, [CPU, MEMORY]]
     free = simulation.state.resources.free[room][:, [CPU, MEMORY]]
     used = ((offered - free) / np.maximum(offered, 1)).max(axis=1, initial=0.0)

@@ -24,7 +24,8 @@ class NodeFindings(NamedTuple):
     """What is known of the nodes before eligibility; every array has length N.
 
     recent : bool, failed a simulation that is still believed; leaving : bool, being deleted; blocked : bool, some pod
-    of it blocks the drain; cooling : bool, its group is in cool-down; promised : bool, scale-up has pending pods there.
+    of it blocks the drain; cooling : bool, its group is in cool-down; promised : bool, scale-up has pending pods there;
+    ready : bool, see `facts.readiness`.
     """
 
     recent: Bool
@@ -32,6 +33,7 @@ class NodeFindings(NamedTuple):
     blocked: Bool
     cooling: Bool
     promised: Bool
+    ready: Bool
     utilization: Utilization
     spare: Spare
 
@@ -54,7 +56,7 @@ def _checks(snapshot: Snapshot, settings: ScaleDownSettings, findings: NodeFindi
     yield findings.cooling, Reason.IN_COOLDOWN
     yield np.isnan(share), Reason.UNEXPECTED_ERROR
     if not settings.unready_enabled:
-        yield ~nodes.ready | findings.utilization.awaits_gpu, Reason.SCALE_DOWN_UNREADY_DISABLED
+        yield ~findings.ready | findings.utilization.awaits_gpu, Reason.SCALE_DOWN_UNREADY_DISABLED
     yield share > _thresholds(snapshot, settings, findings.utilization.gpu), Reason.NOT_UNDERUTILIZED
     spare = findings.spare
     yield spare.group_left[spare.group] <= 0, Reason.NODE_GROUP_MIN_SIZE_REACHED

@@ -120,7 +120,7 @@ def _problem(situation: Situation, simulation: Simulation, candidates: Int32) ->
         hint=_extended(situation.memory.hint, all_pods, -1),
         search=Search(
             order=_search_order(situation, candidates),
-            allowed=_extended(~situation.leaving & snapshot.nodes.ready, all_nodes, False),
+            allowed=_extended(~situation.leaving & situation.ready, all_nodes, False),
             cursor=np.zeros(len(state.local_class), np.int64),
             failed=np.zeros(len(state.local_class), np.int64),
         ),
@@ -195,7 +195,14 @@ def _ineligible(situation: Situation, blocked: Bool) -> UInt8:
     recent[failed.node[request.now_ns - failed.time_ns < request.settings.recheck_timeout_ns]] = True
     cooling = situation.cooldown.of_nodes(request.snapshot.nodes.group)
     findings = NodeFindings(
-        recent, situation.leaving, blocked, cooling, promised_nodes(situation), situation.utilization, situation.spare
+        recent,
+        situation.leaving,
+        blocked,
+        cooling,
+        promised_nodes(situation),
+        situation.ready,
+        situation.utilization,
+        situation.spare,
     )
     reasons = eligibility.reasons(request.snapshot, request.settings, findings)
     return without_parts(situation, _without_pennies(situation, reasons))

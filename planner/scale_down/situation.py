@@ -14,6 +14,7 @@ from planner.facts.eviction_costs import eviction_costs
 from planner.facts.leaving import being_deleted
 from planner.facts.minimums import Spare, spare
 from planner.facts.pdb import BudgetMembership
+from planner.facts.readiness import is_ready, may_start, unhealthy
 from planner.facts.utilization import Float64, NodeUse, Utilization, measure
 from planner.model.settings import PlannerSettings
 from planner.model.values import RecentEviction
@@ -36,7 +37,8 @@ class Situation(NamedTuple):
     evictions : pods to inject; groups : pods by node; leaving : bool[N], being deleted; columns, codes : what rules
     see and, budgets aside, say of the pods, uint8[P]; needs_place : bool[P], has to go somewhere when its node goes;
     under : budgets of the pods, of P' pods; remaining : int64[B]; eviction_cost : float64[N]; pending : int32 pods to
-    keep room for; balance : None where nothing asks for it; basis : what the choice among orders rests on;
+    keep room for; ready : bool[N], see `facts.readiness`; unhealthy : why nothing goes, "" = it may; balance : None
+    where nothing asks for it; basis : what the choice among orders rests on;
     use : what is requested of nodes. Placeholders follow the pods evicted lately; they are in `groups` and `under`.
     """
 
@@ -55,6 +57,8 @@ class Situation(NamedTuple):
     eviction_cost: Float64
     spare: Spare
     pending: Int32
+    ready: Bool
+    unhealthy: str
     cooldown: Cooldown
     balance: Balance | None
     basis: int
@@ -71,6 +75,7 @@ def survey(request: ScaleDownRequest) -> Situation:
         groups = with_placeholders(groups, placeholders, request.round.simulation.state.pod_node[-len(placeholders) :])
     memory, notes = recall(request.state, snapshot.nodes.name, groups, now_ns)
     leaving = being_deleted(snapshot, now_ns)
+    ready = is_ready(snapshot, general.not_ready_taints)
     facts = facts_of(snapshot, request.derive, request.effort)
     columns = pod_columns.at(snapshot, facts.pods, settings, now_ns)
     expendable = (facts.priority < general.expendable_priority)[snapshot.pods.spec]
@@ -101,6 +106,10 @@ def survey(request: ScaleDownRequest) -> Situation:
         eviction_cost=eviction_costs(snapshot, facts.rating, needs_place),
         spare=spare(snapshot, general.limits, leaving),
         pending=_pending(snapshot, general, ended | expendable),
+        ready=ready,
+        unhealthy=unhealthy(
+            ~ready & ~leaving & ~may_start(snapshot, now_ns), settings.max_unready_share, settings.ok_unready_count
+        ),
         cooldown=cooldown(snapshot.groups, settings, now_ns),
         balance=_balance(request, leaving),
         basis=basis(snapshot, settings, general),

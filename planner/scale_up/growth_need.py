@@ -30,7 +30,7 @@ def growth_need(snapshot: Snapshot, settings: ScaleUpSettings, now_ns: int) -> G
     return GrowthNeed(
         key=templates_key(snapshot, settings, leaving, now_ns),
         templates=partial(group_templates, snapshot, settings, leaving, now_ns),
-        upcoming=tuple(upcoming(snapshot, leaving, now_ns, settings.startup_taints).tolist()),
+        upcoming=tuple(upcoming(snapshot, leaving, now_ns, settings.not_ready_taints).tolist()),
         blanks=_blanks(snapshot, settings, leaving),
     )
 

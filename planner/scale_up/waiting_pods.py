@@ -34,7 +34,7 @@ def serve_from_room(situation: Situation, simulation: Simulation) -> Unserved:
     moving = pods_to_move(snapshot, leaving, general.expendable_priority)
     close_leaving(simulation, leaving, moving)
     upcoming = request.round.growth.upcoming
-    where = places(simulation, leaving, settings.startup_taints, request.now_ns, upcoming)
+    where = places(simulation, leaving, settings.not_ready_taints, upcoming)
     last = len(simulation.state.pod_node)
     first_held = last - len(request.round.placeholders)
     evicted = np.arange(simulation.pod_count, first_held, dtype=np.int32)

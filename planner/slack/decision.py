@@ -14,6 +14,7 @@ from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
 from planner.facts.leaving import being_deleted
+from planner.facts.readiness import is_ready
 from planner.model.settings import SlackSettings, resolve_slack
 from planner.round.decision import Decided, Decision, Summary
 from planner.round.round import Round
@@ -40,7 +41,7 @@ def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) ->
     first = this.simulation.pod_count + len(this.evictions)
     if names:
         place_pods(this, leaving)
-    placed = arrange(this.simulation, kept, first, snapshot.nodes.ready & ~leaving)
+    placed = arrange(this.simulation, kept, first, is_ready(snapshot, this.settings.not_ready_taints) & ~leaving)
     result = answer(this, Outcome(asked, kept, placed, names), ())
     return Decided(result, remember(memory_of(kept, placed, len(snapshot.nodes.name)), snapshot.nodes.name), notes)
 

@@ -9,7 +9,6 @@ from functools import partial
 
 import numpy as np
 
-from planner.model.settings import TaintNames
 from planner.placement.waiting import close_leaving, place_waiting, places, pods_to_move
 from planner.round.round import Round
 from planner.snapshot.columns import FLAG_GATED, NO_NODE, Bool, Int32, Snapshot
@@ -27,7 +26,7 @@ def place_pods(this: Round, leaving: Bool) -> None:
     pending = this.derive(f"pods that wait, of priority {least}", partial(_pending, snapshot, least))
     if not (len(moving) or len(evicted) or len(pending)):
         return
-    where = places(this.simulation, leaving, TaintNames(), this.now_ns, this.growth.upcoming)
+    where = places(this.simulation, leaving, this.settings.not_ready_taints, this.growth.upcoming)
     place_waiting(this.simulation, where, evicted, pending, np.zeros(0, np.int32), moving)
 
 

@@ -60,6 +60,14 @@ def has_startup_taint(cluster: Cluster, row: pb.Node, settings: plan_pb2.ScaleUp
     return any(_is_startup(cluster.text(taint.key), settings) for taint in row.taints)
 
 
+def is_ready(cluster: Cluster, row: pb.Node, settings: plan_pb2.ScaleUpSettings) -> bool:
+    """Return whether a node is ready: by its condition, and without a taint of its start or status."""
+    named = settings.status_taints
+    keys = [cluster.text(taint.key) for taint in row.taints]
+    status = any(key in named.keys or key.startswith((STATUS, *named.prefixes)) for key in keys)
+    return row.ready and not status and not has_startup_taint(cluster, row, settings)
+
+
 def _is_startup(key: str, settings: plan_pb2.ScaleUpSettings) -> bool:
     named = settings.startup_taints
     return key in named.keys or key.startswith((*STARTUP, *named.prefixes))
@@ -90,7 +98,7 @@ def _example(cluster: Cluster, group: pb.NodeGroup, settings: plan_pb2.ScaleUpSe
         row = cluster.nodes[name]
         stable = not row.HasField("ready_transition_time") or now_s - row.ready_transition_time.seconds > 60
         marked = any(cluster.text(taint.key) == TO_BE_DELETED for taint in row.taints)
-        started = row.ready and not row.unschedulable and not has_startup_taint(cluster, row, settings)
+        started = is_ready(cluster, row, settings) and not row.unschedulable
         if started and stable and not marked and name not in leaving:
             return name, True
     staying = [name for name in members if name not in leaving]

@@ -13,6 +13,7 @@ from trimtab.v1.snapshot_pb2 import LabelOperator
 from tests.certificates.cluster import Cluster, Pod
 from tests.certificates.disruption import blocks, goes_with_its_node, overdrawn, waits_for_completion
 from tests.certificates.evenness import too_uneven
+from tests.certificates.new_nodes import is_ready
 from tests.certificates.scheduling import PREDICATES, Placement
 
 Reason = reason_pb2.UnremovableReason
@@ -31,12 +32,17 @@ class Plan:
         self.cluster = Cluster(snapshot)
         self.settings, self.general = settings.scale_down, settings.planner
         self.groups = settings.node_groups
+        self.scale_up = settings.scale_up
         self.decision = decision
         self.now_s = now_s
         self.unneeded = {entry.node: entry for entry in decision.unneeded}
         self.leaving = self.cluster.leaving(now_s)
         cutoff = self.general.expendable_pods_priority_cutoff
         self.cutoff = cutoff if self.general.HasField("expendable_pods_priority_cutoff") else -10
+
+    def ready(self, node: str) -> bool:
+        """Say whether a node is ready: by its condition and its taints."""
+        return is_ready(self.cluster, self.cluster.nodes[node], self.scale_up)
 
     def pods_on(self, node: str) -> list[Pod]:
         return [pod for pod in self.cluster.pods.values() if pod.node == node]
@@ -82,7 +88,7 @@ def offences(
     plan = Plan(snapshot, settings, decision, now_s)
     checks = (
         lists, eligible, moves, places, order, budgets, minimums, resource_minimums, limits, timers, cooldowns,
-        evenness, no_place,
+        health, evenness, no_place,
     )  # fmt: skip
     return [f"{check.__name__}: {problem}" for check in checks for problem in check(plan)]
 
@@ -147,7 +153,7 @@ def places(plan: Plan) -> Iterator[str]:
             if target not in placement.nodes:
                 yield f"{key} goes to {target}, which does not stay"
                 continue
-            if not plan.cluster.nodes[target].ready:
+            if not plan.ready(target):
                 yield f"{key} goes to {target}, which is not ready"
             for predicate in PREDICATES:
                 if problem := predicate(placement, plan.cluster.pods[key], target):
@@ -168,7 +174,7 @@ def no_place(plan: Plan) -> Iterator[str]:
     for entry in alone:
         pod = plan.cluster.pods[entry.blocking_pod]
         ends = plan.placement(without=pod.key), plan.placement(without=pod.key, ghosts=True)
-        for node in sorted(name for name in ends[0].nodes - {entry.node} if plan.cluster.nodes[name].ready):
+        for node in sorted(name for name in ends[0].nodes - {entry.node} if plan.ready(name)):
             if all(_admits(placement, pod, node) for placement in ends):
                 yield f"{entry.node}: {entry.blocking_pod} could go to {node}"
 
@@ -302,6 +308,25 @@ def timers(plan: Plan) -> Iterator[str]:
             yield f"{node} goes after {plan.now_s - since_s} s"
 
 
+def health(plan: Plan) -> Iterator[str]:
+    """Nothing goes while too many nodes are unready, and the result says so."""
+    settings, nodes = plan.settings, plan.cluster.nodes
+    share = settings.max_total_unready_percentage if settings.HasField("max_total_unready_percentage") else 45.0
+    most = settings.ok_total_unready_count if settings.HasField("ok_total_unready_count") else 3
+    ages = {name: plan.now_s - row.create_time.seconds for name, row in nodes.items() if row.create_time.seconds > 0}
+    starting = {name for name, age_s in ages.items() if age_s < 900}
+    unready = [name for name in nodes if not plan.ready(name) and name not in plan.leaving | starting]
+    is_unhealthy = len(unready) > most and 100 * len(unready) > share * len(nodes)
+    told = plan.decision.result == reason_pb2.ScaleDownResult.SCALE_DOWN_CLUSTER_UNHEALTHY
+    decided = plan.decision.result not in {
+        reason_pb2.ScaleDownResult.SCALE_DOWN_ERROR, reason_pb2.ScaleDownResult.SCALE_DOWN_NOT_TRIED,
+    }  # fmt: skip
+    if decided and told != is_unhealthy:
+        yield f"result {plan.decision.result} with {len(unready)} of {len(nodes)} nodes unready"
+    if is_unhealthy and (plan.decision.delete_empty or plan.decision.drain):
+        yield f"nodes go while {len(unready)} of {len(nodes)} are unready"
+
+
 DELAYS = {
     "last_scale_up_time": ("delay_after_add", 600),
     "last_deletion_time": ("delay_after_delete", 0),
@@ -319,7 +344,7 @@ def cooldowns(plan: Plan) -> Iterator[str]:
             yield f"{node} goes in a cool-down of {sorted(waiting)}"
     if waiting and not local and plan.decision.result not in {
         reason_pb2.ScaleDownResult.SCALE_DOWN_IN_COOLDOWN, reason_pb2.ScaleDownResult.SCALE_DOWN_ERROR,
-        reason_pb2.ScaleDownResult.SCALE_DOWN_NOT_TRIED,
+        reason_pb2.ScaleDownResult.SCALE_DOWN_NOT_TRIED, reason_pb2.ScaleDownResult.SCALE_DOWN_CLUSTER_UNHEALTHY,
     }:  # fmt: skip
         yield f"result {plan.decision.result} in a cool-down of {sorted(waiting)}"
 
@@ -343,7 +368,7 @@ def evenness(plan: Plan) -> Iterator[str]:
 
 def _time_s(plan: Plan, node: str) -> int:
     row = plan.cluster.nodes[node]
-    name, default = ("unneeded_time", 600) if row.ready else ("unready_time", 1200)
+    name, default = ("unneeded_time", 600) if plan.ready(node) else ("unready_time", 1200)
     for holder in ([plan.groups[row.node_group]] if row.node_group in plan.groups else []) + [plan.settings]:
         if holder.HasField(name):
             return int(getattr(holder, name).seconds)

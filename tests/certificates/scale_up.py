@@ -15,7 +15,7 @@ from trimtab.v1 import snapshot_pb2 as pb
 from tests.certificates import scheduling
 from tests.certificates.cluster import GATED, Cluster, Pod
 from tests.certificates.growth_limits import Limits
-from tests.certificates.new_nodes import NewNode, has_startup_taint, new_node_of
+from tests.certificates.new_nodes import NewNode, is_ready, new_node_of
 from tests.certificates.scheduling import PREDICATES, Placement
 
 Group = reason_pb2.NodeGroupReason
@@ -104,7 +104,7 @@ class Plan:
     def _starts(self, name: str) -> bool:
         row = self.cluster.nodes[name]
         young = row.create_time.seconds > 0 and self.now_s - row.create_time.seconds < LONGEST_S
-        starts = not row.ready or has_startup_taint(self.cluster, row, self.settings)
+        starts = not is_ready(self.cluster, row, self.settings)
         return young and starts and name not in self.leaving
 
     def running(self) -> dict[str, str]:

@@ -24,6 +24,7 @@ _TELLING_RESULTS = (
     _Result.SCALE_DOWN_ERROR,
     _Result.SCALE_DOWN_NOT_TRIED,
     _Result.SCALE_DOWN_IN_COOLDOWN,
+    _Result.SCALE_DOWN_CLUSTER_UNHEALTHY,
     _Result.SCALE_DOWN_THROTTLED,
 )
 """Outcomes that say more than the numbers of nodes do."""

@@ -11,6 +11,7 @@ from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
 from planner.model.settings.reading import SECOND_NS, SettingsError, count, duration_ns, flag, number
+from planner.model.settings.scale_up import TaintNames, resolve_not_ready_taints
 from planner.model.values import LabelRequirement, Selector
 
 DEFAULT_GPU_LABEL: Final = "cloud.google.com/gke-accelerator"
@@ -70,6 +71,8 @@ class PlannerSettings:
     """Amounts to keep to. `--cores-total`, `--memory-total`, `--gpu-total`, `--max-nodes-total`."""
     max_balance_difference: int = 0
     """Nodes by which similar groups and their zones may come to differ; 0 = no limit, as upstream. Implies balance."""
+    not_ready_taints: TaintNames = field(default_factory=TaintNames)
+    """Taints that make a node not ready, besides those known anyway. `--startup-taint`, `--status-taint`."""
     similarity: SimilaritySettings = field(default_factory=SimilaritySettings)
     """Which node groups are similar."""
 
@@ -89,6 +92,7 @@ def resolve_planner(message: pb.PlanSettings) -> PlannerSettings:
         reserve_for_unmarked=flag(given, "reserve_for_unmarked_pods", defaults.reserve_for_unmarked),
         limits=tuple(_limit(limit, f"{_PATH}.limits[{i}]") for i, limit in enumerate(given.limits)),
         max_balance_difference=count(given.balance, "max_difference", 0, _BALANCE_PATH),
+        not_ready_taints=resolve_not_ready_taints(message),
         similarity=_similarity(given.balance),
     )
 

@@ -91,6 +91,11 @@ class ScaleDownSettings:
     saving_before_count: bool = False
     """Take what saves most even if upstream's order frees more nodes. Off: who compares counts nodes first."""
 
+    max_unready_share: float = 0.45
+    """While more of all nodes are unready, nothing goes. `--max-total-unready-percentage`."""
+    ok_unready_count: int = 3
+    """So many unready nodes are no reason to stop. `--ok-total-unready-count`."""
+
     def of_group(self, group: str) -> GroupScaleDownSettings:
         """Return the settings of a node group; "" and groups without overrides have the general ones."""
         return self.groups.get(group, self.general)
@@ -129,6 +134,8 @@ def resolve_scale_down(message: pb.PlanSettings) -> ScaleDownSettings:
         delay_after_add_ns=duration_ns(given, "delay_after_add", defaults.delay_after_add_ns, path),
         delay_after_delete_ns=duration_ns(given, "delay_after_delete", defaults.delay_after_delete_ns, path),
         delay_after_failure_ns=duration_ns(given, "delay_after_failure", defaults.delay_after_failure_ns, path),
+        max_unready_share=_percentage(given, "max_total_unready_percentage", defaults.max_unready_share, path),
+        ok_unready_count=count(given, "ok_total_unready_count", defaults.ok_unready_count, path),
         **_switches(given, defaults) | {"balance": given.balance or message.planner.balance.max_difference > 0},
     )
 
@@ -166,6 +173,14 @@ def _group_settings(given: Message, default: GroupScaleDownSettings, path: str) 
         ),
         job_pods_unmovable=flag(given, "job_pods_unmovable", default.job_pods_unmovable),
     )
+
+
+def _percentage(given: Message, name: str, default: float, path: str) -> float:
+    """Return a percentage as a share."""
+    percentage = number(given, name, 100 * default, path)
+    if percentage > 100:
+        raise SettingsError(f"{path}.{name}", f"{percentage:g} is no percentage; give 0 to 100")
+    return percentage / 100
 
 
 def _orders(given: pb.ScaleDownSettings, default: tuple[int, ...], path: str) -> tuple[int, ...]:

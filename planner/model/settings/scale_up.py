@@ -78,6 +78,11 @@ class ScaleUpSettings:
     max_evaluated_groups: int = 0
     """Compute options for at most this many node groups; 0 = no limit, because an option costs little."""
 
+    @property
+    def not_ready_taints(self) -> TaintNames:
+        """Taints of both kinds: a node with one is not ready."""
+        return _of_both(self.startup_taints, self.status_taints)
+
 
 def resolve_scale_up(message: pb.PlanSettings) -> ScaleUpSettings:
     """Resolve the scale-up part of `PlanSettings`. Raises SettingsError for a value that cannot be meant."""
@@ -104,6 +109,18 @@ def resolve_scale_up(message: pb.PlanSettings) -> ScaleUpSettings:
         max_new_nodes=count(given, "max_new_nodes", defaults.max_new_nodes, _PATH, 1),
         max_evaluated_groups=count(given, "max_evaluated_node_groups", defaults.max_evaluated_groups, _PATH),
     )
+
+
+def resolve_not_ready_taints(message: pb.PlanSettings) -> TaintNames:
+    """Return the start-up and status taints that the settings name. Raises SettingsError for an empty name."""
+    given = message.scale_up
+    startup = _taint_names(given.startup_taints, f"{_PATH}.startup_taints")
+    status = _taint_names(given.status_taints, f"{_PATH}.status_taints")
+    return _of_both(startup, status)
+
+
+def _of_both(one: TaintNames, other: TaintNames) -> TaintNames:
+    return TaintNames(one.keys | other.keys, one.prefixes + other.prefixes)
 
 
 def _expanders(given: pb.ScaleUpSettings) -> tuple[int, ...]:

@@ -28,6 +28,7 @@ MAY_GO: Final = frozenset(
         UnremovableReason.DESTINATION_OF_MOVED_PODS,
         UnremovableReason.NOT_EVALUATED,
         UnremovableReason.IN_COOLDOWN,
+        UnremovableReason.CLUSTER_UNHEALTHY,
         UnremovableReason.NOT_UNNEEDED_LONG_ENOUGH,
         UnremovableReason.NOT_UNREADY_LONG_ENOUGH,
     }

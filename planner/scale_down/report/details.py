@@ -31,6 +31,7 @@ def why_waiting(situation: Situation, codes: UInt8, nodes: Int32, removal: Remov
         int(Reason.BALANCE): "waits until larger node groups and zones like its own have given",
         int(Reason.IN_COOLDOWN): situation.cooldown.cluster,
         int(Reason.NEEDED_FOR_SLACK): "waits for new nodes, which are on their way for slack that it could hold",
+        int(Reason.CLUSTER_UNHEALTHY): situation.unhealthy,
     }
     rows = list(zip(nodes.tolist(), removal.not_now.tolist(), strict=True))
     delayed = situation.request.snapshot.nodes.deletion_delayed

@@ -66,7 +66,7 @@ def conclude(finding: Finding) -> Decided:
     accepted = choice.attempt.accepted if choice else np.zeros(0, np.int32)
     unneeded, removal = _unneeded(finding, np.sort(accepted))
     reasons = _final_reasons(finding, unneeded.nodes)
-    decision = pb.ScaleDownDecision(detail=finding.trouble or situation.cooldown.cluster)
+    decision = pb.ScaleDownDecision(detail=finding.trouble or situation.unhealthy or situation.cooldown.cluster)
     share = situation.utilization.share
     request = situation.request
     add_unneeded(decision, request, unneeded, share)
@@ -203,6 +203,8 @@ def _blocking(
 def _result(finding: Finding, removal: Removal, unneeded_count: int) -> "reason_pb2.ScaleDownResult.Code.ValueType":
     if finding.choice is None:
         return Outcome.SCALE_DOWN_ERROR
+    if finding.situation.unhealthy:
+        return Outcome.SCALE_DOWN_CLUSTER_UNHEALTHY
     if finding.situation.cooldown.cluster:
         return Outcome.SCALE_DOWN_IN_COOLDOWN
     if removal.delete_empty or removal.drain:

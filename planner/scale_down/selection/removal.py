@@ -47,7 +47,7 @@ def select(situation: Situation, unneeded: UnneededSet) -> Removal:
     """Choose what goes now. O(U log U)."""
     request = situation.request
     snapshot, settings = request.snapshot, request.settings
-    ready = snapshot.nodes.ready & ~situation.utilization.awaits_gpu
+    ready = situation.ready & ~situation.utilization.awaits_gpu
     not_now = too_early(snapshot, settings, unneeded.nodes, ready, unneeded.since_ns, request.now_ns)
     whole = _whole_groups(situation, unneeded, not_now == 0)
     _mark(not_now, ~whole, Reason.ATOMIC_SCALE_DOWN_FAILED)
@@ -56,6 +56,8 @@ def select(situation: Situation, unneeded: UnneededSet) -> Removal:
     # A group that waits for one of its nodes is not whole any more.
     _mark(not_now, ~_whole_groups(situation, unneeded, not_now == 0), Reason.ATOMIC_SCALE_DOWN_FAILED)
     left = room_left(situation)
+    if situation.unhealthy:
+        _mark(not_now, not_now == 0, Reason.CLUSTER_UNHEALTHY)
     if situation.cooldown.cluster:
         _mark(not_now, not_now == 0, Reason.IN_COOLDOWN)
     chosen = _even_crop(situation, unneeded, not_now, left)

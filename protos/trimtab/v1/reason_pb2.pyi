@@ -248,6 +248,8 @@ class UnremovableReason(_message.Message):
         placeholders have no other place. Of an unneeded node: it does not go as
         long as new nodes are on their way for placeholders that it could hold.
         """
+        CLUSTER_UNHEALTHY: UnremovableReason._Code.ValueType  # 25
+        """Too many nodes of the cluster are unready; `detail` says how many."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -319,6 +321,8 @@ class UnremovableReason(_message.Message):
     placeholders have no other place. Of an unneeded node: it does not go as
     long as new nodes are on their way for placeholders that it could hold.
     """
+    CLUSTER_UNHEALTHY: UnremovableReason.Code.ValueType  # 25
+    """Too many nodes of the cluster are unready; `detail` says how many."""
 
     def __init__(
         self,
@@ -455,6 +459,10 @@ class ScaleDownResult(_message.Message):
         """No node is unneeded."""
         SCALE_DOWN_THROTTLED: ScaleDownResult._Code.ValueType  # 8
         """Both parallelism limits are exhausted by deletions in progress."""
+        SCALE_DOWN_CLUSTER_UNHEALTHY: ScaleDownResult._Code.ValueType  # 9
+        """Too many nodes of the cluster are unready: nothing goes. `detail` says
+        how many.
+        """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -479,6 +487,10 @@ class ScaleDownResult(_message.Message):
     """No node is unneeded."""
     SCALE_DOWN_THROTTLED: ScaleDownResult.Code.ValueType  # 8
     """Both parallelism limits are exhausted by deletions in progress."""
+    SCALE_DOWN_CLUSTER_UNHEALTHY: ScaleDownResult.Code.ValueType  # 9
+    """Too many nodes of the cluster are unready: nothing goes. `detail` says
+    how many.
+    """
 
     def __init__(
         self,

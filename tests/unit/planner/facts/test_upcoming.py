@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from trimtab.v1 import snapshot_pb2
 
 from planner.facts.leaving import TO_BE_DELETED_TAINT, being_deleted
-from planner.facts.upcoming import LONGEST_PROVISION_NS, LONGEST_START_NS, upcoming
+from planner.facts.readiness import LONGEST_START_NS
+from planner.facts.upcoming import LONGEST_PROVISION_NS, upcoming
 from planner.model.settings import TaintNames
 from planner.model.values import DeletionInProgress, Taint
 from planner.snapshot.decode import canonicalize

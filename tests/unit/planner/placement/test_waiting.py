@@ -32,7 +32,7 @@ def simulation(*objects: Json | Sequence[Json], virtual: VirtualRows = NOTHING) 
 
 def room(given: Simulation, upcoming: Sequence[int] = ()) -> Places:
     leaving = being_deleted(given.snapshot, NOW_NS)
-    return places(given, leaving, TaintNames(), NOW_NS, np.array(upcoming, np.int64))
+    return places(given, leaving, TaintNames(), np.array(upcoming, np.int64))
 
 
 def waits(given: Simulation) -> Int32:
@@ -195,7 +195,7 @@ def everything(seed: int, hint: dict[int, int]) -> tuple[Simulation, Waiting, Pl
     leaving = np.array([random.random() < 0.2 for _ in range(count)])
     moving = pods_to_move(given.snapshot, leaving, -10)
     close_leaving(given, leaving, moving)
-    where = places(given, leaving, TaintNames(), NOW_NS, np.zeros(0, np.int64))
+    where = places(given, leaving, TaintNames(), np.zeros(0, np.int64))
     hints = np.full(given.pod_count, -1, np.int32)
     hints[list(hint)] = list(hint.values())
     return given, place_waiting(given, where, NONE, waits(given), hints, moving), where

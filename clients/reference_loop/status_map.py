@@ -56,7 +56,7 @@ class StatusMap:
         if done.answer.HasField("scale_up"):
             document["waitingPods"] = len(done.answer.scale_up.unschedulable)
         document["clusterWide"] = {
-            "health": {"status": "Healthy", "nodeCounts": {"registered": {"total": counts.node_count}}},
+            "health": _health(decision) | {"nodeCounts": {"registered": {"total": counts.node_count}}},
             "scaleUp": {"status": growing, "lastTransitionTime": self._transition("scaleUp", growing, now)},
             "scaleDown": {
                 "status": candidates,
@@ -126,6 +126,13 @@ def _slack(done: RoundResult) -> dict[str, Any]:
     if "CapacityBuffer" in done.absent:
         found["capacityBuffers"] = "not read: the API server does not know CapacityBuffer"
     return found
+
+
+def _health(decision: plan_pb2.ScaleDownDecision) -> dict[str, Any]:
+    """Return whether so few nodes are unready that some may go."""
+    if decision.result == reason_pb2.ScaleDownResult.SCALE_DOWN_CLUSTER_UNHEALTHY:
+        return {"status": "Unhealthy", "message": decision.detail}
+    return {"status": "Healthy"}
 
 
 def _growth(group: actuator_pb2.NodeGroupStatus) -> str:

@@ -97,3 +97,18 @@ def test_costs_are_told_now_after_the_plan_and_of_what_is_not_needed(server: Fak
     done.prices = {}
     written.write(done, "", 1_800_000_100)
     assert "cost" not in yaml.safe_load(server.documents[PATH]["data"]["status"])
+
+
+def test_too_many_unready_nodes_are_told(server: FakeApiServer) -> None:
+    answer = plan_pb2.PlanResponse()
+    answer.scale_down.result = reason_pb2.ScaleDownResult.SCALE_DOWN_CLUSTER_UNHEALTHY
+    answer.scale_down.detail = "4 of 8 nodes are unready"
+    answer.diagnostics.node_count = 8
+    done = RoundResult(plan_pb2.PlanRequest(), answer, None, was_delta=False)
+    api = Api(Connection(server.url, urllib3.PoolManager(), lambda: ""))
+    StatusMap(api, "kube-system", "trimtab-status").write(done, "", 1_800_000_000)
+    assert yaml.safe_load(server.documents[PATH]["data"]["status"])["clusterWide"]["health"] == {
+        "status": "Unhealthy",
+        "message": "4 of 8 nodes are unready",
+        "nodeCounts": {"registered": {"total": 8}},
+    }

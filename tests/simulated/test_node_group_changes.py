@@ -8,6 +8,9 @@ import pytest
 from tests.builders.cloud_rounds import Rounds
 from tests.builders.kubernetes import Json, node, node_group, pod, pods_of, replica_set
 
+LABEL = "zalando.org/scaling-priority"
+CHECKS = "startup-taint.cluster-autoscaler.kubernetes.io/checks"
+
 
 def group(name: str, most: int = 10, memory: str = "32Gi", cpu: str = "4", **template: object) -> Json:
     """An empty group."""
@@ -94,6 +97,20 @@ def test_a_node_that_is_being_deleted_is_none_to_come(is_gone: bool) -> None:
     rounds.run_for(10)
     rounds.add(waiting("p", cpu="500m", memory="4Gi"))
     assert rounds.run_for(10) == [("a", 1)]
+
+
+def test_a_node_that_fails_its_checks_is_waited_for_then_another_group_serves_then_it_goes() -> None:
+    preferred = group("b", cpu="1", memory="8Gi", labels={LABEL: "100"}, taints=[f"{CHECKS}:NoSchedule"])
+    rounds = Rounds(
+        [group("a", cpu="1", memory="8Gi"), preferred, waiting("p", cpu="500m", memory="4Gi")],
+        scaleUp={"expanders": ["HIGHEST_PRIORITY"]},
+    )
+    assert rounds.run_for(900) == [("b", 1)]
+    assert rounds.run_for(120) == [("a", 1)]
+    rounds.run_for(60)
+    assert (rounds.pending, len(rounds.nodes("b"))) == ([], 1)
+    rounds.run_for(1200)
+    assert (len(rounds.nodes("a")), rounds.nodes("b")) == (1, [])
 
 
 @pytest.mark.parametrize(

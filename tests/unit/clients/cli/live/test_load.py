@@ -44,6 +44,7 @@ def test_what_became_of_the_bursts_is_printed(trimtab: Any, monkeypatch: pytest.
     burst.see([PodTimes("p", 5.0, 8.0), PodTimes("q", 5.0, 5.0)], 3)
     monkeypatch.setattr(ClusterSource, "api", lambda self: None)
     monkeypatch.setattr(load, "run", lambda cluster, settings, around: [burst])
+    monkeypatch.setenv("COLUMNS", "160")
     done = trimtab("load", "-o", form)
     assert (done.code, done.err) == (0, "")
     if form == "table":

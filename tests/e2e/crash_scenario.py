@@ -167,7 +167,13 @@ class Scenario:
         client.cancel_deletion([self.node(STUCK)], "changed our mind")
         self._wait(process, lambda: not client.get_status(without_finished=True).deletions)
         self._wait(process, lambda: client.get_status().node_groups[0].instance_count == self._size_after)
+        # The status may be a moment older than the last of its deletions.
+        self._wait(process, lambda: self._node_count() == self._size_after)
         return client.get_status()
+
+    def _node_count(self) -> int:
+        listed = self._theatre.api.json(Call("GET", f"/api/v1/nodes?labelSelector=pool%3D{self.name}"))
+        return len(listed["items"])
 
     def _grow(self, client: ActuatorClient) -> None:
         """Ask for the same growth in each life; from the size reported, once a deletion has changed the one known."""
@@ -206,13 +212,16 @@ class Scenario:
 
     def _check(self, status: actuator_pb2.ActuatorStatus, changes: list[watch_log.Change]) -> None:
         drained = {self.node(number) for number in DRAINED}
-        gone, all_five = {*drained, self.node(EMPTY)}, {*drained, self.node(EMPTY), self.node(STUCK)}
+        gone = {*drained, self.node(EMPTY)}
         ended = [(one.node, actuator_pb2.DeletionState.Code.Name(one.state)) for one in status.finished]
         assert sorted(ended) == sorted([*((node, "DELETED") for node in gone), (self.node(STUCK), "CANCELLED")])
         assert status.node_groups[0].target_size == self._size_after
         assert watch_log.gone_nodes(changes) == gone
         flips = watch_log.taint_flips(changes)
-        assert {name: count for name, count in flips.items() if count} == dict.fromkeys(all_five, 1), "tainted once"
+        tainted = {name: count for name, count in flips.items() if count}
+        # One whose deletion was cancelled before its taint was written never has it.
+        assert tainted.pop(self.node(STUCK), 1) == 1, "tainted once"
+        assert tainted == dict.fromkeys(gone, 1), "tainted once"
         assert watch_log.unprotected_evictions(changes) == []
         moved = watch_log.ended_pods(changes)
         assert {pod["spec"].get("nodeName") for pod in moved.values()} <= {*drained, self.node(STUCK)}
@@ -222,7 +231,7 @@ class Scenario:
         assert watch_log.lowest_health(changes, self.name, {"app": "stuck"}) == 1
         left = {change.item["metadata"]["name"]: change.item for change in changes if change.kind == "Node"}
         staying = [item for name, item in left.items() if name not in gone]
-        assert len(staying) == self._size_after
+        assert len(staying) == self._size_after, [item["metadata"]["name"] for item in staying]
         assert [item["metadata"]["name"] for item in staying if item["spec"].get("taints")] == []
 
     def _tidy(self) -> None:

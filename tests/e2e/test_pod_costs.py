@@ -17,7 +17,7 @@ from actuator.kube.cluster import CostWrite, ForbiddenError, NotFoundError
 from actuator.kube.live import KubeCluster
 from clients.reference_loop.rounds import RoundSettings
 from tests.e2e import workloads
-from tests.e2e.actuator_process import all_ready, apply, command, running, serving, until
+from tests.e2e.actuator_process import all_ready, apply, command, listed, running, serving, until
 from tests.e2e.control_plane.control_plane import ControlPlane, cached_binaries
 from tests.e2e.ranked_pods import MANIFESTS, SLOW_S, S, pods_of, scale, targets
 from tests.e2e.rounds_over_plane import rounds_over
@@ -77,9 +77,23 @@ def test_the_real_controller_keeps_zones_balanced_from_twelve_pods_to_three(
     assert all(int(one["scheduling.alpha.kubernetes.io/cost"]) > 0 for one in costs)
 
 
+def ready_nodes(plane: ControlPlane) -> set[str]:
+    """Names of nodes that are ready and have no taint."""
+    return {
+        node["metadata"]["name"]
+        for node in listed(plane, "nodes")
+        if not node["spec"].get("taints")
+        and any(one["type"] == "Ready" and one["status"] == "True" for one in node["status"].get("conditions", ()))
+    }
+
+
 def evictions(plane: ControlPlane, directory: Path, pool: str, ranks: bool) -> int:
     """How many pods are evicted when a node goes after a Deployment has shrunk by two."""
-    apply(plane, *workloads.nodes(pool, 3, "4", pool), workloads.deployment(pool, 8, "1", pool))
+    nodes = workloads.nodes(pool, 3, "4", pool)
+    apply(plane, *nodes)
+    # The scheduler spreads pods over the nodes that it knows: no node is left empty, which would go without evictions.
+    until(lambda: ready_nodes(plane) >= {one["metadata"]["name"] for one in nodes}, SLOW_S, "nodes ready")
+    apply(plane, workloads.deployment(pool, 8, "1", pool))
     until(lambda: all_ready(plane), SLOW_S, "pods ready")
     settings = targets(pool, plan_pb2.PodCostTerm(strategy=S.NODE_DRAIN))
     settings.scale_down.utilization_threshold = 1.0

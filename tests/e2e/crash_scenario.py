@@ -168,12 +168,14 @@ class Scenario:
         self._wait(process, lambda: not client.get_status(without_finished=True).deletions)
         self._wait(process, lambda: client.get_status().node_groups[0].instance_count == self._size_after)
         # The status may be a moment older than the last of its deletions.
-        self._wait(process, lambda: self._node_count() == self._size_after)
+        self._wait(process, self._nodes_are_there)
         return client.get_status()
 
-    def _node_count(self) -> int:
+    def _nodes_are_there(self) -> bool:
+        """Whether all nodes that stay or were asked for are there, and none of the others."""
         listed = self._theatre.api.json(Call("GET", f"/api/v1/nodes?labelSelector=pool%3D{self.name}"))
-        return len(listed["items"])
+        names = {item["metadata"]["name"] for item in listed["items"]}
+        return len(names) == self._size_after and not names & {self.node(number) for number in (*DRAINED, EMPTY)}
 
     def _grow(self, client: ActuatorClient) -> None:
         """Ask for the same growth in each life; from the size reported, once a deletion has changed the one known."""

@@ -44,13 +44,13 @@ REPLACE_AGAIN_MS: Final = 300_000
 
 
 class _Open(NamedTuple):
-    """What is in progress: since when nodes are awaited, and whether a back-off lacks its node, by group; since when
-    an instance has no node, by provider id.
+    """What is in progress: since when nodes are awaited, and whether a back-off lacks its node, by group; the groups of
+    instances that have no node, by provider id.
     """
 
     awaited: Mapping[str, int]
     owed: Mapping[str, bool]
-    missing: Mapping[str, int]
+    missing: Mapping[str, str]
 
 
 class _Seen(NamedTuple):
@@ -91,13 +91,14 @@ class GroupKeeper:
             if group not in seen.groups:
                 self._processor.submit(e.NodesJoined(group))
                 self._processor.submit(e.GroupRecovered(group))
-        may_delete = self._note_missing(seen, known)
+        # An instance that was noted just now is not due yet.
+        lacking = set(known.missing.values()) if self._note_missing(seen, known) else set()
         for view in groups:
             try:
                 if view.target_size > joined[view.id]:
                     self._quiet = None
                 self._keep(view, joined[view.id], known)
-                if may_delete:
+                if view.id in lacking:
                     self._delete_missing(view, seen)
             except CloudError as error:
                 log.warning("group_not_kept", node_group=view.id, detail=str(error))
@@ -262,7 +263,7 @@ def _open(tracker: Tracker, _now_ms: int) -> _Open:
     return _Open(
         dict(data.awaited),
         {group: one.owed for group, one in data.backoffs.items()},
-        {instance: one.since_ms for instance, one in data.missing.items()},
+        {instance: one.node_group for instance, one in data.missing.items()},
     )
 
 

@@ -152,7 +152,7 @@ class ClusterApiCloud:
         if not check_decrease(_view(found, machines), len(staying) - len(starting), (expected, wanted)):
             return
         surplus = max(0, len(staying) - wanted)
-        chosen = sorted(starting, key=lambda one: one.name)[len(starting) - surplus :] if surplus else []
+        chosen = sorted(starting, key=lambda one: one.name)[len(starting) - surplus :]
         for one in chosen:
             self._mark(one)
 
@@ -203,14 +203,10 @@ class ClusterApiCloud:
         """Have the controller prefer this Machine when the replicas are lowered. Raises `CloudError`."""
         path = object_path(f"{self._base}/namespaces", machine.namespace, "machines", machine.name)
         value: Any = "true" if machine.has_annotations else {DELETE_MACHINE: "true"}
-        at = (
-            f"/metadata/annotations/{DELETE_MACHINE.replace('/', '~1')}"
-            if machine.has_annotations
-            else ("/metadata/annotations")
-        )
+        key = f"/{DELETE_MACHINE.replace('/', '~1')}" if machine.has_annotations else ""
         steps = [
             {"op": "test", "path": "/metadata/uid", "value": machine.uid},
-            {"op": "add", "path": at, "value": value},
+            {"op": "add", "path": f"/metadata/annotations{key}", "value": value},
         ]
         self._patch(path, steps)
 
@@ -280,11 +276,8 @@ class ClusterApiCloud:
 
     def _list(self, plural: str) -> Iterable[Json]:
         """Yield the objects of a kind; none where the API server does not know it. Raises `CloudError`."""
-        place = (
-            object_path(f"{self._base}/namespaces", self._settings.namespace)
-            if self._settings.namespace
-            else (self._base)
-        )
+        namespace = self._settings.namespace
+        place = object_path(f"{self._base}/namespaces", namespace) if namespace else self._base
         page = ""
         while True:
             query = {"limit": str(PAGE)} | ({"continue": page} if page else {})

@@ -27,7 +27,7 @@ from tests.e2e.crash_scenario import LEASE, Scenario, Theatre
 from tests.e2e.nursery import Nursery
 from tests.e2e.stages import write_stages
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(7200)]
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(2400)]
 
 POINTS = int(os.environ.get("TRIMTAB_CRASH_POINTS", "60"))
 SEED = int(os.environ.get("TRIMTAB_CRASH_SEED", "1"))

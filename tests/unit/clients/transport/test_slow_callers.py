@@ -43,6 +43,21 @@ class Planner(planner_pb2_grpc.PlannerServicer):
             self.fits_ended.release()
 
 
+class Busy(Planner):
+    """Works on every plan until it may go on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.began = threading.Semaphore(0)
+        self.may_go_on = threading.Event()
+
+    def Plan(self, request_iterator, context):
+        answer = super().Plan(request_iterator, context)
+        self.began.release()
+        assert self.may_go_on.wait(LIMIT_S)
+        return answer
+
+
 @contextmanager
 def serving(servicer: Planner, **settings: Any) -> Iterator[Shell]:
     registration = Registration(planner_pb2_grpc.add_PlannerServicer_to_server, servicer, "trimtab.v1.Planner")
@@ -117,17 +132,18 @@ def test_slow_callers_make_room_where_all_threads_are_taken() -> None:
         assert ended <= {Reason.REQUEST_TIMEOUT, Reason.OVERLOADED}
 
 
-def test_a_caller_with_many_slow_calls_has_no_more_than_its_share() -> None:
-    with serving(Planner(), max_calls_per_caller=3) as shell, connection(shell) as slow, connection(shell) as stub:
-        stop = threading.Event()
-        calls = [slow.Plan.future(drip(stop)) for _ in range(3)]
-        refused = failure(slow.Plan.future(drip(stop)))
-        while refused.reason == Reason.REQUEST_TIMEOUT:  # one of the others was slow to begin
-            refused = failure(slow.Plan.future(drip(stop)))
+def test_a_caller_with_many_calls_has_no_more_than_its_share() -> None:
+    planner = Busy()
+    with serving(planner, max_calls_per_caller=3) as shell, connection(shell) as many, connection(shell) as stub:
+        calls = [many.Plan.future(whole()) for _ in range(3)]
+        # They are worked on, so none of them makes room for the next one.
+        assert all(planner.began.acquire(timeout=LIMIT_S) for _ in calls)
+        refused = failure(many.Plan.future(whole()))
         assert (refused.code, refused.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.OVERLOADED)
-        assert stub.Plan(whole(), timeout=LIMIT_S).request_id == "2"
-        stop.set()
-        del calls
+        other = stub.Plan.future(whole())
+        assert planner.began.acquire(timeout=LIMIT_S)
+        planner.may_go_on.set()
+        assert [call.result(timeout=LIMIT_S).request_id for call in (*calls, other)] == ["2"] * 4
 
 
 def test_callers_that_do_not_read_are_ended() -> None:
@@ -206,7 +222,8 @@ def test_every_one_of_thousands_of_calls_is_answered_or_refused_with_a_reason() 
             time.sleep(0.05)
         servicer.may_go_on.set()
         reasons = [outcome(call) for call in calls]
-    assert set(reasons) == {"OK", "OVERLOADED"}
+    # On a busy machine a call whose one message is late makes room for others.
+    assert {"OK", "OVERLOADED"} <= set(reasons) <= {"OK", "OVERLOADED", "REQUEST_TIMEOUT"}
 
 
 def outcome(call: Any) -> str:

@@ -21,7 +21,7 @@ from planner.scale_up.reasons import Refusals, refuse
 from planner.scale_up.report.answer import conclude, not_tried
 from planner.scale_up.report.finding import Finding, Made, rating
 from planner.scale_up.request import ScaleUpRequest
-from planner.scale_up.sharing import Sharing, share
+from planner.scale_up.sharing import Share, Sharing, share
 from planner.scale_up.situation import Situation, survey
 from planner.scale_up.waiting_pods import serve_from_room
 from planner.scale_up.whole_plan import Planned, plan_whole
@@ -29,7 +29,7 @@ from planner.simulation.build import Simulation
 from planner.simulation.kernels import revert
 from planner.simulation.log import MoveLogFullError, check_log, current_mark, with_larger_log
 from planner.simulation.state import NOWHERE
-from planner.snapshot.columns import Int32
+from planner.snapshot.columns import Bool, Int32
 
 MOST_ROUNDS: Final = 8
 """How often a plan is completed that does not hold with all its new nodes there from the start."""
@@ -171,7 +171,7 @@ class _Draft:
                 break
             one = share(growing, self.sharing, option, left, found.admits)
             growing.open(one.group_of, one.pods, one.node_of)
-            left = self._unplaced(left)
+            left = self._unplaced(left, one, found.admits)
         return left
 
     def _final_reasons(self) -> Int32:
@@ -190,11 +190,17 @@ class _Draft:
             may_grow = may_grow[:most]
         return may_grow.tolist()
 
-    def _unplaced(self, left: Int32) -> Int32:
-        """Return the pods that are on no node, once those were tried whose others have come. int32."""
+    def _unplaced(self, left: Int32, opened: Share, admits: Bool) -> Int32:
+        """Return the pods that are on no node, once those were tried that the new nodes may take now. int32.
+
+        opened : the new nodes; admits : see `share`. That is pods whose others have come, and pods that were not packed
+        because the chosen group takes none of them, where groups that share in its growth do.
+        """
         state = self.growing.state
         left = left[state.pod_node[left] == NOWHERE]
-        again = state.local_class[state.pod_class[left]] == 0
+        taken = admits[:, sorted(set(opened.group_of))].any(axis=1)
+        again = (state.local_class == 0)[state.pod_class[left]]
+        again |= taken[state.pod_class[left]] & ~np.isin(left, opened.pods)
         self.growing.fill(left[again])
         rest: Int32 = left[state.pod_node[left] == NOWHERE]
         return rest

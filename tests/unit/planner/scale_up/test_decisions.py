@@ -109,6 +109,17 @@ def test_pods_spread_over_zones_make_all_zones_grow(settings: Json) -> None:
     assert set(found.growth) == {"g0", "g1", "g2"}
 
 
+def test_a_pod_that_the_chosen_group_does_not_take_shares_new_nodes_of_a_similar_group() -> None:
+    web = replica_set("web", 4)
+    pods = pods_of(web, 4, cpu="1", spread=[spread(labelled(app="web"))])
+    bound = pod("bound", "2", node_selector={"topology.kubernetes.io/zone": "b"})
+    first = {"expanders": ["PRIORITY"], "priority": {"ranks": [{"rank": 1, "patterns": ["g0"]}]}}
+    found = plan(zones(1, 1), web, pods, bound, settings=first)
+    assert next(option.node_group for option in found.decision.options if option.choice == 0) == "g0"
+    assert found.pending == {}
+    assert found.growth == {"g0": 1, "g1": 1}
+
+
 def test_what_a_maximum_keeps_from_one_group_goes_to_another() -> None:
     found = plan(group("a", most=2), group("b", "2"), [pod(f"p{i}", "4" if i < 2 else "2") for i in range(4)])
     assert found.growth == {"a": 2, "b": 2}

@@ -198,9 +198,9 @@ class _Draft:
         """
         state = self.growing.state
         left = left[state.pod_node[left] == NOWHERE]
-        taken = admits[:, sorted(set(opened.group_of))].any(axis=1)
-        again = (state.local_class == 0)[state.pod_class[left]]
-        again |= taken[state.pod_class[left]] & ~np.isin(left, opened.pods)
+        of_class = state.pod_class[left]
+        takers = admits[:, sorted(set(opened.group_of))].sum(axis=1)
+        again = (state.local_class[of_class] == 0) | ((takers[of_class] > 0) & ~np.isin(left, opened.pods))
         self.growing.fill(left[again])
         rest: Int32 = left[state.pod_node[left] == NOWHERE]
         return rest

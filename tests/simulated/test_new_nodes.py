@@ -1,7 +1,7 @@
 """What new nodes turn out to be like, and that growth reckons with it: DaemonSets, several instance types, priorities.
 
-Source: the Zalando fork of CA, ZALANDO_CHANGES ("Improved handling of template nodes", "Support for AWS autoscaling
-groups with multiple instance types") and its expander by labels, in our own words; planner and actuator on virtual time.
+Planner and actuator on virtual time. Source: the Zalando fork of CA, ZALANDO_CHANGES ("Improved handling of template
+nodes", "Support for AWS autoscaling groups with multiple instance types") and its expander by labels, in our own words.
 """
 
 import pytest

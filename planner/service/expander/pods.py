@@ -1,11 +1,12 @@
 """What the pods of a request ask for, each distinct pod parsed once.
 
-The autoscaler sends the same pod with every option that serves it, encoded the same; pods of one workload differ in
-their metadata and in the names of their volumes alone. Decides nothing: `clients.kubernetes_objects` says what a pod
+The autoscaler sends the same pod with every option that serves it, encoded the same, and often all pods of one option
+with the next one too; pods of one workload differ in their metadata and in the names of their volumes alone. Decides nothing: `clients.kubernetes_objects` says what a pod
 requests. A pod that cannot be read counts as one that requests nothing.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Final
 
 import numpy as np
 from google.protobuf.message import DecodeError
@@ -18,6 +19,10 @@ from clients.kubernetes_objects.pod_requests import pod_requests
 from planner.model.effort import Effort
 
 _NOTHING = b""
+_MOST_ALIKE: Final = 4
+"""Earlier options that an option is compared with: a bound on the work for options that only look alike."""
+
+_Ends = tuple[int, bytes, bytes]
 
 
 class PodReader:
@@ -35,11 +40,27 @@ class PodReader:
         """Distinct pods that could not be read."""
         self._number: dict[bytes, int] = {}
         self._shape_of_content: dict[bytes, int] = {}
+        self._read: dict[_Ends, list[tuple[Sequence[bytes], NDArray[np.int64]]]] = {}
 
-    def read_all(self, pods: Iterable[bytes]) -> NDArray[np.int64]:
-        """Return the number of each encoded pod, the same for pods that are encoded the same. int64[M]."""
-        raws = list(pods)
+    def read_all(self, pods: Sequence[bytes]) -> NDArray[np.int64]:
+        """Return the number of each encoded pod, the same for pods that are encoded the same. int64[M], read-only.
+
+        pods : field of a message, unchanged as long as the reader is used. Two of them are compared without an object
+        for each pod.
+        """
         self._effort.check()
+        if not pods:
+            return np.zeros(0, np.int64)
+        alike = self._read.setdefault((len(pods), pods[0], pods[-1]), [])
+        for earlier, numbers in alike:
+            if earlier == pods:
+                return numbers
+        numbers = self._numbers(list(pods))
+        if len(alike) < _MOST_ALIKE:
+            alike.append((pods, numbers))
+        return numbers
+
+    def _numbers(self, raws: list[bytes]) -> NDArray[np.int64]:
         self._effort.take(sum(map(len, raws)), "the pods of an option")
         numbers = list(map(self._number.get, raws))
         if None in numbers:
@@ -48,7 +69,9 @@ class PodReader:
                     self._number[raw] = len(self.shape_of)
                     self.shape_of.append(self._shape(raw))
             numbers = list(map(self._number.get, raws))
-        return np.array(numbers, np.int64)
+        found = np.array(numbers, np.int64)
+        found.flags.writeable = False
+        return found
 
     def _shape(self, raw: bytes) -> int:
         try:

@@ -17,7 +17,15 @@ from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc, snapshot_pb2
 
 from clients.snapshot_deltas import InternedSnapshot, Interner, difference
 from clients.transport.channel_security import ChannelSecurity
-from clients.transport.client import RetryPolicy, connect, invoke, new_session, stream, wait_until_serving
+from clients.transport.client import (
+    RetryPolicy,
+    about_cluster,
+    connect,
+    invoke,
+    new_session,
+    stream,
+    wait_until_serving,
+)
 from clients.transport.errors import Reason, TrimtabError
 
 T = TypeVar("T")
@@ -188,18 +196,18 @@ class PlannerClient:
             header.state_version = version
 
     def _plan(self, header: plan_pb2.PlanRequest, payload: _Payload) -> plan_pb2.PlanResponse:
+        metadata = about_cluster(self._session, header.cluster)
         return invoke(
-            lambda: self._planner.Plan(parts(header, payload), timeout=self._timeout_s, metadata=self._session),
-            self._policy,
+            lambda: self._planner.Plan(parts(header, payload), timeout=self._timeout_s, metadata=metadata), self._policy
         )
 
     def _check_fit(self, header: plan_pb2.PlanRequest, payload: _Payload) -> Iterator[planner_pb2.CheckFitResponse]:
         """Return the answers; an error of the request is raised here, before the first answer."""
 
+        metadata = about_cluster(self._session, header.cluster)
+
         def begin() -> tuple[list[planner_pb2.CheckFitResponse], Iterator[planner_pb2.CheckFitResponse]]:
-            answers = iter(
-                self._planner.CheckFit(parts(header, payload), timeout=self._timeout_s, metadata=self._session)
-            )
+            answers = iter(self._planner.CheckFit(parts(header, payload), timeout=self._timeout_s, metadata=metadata))
             return [one for one in (next(answers, None),) if one is not None], answers
 
         first, rest = invoke(begin, self._policy)

@@ -14,7 +14,7 @@ from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 from clients.live_cluster.taken import Taken
 from clients.reference_loop.loop_clock import shift
 from clients.transport.channel_security import ChannelSecurity
-from clients.transport.client import RetryPolicy, connect, invoke, new_session
+from clients.transport.client import RetryPolicy, about_cluster, connect, invoke, new_session
 from clients.transport.errors import Reason, TrimtabError
 
 PIECE_BYTES = 1 << 20
@@ -68,9 +68,9 @@ class GrpcLink:
 
     def send(self, request: plan_pb2.PlanRequest, payload: bytes) -> plan_pb2.PlanResponse:
         """Call `Plan`; repeat while the planner is unavailable, within the retry policy."""
+        metadata = about_cluster(self._session, request.cluster)
         return invoke(
-            lambda: self._stub.Plan(_parts(request, payload), timeout=self._timeout_s, metadata=self._session),
-            self._policy,
+            lambda: self._stub.Plan(_parts(request, payload), timeout=self._timeout_s, metadata=metadata), self._policy
         )
 
 

@@ -13,6 +13,8 @@ import grpc
 
 SESSION_KEY: Final = "trimtab-session"
 """Metadata by which a client's own calls are known as such, whatever stands between: a secret of the client."""
+CLUSTER_KEY: Final = "trimtab-cluster"
+"""Metadata by which a load balancer sends all calls about one cluster to the same planner; no service reads it."""
 _MAX_SESSION: Final = 128
 _BEARER: Final = "bearer "
 

@@ -7,14 +7,15 @@ Never knows what a call means. Units: seconds.
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Final, TypeVar
+from urllib.parse import quote
 
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, stop_after_delay
 
 from clients.transport.backoff import Backoff
-from clients.transport.callers import SESSION_KEY
+from clients.transport.callers import CLUSTER_KEY, SESSION_KEY
 from clients.transport.channel_security import ChannelSecurity
 from clients.transport.errors import Reason, TrimtabError, from_rpc_error
 from clients.transport.traces import traced
@@ -23,6 +24,11 @@ T = TypeVar("T")
 
 # Answers carry whole plans and statuses: 5,000 nodes with destinations are some 10 MiB.
 MAX_RESPONSE_BYTES = 256 << 20
+
+Metadata = tuple[tuple[str, str], ...]
+
+_MAX_CLUSTER_BYTES: Final = 253
+"""Of a longer name, which the planner refuses, so much is sent: headers of calls are small."""
 
 
 @dataclass(frozen=True)
@@ -55,9 +61,16 @@ def connect(address: str, security: ChannelSecurity | None = None) -> grpc.Chann
     return traced(channel)
 
 
-def new_session() -> tuple[tuple[str, str], ...]:
+def new_session() -> Metadata:
     """Return metadata by which a planner tells this client's snapshots from those of others, for all of its calls."""
     return ((SESSION_KEY, secrets.token_hex(16)),)
+
+
+def about_cluster(session: Metadata, cluster: str) -> Metadata:
+    """Return the metadata of a call about a cluster: the session, and the name, percent-encoded, if it has one."""
+    if not cluster:
+        return session
+    return (*session, (CLUSTER_KEY, quote(cluster.encode()[:_MAX_CLUSTER_BYTES], safe="")))
 
 
 def invoke(call: Callable[[], T], policy: RetryPolicy | None = None) -> T:

@@ -35,6 +35,7 @@ PARTS: Final = (
     Part("actuator", "trimtab-actuator", "the actuator, and the Cluster Autoscaler's externalgrpc cloud provider"),
     # Its health port has the same certificate.
     Part("loop", "trimtab-loop", "`trimtab run`"),
+    Part("balancer", "trimtab-balancer", "a load balancer before several planners"),
     Part("cluster-autoscaler", "", "the Cluster Autoscaler as a caller of both"),
     Part("operator", "", "a person with the command line"),
     Part("metrics", "", "a Prometheus that reads metrics"),

@@ -18,7 +18,9 @@ def requests_of(reader: PodReader, option: ca.Option) -> list[dict[str, int]]:
 
 
 @given(st.lists(st.tuples(st.lists(st.sampled_from(PODS), max_size=4), st.booleans()), max_size=12))
-def test_options_share_what_is_read_only_where_all_their_pods_are_the_same(lists: list[tuple[list[bytes], bool]]) -> None:
+def test_options_share_what_is_read_only_where_all_their_pods_are_the_same(
+    lists: list[tuple[list[bytes], bool]],
+) -> None:
     options = [ca.Option(pod=pods) if old else ca.Option(pod_bytes=pods) for pods, old in lists]
     reader = PodReader(UNLIMITED)
     together = [requests_of(reader, one) for one in options]

@@ -1,0 +1,145 @@
+"""Three planners behind a load balancer: deltas find theirs by the cluster's name, or one whole snapshot repairs them."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from types import TracebackType
+from typing import Self
+
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+from trimtab.v1 import plan_pb2, snapshot_pb2
+
+from clients.cli.demo.services import planner
+from clients.live_cluster.taken import Taken
+from clients.planner_client import PlannerClient
+from clients.reference_loop.planner_session import GrpcLink, PlannerSession
+from clients.transport.client import RetryPolicy
+from planner.service.warm_up import NOW_S, small_cluster
+from tests.builders.call_balancer import CallBalancer, Forwarded, by_cluster, in_turn
+
+PATIENT = RetryPolicy(total_s=120)
+CLUSTERS = [f"cluster/ü {number}" for number in range(6)]
+ROUNDS = 3
+WHOLE, DELTA, REFUSED = (False, True), (True, True), (True, False)
+NO_STATE = REFUSED
+"""A planner without the state says so before it looks for the base."""
+
+
+@pytest.fixture(scope="module")
+def replicas(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Mapping[str, str]]:
+    """The addresses of three planner processes, by name."""
+    with ExitStack() as stack:
+        directory = tmp_path_factory.mktemp("replicas")
+        running = {name: stack.enter_context(planner(directory / name, quick_start=True)) for name in ("a", "b", "c")}
+        yield {name: service.address for name, service in running.items()}
+
+
+class Loop:
+    """A caller that plans for one cluster again and again; its snapshot changes each time, its state where it has one.
+
+    whole : send each snapshot whole.
+    """
+
+    def __init__(self, address: str, cluster: str, has_state: bool = True, whole: bool = False) -> None:
+        self._address, self._cluster = address, cluster
+        self._client = PlannerClient(address, PATIENT)
+        self._has_state, self._whole = has_state, whole
+        self._turn = 0
+        self._state = plan_pb2.PlanState()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._client.close()
+
+    def plan(self) -> bytes:
+        """Return the answer without the time that it took."""
+        if self._whole:
+            # A client that has sent nothing yet.
+            self._client.close()
+            self._client = PlannerClient(self._address, PATIENT)
+        answer = self._client.plan(_snapshot(self._turn), self._request())
+        self._turn += 1
+        self._state = answer.state
+        plain = plan_pb2.PlanResponse()
+        plain.CopyFrom(answer)
+        del plain.diagnostics.stages[:]
+        return plain.SerializeToString(deterministic=True)
+
+    def _request(self) -> plan_pb2.PlanRequest:
+        return plan_pb2.PlanRequest(
+            cluster=self._cluster,
+            now=Timestamp(seconds=NOW_S + 60 * self._turn),
+            decisions=[plan_pb2.Decision.SCALE_DOWN],
+            state=self._state if self._has_state else None,
+        )
+
+
+def _snapshot(turn: int) -> snapshot_pb2.ClusterSnapshot:
+    snapshot = snapshot_pb2.ClusterSnapshot()
+    snapshot.CopyFrom(small_cluster())
+    snapshot.nodes[0].provider_id = "x" * (300 << 10)  # large enough for a delta to be worth it
+    snapshot.nodes[1].provider_id = f"turn-{turn}"
+    return snapshot
+
+
+def alone(address: str, has_state: bool = True) -> list[bytes]:
+    """The answers of one planner that is sent the whole each time."""
+    with Loop(address, "alone", has_state, whole=True) as loop:
+        return [loop.plan() for _ in range(ROUNDS)]
+
+
+def kinds(plans: Iterable[Forwarded]) -> list[tuple[bool, bool]]:
+    return [(one.is_delta, one.is_answered) for one in plans]
+
+
+def test_calls_about_one_cluster_meet_one_planner_and_when_that_goes_only_its_clusters_send_the_whole_again(
+    replicas: Mapping[str, str],
+) -> None:
+    expected = alone(replicas["a"])
+    with CallBalancer(replicas, by_cluster) as balancer, ExitStack() as stack:
+        loops = {name: stack.enter_context(Loop(balancer.address, name)) for name in CLUSTERS}
+        for answer in expected:
+            assert [loop.plan() for loop in loops.values()] == [answer] * len(CLUSTERS)
+        home = {}
+        for name in CLUSTERS:
+            plans = [one for one in balancer.plans if one.cluster == name]
+            assert kinds(plans) == [WHOLE, DELTA, DELTA]
+            (home[name],) = {one.planner for one in plans}
+        assert len(set(home.values())) > 1
+
+        balancer.plans.clear()
+        balancer.take_out(home[CLUSTERS[0]])
+        for name, loop in loops.items():
+            loop.plan()
+            moved = home[name] == home[CLUSTERS[0]]
+            expected_kinds = [NO_STATE, REFUSED, WHOLE] if moved else [DELTA]
+            assert kinds(one for one in balancer.plans if one.cluster == name) == expected_kinds
+
+
+@pytest.mark.parametrize(
+    ("has_state", "repair"), [(False, [REFUSED, WHOLE]), (True, [NO_STATE, REFUSED, WHOLE])], ids=["snapshot", "state"]
+)
+def test_where_calls_are_spread_one_whole_snapshot_repairs_each_delta_and_the_answers_are_the_same(
+    replicas: Mapping[str, str], has_state: bool, repair: list[tuple[bool, bool]]
+) -> None:
+    with CallBalancer(replicas, in_turn()) as balancer, Loop(balancer.address, "spread", has_state) as loop:
+        assert [loop.plan() for _ in range(ROUNDS)] == alone(replicas["a"], has_state)
+    assert kinds(balancer.plans) == [WHOLE, *repair * (ROUNDS - 1)]
+    assert {one.planner for one in balancer.plans} == set(replicas)
+
+
+def test_the_loop_names_its_cluster_too(replicas: Mapping[str, str]) -> None:
+    whole, nothing = Taken(small_cluster(), None), Taken(None, snapshot_pb2.SnapshotDelta(), is_empty=True)
+    with CallBalancer(replicas, by_cluster) as balancer, GrpcLink(balancer.address, policy=PATIENT) as link:
+        session = PlannerSession(link)
+        for taken in (whole, nothing, nothing):
+            request = plan_pb2.PlanRequest(cluster="loop", now=Timestamp(seconds=NOW_S))
+            request.decisions.append(plan_pb2.Decision.SCALE_DOWN)
+            session.plan(request, taken, lambda: whole)
+    assert kinds(balancer.plans) == [WHOLE, DELTA, DELTA]
+    assert {one.cluster for one in balancer.plans} == {"loop"}
+    assert session.whole_count == 1

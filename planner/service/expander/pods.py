@@ -1,8 +1,9 @@
 """What the pods of a request ask for, each distinct pod parsed once.
 
 The autoscaler sends the same pod with every option that serves it, encoded the same, and often all pods of one option
-with the next one too; pods of one workload differ in their metadata and in the names of their volumes alone. Decides nothing: `clients.kubernetes_objects` says what a pod
-requests. A pod that cannot be read counts as one that requests nothing.
+with the next one too; pods of one workload differ in their metadata and in the names of their volumes alone. Decides
+nothing: `clients.kubernetes_objects` says what a pod requests. A pod that cannot be read counts as one that requests
+nothing.
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,4 +1,4 @@
-"""Three planners behind a load balancer: deltas find theirs by the cluster's name, or one whole snapshot repairs them."""
+"""Three planners behind a load balancer: deltas find theirs by the cluster's name, else the whole is sent."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack

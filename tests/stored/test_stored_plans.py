@@ -1,0 +1,75 @@
+"""A state of a plan that one version has kept is gone on with by the others: of a release, and of a version to come."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+from trimtab.v1 import plan_pb2, snapshot_pb2
+
+from clients.reference_loop.kept_state import StateFile, StateKeeper
+from tests.stored.plan_history import CLUSTER, FIRST_S, SNAPSHOT, STATE, STEP_S, WANTED, ask, known, snapshot
+
+RELEASES = sorted(path for path in Path(__file__).parent.iterdir() if (path / STATE).exists())
+KEPT_S = FIRST_S + STEP_S
+PARTS = [field.name for field in plan_pb2.PlanState.DESCRIPTOR.fields]
+AFRESH: set[str] = set()
+"""Parts of releases' states whose layout is another one now: these decisions start afresh after an upgrade."""
+LATER_FIELD = b"\xc2\x3e\x05later"
+"""Field 1000 with five bytes."""
+
+
+@pytest.fixture(params=RELEASES, ids=[path.name for path in RELEASES])
+def release(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    """What a release wrote."""
+    return Path(shutil.copytree(request.param, tmp_path / "release"))
+
+
+def load(release: Path) -> plan_pb2.PlanState:
+    with capture_logs() as logs:
+        state = StateKeeper(StateFile(release / STATE), CLUSTER, max_age_s=STEP_S).load(KEPT_S)
+    assert [line["event"] for line in logs] == ["state_resumed"]
+    assert state is not None
+    return state
+
+
+def test_there_is_a_state_of_a_release() -> None:
+    assert RELEASES
+
+
+def test_a_state_of_a_release_is_read_and_gone_on_with(release: Path) -> None:
+    cluster = snapshot_pb2.ClusterSnapshot.FromString((release / SNAPSHOT).read_bytes())
+    state = load(release)
+    answer = ask(cluster, state, KEPT_S + STEP_S)
+    assert {one.split()[0] for one in answer.diagnostics.notes if "started afresh" in one} == AFRESH
+    wanted: dict[str, Any] = json.loads((release / WANTED).read_text())
+    found = known(answer)
+    assert wanted["unneeded"]
+    assert wanted["placeholders"]
+    # Without the state all of them would be unneeded since now.
+    assert found == wanted
+    assert set(known(ask(cluster, None, KEPT_S + STEP_S))["unneeded"].values()) == {KEPT_S + STEP_S}
+
+
+def test_a_later_version_may_add_fields_and_this_one_goes_on_from_its_state() -> None:
+    ours = ask(snapshot(), None, FIRST_S)
+    assert [part for part in PARTS if not ours.state.HasField(part)] == []
+    later = plan_pb2.PlanState()
+    later.CopyFrom(ours.state)
+    for part in (later, *(getattr(later, name) for name in PARTS)):
+        part.MergeFromString(LATER_FIELD)
+    assert later.ByteSize() > ours.state.ByteSize()
+    assert known(ask(snapshot(), later, KEPT_S)) == known(ask(snapshot(), ours.state, KEPT_S))
+
+
+def test_a_part_of_a_layout_to_come_starts_afresh_says_so_and_leaves_the_others() -> None:
+    state = ask(snapshot(), None, FIRST_S).state
+    state.scale_down.layout_version += 1
+    answer = ask(snapshot(), state, KEPT_S)
+    assert [one for one in answer.diagnostics.notes if "started afresh" in one] == [
+        f"scale-down state has layout {state.scale_down.layout_version},"
+        f" not {state.scale_down.layout_version - 1}: started afresh"
+    ]
+    assert set(known(answer)["unneeded"].values()) == {KEPT_S}

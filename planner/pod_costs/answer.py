@@ -20,10 +20,10 @@ from planner.snapshot.texts import joined, texts_of
 
 
 class Written(NamedTuple):
-    """Groups as they go out. owners : int64[G], numbers of the owners; data : the bytes of each."""
+    """Groups as they go out. owners : int64[G], numbers of the owners; data : uint8, the bytes of each."""
 
     owners: Int64
-    data: list[bytes]
+    data: list[UInt8]
 
 
 def write_ranked(this: Round, number: int, target: PodCostTarget, ranked: Ranked) -> Written:
@@ -64,16 +64,15 @@ def write_ranked(this: Round, number: int, target: PodCostTarget, ranked: Ranked
     out = np.empty(write_groups(texts, groups, sizes, ends, np.zeros(0, np.uint8)), np.uint8)
     if len(out):
         write_groups(texts, groups, sizes, ends, out)
-    data, bounds = out.data, [0, *ends.tolist()]
-    # Bytes, not views: thousands of objects that the garbage collector follows make it run, for longer than the copy.
-    return Written(members.owners, [bytes(data[first:last]) for first, last in pairwise(bounds)])
+    # Arrays, which share memory and which the garbage collector does not follow; thousands of views would make it run.
+    return Written(members.owners, [out[first:last] for first, last in pairwise([0, *ends.tolist()])])
 
 
 def write_left_alone(this: Round, owner: int, target: int, why: LeftAlone) -> Written:
     """Return a group without costs."""
     entry = pb.PodCostsDecision()
     entry.groups.add(owner=owner_name(this.snapshot, owner), reason=why.reason, detail=why.detail, target=target)
-    return Written(np.array([owner], np.int64), [entry.SerializeToString()])
+    return Written(np.array([owner], np.int64), [np.frombuffer(entry.SerializeToString(), np.uint8)])
 
 
 def in_order(this: Round, written: list[Written]) -> bytes:

@@ -41,7 +41,7 @@ def _pairs(snapshot: Snapshot) -> tuple[Int64, Int32]:
     exact: list[int] = []
     others: list[int] = []
     for number, owner in enumerate(snapshot.owners):
-        if _counts(owner) and owner.selector is not None:
+        if owner.selector and _counts(owner):
             (exact if _is_exact(owner.selector) else others).append(number)
     sets, owners = _exact_pairs(snapshot, exact)
     index = LabelIndex(snapshot.strings, snapshot.label_sets)
@@ -52,11 +52,11 @@ def _pairs(snapshot: Snapshot) -> tuple[Int64, Int32]:
 
 
 def _counts(owner: Owner) -> bool:
-    return bool(owner.selector) and owner.kind not in _ABOVE_OTHERS and owner.desired_replicas != 0
+    return owner.desired_replicas != 0 and owner.kind not in _ABOVE_OTHERS
 
 
 def _is_exact(selector: Selector) -> bool:
-    return all(one.operator == LabelOperator.IN and len(one.values) == 1 for one in selector)
+    return {(one.operator, len(one.values)) for one in selector} == {(LabelOperator.IN, 1)}
 
 
 def _exact_pairs(snapshot: Snapshot, owners: list[int]) -> tuple[Int64, Int32]:
@@ -95,8 +95,10 @@ def _wanted(snapshot: Snapshot, owners: list[int]) -> tuple[Int64, Int64]:
     selectors = [snapshot.owners[number].selector or () for number in owners]
     keys = [one.key for selector in selectors for one in selector]
     values = [one.values[0] for selector in selectors for one in selector]
-    known = {text: string_index(snapshot.strings, text) for text in {*keys, *values}}
-    key, value = (np.array([known[text] for text in texts], np.int64) for texts in (keys, values))
+    # Nearly all strings are looked for: one pass over them is faster than a search for each.
+    texts = {*keys, *values}
+    known = {text: number for number, text in enumerate(snapshot.strings) if text in texts}
+    key, value = (np.array([known.get(text, -1) for text in of], np.int64) for of in (keys, values))
     bounds = np.zeros(len(owners) + 1, np.int64)
     np.cumsum([len(selector) for selector in selectors], out=bounds[1:])
     return np.where((key >= 0) & (value >= 0), (key << 32) | value, -1), bounds

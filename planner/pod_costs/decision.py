@@ -8,12 +8,13 @@ from trimtab.v1 import plan_pb2 as pb
 from planner.model.settings.pod_costs import PodCostSettings, PodCostTarget, resolve_pod_costs
 from planner.pod_costs.answer import Written, in_order, write_left_alone, write_ranked
 from planner.pod_costs.kept import Kept, facts_of, is_keepable, name_of, places, pods_of, touched
-from planner.pod_costs.members import Members, active, group_pods
+from planner.pod_costs.members import Members, active, group_pods, owner_texts
 from planner.pod_costs.ranking import rank_target
 from planner.round.decision import Decided, Decision, Summary
 from planner.round.round import Round
 
 LAYOUT: Final = 1
+_NOTHING: Final = np.zeros(0, np.uint8)
 
 
 def decide(this: Round, settings: PodCostSettings, state: pb.PodCostsState | None) -> Decided:
@@ -56,17 +57,20 @@ def _rank(this: Round, number: int, target: PodCostTarget, members: Members) -> 
 
 def _rank_touched(this: Round, number: int, target: PodCostTarget, members: Members) -> Written:
     """Rank those groups of a target that have changed since the snapshot before, and take the others from there."""
-    snapshot, name = this.snapshot, name_of(number, target)
+    name, facts = name_of(number, target), facts_of(this, target)
     kept: Kept | None = this.earlier(name)
-    pods = pods_of(snapshot, target, members)
+    pods = pods_of(this, target, members)
     place = places(this, members, kept)
-    again = touched(this, members, pods, kept, place)
-    data = [b""] * len(place) if kept is None else [kept.data[at] for at in place.tolist()]
+    again = touched(this, facts, pods, kept, place)
+    data = [_NOTHING] * len(place) if kept is None else [kept.data[at] for at in place.tolist()]
     fresh = _rank(this, number, target, members.take(np.flatnonzero(again))) if again.any() else []
+    is_whole = again.all()
     for one in fresh:
         for at, part in zip(np.searchsorted(members.owners, one.owners).tolist(), one.data, strict=True):
-            data[at] = part
-    made = Kept(facts_of(snapshot), snapshot.pods.name, snapshot.owners, members.owners, members.bounds, pods, data)
+            # A copy of its own, or each of them would keep those written with it in memory.
+            data[at] = part if is_whole else part.copy()
+    texts = owner_texts(this.snapshot, this.derive)
+    made = Kept(facts, this.snapshot.pods.name, texts, members.owners, pods, data)
     this.derive(name, lambda: made)
     return Written(members.owners, data)
 

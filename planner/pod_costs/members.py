@@ -39,7 +39,9 @@ class Members(NamedTuple):
         return np.repeat(np.arange(len(self.owners)), np.diff(self.bounds))
 
     def take(self, groups: Int64) -> "Members":
-        """Return some of the groups. groups : int64, ascending."""
+        """Return some of the groups. groups : int64, ascending, each once."""
+        if len(groups) == len(self.owners):
+            return self
         sizes = np.diff(self.bounds)[groups]
         bounds = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes)))
         places = np.arange(bounds[-1]) + np.repeat(self.bounds[groups] - bounds[:-1], sizes)
@@ -92,7 +94,7 @@ def group_pods(snapshot: Snapshot, targets: Sequence[PodCostTarget], derive: Der
 def _by_owner(snapshot: Snapshot) -> Members:
     """Return the active pods of every owner that has any."""
     pods, count = snapshot.pods, len(snapshot.owners)
-    owner = np.where(active(pods), pods.owner, np.int32(-1)).astype(np.int32)
+    owner = np.where(active(pods), pods.owner, np.int32(-1))
     offsets, order = np.zeros(count + 2, np.int64), np.zeros(len(owner), np.int32)
     group_by_node(owner, offsets, order)
     sizes = np.diff(offsets[: count + 1])
@@ -174,9 +176,9 @@ def _rivals(snapshot: Snapshot, members: Members, derive: Derive) -> dict[int, L
     find_claims(claimed, members.pods, pods.owner, pods.label_set, pods.namespace, rival)
     found: dict[int, LeftAlone] = {}
     places = np.flatnonzero(rival >= 0)
-    group_of = members.group
-    for place in places.tolist():
-        group, other = int(group_of[place]), int(rival[place])
+    groups = np.searchsorted(members.bounds, places, "right") - 1
+    for place, group in zip(places.tolist(), groups.tolist(), strict=True):
+        other = int(rival[place])
         text = f"{snapshot.pod_key(int(members.pods[place]))} is selected by {owner_name(snapshot, other)} too"
         found.setdefault(group, LeftAlone(Reason.SEVERAL_CONTROLLERS, text))
         at = int(np.searchsorted(members.owners, other))

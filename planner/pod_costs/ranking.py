@@ -45,7 +45,7 @@ def rank_target(this: Round, target: PodCostTarget, members: Members) -> Ranked:
         this.effort.check()
         threshold = _threshold(term)
         ranks = BY_CODE[term.strategy].rank(situation, term, threshold)
-        own[number] = np.nan_to_num(ranks.rank)
+        own[number] = ranks.rank if np.isfinite(ranks.rank).all() else np.nan_to_num(ranks.rank)
         shares[number] = share(own[number], threshold, term.weight)
         found.append(ranks)
     left_alone = _unranked(members, found)

@@ -105,10 +105,18 @@ class Strategy:
     """One strategy.
 
     rank : ranks the members, given the term and its threshold; threshold : what cuts ranks off where the term has none;
-    after_each_removal : its ranks hold until the next removal only.
+    after_each_removal : its ranks hold until the next removal only; rests_on : returns what of each member its ranks,
+    and why it has none, rest on besides names, ages, specs and nodes of the group's own pods and labels, taints and
+    prices of nodes, float64[M] each; None = on anything, and every group is ranked again for every snapshot.
     """
 
     code: "pb.PodCostStrategy.Code.ValueType"
     rank: Callable[[Situation, PodCostTerm, float], Ranks]
     threshold: float = USUAL_THRESHOLD
     after_each_removal: bool = False
+    rests_on: Callable[[Situation, PodCostTerm], tuple[Float64, ...]] | None = None
+
+
+def nothing_else(situation: Situation, term: PodCostTerm) -> tuple[Float64, ...]:  # noqa: ARG001
+    """Return what ranks rest on that rest on nothing but the group's own pods and their nodes."""
+    return ()

@@ -24,11 +24,15 @@ def find_claims(claims: Claims, pods: Int64, owner: Int32, label_set: Int32, nam
     pods : int64[M]; owner, label_set, namespace : int32[P]; rival : int32[M], filled. O(M + claims of their label
     sets).
     """
+    labels, own, space, found = -1, -1, -1, -1
     for at in range(len(pods)):
         pod = pods[at]
-        rival[at] = -1
-        for entry in range(claims.offsets[label_set[pod]], claims.offsets[label_set[pod] + 1]):
-            other = claims.owners[entry]
-            if other != owner[pod] and claims.namespace[other] == namespace[pod]:
-                rival[at] = other
-                break
+        # Mostly as of the pod before, which is of the same group.
+        if label_set[pod] != labels or owner[pod] != own or namespace[pod] != space:
+            labels, own, space, found = label_set[pod], owner[pod], namespace[pod], -1
+            for entry in range(claims.offsets[labels], claims.offsets[labels + 1]):
+                other = claims.owners[entry]
+                if other != own and claims.namespace[other] == space:
+                    found = other
+                    break
+        rival[at] = found

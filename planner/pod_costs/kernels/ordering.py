@@ -1,12 +1,13 @@
 """Order within groups, and counting along it.
 
-Source: merge sort from the bottom up; insertion sort of short runs.
+Source: merge sort from the bottom up; short runs are sorted by counting what is smaller, which has no branch that a
+processor could guess wrong.
 """
 
 from planner.model.jit import kernel
 from planner.snapshot.columns import Float64, Int32, Int64
 
-RUN = 8
+RUN = 64
 
 
 @kernel
@@ -18,11 +19,15 @@ def sort_groups(keys: Int64, bounds: Int64, order: Int64, scratch: Int64) -> Non
     for group in range(len(bounds) - 1):
         first, last = bounds[group], bounds[group + 1]
         for start in range(first, last, RUN):
-            for place in range(start, min(start + RUN, last)):
-                at, key = place, keys[place]
-                while at > start and keys[order[at - 1]] > key:
-                    order[at] = order[at - 1]
-                    at -= 1
+            end = min(start + RUN, last)
+            for place in range(start, end):
+                at, key = start, keys[place]
+                # Cut out before the loops, which compare several at once then.
+                before, behind = keys[start:place], keys[place + 1 : end]
+                for other in range(len(before)):
+                    at += before[other] <= key
+                for other in range(len(behind)):
+                    at += behind[other] < key
                 order[at] = place
         width = RUN
         while width < last - first:

@@ -6,7 +6,7 @@ Counted down from the threshold, so that all work above it is worth the same.
 import numpy as np
 
 from planner.model.settings.pod_costs import PodCostTerm
-from planner.pod_costs.strategies.annotated import numbers
+from planner.pod_costs.strategies.annotated import annotation, numbers
 from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy
 
 
@@ -15,4 +15,4 @@ def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
     return Ranks(threshold - np.minimum(work, threshold), unranked)
 
 
-ACCUMULATED_WORK = Strategy(Code.ACCUMULATED_WORK, _rank)
+ACCUMULATED_WORK = Strategy(Code.ACCUMULATED_WORK, _rank, rests_on=annotation)

@@ -23,6 +23,11 @@ def annotated(snapshot: Snapshot, members: Members, annotation: str) -> Float64:
     return found
 
 
+def annotation(situation: Situation, term: PodCostTerm) -> tuple[Float64, ...]:
+    """Return what ranks rest on besides: the number of each member."""
+    return (annotated(situation.snapshot, situation.members, term.annotation),)
+
+
 def numbers(situation: Situation, term: PodCostTerm) -> tuple[Float64, tuple[Unranked, ...]]:
     """Return (the number of each member : float64[M], 0 where there is none; the pods without)."""
     found = annotated(situation.snapshot, situation.members, term.annotation)

@@ -10,7 +10,7 @@ from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
 from planner.model.settings.pod_costs import PodCostTerm
 from planner.pod_costs.kernels.ordering import count_in_turn, sort_groups
-from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy, Unranked
+from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy, Unranked, nothing_else
 
 
 def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
@@ -34,4 +34,4 @@ def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
     return Ranks(rank, unranked)
 
 
-BALANCE_DOMAINS = Strategy(Code.BALANCE_DOMAINS, _rank)
+BALANCE_DOMAINS = Strategy(Code.BALANCE_DOMAINS, _rank, rests_on=nothing_else)

@@ -1,7 +1,7 @@
 """IDLE: pods with the largest number in an annotation go first, such as the seconds since they last had work."""
 
 from planner.model.settings.pod_costs import PodCostTerm
-from planner.pod_costs.strategies.annotated import numbers
+from planner.pod_costs.strategies.annotated import annotation, numbers
 from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy
 
 
@@ -10,4 +10,4 @@ def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
     return Ranks(*numbers(situation, term))
 
 
-IDLE = Strategy(Code.IDLE, _rank)
+IDLE = Strategy(Code.IDLE, _rank, rests_on=annotation)

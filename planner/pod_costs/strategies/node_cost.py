@@ -8,16 +8,21 @@ from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
 from planner.facts.prices import prices
 from planner.model.settings.pod_costs import PodCostTerm
-from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy, Unranked
+from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy, Unranked, nothing_else
+from planner.round.round import Round
+from planner.snapshot.columns import Float64
 
 _DEAREST: Final = 1000.0
 
 
+def prices_of(this: Round) -> Float64:
+    """Return the price per hour of each node, NaN = unknown. float64[N]."""
+    return this.derive("pod cost prices", partial(prices, this.snapshot), of=("nodes.group", "groups"))
+
+
 def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
     del term, threshold
-    of = ("nodes.group", "groups")
-    price = situation.round.derive("pod cost prices", partial(prices, situation.snapshot), of)
-    rank = situation.of_node(price)
+    rank = situation.of_node(prices_of(situation.round))
     unknown, unranked = np.isnan(rank), situation.without_node
     if unknown.any():
 
@@ -29,4 +34,4 @@ def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
     return Ranks(rank, unranked)
 
 
-NODE_COST = Strategy(Code.NODE_COST, _rank, _DEAREST)
+NODE_COST = Strategy(Code.NODE_COST, _rank, _DEAREST, rests_on=nothing_else)

@@ -5,6 +5,7 @@ still be emptied, 800 less 1 for each pod that would have to leave it, at least 
 they are worth more. 0 on nodes that cannot go, whatever leaves them. Pods of DaemonSets and mirror pods do not count.
 """
 
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -14,8 +15,8 @@ from trimtab.v1.reason_pb2 import PodCostGroupReason, UnremovableReason
 from planner.model.settings.pod_costs import PodCostTerm
 from planner.pod_costs.members import active
 from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy, Unranked
+from planner.round.round import Round
 from planner.snapshot.columns import FLAG_DAEMON, Float64, Snapshot
-from planner.snapshot.lookup import string_index
 
 NOW: Final = 1000.0
 LATER: Final = 900.0
@@ -38,32 +39,47 @@ MAY_GO: Final = frozenset(
 
 def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
     del term, threshold
-    decision: Any = situation.round.decided.get(pb.Decision.SCALE_DOWN)
-    if decision is None:
+    level = _levels(situation.round)
+    if level is None:
         everybody = np.ones(len(situation.members.pods), np.bool_)
         text = "NODE_DRAIN follows the nodes that go; ask for SCALE_DOWN in the same request"
         unranked = Unranked(everybody, PodCostGroupReason.SCALE_DOWN_NOT_ASKED, lambda _: text)
         return Ranks(np.zeros(len(everybody)), (unranked,))
-    return Ranks(situation.of_node(_levels(situation.snapshot, decision)), situation.without_node)
+    return Ranks(situation.of_node(level), situation.without_node)
 
 
-def _levels(snapshot: Snapshot, decision: pb.ScaleDownDecision) -> Float64:
-    """Return the rank of the pods of each node. float64[N]. O(N + P)."""
-    level = np.zeros(len(snapshot.nodes.name))
+def _level_of_pods(situation: Situation, term: PodCostTerm) -> tuple[Float64, ...]:
+    """Return what ranks rest on besides: the level of each member's node, NaN where it is not known which nodes go."""
+    del term
+    level = _levels(situation.round)
+    return (np.full(len(situation.members.pods), np.nan) if level is None else situation.of_node(level),)
+
+
+def _levels(this: Round) -> Float64 | None:
+    """Return the rank of the pods of each node, None where scale-down was not asked for. float64[N]."""
+    decision: Any = this.decided.get(pb.Decision.SCALE_DOWN)
+    return None if decision is None else this.once("levels of nodes", partial(_make, this.snapshot, decision))
+
+
+def _make(snapshot: Snapshot, decision: pb.ScaleDownDecision) -> Float64:
+    """Return the level of each node. float64[N]. O(N + P)."""
+    row = {name: number for number, name in enumerate(snapshot.nodes.name)}
+    missing = len(row)
+    level = np.zeros(missing + 1)
     pods = snapshot.pods
     leaving = active(pods) & (pods.node >= 0) & ((pods.flags & FLAG_DAEMON) == 0)
     nearly = np.maximum(NEARLY - np.bincount(pods.node[leaving], minlength=len(level)), 1.0)
     for stays in decision.unremovable:
-        node = string_index(snapshot.nodes.name, stays.node)
+        node = row.get(stays.node, missing)
         if stays.reason in MAY_GO:
             level[node] = nearly[node]
         elif stays.reason == UnremovableReason.CURRENTLY_BEING_DELETED:
             level[node] = NOW
     for goes in decision.unneeded:
-        level[string_index(snapshot.nodes.name, goes.node)] = LATER
+        level[row.get(goes.node, missing)] = LATER
     for name in (*decision.drain, *decision.delete_empty):
-        level[string_index(snapshot.nodes.name, name)] = NOW
-    return level
+        level[row.get(name, missing)] = NOW
+    return level[:missing]
 
 
-NODE_DRAIN = Strategy(Code.NODE_DRAIN, _rank, NOW)
+NODE_DRAIN = Strategy(Code.NODE_DRAIN, _rank, NOW, rests_on=_level_of_pods)

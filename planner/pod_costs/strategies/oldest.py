@@ -4,7 +4,7 @@ import numpy as np
 
 from planner.model.settings.pod_costs import PodCostTerm
 from planner.pod_costs.strategies.ages import SECONDS, seconds_after_oldest
-from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy
+from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy, nothing_else
 
 
 def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
@@ -12,4 +12,4 @@ def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
     return Ranks(threshold - np.minimum(seconds, threshold), unranked)
 
 
-OLDEST = Strategy(Code.OLDEST, _rank, SECONDS)
+OLDEST = Strategy(Code.OLDEST, _rank, SECONDS, rests_on=nothing_else)

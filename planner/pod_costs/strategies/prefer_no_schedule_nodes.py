@@ -5,7 +5,7 @@ from trimtab.v1.snapshot_pb2 import TaintEffect
 from planner.model.settings.pod_costs import PodCostTerm
 from planner.model.values import Taint
 from planner.pod_costs.strategies.node_taints import Tolerations, rank_by_taints
-from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy
+from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy, nothing_else
 from planner.predicates.taints import any_tolerates
 
 
@@ -19,4 +19,4 @@ def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
     return rank_by_taints(situation, _is_disliked)
 
 
-PREFER_NO_SCHEDULE_NODES = Strategy(Code.PREFER_NO_SCHEDULE_NODES, _rank)
+PREFER_NO_SCHEDULE_NODES = Strategy(Code.PREFER_NO_SCHEDULE_NODES, _rank, rests_on=nothing_else)

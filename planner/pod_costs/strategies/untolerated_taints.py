@@ -6,7 +6,7 @@ A pod that does not tolerate its node's taints was there before them, or tolerat
 from planner.model.settings.pod_costs import PodCostTerm
 from planner.model.values import Taint
 from planner.pod_costs.strategies.node_taints import Tolerations, rank_by_taints
-from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy
+from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy, nothing_else
 from planner.predicates.taints import any_tolerates
 
 
@@ -19,4 +19,4 @@ def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
     return rank_by_taints(situation, _count)
 
 
-UNTOLERATED_TAINTS = Strategy(Code.UNTOLERATED_TAINTS, _rank)
+UNTOLERATED_TAINTS = Strategy(Code.UNTOLERATED_TAINTS, _rank, rests_on=nothing_else)

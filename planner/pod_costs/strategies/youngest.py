@@ -2,7 +2,7 @@
 
 from planner.model.settings.pod_costs import PodCostTerm
 from planner.pod_costs.strategies.ages import SECONDS, seconds_after_oldest
-from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy
+from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy, nothing_else
 
 
 def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
@@ -10,4 +10,4 @@ def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
     return Ranks(*seconds_after_oldest(situation, term))
 
 
-YOUNGEST = Strategy(Code.YOUNGEST, _rank, SECONDS)
+YOUNGEST = Strategy(Code.YOUNGEST, _rank, SECONDS, rests_on=nothing_else)

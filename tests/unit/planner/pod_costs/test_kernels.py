@@ -8,14 +8,17 @@ from hypothesis import strategies as st
 from trimtab.v1 import plan_pb2
 
 from planner.pod_costs.kernels.claims import Claims, find_claims
+from planner.pod_costs.kernels.compared import Compared, find_differing
 from planner.pod_costs.kernels.ordering import count_in_turn, sort_groups
 from planner.pod_costs.kernels.wire import RankedGroups, write_groups
 from planner.snapshot.kernels.protobuf import varint_length, write_varint
 from planner.snapshot.texts import Names, joined
-from tests.reference.pod_costs import claims, ordering, wire
+from tests.reference.pod_costs import claims, compared, ordering, wire
 from tests.reference.snapshot import protobuf
 
 GROUPS = st.lists(st.lists(st.integers(-3, 3) | st.integers(-(2**62), 2**62), min_size=1, max_size=60), max_size=5)
+LARGE = st.tuples(st.integers(65, 300), st.integers(1, 10**6)).map(lambda of: [i * of[1] % 97 for i in range(of[0])])
+"""A group that is sorted in several runs, with equal keys in it."""
 FLOATS = st.floats(allow_nan=False)
 
 
@@ -23,8 +26,9 @@ def bounds_of(groups: list[list[int]]) -> np.ndarray:
     return np.array([0, *accumulate(map(len, groups))], np.int64)
 
 
-@given(GROUPS, st.randoms(use_true_random=False))
-def test_places_are_sorted_within_groups_and_counted_by_domain(groups: list[list[int]], random: object) -> None:
+@given(GROUPS, st.lists(LARGE, max_size=2))
+def test_places_are_sorted_within_groups_and_counted_by_domain(groups: list[list[int]], large: list[list[int]]) -> None:
+    groups = groups + large
     bounds, keys = bounds_of(groups), np.array([key for keys in groups for key in keys], np.int64)
     order = np.empty(len(keys), np.int64)
     sort_groups(keys, bounds, order, np.empty(len(keys), np.int64))
@@ -54,6 +58,51 @@ def test_pods_that_a_second_controller_claims_are_found(data: st.DataObject) -> 
     found = Claims(offsets, np.array(listed, np.int32), np.array(namespace, np.int32))
     find_claims(found, np.arange(len(pods)), *columns, rival)
     assert rival.tolist() == claims.find_claims(pods, claimed, namespace)
+
+
+TEXTS = st.sampled_from(["a", "b", "ab", "ba", "long-name-of-a-pod-0", "long-name-of-a-pod-1"])
+FEW = st.integers(0, 1)
+GROUP = st.lists(st.builds(compared.Pod, FEW, TEXTS, FEW, FEW, FEW, st.tuples(FEW)), min_size=1, max_size=4)
+
+
+def columns_of(groups: list[list[compared.Pod]], rows: list[int]) -> Compared:
+    """Groups whose pods have the rows given, in order."""
+    bounds = np.array([0, *accumulate(map(len, groups))], np.int64)
+    pods = [pod for group in groups for pod in group]
+    by_row = [pod for _, pod in sorted(zip(rows, pods, strict=True), key=lambda pair: pair[0])]
+    names, offsets = joined([pod.name for pod in by_row])
+    return Compared(
+        bounds=bounds,
+        pods=np.array(rows, np.int64),
+        namespace=np.array([pod.namespace for pod in by_row], np.int32),
+        node=np.array([pod.node for pod in by_row], np.int32),
+        spec=np.array([pod.spec for pod in by_row], np.int32),
+        created_s=np.array([pod.created_s for pod in by_row], np.int64),
+        names=names,
+        name_offsets=offsets,
+        values=np.array([[pod.values[0] for pod in pods]], np.int64),
+    )
+
+
+@given(st.data(), st.lists(GROUP, min_size=1, max_size=4))
+def test_groups_that_differ_from_what_they_were_are_found(
+    data: st.DataObject, before: list[list[compared.Pod]]
+) -> None:
+    place = data.draw(st.lists(st.integers(-1, len(before) - 1), min_size=1, max_size=5))
+    # Mostly the same group as before, else that group with other pods in it or another one.
+    now = [data.draw(st.just(before[at]) | st.permutations(before[at]) | GROUP) for at in place]
+    rows = [list(range(sum(map(len, groups)))) for groups in (now, before)]
+    if data.draw(st.booleans()):
+        rows = [data.draw(st.permutations(one)) for one in rows]
+    differs = np.zeros(len(place), np.bool_)
+    places = np.array(place, np.int64)
+    find_differing(columns_of(now, rows[0]), columns_of(before, rows[1]), places, 0, differs)
+    assert differs.tolist() == compared.differing(now, before, place)
+    # All as it was, in the same table.
+    same, where = columns_of(before, rows[1]), list(range(len(before)))
+    differs = np.ones(len(before), np.bool_)
+    find_differing(same, same, np.array(where, np.int64), 1, differs)
+    assert differs.tolist() == compared.differing(before, before, where)
 
 
 @given(st.integers(0, 2**62))

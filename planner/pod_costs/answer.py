@@ -3,6 +3,7 @@
 Complete groups are written as protobuf bytes by a kernel and merged, entry-wise building being far slower.
 """
 
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -26,8 +27,10 @@ class Written(NamedTuple):
     data: list[UInt8]
 
 
-def write_ranked(this: Round, number: int, target: PodCostTarget, ranked: Ranked) -> Written:
-    """Return the complete groups of target `number`."""
+def write_ranked(
+    this: Round, number: int, target: PodCostTarget, ranked: Ranked, waits_for: Mapping[int, int]
+) -> Written:
+    """Return the complete groups of target `number`. waits_for : by owner the owner that goes first."""
     snapshot, members = this.snapshot, ranked.members
     every = owner_texts(snapshot, this.derive).names
     names = [every[owner] for owner in members.owners.tolist()]
@@ -38,11 +41,8 @@ def write_ranked(this: Round, number: int, target: PodCostTarget, ranked: Ranked
         ]
     )
     owners, owner_offsets = joined(names)
-    waits_for, waits_offsets = joined(
-        [
-            owner_name(snapshot, ranked.waits_for[group]) if group in ranked.waits_for else ""
-            for group in range(len(names))
-        ]
+    waits, waits_offsets = joined(
+        [every[waits_for[owner]] if owner in waits_for else "" for owner in members.owners.tolist()]
     )
     both = ranked.shares.reshape(len(ranked.shares), -1).astype("<f8", copy=False)
     groups = RankedGroups(
@@ -54,7 +54,7 @@ def write_ranked(this: Round, number: int, target: PodCostTarget, ranked: Ranked
         head_offsets=head_offsets,
         owners=owners,
         owner_offsets=owner_offsets,
-        waits_for=waits_for,
+        waits_for=waits,
         waits_offsets=waits_offsets,
         after_each=np.array([ranked.after_each_removal], np.int64),
         target=np.array([number], np.int64),

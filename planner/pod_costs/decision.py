@@ -7,11 +7,13 @@ from trimtab.v1 import plan_pb2 as pb
 
 from planner.model.settings.pod_costs import PodCostSettings, PodCostTarget, resolve_pod_costs
 from planner.pod_costs.answer import Written, in_order, write_left_alone, write_ranked
-from planner.pod_costs.kept import Kept, facts_of, is_keepable, name_of, places, pods_of, touched
-from planner.pod_costs.members import Members, active, group_pods, owner_texts
-from planner.pod_costs.ranking import rank_target
+from planner.pod_costs.kept import Kept, facts_of, is_keepable, name_of, places, pods_of, touched, turned
+from planner.pod_costs.members import active, group_pods, owner_texts
+from planner.pod_costs.ranking import Ranked, rank_target, turns
+from planner.pod_costs.strategy import Situation
 from planner.round.decision import Decided, Decision, Summary
 from planner.round.round import Round
+from planner.snapshot.columns import Bool
 
 LAYOUT: Final = 1
 _NOTHING: Final = np.zeros(0, np.uint8)
@@ -38,41 +40,67 @@ def written_groups(this: Round, settings: PodCostSettings) -> list[Written]:
     ]
     for number, target in enumerate(settings.targets):
         members = grouped.members.take(np.flatnonzero(grouped.target == number))
+        situation = Situation(this, members, members)
         if is_keepable(target) and len(members.owners):
-            written.append(_rank_touched(this, number, target, members))
+            written.append(_rank_touched(number, target, situation))
         else:
-            written += _rank(this, number, target, members)
+            ranked = rank_target(situation, target)
+            waits = turns(situation, target, _complete(ranked, len(members.owners)))
+            written += _write(number, target, situation, ranked, waits)
     return written
 
 
-def _rank(this: Round, number: int, target: PodCostTarget, members: Members) -> list[Written]:
-    """Rank the groups of a target."""
-    ranked = rank_target(this, target, members)
+def _complete(ranked: Ranked, count: int) -> Bool:
+    """Return which groups are ranked. bool[count]."""
+    complete = np.ones(count, np.bool_)
+    complete[list(ranked.left_alone)] = False
+    return complete
+
+
+def _write(
+    number: int, target: PodCostTarget, situation: Situation, ranked: Ranked, waits: dict[int, int]
+) -> list[Written]:
+    """Write the groups of a target, ranked and left alone."""
+    this, owners = situation.round, situation.members.owners
     left_alone = [
-        write_left_alone(this, int(members.owners[group]), number, why)
-        for group, why in sorted(ranked.left_alone.items())
+        write_left_alone(this, int(owners[group]), number, why) for group, why in sorted(ranked.left_alone.items())
     ]
-    return [write_ranked(this, number, target, ranked), *left_alone]
+    return [write_ranked(this, number, target, ranked, waits), *left_alone]
 
 
-def _rank_touched(this: Round, number: int, target: PodCostTarget, members: Members) -> Written:
+def _rank_touched(number: int, target: PodCostTarget, situation: Situation) -> Written:
     """Rank those groups of a target that have changed since the snapshot before, and take the others from there."""
-    name, facts = name_of(number, target), facts_of(this, target)
+    this, members = situation.round, situation.members
+    name, facts, texts = name_of(number, target), facts_of(this, target), owner_texts(this.snapshot, this.derive)
     kept: Kept | None = this.earlier(name)
-    pods = pods_of(this, target, members)
-    place = places(this, members, kept)
-    again = touched(this, facts, pods, kept, place)
+    pods, place = pods_of(situation, target), places(this, members, kept)
+    complete = np.ones(len(place), np.bool_) if kept is None else np.append(kept.complete, True)[place]
     data = [_NOTHING] * len(place) if kept is None else [kept.data[at] for at in place.tolist()]
-    fresh = _rank(this, number, target, members.take(np.flatnonzero(again))) if again.any() else []
-    is_whole = again.all()
-    for one in fresh:
-        for at, part in zip(np.searchsorted(members.owners, one.owners).tolist(), one.data, strict=True):
-            # A copy of its own, or each of them would keep those written with it in memory.
-            data[at] = part if is_whole else part.copy()
-    texts = owner_texts(this.snapshot, this.derive)
-    made = Kept(facts, this.snapshot.pods.name, texts, members.owners, pods, data)
+    again = touched(this, facts, pods, kept, place)
+    ranked = _rank_some(situation, target, again, complete)
+    waits = turns(situation, target, complete)
+    # A group that has not changed waits for another one now: it is written again.
+    ranked += _rank_some(situation, target, turned(members, texts, waits, kept, place) & ~again, complete)
+    for part, found in ranked:
+        for one in _write(number, target, part, found, waits):
+            for at, written in zip(np.searchsorted(members.owners, one.owners).tolist(), one.data, strict=True):
+                # A copy of its own, or each of them would keep those written with it in memory.
+                data[at] = written if again.all() else written.copy()
+    made = Kept(facts, this.snapshot.pods.name, texts, members.owners, pods, complete, waits, data)
     this.derive(name, lambda: made)
     return Written(members.owners, data)
+
+
+def _rank_some(
+    situation: Situation, target: PodCostTarget, which: Bool, complete: Bool
+) -> list[tuple[Situation, Ranked]]:
+    """Rank some of the groups, if any, and note in place which of them are complete. which, complete : bool[G]."""
+    if not which.any():
+        return []
+    part = situation.part(np.flatnonzero(which))
+    ranked = rank_target(part, target)
+    complete[which] = _complete(ranked, len(part.members.owners))
+    return [(part, ranked)]
 
 
 def _notes(this: Round, settings: PodCostSettings) -> tuple[str, ...]:
@@ -101,6 +129,7 @@ def warm_up(settings: pb.PlanSettings) -> None:
     target = settings.pod_costs.targets.add()
     target.strategies.add(strategy=pb.PodCostStrategy.YOUNGEST)
     target.strategies.add(strategy=pb.PodCostStrategy.BALANCE_DOMAINS, topology_key="zone")
+    target.strategies.add(strategy=pb.PodCostStrategy.ANTI_AFFINITY)
 
 
 POD_COSTS: Final = Decision(pb.Decision.POD_COSTS, resolve_pod_costs, decide, summarize, warm_up)

@@ -2,8 +2,9 @@
 
 Decides for which groups an earlier ranking still holds: strategies that say what their ranks rest on besides a pod's
 name, age, spec and node (`Strategy.rests_on`); the same node labels, taints, specs and prices; the same pods with the
-same values. An answer never depends on it: what is kept is what ranking again would give. Cost: O(M), and a comparison
-of the names where pods have come or gone.
+same values. A target with a strategy that may look at anything (CUSTOM) is ranked in full for every snapshot. An answer
+never depends on it: what is kept is what ranking again would give. Cost: O(M), and a comparison of the names where pods
+have come or gone.
 """
 
 from hashlib import blake2b
@@ -25,14 +26,16 @@ from planner.snapshot.columns import Bool, Int64, Text, UInt8
 
 class Kept(NamedTuple):
     """Groups by owner. facts : what all of them rest on; names : of all pods; texts : of all owners; owners : int64[G];
-    pods : what is compared of their pods; data : uint8 of each as it goes out, with costs or with the reason why it has
-    none."""
+    pods : what is compared of their pods; complete : bool[G], which are ranked; waits : by owner the owner that goes
+    first; data : uint8 of each as it goes out, with costs or with the reason why it has none."""
 
     facts: tuple[object, ...]
     names: Text
     texts: OwnerTexts
     owners: Int64
     pods: Compared
+    complete: Bool
+    waits: dict[int, int]
     data: list[UInt8]
 
 
@@ -55,9 +58,9 @@ def facts_of(this: Round, target: PodCostTarget) -> tuple[object, ...]:
     return (*of_nodes, snapshot.specs, snapshot.label_sets, snapshot.strings)
 
 
-def pods_of(this: Round, target: PodCostTarget, members: Members) -> Compared:
+def pods_of(situation: Situation, target: PodCostTarget) -> Compared:
     """Return what the strategies of a target read of the members."""
-    pods, situation = this.snapshot.pods, Situation(this, members)
+    pods, members = situation.snapshot.pods, situation.members
     rests_on = (BY_CODE[term.strategy].rests_on for term in target.terms)
     found = [of(situation, term) for of, term in zip(rests_on, target.terms, strict=True) if of is not None]
     # As bits, in which one that is missing equals another.
@@ -102,3 +105,18 @@ def _are_same(one: object, other: object) -> bool:
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return one is other or np.array_equal(one.view(np.uint8), other.view(np.uint8))
     return one is other
+
+
+def turned(members: Members, texts: OwnerTexts, waits: dict[int, int], kept: Kept | None, place: Int64) -> Bool:
+    """Return which groups wait for another group than before, or for one of another name. bool[G]."""
+    if kept is None or (not waits and not kept.waits):
+        return np.zeros(len(place), np.bool_)
+
+    def text(of: OwnerTexts, owner: int | None) -> str:
+        return "" if owner is None else of.names[owner]
+
+    before = [kept.waits.get(owner) for owner in np.append(kept.owners, -1)[place].tolist()]
+    now = [waits.get(owner) for owner in members.owners.tolist()]
+    return np.array(
+        [text(texts, one) != text(kept.texts, other) for one, other in zip(now, before, strict=True)], np.bool_
+    )

@@ -1,6 +1,6 @@
 """Rank the groups of one target: all its strategies, then what they add up to.
 
-Decides which groups are complete, and which of those that share terms of anti-affinity goes on. Never writes an answer.
+Decides which groups are complete, and of those that are linked which goes on. Never writes an answer.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,6 @@ from planner.pod_costs.strategies import BY_CODE
 from planner.pod_costs.strategies.custom import is_ranked_after_each_removal, threshold_of
 from planner.pod_costs.strategy import Ranks, Situation
 from planner.pod_costs.weighing import costs, share
-from planner.round.round import Round
 from planner.snapshot.columns import Bool, Float64, Int32, Int64
 
 
@@ -24,25 +23,23 @@ class Ranked(NamedTuple):
     """Complete groups of one target, and why the others are not.
 
     members : with the pods of each group in the order of removal; costs : int32[M]; shares : float64[S, 2, M], of each
-    strategy the weighted and its own ranks; waits_for : by group of `members`, the owner that goes first; left_alone :
-    by place of the group among those that were to be ranked.
+    strategy the weighted and its own ranks; left_alone : by place of the group among those that were to be ranked.
     """
 
     members: Members
     costs: Int32
     shares: Float64
     after_each_removal: bool
-    waits_for: dict[int, int]
     left_alone: dict[int, LeftAlone]
 
 
-def rank_target(this: Round, target: PodCostTarget, members: Members) -> Ranked:
+def rank_target(situation: Situation, target: PodCostTarget) -> Ranked:
     """Rank groups by the strategies of a target."""
-    situation = Situation(this, members)
+    members = situation.members
     found: list[Ranks] = []
     shares, own = (np.zeros((len(target.terms), len(members.pods))) for _ in range(2))
     for number, term in enumerate(target.terms):
-        this.effort.check()
+        situation.round.effort.check()
         threshold = _threshold(term)
         ranks = BY_CODE[term.strategy].rank(situation, term, threshold)
         own[number] = ranks.rank if np.isfinite(ranks.rank).all() else np.nan_to_num(ranks.rank)
@@ -56,13 +53,11 @@ def rank_target(this: Round, target: PodCostTarget, members: Members) -> Ranked:
     kept = members.take(groups)
     if len(groups) < len(members.owners):
         order = order[_of_groups(members, groups)]
-    linked = [ranks.linked[groups] for ranks in found if ranks.linked is not None]
     return Ranked(
         members=kept._replace(pods=members.pods[order]),
         costs=cost[order],
         shares=_in_order(shares, own, order),
         after_each_removal=any(_is_after_each_removal(term) for term in target.terms),
-        waits_for=_turns(this, kept, linked[0]) if linked else {},
         left_alone=left_alone,
     )
 
@@ -107,24 +102,31 @@ def _unranked(members: Members, found: list[Ranks]) -> dict[int, LeftAlone]:
     return left_alone
 
 
-def _turns(this: Round, members: Members, linked: Int64) -> dict[int, int]:
-    """Return the owner that each group waits for: of linked groups one goes on, if it has more pods than are wanted."""
-    waits: dict[int, int] = {}
+def turns(situation: Situation, target: PodCostTarget, complete: Bool) -> dict[int, int]:
+    """Return by owner the owner that goes first: of linked groups one goes on, if it has more pods than are wanted.
+
+    complete : bool[G], of all groups those that are ranked; the others have no turn.
+    """
+    members, waits = situation.every, dict[int, int]()
     sizes = np.diff(members.bounds)
 
     def rank(group: int) -> tuple[bool, str, int]:
-        owner = this.snapshot.owners[members.owners[group]]
+        owner = situation.snapshot.owners[members.owners[group]]
         is_shrinking = 0 <= owner.desired_replicas < sizes[group]
-        return not is_shrinking, owner_name(this.snapshot, int(members.owners[group])), group
+        return not is_shrinking, owner_name(situation.snapshot, int(members.owners[group])), group
 
-    for groups in _together(linked):
+    # No two strategies link groups.
+    linking = next((of for term in target.terms if (of := BY_CODE[term.strategy].linked) is not None), None)
+    for groups in _together(linking(situation), np.flatnonzero(complete)) if linking else ():
         first = min(groups, key=rank)
-        waits |= {group: int(members.owners[first]) for group in groups if group != first}
+        waits |= {int(members.owners[group]): int(members.owners[first]) for group in groups if group != first}
     return waits
 
 
-def _together(linked: Int64) -> Iterator[list[int]]:
-    for number in np.unique(linked).tolist():
-        groups = np.flatnonzero(linked == number).tolist()
-        if len(groups) > 1:
-            yield groups
+def _together(linked: Int64, complete: Int64) -> Iterator[list[int]]:
+    """Yield the complete groups that share a number, where several do."""
+    order = complete[np.argsort(linked[complete], kind="stable")]
+    starts = np.flatnonzero(np.diff(linked[order], prepend=-1))
+    sizes = np.diff(starts, append=len(order))
+    for start, size in zip(starts[sizes > 1].tolist(), sizes[sizes > 1].tolist(), strict=True):
+        yield order[start : start + size].tolist()

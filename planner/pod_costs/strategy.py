@@ -5,9 +5,9 @@ higher rank is removed sooner.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
@@ -20,6 +20,7 @@ from planner.round.round import Round
 from planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
 from planner.snapshot.lookup import string_index
 
+T = TypeVar("T")
 Code = pb.PodCostStrategy
 USUAL_THRESHOLD = float(1 << 20)
 """For ranks that are small numbers: none is above it, and a difference of 1 is still seen in the cost."""
@@ -34,20 +35,30 @@ class Unranked(NamedTuple):
 
 
 class Ranks(NamedTuple):
-    """rank : float64[M], anything where the pod cannot be ranked; unranked : why not; linked : int64[G] a number that
-    groups share of which only one may be scaled down at a time, None = none do."""
+    """rank : float64[M], anything where the pod cannot be ranked; unranked : why not."""
 
     rank: Float64
     unranked: tuple[Unranked, ...] = ()
-    linked: Int64 | None = None
 
 
 @dataclass(frozen=True)
 class Situation:
-    """The round, and the members of the groups to rank."""
+    """The round, the members of the groups to rank, and of all groups of the target; made : see `once`."""
 
     round: Round
     members: Members
+    every: Members
+    made: dict[str, Any] = field(default_factory=dict)
+
+    def part(self, groups: Int64) -> "Situation":
+        """Return the situation with some of the groups to rank. groups : int64, ascending, of all groups."""
+        return replace(self, members=self.every.take(groups))
+
+    def once(self, name: str, build: Callable[[], T]) -> T:
+        """Return what `build` returns of all groups, built once for all parts of them."""
+        if name not in self.made:
+            self.made[name] = build()
+        return cast(T, self.made[name])
 
     @property
     def snapshot(self) -> Snapshot:
@@ -107,7 +118,9 @@ class Strategy:
     rank : ranks the members, given the term and its threshold; threshold : what cuts ranks off where the term has none;
     after_each_removal : its ranks hold until the next removal only; rests_on : returns what of each member its ranks,
     and why it has none, rest on besides names, ages, specs and nodes of the group's own pods and labels, taints and
-    prices of nodes, float64[M] each; None = on anything, and every group is ranked again for every snapshot.
+    prices of nodes, float64[M] each; None = on anything, and every group is ranked again for every snapshot; linked :
+    returns for all groups a number that those share of which only one may be scaled down at a time, int64[G]; None =
+    none do.
     """
 
     code: "pb.PodCostStrategy.Code.ValueType"
@@ -115,6 +128,7 @@ class Strategy:
     threshold: float = USUAL_THRESHOLD
     after_each_removal: bool = False
     rests_on: Callable[[Situation, PodCostTerm], tuple[Float64, ...]] | None = None
+    linked: Callable[[Situation], Int64] | None = None
 
 
 def nothing_else(situation: Situation, term: PodCostTerm) -> tuple[Float64, ...]:  # noqa: ARG001

@@ -8,7 +8,7 @@ pods to wait for (recent evictions) are on none. Reads no clock: the moment come
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol, TypeVar, cast
+from typing import Protocol
 
 from google.protobuf.message import Message
 
@@ -21,8 +21,6 @@ from planner.simulation.build import Simulation
 from planner.simulation.growth import NO_GROWTH, Growth
 from planner.simulation.virtual_rows import VirtualPod, evicted_pods
 from planner.snapshot.columns import Snapshot
-
-T = TypeVar("T")
 
 
 class SimulationFactory(Protocol):
@@ -42,7 +40,7 @@ class Round:
     now_ns : Unix nanoseconds; time_left : False once a simulation should stop, None = no bound; derive : see `Derive`;
     effort : see `Effort`; reuse : see `Reuse`; earlier : see `Earlier`; decided : results of the decisions taken before
     in this round, by `Decision.Code`; growth : the virtual nodes by which groups grow, none where no decision has asked
-    for them; made : by name, what `once` has built.
+    for them.
     """
 
     snapshot: Snapshot
@@ -57,7 +55,6 @@ class Round:
     earlier: Earlier = nothing_earlier
     decided: dict[int, Message] = field(default_factory=dict)
     growth: Growth = NO_GROWTH.growth
-    made: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def evictions(self) -> tuple[RecentEviction, ...]:
@@ -73,12 +70,6 @@ class Round:
     def placeholders(self) -> tuple[str, ...]:
         """Names of the placeholders that keep room, as virtual pods behind `evictions`; slack puts them there."""
         return ()
-
-    def once(self, name: str, build: Callable[[], T]) -> T:
-        """Return what `build` returns, built once in this round: for what follows from decisions taken before in it."""
-        if name not in self.made:
-            self.made[name] = build()
-        return cast(T, self.made[name])
 
     def hold_room(self, names: tuple[str, ...], pods: tuple[VirtualPod, ...], kinds: tuple[VirtualPod, ...]) -> None:
         """Put placeholders into the round, on no node yet, before its simulation is first asked for.

@@ -3,153 +3,181 @@
 For each term, required or preferred, of a pod: its weight (100 for required ones) for each other pod that the term
 matches in the same domain; the same for the pod that is matched. Each removal changes ranks of other pods, also of
 groups that share a term: such groups are linked, and one of them is scaled down at a time.
-Cost: O(P), and for each distinct term the pods that have it or match it.
+Cost: O(P), and for each distinct term the pods that have it or match it; which specs and label sets those have is kept
+with the snapshot.
 """
 
-from collections.abc import Iterator
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from planner.facts.kernels.grouping import group_by_node
 from planner.facts.label_index import LabelIndex
+from planner.model.effort import Effort
 from planner.model.settings.pod_costs import PodCostTerm
 from planner.model.values import PodAffinityTerm, PodSpec
-from planner.pod_costs.members import Members, active
+from planner.pod_costs.kernels.terms import Placed, Tally, Terms, add_terms
+from planner.pod_costs.members import active
 from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy
 from planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
+from planner.snapshot.lookup import string_index
 
 REQUIRED_WEIGHT: Final = 100
+OWN_NAMESPACE: Final = -1
+_AT_ONCE: Final = 256
+"""Terms between two looks at the deadline."""
 
 
-class _Grouped(NamedTuple):
-    """Pods by a number that each has. offsets : int64[numbers+2]; members : int32[P]."""
+class _Known(NamedTuple):
+    """All terms of a snapshot. keys : topology keys, as `Terms.key` numbers them."""
 
-    offsets: Int64
-    members: Int32
+    terms: Terms
+    keys: tuple[str, ...]
 
-    def of(self, numbers: Int64 | list[int]) -> Int64:
-        """Return the pods that have one of the numbers, ascending."""
-        parts = [self.members[self.offsets[one] : self.offsets[one + 1]] for one in numbers]
-        return np.sort(np.concatenate([np.zeros(0, np.int32), *parts])).astype(np.int64)
+
+class _Counted(NamedTuple):
+    """rank : float64[P]; linked : int64[G], the smallest group that each is linked with."""
+
+    rank: Float64
+    linked: Int64
 
 
 def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
     del term, threshold
-    snapshot, members = situation.snapshot, situation.members
-    rank = np.zeros(len(snapshot.pods.spec))
-    links = _Links(snapshot, members)
-    for having, matched, domain, weight in _pairs(situation):
-        in_domain = having[domain[snapshot.pods.node[having]] >= 0]
-        met = matched[domain[snapshot.pods.node[matched]] >= 0]
-        _add(rank, in_domain, met, domain[snapshot.pods.node], weight)
-        links.link(in_domain, met)
-    return Ranks(rank[members.pods], situation.without_node, links.numbers())
+    return Ranks(_counted(situation).rank[situation.members.pods], situation.without_node)
 
 
-def _add(rank: Float64, having: Int64, matched: Int64, domain: Int32, weight: int) -> None:
-    """Add what a term is worth to the pods that have it, and to those that it matches, in place."""
-    distinct, place = np.unique(domain[np.concatenate((having, matched))], return_inverse=True)
-    own, other = place[: len(having)], place[len(having) :]
-    matched_in = np.bincount(other, minlength=len(distinct))
-    having_in = np.bincount(own, minlength=len(distinct))
-    rank[having] += weight * (matched_in[own] - np.isin(having, matched, assume_unique=True))
-    rank[matched] += weight * (having_in[other] - np.isin(matched, having, assume_unique=True))
+def _rank_of_pods(situation: Situation, term: PodCostTerm) -> tuple[Float64, ...]:
+    """Return what ranks rest on besides: other pods, by what they make of each member's rank."""
+    del term
+    return (_counted(situation).rank[situation.members.pods],)
 
 
-def _pairs(situation: Situation) -> Iterator[tuple[Int64, Int64, Int32, int]]:
-    """Yield for each distinct term (pods that have it, pods that it matches, domain of each node, weight)."""
-    snapshot = situation.snapshot
-    alive: Bool = active(snapshot.pods) & (snapshot.pods.node >= 0)
-    by_spec = _grouped(snapshot.pods.spec, len(snapshot.specs))
-    by_labels = _grouped(snapshot.pods.label_set, max(len(snapshot.label_sets.offsets) - 1, 1))
+def _linked(situation: Situation) -> Int64:
+    """Return the smallest of all groups that each of them is linked with. int64[G]."""
+    return _counted(situation).linked
+
+
+def _counted(situation: Situation) -> _Counted:
+    """Return what the terms of all pods come to, for all groups of the target."""
+    return situation.once("terms of anti-affinity", partial(_count, situation))
+
+
+def _count(situation: Situation) -> _Counted:
+    snapshot, members = situation.snapshot, situation.every
+    of = ("specs", "namespaces", "strings", "label_sets.offsets", "label_sets.keys", "label_sets.values")
+    known = situation.round.derive("pod cost terms", partial(_terms, snapshot, situation.round.effort), of)
+    domains = [situation.domains(key) for key in known.keys]
+    most = max((count for _, count in domains), default=0)
+    group = np.full(len(snapshot.pods.spec), -1, np.int64)
+    group[members.pods] = members.group
+    tally = Tally(
+        rank=np.zeros(len(group), np.int64),
+        group=group,
+        above=np.arange(len(members.owners)),
+        having=np.zeros(most, np.int64),
+        matched=np.zeros(most, np.int64),
+        has=np.zeros(len(group), np.int64),
+        met=np.zeros(len(group), np.int64),
+        turn=np.zeros(1, np.int64),
+    )
+    rows = [row for row, _ in domains] or [np.zeros(len(snapshot.nodes.name), np.int32)]
+    placed, count = _placed(snapshot, np.stack(rows)), len(known.terms.weight)
+    for first in range(0, count, _AT_ONCE):
+        situation.round.effort.check()
+        add_terms(known.terms, placed, tally, first, min(first + _AT_ONCE, count))
+    return _Counted(tally.rank.astype(np.float64), _lowest(tally.above))
+
+
+def _lowest(above: Int64) -> Int64:
+    """Return the smallest group that each is linked with; each is linked with one that is not larger."""
+    while not np.array_equal(further := above[above], above):
+        above = further
+    return above
+
+
+def _placed(snapshot: Snapshot, domains: Int32) -> Placed:
+    pods = snapshot.pods
+    counts: Bool = active(pods) & (pods.node >= 0)
+    spec_offsets, by_spec = _grouped(np.where(counts, pods.spec, np.int32(-1)), len(snapshot.specs))
+    set_count = max(len(snapshot.label_sets.offsets) - 1, 1)
+    set_offsets, by_set = _grouped(np.where(counts, pods.label_set, np.int32(-1)), set_count)
+    return Placed(spec_offsets, by_spec, set_offsets, by_set, pods.node, pods.namespace, domains)
+
+
+def _grouped(number: Int32, count: int) -> tuple[Int64, Int32]:
+    """Return (offsets : int64[count+2], rows by the number that each has : int32[P])."""
+    offsets, rows = np.zeros(count + 2, np.int64), np.zeros(len(number), np.int32)
+    group_by_node(number, offsets, rows)
+    return offsets, rows
+
+
+def _terms(snapshot: Snapshot, effort: Effort) -> _Known:
+    """Return the distinct terms, with the specs that have them and the label sets that they match."""
+    found: list[tuple[PodAffinityTerm, int, list[int]]] = []
+    for (one, weight), times in _by_term(snapshot).items():
+        # A spec that has a term twice counts twice.
+        for repeated in sorted(set(times.values())):
+            found.append((one, weight * repeated, [spec for spec, often in times.items() if often == repeated]))
     index = LabelIndex(snapshot.strings, snapshot.label_sets)
-    owners: dict[tuple[PodAffinityTerm, int], dict[int, int]] = {}
+    keys = {key: number for number, key in enumerate(dict.fromkeys(one.topology_key for one, _, _ in found))}
+    scopes = {_scope(one): one for one, _, _ in found if _scope(one) is not None}
+    effort.take(len(scopes) * len(snapshot.strings), "namespaces of terms of anti-affinity")
+    number = {scope: row for row, scope in enumerate(scopes)}
+    spaces = [_named(snapshot, one, index) for one in scopes.values()]
+    spec_offsets, specs = _joined([np.array(having, np.int32) for _, _, having in found])
+    set_offsets, sets = _joined([index.sets_matching(one.selector) for one, _, _ in found])
+    terms = Terms(
+        weight=np.array([weight for _, weight, _ in found], np.int64),
+        key=np.array([keys[one.topology_key] for one, _, _ in found], np.int64),
+        scope=np.array([number.get(_scope(one), OWN_NAMESPACE) for one, _, _ in found], np.int64),
+        spaces=np.stack(spaces) if spaces else np.zeros((0, len(snapshot.strings)), np.bool_),
+        spec_offsets=spec_offsets,
+        specs=specs,
+        set_offsets=set_offsets,
+        sets=sets,
+    )
+    return _Known(terms, tuple(keys))
+
+
+def _by_term(snapshot: Snapshot) -> dict[tuple[PodAffinityTerm, int], dict[int, int]]:
+    """Return by term and weight how often each spec that has it has it."""
+    found: dict[tuple[PodAffinityTerm, int], dict[int, int]] = {}
     for number, spec in enumerate(snapshot.specs):
-        for one, weight in _terms(spec):
-            times = owners.setdefault((one, weight), {})
+        for one in _terms_of(spec):
+            times = found.setdefault(one, {})
             times[number] = times.get(number, 0) + 1
-    for (one, weight), specs in owners.items():
-        for repeated in sorted(set(specs.values())):
-            situation.round.effort.check()
-            having = by_spec.of([number for number, times in specs.items() if times == repeated])
-            having = having[alive[having]]
-            labelled = by_labels.of(index.sets_matching(one.selector).astype(np.int64))
-            labelled = labelled[alive[labelled]]
-            domain = situation.domains(one.topology_key)[0]
-            for pods, spaces in _by_scope(snapshot, one, having, index):
-                yield pods, labelled[spaces[snapshot.pods.namespace[labelled]]], domain, weight * repeated
+    return found
 
 
-def _terms(spec: PodSpec) -> Iterator[tuple[PodAffinityTerm, int]]:
-    for one in spec.pod_anti_affinity:
-        yield one, REQUIRED_WEIGHT
-    for preferred in spec.preferred_pod_anti_affinity:
-        yield preferred.term, preferred.weight
+def _terms_of(spec: PodSpec) -> list[tuple[PodAffinityTerm, int]]:
+    required = [(one, REQUIRED_WEIGHT) for one in spec.pod_anti_affinity]
+    return required + [(one.term, one.weight) for one in spec.preferred_pod_anti_affinity]
 
 
-def _by_scope(
-    snapshot: Snapshot, term: PodAffinityTerm, having: Int64, index: LabelIndex
-) -> Iterator[tuple[Int64, Bool]]:
-    """Yield (pods, bool[strings]: the namespaces in which their term looks), by their own namespace where it counts."""
-    own_alone = not term.namespaces and term.namespace_selector is None
-    if not own_alone:
-        yield having, _named(snapshot, term, index)
-        return
-    namespace = snapshot.pods.namespace[having]
-    for one in np.unique(namespace).tolist():
-        spaces = np.zeros(len(snapshot.strings), np.bool_)
-        spaces[one] = True
-        yield having[namespace == one], spaces
+def _joined(parts: list[Int32]) -> tuple[Int64, Int32]:
+    """Return (int64[parts+1] where each part begins, all of them)."""
+    offsets = np.zeros(len(parts) + 1, np.int64)
+    np.cumsum([len(one) for one in parts], out=offsets[1:])
+    return offsets, np.concatenate([np.zeros(0, np.int32), *parts]).astype(np.int32)
+
+
+def _scope(term: PodAffinityTerm) -> object:
+    """Return what says in which namespaces a term looks; None = in that of its pod."""
+    is_own = not term.namespaces and term.namespace_selector is None
+    return None if is_own else (term.namespaces, term.namespace_selector)
 
 
 def _named(snapshot: Snapshot, term: PodAffinityTerm, index: LabelIndex) -> Bool:
     """Return the namespaces that a term names or selects; one that is not listed has no labels. bool[strings]."""
-    label_set = dict(snapshot.namespaces)
     selected = index.matching(term.namespace_selector)
-    return np.array(
-        [text in term.namespaces or bool(selected[label_set.get(text, 0)]) for text in snapshot.strings], np.bool_
-    )
+    spaces = np.full(len(snapshot.strings), selected[0])
+    listed = {name: bool(selected[label_set]) for name, label_set in snapshot.namespaces}
+    for name, is_selected in (listed | dict.fromkeys(term.namespaces, True)).items():
+        if (row := string_index(snapshot.strings, name)) >= 0:
+            spaces[row] = is_selected
+    return spaces
 
 
-def _grouped(number: Int32, count: int) -> _Grouped:
-    offsets, pods = np.zeros(count + 2, np.int64), np.zeros(len(number), np.int32)
-    group_by_node(number, offsets, pods)
-    return _Grouped(offsets, pods)
-
-
-class _Links:
-    """Which groups share terms, directly or through others."""
-
-    def __init__(self, snapshot: Snapshot, members: Members) -> None:
-        self._group = np.full(len(snapshot.pods.spec), -1, np.int64)
-        self._group[members.pods] = members.group
-        self._above = list(range(len(members.owners)))
-
-    def link(self, having: Int64, matched: Int64) -> None:
-        """Link the groups of pods that have a term with those of pods that it matches."""
-        met = self._groups(matched)
-        if met:
-            first = self._top(met[0])
-            for group in (*met, *self._groups(having)):
-                top = self._top(group)
-                first, other = min(first, top), max(first, top)
-                self._above[other] = first
-
-    def numbers(self) -> Int64:
-        """Return the smallest group that each is linked with. int64[G]."""
-        return np.array([self._top(group) for group in range(len(self._above))], np.int64)
-
-    def _groups(self, pods: Int64) -> list[int]:
-        groups = np.unique(self._group[pods])
-        found: list[int] = groups[groups >= 0].tolist()
-        return found
-
-    def _top(self, group: int) -> int:
-        while self._above[group] != group:
-            self._above[group] = self._above[self._above[group]]
-            group = self._above[group]
-        return group
-
-
-ANTI_AFFINITY = Strategy(Code.ANTI_AFFINITY, _rank, after_each_removal=True)
+ANTI_AFFINITY = Strategy(Code.ANTI_AFFINITY, _rank, after_each_removal=True, rests_on=_rank_of_pods, linked=_linked)

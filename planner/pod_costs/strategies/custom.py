@@ -8,6 +8,8 @@ A package offers one in the entry point group "trimtab.pod_cost_strategies", und
 The object, or what calling a class returns, is a `CustomStrategy`. It is held to what every strategy is held to: a rank
 for each pod of a group, finite and at least 0, from nothing but what it is given, so that equal requests have equal
 answers. What it does wrong leaves the group unranked and says so; other groups go on.
+What it reads is not known, so every group of its target is ranked again for every snapshot, also where a delta touches
+none of them.
 
 Example, pods without the label "keep" first, and of those the youngest:
 

@@ -15,7 +15,6 @@ from trimtab.v1.reason_pb2 import PodCostGroupReason, UnremovableReason
 from planner.model.settings.pod_costs import PodCostTerm
 from planner.pod_costs.members import active
 from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy, Unranked
-from planner.round.round import Round
 from planner.snapshot.columns import FLAG_DAEMON, Float64, Snapshot
 
 NOW: Final = 1000.0
@@ -39,7 +38,7 @@ MAY_GO: Final = frozenset(
 
 def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
     del term, threshold
-    level = _levels(situation.round)
+    level = _levels(situation)
     if level is None:
         everybody = np.ones(len(situation.members.pods), np.bool_)
         text = "NODE_DRAIN follows the nodes that go; ask for SCALE_DOWN in the same request"
@@ -51,14 +50,16 @@ def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
 def _level_of_pods(situation: Situation, term: PodCostTerm) -> tuple[Float64, ...]:
     """Return what ranks rest on besides: the level of each member's node, NaN where it is not known which nodes go."""
     del term
-    level = _levels(situation.round)
+    level = _levels(situation)
     return (np.full(len(situation.members.pods), np.nan) if level is None else situation.of_node(level),)
 
 
-def _levels(this: Round) -> Float64 | None:
+def _levels(situation: Situation) -> Float64 | None:
     """Return the rank of the pods of each node, None where scale-down was not asked for. float64[N]."""
-    decision: Any = this.decided.get(pb.Decision.SCALE_DOWN)
-    return None if decision is None else this.once("levels of nodes", partial(_make, this.snapshot, decision))
+    decision: Any = situation.round.decided.get(pb.Decision.SCALE_DOWN)
+    if decision is None:
+        return None
+    return situation.once("levels of nodes", partial(_make, situation.snapshot, decision))
 
 
 def _make(snapshot: Snapshot, decision: pb.ScaleDownDecision) -> Float64:

@@ -14,6 +14,7 @@ from planner.pod_costs.answer import in_order, write_ranked
 from planner.pod_costs.decision import written_groups
 from planner.pod_costs.members import group_pods
 from planner.pod_costs.ranking import rank_target
+from planner.pod_costs.strategy import Situation
 from planner.round.round import Round
 from planner.service.version_cache import CachedSnapshot
 from planner.snapshot.columns import Snapshot
@@ -108,9 +109,9 @@ def run(made: Ranking, stages: Stages) -> pb.PodCostsDecision:
     with stages.stage("members"):
         grouped = group_pods(made.cluster, made.settings.targets, kept.derive)
     with stages.stage("rank"):
-        ranked = rank_target(this, target, grouped.members)
+        ranked = rank_target(Situation(this, grouped.members, grouped.members), target)
     with stages.stage("write"):
-        written = write_ranked(this, 0, target, ranked)
+        written = write_ranked(this, 0, target, ranked, {})
     with stages.stage("parse"):
         data = in_order(this, [written])
         answer = pb.PodCostsDecision.FromString(data)

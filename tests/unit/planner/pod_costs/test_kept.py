@@ -17,7 +17,16 @@ from planner.pod_costs import decision
 from planner.service.version_cache import CachedSnapshot
 from planner.snapshot.decode import canonicalize
 from planner.snapshot.delta import apply_delta
-from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
+from tests.builders.kubernetes import (
+    Json,
+    anti_affinity,
+    labelled,
+    node,
+    node_group,
+    pod,
+    replica_set,
+    snapshot_of,
+)  # fmt: skip
 from tests.builders.pod_costs import NUMBER, S, at, term
 
 APPS = ("a", "ab", "b")
@@ -25,6 +34,13 @@ OWNERS = {app: replica_set(app, 2) for app in APPS}
 NODES = [node("n0", zone="x"), node("n1", zone="y", taints=["soft=1:PreferNoSchedule"]), node("n2")]
 GROUPS = [node_group("g", nodes=["n0", "n1"], price=1.0)]
 NO_NUMBERS: Mapping[tuple[str, str], str] = {}
+NO_TERMS: Mapping[str, Json] = {}
+NO_WISHES: Mapping[str, int] = {}
+APART = {
+    "a": anti_affinity(labelled(app="a")),
+    "ab": anti_affinity(labelled(app="b"), topology_key="topology.kubernetes.io/zone"),
+}
+"""Pods of "a" keep away from each other, those of "ab" from those of "b"."""
 SETTINGS = pb.PlanSettings()
 for _term in (
     term(S.BALANCE_DOMAINS), term(S.YOUNGEST, weight=0.1), term(S.UNTOLERATED_TAINTS), term(S.NODE_COST), term(S.IDLE)
@@ -34,16 +50,24 @@ for _term in (
     SETTINGS.pod_costs.targets[0].strategies.append(_term)
 
 
+APART_FROM = pb.PlanSettings()
+APART_FROM.pod_costs.targets.add().strategies.extend([term(S.ANTI_AFFINITY), term(S.YOUNGEST, weight=0.1)])
 DRAINING = pb.PlanSettings()
 DRAINING.pod_costs.targets.add().strategies.extend([term(S.NODE_DRAIN), term(S.YOUNGEST, weight=0.1)])
 DRAINING.scale_down.unneeded_time.SetInParent()
 
 
 def message(
-    pods: dict[tuple[str, str], tuple[int, int]], numbers: Mapping[tuple[str, str], str] = NO_NUMBERS, cpu: str = "100m"
+    pods: Mapping[tuple[str, str], tuple[int, int]],
+    numbers: Mapping[tuple[str, str], str] = NO_NUMBERS,
+    cpu: str = "100m",
+    affinity: Mapping[str, Json] = NO_TERMS,
+    desired: Mapping[str, int] = NO_WISHES,
 ) -> snapshot_pb2.ClusterSnapshot:
-    """A cluster with these pods: (app, name) to (node, second of creation); their numbers are 1 unless given."""
-    objects: list[Json] = [*OWNERS.values(), *NODES, *GROUPS]
+    """A cluster with these pods: (app, name) to (node, second of creation); their numbers are 1 and two of each app are
+    wanted unless given."""
+    owners = [replica_set(app, desired.get(app, 2)) for app in APPS]
+    objects: list[Json] = [*owners, *NODES, *GROUPS]
     for (app, name), (place, second) in pods.items():
         objects.append(
             pod(
@@ -54,6 +78,7 @@ def message(
                 created=at(second),
                 labels={"app": app},
                 annotations={NUMBER: numbers.get((app, name), "1")},
+                affinity=affinity.get(app),
             )
         )
     built: snapshot_pb2.ClusterSnapshot = snapshot_of(objects, numbers=[NUMBER])
@@ -102,9 +127,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     rank = decision.rank_target
 
-    def note(this: Any, target: Any, members: Any) -> Any:
-        found.extend(this.snapshot.owners[owner].name for owner in members.owners.tolist())
-        return rank(this, target, members)
+    def note(situation: Any, target: Any) -> Any:
+        found.extend(situation.snapshot.owners[owner].name for owner in situation.members.owners.tolist())
+        return rank(situation, target)
 
     monkeypatch.setattr(decision, "rank_target", note)
     return found
@@ -186,3 +211,48 @@ def test_groups_on_nodes_that_no_longer_go_are_ranked_again(asked: list[str], ch
     answer = decide(kept, DRAINING, drains=True)
     assert sorted(asked) == ranked
     assert answer == decide(CachedSnapshot(canonicalize(after)), DRAINING, drains=True)
+
+
+WISHES = st.dictionaries(st.sampled_from(APPS), st.integers(0, 3))
+
+
+@given(st.lists(st.tuples(PODS, WISHES), min_size=2, max_size=4))
+@settings(max_examples=60)
+def test_a_chain_of_deltas_keeps_pods_apart_as_whole_snapshots_do(steps: list[Any]) -> None:
+    messages = [message(pods, affinity=APART, desired=desired) for pods, desired in steps]
+    kept = CachedSnapshot(canonicalize(messages[0]))
+    assert decide(kept, APART_FROM) == decide(CachedSnapshot(canonicalize(messages[0])), APART_FROM)
+    for before, after in pairwise(messages):
+        kept = follow(kept, before, after)
+        for _ in range(2):
+            assert decide(kept, APART_FROM) == decide(CachedSnapshot(canonicalize(after)), APART_FROM)
+
+
+@pytest.mark.parametrize(
+    ("change", "desired", "ranked", "waits"),
+    [
+        pytest.param({("a", "1"): (0, 1)}, {}, ["a"], {"b": "ab"}, id="a group with terms of its own"),
+        pytest.param({("b", "1"): (0, 1)}, {}, ["ab", "b"], {"b": "ab"}, id="a group that another keeps away from"),
+        pytest.param({}, {"ab": 3}, ["ab", "b"], {"ab": "b"}, id="no pod, but whose turn it is"),
+        pytest.param({}, {"a": 3}, [], {"b": "ab"}, id="no turn"),
+        pytest.param({("b", "1"): (2, 1)}, {"ab": 3}, ["ab", "b"], {"ab": "b"}, id="both"),
+    ],
+)
+def test_groups_that_keep_away_from_changed_ones_are_ranked_again(
+    asked: list[str], change: Any, desired: Any, ranked: list[str], waits: dict[str, str]
+) -> None:
+    before, after = message(START, affinity=APART), message(START | change, affinity=APART, desired=desired)
+    kept = CachedSnapshot(canonicalize(before))
+    assert turn_of(decide(kept, APART_FROM)) == {"b": "ab"}
+    asked.clear()
+    kept = follow(kept, before, after)
+    answer = decide(kept, APART_FROM)
+    assert sorted(asked) == ranked
+    assert turn_of(answer) == waits
+    assert answer == decide(CachedSnapshot(canonicalize(after)), APART_FROM)
+
+
+def turn_of(answer: pb.PodCostsDecision) -> dict[str, str]:
+    """Which group waits for which."""
+    names = {group.owner: group.waits_for for group in answer.groups if group.waits_for}
+    return {owner.rpartition("/")[2]: other.rpartition("/")[2] for owner, other in names.items()}

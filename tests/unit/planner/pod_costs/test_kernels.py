@@ -10,10 +10,11 @@ from trimtab.v1 import plan_pb2
 from planner.pod_costs.kernels.claims import Claims, find_claims
 from planner.pod_costs.kernels.compared import Compared, find_differing
 from planner.pod_costs.kernels.ordering import count_in_turn, sort_groups
+from planner.pod_costs.kernels.terms import Placed, Tally, Terms, add_terms
 from planner.pod_costs.kernels.wire import RankedGroups, write_groups
 from planner.snapshot.kernels.protobuf import varint_length, write_varint
 from planner.snapshot.texts import Names, joined
-from tests.reference.pod_costs import claims, compared, ordering, wire
+from tests.reference.pod_costs import claims, compared, ordering, terms, wire
 from tests.reference.snapshot import protobuf
 
 GROUPS = st.lists(st.lists(st.integers(-3, 3) | st.integers(-(2**62), 2**62), min_size=1, max_size=60), max_size=5)
@@ -103,6 +104,72 @@ def test_groups_that_differ_from_what_they_were_are_found(
     differs = np.ones(len(before), np.bool_)
     find_differing(same, same, np.array(where, np.int64), 1, differs)
     assert differs.tolist() == compared.differing(before, before, where)
+
+
+NUMBERS = st.frozensets(st.integers(0, 2), max_size=3)
+TERMS = st.lists(
+    st.builds(terms.Term, st.sampled_from([1, 7, 100]), FEW, st.none() | NUMBERS, NUMBERS, NUMBERS), max_size=4
+)
+WHERE = st.tuples(st.integers(-1, 1), st.integers(-1, 1))
+PLACED = st.lists(
+    st.builds(terms.Pod, st.integers(0, 2), st.integers(0, 2), st.integers(0, 2), WHERE, st.integers(-1, 3)), max_size=9
+)
+
+
+def by_number(numbers: list[int]) -> tuple[np.ndarray, np.ndarray]:
+    """Rows by number, 0 to 2, and where those of each begin."""
+    offsets = np.array([0, *accumulate(numbers.count(one) for one in range(3))], np.int64)
+    return offsets, np.array(sorted(range(len(numbers)), key=numbers.__getitem__), np.int32)
+
+
+def terms_of(found: list[terms.Term]) -> Terms:
+    """The same terms as columns."""
+    spaces = [one.spaces for one in found if one.spaces is not None]
+    row = iter(range(len(spaces)))
+    return Terms(
+        weight=np.array([one.weight for one in found], np.int64),
+        key=np.array([one.key for one in found], np.int64),
+        scope=np.array([-1 if one.spaces is None else next(row) for one in found], np.int64),
+        spaces=np.array([[space in one for space in range(3)] for one in spaces], np.bool_).reshape(-1, 3),
+        spec_offsets=np.array([0, *accumulate(len(one.specs) for one in found)], np.int64),
+        specs=np.array([spec for one in found for spec in sorted(one.specs)], np.int32),
+        set_offsets=np.array([0, *accumulate(len(one.sets) for one in found)], np.int64),
+        sets=np.array([number for one in found for number in sorted(one.sets)], np.int32),
+    )
+
+
+@given(TERMS, PLACED)
+def test_terms_are_counted_as_by_comparing_all_pairs_of_pods(found: list[terms.Term], pods: list[terms.Pod]) -> None:
+    pods = sorted(pods, key=lambda pod: pod.namespace)
+    count = len(pods)
+    tally = Tally(
+        rank=np.zeros(count, np.int64),
+        group=np.array([pod.group for pod in pods], np.int64),
+        above=np.arange(4),
+        having=np.zeros(2, np.int64),
+        matched=np.zeros(2, np.int64),
+        has=np.zeros(count, np.int64),
+        met=np.zeros(count, np.int64),
+        turn=np.zeros(1, np.int64),
+    )
+    placed = Placed(
+        *by_number([pod.spec for pod in pods]),
+        *by_number([pod.labels for pod in pods]),
+        # A node for each pod.
+        node=np.arange(count, dtype=np.int32),
+        namespace=np.array([pod.namespace for pod in pods], np.int32),
+        domains=np.array([[pod.domains[key] for pod in pods] for key in (0, 1)], np.int32),
+    )
+    half = len(found) // 2
+    add_terms(terms_of(found), placed, tally, 0, half)
+    add_terms(terms_of(found), placed, tally, half, len(found))
+    assert tally.rank.tolist() == terms.ranks(pods, found)
+    above = tally.above
+    for _ in range(4):
+        above = above[above]
+    assert above.tolist() == terms.linked(pods, found, 4)
+    assert not tally.having.any()
+    assert not tally.matched.any()
 
 
 @given(st.integers(0, 2**62))

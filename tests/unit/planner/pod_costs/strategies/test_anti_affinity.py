@@ -2,10 +2,12 @@
 
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.builders.kubernetes import Json, node, pod, replica_set
+from tests.builders.kubernetes import Json, labelled, namespace, node, pod, pods_of, replica_set
+from tests.builders.kubernetes import anti_affinity as anti_affinity_of
 from tests.builders.pod_costs import S, decide, groups, own_ranks, target, term
 from tests.reference.pod_costs import anti_affinity
 
@@ -91,3 +93,30 @@ def test_the_turn_is_that_of_the_group_that_has_more_pods_than_it_wants() -> Non
 def test_groups_are_linked_through_others() -> None:
     assert waits(two_groups((anti_affinity.Term((("tier", "x"),), ZONE, 5),))) == {"a": "", "b": "a", "c": ""}
     assert waits(two_groups((anti_affinity.Term((("tier", "x"),), HOST, 5),), c=1)) == {"a": "c", "b": "c", "c": ""}
+
+
+@pytest.mark.parametrize(
+    ("scope", "rank"),
+    [
+        pytest.param({}, 100, id="its own namespace"),
+        pytest.param({"namespaces": ["one"]}, 100, id="a namespace, which is its own"),
+        pytest.param({"namespaces": ["two"]}, 200, id="another namespace"),
+        pytest.param({"namespaces": ["one", "two"]}, 300, id="both"),
+        pytest.param({"namespaces": ["gone"]}, 0, id="a namespace without pods"),
+        pytest.param({"namespaceSelector": labelled(team="x")}, 200, id="namespaces with a label"),
+        pytest.param({"namespaces": ["one"], "namespaceSelector": labelled(team="x")}, 300, id="these and that one"),
+        pytest.param({"namespaceSelector": {}}, 300, id="all namespaces"),
+    ],
+)
+def test_a_term_looks_in_the_namespaces_that_it_names_or_selects(scope: Json, rank: float) -> None:
+    """In namespace "one" are the pod and one that it keeps away from, in "two", of team "x", two such pods."""
+    owner, others = replica_set("shy", 1, namespace="one"), replica_set("others", 2, namespace="two")
+    shy = pod("shy", node="n0", owner=owner, namespace="one", affinity=anti_affinity_of(labelled(app="loud"), **scope))
+    labels = {"app": "loud"}
+    loud = pods_of(others, 2, node="n0", labels=labels)
+    near = pod("near", node="n0", namespace="one", labels=labels)
+    spaces = [namespace("one"), namespace("two", {"team": "x"})]
+    found = groups(decide([*spaces, node("n0", labels={HOST: "n0"}), owner, others, shy, near, *loud], AWAY))
+    assert own_ranks(found["ReplicaSet/one/shy"]) == {"shy": rank}
+    met = 100.0 if rank >= 200 else 0.0
+    assert set(own_ranks(found["ReplicaSet/two/others"]).values()) == {met}

@@ -1,0 +1,61 @@
+"""What terms of anti-affinity add to ranks, and which groups they link, by comparing every pod with every other one."""
+
+from typing import NamedTuple
+
+
+class Term(NamedTuple):
+    """A term. specs : those that have it, each once; sets : label sets that it matches; spaces : namespaces in which it
+    looks, None = in that of its pod."""
+
+    weight: int
+    key: int
+    spaces: frozenset[int] | None
+    specs: frozenset[int]
+    sets: frozenset[int]
+
+
+class Pod(NamedTuple):
+    """A pod on a node. domains : by topology key, -1 = none; group : -1 = none."""
+
+    spec: int
+    labels: int
+    namespace: int
+    domains: tuple[int, ...]
+    group: int
+
+
+def ranks(pods: list[Pod], terms: list[Term]) -> list[int]:
+    """For each pod the weights of all pairs that it is in."""
+    found = [0] * len(pods)
+    for term in terms:
+        for one, pod in enumerate(pods):
+            for other, match in enumerate(pods):
+                same = pod.domains[term.key] == match.domains[term.key] >= 0
+                if one != other and pod.spec in term.specs and matches(term, pod, match) and same:
+                    found[one] += term.weight
+                    found[other] += term.weight
+    return found
+
+
+def linked(pods: list[Pod], terms: list[Term], count: int) -> list[int]:
+    """For each group the smallest that it is linked with: by a term that pods of it have or that matches them.
+
+    A term that looks in the namespaces of its pods matches there wherever they are, also on nodes without the key.
+    """
+    lowest = list(range(count))
+    for term in terms:
+        of_pods = [frozenset({pod.namespace}) for pod in pods if pod.spec in term.specs]
+        placed = [pod for pod in pods if pod.domains[term.key] >= 0 and pod.group >= 0]
+        for spaces in of_pods if term.spaces is None else [term.spaces]:
+            met = {pod.group for pod in placed if pod.labels in term.sets and pod.namespace in spaces}
+            own = [pod for pod in placed if pod.spec in term.specs]
+            having = {pod.group for pod in own if term.spaces is not None or pod.namespace in spaces}
+            together = {lowest[group] for group in (met | having if met else ())}
+            lowest = [min(together) if one in together else one for one in lowest]
+    return lowest
+
+
+def matches(term: Term, pod: Pod, other: Pod) -> bool:
+    """Whether a term of a pod matches another one, wherever they are."""
+    spaces = {pod.namespace} if term.spaces is None else term.spaces
+    return other.labels in term.sets and other.namespace in spaces

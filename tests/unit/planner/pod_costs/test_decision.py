@@ -17,6 +17,10 @@ ZONES = ("a", "b", "c")
 WEB = replica_set("web", 12)
 WEB_KEY = "ReplicaSet/default/web"
 BALANCE = target(term(S.BALANCE_DOMAINS))
+OF_THE_POD_ALONE = (
+    S.UNTOLERATED_TAINTS, S.PREFER_NO_SCHEDULE_NODES, S.YOUNGEST, S.OLDEST, S.NODE_COST, S.IDLE, S.ACCUMULATED_WORK
+)  # fmt: skip
+"""Strategies whose rank of a pod no other pod changes."""
 
 
 def nodes() -> list[Json]:
@@ -62,7 +66,7 @@ def test_removing_always_the_highest_rank_keeps_the_skew_within_one(where: list[
         skew = now
 
 
-@pytest.mark.parametrize("strategy", [S.BALANCE_DOMAINS, S.YOUNGEST, S.UNTOLERATED_TAINTS, S.NODE_COST, S.IDLE])
+@pytest.mark.parametrize("strategy", [S.BALANCE_DOMAINS, *OF_THE_POD_ALONE])
 def test_ranks_that_need_no_recomputation_stay_as_pods_are_removed(strategy: Any) -> None:
     objects = priced(worked_example())
     before = groups(decide(objects, target(term(strategy))))[WEB_KEY]
@@ -81,7 +85,7 @@ def priced(objects: list[Json]) -> list[Json]:
     return [*objects, node_group("cheap", nodes=cheap, price=0.1), node_group("dear", nodes=dear, price=2.5)]
 
 
-@pytest.mark.parametrize("strategy", [S.YOUNGEST, S.OLDEST, S.UNTOLERATED_TAINTS, S.NODE_COST, S.IDLE])
+@pytest.mark.parametrize("strategy", OF_THE_POD_ALONE)
 def test_a_pod_that_is_replaced_costs_one_write(strategy: Any) -> None:
     objects = priced(worked_example())
     before = groups(decide(objects, target(term(strategy))))[WEB_KEY]

@@ -72,8 +72,10 @@ def pods_to_move(snapshot: Snapshot, leaving: Bool, expendable_priority: int) ->
     """Return the pods that nodes being deleted still have to give up, node by node in pod order. int32.
 
     leaving : bool[N]; expendable_priority : pods of lower priority need no place. A pod that is terminating has been
-    evicted: what takes its place is pending, placed, or a recent eviction.
+    evicted: what takes its place is pending, placed, or a recent eviction. O(P) where a node is being deleted.
     """
+    if not leaving.any():
+        return np.zeros(0, np.int32)
     pods = snapshot.pods
     # Two entries more, for the numbers -1 and -2 of pods that are on no node or on an unknown one.
     moving = np.append(leaving, (False, False))[pods.node] & (pods.deletion_s == 0) & ~pods.is_terminal()

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from planner.snapshot.columns import Int32
+from planner.snapshot.lookup import string_index
 
 _Number = TypeVar("_Number", np.int32, np.int64, np.uint8)
 
@@ -41,6 +42,11 @@ def check_lengths(name: str, *lengths: int) -> None:
 
 
 def numbers_of(strings: Sequence[str], names: Sequence[str]) -> Int32:
-    """Return the position in `names` of each string of a state, -1 = none. int32[strings], at least one."""
+    """Return the position in `names`, sorted, of each string of a state, -1 = none. int32[strings], at least one.
+
+    O(names + strings), or O(strings · log names) where strings are few.
+    """
+    if len(strings) * len(names).bit_length() < len(names):
+        return np.array([string_index(names, name) for name in strings] or [-1], np.int32)
     place = {name: number for number, name in enumerate(names)}
     return np.array([place.get(name, -1) for name in strings] or [-1], np.int32)

@@ -59,9 +59,11 @@ def places(simulation: Simulation, leaving: Bool, not_ready: TaintNames, upcomin
     snapshot = simulation.snapshot
     nodes = snapshot.nodes
     room = np.flatnonzero(~leaving & is_ready(snapshot, not_ready))
-    offered = nodes.allocatable[room][:, [CPU, MEMORY]]
-    free = simulation.state.resources.free[room][:, [CPU, MEMORY]]
-    used = ((offered - free) / np.maximum(offered, 1)).max(axis=1, initial=0.0)
+    used = np.zeros(len(room))
+    for resource in (CPU, MEMORY):
+        offered = nodes.allocatable[room, resource]
+        free = simulation.state.resources.free[room, resource]
+        np.maximum(used, (offered - free) / np.maximum(offered, 1), out=used)
     order = np.concatenate([room[np.argsort(-used, kind="stable")], upcoming]).astype(np.int32)
     allowed = np.zeros(len(simulation.state.node_state), bool)
     allowed[order] = True
@@ -87,6 +89,8 @@ def pods_to_move(snapshot: Snapshot, leaving: Bool, expendable_priority: int) ->
 
 def close_leaving(simulation: Simulation, leaving: Bool, pods: Int32) -> None:
     """Close nodes being deleted, and take the pods off them that have to move and are still there."""
+    if not leaving.any() and not len(pods):
+        return
     still_there = simulation.state.pod_node[pods] == simulation.snapshot.pods.node[pods]
     evacuate(simulation.state, np.flatnonzero(leaving).astype(np.int32), pods[still_there], False)
 
@@ -102,13 +106,16 @@ def place_waiting(
     """
     state = simulation.state
     pods = np.concatenate([in_order(simulation, some) for some in (leaving, displaced, pending)])
+    if not len(pods):
+        return Waiting(pods, pods, leaving, 0, 0)
     counts, destination = np.zeros(2, np.int64), np.full(len(state.pod_node), -1, np.int32)
     hints = np.full(len(state.pod_node), -1, np.int32)
     hints[: len(hint)] = hint
     hinted = pods[(hints[pods] >= 0) & (state.pod_node[pods] == NOWHERE)]
-    place_all(state, new_search(state, where.order[:0], where.allowed), hints, destination, counts, hinted, False)
-    counts[SEARCHES] = 0
-    waiting, before = _may_fit(simulation, where, _unplaced(simulation, pods)), -1
+    if len(hinted):
+        place_all(state, new_search(state, where.order[:0], where.allowed), hints, destination, counts, hinted, False)
+        counts[SEARCHES] = 0
+    waiting, before = _may_fit(simulation, where, _unplaced(simulation, pods)), 0
     search = new_search(state, where.order, where.allowed)
     while len(waiting) != before:
         place_all(state, search, hints, destination, counts, waiting, False)
@@ -126,6 +133,8 @@ def in_order(simulation: Simulation, pods: Int32) -> Int32:
     nodes offer of a resource; equal pods behind one another, by age, by number. So the room that only some nodes have
     is not lost to pods that any node could take. A pod of unknown age is old, and so are virtual ones.
     """
+    if not len(pods):
+        return pods
     snapshot, state = simulation.snapshot, simulation.state
     of_class = state.pod_class[pods]
     amounts = dict(zip(snapshot.resources, snapshot.nodes.allocatable.sum(axis=0).tolist(), strict=True))

@@ -122,6 +122,8 @@ class Growing:
 
     def _place(self, pods: Int32, nodes: Int32, order: Int32) -> Int32:
         """Place pods : int32[M] on nodes : int32[M], if given, else on the first in `order` that admits them."""
+        if not len(pods):
+            return pods
         state = self.state
         hint = np.full(len(state.pod_node), NOWHERE, np.int32)
         if len(nodes):

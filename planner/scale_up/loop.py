@@ -119,7 +119,7 @@ class _Draft:
         left = self._grow(self._plan_whole(self.unserved.left))
         # Placeholders take what pods leave of new nodes, and only then ask for more of them.
         left = np.concatenate([left, self._grow(growing.fill(self.unserved.placeholders))])
-        refusals = self._refuse(left[:0])
+        refusals: Refusals
         for _ in range(MOST_ROUNDS):
             opened = len(growing.group_of)
             if opened:

@@ -60,8 +60,12 @@ def _reasons(
     """Return by pod why it is not served, 0 = it is. uint8[rows]. What time alone changes comes last."""
     pods = snapshot.pods
     spec = pods.spec[rows]
-    by_spec = np.array([_spec_reason(one, settings, general) for one in snapshot.specs], np.uint8)
-    delay_s = np.array([max(one.scale_up_delay_s, 0) for one in snapshot.specs], np.int64)
+    by_spec, delay_s = np.zeros(len(snapshot.specs), np.uint8), np.zeros(len(snapshot.specs), np.int64)
+    asked = np.zeros(len(snapshot.specs), bool)
+    asked[spec] = True
+    for at in np.flatnonzero(asked).tolist():
+        by_spec[at] = _spec_reason(snapshot.specs[at], settings, general)
+        delay_s[at] = max(snapshot.specs[at].scale_up_delay_s, 0)
     reason = by_spec[spec]
     wait_ns = np.maximum(np.minimum(delay_s[spec], _LONGEST_S) * SECOND_NS, settings.new_pod_delay_ns)
     # A pod of unknown age is old.

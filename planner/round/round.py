@@ -5,11 +5,12 @@ pods placed, nodes opened or drained) is there for the next; before the first, e
 pods to wait for (recent evictions) are on none. Reads no clock: the moment comes with the request.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+import numpy as np
 from google.protobuf.message import Message
 
 from planner.facts.recent_evictions import awaited
@@ -20,7 +21,7 @@ from planner.model.values import RecentEviction
 from planner.simulation.build import Simulation
 from planner.simulation.growth import NO_GROWTH, Growth
 from planner.simulation.virtual_rows import VirtualPod, evicted_pods
-from planner.snapshot.columns import Snapshot
+from planner.snapshot.columns import Int32, Int64, Snapshot
 
 
 class SimulationFactory(Protocol):
@@ -31,6 +32,19 @@ class SimulationFactory(Protocol):
 
     def __call__(self, virtual: tuple[VirtualPod, ...], kinds: tuple[VirtualPod, ...] = ()) -> Simulation:
         """Return the simulation."""
+
+
+class HeldRoom(NamedTuple):
+    """The placeholders that keep room: sets of equal ones, those of a set behind each other.
+
+    names : of all M; bounds : int64[Q+1], the placeholders of each set; without : returns how many of each set would be
+    asked for if nodes : int32 of the snapshot were not there, int64[Q]; kind : returns what of a node that depends on.
+    """
+
+    names: tuple[str, ...]
+    bounds: Int64
+    without: Callable[[Int32], Int64]
+    kind: Callable[[int], Hashable]
 
 
 @dataclass(frozen=True)
@@ -67,18 +81,23 @@ class Round:
         return self.simulate(evicted_pods(self.snapshot, self.evictions))
 
     @cached_property
-    def placeholders(self) -> tuple[str, ...]:
-        """Names of the placeholders that keep room, as virtual pods behind `evictions`; slack puts them there."""
-        return ()
+    def room(self) -> HeldRoom:
+        """The placeholders that keep room, as virtual pods behind `evictions`; slack puts them there."""
+        return HeldRoom((), np.zeros(1, np.int64), lambda _: np.zeros(0, np.int64), int)
 
-    def hold_room(self, names: tuple[str, ...], pods: tuple[VirtualPod, ...], kinds: tuple[VirtualPod, ...]) -> None:
+    @property
+    def placeholders(self) -> tuple[str, ...]:
+        """Names of the placeholders that keep room."""
+        return self.room.names
+
+    def hold_room(self, room: HeldRoom, pods: tuple[VirtualPod, ...], kinds: tuple[VirtualPod, ...]) -> None:
         """Put placeholders into the round, on no node yet, before its simulation is first asked for.
 
         kinds : one pod of each kind among them. Raises RuntimeError where the simulation is there already.
         """
         if "simulation" in vars(self):
             raise RuntimeError("placeholders come before everything that simulates")
-        vars(self)["placeholders"] = names
+        vars(self)["room"] = room
         vars(self)["simulation"] = self.simulate(evicted_pods(self.snapshot, self.evictions) + pods, kinds)
 
     def go_on_with(self, simulation: Simulation) -> None:

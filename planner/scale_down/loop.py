@@ -29,11 +29,11 @@ from planner.scale_down.search.displaced import (
     unplaced,
 )
 from planner.scale_down.search.drain_sets import Task
+from planner.scale_down.search.fewer_placeholders import Besides, choose_with, kept_by_slack
 from planner.scale_down.search.headroom import Volume, volume
 from planner.scale_down.search.kernels.drain_sets import COUNTS, Budgets, Limits, Problem
 from planner.scale_down.search.orders import NodeMeasures
-from planner.scale_down.search.portfolio import Choice, choose
-from planner.scale_down.search.second_look import look_again
+from planner.scale_down.search.portfolio import Choice
 from planner.scale_down.selection.whole_groups import whole_size, without_parts
 from planner.scale_down.situation import Situation, survey
 from planner.simulation.build import Simulation
@@ -82,8 +82,8 @@ def _decide(situation: Situation, simulation: Simulation) -> Decided:
     if stuck >= 0:
         detail = f"pod {name_of(situation, stuck)} of {what} has no place"
         return conclude(Finding(situation, simulation, problem, codes, reasons, None, detail))
-    choice = _simulate(situation, simulation, problem, reasons)
-    return conclude(Finding(situation, simulation, problem, codes, reasons, choice, ""))
+    choice, besides = _simulate(situation, simulation, problem, reasons)
+    return conclude(Finding(situation, simulation, problem, codes, reasons, choice, "", besides))
 
 
 class _Moving(NamedTuple):
@@ -279,8 +279,8 @@ def _loose(situation: Situation) -> Int32:
     return np.concatenate([situation.pending, evicted, pods_of_leaving_nodes(situation)])
 
 
-def _simulate(situation: Situation, simulation: Simulation, problem: Problem, reasons: UInt8) -> Choice:
-    """Step 4: find the nodes that can go all together."""
+def _simulate(situation: Situation, simulation: Simulation, problem: Problem, reasons: UInt8) -> tuple[Choice, Besides]:
+    """Step 4: find the nodes that can go all together, and which of them only because slack asks for less then."""
     request = situation.request
     eligible = np.flatnonzero(reasons == 0).astype(np.int32)
     known = np.zeros(len(reasons), bool)
@@ -312,5 +312,4 @@ def _simulate(situation: Situation, simulation: Simulation, problem: Problem, re
         volume=cache(partial(_volume, situation, simulation, problem)),
         time_left=request.round.time_left,
     )
-    choice = choose(task)
-    return choice._replace(attempt=look_again(task, choice.attempt))
+    return choose_with(task, kept_by_slack(request.round))

@@ -37,7 +37,8 @@ class Memory(NamedTuple):
     unneeded : int32[U] nodes in the order of acceptance; since_ns : int64[U]; hint : int32[P'] node, -1 = none;
     search_start, resume_at : node, -1 = none; order : `CandidateOrder.Code` of the last plan, 0 = no plan; basis : what
     the choice of that order rested on, 0 = unknown; headroom : how many times as much as the plan any other could save
-    at most, when orders were last compared, 0 = unknown.
+    at most, when orders were last compared, 0 = unknown; fewer : how many of the last of the unneeded nodes can go only
+    because slack asks for fewer placeholders without them.
     """
 
     unneeded: Int32
@@ -49,6 +50,7 @@ class Memory(NamedTuple):
     order: "pb.CandidateOrder.Code.ValueType"
     basis: int
     headroom: float
+    fewer: int
 
 
 def recall(
@@ -105,6 +107,7 @@ def remember(memory: Memory, moves: Moves, names: Sequence[str], digests: Int32)
     state.candidate_order = memory.order
     state.basis = memory.basis
     state.headroom = memory.headroom
+    state.fewer_placeholders = memory.fewer
     return state
 
 
@@ -112,7 +115,7 @@ def _blank(pod_count: int) -> Memory:
     none32, none64, none8 = np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.uint8)
     failed = FailedNodes(none32, none64, none8, none8, ())
     return Memory(
-        none32, none64, failed, np.full(pod_count, -1, np.int32), -1, -1, pb.CandidateOrder.UNSPECIFIED, 0, 0.0
+        none32, none64, failed, np.full(pod_count, -1, np.int32), -1, -1, pb.CandidateOrder.UNSPECIFIED, 0, 0.0, 0
     )
 
 
@@ -131,6 +134,7 @@ def _read(state: pb.ScaleDownState, names: Sequence[str], pods: PodGroups) -> Me
         else pb.CandidateOrder.UNSPECIFIED,
         state.basis,
         state.headroom if math.isfinite(state.headroom) else 0.0,
+        min(max(state.fewer_placeholders, 0), len(unneeded)),
     )
 
 

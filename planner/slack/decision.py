@@ -17,14 +17,15 @@ from planner.facts.leaving import being_deleted
 from planner.facts.readiness import is_ready
 from planner.model.settings import SlackSettings, resolve_slack
 from planner.round.decision import Decided, Decision, Summary
-from planner.round.round import Round
+from planner.round.round import HeldRoom, Round
 from planner.slack.answer import Outcome, answer
 from planner.slack.parts import parts
 from planner.slack.places import arrange, memory_of, roster
 from planner.slack.rooms import Rooms, node_rooms
-from planner.slack.sets import Given, Wanted, wanted
+from planner.slack.sets import Given, wanted
 from planner.slack.state import Memory, recall, remember
 from planner.slack.waiting import place_pods
+from planner.slack.without import Without
 
 
 def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) -> Decided:
@@ -32,12 +33,15 @@ def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) ->
     snapshot = this.snapshot
     memory, notes = recall(state, snapshot.nodes.name)
     leaving = being_deleted(snapshot, this.now_ns)
-    asked = _wanted(this, settings, memory)
+    given = _given(this, settings, memory)
+    its_parts = parts(snapshot, settings, leaving)
+    asked = wanted(given, its_parts, snapshot.slack_requests)
     kept = roster(asked.sets, memory, snapshot)
     names = tuple(kept.names())
     kinds = tuple(one.pod for one in kept.sets)
     pods = tuple(chain.from_iterable(repeat(one.pod, one.number) for one in kept.sets))
-    this.hold_room(names, pods, kinds)
+    without = Without(given, its_parts, kept.sets)
+    this.hold_room(HeldRoom(names, kept.bounds, without.numbers, without.kind), pods, kinds)
     first = this.simulation.pod_count + len(this.evictions)
     if names:
         place_pods(this, leaving)
@@ -46,14 +50,13 @@ def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) ->
     return Decided(result, remember(memory_of(kept, placed, len(snapshot.nodes.name)), snapshot.nodes.name), notes)
 
 
-def _wanted(this: Round, settings: SlackSettings, memory: Memory) -> Wanted:
-    """Return which placeholders there are to be."""
+def _given(this: Round, settings: SlackSettings, memory: Memory) -> Given:
+    """Return what sets of placeholders are computed from."""
     snapshot = this.snapshot
     rooms = Rooms(
         snapshot, partial(this.derive, "room of empty nodes", partial(node_rooms, snapshot)), settings.ignored_pods
     )
-    given = Given(settings, rooms, this.now_ns, {name: one.size for name, one in memory.items()})
-    return wanted(given, parts(snapshot, settings, being_deleted(snapshot, this.now_ns)), snapshot.slack_requests)
+    return Given(settings, rooms, this.now_ns, {name: one.size for name, one in memory.items()})
 
 
 def summarize(result: pb.SlackDecision) -> Summary:

@@ -72,6 +72,10 @@ class Rooms:
         distinct = np.unique(both, axis=0).tolist()
         return sizes.fitted(size, [dict(zip(size, room, strict=True)) for room in distinct])
 
+    def of_node(self, node: int) -> tuple[bytes, bytes]:
+        """Return what of a node capacity and room depend on, as a key."""
+        return self._snapshot.nodes.allocatable[node].tobytes(), self._rooms().nodes[node].tobytes()
+
     def largest_pods(self, part: Part) -> LargestPods | None:
         """Return the largest pods of a part, None where no pod counts. Pods on no node count in the whole cluster."""
         pods = self._snapshot.pods

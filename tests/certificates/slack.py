@@ -1,11 +1,13 @@
 """A proof of slack and scale-down together, from the messages alone and without planner code.
 
 For clusters of plain pods: requests and nothing else. Equal placeholders of one set can be counted: a node has room for
-as many as its free amounts hold.
+as many as its free amounts hold. How many have to be there is computed from the nodes that are left.
 """
 
+import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
 
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
@@ -16,8 +18,11 @@ Amounts = tuple[int, int, int]
 """cpu, memory, pods."""
 
 
-def offences(cluster: Cluster, answer: pb.PlanResponse) -> list[str]:
-    """Return what is wrong with an answer to a cluster with one set of placeholders; [] = nothing."""
+def offences(cluster: Cluster, answer: pb.PlanResponse, rate: float, granularity: int = 5) -> list[str]:
+    """Return what is wrong with an answer to a cluster of equal nodes, with one set of placeholders; [] = nothing.
+
+    rate, granularity : of slack, as asked for.
+    """
     rows = answer.slack.placeholders
     sizes = {(one.cpu_milli, one.memory_bytes, 1) for one in rows}
     if not rows:
@@ -33,20 +38,48 @@ def offences(cluster: Cluster, answer: pb.PlanResponse) -> list[str]:
     later = {node: room for node, room in free(cluster, moves).items() if node not in gone}
     found += [f"{node} gets more pods than it has room for" for node, room in later.items() if min(room) < 0]
     room = {node: takes(amounts, size) for node, amounts in later.items()}
-    if sum(room.values()) < sum(held.values()):
-        found.append(f"room for {sum(room.values())} of {sum(held.values())} placeholders is left")
-    return found + _needless(cluster, answer, room, sum(held.values()))
+
+    def asked(without: set[str]) -> int:
+        offered = [dict(node.allocatable) for name, node in cluster.nodes.items() if name not in without]
+        rows = [(one.get("cpu", 0), one.get("memory", 0)) for one in offered]
+        return min(needed(rows, rate, granularity, size[:2]), sum(held.values()))
+
+    if sum(room.values()) < asked(gone):
+        found.append(f"room for {sum(room.values())} placeholders is left, {asked(gone)} are asked for")
+    return found + _needless(cluster, answer, room, {name: asked(gone | {name}) for name in room})
 
 
-def _needless(cluster: Cluster, answer: pb.PlanResponse, room: Mapping[str, int], wanted: int) -> list[str]:
-    """Return nodes without pods that are kept for slack although the others have room for it."""
+def _needless(
+    cluster: Cluster, answer: pb.PlanResponse, room: Mapping[str, int], without: Mapping[str, int]
+) -> list[str]:
+    """Return nodes without pods that are kept for slack although the others have room for it.
+
+    room : placeholders that the nodes have room for that stay; without : how many are asked for if one of them goes,
+    too. The last node stays.
+    """
     busy = {pod.node for pod in cluster.pods.values()}
     kept = [
         one.node
         for one in answer.scale_down.unremovable
         if one.reason == reason_pb2.UnremovableReason.NEEDED_FOR_SLACK and one.node not in busy
     ]
-    return [f"{node} is kept for slack without need" for node in kept if sum(room.values()) - room[node] >= wanted]
+    total = sum(room.values()) if len(room) > 1 else -1
+    return [f"{node} is kept for slack without need" for node in kept if total - room[node] >= without[node]]
+
+
+def needed(offered: Sequence[tuple[int, int]], rate: float, granularity: int, size: tuple[int, int]) -> int:
+    """Return how many placeholders of a size make the share of nodes that offer so much, of cpu and of memory.
+
+    A size that is a part of the average node, rounded down, counts as that part.
+    """
+    count = 0
+    for column, own in enumerate(size):
+        total = sum(row[column] for row in offered)
+        asked = math.ceil(Fraction(repr(rate)) * total)
+        part = Fraction(total, max(len(offered), 1) * granularity)
+        each = part if int(part) == own else Fraction(own)
+        count = max(count, (asked - 1) // each + 1 if asked > 0 and each > 0 else 0)
+    return int(count)
 
 
 def free(cluster: Cluster, moves: Mapping[str, str]) -> dict[str, Amounts]:

@@ -1,8 +1,8 @@
 """Proof that the decisions of one plan hold together, from the messages alone and without planner code.
 
 All pending pods that were placed, all pods that move and all placeholders that were placed are on the nodes that stay
-at the same time. For one set of equal placeholders that any node may hold: of those whose node goes, as many must find
-room elsewhere, which then is a matter of counting.
+at the same time. For one set of equal placeholders that any node may hold: as many as are there must have room on the
+nodes that stay, or as many as their share asks for, if that is less, which then is a matter of counting.
 """
 
 from collections import Counter
@@ -13,6 +13,7 @@ from trimtab.v1 import snapshot_pb2 as pb
 
 from tests.certificates import scale_up
 from tests.certificates.scheduling import PREDICATES, Placement
+from tests.certificates.slack import needed
 
 BY_NODE = tuple(one for one in PREDICATES if one not in scale_up.BY_OTHERS)
 """Predicates that only the node and the pods on it decide."""
@@ -33,7 +34,7 @@ def offences(
     for key, node in touched:
         if node in after.nodes:
             found += [f"{key} on {node}: {why}" for one in BY_NODE if (why := one(after, plan.pods[key], node))]
-    return found + list(_slack(plan, after, answer))
+    return found + list(_slack(plan, after, answer, settings.slack))
 
 
 def _placed(answer: plan_pb2.PlanResponse) -> list[tuple[str, str]]:
@@ -47,8 +48,10 @@ def _moved(plan: scale_up.Plan, end: Placement, gone: set[str], moves: dict[str,
     return Placement(plan.cluster, end.nodes - gone, node_of | {k: n for k, n in moves.items() if k in plan.pods})
 
 
-def _slack(plan: scale_up.Plan, after: Placement, answer: plan_pb2.PlanResponse) -> Iterator[str]:
-    """Check that the nodes that stay and the new ones have room for all placeholders that were put on some node."""
+def _slack(
+    plan: scale_up.Plan, after: Placement, answer: plan_pb2.PlanResponse, settings: plan_pb2.SlackSettings
+) -> Iterator[str]:
+    """Check that the nodes that stay and the new ones have room for the placeholders that were put on some node."""
     rows = answer.slack.placeholders
     sizes = {(one.cpu_milli, one.memory_bytes) for one in rows}
     if not rows:
@@ -69,15 +72,23 @@ def _slack(plan: scale_up.Plan, after: Placement, answer: plan_pb2.PlanResponse)
     yield from (f"{name} is to hold {n} placeholders, of {room[name]}" for name, n in on_new.items() if n > room[name])
     known = {name for name in plan.known if name in after.nodes and plan.cluster.nodes[name].ready}
     wanted, has = sum(bool(one.node) for one in rows), sum(room[name] for name in known)
+    left = [plan.cluster.amounts(name) for name in sorted(known) if _counts(plan, name)]
+    offered = [(one.get("cpu", 0), one.get("memory", 0)) for one in left]
+    wanted = min(wanted, needed(offered, settings.extra_capacity_min_rate, settings.granularity or 5, (cpu, memory)))
     if wanted > has:
-        yield f"{wanted} placeholders were on nodes, {has} have room on those that stay"
+        yield f"{wanted} placeholders are to have room, {has} have it on the nodes that stay"
+
+
+def _counts(plan: scale_up.Plan, node: str) -> bool:
+    """Say whether slack is a share of a node: it may take pods without tolerations."""
+    row = plan.cluster.nodes[node]
+    return not row.unschedulable and all(one.effect == pb.TaintEffect.PREFER_NO_SCHEDULE for one in row.taints)
 
 
 def _takes(plan: scale_up.Plan, after: Placement, node: str, size: dict[str, int]) -> int:
     """Return how many placeholders a node has room for."""
-    row, cluster = plan.cluster.nodes[node], plan.cluster
-    taints = [t for t in row.taints if t.effect != pb.TaintEffect.PREFER_NO_SCHEDULE]
-    if row.unschedulable or taints:
+    cluster = plan.cluster
+    if not _counts(plan, node):
         return 0
     offered, there = cluster.amounts(node), after.on[node]
     left = [offered.get("pods", 0) - len(there)]

@@ -14,23 +14,32 @@ from planner.scale_down.drainability import outcome
 from planner.scale_down.report.codes import unremovable_name
 from planner.scale_down.search.displaced import name_of
 from planner.scale_down.search.drain_sets import Attempt
+from planner.scale_down.search.fewer_placeholders import Besides
 from planner.scale_down.selection.removal import Removal
 from planner.scale_down.situation import Situation
 from planner.snapshot.columns import Int32, Int64, UInt8
 
 Reason = reason_pb2.UnremovableReason
 WHOLE: Final = "its node group goes as a whole or not at all"
+NEW_NODES: Final = "waits for new nodes, which are on their way for slack that it could hold"
+WITH_OTHERS: Final = "waits for the other unneeded nodes: slack asks for less only once they have gone as well"
 DELAYED: Final = "its deletion waits up to 2 minutes for a delay-deletion annotation to be taken away"
 
 
-def why_waiting(situation: Situation, codes: UInt8, nodes: Int32, removal: Removal) -> Mapping[int, str]:
-    """Return by node why an unneeded node does not go now. codes : uint8[P] of pods; nodes : int32[U]."""
+def why_waiting(
+    situation: Situation, codes: UInt8, nodes: Int32, removal: Removal, besides: Besides
+) -> Mapping[int, str]:
+    """Return by node why an unneeded node does not go now.
+
+    codes : uint8[P] of pods; nodes : int32[U]; besides : those that go only because slack asks for less then.
+    """
     texts = {
         int(Reason.NOT_UNNEEDED_OTHER_REASON): "waits until fewer deletions are in progress",
         int(Reason.ATOMIC_SCALE_DOWN_FAILED): WHOLE,
         int(Reason.BALANCE): "waits until larger node groups and zones like its own have given",
         int(Reason.IN_COOLDOWN): situation.cooldown.cluster,
-        int(Reason.NEEDED_FOR_SLACK): "waits for new nodes, which are on their way for slack that it could hold",
+        # There are nodes of that kind only while no placeholder waits for a new one.
+        int(Reason.NEEDED_FOR_SLACK): WITH_OTHERS if len(besides.nodes) else NEW_NODES,
         int(Reason.CLUSTER_UNHEALTHY): situation.unhealthy,
     }
     rows = list(zip(nodes.tolist(), removal.not_now.tolist(), strict=True))

@@ -23,6 +23,7 @@ from planner.scale_down.report.explain import Explanation, explain
 from planner.scale_down.report.slack import needed_for_slack
 from planner.scale_down.request import ScaleDownRequest
 from planner.scale_down.search.displaced import name_of, pods_of_leaving_nodes, take_out
+from planner.scale_down.search.fewer_placeholders import NONE_BESIDES, Besides
 from planner.scale_down.search.kernels.drain_sets import Problem
 from planner.scale_down.search.portfolio import Choice
 from planner.scale_down.selection.removal import Removal, UnneededSet, room_left, select
@@ -41,7 +42,8 @@ RESERVED: Final = np.uint8(Reason.RESERVED_FOR_PENDING_PODS)
 
 class Finding(NamedTuple):
     """What the loop found. codes : uint8[P] rules' outcomes, budgets included; reasons : uint8[N] why a node is not
-    eligible, 0 = it is; choice : None when there could be no candidates, for which `trouble` says why."""
+    eligible, 0 = it is; choice : None when there could be no candidates, for which `trouble` says why; besides : nodes
+    of it that go only because slack asks for less then."""
 
     situation: Situation
     simulation: Simulation
@@ -50,6 +52,7 @@ class Finding(NamedTuple):
     reasons: UInt8
     choice: Choice | None
     trouble: str
+    besides: Besides = NONE_BESIDES
 
 
 def not_tried(request: ScaleDownRequest) -> Decided:
@@ -94,7 +97,9 @@ def _unneeded(finding: Finding, nodes: Int32) -> tuple[Unneeded, Removal]:
     waiting = _nodes_with(situation, finding.codes == outcome.WAIT)[nodes]
     removal = select(
         situation,
-        UnneededSet(nodes, since_ns, np.diff(bounds) == 0, waiting, _risky(finding, nodes, bounds, pods)),
+        UnneededSet(
+            nodes, since_ns, np.diff(bounds) == 0, waiting, _risky(finding, nodes, bounds, pods), finding.besides
+        ),
     )
     cost = situation.eviction_cost
     price = np.nan_to_num(prices(snapshot))
@@ -104,7 +109,7 @@ def _unneeded(finding: Finding, nodes: Int32) -> tuple[Unneeded, Removal]:
     return (
         Unneeded(
             nodes, since_ns, removal.not_now, bounds, pods, where[pods], price[nodes], cost[nodes],
-            {**in_turn, **why_waiting(situation, finding.codes, nodes, removal)},
+            {**in_turn, **why_waiting(situation, finding.codes, nodes, removal, finding.besides)},
         ),
         removal,
     )  # fmt: skip
@@ -256,6 +261,7 @@ def _state(
         order_code(order),
         situation.basis if choice else memory.basis,
         choice.headroom if choice else memory.headroom,
+        len(finding.besides.nodes),
     )  # fmt: skip
     return remember(kept, moves, request.snapshot.nodes.name, situation.groups.digests)
 

@@ -39,11 +39,16 @@ def look_again(task: Task, attempt: Attempt) -> Attempt:
     while found:
         found = False
         for node in _placeable(task, problem).tolist():
-            if patience == 0 or not _goes_on(task, problem):
+            if patience == 0 or not goes_on(task, problem):
                 break
-            problem, went = _try(task, problem, node)
+            problem, went = try_node(task, problem, node)
             found |= went
             patience -= not went
+    return continued(attempt, problem)
+
+
+def continued(attempt: Attempt, problem: Problem) -> Attempt:
+    """Return an attempt that has come to where a problem is now."""
     return attempt._replace(
         accepted=problem.accepted[: problem.counts[TAKEN]].copy(),
         hint_hits=int(problem.counts[HINT_HITS]),
@@ -52,7 +57,7 @@ def look_again(task: Task, attempt: Attempt) -> Attempt:
     )
 
 
-def _goes_on(task: Task, problem: Problem) -> bool:
+def goes_on(task: Task, problem: Problem) -> bool:
     """Say whether time and the bound of new nodes allow one more."""
     accepted = problem.accepted[: problem.counts[TAKEN]]
     most = task.settings.max_new_unneeded
@@ -75,9 +80,9 @@ def _placeable(task: Task, problem: Problem) -> Int32:
     return found
 
 
-def _try(task: Task, problem: Problem, node: int) -> tuple[Problem, bool]:
+def try_node(task: Task, problem: Problem, node: int) -> tuple[Problem, bool]:
     """Try one node; return the problem to go on with, and whether the node goes."""
-    fork, tried = mark(task.state), _copied(problem)
+    fork, tried = mark(task.state), copied(problem)
     received = tried.received[node] > 0
     if received:
         tried.outcome[node] = DESTINATION
@@ -94,7 +99,7 @@ def _try(task: Task, problem: Problem, node: int) -> tuple[Problem, bool]:
     return tried, True
 
 
-def _copied(problem: Problem) -> Problem:
+def copied(problem: Problem) -> Problem:
     """Copy what a try writes."""
     search, budgets, limits = problem.search, problem.budgets, problem.limits
     return problem._replace(

@@ -1,13 +1,18 @@
-"""Unneeded nodes that stay as long as new nodes are on their way for slack that they could hold.
+"""Unneeded nodes that do not go yet because slack would lack: new nodes are on their way for it, or others have to go
+as well.
 
 While slack is built up, a placeholder without room is counted on a new node. To take away a node like it in the same
 moment would replace one by the other and evict pods for that. So nothing goes that could hold such a placeholder; what
 is unneeded stays so, and its time runs on. A placeholder for which no new node comes (its node group is at its maximum,
 a limit is reached) holds nothing back: it would do so for ever.
+
+Slack is a share of the nodes that are there. A node that can go because less is asked for once all of the plan have
+gone does not go with a few of them alone, while so much is still asked for that there is no room for it.
 """
 
 import numpy as np
 
+from planner.scale_down.search.fewer_placeholders import Besides
 from planner.scale_down.situation import Situation
 from planner.snapshot.columns import Bool, Int32
 
@@ -28,3 +33,14 @@ def awaited_by_slack(situation: Situation, nodes: Int32) -> Bool:
         enough = (state.resources.free[nodes] >= state.resources.need[kind]).all(axis=1)
         held |= enough & (state.blocked[kind, state.node_class[nodes]] == 0)
     return held
+
+
+def leaves_too_little(situation: Situation, going: Int32, besides: Besides) -> bool:
+    """Say whether slack asks for more when `going` : int32 have gone than the whole plan leaves room for.
+
+    Only where one of them goes because slack asks for less without all of the plan. O(N).
+    """
+    if not np.isin(going, besides.nodes).any():
+        return False
+    room = situation.request.round.room
+    return bool((np.diff(room.bounds) - besides.dropped < room.without(going)).any())

@@ -1,7 +1,8 @@
 """Which of the unneeded nodes go now.
 
 One check after the other, in upstream's order: unneeded (or unready) for long enough, all-or-nothing groups whole,
-waiting for a pod to complete or, our own, for slack to be built up, no cool-down, room within the limits. Longest
+waiting for a pod to complete or, our own, for slack to be built up, no cool-down, room within the limits; nodes that
+slack can spare only together with others go with them. Longest
 unneeded first, or where balance is asked for, the largest of similar node groups; drains that leave a disruption budget
 with nothing come last. Minimums need no check: the whole unneeded set respects them, with deletions in progress.
 Source: Cluster Autoscaler, planner.NodesToDelete, unneeded.RemovableAt, AtomicResizeFilteringProcessor.
@@ -12,7 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from trimtab.v1 import reason_pb2
 
-from planner.scale_down.selection.awaited_room import awaited_by_slack
+from planner.scale_down.search.fewer_placeholders import Besides
+from planner.scale_down.selection.awaited_room import awaited_by_slack, leaves_too_little
 from planner.scale_down.selection.balance import level, uneven
 from planner.scale_down.selection.deletion_limits import Bucket, Crop, Room, crop, room
 from planner.scale_down.selection.timers import too_early
@@ -25,13 +27,15 @@ Reason = reason_pb2.UnremovableReason
 
 class UnneededSet(NamedTuple):
     """Unneeded nodes ascending. nodes : int32[U]; since_ns : int64[U]; empty, waiting, risky : bool[U]:
-    no pods to move; a pod must complete first; its drain leaves a shared budget with nothing."""
+    no pods to move; a pod must complete first; its drain leaves a shared budget with nothing; besides : those that can
+    go only because slack asks for less without all of them."""
 
     nodes: Int32
     since_ns: Int64
     empty: Bool
     waiting: Bool
     risky: Bool
+    besides: Besides
 
 
 class Removal(NamedTuple):
@@ -62,6 +66,10 @@ def select(situation: Situation, unneeded: UnneededSet) -> Removal:
         _mark(not_now, not_now == 0, Reason.IN_COOLDOWN)
     chosen = _even_crop(situation, unneeded, not_now, left)
     goes = np.isin(unneeded.nodes, np.array(chosen.empty + chosen.drain, np.int32))
+    if leaves_too_little(situation, unneeded.nodes[goes], unneeded.besides):
+        _mark(not_now, np.isin(unneeded.nodes, unneeded.besides.nodes), Reason.NEEDED_FOR_SLACK)
+        chosen = _even_crop(situation, unneeded, not_now, left)
+        goes = np.isin(unneeded.nodes, np.array(chosen.empty + chosen.drain, np.int32))
     _mark(not_now, ~goes, Reason.NOT_UNNEEDED_OTHER_REASON)
     return Removal(not_now, tuple(sorted(chosen.empty)), tuple(sorted(chosen.drain)), left)
 

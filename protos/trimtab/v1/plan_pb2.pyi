@@ -2064,6 +2064,7 @@ class ScaleDownState(_message.Message):
     CANDIDATE_ORDER_FIELD_NUMBER: _builtins.int
     BASIS_FIELD_NUMBER: _builtins.int
     HEADROOM_FIELD_NUMBER: _builtins.int
+    FEWER_PLACEHOLDERS_FIELD_NUMBER: _builtins.int
     layout_version: _builtins.int
     """Version of this layout: 3. REQUIRED; a version the planner does not know
     is treated as absent, with a note.
@@ -2084,6 +2085,10 @@ class ScaleDownState(_message.Message):
     """How many times as much as the last plan any plan could have saved at most,
     when the orders were last compared. They are compared again once it has
     grown by more than the stability margin. 0 = unknown.
+    """
+    fewer_placeholders: _builtins.int
+    """How many of the last of `unneeded` can go only because slack asks for fewer
+    placeholders without them. 0 = none.
     """
     @_builtins.property
     def strings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
@@ -2114,10 +2119,11 @@ class ScaleDownState(_message.Message):
         candidate_order: Global___CandidateOrder.Code.ValueType = ...,
         basis: _builtins.int = ...,
         headroom: _builtins.float = ...,
+        fewer_placeholders: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["hints", b"hints", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["basis", b"basis", "candidate_order", b"candidate_order", "headroom", b"headroom", "hints", b"hints", "layout_version", b"layout_version", "resume_at", b"resume_at", "search_start", b"search_start", "strings", b"strings", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["basis", b"basis", "candidate_order", b"candidate_order", "fewer_placeholders", b"fewer_placeholders", "headroom", b"headroom", "hints", b"hints", "layout_version", b"layout_version", "resume_at", b"resume_at", "search_start", b"search_start", "strings", b"strings", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -246,7 +246,8 @@ class UnremovableReason(_message.Message):
         NEEDED_FOR_SLACK: UnremovableReason._Code.ValueType  # 24
         """Without it, less room would be kept free than slack asks for: its
         placeholders have no other place. Of an unneeded node: it does not go as
-        long as new nodes are on their way for placeholders that it could hold.
+        long as new nodes are on their way for placeholders that it could hold,
+        or as long as less is asked for only once others have gone as well.
         """
         CLUSTER_UNHEALTHY: UnremovableReason._Code.ValueType  # 25
         """Too many nodes of the cluster are unready; `detail` says how many."""
@@ -319,7 +320,8 @@ class UnremovableReason(_message.Message):
     NEEDED_FOR_SLACK: UnremovableReason.Code.ValueType  # 24
     """Without it, less room would be kept free than slack asks for: its
     placeholders have no other place. Of an unneeded node: it does not go as
-    long as new nodes are on their way for placeholders that it could hold.
+    long as new nodes are on their way for placeholders that it could hold,
+    or as long as less is asked for only once others have gone as well.
     """
     CLUSTER_UNHEALTHY: UnremovableReason.Code.ValueType  # 25
     """Too many nodes of the cluster are unready; `detail` says how many."""

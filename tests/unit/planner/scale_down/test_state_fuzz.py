@@ -74,12 +74,15 @@ def test_columns_of_any_content_are_read_or_counted_as_absent(
     answered(which, state)
 
 
-@given(st.integers(0, len(LIVED) - 1), st.integers(-(2**31), 2**31 - 1), st.integers(-(2**31), 2**31 - 1))
+ANY = st.integers(-(2**31), 2**31 - 1)
+
+
+@given(st.integers(0, len(LIVED) - 1), ANY, ANY, ANY)
 @settings(max_examples=60, deadline=None)
-def test_pointers_of_any_value_are_read_or_counted_as_absent(which: int, start: int, resume: int) -> None:
+def test_pointers_of_any_value_are_read_or_counted_as_absent(which: int, start: int, resume: int, fewer: int) -> None:
     state = plan_pb2.ScaleDownState()
     state.CopyFrom(LIVED[which][1])
-    state.search_start, state.resume_at = start, resume
+    state.search_start, state.resume_at, state.fewer_placeholders = start, resume, fewer
     answered(which, state)
 
 

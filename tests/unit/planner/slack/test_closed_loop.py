@@ -17,6 +17,7 @@ from planner.model.values import Owner
 from planner.snapshot.decode import canonicalize
 from tests.builders.slack import NOW_S, cluster, node, pod, spec, where
 from tests.builders.snapshots import Cluster, write
+from tests.certificates import slack
 from tests.certificates.whole_plan import offences
 
 LOOPS, BUSY, START = 30, 10, 2
@@ -144,3 +145,4 @@ def test_no_node_goes_while_slack_is_built_up_and_in_the_end_nothing_comes_or_go
     assert not gone
     assert not answer.scale_up.splits
     assert not this.starting
+    assert slack.offences(this.cluster(), answer, rate, granularity) == []

@@ -228,4 +228,4 @@ def test_placeholders_are_there_before_anything_is_simulated() -> None:
     this = Round(snapshot, lambda pods, kinds=(): build_simulation(snapshot, VirtualRows(pods)), NOW_S * 10**9)
     assert this.simulation.pod_count == 0
     with pytest.raises(RuntimeError, match="before everything"):
-        this.hold_room((), (), ())
+        this.hold_room(this.room, (), ())

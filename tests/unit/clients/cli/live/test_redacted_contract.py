@@ -148,6 +148,7 @@ NUMBERS_THAT_STAY = {
         "UnremovableNode.failed_predicates"
     ),
     "a ratio of savings": "ScaleDownState.headroom",
+    "how many nodes of a plan": "ScaleDownState.fewer_placeholders",
     "the layout of a state": (
         "ScaleDownState.layout_version ScaleUpState.layout_version SlackState.layout_version "
         "PodCostsState.layout_version"

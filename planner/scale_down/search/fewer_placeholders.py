@@ -1,0 +1,260 @@
+"""Nodes that can go besides, because slack asks for fewer placeholders without them.
+
+Slack is a share of the nodes that are there. The other searches keep a place for every placeholder that is there now;
+here those nodes are tried once more that had none for some pod. For that all placeholders are taken off, the pods of
+the node placed, and the placeholders put back: where they were, else wherever there is room. The node can go if of each
+set as many have a place as there are to be without it and all others that go. Nothing is done while a placeholder waits
+for a new node.
+
+What went so in the last plan stands last in it. It is kept out of the other searches, which go on with the rest of that
+plan, and tried when they are done, all together. Source: the design of resource slack.
+"""
+
+from collections.abc import Hashable
+from typing import Final, NamedTuple
+
+import numpy as np
+from trimtab.v1 import reason_pb2
+
+from planner.placement.kernels.search import evacuate, place_all
+from planner.round.round import HeldRoom, Round
+from planner.scale_down.search.drain_sets import Attempt, Task, ask_again, to_stay_even
+from planner.scale_down.search.kernels.drain_sets import (
+    ACCEPTED,
+    DESTINATION,
+    NO_PLACE,
+    NOT_EVALUATED,
+    TAKEN,
+    Problem,
+    drain_candidates,
+)
+from planner.scale_down.search.portfolio import Choice, choose
+from planner.scale_down.search.second_look import continued, copied, goes_on, look_again, try_node
+from planner.simulation.kernels import mark, revert
+from planner.simulation.log import check_log
+from planner.simulation.state import NOWHERE, OPEN, SimulationState
+from planner.snapshot.columns import Bool, Int32, Int64
+
+MOST: Final = 8
+"""Nodes that go so in one plan: for each all placeholders are taken off and put back."""
+PATIENCE: Final = 8
+"""Nodes that are tried in vain."""
+BALANCE: Final = reason_pb2.UnremovableReason.BALANCE
+
+
+class Kept(NamedTuple):
+    """Placeholders that their node alone decides on, all of them on nodes that are there.
+
+    pods : int32[M]; of_set : int64[M]; number : int64[Q] of each set, others included; room : of the round.
+    """
+
+    pods: Int32
+    of_set: Int64
+    number: Int64
+    room: HeldRoom
+
+
+class Besides(NamedTuple):
+    """Nodes that go because slack asks for less without them : int32; dropped : int64[Q], placeholders of each set that
+    have no place for that."""
+
+    nodes: Int32
+    dropped: Int64
+
+
+NONE_BESIDES: Final = Besides(np.zeros(0, np.int32), np.zeros(0, np.int64))
+
+
+def kept_by_slack(this: Round) -> Kept | None:
+    """Return the placeholders; None where there are none, or where one waits for room: then slack is being built up."""
+    simulation, room = this.simulation, this.room
+    state, count = simulation.state, len(room.names)
+    first = len(state.pod_node) - count
+    node = state.pod_node[first:]
+    if not count or node.min() < 0 or node.max() >= simulation.node_count:
+        return None
+    number = np.diff(room.bounds)
+    local = state.local_class[state.pod_class[first:]] != 0
+    of_set = np.repeat(np.arange(len(number)), number)[local]
+    return Kept((first + np.flatnonzero(local)).astype(np.int32), of_set, number, room)
+
+
+def choose_with(task: Task, kept: Kept | None) -> tuple[Choice, Besides]:
+    """Return the choice of the other searches, with what can go besides. Raises MoveLogFullError."""
+    late = NONE_BESIDES.nodes
+    if kept is not None:
+        last = task.memory.unneeded[len(task.memory.unneeded) - task.memory.fewer :]
+        late = last[np.isin(last, task.eligible)]
+        task = _kept_out(task, late) if len(late) else task
+    choice = choose(task)
+    attempt = look_again(task, choice.attempt)
+    if kept is None:
+        return choice._replace(attempt=attempt), NONE_BESIDES
+    attempt, besides = _go_on(task, attempt, kept, late)
+    return choice._replace(attempt=attempt), besides
+
+
+def _kept_out(task: Task, nodes: Int32) -> Task:
+    """Return the task without nodes of the last plan; pods go there only where nothing else has room."""
+    known = task.known.copy()
+    known[nodes] = False
+    others = ~np.isin(task.memory.unneeded, nodes)
+    memory = task.memory._replace(unneeded=task.memory.unneeded[others], since_ns=task.memory.since_ns[others])
+    return task._replace(
+        known=known,
+        memory=memory,
+        eligible=task.eligible[~np.isin(task.eligible, nodes)],
+        staying=np.concatenate([task.staying, nodes]).astype(np.int32),
+    )
+
+
+def _go_on(task: Task, attempt: Attempt, kept: Kept, late: Int32) -> tuple[Attempt, Besides]:
+    """Let late nodes go, together or one by one, then others as long as one can."""
+    search = _Search(task, attempt, kept)
+    if len(late) and not search.go(late):
+        for node in late.tolist():
+            if not (search.go_as_any(node) or search.go(np.array([node], np.int32))):
+                search.stay(node)
+    if attempt.stopped_at < 0:
+        search.go_through(_candidates(task, search.problem))
+    found = continued(attempt, search.problem)
+    return found._replace(evaluated=attempt.evaluated + len(late)), search.besides()
+
+
+def _candidates(task: Task, problem: Problem) -> Int32:
+    """Return the nodes that could not go, the emptiest first; those of groups that go whole left out. int32."""
+    stuck = (problem.outcome == NO_PLACE) | (problem.outcome == DESTINATION)
+    nodes = task.eligible[stuck[task.eligible] & (task.whole[task.eligible] == 0)]
+    found: Int32 = nodes[np.lexsort((nodes, task.measures.utilization[nodes]))]
+    return found
+
+
+class _Search:
+    """problem : where the search has come to, its simulation in the state of the task."""
+
+    def __init__(self, task: Task, attempt: Attempt, kept: Kept) -> None:
+        self.problem = attempt.problem
+        self._task = task
+        self._kept = kept
+        self._of_slack = np.zeros(len(attempt.problem.destination), np.bool_)
+        self._of_slack[kept.pods] = True
+        self._more: list[int] = []
+
+    def besides(self) -> Besides:
+        """Return the nodes that go so, and what that drops."""
+        return Besides(np.array(self._more, np.int32), self._dropped())
+
+    def go_as_any(self, node: int) -> bool:
+        """Let a node go if there is room for all that is on it, placeholders included; return whether there is."""
+        self.problem, went = try_node(self._task, self.problem, node)
+        return went
+
+    def stay(self, node: int) -> None:
+        """Note why a node of the last plan stays that had a place for each of its pods: others would have lost theirs, or
+        groups be uneven."""
+        problem = self.problem
+        if problem.outcome[node] == NOT_EVALUATED:
+            pods = problem.pods[problem.offsets[node] : problem.offsets[node + 1]]
+            problem.outcome[node] = NO_PLACE if len(pods) else BALANCE
+            problem.culprit[node] = pods[0] if len(pods) else -1
+
+    def go_through(self, nodes: Int32) -> None:
+        """Let nodes go one after the other as far as they can, at most `MOST`, until `PATIENCE` have been in vain."""
+        patience = PATIENCE
+        task, kept = self._task, self._kept
+        less: dict[Hashable, Int64] = {}
+        room = _room(task.state, self.problem, kept)
+        for node in nodes.tolist():
+            if not patience or len(self._more) >= MOST or not goes_on(task, self.problem):
+                break
+            kind = kept.room.kind(node)
+            if kind not in less:
+                less[kind] = self._less(np.array([node], np.int32))
+            if room.takes.sum() - room.takes[node] < room.number - less[kind][room.of_set]:
+                continue
+            if self.go(np.array([node], np.int32)):
+                less.clear()
+                room = _room(task.state, self.problem, kept)
+            else:
+                patience -= 1
+
+    def go(self, nodes: Int32) -> bool:
+        """Let nodes go if there is room for their pods and for the placeholders that there are to be without them.
+
+        All is undone where there is not.
+        """
+        task, kept, state = self._task, self._kept, self._task.state
+        less = self._less(nodes)
+        if (less < 0).any() or not all(self._holds_only_placeholders(node) for node in nodes.tolist()):
+            return False
+        fork, hint = mark(state), np.full(len(state.pod_node), -1, np.int32)
+        hint[kept.pods] = state.pod_node[kept.pods]
+        evacuate(state, np.zeros(0, np.int32), kept.pods, False)
+        tried = copied(_without(self.problem, self._of_slack))
+        tried.first_held[nodes], tried.received[nodes] = -1, 0
+        bounds = np.full(2, len(nodes), np.int64)
+        drain_candidates(state, tried, nodes, 0, len(nodes), np.zeros(len(task.known), np.bool_), bounds, 0)
+        if (tried.outcome[nodes] == ACCEPTED).all() and self._may_all_go(tried):
+            tried.search.cursor[:] = 0
+            place_all(state, tried.search, hint, tried.destination, tried.counts.copy(), kept.pods, False)
+            check_log(state)
+            if (self._dropped() <= less).all():
+                self.problem = tried._replace(offsets=self.problem.offsets, pods=self.problem.pods)
+                self._more += nodes.tolist()
+                return True
+        check_log(state)
+        revert(state, fork)
+        return False
+
+    def _less(self, nodes: Int32) -> Int64:
+        """Return how many placeholders of each set there need not be once nodes have gone as well. int64[Q]."""
+        accepted = self.problem.accepted[: self.problem.counts[TAKEN]]
+        return self._kept.number - self._kept.room.without(np.concatenate([accepted, nodes]))
+
+    def _dropped(self) -> Int64:
+        """Return how many placeholders of each set have no place. int64[Q]."""
+        nowhere = self._task.state.pod_node[self._kept.pods] == NOWHERE
+        return np.bincount(self._kept.of_set[nowhere], minlength=len(self._kept.number))
+
+    def _may_all_go(self, problem: Problem) -> bool:
+        accepted = problem.accepted[: problem.counts[TAKEN]]
+        return not ask_again(self._task, problem).any() and len(to_stay_even(self._task, accepted)) == 0
+
+    def _holds_only_placeholders(self, node: int) -> bool:
+        """Say whether a node has received nothing else."""
+        pod = int(self.problem.first_held[node])
+        while pod >= 0 and self._of_slack[pod]:
+            pod = int(self.problem.next_held[pod])
+        return pod < 0
+
+
+def _without(problem: Problem, these: Bool) -> Problem:
+    """Return a problem in which these pods : bool[P'] do not have to move. O(pods to move)."""
+    moves = ~these[problem.pods]
+    upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(moves, dtype=np.int64)])
+    return problem._replace(offsets=upto[problem.offsets], pods=problem.pods[moves])
+
+
+class _Room(NamedTuple):
+    """of_set : the largest set; number : of its placeholders; takes : int64[N], how many of them each node has room
+    for by amounts and static predicates, if no placeholder is there."""
+
+    of_set: int
+    number: int
+    takes: Int64
+
+
+def _room(state: SimulationState, problem: Problem, kept: Kept) -> _Room:
+    """Return the room for the largest set. O(N · R + M)."""
+    takes = np.zeros(len(state.node_state), np.int64)
+    if len(kept.pods) == 0:
+        return _Room(0, 0, takes)
+    count = np.bincount(kept.of_set)
+    largest = int(np.argmax(count))
+    of_class = state.pod_class[kept.pods[kept.of_set == largest][0]]
+    free, there = state.resources.free.copy(), kept.pods[state.pod_node[kept.pods] != NOWHERE]
+    np.add.at(free, state.pod_node[there], state.resources.request[state.pod_class[there]])
+    asked = np.flatnonzero(state.resources.request[of_class] > 0)
+    may = problem.search.allowed & (state.node_state == OPEN) & (state.blocked[of_class, state.node_class] == 0)
+    np.copyto(takes, (free[:, asked] // state.resources.request[of_class, asked]).min(axis=1).clip(0), where=may)
+    return _Room(largest, int(count[largest]), takes)

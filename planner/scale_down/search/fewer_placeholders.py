@@ -150,8 +150,10 @@ class _Search:
         return went
 
     def stay(self, node: int) -> None:
-        """Note why a node of the last plan stays that had a place for each of its pods: others would have lost theirs, or
-        groups be uneven."""
+        """Note why a node of the last plan stays that has a place for each of its pods.
+
+        Pods of other nodes would have none, or groups would be uneven.
+        """
         problem = self.problem
         if problem.outcome[node] == NOT_EVALUATED:
             pods = problem.pods[problem.offsets[node] : problem.offsets[node + 1]]

@@ -40,8 +40,8 @@ def staying(answer: pb.PlanResponse) -> Counter[str]:
 def test_r3_scale_down_leaves_the_nodes_that_slack_needs_and_says_so() -> None:
     given = owned(cluster(10, {f"p{i}": "n00" for i in range(8)}))
     answer = decide(given, asking(0.3), decisions=BOTH)
-    # 12 cores and 48 GiB are asked for: 15 placeholders, five on an empty node; "n00" is full. Of two nodes 2.4 cores and
-    # 9.6 GiB are asked for: three placeholders, for which one empty node is enough.
+    # 12 cores and 48 GiB are asked for: 15 placeholders, five on an empty node; "n00" is full. Of two nodes 2.4 cores
+    # and 9.6 GiB are asked for: three placeholders, for which one empty node is enough.
     assert len(where(answer)) == 15
     assert offences(given, answer, 0.3) == []
     assert len(answer.scale_down.unneeded) == 8

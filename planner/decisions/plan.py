@@ -97,7 +97,8 @@ def _take(decision: Decision, this: Round, settings: Any, answer: pb.PlanRespons
     decided = decision.decide(this, settings, known)
     result = getattr(answer, field)
     result.CopyFrom(decided.result)
-    result.MergeFromString(decided.more)
+    for part in decided.more:
+        result.MergeFromString(part)
     getattr(answer.state, field).CopyFrom(decided.state)
     answer.diagnostics.notes.extend(decided.notes)
     summary = decision.summarize(result)

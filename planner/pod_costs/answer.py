@@ -3,9 +3,9 @@
 Complete groups are written as protobuf bytes by a kernel and merged, entry-wise building being far slower.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
@@ -18,6 +18,8 @@ from planner.pod_costs.strategies import BY_CODE
 from planner.round.round import Round
 from planner.snapshot.columns import Int64, UInt8
 from planner.snapshot.texts import joined, texts_of
+
+PART_BYTES: Final = 1 << 18
 
 
 class Written(NamedTuple):
@@ -75,14 +77,20 @@ def write_left_alone(this: Round, owner: int, target: int, why: LeftAlone) -> Wr
     return Written(np.array([owner], np.int64), [np.frombuffer(entry.SerializeToString(), np.uint8)])
 
 
-def in_order(this: Round, written: list[Written]) -> bytes:
-    """Return all groups as the bytes of one message, by the texts of their owners."""
+def in_order(this: Round, written: list[Written]) -> Iterator[bytes]:
+    """Yield all groups by the texts of their owners, as bytes of messages, none of them large: what has been merged
+    makes room for what is next, and a hundred thousand pods need no fresh memory for a second copy.
+    """
     if not written:
-        return b""
+        return
     owners = np.concatenate([one.owners for one in written])
     data = [part for one in written for part in one.data]
     order = np.argsort(owner_texts(this.snapshot, this.derive).place[owners])
-    return b"".join([data[at] for at in order.tolist()])
+    ends = np.cumsum([len(data[at]) for at in order.tolist()])
+    # The first group of each part.
+    starts = np.flatnonzero(np.diff(ends // PART_BYTES, prepend=-1)).tolist()
+    for first, last in pairwise([*starts, len(order)]):
+        yield b"".join([data[at] for at in order[first:last].tolist()])
 
 
 def _joined_bytes(parts: list[bytes]) -> tuple[UInt8, Int64]:

@@ -3,7 +3,7 @@
 Decides which groups are complete, and of those that are linked which goes on. Never writes an answer.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -37,16 +37,17 @@ def rank_target(situation: Situation, target: PodCostTarget) -> Ranked:
     """Rank groups by the strategies of a target."""
     members = situation.members
     found: list[Ranks] = []
-    shares, own = (np.zeros((len(target.terms), len(members.pods))) for _ in range(2))
-    for number, term in enumerate(target.terms):
+    shares: list[Float64] = []
+    own: list[Float64] = []
+    for term in target.terms:
         situation.round.effort.check()
         threshold = _threshold(term)
         ranks = BY_CODE[term.strategy].rank(situation, term, threshold)
-        own[number] = ranks.rank if np.isfinite(ranks.rank).all() else np.nan_to_num(ranks.rank)
-        shares[number] = share(own[number], threshold, term.weight)
+        own.append(ranks.rank if np.isfinite(ranks.rank).all() else np.nan_to_num(ranks.rank))
+        shares.append(share(own[-1], threshold, term.weight))
         found.append(ranks)
     left_alone = _unranked(members, found)
-    cost = costs(list(shares), [term.weight for term in target.terms])
+    cost = costs(shares, [term.weight for term in target.terms])
     order = np.empty(len(cost), np.int64)
     sort_groups(cost.astype(np.int64), members.bounds, order, np.empty(len(cost), np.int64))
     groups = np.setdiff1d(np.arange(len(members.owners)), list(left_alone))
@@ -62,7 +63,7 @@ def rank_target(situation: Situation, target: PodCostTarget) -> Ranked:
     )
 
 
-def _in_order(shares: Float64, own: Float64, order: Int64) -> Float64:
+def _in_order(shares: Sequence[Float64], own: Sequence[Float64], order: Int64) -> Float64:
     """Return both ranks of each strategy in the order of removal. float64[S, 2, M]."""
     both = np.empty((len(shares), 2, len(order)))
     for half, ranks in enumerate((shares, own)):

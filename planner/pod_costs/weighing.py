@@ -20,7 +20,12 @@ LARGEST: Final = float((1 << 31) - 1)
 
 def share(rank: Float64, threshold: float, weight: float) -> Float64:
     """Return what a strategy contributes: 0 to its weight. rank : float64[M]."""
-    return np.minimum(np.maximum(rank, 0.0), threshold) / threshold * weight
+    # One array from step to step: memory that is new costs more than the arithmetic.
+    found: Float64 = np.maximum(rank, 0.0)
+    np.minimum(found, threshold, out=found)
+    found /= threshold
+    found *= weight
+    return found
 
 
 def costs(shares: Sequence[Float64], weights: Sequence[float]) -> Int32:
@@ -33,5 +38,6 @@ def costs(shares: Sequence[Float64], weights: Sequence[float]) -> Int32:
     total = np.zeros(len(shares[0]))
     for one in shares:
         total += one if is_small else one / heaviest
-    counted = np.minimum(np.rint(total * unit), LARGEST)
-    return (-counted).astype(np.int32)
+    total *= unit
+    np.minimum(np.rint(total, out=total), LARGEST, out=total)
+    return np.negative(total, out=total).astype(np.int32)

@@ -4,7 +4,7 @@ A decision is one package with one `Decision`, and one line in `planner.decision
 notes, logs, metrics and the warm-up follow from the table.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -25,15 +25,15 @@ class Decided(NamedTuple):
 
     result : the decision's field of `PlanResponse`; state : its field of `PlanState`, for the next request; notes :
     what the caller should know; finish : brings what was decided into the round's simulation, as far as it is not there
-    yet, called only where another decision follows; more : the rest of the result as bytes, merged once it is in the
-    answer, because a copy of many entries takes as long as reading them.
+    yet, called only where another decision follows; more : the rest of the result as bytes of messages, merged in turn
+    once it is in the answer, because a copy of many entries takes as long as reading them.
     """
 
     result: Message
     state: Message
     notes: tuple[str, ...] = ()
     finish: Callable[[], None] = _nothing
-    more: bytes = b""
+    more: Iterable[bytes] = ()
 
 
 class Summary(NamedTuple):

@@ -41,7 +41,7 @@ def conclude(finding: Finding) -> Decided:
     unschedulable = _unschedulable(finding)
     _add_options(decision, finding)
     decision.result = _result(decision, bool(unschedulable))
-    return Decided(decision, _state(finding), finding.situation.notes, more=unschedulable)
+    return Decided(decision, _state(finding), finding.situation.notes, more=(unschedulable,))
 
 
 def _state(finding: Finding) -> pb.ScaleUpState:

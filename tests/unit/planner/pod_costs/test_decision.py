@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trimtab.v1 import plan_pb2 as pb
 
+from planner.pod_costs import answer as pod_costs_answer
 from tests.builders.kubernetes import Json, deployment, node, node_group, pod, pods_of, replica_set
 from tests.builders.pod_costs import NUMBER, S, at, costs, decide, groups, own_ranks, reasons, target, term
 from tests.reference.pod_costs import controller, ranks
@@ -388,3 +389,24 @@ def test_a_pod_whose_controller_is_not_listed_is_noted() -> None:
     answer = decide([*nodes(), pod("p", node="a1", owner=WEB)], BALANCE)
     assert not answer.pod_costs.groups
     assert "1 pods whose controllers" in " ".join(answer.diagnostics.notes)
+
+
+@pytest.mark.parametrize("size", [1, 150, 400])
+def test_an_answer_in_several_parts_is_the_same(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    owners = [replica_set(name, 2) for name in ("d", "a", "c", "b")]
+    pods = [one for owner in owners for one in pods_of(owner, 2, node="a1")]
+    objects = [*owners, *nodes(), *pods, WEB, pod("odd", owner=WEB)]
+    whole = decide(objects, BALANCE)
+    merged: list[int] = []
+    in_order = pod_costs_answer.in_order
+
+    def note(*arguments: Any) -> Any:
+        parts = list(in_order(*arguments))
+        merged.append(len(parts))
+        return parts
+
+    monkeypatch.setattr("planner.pod_costs.decision.in_order", note)
+    monkeypatch.setattr(pod_costs_answer, "PART_BYTES", size)
+    assert decide(objects, BALANCE) == whole
+    assert [group.owner[-1] for group in whole.pod_costs.groups] == ["a", "b", "c", "d", "b"]  # the last is "web"
+    assert merged[0] > 1

@@ -63,7 +63,10 @@ class NodeView(NamedTuple):
 
     def taint(self, key: str) -> Taint | None:
         """Return the taint with that key."""
-        return next((taint for taint in self.taints if taint.key == key), None)
+        for taint in self.taints:
+            if taint.key == key:
+                return taint
+        return None
 
 
 def deletion_delayed(annotations: Mapping[str, str] | None) -> bool:

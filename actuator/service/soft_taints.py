@@ -45,8 +45,9 @@ def apply_soft_taints(
     """Update the nodes that differ, within the limits; a node that refuses is skipped. Raises `ClusterError`."""
     until = time.monotonic() + settings.max_s
     nodes = [node for node in cluster.list_nodes() if node.name not in in_deletion]
-    soft_tainted = {node.name for node in nodes if node.taint(SOFT_TAINT_KEY)}
-    to_untaint = [node.name for node in nodes if node.name in soft_tainted and node.name not in unneeded]
+    tainted_nodes = [node for node in nodes if node.taints]
+    soft_tainted = {node.name for node in tainted_nodes if node.taint(SOFT_TAINT_KEY)}
+    to_untaint = [node.name for node in tainted_nodes if node.name in soft_tainted and node.name not in unneeded]
     to_taint = [node.name for node in nodes if node.name in unneeded and node.name not in soft_tainted]
     untainted = tainted = 0
     for name in (*to_untaint, *to_taint):
@@ -65,5 +66,5 @@ def apply_soft_taints(
             # Only this node is affected: the others do not wait for it.
             log.warning("soft taint not changed", node=name, detail=str(error))
     left = len(to_untaint) + len(to_taint) - untainted - tainted
-    hard_tainted = frozenset(node.name for node in nodes if node.taint(HARD_TAINT_KEY))
+    hard_tainted = frozenset(node.name for node in tainted_nodes if node.taint(HARD_TAINT_KEY))
     return SoftTaintResult(tainted, untainted, left, hard_tainted)

@@ -68,6 +68,9 @@ class SimulatedCluster:
         # PodGroupCost objects by namespace and name; not kept in the file, whoever ranks writes them again.
         self._group_costs: dict[tuple[str, str], KnownGroupCost] = {}
         self._buffers: dict[str, KnownBuffer] = {}
+        # The nodes as they were listed last, and how often nodes had changed by then.
+        self._listed: list[NodeView] = []
+        self._listed_at = -1
         self.restored = self.state.restore()
         if not self.restored:
             self.state.fill(objects)
@@ -99,7 +102,10 @@ class SimulatedCluster:
     def list_nodes(self) -> Sequence[NodeView]:
         """Return all nodes, sorted by name."""
         with self.transaction("list_nodes") as state:
-            return [_view(info) for _, info in sorted(state.nodes.items())]
+            if self._listed_at != state.node_changes:
+                self._listed = [_view(info) for _, info in sorted(state.nodes.items())]
+                self._listed_at = state.node_changes
+            return list(self._listed)
 
     def add_taint(self, node: str, taint: Taint) -> bool:
         """Add a taint."""
@@ -281,7 +287,7 @@ class SimulatedCluster:
         state.budgets.write_statuses()
         for uid, owner in state.owners.items():
             if owner["kind"] not in ("Deployment", "DaemonSet"):
-                write_owner_status(owner, list(state.pods_by_owner.get(uid, {}).values()))
+                write_owner_status(owner, state.tallies.of(uid))
 
 
 def _pod_key(key: str) -> PodKey:

@@ -13,6 +13,7 @@ from actuator.simulated_cluster.objects import Object, controller_of, desired_re
 from actuator.simulated_cluster.pods import RECREATED_KINDS, Pod, format_time
 from actuator.simulated_cluster.scheduler import NodeInfo
 from actuator.simulated_cluster.state import ClusterState, Instance, made_provider_id
+from actuator.simulated_cluster.tallies import OwnerTally
 
 # Letters of generated name suffixes: they form no words.
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -238,8 +239,7 @@ class Controllers:
         wanted = desired_replicas(owner) if owner else None
         if wanted is None:
             return True
-        siblings = self._state.pods_by_owner.get(pod.owner_uid, {}).values()
-        return len([other for other in siblings if other.active]) < wanted
+        return self._state.tallies.of(pod.owner_uid).active < wanted
 
     def _instance_due(self, instance: Instance | None, due_ms: int) -> None:
         if instance is None:
@@ -389,11 +389,10 @@ def pod_of_template(owner: Object, template: Object) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
 
 
-def write_owner_status(owner: Object, pods: list[Pod]) -> None:
+def write_owner_status(owner: Object, pods: OwnerTally) -> None:
     """Write how many pods a controller has into its status, as it would itself."""
-    active = sum(pod.active for pod in pods)
-    ready = sum(pod.active and pod.ready for pod in pods)
-    fields = {"active": active} if owner["kind"] == "Job" else {"replicas": active, "readyReplicas": ready}
+    is_job = owner["kind"] == "Job"
+    fields = {"active": pods.active} if is_job else {"replicas": pods.active, "readyReplicas": pods.ready}
     owner["status"] = {**(owner.get("status") or {}), **fields}
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from actuator.simulated_cluster.objects import Object, ObjectError
 from actuator.simulated_cluster.pods import Pod, PodKey
 from actuator.simulated_cluster.selectors import matches
+from actuator.simulated_cluster.tallies import BudgetTally
 
 # Desired replicas of an owner by uid, None = unknown.
 Scale = Callable[[str], int | None]
@@ -29,14 +30,11 @@ def covers(budget: Mapping[str, Any], pod: Pod) -> bool:
     return matches((budget.get("spec") or {}).get("selector"), pod.labels)
 
 
-def budget_status(budget: Mapping[str, Any], pods: Iterable[Pod], scale: Scale) -> BudgetStatus:
-    """Count. `pods` are those the budget covers."""
-    selected = [pod for pod in pods if not pod.terminal]
-    spec = budget.get("spec") or {}
-    expected, desired = _expected_and_desired(spec, selected, scale)
-    healthy = sum(pod.ready and not pod.terminating for pod in selected)
-    allowed = max(0, healthy - desired) if expected > 0 else 0
-    return BudgetStatus(allowed, healthy, desired, expected)
+def budget_status(budget: Mapping[str, Any], pods: BudgetTally, scale: Scale) -> BudgetStatus:
+    """Return the status of a budget. `pods` are those that it covers. O(their controllers)."""
+    expected, desired = _expected_and_desired(budget.get("spec") or {}, pods, scale)
+    allowed = max(0, pods.healthy - desired) if expected > 0 else 0
+    return BudgetStatus(allowed, pods.healthy, desired, expected)
 
 
 class Budgets:
@@ -48,7 +46,7 @@ class Budgets:
     def __init__(self, scale: Scale) -> None:
         self._scale = scale
         self.items: dict[PodKey, Object] = {}
-        self._members: dict[PodKey, dict[PodKey, Pod]] = {}
+        self._members: dict[PodKey, BudgetTally] = {}
         self._status: dict[PodKey, BudgetStatus] = {}
         # Budgets by namespace and labels of the pods that they cover.
         self._of: dict[tuple[str, frozenset[tuple[str, str]]], list[PodKey]] = {}
@@ -58,7 +56,10 @@ class Budgets:
         key = item["metadata"].get("namespace") or "default", item["metadata"]["name"]
         self.items[key] = item
         self._of.clear()
-        self._members[key] = {pod.key: pod for pod in pods if covers(item, pod)}
+        members = self._members[key] = BudgetTally()
+        for pod in pods:
+            if covers(item, pod):
+                members.put(pod)
         self._status.pop(key, None)
 
     def of(self, pod: Pod) -> list[PodKey]:
@@ -73,20 +74,20 @@ class Budgets:
     def pod_changed(self, pod: Pod) -> None:
         """Call when a pod is new or has changed."""
         for key in self.of(pod):
-            self._members[key][pod.key] = pod
+            self._members[key].put(pod)
             self._status.pop(key, None)
 
     def pod_gone(self, pod: Pod) -> None:
         """Call when a pod is gone."""
         for key in self.of(pod):
-            self._members[key].pop(pod.key, None)
+            self._members[key].drop(pod.key)
             self._status.pop(key, None)
 
     def status(self, key: PodKey) -> BudgetStatus:
         """Return status of a budget. Raises ValueError when it cannot be understood."""
         found = self._status.get(key)
         if found is None:
-            found = self._status[key] = budget_status(self.items[key], self._members[key].values(), self._scale)
+            found = self._status[key] = budget_status(self.items[key], self._members[key], self._scale)
         return found
 
     def write_statuses(self) -> None:
@@ -112,25 +113,21 @@ def write_status(budget: Object, status: BudgetStatus) -> None:
         budget["status"]["observedGeneration"] = generation
 
 
-def _expected_and_desired(spec: Mapping[str, Any], selected: list[Pod], scale: Scale) -> tuple[int, int]:
+def _expected_and_desired(spec: Mapping[str, Any], pods: BudgetTally, scale: Scale) -> tuple[int, int]:
     if spec.get("maxUnavailable") is not None:
-        expected = _expected(selected, scale)
+        expected = _expected(pods, scale)
         return expected, max(0, expected - _scaled(spec["maxUnavailable"], expected))
     if spec.get("minAvailable") is not None:
         wanted = spec["minAvailable"]
-        expected = _expected(selected, scale) if isinstance(wanted, str) else len(selected)
+        expected = _expected(pods, scale) if isinstance(wanted, str) else pods.selected
         return expected, _scaled(wanted, expected)
-    return len(selected), 0
+    return pods.selected, 0
 
 
-def _expected(selected: list[Pod], scale: Scale) -> int:
+def _expected(pods: BudgetTally, scale: Scale) -> int:
     """Return the sum of desired replicas of the selected pods' controllers; for an unknown controller, its pods."""
-    counts: dict[str, int] = {}
-    for pod in selected:
-        owner = str(pod.owner.get("uid") or pod.uid)
-        counts[owner] = counts.get(owner, 0) + 1
     total = 0
-    for owner, count in counts.items():
+    for owner, count in pods.by_owner.items():
         wanted = scale(owner)
         total += count if wanted is None else wanted
     return total

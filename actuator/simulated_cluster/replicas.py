@@ -20,16 +20,19 @@ def scale(state: ClusterState, controllers: Controllers, owner: Object, replicas
     field = "parallelism" if owner["kind"] == "Job" else "replicas"
     owner["spec"][field] = replicas
     state.put(owner)
-    pods = [pod for pod in state.pods_by_owner.get(owner["metadata"]["uid"], {}).values() if pod.active]
-    template = owner["spec"]["template"]
+    uid, template = owner["metadata"]["uid"], owner["spec"]["template"]
+    count = state.tallies.of(uid).active
+    pods: list[Pod] = []
+    if count > replicas or owner["kind"] == "StatefulSet":
+        pods = [pod for pod in state.pods_by_owner.get(uid, {}).values() if pod.active]
     if owner["kind"] == "StatefulSet":
         present = {_ordinal(pod) for pod in pods}
         for number in sorted(set(range(replicas)) - present):
             controllers.create_pod(owner, template, number)
     else:
-        for _ in range(replicas - len(pods)):
+        for _ in range(replicas - count):
             controllers.create_pod(owner, template)
-    surplus = max(0, len(pods) - replicas)
+    surplus = max(0, count - replicas)
     for pod in _order(owner, pods)[:surplus] if surplus else ():
         if pod.node:
             controllers.terminate(pod, pod.grace_s)

@@ -5,7 +5,7 @@ changes. Not thread-safe: the cluster's lock guards it. Times are Unix milliseco
 """
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from actuator.simulated_cluster.objects import (
 from actuator.simulated_cluster.pods import Pod, PodKey
 from actuator.simulated_cluster.scheduler import NodeInfo, PackingScheduler, Scheduler
 from actuator.simulated_cluster.selectors import matches
+from actuator.simulated_cluster.tallies import OwnerTallies
 
 # Provider ids of deleted machines that are kept, the latest ones.
 MAX_ENDED = 10_000
@@ -53,10 +54,15 @@ class ClusterState:
         self.pods: dict[PodKey, Pod] = {}
         self.pods_by_namespace: dict[str, dict[PodKey, Pod]] = {}
         self.pods_by_owner: dict[str, dict[PodKey, Pod]] = {}
+        self.tallies = OwnerTallies()
         # Pending pods.
         self.pending: dict[PodKey, Pod] = {}
         self.groups: dict[str, Object] = {}
         self.instances: dict[str, Instance] = {}
+        # Machines by group and name; how often machines, and how often nodes, have changed.
+        self._instances_of: dict[str, dict[str, Instance]] = {}
+        self.instance_changes = 0
+        self.node_changes = 0
         # Names of machines by provider id, and the provider ids of those that have ended.
         self._name_of: dict[str, str] = {}
         self.ended: dict[str, None] = {}
@@ -140,6 +146,7 @@ class ClusterState:
     def node_changed(self, info: NodeInfo) -> None:
         """Call after a change of a node's object."""
         info.forget_static()
+        self.node_changes += 1
         self.scheduler.node_changed(info)
         self.schedule_needed = True
         self._changed[f"Node//{info.name}"] = (info.node, {})
@@ -148,6 +155,7 @@ class ClusterState:
         """Remove a node; its pods have gone before."""
         info = self.nodes.pop(name, None)
         if info is not None:
+            self.node_changes += 1
             self.scheduler.node_gone(info)
             self._changed[f"Node//{name}"] = None
 
@@ -156,6 +164,7 @@ class ClusterState:
         self.pods[pod.key] = pod
         self.pods_by_namespace.setdefault(pod.key[0], {})[pod.key] = pod
         self.pods_by_owner.setdefault(pod.owner_uid, {})[pod.key] = pod
+        self.tallies.put(pod)
         self.budgets.pod_changed(pod)
         waits = not pod.node and pod.active and not pod.spec.get("schedulingGates")
         if waits:
@@ -191,6 +200,7 @@ class ClusterState:
     def drop_pod(self, pod: Pod) -> None:
         """Remove a pod."""
         self.budgets.pod_gone(pod)
+        self.tallies.drop(pod.key)
         del self.pods_by_owner[pod.owner_uid][pod.key]
         if not self.pods_by_owner[pod.owner_uid]:
             del self.pods_by_owner[pod.owner_uid]
@@ -209,6 +219,8 @@ class ClusterState:
     def put_instance(self, instance: Instance) -> None:
         """Add or update a machine."""
         self.instances[instance.name] = instance
+        self._instances_of.setdefault(instance.group, {})[instance.name] = instance
+        self.instance_changes += 1
         self._name_of[instance.provider_id] = instance.name
         key = f"Instance//{instance.name}"
         for due_ms in (instance.start_due_ms, instance.gone_due_ms):
@@ -221,6 +233,8 @@ class ClusterState:
         instance = self.instances.pop(name, None)
         if instance is None:
             return
+        del self._instances_of[instance.group][name]
+        self.instance_changes += 1
         self._changed[f"Instance//{name}"] = None
         del self._name_of[instance.provider_id]
         self.ended[instance.provider_id] = None
@@ -229,6 +243,10 @@ class ClusterState:
             oldest = next(iter(self.ended))
             del self.ended[oldest]
             self._changed[f"Ended//{oldest}"] = None
+
+    def instances_of(self, group: str) -> Collection[Instance]:
+        """Return the machines of a group, in the order in which they came."""
+        return self._instances_of.get(group, {}).values()
 
     def instance_of(self, provider_id: str) -> Instance | None:
         """Return the machine with that provider id; None = there is none."""

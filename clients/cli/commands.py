@@ -191,7 +191,10 @@ def certificates(
 def simulate(
     scenario: Annotated[
         Path | None,
-        typer.Argument(metavar="SCENARIO|RECORDING", help="what to simulate: YAML, see --schema, or kubectl's objects"),
+        typer.Argument(
+            metavar="SCENARIO|RECORDING",
+            help="what to simulate: YAML, see --schema; kubectl's objects; or recorded rounds, *.trimtab",
+        ),
     ] = None,
     settings: Annotated[
         list[Path] | None,

@@ -4,12 +4,10 @@ Decides what counts: instances of node groups with a known price; new nodes of t
 Money is in the currency of the prices; a month has 730 hours.
 """
 
-from typing import Any, Final
+from typing import Any
 
+from clients.billing import HOURS_A_MONTH
 from clients.reference_loop.rounds import RoundResult
-
-HOURS_A_MONTH: Final = 730
-"""8,760 hours a year by twelve, as clouds bill a month."""
 
 
 def costs(done: RoundResult) -> dict[str, Any] | None:

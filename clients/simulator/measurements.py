@@ -78,6 +78,10 @@ class Measurements:
         if price is not None:
             self.prices[name] = price
 
+    def begin_here(self) -> None:
+        """Note that pods that are on nodes now were scheduled before: how long they waited is not known."""
+        self._waited.clear()
+
     def watch(self, things: Mapping[str, Any], entries: list[JournalEntry]) -> None:
         """Take a transaction into account."""
         now_s = self._now_s()

@@ -124,7 +124,7 @@ class ObservedCluster:
         for uid in owners:
             owner = state.owners.get(uid)
             if owner is not None and owner["kind"] not in ("Deployment", "DaemonSet"):
-                write_owner_status(owner, list(state.pods_by_owner.get(uid, {}).values()))
+                write_owner_status(owner, state.tallies.of(uid))
                 metadata = owner["metadata"]
                 self._put(owner["kind"], (metadata["namespace"], metadata["name"]), owner)
         for key, item in state.budgets.items.items():

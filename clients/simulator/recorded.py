@@ -1,10 +1,11 @@
-"""Recordings as scenarios: the cluster of a recording, and its pods as arrivals.
+"""Recorded clusters as scenarios: the objects of a cluster, and its pods as arrivals.
 
 Decides what is there from the beginning and what arrives: nodes, node groups, controllers and budgets are there, and
 so are the pods of DaemonSets and static pods; every other pod arrives when it was created and goes when it was deleted.
 The beginning is the creation of the first of them. Pods that had ended are left out. An arriving pod is scheduled anew.
 A node whose condition Ready was not recorded is ready.
-Takes Kubernetes objects, as `kubectl get -o json|yaml` prints them. Raises ScenarioError.
+Takes Kubernetes objects, as `kubectl get -o json|yaml` prints them; of recorded rounds see `recorded_rounds`. Raises
+ScenarioError.
 """
 
 from collections import Counter
@@ -33,17 +34,31 @@ class RecordedPod(NamedTuple):
     until_s: float | None
 
 
+class OwnerSize(NamedTuple):
+    """A controller, as "Kind/namespace/name", that wants so many pods from a moment on, since the beginning."""
+
+    at_s: float
+    owner: str
+    replicas: int
+
+
 class RecordedCluster(NamedTuple):
-    """begin_s : Unix seconds; objects : there from the beginning; arrivals : in order of time, then of name."""
+    """begin_s : Unix seconds; objects : there from the beginning; arrivals : in order of time, then of name.
+
+    sizes : how controllers change; is_under_way : pods of the beginning are on nodes; length_s : of the recording
+    """
 
     begin_s: float
     objects: tuple[Json, ...]
     arrivals: tuple[RecordedPod, ...]
+    sizes: tuple[OwnerSize, ...] = ()
+    is_under_way: bool = False
+    length_s: float = 0.0
 
     @property
     def last_s(self) -> float:
         """Return when the last thing happens, since the beginning."""
-        return max((max(one.at_s, one.until_s or 0.0) for one in self.arrivals), default=0.0)
+        return max([self.length_s, *(max(one.at_s, one.until_s or 0.0) for one in self.arrivals)])
 
 
 def read_recording(path: Path) -> RecordedCluster:
@@ -66,12 +81,18 @@ def is_recording(path: Path) -> bool:
     except OSError:
         return False
     if head.startswith(ZSTD_MAGIC):
-        raise ScenarioError(
-            f"{path}: this recording holds rows of snapshots, not objects; simulate the objects of the cluster, "
-            "as kubectl get -o json prints them"
-        )
+        return True
     lines = head.decode("utf-8", "replace").splitlines()
     return head.lstrip().startswith(b"{") or any(line.startswith(("apiVersion:", "kind:", "items:")) for line in lines)
+
+
+def has_rounds(path: Path) -> bool:
+    """Return whether a recording holds rounds rather than objects; what cannot be read is told by whoever reads it."""
+    try:
+        with path.open("rb") as file:
+            return file.read(len(ZSTD_MAGIC)) == ZSTD_MAGIC
+    except OSError:
+        return False
 
 
 def scenario_of(path: Path, recorded: RecordedCluster) -> Scenario:

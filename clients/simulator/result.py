@@ -12,11 +12,34 @@ from typing import Any, Final
 from google.protobuf import json_format
 
 from clients.simulator.failures import ScenarioError
+from clients.simulator.measurements import Measurements
 from clients.simulator.simulation import Simulation
 from clients.transport.bounded_input import DamagedInputError, InputSizeError, read_bounded
 
 KIND: Final = "SimulationResult"
-KINDS: Final = (KIND, "SimulationComparison")
+COMPARISON: Final = "SimulationComparison"
+KINDS: Final = (KIND, COMPARISON)
+VERSION: Final = 1
+"""Of the form of results and comparisons."""
+MOST_NAMED: Final = 5
+"""Most missing fields that an error names."""
+_SERIES: Final = {
+    "pods": "pods",
+    "pending": "pending",
+    "cpuAllocatableMilli": "cpu_allocatable",
+    "cpuRequestedMilli": "cpu_requested",
+    "memoryAllocatable": "memory_allocatable",
+    "memoryRequested": "memory_requested",
+}
+"""Fields of a sample by their names in a result."""
+_PARTS: Final = {
+    "scenario": ("name", "seed", "begin", "durationS"),
+    "settings": ("name", "values"),
+    "summary": ("rounds", *Measurements().summary(0.0, 0.0)),
+    "samples": ("time", "nodes", "pricePerHour", *_SERIES),
+    **dict.fromkeys(("decisions", "drains", "packing", "possibleSavingPerHour", "blockers"), ()),
+}
+"""Parts of a result, and the fields that they have."""
 
 Json = dict[str, Any]
 
@@ -26,14 +49,10 @@ def result_of(simulation: Simulation, settings_name: str) -> Json:
     scenario, measurements = simulation.scenario, simulation.measurements
     keys = sorted({key for sample in measurements.samples for key in sample.nodes})
     samples = measurements.samples
-    columns = ("pods", "pending", "cpu_allocatable", "cpu_requested", "memory_allocatable", "memory_requested")
-    names = ("pods", "pending", "cpuAllocatableMilli", "cpuRequestedMilli", "memoryAllocatable", "memoryRequested")
-    series: Json = {
-        name: [getattr(one, column) for one in samples] for name, column in zip(names, columns, strict=True)
-    }
+    series: Json = {name: [getattr(one, column) for one in samples] for name, column in _SERIES.items()}
     return {
         "kind": KIND,
-        "version": 1,
+        "version": VERSION,
         "scenario": {
             "name": scenario.name,
             "seed": scenario.seed,
@@ -78,7 +97,40 @@ def read_result(path: Path) -> Json:
         raise ScenarioError(f"{path}: {error}") from None
     except (ValueError, RecursionError) as error:
         raise ScenarioError(f"{path}: this is no JSON: {error}") from None
-    if not isinstance(document, dict) or document.get("kind") not in KINDS or document.get("version") != 1:
-        remedy = "make one with `trimtab simulate SCENARIO --save FILE`"
-        raise ScenarioError(f"{path}: this is no result of a simulation that this version reads; {remedy}")
-    return document
+    problem = problem_of(document)
+    if problem:
+        remedy = "make it again with `trimtab simulate SCENARIO --save FILE`"
+        raise ScenarioError(f"{path}: {problem}; {remedy}")
+    found: Json = document
+    return found
+
+
+def problem_of(document: Any) -> str:
+    """Return why a document is no result that this version reads, "" = it is one."""
+    if not isinstance(document, dict) or document.get("kind") not in KINDS:
+        return "this is no result of a simulation"
+    if document.get("version") != VERSION:
+        told = f"this result has the form of version {document.get('version')}"
+        return f"{told}; this version of trimtab reads version {VERSION}"
+    runs = document.get("runs") if document["kind"] == COMPARISON else [document]
+    if not isinstance(runs, list) or not runs:
+        return "this comparison has no runs"
+    missing = list(dict.fromkeys(name for run in runs for name in _missing(run)))
+    if not missing:
+        return ""
+    more = f" and {len(missing) - MOST_NAMED} more" if len(missing) > MOST_NAMED else ""
+    told = ", ".join(missing[:MOST_NAMED]) + more
+    return f"this result is that of another version of trimtab: it has no {told}"
+
+
+def _missing(run: Any) -> list[str]:
+    """Return the fields that a result does not have."""
+    if not isinstance(run, dict):
+        return ["summary"]
+    found = []
+    for part, fields in _PARTS.items():
+        if part not in run or (fields and not isinstance(run[part], dict)):
+            found.append(part)
+        else:
+            found += [f"{part}.{field}" for field in fields if field not in run[part]]
+    return found

@@ -10,7 +10,8 @@ import yaml
 from pydantic import ValidationError
 
 from clients.simulator.failures import ScenarioError
-from clients.simulator.recorded import RecordedCluster, is_recording, read_recording, scenario_of
+from clients.simulator.recorded import RecordedCluster, has_rounds, is_recording, read_recording, scenario_of
+from clients.simulator.recorded_rounds import read_rounds
 from clients.simulator.scenario import Scenario
 from clients.simulator.trace import Arrival, read_trace
 from clients.transport.bounded_input import DamagedInputError, InputSizeError, read_bounded
@@ -26,8 +27,12 @@ def read_input(path: Path) -> tuple[Scenario, Trace]:
     """Read a scenario with what it names, or a recording as a scenario. Raises ScenarioError."""
     if not is_recording(path):
         return read_scenario(path)
-    recorded = read_recording(path)
+    recorded = _recorded(path)
     return scenario_of(path, recorded), recorded
+
+
+def _recorded(path: Path) -> RecordedCluster:
+    return read_rounds(path) if has_rounds(path) else read_recording(path)
 
 
 def read_scenario(path: Path) -> tuple[Scenario, Trace]:
@@ -48,7 +53,7 @@ def read_scenario(path: Path) -> tuple[Scenario, Trace]:
     except ValidationError as error:
         raise ScenarioError("\n".join(_told(path, root, error))) from None
     if scenario.recording is not None:
-        return _with_recording(path, scenario, read_recording(path.parent / scenario.recording.file))
+        return _with_recording(path, scenario, _recorded(path.parent / scenario.recording.file))
     return scenario, read_trace(path.parent / scenario.trace.file) if scenario.trace is not None else ()
 
 

@@ -265,7 +265,9 @@ class Simulation:
                 self._groups[name] = group
                 self._declared.append(msgspec.convert(item, NodeGroup))
                 self.measurements.add_group(name, group.zone, group.price)
-        self.workloads.add_recorded(recorded.arrivals)
+        if recorded.is_under_way:
+            self.measurements.begin_here()
+        self.workloads.add_recorded(recorded)
 
     def _add_group(self, group: NodeGroupModel) -> None:
         if group.name in self._groups:

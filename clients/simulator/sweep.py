@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from trimtab.v1 import plan_pb2
 
 from clients.simulator.failures import ScenarioError
-from clients.simulator.result import Json, encoded, result_of
+from clients.simulator.result import Json, encoded, problem_of, result_of
 from clients.simulator.scenario import Scenario
 from clients.simulator.scenario_file import Trace
 from clients.simulator.simulation import Simulation
@@ -111,14 +111,14 @@ class _Kept:
             raise ScenarioError(f"{directory}: {error.strerror}") from None
 
     def get(self, run: Run) -> Json | None:
-        """Return a finished run; None = it is not there, or cannot be read."""
+        """Return a finished run; None = it is not there, cannot be read, or another version has made it."""
         if self._directory is None:
             return None
         try:
             document: Any = json.loads((self._directory / f"{run.digest}.json").read_bytes())
         except (OSError, ValueError):
             return None
-        return document if isinstance(document, dict) else None
+        return None if problem_of(document) else document
 
     def put(self, run: Run, result: Json) -> None:
         """Keep a finished run: the whole file or none."""

@@ -13,7 +13,7 @@ from actuator.simulated_cluster.pods import Pod, format_time
 from actuator.simulated_cluster.replicas import scale
 from clients.simulator.loads import arrivals, changes
 from clients.simulator.objects import budget, controller, job, pod_template
-from clients.simulator.recorded import RecordedPod
+from clients.simulator.recorded import RecordedCluster
 from clients.simulator.scenario import Batch, Scenario, TraceModel, Workload
 from clients.simulator.trace import Arrival
 
@@ -65,9 +65,11 @@ class Workloads:
             item = job(model.namespace, name, template, one.pods)
             self._push_job(self._begin_s + one.at_s, item, one.lifetime_s, pod.start)
 
-    def add_recorded(self, arrivals: Sequence[RecordedPod]) -> None:
-        """Add the pods of a recording."""
-        for one in arrivals:
+    def add_recorded(self, recorded: RecordedCluster) -> None:
+        """Add the pods of a recording, and how controllers change."""
+        for size in recorded.sizes:
+            self._push(self._begin_s + size.at_s, {"kind": "Size", "owner": size.owner}, size.replicas)
+        for one in recorded.arrivals:
             metadata = one.item["metadata"]
             key = metadata.get("namespace") or "default", metadata["name"]
             self._push(self._begin_s + one.at_s, {"kind": "Arrival"}, one.item)
@@ -102,6 +104,8 @@ class Workloads:
                     self._arrive(value)
                 elif item["kind"] == "Departure":
                     self._depart(item["key"])
+                elif item["kind"] == "Size":
+                    self._resize(item["owner"], value)
                 else:
                     scale(state, self._cluster.controllers, item, value)
 
@@ -131,10 +135,19 @@ class Workloads:
         metadata = {**item["metadata"], "creationTimestamp": format_time(state.now_ms)}
         key = metadata.get("namespace") or "default", metadata["name"]
         if key in state.pods:
-            return  # a StatefulSet's pod that was created again under its own name
+            # One of the beginning, or a StatefulSet's that was created again under its own name.
+            self._owner_of_recorded[key] = state.pods[key].owner_uid
+            return
         pod = Pod({**item, "metadata": metadata, "spec": dict(item["spec"]), "status": {"phase": "Pending"}})
         self._owner_of_recorded[key] = pod.owner_uid
         state.put_pod(pod)
+
+    def _resize(self, key: str, replicas: int) -> None:
+        """Note how many pods a recorded controller wants; the recording has those that it made."""
+        owner = self._cluster.state.others.get(key)
+        if owner is not None:
+            owner["spec"]["parallelism" if owner["kind"] == "Job" else "replicas"] = replicas
+            self._cluster.state.put(owner)
 
     def _depart(self, key: tuple[str, str]) -> None:
         """Let a recorded pod go; one that was evicted meanwhile has a younger one in its place, which goes for it."""

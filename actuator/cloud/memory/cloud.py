@@ -33,6 +33,9 @@ class MemoryCloud:
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
+        # Machines by group as they were listed last, and how often machines had changed by then.
+        self._listed: dict[str, list[Instance]] = {}
+        self._listed_at = -1
 
     def node_groups(self) -> Sequence[NodeGroupView]:
         """Return all node groups, sorted by id."""
@@ -54,11 +57,13 @@ class MemoryCloud:
     def instances(self, groups: Sequence[str]) -> Mapping[str, Sequence[Instance]]:
         """Return the machines of each group, sorted by id."""
         with self._cluster.transaction("instances") as state:
-            found: dict[str, list[Instance]] = {group: [] for group in groups}
-            for machine in state.instances.values():
-                if machine.group in found:
-                    found[machine.group].append(Instance(machine.provider_id, _state_of(machine)))
-            return {group: sorted(instances) for group, instances in found.items()}
+            if self._listed_at != state.instance_changes:
+                self._listed, self._listed_at = {}, state.instance_changes
+            for group in groups:
+                if group not in self._listed:
+                    machines = state.instances_of(group)
+                    self._listed[group] = sorted(Instance(one.provider_id, _state_of(one)) for one in machines)
+            return {group: list(self._listed[group]) for group in groups}
 
     def delete_instances(self, group: str, instances: Sequence[str]) -> Mapping[str, CloudError]:
         """Start the deletion of machines."""
@@ -103,8 +108,7 @@ class MemoryCloud:
             view = next((view for view in _views(state) if view.id == group), None)
             if view is None:
                 raise CloudRefusedError(f"node group {group} does not exist")
-            left = [machine for machine in state.instances.values() if machine.group == group]
-            left = [machine for machine in left if not machine.gone_due_ms]
+            left = [machine for machine in state.instances_of(group) if not machine.gone_due_ms]
             starting = [machine for machine in left if machine.start_due_ms]
             if not check_decrease(view, len(left) - len(starting), (expected, wanted)):
                 return
@@ -178,10 +182,7 @@ def _state_of(machine: Machine) -> InstanceState:
 
 
 def _views(state: ClusterState) -> list[NodeGroupView]:
-    counts: dict[str, int] = {}
-    for machine in state.instances.values():
-        counts[machine.group] = counts.get(machine.group, 0) + 1
     return [
-        NodeGroupView(name, spec["minSize"], spec["maxSize"], spec["targetSize"], counts.get(name, 0))
+        NodeGroupView(name, spec["minSize"], spec["maxSize"], spec["targetSize"], len(state.instances_of(name)))
         for name, spec in sorted((name, group["spec"]) for name, group in state.groups.items())
     ]

@@ -4,9 +4,6 @@ from collections.abc import Iterable
 
 from trimtab.v1 import snapshot_pb2 as pb
 
-HOURS_A_MONTH = 730
-"""8,760 hours a year by twelve, as clouds bill a month."""
-
 
 class Costs:
     """Prices by node."""

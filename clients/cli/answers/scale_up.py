@@ -8,10 +8,11 @@ from rich.markup import escape
 from rich.table import Table
 from trimtab.v1 import plan_pb2, reason_pb2
 
+from clients.billing import HOURS_A_MONTH
 from clients.cli.amounts import counted, shown_of, some
 from clients.cli.answers import expansion
 from clients.cli.answers.answer import Answer
-from clients.cli.answers.costs import HOURS_A_MONTH, money
+from clients.cli.answers.costs import money
 from clients.cli.sentences import SCALE_UP_SENTENCES, SKIPPED_SENTENCES
 
 MOST_ROWS = 10

@@ -9,9 +9,10 @@ from rich.markup import escape
 from rich.table import Table
 from trimtab.v1 import plan_pb2, reason_pb2
 
+from clients.billing import HOURS_A_MONTH
 from clients.cli.amounts import amount, named_amount, some
 from clients.cli.answers.answer import Answer
-from clients.cli.answers.costs import HOURS_A_MONTH, money
+from clients.cli.answers.costs import money
 
 _Result = reason_pb2.SlackResult
 RESULTS = {

@@ -10,10 +10,11 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.table import Table
 
+from clients.billing import HOURS_A_MONTH
 from clients.cli.amounts import counted, percent, some
 from clients.cli.answers.answer import Answer
 from clients.cli.answers.blockers import by_reason, why
-from clients.cli.answers.costs import HOURS_A_MONTH, money
+from clients.cli.answers.costs import money
 from clients.cli.demo import burst, evidence
 from clients.cli.demo.loop import Story
 from clients.cli.demo.recorded_answers import RecordedAnswers

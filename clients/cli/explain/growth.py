@@ -15,8 +15,9 @@ from rich.markup import escape
 from trimtab.v1 import plan_pb2, reason_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
+from clients.billing import HOURS_A_MONTH
 from clients.cli.amounts import amount, counted, named_amount, some
-from clients.cli.answers.costs import HOURS_A_MONTH, money
+from clients.cli.answers.costs import money
 from clients.cli.answers.expansion import chosen_because, lost_because
 from clients.cli.cluster_view import ClusterView, PodView
 from clients.cli.decisions import default_decisions

@@ -14,8 +14,9 @@ from typing import Any
 from rich.markup import escape
 from trimtab.v1 import plan_pb2, reason_pb2
 
+from clients.billing import HOURS_A_MONTH
 from clients.cli.amounts import amount, counted, named_amount, percent, some
-from clients.cli.answers.costs import HOURS_A_MONTH, Costs, money
+from clients.cli.answers.costs import Costs, money
 from clients.cli.answers.slack import RESULTS, set_of
 from clients.cli.cluster_view import ClusterView
 from clients.cli.decisions import default_decisions

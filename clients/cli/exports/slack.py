@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from trimtab.v1 import plan_pb2
 
 from clients.cli.answers.slack import set_of
-from clients.cli.exports.pod_specs import Json, SpecReader
 from clients.cli.plan_formats import Export
+from clients.kubernetes_objects.spec_reader import Json, SpecReader
 
 LABEL = "trimtab.dev/slack-of"
 """Says which set of placeholders a pod stands for."""

@@ -6,10 +6,11 @@ from typing import Any
 
 from trimtab.v1 import plan_pb2, reason_pb2
 
+from clients.billing import HOURS_A_MONTH
 from clients.cli.amounts import counted
 from clients.cli.answers.answer import Answer
 from clients.cli.answers.blockers import by_reason, offenders, why
-from clients.cli.answers.costs import HOURS_A_MONTH, money
+from clients.cli.answers.costs import money
 from clients.cli.cluster_view import ClusterView
 from clients.cli.failures import FailedError, InputError
 from clients.cli.output import note

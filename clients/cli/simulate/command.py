@@ -18,7 +18,7 @@ from clients.cli.failures import FailedError, InputError
 from clients.cli.output import Format, note, print_document, print_lines, stderr_console, stdout_console
 from clients.cli.simulate.table import comparison, recommendation_lines
 from clients.simulator.recommendation import Limit, Recommendation, as_document, read_limits, recommend
-from clients.simulator.result import write_result
+from clients.simulator.result import COMPARISON, VERSION, write_result
 from clients.simulator.scenario_file import read_input, schema
 from clients.simulator.settings_grid import NamedSettings, grid, read_axis
 from clients.simulator.sweep import Run, sweep
@@ -105,7 +105,7 @@ def _document(
     """Return what is saved: one result, or a comparison with what is recommended."""
     if len(results) == 1 and found is None:
         return results[0]
-    document: dict[str, Any] = {"kind": "SimulationComparison", "version": 1, "runs": results}
+    document: dict[str, Any] = {"kind": COMPARISON, "version": VERSION, "runs": results}
     return document if found is None else {**document, "recommendation": as_document(found, names, limits)}
 
 

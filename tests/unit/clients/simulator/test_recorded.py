@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from trimtab.v1 import plan_pb2
 
-from clients.recording import RecordingWriter
 from clients.simulator.failures import ScenarioError
 from clients.simulator.recorded import RecordedCluster, read_recording
 from clients.simulator.result import encoded
@@ -136,14 +135,6 @@ def test_a_recording_that_cannot_be_used_is_named(tmp_path: Path, items: list[di
         read_input(path)
     assert told in str(error.value)
     assert str(path) in str(error.value)
-
-
-def test_rows_of_snapshots_are_no_objects(tmp_path: Path) -> None:
-    path = tmp_path / "rounds.trimtab"
-    with RecordingWriter(path):
-        pass
-    with pytest.raises(ScenarioError, match="as kubectl get -o json prints them"):
-        read_input(path)
 
 
 def test_a_trace_and_a_recording_contradict_each_other(tmp_path: Path) -> None:

@@ -207,7 +207,12 @@ def test_a_cluster_shows_what_could_be_saved_and_what_blocks_it_by_money(trimtab
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('{"kind":"SimulationResult","version":9}', "no result of a simulation that this version reads"),
+        (
+            '{"kind":"SimulationResult","version":9}',
+            "form of version 9; this version of trimtab reads version 1; make it",
+        ),
+        ('{"kind":"SimulationComparison","version":1,"runs":[]}', "this comparison has no runs"),
+        ('{"kind":"SimulationComparison","version":1,"runs":[3]}', "it has no summary; make it again"),
         ('{"kind":"SimulationResult",', "this is no JSON"),
     ],
 )
@@ -218,6 +223,24 @@ def test_a_result_that_cannot_be_read_is_named(trimtab: Run, tmp_path: Path, tex
     assert done.code == 2
     assert told in done.err
     assert str(file) in done.err
+
+
+@pytest.mark.parametrize("is_comparison", [False, True])
+def test_a_result_of_an_earlier_version_is_named_with_what_it_lacks(
+    trimtab: Run, tmp_path: Path, result: dict[str, Any], *, is_comparison: bool
+) -> None:
+    """Results had no drains and no maps at first, and their figures said nothing of budgets."""
+    old = json.loads(encoded(result))
+    del old["drains"], old["packing"], old["summary"]["budgetWaits"]
+    new = json.loads(encoded(result))
+    document = {"kind": "SimulationComparison", "version": 1, "runs": [new, old]} if is_comparison else old
+    saved = tmp_path / "old.json"
+    write_result(saved, document)
+    done = trimtab("report", saved, "-o", tmp_path / "page.html")
+    assert done.code == 2
+    told = "this result is that of another version of trimtab: it has no summary.budgetWaits, drains, packing; make it"
+    assert told in " ".join(done.err.split())
+    assert "trimtab simulate SCENARIO --save FILE" in " ".join(done.err.split())
 
 
 def test_a_page_that_cannot_be_written_is_named(trimtab: Run, tmp_path: Path, result: dict[str, Any]) -> None:

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from clients.recording import write_snapshot
+from tests.builders import kubernetes as k8s
 from tests.unit.clients.cli.conftest import Run
 
 SCENARIO = """\
@@ -49,6 +51,18 @@ def test_a_single_simulation_gives_its_result_as_json(trimtab: Run, scenario: Pa
     assert result["scenario"]["seed"] == 9
     assert len(result["samples"]["time"]) == len(result["samples"]["nodes"]["a/"]) == 41
     assert [one["kind"] for one in result["decisions"]] == ["scale-down"]
+
+
+def test_recorded_rounds_are_simulated_as_they_are(trimtab: Run, tmp_path: Path) -> None:
+    group = k8s.node_group("a", selector={"pool": "a"})
+    nodes = [k8s.node(name, labels={"pool": "a"}, cpu="4") for name in ("n1", "n2")]
+    web = k8s.replica_set("web", 2)
+    path = tmp_path / "cluster.trimtab"
+    write_snapshot(path, k8s.snapshot_of(group, *nodes, web, *k8s.pods_of(web, 2, cpu="500m", node="n1")))
+    result = trimtab("simulate", path, "-o", "json").document()
+    assert (result["scenario"]["name"], result["scenario"]["durationS"]) == ("cluster", 3600)
+    assert (result["samples"]["nodes"]["a/"][0], result["summary"]["nodesAtEnd"]) == (2, 1)
+    assert result["summary"]["podsPendingAtEnd"] == 0
 
 
 def test_the_schema_is_json_without_a_scenario(trimtab: Run) -> None:

@@ -3,7 +3,7 @@
 Decides nothing. Requests of all containers are one container's; what only draining reads is left out.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,9 +27,9 @@ _OPERATORS = {
 
 
 class SpecReader:
-    """Reads the specs and label sets of one dictionary."""
+    """Reads the specs, label sets and selectors of one dictionary, which a snapshot has too."""
 
-    def __init__(self, dictionary: pb.PodDictionary) -> None:
+    def __init__(self, dictionary: pb.PodDictionary | pb.ClusterSnapshot) -> None:
         self._dictionary = dictionary
         self._text = list(dictionary.strings) or [""]
 
@@ -56,12 +56,26 @@ class SpecReader:
             out["topologySpreadConstraints"] = [self._spread(one) for one in spec.topology_spread]
         return out
 
-    def _container(self, spec: pb.PodSpec) -> Json:
+    def amounts(self, amounts: Iterable[tuple[int, int]]) -> dict[str, str]:
+        """Return amounts of resources, given with the resource's index, as quantities by name."""
         names = self._dictionary.resources
-        requests = {
-            names[one.resource]: f"{one.amount}m" if names[one.resource] == "cpu" else str(one.amount)
-            for one in spec.requests
+        return {
+            names[resource]: f"{amount}m" if names[resource] == "cpu" else str(amount) for resource, amount in amounts
         }
+
+    def taints(self, taints: Iterable[pb.Taint]) -> list[Json]:
+        """Return taints."""
+        return [
+            {"key": self._text[one.key], "value": self._text[one.value], "effect": _EFFECTS[one.effect]}
+            for one in taints
+        ]
+
+    def selector(self, selector: pb.LabelSelector) -> Json:
+        """Return a label selector."""
+        return {"matchExpressions": self._requirements(selector.requirements)} if selector.requirements else {}
+
+    def _container(self, spec: pb.PodSpec) -> Json:
+        requests = self.amounts((one.resource, one.amount) for one in spec.requests)
         # Kubernetes wants limits equal to requests for resources that cannot be shared.
         whole = {name: amount for name, amount in requests.items() if "/" in name or name.startswith("hugepages-")}
         container: Json = {"name": "pause", "image": PAUSE_IMAGE, "resources": {"requests": requests}}
@@ -94,15 +108,12 @@ class SpecReader:
     def _term(self, term: pb.PodAffinityTerm) -> Json:
         out: Json = {"topologyKey": self._text[term.topology_key]}
         if term.HasField("selector"):
-            out["labelSelector"] = self._selector(term.selector)
+            out["labelSelector"] = self.selector(term.selector)
         if term.namespaces:
             out["namespaces"] = [self._text[one] for one in term.namespaces]
         if term.HasField("namespace_selector"):
-            out["namespaceSelector"] = self._selector(term.namespace_selector)
+            out["namespaceSelector"] = self.selector(term.namespace_selector)
         return out
-
-    def _selector(self, selector: pb.LabelSelector) -> Json:
-        return {"matchExpressions": self._requirements(selector.requirements)} if selector.requirements else {}
 
     def _requirements(self, requirements: Sequence[pb.LabelRequirement]) -> list[Json]:
         return [
@@ -127,7 +138,7 @@ class SpecReader:
             else "Honor",
             "nodeTaintsPolicy": "Honor" if one.honor_node_taints else "Ignore",
         }  # fmt: skip
-        out |= {"labelSelector": self._selector(one.selector)} if one.HasField("selector") else {}
+        out |= {"labelSelector": self.selector(one.selector)} if one.HasField("selector") else {}
         out |= {"minDomains": one.min_domains} if one.HasField("min_domains") and one.min_domains > 1 else {}
         return out | (
             {"matchLabelKeys": [self._text[key] for key in one.match_label_keys]} if one.match_label_keys else {}

@@ -24,6 +24,7 @@ from actuator.cloud.clusterapi.objects import (
     group_options,
     group_price,
     group_template,
+    instances_without_machine,
     listed,
     read_group,
     read_machine,
@@ -81,27 +82,29 @@ class ClusterApiCloud:
 
     def node_groups(self) -> Sequence[NodeGroupView]:
         """Return all node groups, sorted by id."""
-        groups, machines = self._groups(), self._machines()
+        groups, machines = self._read()
         return [_view(group, machines) for _, group in sorted(groups.items())]
 
     def groups_of(self, instances: Sequence[str]) -> Mapping[str, str]:
         """Return the node group of each Machine that has one."""
-        groups = self._groups()
-        found = {one.instance.id: one.group for one in self._machines() if one.group in groups}
+        groups, machines = self._read()
+        found = {key: one.group for key, one in _by_id(machines).items() if one.group in groups}
         return {instance: found[instance] for instance in instances if instance in found}
 
     def instances(self, groups: Sequence[str]) -> Mapping[str, Sequence[Instance]]:
         """Return the Machines of each group, sorted by provider id."""
-        known = self._groups()
+        known, machines = self._read()
         found: dict[str, list[Instance]] = {group: [] for group in groups}
-        for one in self._machines():
+        for one in machines:
             if one.group in found and one.group in known:
                 found[one.group].append(listed(one, known[one.group]))
         return {group: sorted(members, key=lambda one: one.id) for group, members in found.items()}
 
     def instance_states(self, group: str, instances: Sequence[str]) -> Mapping[str, InstanceState]:
         """Return the state of each Machine."""
-        present = {one.id: one.state for one in self.instances([group])[group]}
+        groups, machines = self._read()
+        known = _by_id(one for one in machines if one.group == group and group in groups)
+        present = {key: listed(one, groups[group]).state for key, one in known.items()}
         with self._lock:
             gone = {instance for instance in instances if self._seen.get(instance) == group}
         missing = {
@@ -111,7 +114,7 @@ class ClusterApiCloud:
 
     def delete_instances(self, group: str, instances: Sequence[str]) -> Mapping[str, CloudError]:
         """Mark Machines for deletion and lower the replicas, one by one."""
-        machines = {one.instance.id: one for one in self._machines() if one.group == group}
+        machines = _by_id(one for one in self._read()[1] if one.group == group)
         failed: dict[str, CloudError] = {}
         for instance in instances:
             machine = machines.get(instance)
@@ -145,7 +148,7 @@ class ClusterApiCloud:
 
     def decrease_target(self, group: str, expected: int, wanted: int) -> None:
         """Lower the replicas by Machines that do not run; those that exist are marked for deletion first."""
-        machines = [one for one in self._machines() if one.group == group]
+        machines = [one for one in self._read()[1] if one.group == group]
         found = self._group(group)
         staying = [one for one in machines if listed(one, found).state is not InstanceState.DELETING]
         starting = [one for one in staying if one.instance.state is InstanceState.CREATING]
@@ -181,11 +184,16 @@ class ClusterApiCloud:
 
     def activities(self, group: str) -> Sequence[Activity]:
         """Return a failed one for each Machine that has failed."""
-        found = [one for one in self._machines() if one.group == group and one.instance.error is not None]
+        found = [one for one in self._read()[1] if one.group == group and one.instance.error is not None]
         return [Activity(one.uid, group, True, 0, one.instance.error.message) for one in found if one.instance.error]
 
     def _delete(self, group: str, machine: Machine) -> None:
         """Delete one Machine. Raises `CloudError`."""
+        if not machine.uid:
+            raise CloudRefusedError(
+                f"node group {group} has no Machines: which instance goes when its replicas are lowered is the choice"
+                " of its infrastructure provider"
+            )
 
         def edit(found: MachineGroup) -> tuple[int, str, str] | None:
             if machine.uid in found.done(DELETED):
@@ -202,13 +210,9 @@ class ClusterApiCloud:
     def _mark(self, machine: Machine) -> None:
         """Have the controller prefer this Machine when the replicas are lowered. Raises `CloudError`."""
         path = object_path(f"{self._base}/namespaces", machine.namespace, "machines", machine.name)
-        value: Any = "true" if machine.has_annotations else {DELETE_MACHINE: "true"}
-        key = f"/{DELETE_MACHINE.replace('/', '~1')}" if machine.has_annotations else ""
-        steps = [
-            {"op": "test", "path": "/metadata/uid", "value": machine.uid},
-            {"op": "add", "path": f"/metadata/annotations{key}", "value": value},
-        ]
-        self._patch(path, steps)
+        # Only the annotation is written, and only on this Machine: another one of that name has another uid.
+        metadata = {"uid": machine.uid, "annotations": {DELETE_MACHINE: "true"}}
+        self._patch(path, {"metadata": metadata}, "application/merge-patch+json")
 
     def _change(self, group: str, edit: Callable[[MachineGroup], tuple[int, str, str] | None]) -> None:
         """Write the size and the note that `edit` gives for the present object, None = nothing. Raises `CloudError`."""
@@ -225,15 +229,15 @@ class ClusterApiCloud:
                 {"op": "add", "path": f"/metadata/annotations/{annotation.replace('/', '~1')}", "value": noted},
             ]
             try:
-                self._patch(self._path(found), steps)
+                self._patch(self._path(found), steps, "application/json-patch+json")
             except _ChangedError:
                 continue
             return
         raise CloudError(f"node group {group} is written by others all the time")
 
-    def _patch(self, path: str, steps: list[Json]) -> None:
+    def _patch(self, path: str, patch: Json | list[Json], content_type: str) -> None:
         try:
-            self._api.call(Call("PATCH", path, body=steps, content_type="application/json-patch+json"))
+            self._api.call(Call("PATCH", path, body=patch, content_type=content_type))
         except (ConflictError, InvalidError) as error:
             raise _ChangedError(str(error)) from error
         except RefusedError as error:
@@ -265,14 +269,16 @@ class ClusterApiCloud:
                     groups[group.id] = group
         return groups
 
-    def _machines(self) -> list[Machine]:
-        """Return all Machines of groups. Raises `CloudError`."""
+    def _read(self) -> tuple[dict[str, MachineGroup], list[Machine]]:
+        """Return all groups by id, and all Machines of groups. Raises `CloudError`."""
+        groups = self._groups()
         found = [machine for item in self._list("machines") if (machine := read_machine(item)) is not None]
+        found += [one for group in groups.values() for one in instances_without_machine(group, found)]
         with self._lock:
             self._seen |= {one.instance.id: one.group for one in found}
             for key in list(self._seen)[: max(0, len(self._seen) - MOST_SEEN)]:
                 del self._seen[key]
-        return found
+        return groups, found
 
     def _list(self, plural: str) -> Iterable[Json]:
         """Yield the objects of a kind; none where the API server does not know it. Raises `CloudError`."""
@@ -306,6 +312,15 @@ class _ChangedError(CloudError):
     """The object has changed since it was read."""
 
 
+def _by_id(machines: Iterable[Machine]) -> dict[str, Machine]:
+    """Return Machines by id of their instances, also by the one from before they had a provider id."""
+    found = list(machines)
+    return {one.early_id: one for one in found if one.name} | {one.instance.id: one for one in found}
+
+
 def _view(group: MachineGroup, machines: Iterable[Machine]) -> NodeGroupView:
-    count = sum(one.group == group.id for one in machines)
-    return NodeGroupView(group.id, group.min_size, group.max_size, group.replicas, count)
+    """Return a group with its sizes; below its instances without Machine it cannot go, as none can be chosen."""
+    of_group = [one for one in machines if one.group == group.id]
+    fixed_count = sum(not one.uid for one in of_group)
+    min_size = min(group.max_size, max(group.min_size, fixed_count))
+    return NodeGroupView(group.id, min_size, group.max_size, group.replicas, len(of_group))

@@ -6,7 +6,7 @@ a Machine, and what annotations say of a new node. Source: CA, `cloudprovider/cl
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
 from actuator.cloud.options import read_options
@@ -47,6 +47,8 @@ class MachineGroup(NamedTuple):
     max_size: int
     replicas: int
     annotations: Mapping[str, str]
+    # Of a MachinePool: provider ids of its instances, which need not have Machines.
+    provider_ids: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
@@ -59,15 +61,22 @@ class MachineGroup(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """A Machine. `group` is the id of its node group; `is_marked` : goes first when the replicas are lowered."""
+    """A Machine. `group` is the id of its node group; `is_marked` : goes first when the replicas are lowered.
+
+    One without uid stands for an instance of a MachinePool that has no Machine: nobody can choose that it goes.
+    """
 
     namespace: str
     name: str
     uid: str
     group: str
     instance: Instance
-    has_annotations: bool
     is_marked: bool
+
+    @property
+    def early_id(self) -> str:
+        """Return the id of its instance before it has a provider id."""
+        return f"clusterapi://{self.namespace}/{self.name}"
 
 
 def read_group(kind: str, item: Json) -> MachineGroup | None:
@@ -79,7 +88,8 @@ def read_group(kind: str, item: Json) -> MachineGroup | None:
     low, high = (_whole(annotations, name) for name in (MIN_SIZE, MAX_SIZE))
     if low > high:
         raise ValueError(f"annotation {MIN_SIZE} is {low}, more than the maximum {high}")
-    replicas = (item.get("spec") or {}).get("replicas")
+    spec = item.get("spec") or {}
+    replicas = spec.get("replicas")
     group = MachineGroup(
         kind=kind,
         namespace=meta.get("namespace") or "",
@@ -89,6 +99,7 @@ def read_group(kind: str, item: Json) -> MachineGroup | None:
         max_size=high,
         replicas=1 if replicas is None else int(replicas),
         annotations=annotations,
+        provider_ids=tuple(map(str, spec.get("providerIDList") or ())),
     )
     return group if high else None
 
@@ -100,13 +111,28 @@ def read_machine(item: Json) -> Machine | None:
     group = next((f"{kind}/{namespace}/{labels[one]}" for one, kind in _OF_GROUP.items() if labels.get(one)), None)
     if group is None:
         return None
-    provider_id = str((item.get("spec") or {}).get("providerID") or "")
-    # A Machine has no provider id before its infrastructure is there.
-    instance_id = provider_id or f"clusterapi://{namespace}/{meta['name']}"
-    instance = Instance(instance_id, *_state(meta, item.get("status") or {}))
     annotations = meta.get("annotations") or {}
-    uid = str(meta.get("uid") or "")
-    return Machine(namespace, meta["name"], uid, group, instance, bool(annotations), DELETE_MACHINE in annotations)
+    machine = Machine(
+        namespace=namespace,
+        name=meta["name"],
+        uid=str(meta.get("uid") or ""),
+        group=group,
+        instance=Instance("", *_state(meta, item.get("status") or {})),
+        is_marked=DELETE_MACHINE in annotations,
+    )
+    # A Machine has no provider id before its infrastructure is there.
+    provider_id = str((item.get("spec") or {}).get("providerID") or machine.early_id)
+    return machine._replace(instance=machine.instance._replace(id=provider_id))
+
+
+def instances_without_machine(group: MachineGroup, machines: Iterable[Machine]) -> list[Machine]:
+    """Return the instances of a MachinePool that has no Machines. They run, as far as the pool says."""
+    if any(one.group == group.id for one in machines):
+        return []
+    return [
+        Machine(group.namespace, "", "", group.id, Instance(one, InstanceState.RUNNING), is_marked=False)
+        for one in group.provider_ids
+    ]
 
 
 def listed(machine: Machine, group: MachineGroup) -> Instance:

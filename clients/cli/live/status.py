@@ -232,14 +232,21 @@ def _groups(found: actuator_pb2.ActuatorStatus, now_s: float) -> Table:
     """Return the node groups with their back-offs and prices."""
     table = _table("node group", "size", "wanted", "least", "most", "going", "an hour", "back-off")
     for one in found.node_groups:
-        backoff = ""
-        if one.health == snapshot_pb2.NodeGroupHealth.BACKED_OFF:
-            left_s = one.backoff_until.ToMilliseconds() / 1000 - now_s
-            backoff = f"{duration(max(0.0, left_s))} left: {one.health_detail}"
+        backoff = _backoff(one, now_s)
         cost = money(one.price_per_hour * one.instance_count) if one.HasField("price_per_hour") else ""
         sizes = (one.instance_count, one.target_size, one.min_size, one.max_size, one.deletion_count)
         table.add_row(escape(one.id), *map(str, sizes), cost, escape(backoff))
     return table
+
+
+def _backoff(group: actuator_pb2.NodeGroupStatus, now_s: float) -> str:
+    """Return how long a group is left alone, and why; "" = it is not."""
+    if group.health != snapshot_pb2.NodeGroupHealth.BACKED_OFF:
+        return ""
+    if not group.HasField("backoff_until"):
+        return f"until a node joins: {group.health_detail}"
+    left_s = group.backoff_until.ToMilliseconds() / 1000 - now_s
+    return f"{duration(max(0.0, left_s))} left: {group.health_detail}"
 
 
 def _table(*columns: str) -> Table:

@@ -49,6 +49,8 @@ class Answering(actuator_pb2_grpc.ActuatorServicer):
         group = self.status.node_groups.add(id="a", instance_count=3, target_size=3, max_size=9, price_per_hour=0.5)
         group.health, group.health_detail = snapshot_pb2.NodeGroupHealth.BACKED_OFF, "no quota left"
         group.backoff_until.FromSeconds(now_s + 300)
+        waiting = self.status.node_groups.add(id="b", instance_count=1, target_size=2, max_size=9)
+        waiting.health, waiting.health_detail = snapshot_pb2.NodeGroupHealth.BACKED_OFF, "1 of 2 nodes have joined"
 
     def GetStatus(self, request: Any, context: Any) -> actuator_pb2.GetStatusResponse:
         self.status.revision += 1
@@ -94,8 +96,10 @@ def test_loop_and_actuator_are_shown_together(trimtab: Run, cluster: Path, actua
         "shop/web-1",
         "1.50",
         "left: no quota left",
+        "until a node joins: 1 of 2 nodes have joined",
     ):
         assert told in text, told
+    assert "0 s left" not in text, "a back-off without end has no time left"
 
 
 def test_a_watch_prints_an_object_a_line(trimtab: Run, actuator: str) -> None:

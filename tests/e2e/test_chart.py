@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from actuator.kube.permissions import clusterapi_rules
+from tests.e2e.granted_rights import Grant, grants_by_account
 from tests.e2e.helm.binary import CHART, ROOT, HelmError, Json, binary, flags, helm, named, rendered
 from tests.unit.deploy.test_manifests import known_options
 
@@ -75,6 +77,39 @@ def test_actuators_with_a_store_that_they_share_have_no_volume_and_its_url_in_no
     assert ("ClusterRole", "trimtab-actuator-kwok") not in kinds(objects)
 
 
+@pytest.mark.parametrize(
+    ("namespace", "kind"),
+    [pytest.param("", "ClusterRole", id="all namespaces"), pytest.param("machines", "Role", id="one namespace")],
+)
+def test_the_cloud_clusterapi_is_granted_exactly_what_it_asks_for(namespace: str, kind: str) -> None:
+    objects = rendered('actuator.cloud="clusterapi"', f'actuator.clusterApi.namespace="{namespace}"', "nodeGroups=[]")
+    role = named(objects, kind, "trimtab-actuator-clusterapi")
+    binding = named(objects, f"{kind}Binding", "trimtab-actuator-clusterapi")
+    user = "system:serviceaccount:trimtab:trimtab-actuator"
+    asked = {
+        Grant(one.group, one.resource, verb, namespace) for one in clusterapi_rules(namespace) for verb in one.verbs
+    }
+    assert grants_by_account([role, binding]) == {user: asked}
+    arguments = container(objects, "StatefulSet", "trimtab-actuator")["args"]
+    assert "--cloud=clusterapi" in arguments
+    assert (f"--capi-namespace={namespace}" in arguments) == bool(namespace)
+    assert {one.split("=")[0] for one in arguments if one.startswith("--")} <= known_options("actuator")
+    # The cloud has the groups; the ones of the values would be others.
+    assert not any("--node-groups" in one for one in container(objects, "Deployment", "trimtab-loop")["args"])
+
+
+def test_where_another_cluster_manages_this_one_its_kubeconfig_is_mounted_and_no_right_is_granted_here() -> None:
+    values = '{"cluster":"blue","kubeconfigSecret":"management","kubeconfigKey":"admin.conf"}'
+    objects = rendered('actuator.cloud="clusterapi"', f"actuator.clusterApi={values}")
+    assert not any("clusterapi" in name for _, name in kinds(objects))
+    one = container(objects, "StatefulSet", "trimtab-actuator")
+    assert {"--capi-cluster=blue", "--capi-kubeconfig=/management/admin.conf"} <= set(one["args"])
+    assert {"name": "management", "mountPath": "/management", "readOnly": True} in one["volumeMounts"]
+    volumes = named(objects, "StatefulSet", "trimtab-actuator")["spec"]["template"]["spec"]["volumes"]
+    (secret,) = [volume["secret"] for volume in volumes if volume["name"] == "management"]
+    assert secret["secretName"] == "management"
+
+
 def test_tokens_in_place_of_certificates() -> None:
     objects = rendered("access.clientCertificates=false", 'access.tokenAudience="trimtab"')
     for kind, name in (("Deployment", "trimtab-planner"), ("StatefulSet", "trimtab-actuator")):
@@ -116,6 +151,7 @@ def test_steering_in_place_of_the_loop() -> None:
         pytest.param(['planner.replicas="3"'], "planner/replicas", id="a text for a number"),
         pytest.param(["actuator.replicas=2"], "urlSecret", id="two actuators without a store that they share"),
         pytest.param(['actuator.cloud="gcp"'], "actuator/cloud", id="a cloud that there is not"),
+        pytest.param(['actuator.clusterApi.namespace="A"'], "clusterApi/namespace", id="a namespace that is none"),
         pytest.param(["access.clientCertificates=false"], "tokenAudience", id="callers that nobody would know"),
         pytest.param(['image.digest="latest"'], "image/digest", id="a digest that is none"),
         pytest.param(["steer.enabled=true"], "not", id="steering beside the loop"),

@@ -12,6 +12,7 @@ import yaml
 from actuator.cloud.kwok.groups import read_group
 from actuator.cloud.kwok.ledger import NAME
 from actuator.kube.permissions import ACTUATOR, BUFFERS, POD_COSTS, kwok_rules
+from actuator.service.environments import CLOUDS
 from clients.cli.certificates.parts import PARTS
 from clients.cli.documents import read_settings
 from clients.kubernetes_api.permissions import lease_rules, own_object
@@ -215,6 +216,11 @@ def test_the_values_of_the_chart_are_all_described_and_the_policy_is_described_a
     described(yaml.safe_load((CHART / "values.yaml").read_text()), schema, "values")
     policy = AccessPolicy.model_json_schema(by_alias=True)["$defs"]
     assert {name: schema["$defs"].get(name) for name in policy} == policy
+
+
+def test_the_chart_takes_every_cloud_but_the_one_in_memory() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    assert set(schema["properties"]["actuator"]["properties"]["cloud"]["enum"]) == set(CLOUDS) - {"memory"}
 
 
 def test_the_chart_has_the_version_of_the_package() -> None:

@@ -44,13 +44,22 @@ def rounds_over(
 ) -> Iterator[Rounds]:
     """Start an actuator with these node groups and a watcher; yield rounds once both are ready."""
     more = ("--namespace=default", "--leader-elect", "--max-pod-costs=1000", "--max-pod-cost-time=60")
+    chosen = replace(settings, groups=tuple(decode_objects(list(groups)).of("NodeGroup")))
+    with rounds_of(plane, directory, command(plane, directory, groups, *more), chosen) as rounds:
+        yield rounds
+
+
+@contextmanager
+def rounds_of(
+    plane: ControlPlane, directory: Path, options: Sequence[str], settings: RoundSettings
+) -> Iterator[Rounds]:
+    """Likewise, with an actuator of these options, which has to elect a leader."""
     with (
-        running(directory, command(plane, directory, groups, *more)) as (process, client),
+        running(directory, options) as (process, client),
         LiveCluster(Api(connect_cluster(ConnectionSettings(plane.kubeconfig("admin"))))) as cluster,
         open_link(None) as link,
     ):
         serving(process, client)
         until(lambda: client.get_info().leader, SLOW_S, "leading")
         assert cluster.wait_until_listed(SLOW_S)
-        chosen = replace(settings, groups=tuple(decode_objects(list(groups)).of("NodeGroup")))
-        yield Rounds(RoundRunner(cluster, PlannerSession(link), client, chosen), cluster, client, count(1))
+        yield Rounds(RoundRunner(cluster, PlannerSession(link), client, settings), cluster, client, count(1))

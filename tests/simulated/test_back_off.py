@@ -7,6 +7,7 @@ from typing import Any
 
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
+from actuator.cloud.options import ANNOTATION_PREFIX
 from actuator.cloud.provider import Activity
 from clients.simulator.simulation import Simulation
 
@@ -61,6 +62,20 @@ def test_three_groups_without_instances_time_out_once_each_and_the_fourth_serves
     assert sizes(made) == {"n1": 1, "n2": 1, "n3": 1, "n4": 2}
     made.run_for("6h")
     assert grown(made) == ["n1", "n2", "n3", "n4"], "a back-off does not expire"
+
+
+def test_with_the_time_out_of_the_fork_the_fourth_grows_when_it_does_there() -> None:
+    """Three time-outs of seven minutes, within the 22 minutes of the fork's own simulation."""
+    made = simulation("n1", "n2", "n3")
+    with made.cluster.transaction() as state:
+        for name in NAMES:
+            state.groups[name]["metadata"]["annotations"] = {ANNOTATION_PREFIX + "maxnodeprovisiontime": "7m"}
+            state.group_changed(name)
+    demand(made)
+    made.run_for("21m")
+    assert grown(made) == ["n1", "n2", "n3"], "each of them is waited for"
+    made.run_for("1m")
+    assert grown(made) == ["n1", "n2", "n3", "n4"]
 
 
 def test_where_one_failure_is_told_at_once_the_fourth_serves_after_two_time_outs() -> None:

@@ -8,6 +8,7 @@ that was seen and is not listed is gone.
 """
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -55,6 +56,8 @@ PATCH_ATTEMPTS: Final = 8
 # Entries that an annotation of ours keeps.
 MOST_NOTED: Final = 100
 MOST_SEEN: Final = 100_000
+# Template, price and options of each group are asked for one by one; one list serves all.
+CONFIGURATION_AGE_S: Final = 10.0
 
 
 class ClusterApiCloud:
@@ -63,17 +66,23 @@ class ClusterApiCloud:
     name = "clusterapi"
     gpu_label = GPU_LABEL
 
-    def __init__(self, api: Api, settings: ClusterApiSettings | None = None) -> None:
+    def __init__(
+        self, api: Api, settings: ClusterApiSettings | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._api = api
         self._settings = settings or ClusterApiSettings()
         self._base = f"/apis/cluster.x-k8s.io/{self._settings.version}"
+        self._clock = clock
         self._lock = threading.Lock()
+        # The groups, for what they configure, and when they were read; None = not kept.
+        self._kept: tuple[float, dict[str, MachineGroup]] | None = None
         # Provider id to node group, of Machines that were seen.
         self._seen: dict[str, str] = {}
         self._told: set[str] = set()
 
     def refresh(self) -> None:
-        """Do nothing: every read is of the present."""
+        """Forget what groups configure; every other read is of the present."""
+        self._kept = None
 
     def remember(self, group: str, instances: Sequence[str]) -> None:
         """Note that the group had these instances."""
@@ -169,17 +178,17 @@ class ClusterApiCloud:
 
     def template(self, group: str) -> NodeTemplate | None:
         """Return what annotations say of a new node."""
-        found = self._groups().get(group)
+        found = self._configured(group)
         return None if found is None else group_template(found)
 
     def price_per_hour(self, group: str) -> float | None:
         """Return the price of an annotation."""
-        found = self._groups().get(group)
+        found = self._configured(group)
         return None if found is None else group_price(found)
 
     def options(self, group: str) -> GroupOptions:
         """Return the options of annotations."""
-        found = self._groups().get(group)
+        found = self._configured(group)
         return GroupOptions() if found is None else group_options(found)
 
     def activities(self, group: str) -> Sequence[Activity]:
@@ -254,6 +263,13 @@ class ClusterApiCloud:
         if found is None:
             raise CloudRefusedError(f"node group {group} does not exist")
         return found
+
+    def _configured(self, group: str) -> MachineGroup | None:
+        """Return a group with what it configures; its sizes may be old. Raises `CloudError`."""
+        kept, now_s = self._kept, self._clock()
+        if kept is None or now_s - kept[0] > CONFIGURATION_AGE_S:
+            kept = self._kept = now_s, self._groups()
+        return kept[1].get(group)
 
     def _groups(self) -> dict[str, MachineGroup]:
         """Return all groups, by id; one that cannot be read is told, and the others go on. Raises `CloudError`."""

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from actuator.cloud.clusterapi.cloud import ClusterApiCloud
-from actuator.cloud.clusterapi.objects import CAPACITY, DELETE_MACHINE, MAX_SIZE, MIN_SIZE, read_group
+from actuator.cloud.clusterapi.objects import CAPACITY, DELETE_MACHINE, MAX_SIZE, MIN_SIZE, OPTIONS, read_group
 from actuator.cloud.clusterapi.settings import ClusterApiSettings
 from actuator.cloud.provider import CloudError, InstanceState
 from tests.builders.cluster_api import BASE, KIND, Controllers, fill, machine_deployment
@@ -147,6 +147,28 @@ def test_gpus_pods_and_disks_are_in_the_template(server: JsonApiServer, controll
     }
     del annotations[CAPACITY + "memory"]
     assert ClusterApiCloud(server.api()).template(KIND + "h") is None
+
+
+def test_one_list_serves_what_all_groups_configure_until_it_is_old(
+    server: JsonApiServer, controllers: Controllers
+) -> None:
+    now_s = [0.0]
+    cloud = ClusterApiCloud(server.api(), clock=lambda: now_s[0])
+
+    def options() -> list[float | None]:
+        return [cloud.options(group).scale_down_unneeded_s for group in (G, KIND + "h")]
+
+    assert options() == [420.0, None]
+    read = len(server.requests)
+    assert (cloud.price_per_hour(G), cloud.template(KIND + "h") is None) == (0.4, False)
+    assert len(server.requests) == read
+    server.objects[f"{BASE}/machinedeployments/h"]["metadata"]["annotations"][OPTIONS + "scaledownunneededtime"] = "1m"
+    assert options() == [420.0, None]
+    now_s[0] += 11
+    assert options() == [420.0, 60.0]
+    server.objects[f"{BASE}/machinedeployments/h"]["metadata"]["annotations"][OPTIONS + "scaledownunneededtime"] = "2m"
+    cloud.refresh()
+    assert options() == [420.0, 120.0]
 
 
 def test_machines_that_failed_are_failed_activities(server: JsonApiServer, controllers: Controllers) -> None:

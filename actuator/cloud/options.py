@@ -1,7 +1,8 @@
 """Options of a node group as texts, from annotations or tags.
 
-Decides the names (those of the Cluster Autoscaler's tags, without regard to case, and `jobpodsunmovable`) and forms. A
-value that cannot be read is an error that names it. Source: CA, `config/const.go`, and Go's `time.ParseDuration`.
+Decides the names (those of the Cluster Autoscaler's tags, without regard to case, `jobpodsunmovable` and
+`draintimeout`) and forms. A value that cannot be read is an error that names it. Source: CA, `config/const.go`, and Go's
+`time.ParseDuration`.
 """
 
 import re
@@ -73,4 +74,5 @@ _OPTIONS: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
     "zeroormaxnodescaling": ("zero_or_max", _truth),
     "ignoredaemonsetsutilization": ("ignore_daemon_sets_utilization", _truth),
     "jobpodsunmovable": ("job_pods_unmovable", _truth),
+    "draintimeout": ("drain_timeout_s", duration_s),
 }

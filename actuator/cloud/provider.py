@@ -98,8 +98,9 @@ class GroupOptions(NamedTuple):
     max_node_provision_s: float | None = None
     zero_or_max: bool | None = None
     ignore_daemon_sets_utilization: bool | None = None
-    # Not upstream's: pods of Jobs keep their nodes.
+    # Not upstream's: pods of Jobs keep their nodes; time for the whole drain of a node.
     job_pods_unmovable: bool | None = None
+    drain_timeout_s: float | None = None
 
 
 class Activity(NamedTuple):

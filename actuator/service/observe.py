@@ -8,10 +8,15 @@ then never has it subtracted again.
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+import structlog
+
+from actuator.cloud.provider import CloudProvider
 from actuator.drain.pods import pods_to_move
 from actuator.kube.cluster import HARD_TAINT_KEY, Cluster, NodeView, NotFoundError
 from actuator.runner.tasks import TaskContext
 from actuator.tracker.admission import Facts, GroupFacts, NodeFacts, NodeRequest
+
+log = structlog.get_logger("groups")
 
 # From so many nodes on, one list is cheaper than single gets.
 LIST_FROM = 20
@@ -26,6 +31,7 @@ def observe(context: TaskContext, requests: Sequence[NodeRequest], pending: froz
     names = [request.node for request in requests]
     nodes = nodes_named(cluster, names)
     group_of = cloud.groups_of([node.provider_id for node in nodes if node.provider_id])
+    timeouts = {group: _drain_timeout_s(cloud, group) for group in sorted(set(group_of.values()))}
 
     def look(node: NodeView) -> NodeFacts:
         pods = pods_to_move(
@@ -38,11 +44,21 @@ def observe(context: TaskContext, requests: Sequence[NodeRequest], pending: froz
             gpu=node.gpu,
             provider_id=node.provider_id,
             node_uid=node.uid,
+            drain_timeout_s=timeouts.get(group_of.get(node.provider_id, "")),
         )
 
     with ThreadPoolExecutor(context.settings.taint_thread_count, thread_name_prefix="observe") as pool:
         seen = dict(zip((node.name for node in nodes), pool.map(look, nodes), strict=True))
     return Facts(nodes=seen, groups=groups, pending=pending)
+
+
+def _drain_timeout_s(cloud: CloudProvider, group: str) -> float | None:
+    """Return the option of a group; None = it has none, or none that can be read. Raises `CloudError`."""
+    try:
+        return cloud.options(group).drain_timeout_s
+    except ValueError as error:
+        log.warning("group_not_read", node_group=group, detail=str(error))
+        return None
 
 
 def nodes_named(cluster: Cluster, names: list[str]) -> list[NodeView]:

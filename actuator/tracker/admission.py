@@ -53,6 +53,8 @@ class NodeFacts(NamedTuple):
     # Provider id of the machine, "" = none yet, and uid of the Node object.
     provider_id: str = ""
     node_uid: str = ""
+    # Of the node group; None = it has none of its own.
+    drain_timeout_s: float | None = None
 
 
 class GroupFacts(NamedTuple):
@@ -151,7 +153,14 @@ def admit(
         uids = seen.uids if request.drain and request.pods_digest is not None else None
         group = seen.node_group or ""
         planned[request.node] = PlannedNode(
-            request.node, group, request.drain, uids, seen.gpu, provider_id=seen.provider_id, node_uid=seen.node_uid
+            node=request.node,
+            node_group=group,
+            drain=request.drain,
+            planned_uids=uids,
+            gpu=seen.gpu,
+            provider_id=seen.provider_id,
+            node_uid=seen.node_uid,
+            drain_timeout_s=seen.drain_timeout_s,
         )
         answers[request.node] = NodeAnswer(request.node, True, node_group=group)
         counts.accept(planned[request.node])

@@ -26,6 +26,8 @@ class PlannedNode(msgspec.Struct, frozen=True):
     node_uid: str = ""
     # Whether the autoscaler that asked has tainted it.
     tainted: bool = False
+    # Of its node group; None = that of the request.
+    drain_timeout_s: float | None = None
 
 
 class SetAccepted(Event, frozen=True, tag="set_accepted"):

@@ -171,7 +171,7 @@ class Tracker:
                 request_id=event.request_id,
                 start_ms=now_ms,
                 state_ms=now_ms,
-                drain_timeout_s=event.drain_timeout_s,
+                drain_timeout_s=event.drain_timeout_s if planned.drain_timeout_s is None else planned.drain_timeout_s,
                 planned_uids=planned.planned_uids,
                 gpu=planned.gpu,
                 provider_id=planned.provider_id,

@@ -30,9 +30,10 @@ def test_options_are_known_by_name_whatever_the_case() -> None:
         "zeroormaxnodescaling": "true",
         "ignoredaemonsetsutilization": "False",
         "jobpodsunmovable": "true",
+        "drainTimeout": "2h",
         "ofanotherprogram": "x",
     }
-    assert read_options(texts) == GroupOptions(0.6, 0.7, 300.0, 900.0, 1200.0, True, False, True)
+    assert read_options(texts) == GroupOptions(0.6, 0.7, 300.0, 900.0, 1200.0, True, False, True, 7200.0)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from itertools import pairwise
 
 import pytest
 
+from actuator.cloud.options import ANNOTATION_PREFIX
 from actuator.drain.daemons import DaemonEvictor
 from actuator.drain.pods import EvictionOrder, daemons_to_evict, pods_to_move, stays
 from actuator.kube.cluster import HARD_TAINT_KEY, ClusterError, PodView, RefusedError, TooManyRequestsError
@@ -148,6 +149,31 @@ def test_pods_that_will_not_go_fail_the_drain_give_the_node_back_and_are_named()
     assert stage.tainted() == set()
     assert stage.target("g") == 2
     assert stage.time.now_s - START_S >= SETTINGS.work.drain.timeout_s
+
+
+@pytest.mark.parametrize(
+    ("option", "seconds"),
+    [
+        pytest.param("1m30s", 90, id="shorter"),
+        pytest.param("2h", 7200, id="longer"),
+        pytest.param("soon", 600, id="that cannot be read"),
+    ],
+)
+def test_a_group_may_have_a_time_out_of_its_own_for_drains(option: str, seconds: int) -> None:
+    web = replica_set("web", 1)
+    (item,) = pods_of(web, 1)
+    place(item, "n0")
+    frozen = pdb("frozen", labels=item["metadata"]["labels"], min_available=1)
+    group = node_group("g", nodes=["n0", "n1"])
+    group["metadata"]["annotations"] = {ANNOTATION_PREFIX + "draintimeout": option}
+    stage = Stage([node("n0"), node("n1"), web, item, frozen, group])
+    stage.start(stage.request("r", "n0"))
+    stage.run(limit_s=8000)
+    (deletion,) = stage.status().finished
+    assert deletion.drain_timeout.ToSeconds() == seconds
+    assert f"{seconds} s" in deletion.detail
+    assert stage.time.now_s - START_S >= seconds
+    assert stage.tainted() == set()
 
 
 def test_a_hint_beyond_all_reason_does_not_end_the_asking() -> None:

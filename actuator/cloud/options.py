@@ -1,8 +1,8 @@
 """Options of a node group as texts, from annotations or tags.
 
 Decides the names (those of the Cluster Autoscaler's tags, without regard to case, `jobpodsunmovable` and
-`draintimeout`) and forms. A value that cannot be read is an error that names it. Source: CA, `config/const.go`, and Go's
-`time.ParseDuration`.
+`draintimeout`) and forms. A value that cannot be read is an error that names it.
+Source: CA, `config/const.go`, and Go's `time.ParseDuration`.
 """
 
 import re

@@ -3,12 +3,14 @@
 Source: the Zalando fork of CA, ZALANDO_CHANGES ("More reliable backoff logic") and its simulations.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
 from actuator.cloud.options import ANNOTATION_PREFIX
 from actuator.cloud.provider import Activity
+from actuator.service.settings import ActuatorSettings, Backoff
 from clients.simulator.simulation import Simulation
 
 LABEL = "zalando.org/scaling-priority"
@@ -22,9 +24,9 @@ def settings() -> plan_pb2.PlanSettings:
     return found
 
 
-def simulation(*out: str) -> Simulation:
+def simulation(*out: str, kind: type[Simulation] = Simulation) -> Simulation:
     """Four groups, the first preferred most; machines of those in `out` never start."""
-    made = Simulation(settings=settings())
+    made = kind(settings=settings())
     for place, name in enumerate(NAMES):
         start = NEVER if name in out else "60s"
         made.add_group(name, cpu="4", memory="32Gi", labels={LABEL: str(100 - place)}, start=start)
@@ -146,3 +148,45 @@ def test_a_group_that_waited_before_the_loop_began_times_out_too() -> None:
     made.add_workload("web", replicas=1, cpu="1", memory="24Gi")
     made.run_for("20m")
     assert (grown(made), made.pending) == (["n2"], [])
+
+
+def test_a_group_that_is_backed_off_loses_nodes_that_are_not_needed_and_stays_backed_off() -> None:
+    made = simulation()
+    made.add_workload("first", replicas=1, cpu="1", memory="24Gi")
+    made.run_for("3m")
+    assert (made.pending, sizes(made)["n1"]) == ([], 1)
+    made.add_workload("second", replicas=1, cpu="1", memory="24Gi")
+    made.run_for("30s")
+    assert grown(made) == ["n1", "n1"]
+    with made.cluster.transaction() as state:
+        (late,) = [one for one in state.instances.values() if one.start_due_ms]
+        late.start_due_ms = state.now_ms + 10_000_000_000
+        state.put_instance(late)
+    made.run_for("20m")
+    assert (grown(made), made.pending, backed_off(made)) == (["n1", "n1", "n2"], [], {"n1"})
+    assert sizes(made)["n1"] == 2
+    made.scale("first", 0)
+    made.run_for("20m")
+    assert sizes(made) == {"n1": 1, "n2": 1, "n3": 0, "n4": 0}
+    made.run_for("1h")
+    assert (grown(made), backed_off(made), sizes(made)["n1"]) == (["n1", "n1", "n2"], {"n1"}, 1)
+
+
+class ByTime(Simulation):
+    """A simulation whose actuator backs groups off by time, as the Cluster Autoscaler does."""
+
+    def _actuator_settings(self) -> ActuatorSettings:
+        made = super()._actuator_settings()
+        return replace(made, groups=replace(made.groups, backoff=Backoff.EXPONENTIAL))
+
+
+def test_where_back_offs_end_by_time_groups_without_instances_are_tried_again_before_the_fourth() -> None:
+    made = simulation("n1", "n2", "n3", kind=ByTime)
+    with made.cluster.transaction() as state:
+        for name in NAMES:
+            state.groups[name]["metadata"]["annotations"] = {ANNOTATION_PREFIX + "maxnodeprovisiontime": "7m"}
+            state.group_changed(name)
+    demand(made)
+    made.run_for("1h")
+    assert grown(made) == ["n1", "n2", "n1", "n2", "n3", "n1", "n2", "n3", "n4"]
+    assert made.pending == []

@@ -73,7 +73,7 @@ class Controllers:
                 for owner in self.listed(plural):
                     staying = sorted(self._staying(plural, owner), key=lambda one: (not _is_marked(one), _name(one)))
                     for machine in staying[: max(0, len(staying) - _replicas(owner))]:
-                        self._api.call(Call("DELETE", f"{BASE}/machines/{_name(machine)}"))
+                        self._delete(f"{BASE}/machines/{_name(machine)}")
             for machine in self.listed("machines"):
                 if "deletionTimestamp" in machine["metadata"]:
                     self._end(machine)
@@ -114,9 +114,9 @@ class Controllers:
         with self._lock:
             for plural in ("machinedeployments", "machinesets", "machinepools"):
                 for item in self.listed(plural):
-                    self._api.call(Call("DELETE", f"{BASE}/{plural}/{_name(item)}"))
+                    self._delete(f"{BASE}/{plural}/{_name(item)}")
             for machine in self.listed("machines"):
-                self._api.call(Call("DELETE", f"{BASE}/machines/{_name(machine)}"))
+                self._delete(f"{BASE}/machines/{_name(machine)}")
                 self._end(machine)
 
     def put(self, plural: str, item: Json) -> None:
@@ -182,10 +182,14 @@ class Controllers:
 
     def _end(self, machine: Json) -> None:
         """Have a machine end, with its Node."""
-        with suppress(NotFoundError):
-            self._api.call(Call("DELETE", f"/api/v1/nodes/{_name(machine)}"))
+        self._delete(f"/api/v1/nodes/{_name(machine)}")
         with suppress(NotFoundError):
             self._patch(f"{BASE}/machines/{_name(machine)}", {"metadata": {"finalizers": None}})
+
+    def _delete(self, path: str) -> None:
+        """Delete an object that somebody else may delete too."""
+        with suppress(NotFoundError):
+            self._api.call(Call("DELETE", path))
 
     def _patch(self, path: str, patch: Json) -> None:
         self._api.call(Call("PATCH", path, body=patch, content_type=MERGE_PATCH))

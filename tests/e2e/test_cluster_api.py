@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from google.protobuf.duration_pb2 import Duration
 from trimtab.v1 import actuator_pb2, plan_pb2
 
 from actuator.cloud.clusterapi.objects import DELETED
 from actuator.kube.api import connect
-from clients.reference_loop.rounds import RoundSettings
+from clients.reference_loop.rounds import RoundResult, RoundSettings
 from tests.e2e import workloads
 from tests.e2e.actuator_process import all_ready, apply, deletion_of, listed, until
 from tests.e2e.cluster_api_controllers import Controllers, install, scalable
@@ -25,7 +24,7 @@ from tests.e2e.rounds_over_plane import Rounds, rounds_of
 pytestmark = pytest.mark.e2e
 
 Json = dict[str, Any]
-SLOW_S = 240.0
+SLOW_S = 120.0
 USER = "system:serviceaccount:trimtab:trimtab-actuator"
 BLUE, GREEN = "MachineDeployment/default/blue", "MachinePool/default/green"
 CAPACITY = {"cpu": "4", "memory": "16Gi"}
@@ -79,8 +78,9 @@ def options(plane: ControlPlane, directory: Path) -> list[str]:
 def settings() -> RoundSettings:
     """Settings of a loop that is told of no node group, and removes what is not needed soon."""
     plan = plan_pb2.PlanSettings()
-    plan.scale_down.unneeded_time.CopyFrom(Duration(seconds=1))
-    plan.scale_down.delay_after_add.CopyFrom(Duration())
+    plan.scale_down.unneeded_time.FromSeconds(1)
+    for none in (plan.scale_down.delay_after_add, plan.scale_down.unremovable_node_recheck_timeout):
+        none.SetInParent()
     return RoundSettings("e2e", (plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN), plan)
 
 
@@ -108,11 +108,17 @@ def nodes(plane: ControlPlane, pool: str) -> list[str]:
 def round_until(rounds: Rounds, reached: Any, what: str) -> None:
     """Make rounds until something is so."""
 
+    last: list[RoundResult] = []
+
     def once() -> bool:
-        rounds.run()
+        last[:] = [rounds.run()]
         return bool(reached())
 
-    until(once, SLOW_S, what)
+    try:
+        until(once, SLOW_S, what)
+    except AssertionError as late:
+        answer, status = last[0].answer, rounds.actuator.get_status()
+        raise AssertionError(f"{late}: {sizes(rounds)}\n{status}\n{answer.scale_up}\n{answer.scale_down}") from late
 
 
 def test_groups_grow_from_zero_shrink_by_the_named_machine_and_end_where_nobody_needs_them(

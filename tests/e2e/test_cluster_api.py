@@ -121,6 +121,16 @@ def round_until(rounds: Rounds, reached: Any, what: str) -> None:
         raise AssertionError(f"{late}: {sizes(rounds)}\n{status}\n{answer.scale_up}\n{answer.scale_down}") from late
 
 
+def check_rights(plane: ControlPlane, rights: list[Json]) -> None:
+    """Check that all that was asked for is granted, and that what the cloud is granted was used."""
+    made, forbidden = requests_of(plane.audit_log, USER)
+    assert forbidden == set()
+    granted_ones = grants_by_account(rights)[USER]
+    assert [one for one in made if not any(grant.allows(one) for grant in granted_ones)] == []
+    of_cloud = [grant for grant in granted_ones if grant.group == "cluster.x-k8s.io"]
+    assert [grant for grant in of_cloud if not any(grant.allows(one) for one in made)] == [], "never used"
+
+
 def test_groups_grow_from_zero_shrink_by_the_named_machine_and_end_where_nobody_needs_them(
     plane: ControlPlane, controllers: Controllers, tmp_path: Path
 ) -> None:
@@ -166,9 +176,4 @@ def test_groups_grow_from_zero_shrink_by_the_named_machine_and_end_where_nobody_
         assert not [one for one in rounds.actuator.get_status().finished if one.detail]
     assert len(nodes(plane, "other")) == 1, "a MachineDeployment without sizes is left alone"
 
-    made, forbidden = requests_of(plane.audit_log, USER)
-    assert forbidden == set()
-    granted_ones = grants_by_account(rights)[USER]
-    assert [one for one in made if not any(grant.allows(one) for grant in granted_ones)] == []
-    of_cloud = [grant for grant in granted_ones if grant.group == "cluster.x-k8s.io"]
-    assert [grant for grant in of_cloud if not any(grant.allows(one) for one in made)] == [], "never used"
+    check_rights(plane, rights)

@@ -1,0 +1,109 @@
+"""One planner for many clusters: each has a loop of its own that sends its snapshot once and then changes alone.
+
+All plan at the same time, again and again, which loops with a pause never do.
+"""
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from trimtab.v1 import plan_pb2, snapshot_pb2
+
+from clients.cluster_generator import ClusterShape
+from clients.live_cluster.taken import Taken
+from clients.reference_loop.planner_session import GrpcLink, PlannerSession
+from clients.transport.errors import Reason, TrimtabError
+from tests.benchmarks.clusters import LARGE, snapshot
+from tests.benchmarks.registry import Stages, scenario
+from tests.benchmarks.services import RunningPlanner
+
+PLANS = 3
+SMALL = ClusterShape(nodes=500, pods=10_000)
+NOTHING = Taken(None, snapshot_pb2.SnapshotDelta(), is_empty=True)
+PAUSE_S = 0.5
+
+
+@dataclass
+class Many:
+    """A planner, the snapshot that all clusters have, and what their loops were answered."""
+
+    planner: RunningPlanner
+    whole: Taken
+    clusters: int
+    refused: int = 0
+    sizes: set[tuple[int, int]] = field(default_factory=set)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def peak_bytes(self) -> int:
+        return self.planner.peak_bytes()
+
+    def close(self) -> None:
+        self.planner.close()
+
+
+def prepare(clusters: int, shape: ClusterShape) -> Many:
+    """Start a planner."""
+    return Many(RunningPlanner(), Taken(snapshot(shape), None), clusters)
+
+
+def run(made: Many, stages: Stages) -> list[int]:
+    """Let all loops plan at the same time; return how many whole snapshots each has sent."""
+    made.refused = 0
+    with ThreadPoolExecutor(made.clusters) as threads:
+        done = list(threads.map(lambda number: loop(made, f"cluster-{number}"), range(made.clusters)))
+    times_s = sorted(took_s for _, took_s in done)
+    stages.fact("slowest cluster by fastest", times_s[-1] / times_s[0])
+    stages.fact("refused, then answered", made.refused)
+    stages.fact("plans", made.clusters * PLANS)
+    stages.fact("whole snapshots", sum(whole_count for whole_count, _ in done))
+    return [whole_count for whole_count, _ in done]
+
+
+def loop(made: Many, cluster: str) -> tuple[int, float]:
+    """Plan a few times; return whole snapshots sent and seconds."""
+    begun_s = time.perf_counter()
+    with GrpcLink(made.planner.address) as link:
+        session = PlannerSession(link)
+        for number in range(PLANS):
+            answer = plan(made, session, cluster, number)
+            with made.lock:
+                made.sizes.add((number, len(answer.scale_down.unneeded)))
+        return session.whole_count, time.perf_counter() - begun_s
+
+
+def plan(made: Many, session: PlannerSession, cluster: str, number: int) -> plan_pb2.PlanResponse:
+    """Ask once, and again where the planner has too much to do."""
+    while True:
+        request = plan_pb2.PlanRequest(cluster=cluster, now=Timestamp(seconds=1_770_000_000 + 10 * number))
+        request.decisions.append(plan_pb2.Decision.SCALE_DOWN)
+        try:
+            return session.plan(request, NOTHING if number else made.whole, lambda: made.whole)[0]
+        except TrimtabError as error:
+            if error.reason != Reason.OVERLOADED:
+                raise
+            with made.lock:
+                made.refused += 1
+            time.sleep(PAUSE_S)
+
+
+def verify(made: Many, whole_counts: list[int]) -> None:
+    """All clusters are answered, the same."""
+    assert len(whole_counts) == made.clusters
+    assert len(made.sizes) == PLANS
+
+
+for name, clusters, shape in (("many-clusters-100", 100, SMALL), ("many-callers-64", 64, LARGE)):
+    scenario(
+        name=name,
+        what=f"{clusters} clusters of {shape.nodes:,} nodes and {shape.pods:,} pods, each planned for three times, all"
+        " at the same time, by one planner over gRPC",
+        setup=partial(prepare, clusters, shape),
+        run=run,
+        verify=verify,
+        repeats=1,
+        reference="no loop is to take more than twice as long as another, none to fail",
+        large=True,
+    )

@@ -6,19 +6,22 @@ the base or the state answers so, and receives all of it. Reads only the version
 
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Final, Protocol, Self
 
 import grpc
 from trimtab.v1 import plan_pb2, planner_pb2, planner_pb2_grpc
 
 from clients.live_cluster.taken import Taken
 from clients.reference_loop.loop_clock import shift
+from clients.transport.backoff import Backoff
 from clients.transport.channel_security import ChannelSecurity
-from clients.transport.client import RetryPolicy, about_cluster, connect, invoke, new_session
+from clients.transport.client import RetryPolicy, about_cluster, connect, invoke, is_overloaded, new_session
 from clients.transport.errors import Reason, TrimtabError
 
 PIECE_BYTES = 1 << 20
 """Largest piece of a snapshot that the contract allows."""
+WHILE_BUSY: Final = RetryPolicy(attempts=3, backoff=Backoff(0.5, 2.0))
+"""How often a request goes again to a planner that has too much to do, after it has waited there for its turn."""
 
 
 class PlannerLink(Protocol):
@@ -67,11 +70,18 @@ class GrpcLink:
         return invoke(lambda: self._stub.GetInfo(request, timeout=self._timeout_s), self._policy)
 
     def send(self, request: plan_pb2.PlanRequest, payload: bytes) -> plan_pb2.PlanResponse:
-        """Call `Plan`; repeat while the planner is unavailable, within the retry policy."""
+        """Call `Plan`; repeat while the planner is unavailable, within the retry policy.
+
+        What a busy planner has refused goes again as it is a few times: after an error the caller would send the whole
+        snapshot in place of a delta, and give it more to do.
+        """
         metadata = about_cluster(self._session, request.cluster)
-        return invoke(
-            lambda: self._stub.Plan(_parts(request, payload), timeout=self._timeout_s, metadata=metadata), self._policy
-        )
+
+        def call() -> plan_pb2.PlanResponse:
+            parts = _parts(request, payload)
+            return self._stub.Plan(parts, timeout=self._timeout_s, metadata=metadata)
+
+        return invoke(lambda: invoke(call, self._policy), WHILE_BUSY, is_overloaded)
 
 
 class PlannerSession:

@@ -73,8 +73,22 @@ def about_cluster(session: Metadata, cluster: str) -> Metadata:
     return (*session, (CLUSTER_KEY, quote(cluster.encode()[:_MAX_CLUSTER_BYTES], safe="")))
 
 
-def invoke(call: Callable[[], T], policy: RetryPolicy | None = None) -> T:
-    """Make a call, and repeat it while the service is unavailable. Raises `TrimtabError`."""
+def is_unavailable(error: BaseException) -> bool:
+    """Return whether a later call may succeed."""
+    return isinstance(error, TrimtabError) and error.code is grpc.StatusCode.UNAVAILABLE
+
+
+def is_overloaded(error: BaseException) -> bool:
+    """Return whether a later call may succeed because the service then has less to do."""
+    return isinstance(error, TrimtabError) and error.reason == Reason.OVERLOADED
+
+
+def invoke(
+    call: Callable[[], T],
+    policy: RetryPolicy | None = None,
+    passes: Callable[[BaseException], bool] = is_unavailable,
+) -> T:
+    """Make a call, and repeat it while its errors are of those that pass. Raises `TrimtabError`."""
     policy = policy or RetryPolicy()
 
     def once() -> T:
@@ -89,7 +103,7 @@ def invoke(call: Callable[[], T], policy: RetryPolicy | None = None) -> T:
             raise TrimtabError(grpc.StatusCode.CANCELLED, Reason.UNSPECIFIED, "the connection was closed") from error
 
     retrying = Retrying(
-        retry=retry_if_exception(is_unavailable),
+        retry=retry_if_exception(passes),
         stop=stop_after_attempt(policy.attempts) | stop_after_delay(policy.total_s),
         wait=policy.backoff.pause_s,
         reraise=True,
@@ -103,11 +117,6 @@ def stream(call: Callable[[], Iterable[T]]) -> Iterator[T]:
         yield from call()
     except grpc.RpcError as error:
         raise from_rpc_error(error) from error
-
-
-def is_unavailable(error: BaseException) -> bool:
-    """Return whether a later call may succeed."""
-    return isinstance(error, TrimtabError) and error.code is grpc.StatusCode.UNAVAILABLE
 
 
 def is_served(channel: grpc.Channel, service: str, timeout_s: float = 5.0) -> bool:

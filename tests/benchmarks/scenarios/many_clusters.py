@@ -24,6 +24,7 @@ PLANS = 3
 SMALL = ClusterShape(nodes=500, pods=10_000)
 NOTHING = Taken(None, snapshot_pb2.SnapshotDelta(), is_empty=True)
 PAUSE_S = 0.5
+REFUSED = (Reason.OVERLOADED, Reason.MEMORY_EXCEEDED)
 
 
 @dataclass
@@ -75,14 +76,14 @@ def loop(made: Many, cluster: str) -> tuple[int, float]:
 
 
 def plan(made: Many, session: PlannerSession, cluster: str, number: int) -> plan_pb2.PlanResponse:
-    """Ask once, and again where the planner has too much to do."""
+    """Ask once, and again where the planner has too much to do. After a refusal the whole snapshot is sent."""
     while True:
         request = plan_pb2.PlanRequest(cluster=cluster, now=Timestamp(seconds=1_770_000_000 + 10 * number))
         request.decisions.append(plan_pb2.Decision.SCALE_DOWN)
         try:
             return session.plan(request, NOTHING if number else made.whole, lambda: made.whole)[0]
         except TrimtabError as error:
-            if error.reason != Reason.OVERLOADED:
+            if error.reason not in REFUSED:
                 raise
             with made.lock:
                 made.refused += 1

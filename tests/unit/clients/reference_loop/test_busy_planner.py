@@ -1,0 +1,73 @@
+"""A planner that has too much to do refuses calls; the session stays one of deltas."""
+
+from collections.abc import Iterator
+
+import grpc
+import pytest
+from trimtab.v1 import plan_pb2, planner_pb2_grpc, snapshot_pb2
+
+from clients.live_cluster.taken import Taken
+from clients.reference_loop import planner_session
+from clients.reference_loop.planner_session import GrpcLink, PlannerSession
+from clients.transport.backoff import Backoff
+from clients.transport.client import RetryPolicy
+from clients.transport.errors import Reason, TrimtabError, overloaded
+from clients.transport.server import Registration, Shell
+
+WHOLE = Taken(snapshot_pb2.ClusterSnapshot(resources=["cpu"]), None)
+DELTA = Taken(None, snapshot_pb2.SnapshotDelta(deleted_nodes=["n1"]))
+ATTEMPTS = 3
+
+
+class BusyPlanner(planner_pb2_grpc.PlannerServicer):
+    """Refuses as many calls as it is told to, and notes the base of each."""
+
+    def __init__(self) -> None:
+        self.bases: list[str] = []
+        self.refusals = 0
+
+    def Plan(
+        self, request_iterator: Iterator[plan_pb2.PlanRequestPart], context: grpc.ServicerContext
+    ) -> plan_pb2.PlanResponse:
+        del context
+        first, *_ = request_iterator
+        self.bases.append(first.request.base_version)
+        if self.refusals:
+            self.refusals -= 1
+            raise overloaded("too much to do")
+        return plan_pb2.PlanResponse(snapshot_version=f"s{len(self.bases)}")
+
+
+@pytest.fixture
+def planner() -> BusyPlanner:
+    return BusyPlanner()
+
+
+@pytest.fixture
+def session(planner: BusyPlanner, monkeypatch: pytest.MonkeyPatch) -> Iterator[PlannerSession]:
+    at_once = RetryPolicy(attempts=ATTEMPTS, backoff=Backoff(0.001, 0.001))
+    monkeypatch.setattr(planner_session, "WHILE_BUSY", at_once)
+    registration = Registration(planner_pb2_grpc.add_PlannerServicer_to_server, planner, "trimtab.v1.Planner")
+    with Shell("test", [registration]) as shell, GrpcLink(shell.address, policy=RetryPolicy(attempts=1)) as link:
+        yield PlannerSession(link)
+
+
+def ask(session: PlannerSession, taken: Taken) -> None:
+    session.plan(plan_pb2.PlanRequest(), taken, lambda: WHOLE)
+
+
+def test_a_delta_that_is_refused_goes_again_as_a_delta(planner: BusyPlanner, session: PlannerSession) -> None:
+    ask(session, WHOLE)
+    planner.refusals = ATTEMPTS - 1
+    ask(session, DELTA)
+    assert planner.bases == ["", *["s1"] * ATTEMPTS]
+    assert session.whole_count == 1
+
+
+def test_a_planner_that_stays_busy_is_left_alone(planner: BusyPlanner, session: PlannerSession) -> None:
+    ask(session, WHOLE)
+    planner.refusals = ATTEMPTS
+    with pytest.raises(TrimtabError) as caught:
+        ask(session, DELTA)
+    assert caught.value.reason == Reason.OVERLOADED
+    assert planner.bases == ["", *["s1"] * ATTEMPTS]

@@ -155,17 +155,19 @@ def test_costs_are_applied_beside_those_of_others_and_only_to_the_same_pod(
     made = CostWrite(-(2**31), "2026-01-01T00:00:00Z")
     pod = cluster.pod_costs([free])[free]
     cluster.write_pod_cost(pod, made)
-    assert cluster.pod_costs([free])[free][3:6] == (str(-(2**31)), str(2**31 - 1), made.made)
-    assert free in [one.key for one in cluster.own_pod_costs()]
+    # Costs are read from the API server's cache, which may be a moment behind.
+    written = (str(-(2**31)), str(2**31 - 1), made.made)
+    until(lambda: cluster.pod_costs([free])[free][3:6] == written, SLOW_S, "the cost is there")
+    until(lambda: free in [one.key for one in cluster.own_pod_costs()], SLOW_S, "the pod is known as one of ours")
     with pytest.raises(NotFoundError):
         cluster.write_pod_cost(pod._replace(uid="00000000-0000-0000-0000-000000000000"), made)
     cluster.write_pod_cost(pod, None)
-    assert cluster.pod_costs([free])[free][3:6] == (None, None, None)
+    until(lambda: cluster.pod_costs([free])[free][3:6] == (None, None, None), SLOW_S, "the cost is gone")
     assert annotate(plane, free, "7") == ""
     with pytest.raises(Exception, match="Apply failed with"):
         cluster.write_pod_cost(pod, made)
     cluster.write_pod_cost(pod, None)
-    assert cluster.pod_costs([free])[free].cost == "7"
+    until(lambda: cluster.pod_costs([free])[free].cost == "7", SLOW_S, "the cost of the user is there")
 
 
 def test_group_objects_have_a_status_of_one_generation_and_columns(plane: ControlPlane) -> None:

@@ -45,18 +45,30 @@ class WatchLog:
         self._paths = paths
         self._selectors = selectors or {}
         self._files = {kind: directory / f"{kind}.jsonl" for kind in paths}
-        self._processes: list[subprocess.Popen[bytes]] = []
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def __enter__(self) -> "WatchLog":
-        for kind, path in self._paths.items():
-            query = {"watch": "1", "timeoutSeconds": "3600"}
-            if kind in self._selectors:
-                query["labelSelector"] = self._selectors[kind]
-            command = [self._plane.binaries / "kubectl", f"--kubeconfig={self._plane.kubeconfig('admin')}"]
-            url = f"{path}?{urlencode(query)}"
-            with self._files[kind].open("wb") as out:
-                self._processes.append(subprocess.Popen([*command, "get", "--raw", url], stdout=out))
+        for kind in self._paths:
+            self._files[kind].touch()
+            self._watch(kind, {})
         return self
+
+    def _watch(self, kind: str, begin: Mapping[str, str]) -> None:
+        query = {"watch": "1", "timeoutSeconds": "3600", **begin}
+        if kind in self._selectors:
+            query["labelSelector"] = self._selectors[kind]
+        command = [self._plane.binaries / "kubectl", f"--kubeconfig={self._plane.kubeconfig('admin')}"]
+        url = f"{self._paths[kind]}?{urlencode(query)}"
+        with self._files[kind].open("ab") as out:
+            self._processes[kind] = subprocess.Popen([*command, "get", "--raw", url], stdout=out)
+
+    def _go_on(self, kind: str) -> None:
+        """Watch on from the last change, where the server has ended the watch: of callers that are slow it does."""
+        if self._processes[kind].poll() is not None:
+            with self._files[kind].open("ab") as out:
+                out.write(b"\n")  # behind half a line
+            last = max((change.version for change in _read(kind, self._files[kind])), default=0)
+            self._watch(kind, {"resourceVersion": str(last)} if last else {})
 
     def has_begun(self) -> bool:
         """Whether every watch has told of something: nothing that comes is missed."""
@@ -67,10 +79,11 @@ class WatchLog:
         end, sought = time.monotonic() + limit_s, f'"resourceVersion":"{version}"'.encode()
         while sought not in self._files[kind].read_bytes():
             assert time.monotonic() < end, f"the watch of {kind} does not tell of version {version}"
+            self._go_on(kind)
             time.sleep(0.05)
 
     def __exit__(self, *_: object) -> None:
-        for process in self._processes:
+        for process in self._processes.values():
             process.kill()
             process.wait()
 

@@ -119,27 +119,6 @@ def test_a_group_whose_target_is_taken_back_by_someone_else_is_healthy_again() -
     assert backed_off(made) == set()
 
 
-def test_a_node_that_is_removed_from_a_group_in_back_off_does_not_make_the_group_grow() -> None:
-    made = simulation()
-    made.add_workload("first", cpu="1", memory="24Gi")
-    made.run_for("2m")
-    assert (grown(made), made.pending) == (["n1"], [])
-    made.add_workload("second", cpu="1", memory="24Gi")
-    made.run_for("30s")
-    with made.cluster.transaction() as state:
-        (late,) = [one for one in state.instances.values() if one.start_due_ms]
-        late.start_due_ms = state.now_ms + 100 * 24 * 3_600_000
-        state.put_instance(late)
-    made.run_for("20m")
-    assert (grown(made), backed_off(made), made.pending) == (["n1", "n1", "n2"], {"n1"}, [])
-    assert sizes(made)["n1"] == 2
-    made.scale("first", 0)
-    made.run_for("20m")
-    assert (made.node_count("n1"), made.node_count("n2")) == (0, 1)
-    made.run_for("1h")
-    assert (grown(made), backed_off(made), sizes(made)["n1"]) == (["n1", "n1", "n2"], {"n1"}, 1)
-
-
 def test_a_group_that_waited_before_the_loop_began_times_out_too() -> None:
     made = simulation("n1")
     with made.cluster.transaction() as state:

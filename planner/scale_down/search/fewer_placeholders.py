@@ -30,8 +30,8 @@ from planner.scale_down.search.kernels.drain_sets import (
 )
 from planner.scale_down.search.portfolio import Choice, choose
 from planner.scale_down.search.second_look import continued, copied, goes_on, look_again, try_node
-from planner.simulation.kernels import mark, revert
-from planner.simulation.log import check_log
+from planner.simulation.kernels import revert
+from planner.simulation.log import check_log, current_mark
 from planner.simulation.state import NOWHERE, OPEN, SimulationState
 from planner.snapshot.columns import Bool, Int32, Int64
 
@@ -189,7 +189,7 @@ class _Search:
         less = self._less(nodes)
         if (less < 0).any() or not all(self._holds_only_placeholders(node) for node in nodes.tolist()):
             return False
-        fork, hint = mark(state), np.full(len(state.pod_node), -1, np.int32)
+        fork, hint = current_mark(state), np.full(len(state.pod_node), -1, np.int32)
         hint[kept.pods] = state.pod_node[kept.pods]
         evacuate(state, np.zeros(0, np.int32), kept.pods, False)
         tried = copied(_without(self.problem, self._of_slack))

@@ -18,8 +18,8 @@ from planner.scale_down.search.kernels.drain_sets import (
     Problem,
     drain_candidates,
 )
-from planner.simulation.kernels import mark, revert
-from planner.simulation.log import check_log
+from planner.simulation.kernels import revert
+from planner.simulation.log import check_log, current_mark
 from planner.snapshot.columns import Int32
 
 MOST_CHECKS = 2_000_000
@@ -82,7 +82,7 @@ def _placeable(task: Task, problem: Problem) -> Int32:
 
 def try_node(task: Task, problem: Problem, node: int) -> tuple[Problem, bool]:
     """Try one node; return the problem to go on with, and whether the node goes."""
-    fork, tried = mark(task.state), copied(problem)
+    fork, tried = current_mark(task.state), copied(problem)
     received = tried.received[node] > 0
     if received:
         tried.outcome[node] = DESTINATION

@@ -296,6 +296,8 @@ class KwokCloud:
             return f"node group {group} is at its minimum {self._groups[group].min_size}"
         entry.starting.pop(node, None)
         entry.deleting[node] = Ending(self._time.now_ms() + self._delete_ms, instance)
+        # A name is its instance's for good, also of a node that was there before this cloud counted names.
+        entry.name_count = max(entry.name_count, _number(group, node))
         return ""
 
     def _end_start(self, group: str, entry: GroupEntry, node: str) -> None:
@@ -411,6 +413,12 @@ def _instances(group: Group, entry: GroupEntry, nodes: Mapping[str, str], now_ms
             error = InstanceError("CapacityReached", f"node group {group.name} has no capacity for {node}", True)
         found.setdefault(provider_id, Instance(provider_id, InstanceState.CREATING, error))
     return sorted(found.values(), key=lambda one: one.id)
+
+
+def _number(group: str, node: str) -> int:
+    """Return the number in the name of a node, if it is one that a group gives; else 0."""
+    digits = node.removeprefix(f"{group}-")
+    return int(digits) if digits.isdecimal() and digits.isascii() else 0
 
 
 def _chance(seed: int, *words: str) -> float:

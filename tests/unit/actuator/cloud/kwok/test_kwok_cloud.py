@@ -132,6 +132,23 @@ def test_an_instance_never_heard_of_is_unknown_and_not_deleted(server: JsonApiSe
     assert sizes(made) == [("g", 3, 3)]
 
 
+def test_the_name_of_a_node_that_was_there_before_the_cloud_is_not_given_again(
+    server: JsonApiServer, clock: Clock
+) -> None:
+    for number in (1, 2, 3):
+        found = node(f"g-{number}", labels={"kwok": "on", "trimtab.dev/node-group": "g"})
+        found["spec"]["providerID"] = instance(f"g-{number}")
+        server.put("/api/v1/nodes", found)
+    made = opened(server, clock)
+    assert made.delete_instances("g", [instance("g-2")]) == {}
+    pass_time(made, clock, 2)
+    made.set_size("g", 2, 3, "token")
+    pass_time(made, clock, 3)
+    assert nodes(server) == ["g-1", "g-3", "g-4"]
+    assert made.delete_instances("g", [instance("g-4")]) == {}
+    assert sizes(made) == [("g", 2, 3)]
+
+
 def test_a_new_machine_under_an_old_name_is_another_instance(server: JsonApiServer, clock: Clock) -> None:
     made = opened(server, clock)
     made.delete_instances("g", [instance("g-1")])

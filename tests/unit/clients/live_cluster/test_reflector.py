@@ -159,7 +159,8 @@ def test_a_version_that_is_too_old_leads_to_a_new_list_that_forgets_what_is_gone
     running = start()
     running.until_pods("a", "b", "c", "d", "e")
     watches = running.reflector.watches
-    server.fail(PODS, *[Fault(delay_s=0.3, watch=True)])
+    # Long enough for what follows, before the server looks at the watch's version.
+    server.fail(PODS, *[Fault(delay_s=3, watch=True)])
     server.cut_watches()
     running.until(lambda: server.count(PODS, watch=True) > watches)
     server.remove(PODS, "default/a")

@@ -207,7 +207,7 @@ def _pass(task: Task, every: Int32, left_out: Bool, way: Way) -> Attempt:
     at_most, again = way.at_most, way.again
     search_order = np.concatenate([task.staying, every[left_out[every]], candidates[::-1]])
     before = candidates[: int((~left_out[every[:again]]).sum())]
-    problem, position = begin(task, search_order, before, way)
+    problem, position = _begin(task, search_order, before, way)
     proven = position
     limits = (task.settings.max_evaluated or UNBOUNDED, task.settings.max_new_unneeded or UNBOUNDED)
     bounds = np.array(limits, np.int64)
@@ -247,7 +247,7 @@ def _pass(task: Task, every: Int32, left_out: Bool, way: Way) -> Attempt:
     )
 
 
-def begin(task: Task, search_order: Int32, before: Int32, way: Way) -> tuple[Problem, int]:
+def _begin(task: Task, search_order: Int32, before: Int32, way: Way) -> tuple[Problem, int]:
     """Return the problem to go on with, and how many nodes of the last plan are gone in it already: all, or none.
 
     Pending pods are placed first, so that what goes leaves them room. search_order : int32[N] nodes in which pods look

@@ -52,7 +52,8 @@ class Placed(NamedTuple):
 class Tally(NamedTuple):
     """What is counted. rank : int64[P]; group : int64[P], -1 = of none; above : int64[G], another group that each is
     linked with, at first itself, never a larger one; having, matched : int64[D], zeros; has, met : int64[P], zeros, the
-    number of the turn in which a pod was last counted; turn : int64[1], zero."""
+    number of the turn in which a pod was last counted; turn : int64[1], zero; pods_having, pods_matched : int32[P],
+    room for the pods that are counted in a turn."""
 
     rank: Int64
     group: Int64
@@ -62,6 +63,8 @@ class Tally(NamedTuple):
     has: Int64
     met: Int64
     turn: Int64
+    pods_having: Int32
+    pods_matched: Int32
 
 
 @inner_kernel
@@ -108,36 +111,46 @@ def end(offsets: Int64, rows: Int32, number: int, namespace: Int32, space: int) 
 
 
 @inner_kernel
-def count_having(terms: Terms, placed: Placed, tally: Tally, term: int, space: int) -> None:
-    """Count by domain the pods that have a term; space : those of one namespace, -1 = of all."""
-    domain, turn = placed.domains[terms.key[term]], tally.turn[0]
+def count_having(terms: Terms, placed: Placed, tally: Tally, term: int, space: int) -> int:
+    """Count by domain the pods that have a term, and note them; return how many. space : as for `add_term`."""
+    domain, turn, count = placed.domains[terms.key[term]], tally.turn[0], 0
     for entry in range(terms.spec_offsets[term], terms.spec_offsets[term + 1]):
         spec = terms.specs[entry]
         first = begin(placed.spec_offsets, placed.by_spec, spec, placed.namespace, space)
         last = end(placed.spec_offsets, placed.by_spec, spec, placed.namespace, space)
-        for at in range(first, last):
-            pod = placed.by_spec[at]
+        for pod in placed.by_spec[first:last]:
             if domain[placed.node[pod]] >= 0:
                 tally.having[domain[placed.node[pod]]] += 1
                 tally.has[pod] = turn
+                tally.pods_having[count] = pod
+                count += 1
+    return count
 
 
 @inner_kernel
 def count_matched(terms: Terms, placed: Placed, tally: Tally, term: int, space: int) -> int:
-    """Count by domain the pods that a term matches, and link their groups; return one of those, -1 = none."""
-    domain, turn, scope, group = placed.domains[terms.key[term]], tally.turn[0], terms.scope[term], -1
+    """Count by domain the pods that a term matches, and note them; return how many."""
+    domain, turn, scope, count = placed.domains[terms.key[term]], tally.turn[0], terms.scope[term], 0
     for entry in range(terms.set_offsets[term], terms.set_offsets[term + 1]):
         labels = terms.sets[entry]
         first = begin(placed.set_offsets, placed.by_set, labels, placed.namespace, space)
         last = end(placed.set_offsets, placed.by_set, labels, placed.namespace, space)
-        for at in range(first, last):
-            pod = placed.by_set[at]
+        for pod in placed.by_set[first:last]:
             if domain[placed.node[pod]] < 0 or (scope >= 0 and not terms.spaces[scope, placed.namespace[pod]]):
                 continue
             tally.matched[domain[placed.node[pod]]] += 1
             tally.met[pod] = turn
-            if tally.group[pod] >= 0:
-                group = link(tally.above, tally.group[pod], group if group >= 0 else tally.group[pod])
+            tally.pods_matched[count] = pod
+            count += 1
+    return count
+
+
+@inner_kernel
+def link_groups(tally: Tally, pods: Int32, group: int) -> int:
+    """Link the groups of pods with one another and with one, -1 = none; return one of those linked, -1 = none."""
+    for pod in pods:
+        if tally.group[pod] >= 0:
+            group = link(tally.above, tally.group[pod], group if group >= 0 else tally.group[pod])
     return group
 
 
@@ -145,48 +158,20 @@ def count_matched(terms: Terms, placed: Placed, tally: Tally, term: int, space: 
 def add_term(terms: Terms, placed: Placed, tally: Tally, term: int, space: int) -> None:
     """Add what a term is worth, and link the groups that it links; space : of one namespace, -1 = of all."""
     tally.turn[0] += 1
-    count_having(terms, placed, tally, term, space)
-    group = count_matched(terms, placed, tally, term, space)
+    having = tally.pods_having[: count_having(terms, placed, tally, term, space)]
+    matched = tally.pods_matched[: count_matched(terms, placed, tally, term, space)]
+    group = link_groups(tally, matched, -1)
+    if group >= 0:
+        link_groups(tally, having, group)
     domain, turn, weight = placed.domains[terms.key[term]], tally.turn[0], terms.weight[term]
-    for entry in range(terms.spec_offsets[term], terms.spec_offsets[term + 1]):
-        spec = terms.specs[entry]
-        first = begin(placed.spec_offsets, placed.by_spec, spec, placed.namespace, space)
-        last = end(placed.spec_offsets, placed.by_spec, spec, placed.namespace, space)
-        for at in range(first, last):
-            pod = placed.by_spec[at]
-            if tally.has[pod] == turn:
-                tally.rank[pod] += weight * (tally.matched[domain[placed.node[pod]]] - (tally.met[pod] == turn))
-                if group >= 0 and tally.group[pod] >= 0:
-                    group = link(tally.above, tally.group[pod], group)
-    for entry in range(terms.set_offsets[term], terms.set_offsets[term + 1]):
-        labels = terms.sets[entry]
-        first = begin(placed.set_offsets, placed.by_set, labels, placed.namespace, space)
-        last = end(placed.set_offsets, placed.by_set, labels, placed.namespace, space)
-        for at in range(first, last):
-            pod = placed.by_set[at]
-            if tally.met[pod] == turn:
-                tally.rank[pod] += weight * (tally.having[domain[placed.node[pod]]] - (tally.has[pod] == turn))
-    clear(terms, placed, tally, term, space)
-
-
-@inner_kernel
-def clear(terms: Terms, placed: Placed, tally: Tally, term: int, space: int) -> None:
-    """Put the counts of all domains that a term has been counted in back to zero."""
-    domain, turn = placed.domains[terms.key[term]], tally.turn[0]
-    for entry in range(terms.spec_offsets[term], terms.spec_offsets[term + 1]):
-        spec = terms.specs[entry]
-        first = begin(placed.spec_offsets, placed.by_spec, spec, placed.namespace, space)
-        last = end(placed.spec_offsets, placed.by_spec, spec, placed.namespace, space)
-        for at in range(first, last):
-            if tally.has[placed.by_spec[at]] == turn:
-                tally.having[domain[placed.node[placed.by_spec[at]]]] = 0
-    for entry in range(terms.set_offsets[term], terms.set_offsets[term + 1]):
-        labels = terms.sets[entry]
-        first = begin(placed.set_offsets, placed.by_set, labels, placed.namespace, space)
-        last = end(placed.set_offsets, placed.by_set, labels, placed.namespace, space)
-        for at in range(first, last):
-            if tally.met[placed.by_set[at]] == turn:
-                tally.matched[domain[placed.node[placed.by_set[at]]]] = 0
+    for pod in having:
+        tally.rank[pod] += weight * (tally.matched[domain[placed.node[pod]]] - (tally.met[pod] == turn))
+    for pod in matched:
+        tally.rank[pod] += weight * (tally.having[domain[placed.node[pod]]] - (tally.has[pod] == turn))
+    for pod in having:
+        tally.having[domain[placed.node[pod]]] = 0
+    for pod in matched:
+        tally.matched[domain[placed.node[pod]]] = 0
 
 
 @inner_kernel

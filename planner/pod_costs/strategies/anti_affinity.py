@@ -81,6 +81,8 @@ def _count(situation: Situation) -> _Counted:
         has=np.zeros(len(group), np.int64),
         met=np.zeros(len(group), np.int64),
         turn=np.zeros(1, np.int64),
+        pods_having=np.zeros(len(group), np.int32),
+        pods_matched=np.zeros(len(group), np.int32),
     )
     rows = [row for row, _ in domains] or [np.zeros(len(snapshot.nodes.name), np.int32)]
     placed, count = _placed(snapshot, np.stack(rows)), len(known.terms.weight)

@@ -151,6 +151,8 @@ def test_terms_are_counted_as_by_comparing_all_pairs_of_pods(found: list[terms.T
         has=np.zeros(count, np.int64),
         met=np.zeros(count, np.int64),
         turn=np.zeros(1, np.int64),
+        pods_having=np.zeros(count, np.int32),
+        pods_matched=np.zeros(count, np.int32),
     )
     placed = Placed(
         *by_number([pod.spec for pod in pods]),

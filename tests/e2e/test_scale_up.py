@@ -151,9 +151,12 @@ def test_pods_of_a_node_that_is_drained_meanwhile_get_room_too(plane: ControlPla
         until(lambda: all_ready(plane), SLOW_S, "pods ready")
         nodes = nodes_of(plane, "busy") + nodes_of(plane, "old")
         assert "busy-a-old-1" not in nodes
-        assert set(nodes) == names_of_pool(plane, "busy"), "every node has pods"
-        # 208 pods, eight a node, 67 of them in a zone.
-        assert len(set(nodes)) <= 28
+        # 208 pods, eight a node, 67 in a zone that spread: 27 nodes are enough where those of the drained node fill
+        # what the others leave. The scheduler chooses where they go, and may leave empty the node meant for them.
+        there = names_of_pool(plane, "busy")
+        assert set(nodes) <= there
+        assert len(there) <= 28
+        assert len(there - set(nodes)) <= 1
         zones = by_zone(nodes_of(plane, "busy"))
         assert max(zones.values()) - min(zones.values()) <= 1
 

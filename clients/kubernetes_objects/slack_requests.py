@@ -1,7 +1,7 @@
 """Workloads with the annotation `trimtab.dev/slack`, and CapacityBuffers, as the snapshot's requests for room.
 
 Decides which object asks and what a pod of its own looks like; never how much room that is. An annotation that
-controllers copy from one object to the next counts once, for the topmost object. What cannot be used is passed on with
+controllers copy from one object to the next counts for the topmost object only. What cannot be used is passed on with
 its problem: one bad object does not stop the others.
 """
 
@@ -68,10 +68,10 @@ class _Reader:
         )
 
     def workloads(self) -> Iterator[pb.SlackRequest]:
-        """Yield the requests of annotated workloads, but of those whose owner is annotated too."""
+        """Yield the requests of annotated workloads, but of those that another workload owns."""
         for (kind, namespace, name), one in self._by_key.items():
             amount = _annotation(one)
-            if amount is None or self._is_annotated_above(one, namespace):
+            if amount is None or self._is_owned(one, namespace):
                 continue
             row = pb.SlackRequest(object=f"{kind}/{namespace}/{name}", amount=amount)
             wanted = replicas(one)[0]
@@ -172,11 +172,13 @@ class _Reader:
         row.label_set = self._dictionary.label_pairs(content.labels)
         return row
 
-    def _is_annotated_above(self, one: Any, namespace: str) -> bool:
-        """Say whether the controller of a controller, from which annotations are copied, is annotated."""
+    def _is_owned(self, one: Any, namespace: str) -> bool:
+        """Say whether another known workload owns it, which then asks for both.
+
+        Deployments copy their annotations to their ReplicaSets, and never take one off again.
+        """
         owner = controller_of(one.metadata.owner_references)
-        above = self._by_key.get((owner.kind or "", namespace, owner.name or "")) if owner else None
-        return above is not None and _annotation(above) is not None
+        return owner is not None and (owner.kind or "", namespace, owner.name or "") in self._by_key
 
     def _owner_of(self, pod: Pod, name: str) -> tuple[str, str, str, int | None]:
         """Return kind, namespace, name and number of pods of the topmost known controller of a pod, or of the pod."""

@@ -117,17 +117,24 @@ def _deployment(one: _Set) -> Json:
 
 
 def _apart(spec: Json, labels: dict[str, str]) -> Json:
-    """Add the set's own label to what keeps its pods apart."""
+    """Keep the pods of a set apart as its real pods would be, by the set's own label.
+
+    Spread does it, and not one more term of anti-affinity: where pods are removed to make room, kube-scheduler looks
+    at a waiting pod again at once only if it matches every such term of theirs, and else after five minutes
+    (interpodaffinity, isSchedulableAfterPodChange).
+    """
     out, own = dict(spec), {"matchLabels": labels}
-    affinity: dict[str, Any] = dict(out.get("affinity", {}))
-    if "podAntiAffinity" in affinity:
-        (rule, terms), *_ = affinity["podAntiAffinity"].items()
-        keys = list(dict.fromkeys(term["topologyKey"] for term in terms))
-        affinity["podAntiAffinity"] = {rule: [*terms, *({"topologyKey": k, "labelSelector": own} for k in keys)]}
-        out["affinity"] = affinity
-    if "topologySpreadConstraints" in out:
-        out["topologySpreadConstraints"] = [
-            {key: value for key, value in one.items() if key != "matchLabelKeys"} | {"labelSelector": own}
-            for one in out["topologySpreadConstraints"]
-        ]
+    spread = [
+        {key: value for key, value in one.items() if key != "matchLabelKeys"} | {"labelSelector": own}
+        for one in out.get("topologySpreadConstraints", ())
+    ]
+    rules: dict[str, Any] = dict(out.get("affinity", {})).get("podAntiAffinity", {})
+    for topology in dict.fromkeys(term["topologyKey"] for terms in rules.values() for term in terms):
+        alone = {"maxSkew": 1, "topologyKey": topology, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": own}
+        # Kubernetes takes one constraint for a topology and what to do where it cannot be met.
+        same = ("topologyKey", "whenUnsatisfiable")
+        spread = [one for one in spread if any(one.get(key) != alone[key] for key in same)]
+        spread.append(alone)
+    if spread:
+        out["topologySpreadConstraints"] = spread
     return out

@@ -51,6 +51,15 @@ def test_an_annotation_that_controllers_copy_counts_once() -> None:
     assert list(requests(above, below, *pods)) == ["Deployment/default/web"]
 
 
+def test_a_replica_set_whose_deployment_no_longer_asks_does_not_ask_either() -> None:
+    """The Deployment controller copies annotations, and does not take off what it once copied."""
+    above = with_template(deployment("web", 4))
+    below = with_template(replica_set("web-1", 4, metadata=ASKS | {"ownerReferences": [owner_of(above)]}))
+    assert not requests(above, below)
+    # Where the Deployment is not known, nothing else can be said.
+    assert list(requests(below)) == ["ReplicaSet/default/web-1"]
+
+
 def test_pods_of_an_annotated_template_ask_once_for_their_workload() -> None:
     above = with_template(deployment("web", 4))
     below = with_template(replica_set("web-1", 4, metadata={"ownerReferences": [owner_of(above)]}))

@@ -50,7 +50,7 @@ def process(module: str, *arguments: object, log: Path) -> Iterator[subprocess.P
         started.wait(30)
 
 
-def until(what: str, condition: Callable[[], Any], limit_s: float = 90) -> Any:
+def until(what: str, condition: Callable[[], Any], limit_s: float = 240) -> Any:
     end = time.monotonic() + limit_s
     while True:
         found = condition()

@@ -8,7 +8,9 @@ import fnmatch
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -47,39 +49,66 @@ def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def tree(path: Path) -> ast.Module:
-    """The syntax tree of a file."""
-    return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-
-
-def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """Every function and method of a file."""
-    return (node for node in ast.walk(tree(path)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-
-
 KERNEL_MARKS = {"kernel", "inner_kernel", "inlined_kernel", "copied_kernel", "shared_kernel"}
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def is_kernel(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether the function carries the one decorator of compiled loops."""
-    return any(isinstance(mark, ast.Name) and mark.id in KERNEL_MARKS for mark in function.decorator_list)
+class Function(NamedTuple):
+    """A function or method of a file; `start` is the line from which its length counts."""
+
+    name: str
+    line: int
+    start: int
+    end: int
+    parameter_count: int
+    is_kernel: bool
+    is_command: bool
 
 
-def imports(path: Path) -> Iterator[tuple[int, str]]:
-    """Every module that a file imports, with its line."""
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
-            yield node.lineno, node.module
+class Module(NamedTuple):
+    """What the rules look at in a file: whether it says what it is for, its functions, its imports with their lines."""
+
+    has_docstring: bool
+    functions: tuple[Function, ...]
+    imports: tuple[tuple[int, str], ...]
+
+
+@cache
+def module(path: Path) -> Module:
+    """Read a file, once for all rules."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    nodes = list(ast.walk(tree))
+    functions = tuple(function_of(node, path) for node in nodes if isinstance(node, FunctionNode))
+    imports = tuple(found for node in nodes for found in imported(node))
+    return Module(bool(ast.get_docstring(tree)), functions, imports)
+
+
+def function_of(node: FunctionNode, path: Path) -> Function:
+    """What the rules look at in a function."""
+    arguments = node.args
+    count = len(arguments.posonlyargs) + len(arguments.args) + len(arguments.kwonlyargs)
+    count -= bool(arguments.args) and arguments.args[0].arg in {"self", "cls"}
+    # A builder's signature is a list of all that can be given; only its body counts.
+    start = node.body[0].lineno if "builders" in path.parts else node.lineno
+    is_kernel = any(isinstance(mark, ast.Name) and mark.id in KERNEL_MARKS for mark in node.decorator_list)
+    is_command = any("command" in ast.dump(mark) for mark in node.decorator_list)
+    return Function(node.name, node.lineno, start, node.end_lineno or 0, count, is_kernel, is_command)
+
+
+def imported(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """Every module that a statement imports, with its line."""
+    if isinstance(node, ast.Import):
+        yield from ((node.lineno, alias.name) for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
+        yield node.lineno, node.module
 
 
 def imports_any(path: Path, *roots: str) -> list[str]:
     """Imports of a file that lie in one of the modules named."""
     return [
-        f"{name_of(path)}:{line} imports {module}"
-        for line, module in imports(path)
-        if any(module == root or module.startswith(root + ".") for root in roots)
+        f"{name_of(path)}:{line} imports {name}"
+        for line, name in module(path).imports
+        if any(name == root or name.startswith(root + ".") for root in roots)
     ]
 
 
@@ -130,26 +159,22 @@ def test_no_module_is_longer_than_its_limit() -> None:
 def test_no_function_is_longer_than_its_limit() -> None:
     offences = []
     for path in python_files(*SOURCES, "tests"):
-        for function in functions(path):
-            # A builder's signature is a list of all that can be given; only its body counts.
-            start = function.body[0].lineno if "builders" in path.parts else function.lineno
-            length = (function.end_lineno or 0) - start + 1
-            limit = KERNEL_LINES if is_kernel(function) else FUNCTION_LINES
+        for function in module(path).functions:
+            length = function.end - function.start + 1
+            limit = KERNEL_LINES if function.is_kernel else FUNCTION_LINES
             if length > limit:
-                offences.append(f"{name_of(path)}:{function.lineno} {function.name}: {length} lines, limit {limit}")
+                offences.append(f"{name_of(path)}:{function.line} {function.name}: {length} lines, limit {limit}")
     no_offences(offences)
 
 
 def test_no_function_takes_more_parameters_than_its_limit() -> None:
     offences = []
     for path in python_files(*SOURCES):
-        for function in functions(path):
-            count = len(function.args.posonlyargs) + len(function.args.args) + len(function.args.kwonlyargs)
-            count -= bool(function.args.args) and function.args.args[0].arg in {"self", "cls"}
-            limit = KERNEL_PARAMETERS if is_kernel(function) or "kernels" in path.parts else PARAMETERS
-            is_command = any("command" in ast.dump(mark) for mark in function.decorator_list)
-            if count > limit and not is_command:
-                offences.append(f"{name_of(path)}:{function.lineno} {function.name}: {count} parameters, limit {limit}")
+        for function in module(path).functions:
+            count = function.parameter_count
+            limit = KERNEL_PARAMETERS if function.is_kernel or "kernels" in path.parts else PARAMETERS
+            if count > limit and not function.is_command:
+                offences.append(f"{name_of(path)}:{function.line} {function.name}: {count} parameters, limit {limit}")
     no_offences(offences)
 
 
@@ -159,10 +184,8 @@ def test_no_module_has_a_name_that_says_nothing() -> None:
 
 
 def test_every_module_says_what_it_is_for() -> None:
-    silent = [path for path in python_files(*SOURCES) if not ast.get_docstring(tree(path))]
-    silent += [
-        path for path in python_files("tests") if path.name != "__init__.py" and not ast.get_docstring(tree(path))
-    ]
+    silent = [path for path in python_files(*SOURCES) if not module(path).has_docstring]
+    silent += [path for path in python_files("tests") if path.name != "__init__.py" and not module(path).has_docstring]
     no_offences([name_of(path) for path in silent])
 
 
@@ -174,14 +197,14 @@ def test_numba_is_imported_only_where_kernels_are() -> None:
 
 def test_kernels_live_in_packages_named_kernels() -> None:
     places = [path for path in python_files(*SOURCES) if "kernels" not in path.parts]
-    no_offences([f"{name_of(p)}:{f.lineno} {f.name}" for p in places for f in functions(p) if is_kernel(f)])
+    no_offences([f"{name_of(p)}:{f.line} {f.name}" for p in places for f in module(p).functions if f.is_kernel])
 
 
 def test_every_module_of_kernels_is_compared_with_a_naive_twin() -> None:
     tests = [test for path in python_files("tests") if path.name.startswith("test_") for test in functions_in(path)]
     offences = []
     for path in python_files("planner"):
-        if "kernels" not in path.parts or not any(is_kernel(function) for function in functions(path)):
+        if "kernels" not in path.parts or not any(function.is_kernel for function in module(path).functions):
             continue
         kernel = ".".join(path.relative_to(ROOT).with_suffix("").parts)
         twin = ".".join(["tests", "reference", *[part for part in kernel.split(".")[1:] if part != "kernels"]])
@@ -266,10 +289,10 @@ def test_nothing_names_a_path_or_registry_of_one_machine() -> None:
 
 def test_names_of_tests_are_sentences() -> None:
     offences = [
-        f"{name_of(path)}:{function.lineno} {function.name}"
+        f"{name_of(path)}:{function.line} {function.name}"
         for path in python_files("tests")
         if path.name.startswith("test_")
-        for function in functions(path)
+        for function in module(path).functions
         if function.name.startswith("test_") and len(function.name.split("_")) < 4
     ]
     no_offences(offences)

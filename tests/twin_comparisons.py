@@ -50,14 +50,22 @@ def rests_on(module: str) -> frozenset[str]:
     found, waiting = set(), [module]
     while waiting:
         one = waiting.pop()
-        path = _file_of(one)
-        if one in found or path is None:
+        if one in found or _file_of(one) is None:
             continue
         found.add(one)
-        waiting += {of for _, of in _origins(ast.parse(path.read_text(encoding="utf-8")))}
+        waiting += _imported(one)
     return frozenset(found)
 
 
+@cache
+def _imported(module: str) -> frozenset[str]:
+    """Return the modules that the names come from that a module imports. Each file is read once."""
+    path = _file_of(module)
+    assert path is not None
+    return frozenset(of for _, of in _origins(ast.parse(path.read_text(encoding="utf-8"))))
+
+
+@cache
 def _file_of(module: str) -> Path | None:
     if not module.startswith(("planner", "tests.reference", "tests.builders", "tests.parity")):
         return None

@@ -78,14 +78,42 @@ class Instance(NamedTuple):
     error: InstanceError | None = None
 
 
+class Reservation(Enum):
+    """By which published rule nodes of a cloud reserve cpu and memory, as long as no node has shown it."""
+
+    # The provider's amounts stand.
+    NONE = "none"
+    # Nothing but the kubelet's default threshold of eviction.
+    KUBELET = "kubelet"
+    EKS = "eks"
+
+
+class MachineType(NamedTuple):
+    """A machine by the cloud's words: a node of it has somewhat less. `name` : its instance type, "" = not known;
+    `pods` : 0 = not known.
+    """
+
+    name: str
+    cpu_milli: int
+    memory_bytes: int
+    pods: int = 0
+    reservation: Reservation = Reservation.NONE
+
+
 class NodeTemplate(NamedTuple):
-    """A new node of a group. Amounts are Kubernetes quantities by resource name, such as {"memory": "16Gi"}."""
+    """A new node of a group. Amounts are Kubernetes quantities by resource name, such as {"memory": "16Gi"}.
+
+    machines : what the node may run on, where the amounts are those of the machines and not of nodes: what real nodes
+    have is then taken in their place (`actuator.node_types`), but for the resources that are `declared` for nodes.
+    """
 
     labels: Mapping[str, str]
     taints: Sequence[Taint]
     capacity: Mapping[str, str]
     allocatable: Mapping[str, str]
     annotations: Mapping[str, str] = {}
+    machines: Sequence[MachineType] = ()
+    declared: frozenset[str] = frozenset()
 
 
 class GroupOptions(NamedTuple):
@@ -173,7 +201,7 @@ class CloudProvider(Protocol):
         """
 
     def template(self, group: str) -> NodeTemplate | None:
-        """Return a new node of a group, from the cloud's configuration; None = not known."""
+        """Return a new node of a group, from the cloud's configuration and never from a node; None = not known."""
 
     def price_per_hour(self, group: str) -> float | None:
         """Return the price of one node for one hour, in any one currency; None = not known."""

@@ -29,6 +29,8 @@ POD_COST_UNFINISHED_ANNOTATION = "trimtab.dev/pod-cost-unfinished"
 DAEMON_EVICTION_ANNOTATION = "cluster-autoscaler.kubernetes.io/enable-ds-eviction"
 
 
+# Source: Kubernetes, "Well-Known Labels, Annotations and Taints"; the second is that of old nodes.
+INSTANCE_TYPE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 DELAY_DELETION_PREFIX = "delay-deletion.cluster-autoscaler.kubernetes.io/"
 
 
@@ -43,6 +45,14 @@ class Taint(NamedTuple):
 def hard_taint(now_ms: int) -> Taint:
     """Return the taint of a node in deletion."""
     return Taint(HARD_TAINT_KEY, str(now_ms // 1000), NO_SCHEDULE)
+
+
+class NodeQuantities(NamedTuple):
+    """Amounts of a node as it writes them; "" = not given."""
+
+    cpu: str = ""
+    memory: str = ""
+    pods: str = ""
 
 
 class NodeView(NamedTuple):
@@ -60,6 +70,10 @@ class NodeView(NamedTuple):
     # Condition Ready, and when the Node object was created; 0 = not known.
     ready: bool = True
     created_ms: int = 0
+    # Label of its instance type, "" = none, and what its status says.
+    instance_type: str = ""
+    capacity: NodeQuantities = NodeQuantities()
+    allocatable: NodeQuantities = NodeQuantities()
 
     def taint(self, key: str) -> Taint | None:
         """Return the taint with that key."""
@@ -67,6 +81,17 @@ class NodeView(NamedTuple):
             if taint.key == key:
                 return taint
         return None
+
+
+def instance_type(labels: Mapping[str, str] | None) -> str:
+    """Return `NodeView.instance_type` of a node's labels."""
+    return next((labels[key] for key in INSTANCE_TYPE_LABELS if labels.get(key)), "") if labels else ""
+
+
+def node_quantities(amounts: Mapping[str, Any] | None) -> NodeQuantities:
+    """Return `NodeView.capacity` or `.allocatable` of a node's status."""
+    given = amounts or {}
+    return NodeQuantities(*(str(given.get(name, "")) for name in NodeQuantities._fields))
 
 
 def deletion_delayed(annotations: Mapping[str, str] | None) -> bool:

@@ -22,6 +22,8 @@ from actuator.kube.cluster import (
     Taint,
     daemon_eviction,
     deletion_delayed,
+    instance_type,
+    node_quantities,
 )
 
 DEFAULT_GRACE_S = 30
@@ -77,6 +79,7 @@ class Condition(msgspec.Struct):
 class NodeStatus(msgspec.Struct):
     """`status` of a node."""
 
+    capacity: dict[str, Any] | None = None
     allocatable: dict[str, Any] | None = None
     conditions: list[Condition] | None = None
 
@@ -168,7 +171,17 @@ def node_view(node: Node) -> NodeView:
     created = node.metadata.creation_timestamp
     created_ms = 0 if created is None else int(created.timestamp() * 1000)
     return NodeView(
-        node.metadata.name, node.metadata.uid, node.spec.provider_id, taints, gpu, delayed, ready, created_ms
+        name=node.metadata.name,
+        uid=node.metadata.uid,
+        provider_id=node.spec.provider_id,
+        taints=taints,
+        gpu=gpu,
+        deletion_delayed=delayed,
+        ready=ready,
+        created_ms=created_ms,
+        instance_type=instance_type(node.metadata.labels),
+        capacity=node_quantities(node.status.capacity),
+        allocatable=node_quantities(allocatable),
     )
 
 

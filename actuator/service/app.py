@@ -10,8 +10,9 @@ from typing import NamedTuple
 import structlog
 from opentelemetry.metrics import Meter
 
-from actuator.cloud.provider import CloudProvider
+from actuator.cloud.provider import CloudProvider, NodeTemplate
 from actuator.kube.cluster import HARD_TAINT_KEY, Cluster, ClusterError, Taint, hard_taint
+from actuator.node_types.offers import Offers
 from actuator.runner.clock import Clock
 from actuator.runner.event_processor import EventProcessor
 from actuator.runner.runner import Runner
@@ -82,7 +83,8 @@ class Actuator:
         self.growths = Growths(self.processor, self.settings.answer_s)
         self._groups = GroupViews(cloud, runtime.groups_max_age_s)
         self.processor.listeners.append(self._groups.on_event)
-        self._status = StatusWriter()
+        self._offers = Offers()
+        self._status = StatusWriter(self._offers)
         # The first encoding of tens of thousands of evictions takes a while: not while callers wait.
         self.processor.read(lambda tracker, now_ms: self._status.write(tracker, now_ms, True))
 
@@ -129,6 +131,10 @@ class Actuator:
         groups = self._groups.get(with_instances)
         groups = groups if with_instances else groups._replace(instances=None)
         return self.processor.read(lambda tracker, now_ms: self._status.write(tracker, now_ms, with_finished, groups))
+
+    def offered(self, group: str, template: NodeTemplate) -> NodeTemplate:
+        """Return a template of the cloud with what nodes have, as the status has it. Raises `StoreError`."""
+        return self.processor.read(lambda tracker, _: self._offers.of(group, template, tracker.data.node_types))
 
 
 def _report_taint(node: str, taint: Taint | None) -> None:

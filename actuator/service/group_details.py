@@ -23,6 +23,8 @@ class _Kept(NamedTuple):
 
     fields: actuator_pb2.NodeGroupStatus
     read_s: float
+    # The template, where its amounts are those of machines and not of nodes.
+    template: NodeTemplate | None = None
 
 
 class GroupDetails:
@@ -41,18 +43,23 @@ class GroupDetails:
             self._kept = {group: self._fields(group) for group in groups}
             return {group: kept.fields for group, kept in self._kept.items()}
 
+    def of_machines(self) -> Mapping[str, NodeTemplate]:
+        """Return the templates, as last returned, whose amounts are those of machines and not of nodes."""
+        with self._lock:
+            return {group: kept.template for group, kept in self._kept.items() if kept.template is not None}
+
     def _fields(self, group: str) -> _Kept:
         kept, now_s = self._kept.get(group), self._clock()
         if kept is not None and now_s - kept.read_s < self._max_age_s:
             return kept
         try:
-            return _Kept(_read(self._cloud, group), now_s)
+            return _read(self._cloud, group, now_s)
         except (CloudError, ValueError) as error:
             log.warning("group_not_read", node_group=group, detail=str(error))
-            return _Kept(kept.fields if kept is not None else actuator_pb2.NodeGroupStatus(), now_s)
+            return _Kept(actuator_pb2.NodeGroupStatus(), now_s) if kept is None else kept._replace(read_s=now_s)
 
 
-def _read(cloud: CloudProvider, group: str) -> actuator_pb2.NodeGroupStatus:
+def _read(cloud: CloudProvider, group: str, now_s: float) -> _Kept:
     """Return the fields as the cloud has them now. Raises `CloudError`, `ValueError`."""
     options = cloud.options(group)
     fields = actuator_pb2.NodeGroupStatus(price_per_hour=cloud.price_per_hour(group), zero_or_max=options.zero_or_max)
@@ -61,7 +68,7 @@ def _read(cloud: CloudProvider, group: str) -> actuator_pb2.NodeGroupStatus:
         _check_amounts(template)
         fields.template.CopyFrom(template_message(template))
     _add_settings(fields, options)
-    return fields
+    return _Kept(fields, now_s, template if template is not None and template.machines else None)
 
 
 def _check_amounts(template: NodeTemplate) -> None:

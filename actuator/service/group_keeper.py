@@ -25,6 +25,7 @@ from actuator.kube.cluster import Cluster, NodeView
 from actuator.runner.event_processor import EventProcessor
 from actuator.service.readiness import is_started
 from actuator.service.settings import ActuatorSettings, Backoff
+from actuator.service.type_teacher import TypeTeacher
 from actuator.tracker import events as e
 from actuator.tracker.admission import GroupFacts, hourly_limit
 from actuator.tracker.groups import KEPT, REGISTRATION, REPLACEMENT
@@ -71,6 +72,7 @@ class GroupKeeper:
         self._cluster = cluster
         self._cloud = cloud
         self._settings = settings
+        self._teacher = TypeTeacher(processor, cloud, settings.groups.not_ready_taints)
         # Provider ids of instances whose node was ready once; None = nothing was read yet.
         self._joined: set[str] | None = None
         # Groups as they were when there was nothing to do, and until when that is believed.
@@ -85,6 +87,7 @@ class GroupKeeper:
             return
         self._look_ms = self._processor.steady_ms() + LOOK_MS
         seen = self._look(groups)
+        self._teacher.learn(seen.instances, seen.nodes)
         joined = self._note_joined(seen, known)
         self._quiet = groups if not any(known) else None
         for group in sorted(known.awaited.keys() | known.owed.keys()):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import structlog
 from trimtab.v1 import actuator_pb2
 
-from actuator.cloud.provider import CloudError, CloudProvider, NodeGroupView
+from actuator.cloud.provider import CloudError, CloudProvider, NodeGroupView, NodeTemplate
 from actuator.service.group_details import GroupDetails
 from actuator.tracker import events as e
 from actuator.tracker.tracker import Tracker
@@ -36,6 +36,8 @@ class Kept(NamedTuple):
     details: Mapping[str, actuator_pb2.NodeGroupStatus]
     # Provider ids by group, sorted; None = not asked for.
     instances: Mapping[str, Sequence[str]] | None = None
+    # Of the groups whose templates have the amounts of machines, and not of nodes.
+    templates: Mapping[str, NodeTemplate] = {}
 
 
 class GroupViews:
@@ -78,7 +80,8 @@ class GroupViews:
     def _ask(self) -> Kept:
         changes, asked_s = self._changes, self._clock()
         views = self._cloud.node_groups()
-        kept = Kept(views, asked_s, changes, self._details.get(view.id for view in views))
+        details = self._details.get(view.id for view in views)
+        kept = Kept(views, asked_s, changes, details, templates=self._details.of_machines())
         self._kept = kept
         return kept
 

@@ -13,6 +13,8 @@ from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import actuator_pb2, snapshot_pb2
 
+from actuator.node_types.offers import Offers
+from actuator.service.group_details import template_message
 from actuator.service.group_times import GroupTimes, group_times
 from actuator.service.group_views import Kept as KeptGroups
 from actuator.tracker.states import Deletion, TrackedEviction
@@ -39,7 +41,8 @@ class Status(NamedTuple):
 class StatusWriter:
     """Builds the status. Call under the processor's lock."""
 
-    def __init__(self) -> None:
+    def __init__(self, offers: Offers | None = None) -> None:
+        self._offers = offers or Offers()
         self._jump_count = 0
         self._begin()
 
@@ -66,6 +69,10 @@ class StatusWriter:
             time=timestamp(now_ms),
             node_groups=group_messages(groups, data.deletions.values(), group_times(data), now_ms) if groups else (),
         )
+        for message in head.node_groups:
+            template = groups.templates.get(message.id) if groups else None
+            if template is not None:
+                message.template.CopyFrom(template_message(self._offers.of(message.id, template, data.node_types)))
         evicted_since_ms = now_ms - int(retention.evictions_s * 1000)
         parts: list[Buffer] = [
             head.SerializeToString(deterministic=True),

@@ -33,6 +33,8 @@ from actuator.kube.cluster import (
     Taint,
     TooManyRequestsError,
     deletion_delayed,
+    instance_type,
+    node_quantities,
 )
 from actuator.simulated_cluster.controllers import Controllers, Delays, write_owner_status
 from actuator.simulated_cluster.database import Database, JournalEntry, ObjectStore
@@ -327,7 +329,8 @@ def _read_view(info: NodeInfo) -> NodeView:
     gpu = any(name.endswith("/gpu") and amount > 0 for name, amount in info.allocatable.items())
     metadata = info.node["metadata"]
     delayed = deletion_delayed(metadata.get("annotations"))
-    conditions = (info.node.get("status") or {}).get("conditions") or ()
+    status = info.node.get("status") or {}
+    conditions = status.get("conditions") or ()
     return NodeView(
         name=info.name,
         uid=str(metadata.get("uid") or ""),
@@ -337,4 +340,7 @@ def _read_view(info: NodeInfo) -> NodeView:
         deletion_delayed=delayed,
         ready=any(one.get("type") == "Ready" and one.get("status") == "True" for one in conditions),
         created_ms=parse_time_ms(metadata.get("creationTimestamp")),
+        instance_type=instance_type(metadata.get("labels")),
+        capacity=node_quantities(status.get("capacity")),
+        allocatable=node_quantities(status.get("allocatable")),
     )

@@ -6,7 +6,7 @@ replayed. New fields get defaults. `encode` and `decode` are the only codec.
 
 import msgspec
 
-from actuator.tracker.states import Growth, GrowthAnswer, NodeAnswer, PodRef
+from actuator.tracker.states import Growth, GrowthAnswer, NodeAnswer, PodRef, SeenType
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event"):
@@ -186,6 +186,12 @@ class RegistrationNoted(Event, frozen=True, tag="registration_noted"):
     settled: tuple[str, ...]
 
 
+class NodeTypesSeen(Event, frozen=True, tag="node_types_seen"):
+    """Ready nodes have shown what nodes of their instance types have, in place of what was known of the same."""
+
+    types: tuple[SeenType, ...]
+
+
 class ClockJumped(Event, frozen=True, tag="clock_jumped"):
     """The wall clock jumped: all stored times are moved, and keep their age."""
 
@@ -217,6 +223,7 @@ AnyEvent = (
     | GroupBackedOff
     | GroupRecovered
     | RegistrationNoted
+    | NodeTypesSeen
     | ClockJumped
 )
 

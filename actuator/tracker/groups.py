@@ -1,4 +1,5 @@
-"""What the tracker knows of node groups: failures, back-offs, nodes that are awaited, instances without node.
+"""What the tracker knows of node groups: failures, back-offs, nodes that are awaited, instances without node, and what
+nodes of their instance types have.
 
 Decides how events change that data, and nothing about deletions. Times are Unix milliseconds.
 """
@@ -18,6 +19,8 @@ KEPT: Final = "kept/"
 """Beginning of the activities by which a back-off has its one node again, without another growth."""
 # Source: CA, `--node-group-backoff-reset-timeout`.
 RESET_MS: Final = 3 * 3_600_000
+MOST_TYPES: Final = 2_000
+"""Instance types that are kept, over all groups: those that were seen last."""
 
 
 def handle(data: TrackerData, event: e.Event, now_ms: int) -> None:
@@ -42,6 +45,10 @@ def handle(data: TrackerData, event: e.Event, now_ms: int) -> None:
                 data.missing.pop(instance, None)
             for group, instance in missing:
                 data.missing.setdefault(instance, MissingNode(group, now_ms))
+        case e.NodeTypesSeen(types=types):
+            seen = {(one.node_group, one.instance_type) for one in types}
+            others = [one for one in data.node_types if (one.node_group, one.instance_type) not in seen]
+            data.node_types = (*others, *types)[-MOST_TYPES:]
         case _:
             raise AssertionError(f"{type(event).__name__} is no event of a group")
 

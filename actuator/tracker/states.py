@@ -197,6 +197,26 @@ class MissingNode(msgspec.Struct):
     since_ms: int
 
 
+class NodeAmounts(msgspec.Struct, frozen=True):
+    """What a node or a machine has. `pods` 0 = not known."""
+
+    cpu_milli: int
+    memory_bytes: int
+    pods: int = 0
+
+
+class SeenType(msgspec.Struct, frozen=True):
+    """What ready nodes of one instance type have in one node group: of each amount the least."""
+
+    node_group: str
+    # Label of the nodes; "" = they have none.
+    instance_type: str
+    # What the cloud says of the machine.
+    nominal: NodeAmounts
+    capacity: NodeAmounts
+    allocatable: NodeAmounts
+
+
 class TrackerData(msgspec.Struct):
     """All data of the tracker."""
 
@@ -217,6 +237,8 @@ class TrackerData(msgspec.Struct):
     backoffs: dict[str, GroupBackoff] = {}
     # By provider id.
     missing: dict[str, MissingNode] = {}
+    # By node group and instance type, the latest last.
+    node_types: tuple[SeenType, ...] = ()
     # Number of jumps of the clock: all times were moved each time.
     jump_count: int = 0
     # Latest epoch of a caller's leadership from which a request was accepted.

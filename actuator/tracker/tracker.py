@@ -54,6 +54,7 @@ class Tracker:
             e.GroupBackedOff: self._group_event,
             e.GroupRecovered: self._group_event,
             e.RegistrationNoted: self._group_event,
+            e.NodeTypesSeen: self._group_event,
             e.ClockJumped: self._clock_jumped,
         }
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from actuator.cloud.options import read_options
-from actuator.cloud.provider import GroupOptions, NodeTemplate
+from actuator.cloud.provider import GroupOptions, MachineType, NodeTemplate, Reservation
 from actuator.kube.cluster import Taint
 
 TAGS: Final = "k8s.io/cluster-autoscaler/node-template/"
@@ -45,7 +45,7 @@ def read_type(entry: Mapping[str, Any]) -> InstanceType:
         cpu=entry["VCpuInfo"]["DefaultVCpus"],
         memory_mib=entry["MemoryInfo"]["SizeInMiB"],
         # Source: Amazon EKS, "Maximum Pods per node".
-        pods=min(MAX_PODS, interfaces * (addresses - 1) + 2) if interfaces and addresses else MAX_PODS,
+        pods=interfaces * (addresses - 1) + 2 if interfaces and addresses else MAX_PODS,
         gpus=sum(one.get("Count") or 0 for one in gpus),
         gpu_name=f"{one['Manufacturer']}-{one['Name']}".lower() if (one := next(iter(gpus), None)) else "",
         architecture=next((one for one in ("amd64", "arm64", "386") if one in known), ""),
@@ -57,15 +57,20 @@ def group_template(types: Sequence[InstanceType], zones: Sequence[str], tags: Ma
     amounts = {
         "cpu": str(min(one.cpu for one in types)),
         "memory": f"{min(one.memory_mib for one in types)}Mi",
-        "pods": str(min(one.pods for one in types)),
+        "pods": str(min(MAX_PODS, *(one.pods for one in types))),
     }
     gpus = min(one.gpus for one in types)
     if gpus:
         amounts[GPU_RESOURCE] = str(gpus)
     tagged = _tagged(tags)
-    amounts |= tagged.get("resources", {})
+    resources = tagged.get("resources", {})
+    amounts |= resources
     labels = {**_labels(types, zones), **tagged.get("label", {})}
-    return NodeTemplate(labels, _taints(tagged.get("taint", {})), amounts, amounts)
+    machines = tuple(
+        MachineType(one.name, one.cpu * 1000, one.memory_mib << 20, one.pods, Reservation.EKS) for one in types
+    )
+    taints = _taints(tagged.get("taint", {}))
+    return NodeTemplate(labels, taints, amounts, amounts, machines=machines, declared=frozenset(resources))
 
 
 def group_options(tags: Mapping[str, str]) -> GroupOptions:

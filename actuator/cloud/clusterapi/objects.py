@@ -9,8 +9,16 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
+from actuator.cloud.machines import machines_of
 from actuator.cloud.options import read_options
-from actuator.cloud.provider import GroupOptions, Instance, InstanceError, InstanceState, NodeTemplate
+from actuator.cloud.provider import (
+    GroupOptions,
+    Instance,
+    InstanceError,
+    InstanceState,
+    NodeTemplate,
+    Reservation,
+)
 from actuator.kube.cluster import Taint
 
 Json = dict[str, Any]
@@ -175,7 +183,9 @@ def group_template(group: MachineGroup) -> NodeTemplate | None:
         if match is None:
             raise ValueError(f"annotation {CAPACITY}taints: {part!r} is not KEY=VALUE:EFFECT")
         taints.append(Taint(match.group(1), match.group(2) or "", match.group(3)))
-    return NodeTemplate(labels, tuple(taints), amounts, amounts)
+    machines = machines_of(labels, {**amounts, "pods": given.get("maxPods", "0")}, Reservation.KUBELET)
+    declared = frozenset({"pods"} if "maxPods" in given else ())
+    return NodeTemplate(labels, tuple(taints), amounts, amounts, machines=machines, declared=declared)
 
 
 def group_price(group: MachineGroup) -> float | None:

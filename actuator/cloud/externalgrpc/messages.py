@@ -10,7 +10,8 @@ from typing import Any, Final
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.k8s.v1 import core_pb2, meta_pb2
 
-from actuator.cloud.provider import GroupOptions, Instance, InstanceError, InstanceState, NodeTemplate
+from actuator.cloud.machines import machines_of
+from actuator.cloud.provider import GroupOptions, Instance, InstanceError, InstanceState, NodeTemplate, Reservation
 from actuator.kube.cluster import Taint
 
 # Names the group in templates: of a node that does not exist, only labels and annotations come back.
@@ -61,15 +62,22 @@ def node_bytes(template: NodeTemplate, group: str) -> bytes:
 
 
 def template_of(data: bytes) -> NodeTemplate:
-    """Return the template in an encoded `v1.Node`. Raises `google.protobuf.message.DecodeError`."""
+    """Return the template in an encoded `v1.Node`. Raises `google.protobuf.message.DecodeError`.
+
+    One that reserves neither cpu nor memory is taken for the machine: many providers know nothing else.
+    """
     node = core_pb2.Node.FromString(data)
     capacity = {entry.key: entry.value.string for entry in node.status.capacity}
+    allocatable = {entry.key: entry.value.string for entry in node.status.allocatable} or capacity
+    labels = {entry.key: entry.value for entry in node.metadata.labels}
+    reserves = any(allocatable.get(name) != capacity.get(name) for name in ("cpu", "memory"))
     return NodeTemplate(
-        labels={entry.key: entry.value for entry in node.metadata.labels},
+        labels=labels,
         taints=tuple(Taint(taint.key, taint.value, taint.effect) for taint in node.spec.taints),
         capacity=capacity,
-        allocatable={entry.key: entry.value.string for entry in node.status.allocatable} or capacity,
+        allocatable=allocatable,
         annotations={entry.key: entry.value for entry in node.metadata.annotations},
+        machines=() if reserves else machines_of(labels, capacity, Reservation.NONE),
     )
 
 

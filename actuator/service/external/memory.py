@@ -38,8 +38,15 @@ class Kept(NamedTuple):
 class CloudMemory:
     """The cloud as it was read last."""
 
-    def __init__(self, cloud: CloudProvider, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        cloud: CloudProvider,
+        offered: Callable[[str, NodeTemplate], NodeTemplate],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Set up. `offered` makes of a group's template in the cloud what its nodes have."""
         self._cloud = cloud
+        self._offered = offered
         self._clock = clock
         self._changes = 0
         self._kept: Kept | None = None
@@ -78,7 +85,8 @@ class CloudMemory:
 
     def template(self, group: str) -> NodeTemplate | None:
         """Return a new node of a group; None = not known. Raises `CloudError`."""
-        return _once(self._templates, group, self._cloud.template)
+        template = _once(self._templates, group, self._cloud.template)
+        return None if template is None else self._offered(group, template)
 
     def price_per_hour(self, group: str) -> float | None:
         """Return the price of a node; None = not known. Raises `CloudError`."""

@@ -56,7 +56,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
 
     def __init__(self, actuator: Actuator) -> None:
         self._cloud = actuator.cloud
-        self._memory = CloudMemory(actuator.cloud)
+        self._memory = CloudMemory(actuator.cloud, actuator.offered)
         actuator.processor.listeners.append(self._memory.on_event)
         self._orders = ExternalOrders(
             actuator.processor, actuator.cluster, actuator.cloud, limits=actuator.settings.present_limits

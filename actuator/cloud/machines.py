@@ -1,0 +1,22 @@
+"""The machine behind a template, for clouds that describe one in quantities.
+
+Decides nothing: amounts that cannot be read give no machine, and are reported where the template is.
+"""
+
+from collections.abc import Mapping
+
+from actuator.cloud.provider import MachineType, Reservation
+from actuator.kube.cluster import instance_type
+from actuator.simulated_cluster.quantities import amount
+
+
+def machines_of(
+    labels: Mapping[str, str], amounts: Mapping[str, str], reservation: Reservation
+) -> tuple[MachineType, ...]:
+    """Return the one machine of a template; none where cpu or memory is missing, 0, or no quantity."""
+    try:
+        cpu, memory, pods = (amount(name, amounts.get(name) or "0") for name in ("cpu", "memory", "pods"))
+    except ValueError:
+        return ()
+    machine = MachineType(instance_type(labels), cpu, memory, pods, reservation)
+    return (machine,) if cpu > 0 and memory > 0 else ()

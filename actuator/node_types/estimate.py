@@ -1,0 +1,188 @@
+"""What a node of a machine will have, from what nodes of others have.
+
+Decides in this order: nodes of this instance type in the same node group, in others, an estimate. Two amounts are
+estimated: the memory that a machine does not show to its system, as a line over the machines' memory, of the same
+family where one was seen; and what nodes reserve, by the published rule that comes closest to all nodes seen, moved by
+what it lacks. Without any node the cloud's own rule counts. Pure; each answer depends on the arguments alone.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from actuator.cloud.provider import MachineType, Reservation
+from actuator.node_types import rules
+from actuator.tracker.states import NodeAmounts, SeenType
+
+_OWN_RULE: Final = {Reservation.EKS: rules.eks, Reservation.KUBELET: rules.kubelet}
+_HIDDEN_SHARE: Final = {Reservation.EKS: rules.AWS_HIDDEN_SHARE}
+# Rules that differ by less of a node than this explain the same nodes equally well.
+_EQUAL_SHARE: Final = 1e-4
+
+
+class Offer(NamedTuple):
+    """What a node has, and what of that pods may request."""
+
+    capacity: NodeAmounts
+    allocatable: NodeAmounts
+
+
+class _Line(NamedTuple):
+    """The value at x is `at_zero` + `slope` · x."""
+
+    at_zero: float
+    slope: float
+
+    def at(self, x: float) -> float:
+        return self.at_zero + self.slope * x
+
+
+class _Reserving(NamedTuple):
+    """A rule, and what nodes reserve beyond it over what they have of the resource."""
+
+    rule: rules.Rule
+    beyond: _Line
+
+
+class Estimator:
+    """Offers of machines, after these nodes were seen."""
+
+    def __init__(self, seen: Sequence[SeenType]) -> None:
+        """Fit what nodes reserve to those of each type. O(types · rules)."""
+        self._of_group: dict[str, list[SeenType]] = {}
+        self._of_type: dict[str, list[SeenType]] = {}
+        for one in seen:
+            self._of_group.setdefault(one.node_group, []).append(one)
+            self._of_type.setdefault(one.instance_type, []).append(one)
+        # Of groups with the same type one counts; nodes without label are of as many types as there are groups.
+        alike = [rows[-1:] if name else rows for name, rows in self._of_type.items()]
+        self._types = [one for rows in alike for one in rows]
+        self._hidden: dict[str, _Line | None] = {}
+        self._memory = _reserving(self._types, lambda one: one.memory_bytes, lambda one: one.memory_bytes)
+        self._cpu = _reserving(self._types, lambda one: one.cpu_milli, lambda one: one.cpu_milli)
+
+    def offer(self, group: str, machine: MachineType) -> Offer:
+        """Return what a node of a group has on a machine: as nodes show it, otherwise as it is estimated."""
+        nominal = nominal_of(machine)
+        of_group = self._of_group.get(group, ())
+        own = [one for one in of_group if one.nominal == nominal and machine.name in ("", one.instance_type)]
+        others = self._of_type.get(machine.name, ()) if machine.name and not own else ()
+        chosen = own or [one for one in others if one.nominal == nominal]
+        if chosen:
+            return Offer(least([one.capacity for one in chosen]), least([one.allocatable for one in chosen]))
+        return self._estimated(machine)
+
+    def _estimated(self, machine: MachineType) -> Offer:
+        nominal = nominal_of(machine)
+        memory_bytes = nominal.memory_bytes - self._hidden_bytes(machine)
+        capacity = NodeAmounts(nominal.cpu_milli, max(0, int(memory_bytes)), self._pods(machine))
+        own = _OWN_RULE.get(machine.reservation, _nothing)
+        memory, cpu = self._memory or _Reserving(own, _Line(0.0, 0.0)), self._cpu or _Reserving(own, _Line(0.0, 0.0))
+        reserved_bytes = memory.rule(capacity, machine.pods).memory_bytes + memory.beyond.at(capacity.memory_bytes)
+        reserved_milli = cpu.rule(capacity, machine.pods).cpu_milli + cpu.beyond.at(capacity.cpu_milli)
+        allocatable = NodeAmounts(
+            _within(capacity.cpu_milli - reserved_milli, capacity.cpu_milli),
+            _within(capacity.memory_bytes - reserved_bytes, capacity.memory_bytes),
+            capacity.pods,
+        )
+        return Offer(capacity, allocatable)
+
+    def _hidden_bytes(self, machine: MachineType) -> float:
+        """Return the memory that the machine does not show to its system."""
+        family = family_of(machine.name)
+        if family not in self._hidden:
+            alike = [one for one in self._types if family_of(one.instance_type) == family]
+            rows = [
+                (one.nominal.memory_bytes, one.nominal.memory_bytes - one.capacity.memory_bytes)
+                for one in alike or self._types
+            ]
+            self._hidden[family] = _rising(rows) if rows else None
+        line = self._hidden[family] or _Line(0.0, _HIDDEN_SHARE.get(machine.reservation, 0.0))
+        return line.at(machine.memory_bytes)
+
+    def _pods(self, machine: MachineType) -> int:
+        """Return the number of pods: as many as addresses allow, up to the kubelet's maximum or not, or the same on all
+        nodes, whichever the nodes show.
+        """
+        shown = [(one.capacity.pods, one.nominal.pods) for one in self._types if one.capacity.pods]
+        if any(pods != min(rules.MAX_PODS, addresses) for pods, addresses in shown):
+            if all(pods == addresses for pods, addresses in shown):
+                return machine.pods
+            if len({pods for pods, _ in shown}) == 1:
+                return shown[0][0]
+        return min(rules.MAX_PODS, machine.pods)
+
+
+def nominal_of(machine: MachineType) -> NodeAmounts:
+    """Return what the cloud says of a machine."""
+    return NodeAmounts(machine.cpu_milli, machine.memory_bytes, machine.pods)
+
+
+def least(amounts: Sequence[NodeAmounts]) -> NodeAmounts:
+    """Return of each amount the least; of at least one."""
+    return NodeAmounts(
+        min(one.cpu_milli for one in amounts),
+        min(one.memory_bytes for one in amounts),
+        min(one.pods for one in amounts),
+    )
+
+
+def family_of(instance_type: str) -> str:
+    """Return an instance type without its size: m5 of m5.large, n2-highmem of n2-highmem-4."""
+    end = max(instance_type.rfind("."), instance_type.rfind("-"))
+    return instance_type[:end] if end > 0 else instance_type
+
+
+def _reserving(
+    seen: Sequence[SeenType], of_node: Callable[[NodeAmounts], int], of_rule: Callable[..., float]
+) -> _Reserving | None:
+    """Return the rule that comes closest to what the nodes reserve, and what is left; None = no node was seen."""
+    found = []
+    for order, rule in enumerate(rules.RULES):
+        rows = []
+        for one in seen:
+            whole = of_node(one.capacity)
+            missing = whole - of_node(one.allocatable) - of_rule(rule(one.capacity, one.nominal.pods))
+            rows.append((whole, missing))
+        if not rows:
+            return None
+        beyond = _any(rows)
+        left = max(abs(missing - beyond.at(whole)) / whole for whole, missing in rows)
+        moved = max(abs(missing) / whole for whole, missing in rows)
+        found.append((left // _EQUAL_SHARE, moved // _EQUAL_SHARE, order, _Reserving(rule, beyond)))
+    return min(found, key=lambda one: one[:3])[3]
+
+
+def _any(rows: Sequence[tuple[int, float]]) -> _Line:
+    """Return the line through rows of x and y, level where fewer than three x tell its slope."""
+    if len({x for x, _ in rows}) < 3:
+        return _Line(sum(y for _, y in rows) / len(rows), 0.0)
+    return _fitted(rows)
+
+
+def _rising(rows: Sequence[tuple[int, float]]) -> _Line:
+    """Return the line through rows of x and y that neither falls nor begins below 0."""
+    share = _Line(0.0, max(0.0, sum(y / x for x, y in rows) / len(rows)))
+    if len({x for x, _ in rows}) < 2:
+        return share
+    line = _fitted(rows)
+    return line if line.at_zero >= 0 and line.slope >= 0 else share
+
+
+def _fitted(rows: Sequence[tuple[int, float]]) -> _Line:
+    """Return the line with the least squares of the errors relative to x, which differs in at least two rows."""
+    weights = [1 / x**2 for x, _ in rows]
+    total = sum(weights)
+    mean_x = sum(w * x for w, (x, _) in zip(weights, rows, strict=True)) / total
+    mean_y = sum(w * y for w, (_, y) in zip(weights, rows, strict=True)) / total
+    spread = sum(w * (x - mean_x) ** 2 for w, (x, _) in zip(weights, rows, strict=True))
+    slope = sum(w * (x - mean_x) * (y - mean_y) for w, (x, y) in zip(weights, rows, strict=True)) / spread
+    return _Line(mean_y - slope * mean_x, slope)
+
+
+def _nothing(node: NodeAmounts, address_pods: int) -> rules.Reserved:
+    del node, address_pods
+    return rules.Reserved(0.0, 0.0)
+
+
+def _within(amount: float, whole: int) -> int:
+    return max(0, min(whole, int(amount)))

@@ -1,0 +1,90 @@
+"""Learning from nodes: what nodes of an instance type have is kept durably, for the templates of its groups.
+
+Decides that only ready nodes without taint of their start teach, whose instances run and which nobody deletes, and when
+a group's template is asked for: when its nodes show something new, and from time to time. What is learned of them is
+decided by `actuator.node_types`.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import structlog
+
+from actuator.cloud.provider import CloudError, CloudProvider, Instance, InstanceState, MachineType, NodeTemplate
+from actuator.kube.cluster import HARD_TAINT_KEY, NodeView
+from actuator.node_types.lessons import Example, examples, is_known, lesson, machine_of
+from actuator.runner.event_processor import EventProcessor
+from actuator.service.readiness import is_started
+from actuator.tracker.events import NodeTypesSeen
+from actuator.tracker.states import SeenType
+from actuator.tracker.tracker import Tracker
+
+log = structlog.get_logger("groups")
+
+# What groups are made of may change, and nodes stay as they are.
+AGAIN_MS: Final = 600_000
+
+
+class TypeTeacher:
+    """Compares what nodes have with what is known. Not thread-safe."""
+
+    def __init__(self, processor: EventProcessor, cloud: CloudProvider, not_ready_taints: Sequence[str]) -> None:
+        self._processor = processor
+        self._cloud = cloud
+        self._not_ready_taints = not_ready_taints
+        # What was compared already, and until when that holds.
+        self._compared: set[Example] = set()
+        self._until_ms = 0
+
+    def learn(self, instances: Mapping[str, Sequence[Instance]], nodes: Mapping[str, NodeView]) -> None:
+        """Keep what nodes show that is not known. Nodes by provider id. Raises `StoreError`, `NotLeaderError`.
+
+        A group whose template cannot be read teaches nothing, and is looked at again the next time.
+        """
+        if self._processor.steady_ms() >= self._until_ms:
+            self._compared.clear()
+            self._until_ms = self._processor.steady_ms() + AGAIN_MS
+        shown = examples(self._teaching(instances, nodes))
+        new = [one for one in shown if one not in self._compared]
+        if not new:
+            return
+        known = self._processor.read(_known)
+        counts: dict[str, int] = {}
+        for one in shown:
+            counts[one.node_group] = counts.get(one.node_group, 0) + 1
+        learned = []
+        for one in new:
+            found = self._lesson(one, is_only=counts[one.node_group] == 1)
+            if found is not None and not is_known(found, known.get((one.node_group, one.instance_type))):
+                learned.append(found)
+        if learned:
+            self._processor.submit(NodeTypesSeen(tuple(learned)))
+            for seen in learned:
+                log.info("node_type_learned", node_group=seen.node_group, instance_type=seen.instance_type)
+
+    def _teaching(
+        self, instances: Mapping[str, Sequence[Instance]], nodes: Mapping[str, NodeView]
+    ) -> Iterator[tuple[str, NodeView]]:
+        for group, members in instances.items():
+            for one in members:
+                node = nodes.get(one.id) if one.state is InstanceState.RUNNING else None
+                if node is not None and is_started(node, self._not_ready_taints) and node.taint(HARD_TAINT_KEY) is None:
+                    yield group, node
+
+    def _lesson(self, example: Example, is_only: bool) -> SeenType | None:
+        try:
+            template = self._cloud.template(example.node_group)
+        except (CloudError, ValueError) as error:
+            log.warning("group_not_read", node_group=example.node_group, detail=str(error))
+            return None
+        self._compared.add(example)
+        machine = machine_of(example, _machines(template), is_only)
+        return None if machine is None else lesson(example, machine)
+
+
+def _machines(template: NodeTemplate | None) -> Sequence[MachineType]:
+    return () if template is None else template.machines
+
+
+def _known(tracker: Tracker, _now_ms: int) -> dict[tuple[str, str], SeenType]:
+    return {(one.node_group, one.instance_type): one for one in tracker.data.node_types}

@@ -1,0 +1,84 @@
+"""Which nodes teach, and what is kept of what they show."""
+
+import pytest
+
+from actuator.cloud.provider import MachineType
+from actuator.kube.cluster import NodeQuantities, NodeView
+from actuator.node_types.lessons import Example, examples, is_known, lesson, machine_of
+from actuator.tracker.states import NodeAmounts
+
+GIB = 1 << 30
+WHOLE = NodeQuantities("4", "16000000Ki", "58")
+LARGE = MachineType("m5.xlarge", 4000, 16 * GIB, 58)
+UNNAMED = MachineType("", 4000, 16 * GIB)
+
+
+def view(kind: str, capacity: NodeQuantities = WHOLE, allocatable: NodeQuantities = WHOLE) -> NodeView:
+    return NodeView("n", "u", "id", (), gpu=False, instance_type=kind, capacity=capacity, allocatable=allocatable)
+
+
+def example(kind: str = "m5.xlarge", cpu: int = 4000, memory: int = 15 * GIB) -> Example:
+    amounts = NodeAmounts(cpu, memory, 58)
+    return Example("g", kind, amounts, amounts)
+
+
+def test_of_nodes_of_one_type_in_one_group_the_least_of_each_amount_counts() -> None:
+    less_cpu = WHOLE._replace(cpu="3900m")
+    less_memory = WHOLE._replace(memory="15000000Ki", pods="29")
+    found = examples([("g", view("a")), ("g", view("a", WHOLE, less_cpu)), ("g", view("a", WHOLE, less_memory))])
+    (one,) = found
+    assert one.capacity == NodeAmounts(4000, 16_000_000 << 10, 58)
+    assert one.allocatable == NodeAmounts(3900, 15_000_000 << 10, 29)
+
+
+def test_types_and_groups_are_kept_apart_and_sorted() -> None:
+    found = examples([("h", view("a")), ("g", view("b")), ("g", view("a")), ("g", view(""))])
+    assert [(one.node_group, one.instance_type) for one in found] == [("g", ""), ("g", "a"), ("g", "b"), ("h", "a")]
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [NodeQuantities(), WHOLE._replace(cpu="0"), WHOLE._replace(memory="much"), WHOLE._replace(pods="-")],
+    ids=["nothing", "no cpu", "no memory", "no pods"],
+)
+def test_a_node_whose_amounts_are_not_there_or_cannot_be_read_teaches_nothing(broken: NodeQuantities) -> None:
+    assert examples([("g", view("a", broken)), ("g", view("b", WHOLE, broken))]) == []
+    assert len(examples([("g", view("a", WHOLE._replace(pods="")))])) == 1
+
+
+def test_a_type_that_the_cloud_names_teaches_also_in_a_mixed_group_and_any_other_type_does_not() -> None:
+    mixed = [LARGE, LARGE._replace(name="m5.2xlarge", cpu_milli=8000)]
+    assert machine_of(example(), mixed, is_only=False) == LARGE
+    assert machine_of(example("c5.xlarge"), mixed, is_only=False) is None
+    assert machine_of(example("c5.xlarge"), [], is_only=True) is None
+
+
+@pytest.mark.parametrize(
+    ("shown", "is_only", "teaches"),
+    [
+        (example(), True, True),
+        (example(), False, False),
+        (example(cpu=8000), True, False),
+        (example(memory=8 * GIB), True, False),
+        (example(memory=32 * GIB), True, False),
+        (example(memory=16 * GIB), True, True),
+    ],
+    ids=["alike", "one type of several", "other cpu", "less memory", "more memory", "all memory"],
+)
+def test_of_a_machine_without_name_only_nodes_like_it_teach_and_no_mix_of_types(
+    shown: Example, is_only: bool, teaches: bool
+) -> None:
+    assert (machine_of(shown, [UNNAMED], is_only) == UNNAMED) is teaches
+
+
+def test_less_replaces_what_was_known_at_once_and_more_only_beyond_noise() -> None:
+    def kept(share: float, machine: MachineType = LARGE) -> object:
+        return lesson(example(memory=int(share * 15 * GIB)), machine)
+
+    before = lesson(example(), LARGE)
+    assert is_known(kept(1.0), before)  # type: ignore[arg-type]
+    assert is_known(kept(1.009), before)  # type: ignore[arg-type]
+    assert not is_known(kept(1.011), before)  # type: ignore[arg-type]
+    assert not is_known(kept(0.99999), before)  # type: ignore[arg-type]
+    assert not is_known(kept(1.0), None)  # type: ignore[arg-type]
+    assert not is_known(kept(1.0, LARGE._replace(memory_bytes=17 * GIB)), before)  # type: ignore[arg-type]

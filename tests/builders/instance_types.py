@@ -1,9 +1,9 @@
 """Published facts of instance types: what their clouds say of them, and what nodes of them have.
 
 - `AWS`: vCPUs, GiB and pods by addresses from DescribeInstanceTypes, and the bytes of memory that Karpenter's authors
-  measured to be missing on nodes (aws/karpenter-provider-aws, `zz_generated.memory_overhead.go` at 15e8769). What a node
-  of EKS reserves follows from amazon-eks-ami: 255 MiB and 11 for each pod, 100 MiB of eviction; of the cores 6, 1, 0.5,
-  0.5 and then 0.25 %.
+  measured to be missing on nodes (aws/karpenter-provider-aws, `zz_generated.memory_overhead.go` at 15e8769). What a
+  node of EKS reserves follows from amazon-eks-ami: 255 MiB and 11 for each pod, 100 MiB of eviction; of the cores 6, 1,
+  0.5, 0.5 and then 0.25 %.
 - `NODES`: capacity and allocatable of nodes in use, by kubectl (2i2c-org/infrastructure, `node-capacity-info.json` at
   1097ae3 and bc56515), with the GiB of their clouds' documentation.
 """

@@ -32,8 +32,30 @@ _PASSING: Final = frozenset(
         "ServiceUnavailable", "InternalFailure", "InternalError", "Unavailable", "ResourceInUse",
     }
 )  # fmt: skip
-_SETUP: Final = (NoCredentialsError, PartialCredentialsError, CredentialRetrievalError, NoRegionError)
+# Errors that say who asks is not known, and that what was asked is not allowed to them. Source: as above.
+_UNKNOWN: Final = frozenset(
+    {
+        "AuthFailure", "IncompleteSignature", "InvalidAccessKeyId", "InvalidClientTokenId", "InvalidToken",
+        "MissingAuthenticationToken", "SignatureDoesNotMatch", "UnrecognizedClientException",
+    }
+)  # fmt: skip
+_EXPIRED: Final = frozenset({"ExpiredToken", "ExpiredTokenException", "RequestExpired"})
+_DENIED: Final = frozenset({"AccessDenied", "AccessDeniedException", "UnauthorizedOperation"})
+_CREDENTIALS: Final = (NoCredentialsError, PartialCredentialsError, CredentialRetrievalError)
+_GIVE: Final = (
+    "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE, or give the pod a role by the annotation"
+    " eks.amazonaws.com/role-arn of its ServiceAccount"
+)
+_RENEW: Final = (
+    "renew AWS_SESSION_TOKEN, and start the actuator again if it comes from the environment: that is read once,"
+    " profiles and roles are read again"
+)
+_CHECK: Final = "check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, or the role of the pod"
 _ATTEMPTS: Final = 6
+
+
+class CredentialsError(CloudRefusedError):
+    """AWS was not told who asks, or does not accept it: nothing can be said of what was asked for."""
 
 
 class Api(Protocol):
@@ -47,7 +69,7 @@ class AwsApi:
     """AWS by boto3: credentials and region as boto3 finds them. Thread-safe."""
 
     def __init__(self, region: str = "", endpoint: str = "", timeout_s: float = 20.0) -> None:
-        """Set up; makes no call. Raises `CloudRefusedError` without region."""
+        """Set up; makes no call. Raises `CloudRefusedError` without region, or with half of the credentials."""
         config = Config(
             connect_timeout=min(timeout_s, 5.0),
             read_timeout=timeout_s,
@@ -60,6 +82,8 @@ class AwsApi:
                 service: session.client(service, config=config, endpoint_url=endpoint or None)
                 for service in ("autoscaling", "ec2")
             }
+        except _CREDENTIALS as error:
+            raise CredentialsError(f"AWS cannot be used: {error}; {_GIVE}") from error
         except (BotoCoreError, ValueError) as error:
             raise CloudRefusedError(f"AWS cannot be used: {error}; give --aws-region") from error
 
@@ -68,8 +92,10 @@ class AwsApi:
         try:
             answer: Mapping[str, Any] = getattr(self._clients[service], operation)(**parameters)
         except ClientError as error:
-            raise _of_answer(operation, error) from error
-        except (*_SETUP, ParamValidationError) as error:
+            raise _of_answer(service, operation, error) from error
+        except _CREDENTIALS as error:
+            raise CredentialsError(f"{operation}: {error}; {_GIVE}") from error
+        except (NoRegionError, ParamValidationError) as error:
             raise CloudRefusedError(f"{operation}: {error}") from error
         except (BotoCoreError, ResponseParserError) as error:
             # No answer, or one that cannot be read.
@@ -111,7 +137,7 @@ def _may_pass(error: BaseException) -> bool:
     return isinstance(error, CloudError) and not isinstance(error, CloudRefusedError)
 
 
-def _of_answer(operation: str, error: ClientError) -> CloudError:
+def _of_answer(service: str, operation: str, error: ClientError) -> CloudError:
     """Return our error of an answer that is one."""
     answer: Mapping[str, Any] = error.response
     code = str(answer.get("Error", {}).get("Code", ""))
@@ -119,4 +145,9 @@ def _of_answer(operation: str, error: ClientError) -> CloudError:
     text = f"{operation}: {code}: {answer.get('Error', {}).get('Message', '')}"
     if code in _PASSING or status >= 500 or status == 429:
         return CloudError(text)
+    if code in _EXPIRED or code in _UNKNOWN:
+        return CredentialsError(f"{text}; {_RENEW if code in _EXPIRED else _CHECK}")
+    if code in _DENIED:
+        action = "".join(word.capitalize() for word in operation.split("_"))
+        return CloudRefusedError(f"{text}; allow {service}:{action} to the actuator in its IAM policy")
     return CloudRefusedError(text)

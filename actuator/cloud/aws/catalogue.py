@@ -33,6 +33,8 @@ class Catalogue:
         self._clock = clock
         self._lock = threading.RLock()
         self._groups: dict[str, AutoScalingGroup] = {}
+        # The group of each instance, by provider id, of these groups; None = not looked up yet.
+        self._owners: tuple[Mapping[str, AutoScalingGroup], dict[str, str]] | None = None
         self._read_s: float | None = None
         # Instance types never change; None = AWS does not know it. Versions of launch templates never change either.
         self._types: dict[str, InstanceType | None] = {}
@@ -56,6 +58,15 @@ class Catalogue:
                 for missing in sorted(set(self._settings.groups) - self._groups.keys()):
                     self.report(missing, "AWS has no such Auto Scaling group, or it lacks a tag of --aws-tags")
             return self._groups
+
+    def owners(self) -> Mapping[str, str]:
+        """Return the group of each instance of all groups, by provider id. Raises `CloudError`."""
+        with self._lock:
+            groups = self.groups()
+            if self._owners is None or self._owners[0] is not groups:
+                found = {member.provider_id: group.name for group in groups.values() for member in group.members}
+                self._owners = groups, found
+            return self._owners[1]
 
     def now(self, name: str) -> AutoScalingGroup:
         """Return a group as it is now. Raises `CloudRefusedError` when it is none of ours, `CloudError`."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from actuator.cloud.aws.api import Api, Reader
+from actuator.cloud.aws.api import Api, CredentialsError, Reader
 from actuator.cloud.aws.catalogue import Catalogue
 from actuator.cloud.aws.groups import PLACEHOLDER, AutoScalingGroup, instance_id
 from actuator.cloud.aws.prices import group_price, load_prices
@@ -82,10 +82,12 @@ class AwsCloud:
 
     def groups_of(self, instances: Sequence[str]) -> Mapping[str, str]:
         """Return the node group of each instance that has one."""
-        groups = self._catalogue.groups().values()
-        found = {member.provider_id: group.name for group in groups for member in group.members}
-        found |= {name: group.name for group in groups for name in self._placeholders(group)}
-        return {instance: found[instance] for instance in instances if instance in found}
+        owners = self._catalogue.owners()
+        found = {instance: owners[instance] for instance in instances if instance in owners}
+        rest = {instance for instance in instances if instance not in found and PLACEHOLDER in instance}
+        for group in self._catalogue.groups().values() if rest else ():
+            found |= dict.fromkeys(rest.intersection(self._placeholders(group)), group.name)
+        return found
 
     def instances(self, groups: Sequence[str]) -> Mapping[str, Sequence[Instance]]:
         """Return the instances of each group, sorted by id, and placeholders of those that are missing."""
@@ -152,12 +154,17 @@ class AwsCloud:
             self._set_desired(group, wanted)
 
     def template(self, group: str) -> NodeTemplate | None:
-        """Return what every new instance has; None = the group cannot be read, which the log tells."""
+        """Return what every new instance has; None = the group cannot be read, which the log tells.
+
+        Raises `CredentialsError`, which says nothing about the group.
+        """
         found = self._catalogue.groups().get(group)
         if found is None:
             return None
         try:
             return group_template(self._catalogue.types_of(found), found.zones, found.tags)
+        except CredentialsError:
+            raise
         except (ValueError, CloudRefusedError) as error:
             self._catalogue.report(group, str(error))
             return None
@@ -169,6 +176,8 @@ class AwsCloud:
             return None
         try:
             types = [one.name for one in self._catalogue.types_of(found)]
+        except CredentialsError:
+            raise
         except (ValueError, CloudRefusedError) as error:
             self._catalogue.report(group, str(error))
             return None

@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 import pytest
+from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
+from trimtab.k8s.v1 import core_pb2
 
 from actuator.cloud.memory.cloud import MemoryCloud
 from actuator.cloud.provider import CloudError, MachineType, NodeTemplate, Reservation
 from actuator.kube.cluster import HARD_TAINT_KEY
+from actuator.service.external.servicer import ExternalServicer
 from actuator.service.group_keeper import LOOK_MS, GroupKeeper
 from actuator.service.settings import GroupSettings
 from actuator.service.type_teacher import AGAIN_MS
@@ -115,6 +119,16 @@ def test_a_group_of_two_types_that_the_cloud_does_not_tell_apart_teaches_nothing
     alone.look()
     assert [one.instance_type for one in alone.known] == [TYPE]
     assert alone.allocatable["memory"] == f"{7000 << 10}Ki"
+
+
+def test_a_cluster_autoscaler_is_told_the_same_as_the_status() -> None:
+    stage = Taught(machine_node("n0"))
+    servicer = ExternalServicer(stage.actuator)
+    stage.look()
+    request = pb.NodeGroupTemplateNodeInfoRequest(id="g")
+    with stage.looking():
+        told = core_pb2.Node.FromString(servicer.NodeGroupTemplateNodeInfo(request, cast(Any, None)).node_bytes)
+    assert {entry.key: entry.value.string for entry in told.status.allocatable} == stage.allocatable
 
 
 def test_a_template_of_nodes_is_never_changed() -> None:

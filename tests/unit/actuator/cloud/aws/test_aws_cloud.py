@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from actuator.cloud.aws.api import AwsApi
+from actuator.cloud.aws.api import AwsApi, CredentialsError
 from actuator.cloud.aws.cloud import AwsCloud
 from actuator.cloud.aws.settings import AwsSettings
 from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, NodeGroupView
+from actuator.service.group_details import GroupDetails
 from tests.builders import aws as fake_aws
 from tests.builders.aws import AwsProxy, Fault
 from tests.builders.clouds import Clock, aws_cloud
@@ -66,14 +67,69 @@ def test_an_error_that_passes_is_told_from_a_refusal(proxy: AwsProxy, fault: Fau
     assert proxy.count("DescribeAutoScalingGroups") == (1 if is_refused else 6)
 
 
-def test_missing_credentials_are_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, "Unable to locate credentials; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY or AWS_PROFILE"),
+        ({"AWS_ACCESS_KEY_ID": "id"}, "missing: AWS_SECRET_ACCESS_KEY; set AWS_ACCESS_KEY_ID and"),
+    ],
+    ids=["none", "half of them"],
+)
+def test_missing_credentials_are_told_with_what_to_set(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], told: str
+) -> None:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     for name in ("AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"):
         monkeypatch.setenv(name, "/nowhere")
-    with pytest.raises(CloudRefusedError, match="credentials"):
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(CredentialsError, match=told):
         AwsApi("eu-central-1", "http://127.0.0.1:9").call("autoscaling", "describe_auto_scaling_groups")
+
+
+@pytest.mark.parametrize(
+    ("code", "is_unknown", "told"),
+    [
+        ("ExpiredToken", True, "SetDesiredCapacity|set_desired_capacity.*renew AWS_SESSION_TOKEN"),
+        ("InvalidClientTokenId", True, "check AWS_ACCESS_KEY_ID"),
+        ("SignatureDoesNotMatch", True, "AWS_SECRET_ACCESS_KEY"),
+        ("AccessDenied", False, "allow autoscaling:SetDesiredCapacity to the actuator in its IAM policy"),
+    ],
+)
+def test_credentials_that_aws_does_not_accept_are_told_with_what_to_do_and_change_nothing(
+    proxy: AwsProxy, code: str, is_unknown: bool, told: str
+) -> None:
+    cloud = aws_cloud(proxy, SETTINGS)
+    proxy.fail("SetDesiredCapacity", Fault(code, 403))
+    with pytest.raises(CloudRefusedError, match=told) as caught:
+        cloud.set_size("g", 3, 5, "token")
+    assert isinstance(caught.value, CredentialsError) is is_unknown
+    assert target(cloud) == 3
+    cloud.set_size("g", 3, 5, "token")
+    assert target(cloud) == 5, "renewed"
+
+
+def test_credentials_that_expire_take_no_template_away_and_name_the_group_while_others_go_on(
+    proxy: AwsProxy, capsys: pytest.CaptureFixture[str]
+) -> None:
+    latest = {"LaunchTemplateName": "launch-g", "Version": "$Latest"}
+    for name in ("late", "new"):
+        fake_aws.scaling_group(name, (0, 3, 0), LaunchTemplate=latest)
+    cloud = aws_cloud(proxy, AwsSettings(groups=("g", "late", "new")))
+    details = GroupDetails(cloud, 0.0)
+    before = dict(details.get(["g", "late"]))
+    cloud.refresh()
+    proxy.fail("DescribeLaunchTemplateVersions", Fault("ExpiredToken", 403), Fault("ExpiredToken", 403))
+    found = details.get(["g", "late", "new"])
+    assert (found["g"], found["late"]) == (before["g"], before["late"])
+    assert not found["new"].HasField("template")
+    log = capsys.readouterr().out
+    for name in ("late", "new"):
+        assert any(f"node_group={name}" in line and "renew AWS_SESSION_TOKEN" in line for line in log.splitlines())
+    assert "node_group=g " not in log
+    assert details.get(["new"])["new"].HasField("template"), "renewed"
 
 
 def test_a_growth_whose_answer_was_lost_is_made_once(proxy: AwsProxy) -> None:

@@ -9,7 +9,7 @@ from actuator.cloud.aws.groups import instance_id, read_group
 from actuator.cloud.aws.prices import Price, group_price, load_prices
 from actuator.cloud.aws.settings import read_tags
 from actuator.cloud.aws.templates import TAGS, InstanceType, group_options, group_template, read_type
-from actuator.cloud.provider import InstanceState
+from actuator.cloud.provider import InstanceState, Reservation
 
 SMALL = InstanceType("c5.xlarge", 4, 7680, 58, 0, "", "amd64")
 LARGE = InstanceType("r5.large", 2, 15616, 29, 0, "", "amd64")
@@ -21,6 +21,19 @@ def test_each_amount_is_the_smallest_over_all_instance_types() -> None:
     assert dict(template.capacity) == {"cpu": "2", "memory": "7680Mi", "pods": "29"}
     assert template.allocatable == template.capacity
     assert "node.kubernetes.io/instance-type" not in template.labels
+
+
+def test_a_template_names_its_machines_and_what_tags_declare_of_nodes() -> None:
+    many = LARGE._replace(pods=234)
+    template = group_template([SMALL, many], [], {TAGS + "resources/memory": "6Gi", TAGS + "label/pool": "web"})
+    assert template.declared == {"memory"}
+    assert template.capacity["pods"] == "58"
+    assert group_template([many], [], {}).capacity["pods"] == "110"
+    assert [(one.name, one.cpu_milli, one.memory_bytes >> 20, one.pods) for one in template.machines] == [
+        ("c5.xlarge", 4000, 7680, 58),
+        ("r5.large", 2000, 15616, 234),
+    ]
+    assert {one.reservation for one in template.machines} == {Reservation.EKS}
 
 
 def test_a_label_stands_only_where_all_nodes_have_it() -> None:

@@ -7,7 +7,7 @@ import pytest
 from actuator.cloud.clusterapi.cloud import ClusterApiCloud
 from actuator.cloud.clusterapi.objects import CAPACITY, DELETE_MACHINE, MAX_SIZE, MIN_SIZE, OPTIONS, read_group
 from actuator.cloud.clusterapi.settings import ClusterApiSettings
-from actuator.cloud.provider import CloudError, InstanceState
+from actuator.cloud.provider import CloudError, InstanceState, MachineType, Reservation
 from tests.builders.cluster_api import BASE, KIND, Controllers, fill, machine_deployment
 from tests.builders.json_api import Fault, JsonApiServer
 
@@ -145,6 +145,14 @@ def test_gpus_pods_and_disks_are_in_the_template(server: JsonApiServer, controll
         "ephemeral-storage": "50Gi",
         "amd.com/gpu": "2",
     }
+    assert template.machines == (MachineType("", 4000, 16 << 30, 58, Reservation.KUBELET),)
+    assert template.declared == {"pods"}
+    del annotations[CAPACITY + "maxPods"]
+    annotations[CAPACITY + "labels"] = "node.kubernetes.io/instance-type=m5.xlarge"
+    unknown = ClusterApiCloud(server.api()).template(KIND + "h")
+    assert unknown is not None
+    assert [(one.name, one.pods) for one in unknown.machines] == [("m5.xlarge", 0)]
+    assert (unknown.capacity["pods"], unknown.declared) == ("110", frozenset())
     del annotations[CAPACITY + "memory"]
     assert ClusterApiCloud(server.api()).template(KIND + "h") is None
 

@@ -1,0 +1,31 @@
+"""Templates of an external provider: what it says of a node stands, what it says of a machine is told apart."""
+
+import pytest
+
+from actuator.cloud.externalgrpc.messages import node_bytes, template_of
+from actuator.cloud.provider import MachineType, NodeTemplate, Reservation
+
+WHOLE = {"cpu": "4", "memory": "16Gi", "pods": "58"}
+MACHINE = MachineType("m5.xlarge", 4000, 16 << 30, 58, Reservation.NONE)
+
+
+def read(allocatable: dict[str, str], capacity: dict[str, str] = WHOLE) -> NodeTemplate:
+    labels = {"node.kubernetes.io/instance-type": "m5.xlarge"}
+    return template_of(node_bytes(NodeTemplate(labels, (), capacity, allocatable), "g"))
+
+
+@pytest.mark.parametrize("allocatable", [{}, WHOLE, WHOLE | {"pods": "50"}], ids=["none", "all", "fewer pods"])
+def test_a_template_that_reserves_nothing_is_a_machine(allocatable: dict[str, str]) -> None:
+    assert read(allocatable).machines == (MACHINE,)
+
+
+@pytest.mark.parametrize("less", [{"cpu": "3920m"}, {"memory": "14Gi"}], ids=str)
+def test_a_template_that_reserves_something_is_a_node(less: dict[str, str]) -> None:
+    assert read(WHOLE | less).machines == ()
+
+
+@pytest.mark.parametrize(
+    "odd", [{"cpu": "4"}, {"cpu": "four", "memory": "16Gi"}, {"cpu": "0", "memory": "1Gi"}], ids=str
+)
+def test_a_template_without_amounts_is_no_machine(odd: dict[str, str]) -> None:
+    assert read({}, odd).machines == ()

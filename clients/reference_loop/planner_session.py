@@ -121,7 +121,7 @@ class PlannerSession:
 
         request : without versions, sizes and state, which are filled in; taken : the changes since the last call, or
         the whole cluster; whole : returns the whole cluster, when the planner needs it. After an error the next call
-        must bring the whole cluster.
+        must bring the whole cluster; where a busy planner has refused this one, it may bring the same again.
         """
         version, self._version = self._version, ""
         if taken.snapshot is None and not version:
@@ -129,6 +129,8 @@ class PlannerSession:
         try:
             answer = self._send(request, taken, version)
         except TrimtabError as error:
+            if is_overloaded(error):
+                self._version = version
             if error.reason != Reason.SNAPSHOT_BASE_UNKNOWN:
                 raise
             taken = whole()

@@ -21,7 +21,7 @@ from planner.service.bounds import Bounds
 from planner.service.request_handler import Caller, RequestHandler
 from planner.service.request_memory import RequestMemory, Take
 from planner.service.settings import PlannerOptions
-from planner.service.streams import collect
+from planner.service.streams import collect, take_for_reading
 from planner.service.turns import Turns
 
 RPCS: Final = ("GetInfo", "Plan", "CheckFit", "BalanceScaleUp")
@@ -65,6 +65,7 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
         with self._memory.share() as take:
             request, payload = collect(request_iterator, self._options.max_snapshot_bytes, take, self._admit)
             with self._turn(context):
+                take_for_reading(payload, take)
                 return self._handler.plan(request, payload, self._caller(context, take))
 
     def CheckFit(  # noqa: N802
@@ -75,6 +76,7 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
             request, payload = collect(request_iterator, self._options.max_snapshot_bytes, take, self._admit)
             answers = self._handler.check_fit(request, payload, self._caller(context, take))
             with self._turn(context):
+                take_for_reading(payload, take)
                 answer = next(answers, None)
             while answer is not None:
                 # No place is held while the caller reads.

@@ -1,21 +1,25 @@
 """Turns of callers: how many requests are worked on at a time, and whose is next.
 
 Decides that callers take turns, however many requests each has waiting; those of one caller go in order of arrival.
-A request waits for a limited time, and only while its caller does. Never looks at requests. Thread-safe. Times in
-seconds, monotonic.
+A request waits for a limited time, and only while its caller does. A caller that waited in vain keeps its rank among
+the callers: when it comes again, it is before those that came, or were served, after it first did. So under overload
+all are served as often, and not some by luck. Never looks at requests. Thread-safe. Times in seconds, monotonic.
 """
 
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from typing import Final
 
 from planner.service.failures import cancelled, overloaded
 
 _LOOK_EVERY_S: Final = 0.25
 """How often a waiting request looks whether its caller is still there."""
+MOST_REFUSED: Final = 1024
+"""Callers that are remembered though they do not wait: those that waited in vain; those for longest are forgotten."""
 
 
 class _Ticket:
@@ -28,12 +32,14 @@ class _Ticket:
 class Turns:
     """`count` places, given to callers in turn."""
 
-    def __init__(self, count: int) -> None:
-        self._count = count
+    def __init__(self, place_count: int) -> None:
+        self._count = place_count
         self._lock = threading.Lock()
-        self._free = count
-        # By caller, the next one first.
-        self._waiting: OrderedDict[str, deque[_Ticket]] = OrderedDict()
+        self._free = place_count
+        self._waiting: dict[str, deque[_Ticket]] = {}
+        # Callers not served since they came, whether they wait or were refused: the order in which they came.
+        self._since: dict[str, int] = {}
+        self._ranks = count()
 
     @contextmanager
     def place(self, caller: str, wait_s: float, is_wanted: Callable[[], bool]) -> Iterator[None]:
@@ -52,9 +58,11 @@ class Turns:
         with self._lock:
             if self._free and not self._waiting:
                 self._free -= 1
+                self._since.pop(caller, None)
                 return
             ticket = _Ticket()
             self._waiting.setdefault(caller, deque()).append(ticket)
+            self._since.setdefault(caller, next(self._ranks))
         until_s = time.monotonic() + wait_s
         while not ticket.granted.wait(max(0.0, min(_LOOK_EVERY_S, until_s - time.monotonic()))):
             is_gone = not is_wanted()
@@ -70,16 +78,25 @@ class Turns:
             queue.remove(ticket)
             if not queue:
                 del self._waiting[caller]
+                self._forget()
             return True
+
+    def _forget(self) -> None:
+        """Forget the callers refused first, where too many are remembered. Call under the lock."""
+        if len(self._since) - len(self._waiting) > MOST_REFUSED:
+            refused = self._since.keys() - self._waiting.keys()
+            del self._since[min(refused, key=self._since.__getitem__)]
 
     def _give_back(self) -> None:
         """Give a place to the next caller. Call under the lock."""
         if not self._waiting:
             self._free += 1
             return
-        caller, queue = next(iter(self._waiting.items()))
+        caller = min(self._waiting, key=self._since.__getitem__)
+        queue = self._waiting[caller]
         queue.popleft().granted.set()
+        del self._since[caller]
         if queue:
-            self._waiting.move_to_end(caller)
+            self._since[caller] = next(self._ranks)
         else:
             del self._waiting[caller]

@@ -84,7 +84,7 @@ class CachedSnapshot:
     def size(self) -> int:
         """Return the approximate size in bytes; parts shared with other snapshots are included."""
         with self._lock:
-            return size_of(self.snapshot) + sum(size_of(one.value) for one in self._derived.values())
+            return size_of(self.snapshot, *(one.value for one in self._derived.values()))
 
     def drop_derived(self) -> None:
         """Drop the derived objects; keep the snapshot."""

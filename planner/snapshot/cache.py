@@ -7,7 +7,7 @@ Sizes in bytes, estimated by the caller.
 from collections import OrderedDict
 from collections.abc import Collection, Hashable, Mapping
 from sys import getsizeof
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 import numpy as np
@@ -58,30 +58,57 @@ class LeastRecentlyUsed(Generic[V]):
             self.size -= freed
 
 
-def size_of(value: object) -> int:
-    """Return the approximate size of an object in bytes: arrays, bytes and texts exactly, rows of tables by content.
+def size_of(*values: object) -> int:
+    """Return the approximate size of objects in bytes: arrays, bytes and texts exactly, rows of tables by content.
 
     Fields of named tuples, dataclasses and other objects are counted one by one, and so are the items of small
-    containers. O(arrays + texts); objects shared within are counted each time.
+    containers. A part of an array counts as all of the memory that it keeps; what is held several times counts once.
+    O(arrays + texts).
     """
-    if isinstance(value, np.ndarray):
-        return int(value.nbytes)
+    seen: set[int] = set()
+    return sum(_size_of(value, seen) for value in values)
+
+
+def _size_of(value: object, seen: set[int]) -> int:
+    """Return the size of what has not been seen; `seen` : identities of objects that live on while this runs."""
     if isinstance(value, bytes | str):
         return getsizeof(value)
+    if isinstance(value, np.ndarray):
+        return _size_of_array(value, seen)
+    if id(value) in seen:
+        return 0
     if isinstance(value, Mapping):
-        return size_of(tuple(value.keys())) + size_of(tuple(value.values()))
+        seen.add(id(value))
+        return _size_of_items(tuple(value.keys()), seen) + _size_of_items(tuple(value.values()), seen)
     if isinstance(value, tuple | list | set | frozenset):
-        if hasattr(value, "_fields") or len(value) <= _SMALL:
-            return _ITEM_BYTES * len(value) + sum(map(size_of, value))
-        return _size_of_rows(value)
+        seen.add(id(value))
+        return _size_of_items(value, seen)
     if hasattr(value, "__dict__"):
-        return _ROW_BYTES + sum(map(size_of, vars(value).values()))
+        seen.add(id(value))
+        return _ROW_BYTES + sum(_size_of(one, seen) for one in vars(value).values())
     return _ITEM_BYTES
 
 
-def _size_of_rows(rows: Collection[object]) -> int:
+def _size_of_array(array: np.ndarray[Any, Any], seen: set[int]) -> int:
+    """Return the bytes that an array keeps in memory: those of the array, or of the buffer, that it is a part of."""
+    while isinstance(array.base, np.ndarray):
+        array = array.base
+    owner = id(array if array.base is None else array.base)
+    if owner in seen:
+        return 0
+    seen.add(owner)
+    return int(array.nbytes)
+
+
+def _size_of_items(items: Collection[object], seen: set[int]) -> int:
+    if hasattr(items, "_fields") or len(items) <= _SMALL:
+        return _ITEM_BYTES * len(items) + sum(_size_of(one, seen) for one in items)
+    return _size_of_rows(items, seen)
+
+
+def _size_of_rows(rows: Collection[object], seen: set[int]) -> int:
     """Return the approximate size of many rows: four times their encoded size, which compiled code computes fast."""
     try:
         return _ITEM_BYTES * len(rows) + _WRITTEN_FACTOR * len(msgspec.msgpack.encode(tuple(rows)))
     except (TypeError, OverflowError, NotImplementedError):
-        return _ITEM_BYTES * len(rows) + sum(map(size_of, rows))
+        return _ITEM_BYTES * len(rows) + sum(_size_of(one, seen) for one in rows)

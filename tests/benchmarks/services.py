@@ -9,12 +9,12 @@ from clients.planner_client import PlannerClient
 
 
 class RunningPlanner:
-    """A planner service and a client connected to it; close it in the end."""
+    """A planner service and a client connected to it; close it in the end. options : of its command line."""
 
-    def __init__(self) -> None:
+    def __init__(self, *options: str) -> None:
         self._stack = ExitStack()
         directory = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="trimtab-benchmark-")))
-        self._service = self._stack.enter_context(planner(directory))
+        self._service = self._stack.enter_context(planner(directory, options=options))
         self.address = self._service.address
         self.client = self._stack.enter_context(PlannerClient(self._service.address))
 

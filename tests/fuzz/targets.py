@@ -5,6 +5,7 @@ A target raises what is no refusal; a read past an array raises with `NUMBA_BOUN
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from random import Random
 
 import numpy as np
@@ -13,7 +14,7 @@ from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
 from clients.transport.errors import ServiceError
-from planner.placement.hints import group_pods
+from planner.placement.hints import PodGroups, group_pods
 from planner.scale_down.state import recall
 from planner.service.request_handler import Caller, RequestHandler
 from planner.service.warm_up import NOW_S, small_cluster
@@ -35,17 +36,28 @@ def asking() -> plan_pb2.PlanRequest:
 
 
 def change() -> pb.SnapshotDelta:
-    """A delta of every kind of change."""
-    delta = pb.SnapshotDelta(changed=small_cluster(), deleted_pods=["default/gone"])
+    """A delta that changes rows of most kinds and deletes one."""
+    delta = pb.SnapshotDelta(changed=small_cluster())
     del delta.changed.nodes[:2]
-    delta.deleted_nodes.append("b")
+    budget = delta.changed.pod_disruption_budgets.pop()
+    delta.deleted_pod_disruption_budgets.append(f"{budget.namespace}/{budget.name}")
     return delta
 
 
 SNAPSHOT, DELTA = small_cluster(), change()
 BASE = canonicalize(SNAPSHOT)
-STATE = HANDLER.plan(asking(), SNAPSHOT.SerializeToString(), Caller()).state
-GROUPS = group_pods(BASE)
+
+
+@cache
+def planned() -> plan_pb2.PlanState:
+    """The state of a first plan. Made when asked for: it compiles all kernels."""
+    return HANDLER.plan(asking(), SNAPSHOT.SerializeToString(), Caller()).state
+
+
+@cache
+def groups() -> PodGroups:
+    """The pods that a state may be about."""
+    return group_pods(BASE)
 
 
 def snapshot(random: Random) -> None:
@@ -66,10 +78,14 @@ def delta(random: Random) -> None:
 
 def state(random: Random) -> None:
     """A damaged state is read or counts as absent; what was read points at nodes that are there."""
-    message = damaged(STATE, random)
-    if message is None:
-        return
-    memory, _ = recall(message.scale_down, BASE.nodes.name, GROUPS, NOW_S * 10**9)  # type: ignore[attr-defined]
+    message = damaged(planned(), random)
+    if message is not None:
+        check_state(message)  # type: ignore[arg-type]
+
+
+def check_state(state: plan_pb2.PlanState) -> None:
+    """Read a state. What was read must point at nodes that are there."""
+    memory, _ = recall(state.scale_down, BASE.nodes.name, groups(), NOW_S * 10**9)
     count = len(BASE.nodes.name)
     for nodes in (memory.unneeded, memory.failed.node):
         assert ((nodes >= 0) & (nodes < count)).all()
@@ -82,7 +98,7 @@ def state(random: Random) -> None:
 def plan(random: Random) -> None:
     """A damaged snapshot with a damaged state has a plan, or is refused by an error of the contract."""
     request = asking()
-    given = damaged(STATE, random)
+    given = damaged(planned(), random)
     if given is not None:
         request.state.CopyFrom(given)
     message = damaged(SNAPSHOT, random) if random.random() < 0.5 else SNAPSHOT

@@ -61,9 +61,9 @@ def workspace() -> Iterator[Path]:
 
 
 @contextmanager
-def planner(directory: Path, *, quick_start: bool = False) -> Iterator[Service]:
-    """Run a planner. quick_start : compile no more beforehand than scale-up and scale-down need."""
-    with _service("planner", ("--quick-start",) if quick_start else (), directory) as service:
+def planner(directory: Path, *, quick_start: bool = False, options: Sequence[str] = ()) -> Iterator[Service]:
+    """Run a planner. quick_start : compile no more beforehand than scale-up and scale-down need; options : more."""
+    with _service("planner", (*(("--quick-start",) if quick_start else ()), *options), directory) as service:
         yield service
 
 
@@ -78,6 +78,11 @@ class ActuatorProcess:
     def address(self) -> str:
         """Where it listens, "host:port"; another one after a restart."""
         return self._service.address
+
+    @property
+    def pid(self) -> int:
+        """Its process; another one after a restart."""
+        return self._service.process.pid
 
     def kill_and_restart(self) -> float:
         """Send SIGKILL, start it again, wait until it serves; return how long it was away, seconds."""

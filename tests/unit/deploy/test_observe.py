@@ -96,3 +96,12 @@ def test_each_alert_is_explained_and_nothing_else_is() -> None:
     for rule in alerts():
         assert rule["labels"]["severity"] in {"info", "warning", "critical"}
         assert rule["annotations"]["summary"]
+
+
+def test_every_alert_has_a_case_in_which_it_goes_off_and_one_in_which_it_does_not() -> None:
+    """The cases are run by hand, by Prometheus' own promtool: tests/promtool/build.sh."""
+    cases = yaml.safe_load((DEPLOY.parent / "tests" / "promtool" / "rules_test.yaml").read_text())["tests"]
+    tested = [(one["alertname"], bool(one["exp_alerts"])) for case in cases for one in case["alert_rule_test"]]
+    named = {rule["alert"] for rule in alerts()}
+    assert {name for name, goes_off in tested if goes_off} == named
+    assert {name for name, goes_off in tested if not goes_off} == named

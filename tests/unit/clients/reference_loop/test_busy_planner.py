@@ -71,3 +71,15 @@ def test_a_planner_that_stays_busy_is_left_alone(planner: BusyPlanner, session: 
         ask(session, DELTA)
     assert caught.value.reason == Reason.OVERLOADED
     assert planner.bases == ["", *["s1"] * ATTEMPTS]
+
+
+def test_what_a_busy_planner_has_refused_may_go_again_as_a_delta_later(
+    planner: BusyPlanner, session: PlannerSession
+) -> None:
+    ask(session, WHOLE)
+    planner.refusals = ATTEMPTS
+    with pytest.raises(TrimtabError):
+        ask(session, DELTA)
+    ask(session, DELTA)
+    assert planner.bases == ["", *["s1"] * (ATTEMPTS + 1)]
+    assert session.whole_count == 1

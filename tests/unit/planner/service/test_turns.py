@@ -68,6 +68,41 @@ def test_a_request_that_waits_in_vain_is_refused_and_takes_no_turn() -> None:
         pass
 
 
+def refuse(turns: Turns, caller: str) -> None:
+    with pytest.raises(ServiceError), turns.place(caller, 0, lambda: True):
+        pass
+
+
+def test_a_caller_that_was_refused_comes_before_those_that_came_after_it() -> None:
+    crowd = Crowd()
+    with crowd.turns.place("first", 0, lambda: True):
+        refuse(crowd.turns, "refused")
+        refuse(crowd.turns, "refused too")
+        waiting = [crowd.wait_for(name) for name in ("new", "refused too", "refused", "new")]
+    for one in waiting:
+        one.result(LIMIT_S)
+    assert crowd.order == ["refused", "refused too", "new", "new"]
+
+
+def test_a_caller_that_was_refused_has_one_turn_for_it() -> None:
+    crowd = Crowd()
+    with crowd.turns.place("first", 0, lambda: True):
+        refuse(crowd.turns, "refused")
+        waiting = [crowd.wait_for(name) for name in ("a", "b", "refused", "refused", "refused")]
+    for one in waiting:
+        one.result(LIMIT_S)
+    assert crowd.order == ["refused", "a", "b", "refused", "refused"]
+
+
+def test_only_so_many_refused_callers_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("planner.service.turns.MOST_REFUSED", 2)
+    turns = Turns(1)
+    with turns.place("first", 0, lambda: True):
+        for name in ("a", "b", "c"):
+            refuse(turns, name)
+        assert list(turns._since) == ["b", "c"]
+
+
 def test_a_caller_that_has_gone_waits_no_longer() -> None:
     crowd, is_there = Crowd(), threading.Event()
     is_there.set()

@@ -56,6 +56,24 @@ def test_arrays_and_texts_count_with_their_bytes() -> None:
     assert size_of(snapshot) > sum(array.nbytes for array in snapshot.pods if isinstance(array, np.ndarray))
 
 
+def test_what_is_held_twice_counts_once() -> None:
+    array, names = np.zeros(10_000, np.int64), tuple(f"name-{i}" for i in range(10_000))
+    assert size_of((array, array)) < 1.1 * size_of((array,))
+    assert size_of((array[:10], array, array.view(np.uint8), array.reshape(100, 100))) < 1.1 * size_of((array,))
+    assert size_of((names, {"again": names})) < 1.1 * size_of((names,))
+
+
+def test_a_part_of_an_array_keeps_all_of_it() -> None:
+    assert size_of(np.zeros(10_000, np.int64)[:10]) == 80_000
+    assert size_of(np.frombuffer(b"x" * 10_000, np.uint8)) == 10_000
+
+
+def test_what_is_made_only_to_be_counted_is_not_taken_for_something_else() -> None:
+    """Python gives the place of an object that has gone to the next one."""
+    tables = tuple({f"{table} {i}": f"{table} value {i}" for i in range(100)} for table in range(50))
+    assert size_of(tables) > 40 * size_of(tables[:1])
+
+
 class Holder:
     """An object that is no tuple."""
 

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from tests.fuzz.readers import READERS, refused
 from tests.fuzz.targets import TARGETS
 
 
@@ -11,3 +12,11 @@ from tests.fuzz.targets import TARGETS
 def test_damaged_input_is_read_or_refused(name: str) -> None:
     for number in range(20 if name == "plan" else 300):
         TARGETS[name](Random(f"{name}/{number}"))
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_what_the_guided_fuzzing_begins_with_is_read_and_anything_else_refused(name: str) -> None:
+    reader = READERS[name]
+    for seed in reader.seeds():
+        assert not refused(reader.read, seed)
+    assert refused(reader.read, b"\xff\xff\xff")

@@ -1,0 +1,74 @@
+"""More than a planner can do: 64 callers ask it again and again about clusters of 5,000 nodes.
+
+All are to get as many plans, and what is refused is to be refused as the contract says. The clusters need 2.4 GiB when
+all of them are kept as bases; by default there is room for a third, and the others are sent whole each time.
+"""
+
+import statistics
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from clients.reference_loop.planner_session import GrpcLink, PlannerSession
+from tests.benchmarks.clusters import LARGE
+from tests.benchmarks.registry import Stages, scenario
+from tests.benchmarks.scenarios.many_clusters import TIMEOUT_S, Many, plan, prepare
+
+CALLERS = 64
+TIME_S = 150.0
+UNFAIR = 2
+"""No caller is to get more than so many times the plans of another."""
+
+
+def run(made: Many, stages: Stages) -> list[int]:
+    """Let all callers plan until the time is over; return the plans of each."""
+    made.refused.clear()
+    until_s = time.monotonic() + TIME_S
+    with ThreadPoolExecutor(made.clusters) as threads:
+        done = list(threads.map(lambda number: calls(made, f"cluster-{number}", until_s), range(made.clusters)))
+    counts = sorted(count for count, _ in done)
+    stages.fact("plans of a caller, fewest", counts[0])
+    stages.fact("plans of a caller, median", statistics.median(counts))
+    stages.fact("plans of a caller, most", counts[-1])
+    stages.fact("plans", sum(counts))
+    stages.fact("whole snapshots", sum(whole_count for _, whole_count in done))
+    stages.fact("refused, then answered", made.refused.total())
+    stages.fact("of these for memory", made.refused["MEMORY_EXCEEDED"])
+    return counts
+
+
+def calls(made: Many, cluster: str, until_s: float) -> tuple[int, int]:
+    """Plan until the time is over; return plans and whole snapshots sent."""
+    count = 0
+    with GrpcLink(made.planner.address, TIMEOUT_S) as link:
+        session = PlannerSession(link)
+        while time.monotonic() < until_s:
+            answer = plan(made, session, cluster, count)
+            with made.lock:
+                made.sizes.add((count, len(answer.scale_down.unneeded)))
+            count += 1
+        return count, session.whole_count
+
+
+def verify(made: Many, counts: list[int]) -> None:
+    """Nobody is left out, and equal questions have equal answers."""
+    assert len({number for number, _ in made.sizes}) == len(made.sizes) >= counts[-1]
+    assert len(counts) == made.clusters
+    assert counts[-1] <= UNFAIR * counts[0], counts
+
+
+for name, options, what in (
+    ("many-callers-64", (), "by a planner as it is by default"),
+    ("many-callers-64-kept", ("--cache-bytes", str(4 << 30)), "by a planner that can keep them all"),
+):
+    scenario(
+        name=name,
+        what=f"{CALLERS} clusters of {LARGE.nodes:,} nodes and {LARGE.pods:,} pods, planned for again and again for"
+        f" {TIME_S:.0f} s, {what}",
+        setup=partial(prepare, CALLERS, LARGE, *options),
+        run=run,
+        verify=verify,
+        repeats=1,
+        reference="no caller is to get more than twice the plans of another, none to fail",
+        large=True,
+    )

@@ -1,0 +1,137 @@
+"""What reads bytes from outside, as functions of those bytes, each with bytes that it reads well to begin from.
+
+A reader returns what it has read, or None where it has refused it. It raises what is no refusal.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Final, NamedTuple
+
+from google.protobuf.message import DecodeError, Message
+from trimtab.clusterautoscaler import expander_pb2
+from trimtab.v1 import plan_pb2, snapshot_pb2
+
+from clients.transport.access_policy import read_policy
+from clients.transport.errors import ServiceError
+from planner.decisions.requests import DecisionUnavailableError, RequestError, check_decisions, check_request
+from planner.decisions.table import TABLE
+from planner.model.settings import SettingsError, resolve_planner
+from planner.scale_up.option_choice import choose_option
+from planner.service.expander.clusters import Found
+from planner.service.expander.question import question
+from planner.service.warm_up import NOW_S
+from planner.snapshot.decode import canonicalize, parse_snapshot
+from planner.snapshot.delta import apply_delta, parse_delta
+from planner.snapshot.errors import SnapshotError, SnapshotMalformedError
+from tests.builders.best_options import VERSIONS, a_node, a_pod, sent
+from tests.fuzz.targets import BASE, DELTA, SNAPSHOT, asking, check_state, planned
+
+REFUSALS: Final = (SnapshotError, SnapshotMalformedError, SettingsError, RequestError, DecisionUnavailableError)
+POLICY: Final = b"""apiVersion: trimtab.dev/v1
+kind: AccessPolicy
+anonymous: [choose]
+callers:
+- identities: ["spiffe://trimtab/loop", "system:serviceaccount:a:*"]
+  rights: [plan]
+  clusters: ["*", a]
+deletions: {requireAssumption: true, maxNodesPerHour: 5, maxSharePerHour: 0.5}
+"""
+
+
+GONE: Final = snapshot_pb2.SnapshotDelta(changed=snapshot_pb2.ClusterSnapshot(), deleted_pods=["default/gone"])
+
+
+class Reader(NamedTuple):
+    """message : the type of the bytes, None = they are text; seeds : returns bytes that it reads."""
+
+    read: Callable[[bytes], object]
+    message: type[Message] | None
+    seeds: Callable[[], Sequence[bytes]]
+
+
+def read_snapshot(data: bytes) -> object:
+    """A snapshot sent whole."""
+    return canonicalize(parse_snapshot(data))
+
+
+def read_delta(data: bytes) -> object:
+    """A delta against a base."""
+    return apply_delta(BASE, parse_delta(data))
+
+
+def read_request(data: bytes) -> object:
+    """The head of a request: what is asked, with which settings, and the state of the last answer."""
+    request = plan_pb2.PlanRequest()
+    try:
+        request.ParseFromString(data)
+    except DecodeError:
+        return None
+    check_request(request)
+    check_decisions(request)
+    resolve_planner(request.settings)
+    check_state(request.state)
+    return [decision.resolve(request.settings) for decision in TABLE]
+
+
+def read_options(data: bytes) -> object:
+    """What a Cluster Autoscaler asks its expander."""
+    request = expander_pb2.BestOptionsRequest()
+    try:
+        request.ParseFromString(data)
+    except DecodeError:
+        return None
+    settings = plan_pb2.PlanSettings()
+    return choose_option(question(request, Found(None), settings, NOW_S * 10**9))
+
+
+def read_access_policy(data: bytes) -> object:
+    """The file that says who may do what."""
+    with NamedTemporaryFile(prefix="trimtab-policy-") as file:
+        file.write(data)
+        file.flush()
+        try:
+            return read_policy(Path(file.name))
+        except ValueError:
+            return None
+
+
+def refused(read: Callable[[bytes], object], data: bytes) -> bool:
+    """Read; return whether the bytes were refused by an error of the contract."""
+    try:
+        return read(data) is None
+    except (ServiceError, *REFUSALS):
+        return True
+
+
+def head() -> plan_pb2.PlanRequest:
+    """A request with a state, a delta's base and settings of all kinds."""
+    request = asking()
+    request.decisions[:] = [decision.code for decision in TABLE]
+    request.state.CopyFrom(planned())
+    request.base_version = "0" * 32
+    down, up = request.settings.scale_down, request.settings.scale_up
+    down.utilization_threshold = 0.5
+    up.expanders.extend((plan_pb2.Expander.PRICE, plan_pb2.Expander.LEAST_WASTE))
+    request.settings.slack.extra_capacity_min_rate = 0.1
+    target = request.settings.pod_costs.targets.add(namespaces=["default"], owner_kinds=["ReplicaSet"])
+    target.strategies.add(strategy=plan_pb2.PodCostStrategy.BALANCE_DOMAINS, weight=1.0, topology_key="zone")
+    return request
+
+
+def options(version: str) -> bytes:
+    """Two options for two pods, as a version of the Cluster Autoscaler sends them."""
+    pods = [a_pod("p", cpu="100m"), a_pod("q", cpu="1500m")]
+    nodes = {"a": a_node("a", zone="a"), "b": a_node("b", cpu="8", zone="b")}
+    return sent({"a": (2, pods), "b": (1, pods[:1])}, nodes, version).SerializeToString()
+
+
+READERS: Final[Mapping[str, Reader]] = {
+    "snapshot": Reader(read_snapshot, snapshot_pb2.ClusterSnapshot, lambda: [SNAPSHOT.SerializeToString()]),
+    "delta": Reader(
+        read_delta, snapshot_pb2.SnapshotDelta, lambda: [DELTA.SerializeToString(), GONE.SerializeToString()]
+    ),
+    "request": Reader(read_request, plan_pb2.PlanRequest, lambda: [head().SerializeToString()]),
+    "options": Reader(read_options, expander_pb2.BestOptionsRequest, lambda: [*map(options, VERSIONS)]),
+    "policy": Reader(read_access_policy, None, lambda: [POLICY]),
+}

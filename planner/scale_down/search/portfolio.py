@@ -57,10 +57,9 @@ def choose(task: Task) -> Choice:
     measures = [one for one in made if one.stopped_at < 0]
     least = max((_freed(task, one) for one in measures), default=0)
     best = _best_of(task, attempts, least)
-    in_place: Attempt | None = made[-1] if made else attempts[-1]
+    in_place = made[-1] if made else attempts[-1]
     if _freed(task, best) * _margin(task, best, attempts[0]) < least:
-        best = _with_more(task, start, best, [one for one in measures if _freed(task, one) == least])
-        in_place = best if best.rule == Rule.IN_TURN_LAST else None
+        best, in_place = _with_more(task, start, best, [one for one in measures if _freed(task, one) == least], in_place)
     if best is not in_place:
         revert(task.state, start)
         task = task._replace(staying=best.staying)
@@ -97,16 +96,19 @@ def _measures(task: Task, start: int) -> Iterator[Attempt]:
             yield _afresh(its, start, _level(task, candidates, order, task.eligible[:0]), order, its_rule)
 
 
-def _with_more(task: Task, start: int, best: Attempt, largest: Sequence[Attempt]) -> Attempt:
-    """Return what to take where the best attempt frees fewer nodes than the largest measures.
+def _with_more(
+    task: Task, start: int, best: Attempt, largest: Sequence[Attempt], in_place: Attempt
+) -> tuple[Attempt, Attempt]:
+    """Return what to take where the best attempt frees fewer nodes than the largest measures, and what is in place.
 
     A measure that stays within all budgets; or the best, with nodes whose pods go in turn; or a measure with such.
+    in_place : the attempt whose moves the simulation has.
     """
     within = [one for one in largest if not (one.problem.budgets.left < 0).any()]
     if within:
-        return max(within, key=lambda one: _saving(task, one))
+        return max(within, key=lambda one: _saving(task, one)), in_place
     more = _afresh(task._replace(staying=best.staying), start, best.candidates, best.order, Rule.IN_TURN_LAST)
-    return more if _freed(task, more) >= _freed(task, largest[0]) else largest[0]
+    return (more if _freed(task, more) >= _freed(task, largest[0]) else largest[0]), more
 
 
 def _in_time(task: Task) -> bool:

@@ -7,7 +7,7 @@ from trimtab.v1 import plan_pb2 as pb
 
 from planner.model.derive import Derive
 from planner.model.effort import UNLIMITED, Effort
-from planner.simulation.build import Simulation, SimulationSettings, build_simulation
+from planner.simulation.build import READ, Simulation, SimulationSettings, build_simulation
 from planner.simulation.fresh import to_keep
 from planner.simulation.growth import NO_GROWTH, GrowthNeed, GrowthRows, growth_rows
 from planner.simulation.virtual import with_virtual
@@ -33,8 +33,9 @@ def simulate(
         return build_simulation(snapshot, virtual, request.now.seconds, settings, effort)
     rest = VirtualRows(nodes=virtual.nodes, kinds=virtual.kinds)
     key = f"simulation {nodes_key}{_digest(virtual.kinds)}"
-    kept = derive(key, lambda: to_keep(build_simulation(snapshot, rest, effort=effort)))
-    return with_virtual(kept, virtual.pods, effort=effort)
+    # Virtual nodes are made from groups and much else; without them a delta keeps what it does not touch.
+    kept = derive(key, lambda: to_keep(build_simulation(snapshot, rest, effort=effort)), () if nodes_key else READ)
+    return with_virtual(kept._replace(snapshot=snapshot), virtual.pods, effort=effort)
 
 
 def _digest(kinds: tuple[VirtualPod, ...]) -> str:

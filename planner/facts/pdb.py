@@ -8,18 +8,38 @@ Any other pod uses one disruption of each budget that covers it.
 Source: Kubernetes policy/v1 and the eviction subresource (canIgnorePDB, unhealthyPodEvictionPolicy).
 """
 
-from typing import NamedTuple
+from functools import partial
+from hashlib import blake2b
+from typing import Final, NamedTuple
 
+import msgspec
 import numpy as np
 from trimtab.v1 import snapshot_pb2 as pb
 
 from planner.facts.kernels.membership import write_membership
 from planner.facts.label_index import LabelIndex
+from planner.model.derive import Derive, build_always
 from planner.model.effort import UNLIMITED, Effort
 from planner.model.values import PodDisruptionBudget
 from planner.snapshot.columns import FLAG_READY, Bool, Int32, Int64, PodColumns, Snapshot, UInt8
 from planner.snapshot.lookup import string_index
 
+READ: Final = (
+    "strings",
+    "label_sets.offsets",
+    "label_sets.keys",
+    "label_sets.values",
+    "budgets",
+    "pods.namespace",
+    "pods.name",
+    "pods.label_set",
+    "pods.spec",
+    "pods.phase",
+    "pods.flags",
+    "pods.deletion_s",
+)
+"""Fields of the snapshot that `membership` reads."""
+_SELECTED_READ: Final = ("strings", "label_sets.offsets", "label_sets.keys", "label_sets.values")
 _BYTES_OF_PAIR = 64
 """Peak memory of a (pod, budget) pair, intermediate arrays included."""
 
@@ -41,10 +61,17 @@ def remaining_disruptions(budgets: tuple[PodDisruptionBudget, ...]) -> Int64:
     return np.array(allowed, np.int64)
 
 
-def membership(snapshot: Snapshot, effort: Effort = UNLIMITED) -> BudgetMembership:
+def membership(snapshot: Snapshot, effort: Effort = UNLIMITED, derive: Derive = build_always) -> BudgetMembership:
     """Return the budgets that cover each pod, and its needs. O(P in namespaces with budgets + M)."""
     pods = snapshot.pods
-    spaces, entries, bounds = _selected(snapshot, effort)
+    by_namespace = _by_namespace(snapshot.budgets)
+    asked = msgspec.msgpack.encode([(one.namespace, one.selector) for one in snapshot.budgets])
+    entries, bounds = derive(
+        f"label sets of budgets {blake2b(asked, digest_size=16).hexdigest()}",
+        partial(_selected, snapshot, by_namespace, effort),
+        of=_SELECTED_READ,
+    )
+    spaces = _pod_ranges(snapshot, by_namespace)
     offsets = np.zeros(len(pods.spec) + 1, np.int64)
     head = np.full(max(len(snapshot.label_sets.offsets) - 1, 1), -1, np.int32)
     following = np.zeros(len(entries), np.int32)
@@ -60,26 +87,36 @@ def membership(snapshot: Snapshot, effort: Effort = UNLIMITED) -> BudgetMembersh
     return BudgetMembership(offsets, budget, _needs(snapshot, pod, budget, effort))
 
 
-def _selected(snapshot: Snapshot, effort: Effort) -> tuple[Int64, Int32, Int64]:
-    """Return the input of `write_membership`: pod ranges of namespaces with budgets, and the label sets selected."""
-    by_namespace: dict[str, list[int]] = {}
-    for row, budget in enumerate(snapshot.budgets):
-        by_namespace.setdefault(budget.namespace, []).append(row)
+def _by_namespace(budgets: tuple[PodDisruptionBudget, ...]) -> dict[str, list[int]]:
+    """Return the budgets of each namespace that has any, by name of the namespace."""
+    found: dict[str, list[int]] = {}
+    for row, budget in enumerate(budgets):
+        found.setdefault(budget.namespace, []).append(row)
+    return dict(sorted(found.items()))
+
+
+def _pod_ranges(snapshot: Snapshot, by_namespace: dict[str, list[int]]) -> Int64:
+    """Return first pod and end of each namespace with budgets. int64[namespaces, 2]."""
+    codes = np.array([string_index(snapshot.strings, namespace) for namespace in by_namespace], np.int32)
+    sides = np.searchsorted(snapshot.pods.namespace, np.stack([codes, codes + np.int32(1)], axis=1))
+    ranges: Int64 = sides.astype(np.int64)
+    return ranges
+
+
+def _selected(snapshot: Snapshot, by_namespace: dict[str, list[int]], effort: Effort) -> tuple[Int32, Int64]:
+    """Return the label sets that budgets select: int32[entries, 2] (label set, budget), and the bounds by namespace."""
     index = LabelIndex(snapshot.strings, snapshot.label_sets)
-    spaces = np.zeros((len(by_namespace), 2), np.int64)
     bounds = np.zeros(len(by_namespace) + 1, np.int64)
     entries = []
-    for at, namespace in enumerate(sorted(by_namespace)):
-        code = string_index(snapshot.strings, namespace)
-        spaces[at] = np.searchsorted(snapshot.pods.namespace, np.array([code, code + 1], np.int32))
+    for at, rows in enumerate(by_namespace.values()):
         bounds[at + 1] = bounds[at]
-        for row in reversed(by_namespace[namespace]):
+        for row in reversed(rows):
             effort.check()
             sets = index.sets_matching(snapshot.budgets[row].selector)
             effort.take(2 * sets.nbytes, "label sets that PodDisruptionBudgets select")
             entries.append(np.stack([sets, np.full(len(sets), row, np.int32)], axis=1))
             bounds[at + 1] += len(sets)
-    return spaces, np.concatenate([np.zeros((0, 2), np.int32), *entries]), bounds
+    return np.concatenate([np.zeros((0, 2), np.int32), *entries]), bounds
 
 
 def _needs(snapshot: Snapshot, pod: Int64, budget: Int32, effort: Effort) -> UInt8:

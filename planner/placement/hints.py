@@ -13,7 +13,7 @@ import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 
 from planner.facts.kernels.grouping import group_by_node
-from planner.model.derive import Derive
+from planner.model.derive import Derive, build_always
 from planner.model.values import RecentEviction
 from planner.placement.kernels.hints import Remembered, digest_texts, match_hints
 from planner.placement.state_columns import UnreadableStateError, check_lengths, column, translated
@@ -43,16 +43,22 @@ class Moves(NamedTuple):
 
 def pod_groups(snapshot: Snapshot, evictions: Sequence[RecentEviction], derive: Derive) -> PodGroups:
     """Return the snapshot's pods by node, and those evicted lately. What follows from the snapshot is kept."""
-    return with_evicted(derive("pods by node", partial(group_pods, snapshot)), evictions)
+    return with_evicted(group_pods(snapshot, derive), evictions)
 
 
-def group_pods(snapshot: Snapshot) -> PodGroups:
+def group_pods(snapshot: Snapshot, derive: Derive = build_always) -> PodGroups:
     """Return the snapshot's pods by node. O(P)."""
-    pods = snapshot.pods
+    offsets, members = derive("pods by node", partial(_by_node, snapshot), of=("pods.node", "nodes.name"))
+    digests = derive("digests of pods", partial(_digests, snapshot.pods.uid), of=("pods.uid",))
+    return PodGroups(offsets, members, digests)
+
+
+def _by_node(snapshot: Snapshot) -> tuple[Int64, Int32]:
+    """Return offsets and members of `PodGroups`."""
     offsets = np.zeros(len(snapshot.nodes.name) + 2, np.int64)
-    members = np.empty(len(pods.spec), np.int32)
-    group_by_node(pods.node, offsets, members)
-    return PodGroups(offsets, members, _digests(pods.uid))
+    members = np.empty(len(snapshot.pods.node), np.int32)
+    group_by_node(snapshot.pods.node, offsets, members)
+    return offsets, members
 
 
 def with_evicted(groups: PodGroups, evictions: Sequence[RecentEviction]) -> PodGroups:

@@ -4,7 +4,7 @@ P pods, S specs, R resources, N nodes. Decides nothing. Cost: O(P + S · request
 """
 
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -17,6 +17,8 @@ from planner.model.effort import UNLIMITED, Effort
 from planner.scale_down.drainability import pod_columns
 from planner.scale_down.drainability.pod_columns import PodDrainColumns
 from planner.snapshot.columns import Int64, Snapshot
+
+_USE_READ: Final = ("resources", "specs", "pods.node", "pods.spec", "nodes.name")
 
 
 class Facts(NamedTuple):
@@ -31,20 +33,30 @@ class Facts(NamedTuple):
 
 
 def facts_of(snapshot: Snapshot, derive: Derive, effort: Effort = UNLIMITED) -> Facts:
-    """Return the facts, kept or gathered."""
-    return derive("scale-down facts", partial(_gather, snapshot, effort))
-
-
-def _gather(snapshot: Snapshot, effort: Effort) -> Facts:
-    priority = np.array([spec.priority for spec in snapshot.specs], np.int64)
-    under = pdb.membership(snapshot, effort)
-    return Facts(
-        under=under,
-        pods=pod_columns.of_snapshot(snapshot, under),
-        priority=priority,
-        rating=eviction_ratings(snapshot, priority),
-        use=node_use(snapshot, _requests(snapshot, effort)),
+    """Return the facts, each kept or gathered."""
+    under = derive("budgets of pods", partial(pdb.membership, snapshot, effort, derive), of=pdb.READ)
+    columns = derive(
+        "what rules see of pods", partial(pod_columns.of_snapshot, snapshot, under), of=(*pdb.READ, *pod_columns.READ)
     )
+    rating = derive("ratings of evictions", partial(_rated, snapshot), of=("specs", "pods.spec", "pods.deletion_cost"))
+    use = derive("requests on nodes", partial(_use, snapshot, effort), of=_USE_READ)
+    return Facts(under, columns, rating.priority, rating.of_pods, use)
+
+
+class _Rating(NamedTuple):
+    """priority : int64[S]; of_pods : float64[P]."""
+
+    priority: Int64
+    of_pods: Float64
+
+
+def _rated(snapshot: Snapshot) -> _Rating:
+    priority = np.array([spec.priority for spec in snapshot.specs], np.int64)
+    return _Rating(priority, eviction_ratings(snapshot, priority))
+
+
+def _use(snapshot: Snapshot, effort: Effort) -> NodeUse:
+    return node_use(snapshot, _requests(snapshot, effort))
 
 
 def _requests(snapshot: Snapshot, effort: Effort) -> Float64:

@@ -5,7 +5,7 @@ has it. Virtual pods start on no node, virtual nodes closed unless given as open
 nodes; loops over distinct specs, terms, volumes.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from trimtab.v1.reason_pb2 import PredicateReason
@@ -42,6 +42,45 @@ class SimulationSettings(NamedTuple):
 
 
 _DEFAULTS = SimulationSettings()
+READ: Final = (
+    "strings",
+    "resources",
+    "label_sets.offsets",
+    "label_sets.keys",
+    "label_sets.values",
+    "specs",
+    "volumes",
+    "namespaces",
+    *(
+        f"pods.{column}"
+        for column in (
+            "namespace",
+            "spec",
+            "label_set",
+            "node",
+            "pinned",
+            "created_s",
+            "deletion_s",
+            "phase",
+            "flags",
+            "volume_pod",
+            "volume",
+        )
+    ),
+    *(
+        f"nodes.{column}"
+        for column in (
+            "name",
+            "label_set",
+            "taint_set",
+            "taint_sets",
+            "unschedulable",
+            "allocatable",
+            "attach_limits",
+        )
+    ),
+)
+"""Fields of the snapshot that a simulation is built from."""
 
 
 class Simulation(NamedTuple):

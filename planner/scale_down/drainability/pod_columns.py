@@ -36,6 +36,21 @@ _KINDS: Final = {
 """Kinds known by name, whatever their group and version, as upstream's rules have it."""
 
 
+READ: Final = (
+    "strings",
+    "specs",
+    "owners",
+    "pods.namespace",
+    "pods.spec",
+    "pods.owner",
+    "pods.phase",
+    "pods.flags",
+    "pods.created_s",
+    "pods.deletion_s",
+)
+"""Fields of the snapshot that `of_snapshot` reads, budgets of pods aside."""
+
+
 class PodDrainColumns(NamedTuple):
     """What the rules see of the pods; every array has length P.
 

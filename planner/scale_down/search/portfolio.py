@@ -59,7 +59,9 @@ def choose(task: Task) -> Choice:
     best = _best_of(task, attempts, least)
     in_place = made[-1] if made else attempts[-1]
     if _freed(task, best) * _margin(task, best, attempts[0]) < least:
-        best, in_place = _with_more(task, start, best, [one for one in measures if _freed(task, one) == least], in_place)
+        best, in_place = _with_more(
+            task, start, best, [one for one in measures if _freed(task, one) == least], in_place
+        )
     if best is not in_place:
         revert(task.state, start)
         task = task._replace(staying=best.staying)

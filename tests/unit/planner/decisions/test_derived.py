@@ -1,21 +1,67 @@
 """What is kept of a snapshot between calls: an answer never depends on it, and no call writes to it."""
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from trimtab.v1 import plan_pb2
+from trimtab.v1.snapshot_pb2 import ClusterSnapshot, PodPhase
 
+from clients.cluster_generator import ClusterShape, generate, write_list
+from clients.kubernetes_objects import read_files
 from planner.decisions.fit import check_fit
 from planner.decisions.plan import plan
 from planner.decisions.work import Work
+from planner.model.values import Owner
+from planner.service.version_cache import CachedSnapshot
+from planner.simulation.build import Simulation
+from planner.snapshot.columns import FLAG_DAEMON, Snapshot, Text
 from planner.snapshot.decode import canonicalize
+from planner.snapshot.pods import take_text
+from planner.snapshot.sharing import share
 from tests.builders.random_clusters import clusters
-from tests.builders.snapshots import Cluster, write
+from tests.builders.snapshots import Cluster, Node, Pod, write
 
 NOW_S = 1_700_000_600
+SMALL = Cluster(
+    nodes={"a": Node(), "b": Node(unschedulable=True)},
+    pods={
+        ("default", "one"): Pod(uid="1", owner="x", node="a", flags=1, deletion_cost=1),
+        ("default", "two"): Pod(uid="2", owner="y", node="b", flags=0, deletion_cost=2),
+    },
+    owners={
+        "x": Owner("x", "ReplicaSet", "x", "default", 1, 1, "apps/v1"),
+        "y": Owner("y", "Job", "y", "default", 2, 2, "batch/v1"),
+    },
+)
+"""No two rows are alike."""
+SHAPE = ClusterShape(nodes=12, pods=150, spread_share=0.2, anti_affinity_share=0.2, budget_share=0.5, pending_pods=4)
+SET: dict[str, int] = {
+    "pods.pinned": 1,
+    "pods.created_s": NOW_S - 60,
+    "pods.deletion_s": NOW_S - 5,
+    "pods.phase": PodPhase.SUCCEEDED,
+    "pods.flags": FLAG_DAEMON,
+    "pods.deletion_cost": 1 << 27,
+    "nodes.unschedulable": True,
+    "nodes.ready": False,
+}
+"""Columns in which every third row gets a value."""
+CHANGING = (
+    "specs",
+    "owners",
+    "budgets",
+    "namespaces",
+    "label_sets.values",
+    *(f"pods.{column}" for column in ("namespace", "name", "uid", "spec", "label_set", "node", "owner")),
+    *(f"nodes.{column}" for column in ("label_set", "taint_set", "allocatable", "capacity", "group")),
+    *SET,
+)
+"""Fields that change: those of `SET`, and others in which each row takes the value of the next."""
 
 
 class Kept:
@@ -71,3 +117,74 @@ def test_answers_are_the_same_whether_anything_was_kept_or_not(
         assert {name: after[name] for name in before} == before
         state = afresh.state
     assert kept.objects
+
+
+def moved_up(value: Any) -> Any:
+    """Give each row the value of the next."""
+    if isinstance(value, Text):
+        rows = np.arange(len(value.offsets) - 1)
+        return take_text(value, moved_up(rows))
+    if isinstance(value, np.ndarray):
+        return np.concatenate((value[1:], value[-1:]))
+    return value[1:] + value[-1:]
+
+
+def changed(column: Any, field: str) -> Any:
+    """Change a column."""
+    if field not in SET:
+        return moved_up(column)
+    new = column.copy()
+    new[::3] = SET[field]
+    return new
+
+
+def with_one_change(snapshot: Snapshot, field: str) -> Snapshot:
+    """Return the snapshot after a change of one field, the rest of it shared, as after a delta."""
+    table, _, column = field.partition(".")
+    old: Any = getattr(snapshot, table)
+    new = old._replace(**{column: changed(getattr(old, column), field)}) if column else moved_up(old)
+    return share(snapshot, snapshot._replace(version="after", **{table: new}))
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> ClusterSnapshot:
+    file = tmp_path_factory.mktemp("generated") / "cluster.json"
+    write_list(generate(SHAPE), file)
+    return read_files([file]).snapshot
+
+
+@pytest.mark.parametrize("field", CHANGING)
+def test_what_is_kept_after_a_change_of_one_field_is_what_would_be_built(
+    generated: ClusterSnapshot, field: str
+) -> None:
+    request = ask(1.0, daemons=True, spread_timeout=False)
+    base = CachedSnapshot(canonicalize(generated))
+    state = plan(base.snapshot, request, None, Work(derive=base.derive)).state
+    after = with_one_change(base.snapshot, field)
+    assert attrgetter(field)(after) is not attrgetter(field)(base.snapshot)
+    kept, fresh = CachedSnapshot(after, base), Kept()
+    afresh = plan(after, request, state, Work(derive=fresh.derive))
+    again = plan(after, request, state, Work(derive=kept.derive))
+    assert again.SerializeToString(deterministic=True) == afresh.SerializeToString(deterministic=True)
+    for name, one in fresh.objects.items():
+        assert look(content(kept.derive(name, list))) == look(content(one)), name
+
+
+def content(derived: Any) -> Any:
+    """Return what is derived; of a simulation, what kernels are given."""
+    return derived.state if isinstance(derived, Simulation) else derived
+
+
+def test_a_delta_keeps_what_it_does_not_touch() -> None:
+    base = CachedSnapshot(canonicalize(write(SMALL)))
+    plan(base.snapshot, ask(1.0, daemons=True, spread_timeout=False), None, Work(derive=base.derive))
+    known = set(base.derived_of_same(base.snapshot))
+    facts = {"budgets of pods", "what rules see of pods", "ratings of evictions", "requests on nodes"}
+    assert {"simulation ", "pods by node", "digests of pods", *facts} <= known
+    lost = {field: known - set(base.derived_of_same(with_one_change(base.snapshot, field))) for field in CHANGING}
+    assert lost["pods.uid"] == {"digests of pods"}
+    assert lost["pods.deletion_cost"] == {"ratings of evictions"}
+    assert lost["owners"] == {"what rules see of pods"}
+    assert lost["pods.node"] == {"simulation ", "pods by node", "requests on nodes"}
+    assert lost["nodes.unschedulable"] == {"simulation "}
+    assert "budgets of pods" in lost["pods.flags"]

@@ -1,0 +1,28 @@
+"""What is kept of instance types: the latest of each in each group, and not without end."""
+
+from actuator.tracker.events import NodeTypesSeen, decode, encode
+from actuator.tracker.groups import MOST_TYPES
+from actuator.tracker.states import NodeAmounts, SeenType
+from actuator.tracker.tracker import Tracker
+
+
+def seen(group: str, kind: str, memory: int = 8) -> SeenType:
+    amounts = NodeAmounts(2000, memory << 30, 29)
+    return SeenType(group, kind, amounts, amounts, amounts)
+
+
+def test_what_was_seen_last_replaces_the_same_type_in_the_same_group_alone() -> None:
+    tracker = Tracker()
+    tracker.handle(NodeTypesSeen((seen("g", "a"), seen("h", "a"))), 1)
+    event = decode(encode(NodeTypesSeen((seen("g", "a", 7),))))
+    tracker.handle(event, 2)
+    assert tracker.data.node_types == (seen("h", "a"), seen("g", "a", 7))
+    assert Tracker.load(tracker.dump()).data.node_types == tracker.data.node_types
+
+
+def test_the_types_seen_last_are_kept() -> None:
+    tracker = Tracker()
+    for number in range(MOST_TYPES + 2):
+        tracker.handle(NodeTypesSeen((seen("g", str(number)),)), number)
+    assert [one.instance_type for one in tracker.data.node_types[:1]] == ["2"]
+    assert len(tracker.data.node_types) == MOST_TYPES

@@ -25,7 +25,7 @@ class EmbeddedClusterServicer(actuator_pb2_grpc.EmbeddedClusterServicer):
     ) -> Iterator[actuator_pb2.ListObjectsResponse]:
         """Return all objects, as one `List` in pieces."""
         del request, context
-        items = self._cluster.objects()
+        items = msgspec.Raw(self._cluster.encoded_objects())
         document = msgspec.json.encode({"apiVersion": "v1", "kind": "List", "items": items})
         for start in range(0, len(document), PIECE_BYTES):
             yield actuator_pb2.ListObjectsResponse(json=document[start : start + PIECE_BYTES])

@@ -239,15 +239,19 @@ class SimulatedCluster:
 
     def objects(self) -> list[Object]:
         """Return all objects, with status as controllers would write it, sorted by kind, namespace, name."""
+        # Copied through JSON: the result does not change with the cluster.
+        copied: list[Object] = msgspec.json.decode(self.encoded_objects())
+        return copied
+
+    def encoded_objects(self) -> bytes:
+        """Return what `objects` does, as a JSON array."""
         with self.transaction() as state:
             self._write_statuses(state)
             found: list[Object] = [*state.groups.values(), *state.budgets.items.values(), *state.others.values()]
             found += [info.node for info in state.nodes.values()]
             found += [pod.item for pod in state.pods.values()]
             found.sort(key=lambda o: (o["kind"], o["metadata"].get("namespace") or "", o["metadata"]["name"]))
-            # Copied through JSON: the result does not change with the cluster.
-            copied: list[Object] = msgspec.json.decode(msgspec.json.encode(found))
-            return copied
+            return msgspec.json.encode(found)
 
     def journal(self) -> list[JournalEntry]:
         """Return what happened so far: tainted, untainted, evicted, daemon_evicted, evicted_twice, recreated, pod_lost,

@@ -15,7 +15,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "postgresql": ("psycopg",),
         "aws": ("boto3",),
         "certificates": ("cryptography",),
-        "otlp": ("opentelemetry.exporter.otlp",),
+        "otlp": ("opentelemetry.exporter.otlp", "opentelemetry.instrumentation.grpc"),
     }
 )
 """The packages that each extra of `pyproject.toml` provides."""

@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import structlog
@@ -105,6 +106,7 @@ def split_address(address: str) -> tuple[str, int]:
 def _start_traces(telemetry: Telemetry, resource: Resource) -> None:
     """Send spans to the collector; without the extra, log a warning and continue."""
     try:
+        import_module("opentelemetry.instrumentation.grpc")
         from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
     except ImportError:
         log.warning("no traces", detail=f"{ENDPOINT_VARIABLE} is set, but trimtab[otlp] is not installed")

@@ -1,7 +1,7 @@
 """Traces of calls, on the client's side.
 
-Decides that a call carries the trace that its caller is in, where this process has traces (see `telemetry`). Never
-starts them, and loads nothing where there are none.
+Decides that a call carries the trace that its caller is in, where this process has traces (see `telemetry`) and the
+extra `otlp` is installed. Never starts them, and loads nothing where there are none.
 """
 
 import sys
@@ -20,7 +20,11 @@ def traced(channel: grpc.Channel) -> grpc.Channel:
 
     if not isinstance(trace.get_tracer_provider(), TracerProvider):
         return channel
-    instrumentation: Any = import_module("opentelemetry.instrumentation.grpc")
-    extension: Any = import_module("opentelemetry.instrumentation.grpc.grpcext")
+    try:
+        instrumentation: Any = import_module("opentelemetry.instrumentation.grpc")
+        extension: Any = import_module("opentelemetry.instrumentation.grpc.grpcext")
+    except ModuleNotFoundError:
+        # A program that uses these clients may have traces of its own.
+        return channel
     intercepted: grpc.Channel = extension.intercept_channel(channel, instrumentation.client_interceptor())
     return intercepted

@@ -110,6 +110,18 @@ def test_a_command_names_the_extra_that_it_needs_in_one_line(
     assert f"pip install 'trimtab[{extra}]'" in done.stderr
 
 
+def test_a_program_with_traces_of_its_own_can_call(environment: dict[str, str]) -> None:
+    program = (
+        "import grpc; from opentelemetry import trace; from opentelemetry.sdk.trace import TracerProvider;"
+        "from clients.transport.traces import traced; trace.set_tracer_provider(TracerProvider());"
+        "channel = grpc.insecure_channel('127.0.0.1:9'); assert traced(channel) is channel"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=280, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("service", ["planner", "actuator"])
 def test_a_service_listens(environment: dict[str, str], files: dict[str, Path], service: str) -> None:
     address = files["new"]

@@ -1,17 +1,19 @@
 """Controllers that change their number of pods: which are created, and which go first.
 
 Decides the victims as the ReplicaSet controller does: those without node first, then not running, then not ready, then
-by pod deletion cost, then those that share their node with most others of the controller, then the youngest; of a
-StatefulSet the highest number. Source: Kubernetes, pkg/controller/controller_utils.go, ActivePodsWithRanks.
+by pod deletion cost, then those that share their node with most others of the controller, then the youngest; of ages
+with the same power of two, in nanoseconds, the uid decides. Of a StatefulSet the highest number goes.
+Source: Kubernetes, pkg/controller/controller_utils.go, ActivePodsWithRanks and logarithmicRankDiff.
 """
 
+import math
 from collections import Counter
 from typing import Any
 
 from actuator.kube.cluster import POD_COST_ANNOTATION
 from actuator.simulated_cluster.controllers import Controllers
 from actuator.simulated_cluster.objects import Object
-from actuator.simulated_cluster.pods import Pod
+from actuator.simulated_cluster.pods import Pod, parse_time_ms
 from actuator.simulated_cluster.state import ClusterState
 
 
@@ -33,14 +35,14 @@ def scale(state: ClusterState, controllers: Controllers, owner: Object, replicas
         for _ in range(replicas - count):
             controllers.create_pod(owner, template)
     surplus = max(0, count - replicas)
-    for pod in _order(owner, pods)[:surplus] if surplus else ():
+    for pod in _order(owner, pods, state.now_ms)[:surplus] if surplus else ():
         if pod.node:
             controllers.terminate(pod, pod.grace_s)
         else:
             state.drop_pod(pod)
 
 
-def _order(owner: Object, pods: list[Pod]) -> list[Pod]:
+def _order(owner: Object, pods: list[Pod], now_ms: int) -> list[Pod]:
     """Return pods in the order in which they go."""
     if owner["kind"] == "StatefulSet":
         return sorted(pods, key=lambda pod: -_ordinal(pod))
@@ -48,11 +50,25 @@ def _order(owner: Object, pods: list[Pod]) -> list[Pod]:
 
     def rank(pod: Pod) -> tuple[Any, ...]:
         cost = int(pod.annotations.get(POD_COST_ANNOTATION) or 0)
-        return bool(pod.node), pod.phase == "Running", pod.ready, cost, -on_node[pod.node]
+        of_node = (bool(pod.node), pod.phase == "Running", pod.ready, cost, -on_node[pod.node])
+        return *of_node, _age_rank(now_ms - _since_ms(pod)), pod.uid
 
-    by_name = sorted(pods, key=lambda pod: pod.key)
-    by_age = sorted(by_name, key=lambda pod: str(pod.item["metadata"].get("creationTimestamp") or ""), reverse=True)
-    return sorted(by_age, key=rank)
+    return sorted(pods, key=rank)
+
+
+def _since_ms(pod: Pod) -> int:
+    """Return since when a pod is ready; of one that is not, when it was created."""
+    if pod.ready:
+        conditions = pod.item["status"]["conditions"]
+        found = next(one.get("lastTransitionTime") for one in conditions if one["type"] == "Ready")
+        if found:
+            return parse_time_ms(found)
+    return parse_time_ms(pod.item["metadata"].get("creationTimestamp"))
+
+
+def _age_rank(age_ms: int) -> int:
+    """Return the power of two of an age in nanoseconds, -1 = the pod is younger than that."""
+    return int(math.log2(age_ms * 1_000_000)) if age_ms > 0 else -1
 
 
 def _ordinal(pod: Pod) -> int:

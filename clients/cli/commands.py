@@ -206,6 +206,10 @@ def simulate(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="replaces the scenario's")] = None,
     processes: Annotated[int, typer.Option(min=0, help="simulations at a time; 0 = one for each core")] = 0,
+    dask: Annotated[
+        str,
+        typer.Option(metavar="ADDRESS", help="simulate on the Dask cluster of this scheduler, such as tcp://HOST:8786"),
+    ] = "",
     keep: Annotated[
         Path | None, typer.Option(metavar="DIRECTORY", help="keep finished simulations here, and do not repeat them")
     ] = None,
@@ -228,8 +232,8 @@ def simulate(
     if schema:
         print_schema()
         return
-    asked = (tuple(settings or ()), tuple(sweep or ()), seed, processes, keep, save, recommend, tuple(limit or ()))
-    run(SimulateOptions(scenario, *asked, output))
+    asked = (tuple(settings or ()), tuple(sweep or ()), seed, processes, dask, keep, save, recommend)
+    run(SimulateOptions(scenario, *asked, tuple(limit or ()), output))
 
 
 @app.command()

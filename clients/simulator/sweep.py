@@ -1,8 +1,8 @@
 """Many simulations of one trace: each setting of a sweep in a process of its own, results in the order of the settings.
 
 Decides how they are spread, never what comes of them: a run depends on its scenario, trace and settings alone, so the
-result is the same on one process or many. Finished runs are kept in a directory, under the digest of all that they
-depend on; a sweep that was interrupted goes on with those that are missing.
+result is the same on one process or many, on this machine or on a Dask cluster. Finished runs are kept in a directory,
+under the digest of all that they depend on; a sweep that was interrupted goes on with those that are missing.
 """
 
 import hashlib
@@ -11,13 +11,14 @@ import multiprocessing
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from trimtab.v1 import plan_pb2
 
+from clients.simulator.dask_cluster import dask_pool
 from clients.simulator.failures import ScenarioError
 from clients.simulator.result import Json, encoded, problem_of, result_of
 from clients.simulator.scenario import Scenario
@@ -52,11 +53,16 @@ def simulate(run: Run) -> Json:
 
 
 def sweep(
-    runs: Sequence[Run], processes: int = 1, directory: Path | None = None, done: Callable[[], None] = lambda: None
+    runs: Sequence[Run],
+    processes: int = 1,
+    directory: Path | None = None,
+    done: Callable[[], None] = lambda: None,
+    dask: str = "",
 ) -> list[Json]:
     """Make all runs; return their results in order. `done` is called after each.
 
-    directory : where finished runs are kept and found again, None = nowhere. Raises ScenarioError.
+    directory : where finished runs are kept and found again, None = nowhere; dask : address of the scheduler of a Dask
+    cluster that makes them, "" = this machine does, in so many processes. Raises ScenarioError; MissingExtraError.
     """
     kept = _Kept(directory)
     found: dict[int, Json] = {}
@@ -66,27 +72,48 @@ def sweep(
             found[number] = result
             done()
     missing = [number for number in range(len(runs)) if number not in found]
-    for number, result in _made(runs, missing, processes):
+    for number, result in _made(runs, missing, processes, dask):
         kept.put(runs[number], result)
         found[number] = result
         done()
     return [found[number] for number in range(len(runs))]
 
 
-def _made(runs: Sequence[Run], numbers: Sequence[int], processes: int) -> Iterator[tuple[int, Json]]:
+def _made(runs: Sequence[Run], numbers: Sequence[int], processes: int, dask: str) -> Iterator[tuple[int, Json]]:
     """Yield results as they come."""
+    if dask and numbers:
+        with dask_pool(dask) as pool:
+            yield from _gathered(pool, _simulate_quietly, runs, numbers)
+        return
     if processes <= 1 or len(numbers) <= 1:
         yield from ((number, simulate(runs[number])) for number in numbers)
         return
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(min(processes, len(numbers)), context, _quiet) as pool:
-        futures: dict[Future[Json], int] = {pool.submit(simulate, runs[number]): number for number in numbers}
-        try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        yield from _gathered(pool, simulate, runs, numbers)
+
+
+def _gathered(
+    pool: Executor, make: Callable[[Run], Json], runs: Sequence[Run], numbers: Sequence[int]
+) -> Iterator[tuple[int, Json]]:
+    """Have a pool make runs; yield results as they come. Whatever is not made yet is left when the caller leaves."""
+    futures: dict[Future[Json], int] = {pool.submit(make, runs[number]): number for number in numbers}
+    try:
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        pool.shutdown(wait=False)
+        raise
+
+
+def _simulate_quietly(run: Run) -> Json:
+    """Make one run in a process of somebody else: what services log is not printed there."""
+    import structlog
+
+    structlog.configure(logger_factory=structlog.ReturnLoggerFactory())
+    return simulate(run)
 
 
 def _quiet() -> None:

@@ -15,6 +15,7 @@ EXTRAS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "postgresql": ("psycopg",),
         "aws": ("boto3",),
         "certificates": ("cryptography",),
+        "dask": ("distributed",),
         "otlp": ("opentelemetry.exporter.otlp", "opentelemetry.instrumentation.grpc"),
     }
 )

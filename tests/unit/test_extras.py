@@ -50,7 +50,15 @@ def files(tmp_path: Path) -> dict[str, Path]:
         writer.write(build_snapshot(decode_objects(objects)).snapshot)
         writer.write(plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_DOWN], now={"seconds": 1_800_000_000}))
         writer.write(plan_pb2.PlanResponse())
-    return {"cluster": cluster, "recording": recording, "new": tmp_path / "new.json", "state": tmp_path / "state"}
+    scenario = tmp_path / "scenario.yaml"
+    scenario.write_text("duration: 1m\n")
+    return {
+        "cluster": cluster,
+        "recording": recording,
+        "scenario": scenario,
+        "new": tmp_path / "new.json",
+        "state": tmp_path / "state",
+    }
 
 
 def run(arguments: Sequence[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
@@ -95,6 +103,7 @@ def test_a_command_that_needs_no_live_cluster_runs(
         pytest.param("clients.cli load", "kubernetes", id="load"),
         pytest.param("clients.cli record {new}", "kubernetes", id="record"),
         pytest.param("clients.cli report {cluster} -o {new}", "report", id="report"),
+        pytest.param("clients.cli simulate {scenario} --dask tcp://127.0.0.1:9", "dask", id="dask"),
         pytest.param("actuator --state-dir {state} --cloud kwok --cloud-config {cluster}", "kubernetes", id="kwok"),
         pytest.param("actuator --state-dir {state} --cloud externalgrpc", "kubernetes", id="externalgrpc"),
         pytest.param("actuator --state-dir {state} --cloud aws --aws-groups g", "kubernetes", id="aws"),

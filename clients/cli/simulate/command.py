@@ -36,6 +36,7 @@ class SimulateOptions:
     axes: tuple[str, ...] = ()
     seed: int | None = None
     processes: int = 0
+    dask: str = ""
     keep: Path | None = None
     save: Path | None = None
     recommend: bool = False
@@ -135,4 +136,5 @@ def _with_progress(runs: list[Run], options: SimulateOptions) -> list[dict[str, 
     )
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("simulating", total=len(runs))
-        return sweep(runs, options.processes or os.cpu_count() or 1, options.keep, lambda: bar.advance(task))
+        processes = options.processes or os.cpu_count() or 1
+        return sweep(runs, processes, options.keep, lambda: bar.advance(task), options.dask)

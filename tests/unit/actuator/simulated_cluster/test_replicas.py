@@ -1,0 +1,53 @@
+"""Which pods go when a controller of the simulated cluster wants fewer: those that the ReplicaSet controller takes."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from actuator.simulated_cluster.pods import Pod, format_time
+from actuator.simulated_cluster.replicas import _order
+from tests.builders.kubernetes import pod, replica_set
+
+NOW_MS = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp() * 1000)
+OWNER = replica_set("web", 3)
+
+
+def running(name: str, age_s: float, node: str = "n1", *, created_s: float = 1e6) -> Pod:
+    """A pod that is ready since a time; its uid is its name."""
+    item = pod(name, node=node)
+    since = format_time(NOW_MS - int(age_s * 1000))
+    item["metadata"] |= {"uid": name, "creationTimestamp": format_time(NOW_MS - int(created_s * 1000))}
+    item["status"] = {
+        "phase": "Running",
+        "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": since}],
+    }
+    return Pod(item)
+
+
+def order(*pods: Pod) -> list[str]:
+    """Names in the order in which they go, which is the same whatever order they come in."""
+    found = [[one.key[1] for one in _order(OWNER, list(given), NOW_MS)] for given in (pods, pods[::-1])]
+    assert found[0] == found[1]
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("ages_s", "expected"),
+    [
+        # 2^35 ns are 34 s, 2^36 ns 69 s, 2^37 ns 137 s.
+        pytest.param({"a": 130, "b": 60, "c": 40}, "bca", id="younger powers of two first"),
+        pytest.param({"a": 68, "b": 35, "c": 36}, "abc", id="by uid within one"),
+        pytest.param({"a": 5, "b": 0, "c": -3}, "bca", id="those of this moment first"),
+    ],
+)
+def test_the_youngest_go_first_by_the_power_of_two_of_their_age(ages_s: dict[str, float], expected: str) -> None:
+    assert "".join(order(*(running(name, age_s) for name, age_s in ages_s.items()))) == expected
+
+
+def test_age_is_since_a_pod_is_ready() -> None:
+    assert order(running("a", 600, created_s=700), running("b", 10, created_s=9000)) == ["b", "a"]
+
+
+def test_pods_that_share_a_node_with_most_others_go_before_younger_ones() -> None:
+    crowded = [running(name, 600, "n1") for name in "ab"]
+    assert order(*crowded, running("c", 5, "n2")) == ["a", "b", "c"]

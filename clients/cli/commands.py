@@ -40,6 +40,10 @@ GroupByOption = Annotated[
     str | None,
     typer.Option(metavar="LABEL,…", help="make node groups by these labels; default instance type and zone; or none"),
 ]
+PricesOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="prices of instance types, CSV or YAML with type, price, zone, lifecycle"),
+]
 VerboseOption = Annotated[bool, typer.Option("-v", "--verbose", help="show every node, and codes")]
 MaxInputOption = Annotated[
     int, typer.Option(metavar="BYTES", min=1, help="most bytes of one FILE, unpacked; more is refused")
@@ -109,6 +113,7 @@ def plan(
     state: StateOption = None,
     now: NowOption = None,
     group_by: GroupByOption = None,
+    prices: PricesOption = None,
     verbose: VerboseOption = False,
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
     output: Annotated[
@@ -120,8 +125,9 @@ def plan(
     from clients.cli.plan import CommandOptions
     from clients.cli.plan import plan as run
 
+    asked = (planner, settings, state, now, output.form, group_by, verbose, max_input_bytes, prices)
     run(
-        CommandOptions(tuple(files), planner, settings, state, now, output.form, group_by, verbose, max_input_bytes),
+        CommandOptions(tuple(files), *asked),
         read_decisions(decision or []),
         output.export,
     )
@@ -247,6 +253,7 @@ def report(
     settings: SettingsOption = None,
     now: NowOption = None,
     group_by: GroupByOption = None,
+    prices: PricesOption = None,
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
 ) -> None:
     """Write one page that needs no network: a simulation, or what a cluster could save and what blocks it."""
@@ -254,7 +261,7 @@ def report(
     from clients.cli.report.command import report as run
 
     options = CommandOptions(
-        tuple(files), planner, settings, now=now, group_by=group_by, max_input_bytes=max_input_bytes
+        tuple(files), planner, settings, now=now, group_by=group_by, max_input_bytes=max_input_bytes, prices=prices
     )
     run(options, out)
 

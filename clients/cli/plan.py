@@ -17,6 +17,7 @@ from clients.cli.output import Format, as_document, note, print_document, stdout
 from clients.cli.plan_formats import Export
 from clients.cli.planners import open_planner
 from clients.cli.pod_cost_annotations import annotations_read
+from clients.cli.prices import apply_prices, read_prices
 from clients.cli.sources import read_snapshot
 from clients.transport.bounded_input import MAX_INPUT_BYTES
 
@@ -34,12 +35,16 @@ class CommandOptions:
     group_by: str | None = None
     verbose: bool = False
     max_input_bytes: int = MAX_INPUT_BYTES
+    prices: Path | None = None
 
     def cluster(self, request: plan_pb2.PlanRequest) -> snapshot_pb2.ClusterSnapshot:
         """Read the cluster; one without node groups is given groups by label. Check that the request is about it."""
         labels = read_labels(self.group_by)
+        prices = read_prices(self.prices) if self.prices is not None else None
         snapshot = read_snapshot(self.files, self.max_input_bytes, annotations_read(request.settings))
         group_by_labels(snapshot, labels)
+        if prices is not None:
+            apply_prices(snapshot, prices)
         check_state(self.state, request.state, snapshot)
         for text in settings_notes(request.settings, snapshot):
             note(text)

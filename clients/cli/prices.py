@@ -1,0 +1,184 @@
+"""Price files: what a node of an instance type costs an hour, given to node groups by the labels of their nodes.
+
+CSV with the columns `type`, `price` and, if wanted, `zone` and `lifecycle`, named by the first line; or YAML, a list of
+mappings with these keys:
+
+    type,zone,lifecycle,price
+    m5.large,,,0.096
+    m5.large,eu-west-1a,spot,0.031
+
+`zone` empty = every zone without a line of its own; `lifecycle` is `on-demand`, which empty means too, or `spot`: what
+is interrupted has another price, so a line counts for one of them only. A price of the file takes the place of the
+group's own. Decides nothing about money: only which line is a group's. Errors name file and line.
+"""
+
+import csv
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import yaml
+from trimtab.v1 import snapshot_pb2 as pb
+
+from clients.cli.amounts import counted
+from clients.cli.cluster_view import ClusterView
+from clients.cli.failures import InputError
+from clients.cli.output import note
+from clients.transport.bounded_input import DamagedInputError, InputSizeError, read_bounded
+from clients.transport.strict_yaml import YamlError, check_yaml
+
+COLUMNS: Final = ("type", "price", "zone", "lifecycle")
+ON_DEMAND, SPOT = "on-demand", "spot"
+MOST_NOTED: Final = 5
+TYPE_LABELS: Final = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
+ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+_SPOT_LABELS: Final = {
+    ("karpenter.sh/capacity-type", "spot"),
+    ("eks.amazonaws.com/capacityType", "SPOT"),
+    ("cloud.google.com/gke-spot", "true"),
+    ("cloud.google.com/gke-preemptible", "true"),
+    ("kubernetes.azure.com/scalesetpriority", "spot"),
+}
+"""Labels by which Karpenter, EKS, GKE and AKS mark nodes that may be interrupted."""
+
+
+class Machine(NamedTuple):
+    """What prices depend on. zone "" = any."""
+
+    type: str
+    zone: str
+    lifecycle: str
+
+    def __str__(self) -> str:
+        return " ".join(part for part in (self.type, self.zone, self.lifecycle) if part)
+
+
+Prices = Mapping[Machine, float]
+
+
+def read_prices(path: Path) -> Prices:
+    """Read a price file, YAML by its name (".yaml", ".yml", ".json"), else CSV. Errors: InputError."""
+    try:
+        with path.open("rb") as file:
+            text = read_bounded(file).decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: this is no text; CSV or YAML is expected") from None
+    except (InputSizeError, DamagedInputError) as error:
+        raise InputError(f"{path}: {error}") from None
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror}") from None
+    is_yaml = path.suffix in (".yaml", ".yml", ".json")
+    prices: dict[Machine, float] = {}
+    lines: dict[Machine, int] = {}
+    for line, row in _yaml_rows(path, text) if is_yaml else _csv_rows(path, text):
+        try:
+            machine, price = _read(row)
+            if machine in prices:
+                raise ValueError(f"{machine} has a price already, in line {lines[machine]}")
+        except ValueError as error:
+            raise InputError(f"{path}: line {line}: {error}") from None
+        prices[machine], lines[machine] = price, line
+    if not prices:
+        raise InputError(f"{path}: line 1: there is no price; give lines with {', '.join(COLUMNS)}")
+    return prices
+
+
+def apply_prices(snapshot: pb.ClusterSnapshot, prices: Prices) -> None:
+    """Give node groups their prices, in place, and write a note about those that get none. O(nodes)."""
+    view = ClusterView(snapshot)
+    members: dict[str, set[Machine]] = {}
+    for node in snapshot.nodes:
+        members.setdefault(node.node_group, set()).add(machine_of(view.labels(node.label_set)))
+    without: list[str] = []
+    for group in snapshot.node_groups:
+        machines = members.get(group.id, set())
+        own = machine_of(view.labels(group.template.label_set)) if group.HasField("template") else None
+        if own is not None and own.type:
+            machines = {own}
+        found = {price_of(machine, prices) for machine in machines}
+        price = found.pop() if len(found) == 1 else None
+        if price is None:
+            told = " or ".join(sorted(map(str, machines))) or "nothing known of its nodes"
+            without.append(f"{group.id} ({told})")
+        else:
+            group.price_per_hour = price
+    if without:
+        more = f" and {len(without) - MOST_NOTED} more" if len(without) > MOST_NOTED else ""
+        note(
+            f"the price file has no one price for {counted(len(without), 'node group')}: "
+            f"{', '.join(without[:MOST_NOTED])}{more}"
+        )
+
+
+def price_of(machine: Machine, prices: Prices) -> float | None:
+    """Return the price of a machine: that of its zone, else that of every zone; None = there is none."""
+    return prices.get(machine, prices.get(machine._replace(zone="")))
+
+
+def machine_of(labels: Mapping[str, str]) -> Machine:
+    """Return what a node's labels say; type "" = they do not say it."""
+    kind, zone = (next((labels[key] for key in keys if key in labels), "") for keys in (TYPE_LABELS, ZONE_LABELS))
+    return Machine(kind, zone, SPOT if any(labels.get(key) == value for key, value in _SPOT_LABELS) else ON_DEMAND)
+
+
+def _read(row: Mapping[str, str]) -> tuple[Machine, float]:
+    """Read one line. Raises ValueError."""
+    if not row.get("type"):
+        raise ValueError("type is missing: the instance type, such as m5.large")
+    lifecycle = row.get("lifecycle") or ON_DEMAND
+    if lifecycle not in (ON_DEMAND, SPOT):
+        raise ValueError(f"lifecycle {lifecycle!r} is neither {ON_DEMAND} nor {SPOT}")
+    text = row.get("price") or ""
+    try:
+        price = float(text)
+    except ValueError:
+        price = math.nan
+    if not (math.isfinite(price) and price >= 0):
+        raise ValueError(f"price {text!r} is no price of an hour, such as 0.096")
+    return Machine(row["type"], row.get("zone") or "", lifecycle), price
+
+
+def _csv_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield lines with their numbers."""
+    reader = csv.DictReader(text.splitlines(), restkey="", strict=True)
+    try:
+        _check_columns(path, list(reader.fieldnames or ()))
+        for row in reader:
+            if "" in row or None in row.values():
+                extent = "more" if "" in row else "fewer"
+                raise InputError(f"{path}: line {reader.line_num}: it has {extent} values than the first line columns")
+            yield reader.line_num, {key: value.strip() for key, value in row.items()}
+    except csv.Error as error:
+        raise InputError(f"{path}: line {reader.line_num}: this is no CSV: {error}") from None
+
+
+def _check_columns(path: Path, columns: list[str]) -> None:
+    unknown = [name for name in columns if name not in COLUMNS]
+    missing = [name for name in COLUMNS[:2] if name not in columns]
+    twice = [name for name in columns if columns.count(name) > 1]
+    if unknown or missing or twice:
+        problem = f"{unknown[0]!r} is unknown" if unknown else f"{(missing or twice)[0]!r} is missing or given twice"
+        raise InputError(f"{path}: line 1: column {problem}; there are {', '.join(COLUMNS)}")
+
+
+def _yaml_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yield the mappings of a list with the lines that they begin in."""
+    try:
+        check_yaml(text)
+        root: Any = yaml.compose(text, Loader=yaml.CSafeLoader)
+    except YamlError as error:
+        raise InputError(f"{path}: {error}") from None
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        raise InputError(f"{path}: {' '.join(str(error).split())}") from None
+    if not isinstance(root, yaml.SequenceNode):
+        raise InputError(f"{path}: line 1: a list of mappings is expected, with {', '.join(COLUMNS)}")
+    for item in root.value:
+        line = item.start_mark.line + 1
+        pairs = item.value if isinstance(item, yaml.MappingNode) else []
+        row = {key.value: value.value for key, value in pairs if isinstance(value, yaml.ScalarNode)}
+        unknown = [key for key in row if key not in COLUMNS]
+        if unknown or len(row) < len(pairs) or not pairs:
+            problem = f"{unknown[0]!r} is unknown" if unknown else "each entry is a mapping of names to plain values"
+            raise InputError(f"{path}: line {line}: {problem}; there are {', '.join(COLUMNS)}")
+        yield line, row

@@ -1,10 +1,10 @@
 """The simulator against reality: one scenario simulated, and run on a real control plane with the real scheduler.
 
 About 100 nodes and 2,000 pods: two bursts, fewer pods after each, at last a quiet phase. Both have the same planner,
-loop, actuator, timers and virtual time. Nodes over time must agree within 10 %: which pods a controller removes and which
-node of several the scheduler takes differs, and with it when nodes can go. At the end nodes and their loads must agree
-within 5 %: all pods ask for the same, and any node may go whose pods find room elsewhere, so that how many stay does not
-depend on those choices.
+loop, actuator, timers and virtual time. Nodes over time must agree within 10 %: which pods a controller removes and
+which node of several the scheduler takes differs, and with it when nodes can go. At the end nodes and their loads must
+agree within 5 %: all pods ask for the same, and any node may go whose pods find room elsewhere, so that how many stay
+does not depend on those choices.
 """
 
 from collections.abc import Iterator

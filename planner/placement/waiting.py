@@ -8,7 +8,8 @@ Source: Cluster Autoscaler, core/podlistprocessor (currently_drained_nodes, filt
 the nodes instead.
 """
 
-from typing import NamedTuple
+from enum import Enum, auto
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -23,11 +24,42 @@ from planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, Bool, Int32, Int6
 from planner.snapshot.dictionaries import CPU, MEMORY
 
 
+class PodOrder(Enum):
+    """In which order pods of one priority look for a place. BOUND_FIRST : see `in_order`; LISTED : by name."""
+
+    BOUND_FIRST = auto()
+    LARGEST_FIRST = auto()
+    SMALLEST_FIRST = auto()
+    LISTED = auto()
+    LISTED_BACKWARDS = auto()
+
+
+class NodeOrder(Enum):
+    """In which order nodes that exist are tried. FULLEST_FIRST : by cpu or memory; LISTED : by name."""
+
+    FULLEST_FIRST = auto()
+    EMPTIEST_FIRST = auto()
+    LISTED = auto()
+
+
+class Way(NamedTuple):
+    """A way to place what waits: one of many, of which none is best for every cluster."""
+
+    pods: PodOrder
+    nodes: NodeOrder
+
+
+USUAL: Final = Way(PodOrder.BOUND_FIRST, NodeOrder.FULLEST_FIRST)
+"""The room that only some nodes have is not lost to pods that any node could take, and empty nodes stay empty."""
+
+
 class Places(NamedTuple):
-    """Where pods may be placed. order : int32[D] nodes, best first; allowed : bool[N'], those in `order`."""
+    """Where pods may be placed. order : int32[D] nodes, best first; allowed : bool[N'], those in `order`; pods : in
+    which order pods look for a place there."""
 
     order: Int32
     allowed: Bool
+    pods: PodOrder
 
 
 class Waiting(NamedTuple):
@@ -50,11 +82,13 @@ class Waiting(NamedTuple):
         return left
 
 
-def places(simulation: Simulation, leaving: Bool, not_ready: TaintNames, upcoming: Int64) -> Places:
+def places(
+    simulation: Simulation, leaving: Bool, not_ready: TaintNames, upcoming: Int64, way: Way = USUAL
+) -> Places:
     """Return where pods may be placed: ready nodes that stay and have started, then nodes on their way.
 
     leaving : bool[N], nodes being deleted; not_ready : taints that make a node not ready; upcoming : int64 nodes of the
-    simulation that stand for those on their way. The fullest node by cpu or memory comes first: others stay empty.
+    simulation that stand for those on their way.
     """
     snapshot = simulation.snapshot
     nodes = snapshot.nodes
@@ -64,10 +98,12 @@ def places(simulation: Simulation, leaving: Bool, not_ready: TaintNames, upcomin
         offered = nodes.allocatable[room, resource]
         free = simulation.state.resources.free[room, resource]
         np.maximum(used, (offered - free) / np.maximum(offered, 1), out=used)
-    order = np.concatenate([room[np.argsort(-used, kind="stable")], upcoming]).astype(np.int32)
+    if way.nodes is not NodeOrder.LISTED:
+        room = room[np.argsort(-used if way.nodes is NodeOrder.FULLEST_FIRST else used, kind="stable")]
+    order = np.concatenate([room, upcoming]).astype(np.int32)
     allowed = np.zeros(len(simulation.state.node_state), bool)
     allowed[order] = True
-    return Places(order, allowed)
+    return Places(order, allowed, way.pods)
 
 
 def pods_to_move(snapshot: Snapshot, leaving: Bool, expendable_priority: int) -> Int32:
@@ -105,7 +141,7 @@ def place_waiting(
     already keep it. O(pods · terms + classes · N) for classes that only their node decides on.
     """
     state = simulation.state
-    pods = np.concatenate([in_order(simulation, some) for some in (leaving, displaced, pending)])
+    pods = np.concatenate([in_order(simulation, some, where.pods) for some in (leaving, displaced, pending)])
     if not len(pods):
         return Waiting(pods, pods, leaving, 0, 0)
     counts, destination = np.zeros(2, np.int64), np.full(len(state.pod_node), -1, np.int32)
@@ -126,29 +162,41 @@ def place_waiting(
     return Waiting(pods, state.pod_node[pods].astype(np.int32), leaving, int(counts[HINT_HITS]), int(counts[SEARCHES]))
 
 
-def in_order(simulation: Simulation, pods: Int32) -> Int32:
+def in_order(simulation: Simulation, pods: Int32, order: PodOrder = PodOrder.BOUND_FIRST) -> Int32:
     """Return pods : int32[M] in the order in which they look for a place. O(M log M).
 
     By priority; the more bound first (`planner.placement.orders.boundness`); by the largest of their shares of what all
-    nodes offer of a resource; equal pods behind one another, by age, by number. So the room that only some nodes have
-    is not lost to pods that any node could take. A pod of unknown age is old, and so are virtual ones.
+    nodes offer of a resource; equal pods behind one another, by age, by number. A pod of unknown age is old, and so are
+    virtual ones. Other orders change what comes between priority and the number.
     """
     if not len(pods):
         return pods
+    priority = priorities(simulation, pods)
+    found: Int32
+    if order is PodOrder.LISTED or order is PodOrder.LISTED_BACKWARDS:
+        found = pods[np.lexsort((pods if order is PodOrder.LISTED else -pods, -priority))]
+        return found
     snapshot, state = simulation.snapshot, simulation.state
     of_class = state.pod_class[pods]
     amounts = dict(zip(snapshot.resources, snapshot.nodes.allocatable.sum(axis=0).tolist(), strict=True))
     offered = np.array([amounts.get(name, 0) for name in simulation.resources], np.int64)
     size = (state.resources.request / np.maximum(offered, 1)).max(axis=1, initial=0.0)
-    real = pods < simulation.pod_count
-    created_s, priority = np.zeros(len(pods), np.int64), np.zeros(len(pods), np.int64)
+    if order is PodOrder.SMALLEST_FIRST:
+        size = -size
+    bound = boundness(state) if order is PodOrder.BOUND_FIRST else np.zeros(len(size), np.int64)
+    created_s, real = np.zeros(len(pods), np.int64), pods < simulation.pod_count
     created_s[real] = snapshot.pods.created_s[pods[real]]
-    priority[real] = _priorities(snapshot)[snapshot.pods.spec[pods[real]]]
-    virtual = pods[~real] - simulation.pod_count
-    priority[~real] = [simulation.virtual.pods[one].spec.priority for one in virtual.tolist()]
-    found: Int32 = pods[
-        np.lexsort((pods, created_s, of_class, -size[of_class], -boundness(state)[of_class], -priority))
-    ]
+    found = pods[np.lexsort((pods, created_s, of_class, -size[of_class], -bound[of_class], -priority))]
+    return found
+
+
+def priorities(simulation: Simulation, pods: Int32) -> Int64:
+    """Return the priority of each of the pods : int32[M], virtual ones included. int64[M]."""
+    found, real = np.zeros(len(pods), np.int64), pods < simulation.pod_count
+    snapshot, virtual = simulation.snapshot, pods[~real] - simulation.pod_count
+    by_spec = _priorities(snapshot)
+    found[real] = by_spec[snapshot.pods.spec[pods[real]]]
+    found[~real] = [simulation.virtual.pods[one].spec.priority for one in virtual.tolist()]
     return found
 
 

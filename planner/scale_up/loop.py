@@ -11,11 +11,14 @@ from trimtab.v1.plan_pb2 import Expander
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
 from planner.placement.packing import packer
+from planner.placement.waiting import USUAL, Way
 from planner.round.decision import Decided
 from planner.scale_up.choose import Choice, choose, excluded, rank
 from planner.scale_up.estimate import Asked, Bounds, estimates
 from planner.scale_up.growing import Growing
 from planner.scale_up.limits import Cluster, Limits
+from planner.scale_up.other_ways import other_ways
+from planner.scale_up.preference import is_better, worth
 from planner.scale_up.promising import MANY
 from planner.scale_up.reasons import Refusals, refuse
 from planner.scale_up.report.answer import conclude, not_tried
@@ -47,22 +50,57 @@ def decide_scale_up(request: ScaleUpRequest) -> Decided:
     while True:
         simulation = request.round.simulation
         try:
-            finding = _Attempt(situation, simulation).run()
-            check_log(simulation.state)
+            finding = _best(situation, simulation, start)
         except MoveLogFullError:
             request.round.go_on_with(simulation._replace(state=with_larger_log(simulation.state, start)))
         else:
             return conclude(finding)
 
 
+def _best(situation: Situation, simulation: Simulation, start: int) -> Finding:
+    """Return the best of the plans that follow from placing what waits in several ways where there is room.
+
+    start : mark before anything is placed. Raises MoveLogFullError.
+    """
+
+    def planned(attempt: _Attempt) -> Finding:
+        finding = attempt.run()
+        check_log(simulation.state)
+        return finding
+
+    attempt = _Attempt(situation, simulation, USUAL)
+    finding = planned(attempt)
+    best, best_way = worth(finding), USUAL
+    last, tried = USUAL, {attempt.kinds_left()}
+    for way in other_ways(finding):
+        revert(simulation.state, start)
+        attempt, last = _Attempt(situation, simulation, way), way
+        if attempt.kinds_left() in tried:
+            continue
+        tried.add(attempt.kinds_left())
+        finding = planned(attempt)
+        found = worth(finding)
+        if is_better(found, best, situation.request.settings.expanders):
+            best, best_way = found, way
+    if last is not best_way:
+        revert(simulation.state, start)
+        finding = planned(_Attempt(situation, simulation, best_way))
+    return finding
+
+
 class _Attempt:
     """One attempt at the plan, with room for so many moves as the log has."""
 
-    def __init__(self, situation: Situation, simulation: Simulation) -> None:
+    def __init__(self, situation: Situation, simulation: Simulation, way: Way) -> None:
         self.situation, self.request = situation, situation.request
         self.simulation = simulation
-        self.unserved = serve_from_room(situation, simulation)
+        self.unserved = serve_from_room(situation, simulation, way)
         self.before = current_mark(simulation.state)
+
+    def kinds_left(self) -> bytes:
+        """Return what tells whether another way to place what waits has left other pods: their classes."""
+        left = np.concatenate([self.unserved.left, self.unserved.placeholders])
+        return np.sort(self.simulation.state.pod_class[left]).tobytes()
 
     def run(self) -> Finding:
         """Return the plan; with CHEAPEST_PLAN the better one of that made as a whole and that made group by group."""

@@ -96,6 +96,7 @@ def _balanced(
     ways = [[(groups, _like(option.pods, any_of_them))], [(by_all, option.pods)]]
     if (takers[takers > 0] < len(groups)).any():
         ways[0].insert(0, (groups, any_of_them[np.argsort(takers[takers > 0], kind="stable")]))
+    ways[0] += [(groups, pods) for pods in _bound_first(growing, ways[0][-1][1])]
     for way in ways:
         found = [_evenly(growing, sharing, members, pods) for members, pods in way]
         good = [
@@ -129,10 +130,22 @@ def _helped_out(growing: Growing, groups: Int64, option: Estimate) -> Share | No
     if state.local_class[state.pod_class[kept_out]].all():
         return None
     sizes = np.where(np.arange(len(groups)) == 0, 0, _LAST_RESORT)
-    found = _packed(growing, groups, sizes, growing.limits.rooms[groups], option.pods)
-    if found.placed <= option.packed.placed or not _is_admitted(growing, groups, found):
+    rooms = growing.limits.rooms[groups]
+    found = [
+        _packed(growing, groups, sizes, rooms, pods) for pods in (option.pods, *_bound_first(growing, option.pods))
+    ]
+    good = [one for one in found if one.placed > option.packed.placed and _is_admitted(growing, groups, one)]
+    if not good:
         return None
-    return Share(groups[found.group_of].tolist(), option.pods, found.node_of)
+    best = min(good, key=lambda one: (-one.placed, one.nodes))
+    return Share(groups[best.group_of].tolist(), best.pods, best.node_of)
+
+
+def _bound_first(growing: Growing, pods: Int32) -> list[Int32]:
+    """Return pods with those first that others bind (`planner.placement.orders.boundness`), where that changes their
+    order: pods that may go anywhere then fill what these leave free, in every zone."""
+    order = np.argsort(-growing.within.bound[growing.state.pod_class[pods]], kind="stable")
+    return [pods[order]] if (np.diff(order) < 0).any() else []
 
 
 def _packed(growing: Growing, groups: Int64, sizes: Int64, most: Int64, pods: Int32) -> Packed:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.placement.waiting import Places, close_leaving, place_waiting, places, pods_to_move
+from planner.placement.waiting import USUAL, Places, Way, close_leaving, place_waiting, places, pods_to_move
 from planner.scale_up.pending import Pending, pending_pods
 from planner.scale_up.situation import Situation
 from planner.simulation.build import Simulation
@@ -26,15 +26,15 @@ class Unserved(NamedTuple):
     placeholders: Int32
 
 
-def serve_from_room(situation: Situation, simulation: Simulation) -> Unserved:
-    """Place what waits wherever there is room. The moves stay in the simulation."""
+def serve_from_room(situation: Situation, simulation: Simulation, way: Way = USUAL) -> Unserved:
+    """Place what waits wherever there is room, in one way of many. The moves stay in the simulation."""
     request, leaving = situation.request, situation.leaving
     snapshot, settings, general = request.snapshot, request.settings, request.round.settings
     pending = pending_pods(snapshot, settings, general, request.now_ns)
     moving = pods_to_move(snapshot, leaving, general.expendable_priority)
     close_leaving(simulation, leaving, moving)
     upcoming = request.round.growth.upcoming
-    where = places(simulation, leaving, settings.not_ready_taints, upcoming)
+    where = places(simulation, leaving, settings.not_ready_taints, upcoming, way)
     last = len(simulation.state.pod_node)
     first_held = last - len(request.round.placeholders)
     evicted = np.arange(simulation.pod_count, first_held, dtype=np.int32)

@@ -1,0 +1,61 @@
+"""Which of two plans for the same pods is better, both made by the expanders that are configured.
+
+They differ in where the pods went that found room before groups grew. A plan that leaves more pods, or more important
+ones, is worse. Of others that is better which needs fewer nodes of some groups and no more of any; and, where expanders
+do not go by the group, fewer nodes at no higher price, or as many at a lower one. Decides nothing else.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from trimtab.v1.plan_pb2 import Expander
+
+from planner.placement.waiting import priorities
+from planner.scale_up.report.finding import Finding, rating
+from planner.simulation.state import NOWHERE
+from planner.snapshot.columns import Int64
+
+_BY_GROUP: Final = (Expander.PRIORITY, Expander.HIGHEST_PRIORITY, Expander.BALANCED)
+"""Expanders for which a node of one group is not as good as one of another."""
+
+
+class Worth(NamedTuple):
+    """What a plan is judged by. left : priorities of pods without a place, highest first; growth : int64[G] new nodes;
+    nodes : all of them; price_per_hour : of those whose price is known, unknown : how many others there are."""
+
+    left: tuple[int, ...]
+    growth: Int64
+    nodes: int
+    price_per_hour: float
+    unknown: int
+
+
+def worth(finding: Finding) -> Worth:
+    """Return what a plan is judged by. To be asked while the simulation is as the plan leaves it."""
+    growing, unserved = finding.growing, finding.unserved
+    pods = np.concatenate([unserved.pods, unserved.placeholders])
+    left = pods[growing.state.pod_node[pods] == NOWHERE]
+    _, unknown, price, nodes = rating(finding)
+    return Worth(
+        left=tuple(np.sort(priorities(growing.within.simulation, left))[::-1].tolist()),
+        growth=np.bincount(np.array(growing.group_of, np.int64), minlength=len(growing.groups)),
+        nodes=nodes,
+        price_per_hour=price,
+        unknown=unknown,
+    )
+
+
+def is_better(one: Worth, other: Worth, expanders: tuple[int, ...]) -> bool:
+    """Return whether one plan is better than the other."""
+    if one.left != other.left:
+        return one.left < other.left
+    if (one.growth <= other.growth).all():
+        return one.nodes < other.nodes
+    if expanders[0] in _BY_GROUP:
+        return False
+    if expanders[0] == Expander.CHEAPEST_PLAN:
+        return (one.unknown, one.price_per_hour, one.nodes) < (other.unknown, other.price_per_hour, other.nodes)
+    if one.unknown or other.unknown:
+        return False
+    no_more = one.nodes <= other.nodes and one.price_per_hour <= other.price_per_hour
+    return no_more and (one.nodes, one.price_per_hour) != (other.nodes, other.price_per_hour)

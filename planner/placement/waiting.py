@@ -82,9 +82,7 @@ class Waiting(NamedTuple):
         return left
 
 
-def places(
-    simulation: Simulation, leaving: Bool, not_ready: TaintNames, upcoming: Int64, way: Way = USUAL
-) -> Places:
+def places(simulation: Simulation, leaving: Bool, not_ready: TaintNames, upcoming: Int64, way: Way = USUAL) -> Places:
     """Return where pods may be placed: ready nodes that stay and have started, then nodes on their way.
 
     leaving : bool[N], nodes being deleted; not_ready : taints that make a node not ready; upcoming : int64 nodes of the

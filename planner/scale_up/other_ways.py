@@ -22,7 +22,7 @@ MOST_WORK: Final = 1 << 16
 
 
 def other_ways(usual: Finding) -> Iterator[Way]:
-    """Yield the ways to try besides the usual one, given its plan: none where nothing is to be gained, or too much work.
+    """Yield the ways to try besides the usual one, given its plan; none where that is too much work.
 
     Nothing is gained where no pod went to a node that exists, or all did. No further one once the time is over.
     """

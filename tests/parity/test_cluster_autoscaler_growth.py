@@ -53,11 +53,8 @@ LIMITS = "limits: upstream looks at them once an option is chosen, we before, so
 WORSE = {
     "pending-4": f"{ROOM}; 2 nodes in one of four runs, as many as ours in the others",
     "pending-8": f"{ROOM}; 8 nodes in one of four runs, as many as ours or more in the others",
-    "pending-9": f"{ROOM}; 2 nodes in one of four runs, as many as ours or more in the others",
-    "pending-23": f"{ROOM}; 39 to 41 nodes, ours 41",
     "pending-28": f"{ROOM}; 6 nodes in three of four runs, 7 in the other",
     "pending-44": f"{ROOM}; 50 nodes in one of four runs, as many as ours in the others",
-    "pending-95": LIMITS,
     "pending-105": LIMITS,
 }
 """Documents on which a run of upstream serves all our pods and more, or just these with fewer nodes, and why."""

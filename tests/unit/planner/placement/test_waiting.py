@@ -10,7 +10,18 @@ from hypothesis import strategies as st
 
 from planner.facts.leaving import being_deleted
 from planner.model.settings import TaintNames
-from planner.placement.waiting import Places, Waiting, close_leaving, in_order, place_waiting, places, pods_to_move
+from planner.placement.waiting import (
+    NodeOrder,
+    Places,
+    PodOrder,
+    Waiting,
+    Way,
+    close_leaving,
+    in_order,
+    place_waiting,
+    places,
+    pods_to_move,
+)
 from planner.simulation.build import Simulation, build_simulation
 from planner.simulation.kernels import fits
 from planner.simulation.virtual_rows import NodeTemplate, VirtualNodes, VirtualPod, VirtualRows
@@ -172,6 +183,48 @@ def test_pods_come_first_that_few_nodes_can_take() -> None:
     found = in_order(given, waits(given))
     names = [given.snapshot.pods.name.get(row).partition("-")[2] for row in found.tolist()]
     assert names == ["port", "spread", "gpu", "large"]
+
+
+@pytest.mark.parametrize(
+    ("order", "names"),
+    [
+        (PodOrder.BOUND_FIRST, ["important", "port", "large", "middle"]),
+        (PodOrder.LARGEST_FIRST, ["important", "large", "middle", "port"]),
+        (PodOrder.SMALLEST_FIRST, ["important", "port", "middle", "large"]),
+        (PodOrder.LISTED, ["important", "middle", "large", "port"]),
+        (PodOrder.LISTED_BACKWARDS, ["important", "port", "large", "middle"]),
+    ],
+    ids=lambda one: one.name if isinstance(one, PodOrder) else "",
+)
+def test_pods_of_one_priority_come_in_the_order_that_is_asked_for(order: PodOrder, names: list[str]) -> None:
+    given = simulation(
+        node("a", "8"),
+        pod("a-middle", "2"),
+        pod("b-large", "4"),
+        pod("c-port", "1", host_ports=[80]),
+        pod("d-important", "1", priority=7),
+    )
+    found = in_order(given, waits(given), order)
+    assert [given.snapshot.pods.name.get(row).partition("-")[2] for row in found.tolist()] == names
+
+
+@pytest.mark.parametrize(
+    ("order", "names"),
+    [
+        (NodeOrder.FULLEST_FIRST, ["b", "c", "a"]),
+        (NodeOrder.EMPTIEST_FIRST, ["a", "c", "b"]),
+        (NodeOrder.LISTED, ["a", "b", "c"]),
+    ],
+    ids=lambda one: one.name if isinstance(one, NodeOrder) else "",
+)
+def test_nodes_that_exist_are_tried_in_the_order_that_is_asked_for(order: NodeOrder, names: list[str]) -> None:
+    objects = [node(name, "8") for name in "abc"]
+    given = simulation(objects, pod("p", "4", node="b"), pod("q", "2", node="c"))
+    way = Way(PodOrder.LISTED, order)
+    leaving = being_deleted(given.snapshot, NOW_NS)
+    found = places(given, leaving, TaintNames(), np.zeros(0, np.int64), way)
+    assert [given.snapshot.nodes.name[row] for row in found.order.tolist()] == names
+    assert found.pods is PodOrder.LISTED
 
 
 def test_a_pod_that_waits_for_a_companion_gets_its_place_when_that_has_one() -> None:

@@ -109,6 +109,25 @@ def test_pods_spread_over_zones_make_all_zones_grow(settings: Json) -> None:
     assert set(found.growth) == {"g0", "g1", "g2"}
 
 
+@pytest.mark.parametrize("settings", [{}, EVEN], ids=["alone", "balanced"])
+def test_pods_that_may_go_anywhere_fill_what_spread_pods_leave_free(settings: Json) -> None:
+    """Eight pods a node, 67, 67 and 66 in a zone: five, five and six slots are free on the last nodes."""
+    web, old = replica_set("web", 200), replica_set("old", 8)
+    first = [node(f"{zone}-1", "4", zone=zone) for zone in "abc"]
+    groups = [
+        node_group(f"g{zone}", 0, 20, target=1, template=node("t", "4", zone=zone), nodes=[f"{zone}-1"])
+        for zone in "abc"
+    ]
+    spread_pods = pods_of(web, 200, cpu="450m", spread=[spread(labelled(app="web"))])
+    for number, one in enumerate(spread_pods[:24]):
+        one["spec"]["nodeName"] = f"{'abc'[number // 8]}-1"
+    drained = node("drained", "4", zone="a", taints=[f"ToBeDeletedByClusterAutoscaler={NOW_S - 10}:NoSchedule"])
+    free = pods_of(old, 8, cpu="450m", node="drained")
+    found = plan(groups, first, drained, web, old, spread_pods, free, settings=settings)
+    assert found.pending == {}
+    assert found.growth == {"ga": 8, "gb": 8, "gc": 8}
+
+
 def test_a_pod_that_the_chosen_group_does_not_take_shares_new_nodes_of_a_similar_group() -> None:
     web = replica_set("web", 4)
     pods = pods_of(web, 4, cpu="1", spread=[spread(labelled(app="web"))])

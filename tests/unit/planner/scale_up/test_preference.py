@@ -1,0 +1,48 @@
+"""Which of two plans is better."""
+
+import numpy as np
+import pytest
+from trimtab.v1.plan_pb2 import Expander
+
+from planner.scale_up.preference import Worth, is_better
+
+BY_NODES, BY_GROUP = (Expander.LEAST_NODES, Expander.RANDOM), (Expander.PRIORITY, Expander.RANDOM)
+CHEAPEST = (Expander.CHEAPEST_PLAN, Expander.RANDOM)
+
+
+def worth(*growth: int, price: float = 0.0, left: tuple[int, ...] = (), unknown: int = 0) -> Worth:
+    return Worth(left, np.array(growth, np.int64), sum(growth), price, unknown)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expanders"),
+    [
+        pytest.param(worth(2, 2, price=9), worth(1, 0, left=(0,)), BY_GROUP, id="no pod is left"),
+        pytest.param(worth(2, 2, left=(0,)), worth(1, 0, left=(0, 0)), BY_NODES, id="fewer pods are left"),
+        pytest.param(worth(2, left=(0, 0)), worth(1, left=(5,)), BY_NODES, id="less important pods are left"),
+        pytest.param(worth(2, 1), worth(2, 2), BY_GROUP, id="fewer nodes of one group"),
+        pytest.param(worth(2, 1, unknown=1), worth(2, 2, unknown=1), BY_NODES, id="fewer nodes of unknown price"),
+        pytest.param(worth(0, 3, price=3), worth(4, 0, price=3), BY_NODES, id="fewer nodes for the same money"),
+        pytest.param(worth(0, 4, price=3), worth(4, 0, price=4), BY_NODES, id="as many nodes for less money"),
+        pytest.param(worth(0, 5, price=3), worth(4, 0, price=4), CHEAPEST, id="more nodes for less money"),
+        pytest.param(worth(4, 0, price=3), worth(0, 5, price=3), CHEAPEST, id="fewer nodes, and price decides"),
+        pytest.param(worth(9, 0, price=3), worth(0, 1, unknown=1), CHEAPEST, id="a known price"),
+    ],
+)
+def test_a_plan_is_better(one: Worth, other: Worth, expanders: tuple[int, ...]) -> None:
+    assert is_better(one, other, expanders)
+    assert not is_better(other, one, expanders)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expanders"),
+    [
+        pytest.param(worth(2, 1), worth(2, 1), BY_NODES, id="equal"),
+        pytest.param(worth(0, 3, price=5), worth(4, 0, price=4), BY_NODES, id="fewer nodes for more money"),
+        pytest.param(worth(0, 3), worth(4, 0), BY_GROUP, id="other groups, which are not as good"),
+        pytest.param(worth(0, 3, unknown=3), worth(4, 0), BY_NODES, id="the price is not known"),
+    ],
+)
+def test_of_these_neither_is_better(one: Worth, other: Worth, expanders: tuple[int, ...]) -> None:
+    assert not is_better(one, other, expanders)
+    assert not is_better(other, one, expanders)

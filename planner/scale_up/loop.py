@@ -3,6 +3,7 @@
 Never acts, never looks at a clock. The round's simulation is left with the new nodes open and all pods placed.
 """
 
+from dataclasses import replace
 from functools import partial
 from typing import Final
 
@@ -11,13 +12,12 @@ from trimtab.v1.plan_pb2 import Expander
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
 from planner.placement.packing import packer
-from planner.placement.waiting import USUAL, Way
+from planner.placement.waiting import USUAL
 from planner.round.decision import Decided
 from planner.scale_up.choose import Choice, choose, excluded, rank
 from planner.scale_up.estimate import Asked, Bounds, estimates
 from planner.scale_up.growing import Growing
 from planner.scale_up.limits import Cluster, Limits
-from planner.scale_up.other_ways import other_ways
 from planner.scale_up.preference import is_better, worth
 from planner.scale_up.promising import MANY
 from planner.scale_up.reasons import Refusals, refuse
@@ -26,6 +26,7 @@ from planner.scale_up.report.finding import Finding, Made, rating
 from planner.scale_up.request import ScaleUpRequest
 from planner.scale_up.sharing import Share, Sharing, share
 from planner.scale_up.situation import Situation, survey
+from planner.scale_up.variants import Variant, variants
 from planner.scale_up.waiting_pods import serve_from_room
 from planner.scale_up.whole_plan import Planned, plan_whole
 from planner.simulation.build import Simulation
@@ -58,7 +59,7 @@ def decide_scale_up(request: ScaleUpRequest) -> Decided:
 
 
 def _best(situation: Situation, simulation: Simulation, start: int) -> Finding:
-    """Return the best of the plans that follow from placing what waits in several ways where there is room.
+    """Return the best of the plans that are made, the usual one and its variants.
 
     start : mark before anything is placed. Raises MoveLogFullError.
     """
@@ -68,39 +69,42 @@ def _best(situation: Situation, simulation: Simulation, start: int) -> Finding:
         check_log(simulation.state)
         return finding
 
-    attempt = _Attempt(situation, simulation, USUAL)
+    expanders = situation.request.settings.expanders
+    last = chosen = Variant(USUAL, expanders)
+    attempt = _Attempt(situation, simulation, chosen)
     finding = planned(attempt)
-    best, best_way = worth(finding), USUAL
-    last, tried = USUAL, {attempt.kinds_left()}
-    for way in other_ways(finding):
+    best, tried = worth(finding), {attempt.kind()}
+    for variant in variants(finding):
         revert(simulation.state, start)
-        attempt, last = _Attempt(situation, simulation, way), way
-        if attempt.kinds_left() in tried:
+        attempt, last = _Attempt(situation, simulation, variant), variant
+        if attempt.kind() in tried:
             continue
-        tried.add(attempt.kinds_left())
+        tried.add(attempt.kind())
         finding = planned(attempt)
         found = worth(finding)
-        if is_better(found, best, situation.request.settings.expanders):
-            best, best_way = found, way
-    if last is not best_way:
+        if is_better(found, best, expanders):
+            best, chosen = found, variant
+    if last is not chosen:
         revert(simulation.state, start)
-        finding = planned(_Attempt(situation, simulation, best_way))
+        finding = planned(_Attempt(situation, simulation, chosen))
     return finding
 
 
 class _Attempt:
     """One attempt at the plan, with room for so many moves as the log has."""
 
-    def __init__(self, situation: Situation, simulation: Simulation, way: Way) -> None:
-        self.situation, self.request = situation, situation.request
+    def __init__(self, situation: Situation, simulation: Simulation, variant: Variant) -> None:
+        request = situation.request
+        self.request = request._replace(settings=replace(request.settings, expanders=variant.expanders))
+        self.situation = situation._replace(request=self.request)
         self.simulation = simulation
-        self.unserved = serve_from_room(situation, simulation, way)
+        self.unserved = serve_from_room(situation, simulation, variant.way)
         self.before = current_mark(simulation.state)
 
-    def kinds_left(self) -> bytes:
-        """Return what tells whether another way to place what waits has left other pods: their classes."""
+    def kind(self) -> tuple[bytes, tuple[int, ...]]:
+        """Return what tells whether this plan will be another one: the classes of pods that are left, and expanders."""
         left = np.concatenate([self.unserved.left, self.unserved.placeholders])
-        return np.sort(self.simulation.state.pod_class[left]).tobytes()
+        return np.sort(self.simulation.state.pod_class[left]).tobytes(), self.request.settings.expanders
 
     def run(self) -> Finding:
         """Return the plan; with CHEAPEST_PLAN the better one of that made as a whole and that made group by group."""

@@ -1,8 +1,9 @@
-"""Which of two plans for the same pods is better, both made by the expanders that are configured.
+"""Which of two plans for the same pods is better (`planner.scale_up.variants`).
 
-They differ in where the pods went that found room before groups grew. A plan that leaves more pods, or more important
-ones, is worse. Of others that is better which needs fewer nodes of some groups and no more of any; and, where expanders
-do not go by the group, fewer nodes at no higher price, or as many at a lower one. Decides nothing else.
+A plan that leaves more pods, or more important ones, is worse; but where the price is to decide, it is not given up to
+serve more pods with groups that cost more. Of others that is better which needs fewer nodes of some groups and no more
+of any; and, where expanders do not go by the group, fewer nodes at no higher price, or as many at a lower one. Decides
+nothing else.
 """
 
 from typing import Final, NamedTuple
@@ -15,19 +16,21 @@ from planner.scale_up.report.finding import Finding, rating
 from planner.simulation.state import NOWHERE
 from planner.snapshot.columns import Int64
 
-_BY_GROUP: Final = (Expander.PRIORITY, Expander.HIGHEST_PRIORITY, Expander.BALANCED)
+BY_GROUP: Final = (Expander.PRIORITY, Expander.HIGHEST_PRIORITY, Expander.BALANCED)
 """Expanders for which a node of one group is not as good as one of another."""
 
 
 class Worth(NamedTuple):
     """What a plan is judged by. left : priorities of pods without a place, highest first; growth : int64[G] new nodes;
-    nodes : all of them; price_per_hour : of those whose price is known, unknown : how many others there are."""
+    nodes : all of them; price_per_hour : of those whose price is known, unknown : how many others there are; expanders
+    : those that have chosen."""
 
     left: tuple[int, ...]
     growth: Int64
     nodes: int
     price_per_hour: float
     unknown: int
+    expanders: tuple[int, ...]
 
 
 def worth(finding: Finding) -> Worth:
@@ -42,20 +45,27 @@ def worth(finding: Finding) -> Worth:
         nodes=nodes,
         price_per_hour=price,
         unknown=unknown,
+        expanders=finding.situation.request.settings.expanders,
     )
 
 
 def is_better(one: Worth, other: Worth, expanders: tuple[int, ...]) -> bool:
-    """Return whether one plan is better than the other."""
+    """Return whether one plan is better than the other. expanders : those that are configured."""
     if one.left != other.left:
-        return one.left < other.left
+        by_price = expanders[0] == Expander.PRICE and one.expanders != expanders
+        return one.left < other.left and not (by_price and _price(other) < _price(one))
     if (one.growth <= other.growth).all():
         return one.nodes < other.nodes
-    if expanders[0] in _BY_GROUP:
+    if expanders[0] in BY_GROUP:
         return False
     if expanders[0] == Expander.CHEAPEST_PLAN:
-        return (one.unknown, one.price_per_hour, one.nodes) < (other.unknown, other.price_per_hour, other.nodes)
+        return (*_price(one), one.nodes) < (*_price(other), other.nodes)
     if one.unknown or other.unknown:
         return False
     no_more = one.nodes <= other.nodes and one.price_per_hour <= other.price_per_hour
     return no_more and (one.nodes, one.price_per_hour) != (other.nodes, other.price_per_hour)
+
+
+def _price(of: Worth) -> tuple[int, float]:
+    """Return the price for comparison: nodes of unknown price first."""
+    return of.unknown, of.price_per_hour

@@ -1,5 +1,7 @@
 """Which of two plans is better."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from trimtab.v1.plan_pb2 import Expander
@@ -7,11 +9,13 @@ from trimtab.v1.plan_pb2 import Expander
 from planner.scale_up.preference import Worth, is_better
 
 BY_NODES, BY_GROUP = (Expander.LEAST_NODES, Expander.RANDOM), (Expander.PRIORITY, Expander.RANDOM)
-CHEAPEST = (Expander.CHEAPEST_PLAN, Expander.RANDOM)
+CHEAPEST, MOST_PODS = (Expander.CHEAPEST_PLAN, Expander.RANDOM), (Expander.MOST_PODS, Expander.RANDOM)
+BY_PRICE = (Expander.PRICE, Expander.RANDOM)
 
 
-def worth(*growth: int, price: float = 0.0, left: tuple[int, ...] = (), unknown: int = 0) -> Worth:
-    return Worth(left, np.array(growth, np.int64), sum(growth), price, unknown)
+def worth(*growth: int, price: float = 0.0, left: tuple[int, ...] = (), **more: Any) -> Worth:
+    others = {"unknown": 0, "expanders": MOST_PODS} | more
+    return Worth(left, np.array(growth, np.int64), sum(growth), price, **others)
 
 
 @pytest.mark.parametrize(
@@ -20,6 +24,16 @@ def worth(*growth: int, price: float = 0.0, left: tuple[int, ...] = (), unknown:
         pytest.param(worth(2, 2, price=9), worth(1, 0, left=(0,)), BY_GROUP, id="no pod is left"),
         pytest.param(worth(2, 2, left=(0,)), worth(1, 0, left=(0, 0)), BY_NODES, id="fewer pods are left"),
         pytest.param(worth(2, left=(0, 0)), worth(1, left=(5,)), BY_NODES, id="less important pods are left"),
+        pytest.param(worth(2, price=9), worth(1, left=(5,)), BY_NODES, id="more pods are served for more money"),
+        pytest.param(
+            worth(2, price=9, expanders=BY_PRICE),
+            worth(1, left=(5,)),
+            BY_PRICE,
+            id="the price has chosen what serves more",
+        ),
+        pytest.param(
+            worth(2, price=1), worth(1, price=2, left=(5,)), BY_PRICE, id="more pods are served for less money"
+        ),
         pytest.param(worth(2, 1), worth(2, 2), BY_GROUP, id="fewer nodes of one group"),
         pytest.param(worth(2, 1, unknown=1), worth(2, 2, unknown=1), BY_NODES, id="fewer nodes of unknown price"),
         pytest.param(worth(0, 3, price=3), worth(4, 0, price=3), BY_NODES, id="fewer nodes for the same money"),
@@ -38,6 +52,9 @@ def test_a_plan_is_better(one: Worth, other: Worth, expanders: tuple[int, ...]) 
     ("one", "other", "expanders"),
     [
         pytest.param(worth(2, 1), worth(2, 1), BY_NODES, id="equal"),
+        pytest.param(
+            worth(2, price=9), worth(1, price=1, left=(5,)), BY_PRICE, id="more pods, and the price is to decide"
+        ),
         pytest.param(worth(0, 3, price=5), worth(4, 0, price=4), BY_NODES, id="fewer nodes for more money"),
         pytest.param(worth(0, 3), worth(4, 0), BY_GROUP, id="other groups, which are not as good"),
         pytest.param(worth(0, 3, unknown=3), worth(4, 0), BY_NODES, id="the price is not known"),

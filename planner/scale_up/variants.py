@@ -1,0 +1,69 @@
+"""Which plans are worth making besides the usual one: other pods take the room, or groups are chosen otherwise.
+
+Which pods take the room that there is decides what is left for new nodes; no order is best for every cluster, and the
+scheduler has one of its own. And the option that an expander likes best may serve few pods, so that others are left
+once a limit is reached, or need more nodes. A few plans are made where that costs little. Decides nothing about which
+of them is best (`planner.scale_up.preference`).
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import numpy as np
+from trimtab.v1.plan_pb2 import Expander
+
+from planner.placement.waiting import USUAL, NodeOrder, PodOrder, Way
+from planner.scale_up.preference import BY_GROUP
+from planner.scale_up.report.finding import Finding
+
+WAYS: Final = (
+    Way(PodOrder.LARGEST_FIRST, NodeOrder.FULLEST_FIRST),
+    Way(PodOrder.SMALLEST_FIRST, NodeOrder.EMPTIEST_FIRST),
+    Way(PodOrder.LISTED, NodeOrder.LISTED),
+    Way(PodOrder.LISTED_BACKWARDS, NodeOrder.EMPTIEST_FIRST),
+)
+MOST_WORK: Final = 1 << 16
+"""Pods that wait, times nodes and groups that could take them, up to which other plans are made."""
+
+
+class Variant(NamedTuple):
+    """How a plan is made. way : in which what waits is placed where there is room; expanders : in their order."""
+
+    way: Way
+    expanders: tuple[int, ...]
+
+
+def variants(usual: Finding) -> Iterator[Variant]:
+    """Yield the ways to plan besides the usual one, given what that came to; none where that is too much work.
+
+    The room is given to other pods where only some went to nodes that exist; groups are chosen otherwise where there
+    was more than one choice, or pods are left. No further one once the time is over.
+    """
+    unserved, growing = usual.unserved, usual.growing
+    left = len(unserved.left) + len(unserved.placeholders)
+    waiting = len(unserved.pods) + len(unserved.placeholders)
+    if not left or waiting * (len(unserved.where.order) + len(growing.groups)) > MOST_WORK:
+        return
+    request = usual.situation.request
+    expanders, time_left = request.settings.expanders, request.round.time_left
+    found = [Variant(way, expanders) for way in WAYS if left < waiting]
+    if growing.group_of and (len(usual.made.choices) > 1 or len(usual.refusals.pods)):
+        price = np.array([group.price_per_hour for group in growing.groups], np.float64)
+        found += [Variant(USUAL, chain) for chain in serving_most(expanders, prices_known=not np.isnan(price).any())]
+    for one in found:
+        if time_left is not None and not time_left():
+            return
+        yield one
+
+
+def serving_most(expanders: tuple[int, ...], *, prices_known: bool) -> list[tuple[int, ...]]:
+    """Return expanders with MOST_PODS as early as it may come, none where that would change what groups may grow.
+
+    Expanders that go by the group come before it, and those that exclude groups must not come behind it.
+    """
+    first = 1 if expanders[0] in BY_GROUP else 0
+    excluding = {*BY_GROUP, Expander.CHEAPEST_PLAN} | (set() if prices_known else {Expander.PRICE})
+    if expanders[first] == Expander.MOST_PODS or excluding & set(expanders[first:]):
+        return []
+    rest = tuple(code for code in expanders[first:] if code != Expander.MOST_PODS)
+    return [(*expanders[:first], Expander.MOST_PODS, *rest)]

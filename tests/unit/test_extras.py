@@ -140,12 +140,12 @@ def test_a_service_listens(environment: dict[str, str], files: dict[str, Path], 
     process = subprocess.Popen(
         [sys.executable, "-m", service, *arguments], env=environment, stderr=subprocess.PIPE, text=True
     )
-    end = time.monotonic() + 120
+    end = time.monotonic() + 200
     while not address.exists() and process.poll() is None and time.monotonic() < end:
         time.sleep(0.05)
     is_listening = address.exists()
     process.send_signal(signal.SIGTERM)
-    _, log = process.communicate(timeout=120)
+    _, log = process.communicate(timeout=200)
     assert is_listening, log
     assert "Traceback" not in log
 

@@ -6,7 +6,7 @@ stay out of every group.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from trimtab.v1 import snapshot_pb2 as pb
 
@@ -15,13 +15,14 @@ from clients.cli.cluster_view import ClusterView
 from clients.cli.failures import InputError
 from clients.cli.output import note
 
-DEFAULT_LABELS = ("node.kubernetes.io/instance-type", "topology.kubernetes.io/zone")
+INSTANCE_TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.io/zone"
+DEFAULT_LABELS = (INSTANCE_TYPE, ZONE)
 NONE = "none"
 ROOM = 1000
 """By how many nodes a group may grow: as many as one plan adds, unless settings have it otherwise."""
 _OLD_NAMES = {
-    "node.kubernetes.io/instance-type": "beta.kubernetes.io/instance-type",
-    "topology.kubernetes.io/zone": "failure-domain.beta.kubernetes.io/zone",
+    INSTANCE_TYPE: "beta.kubernetes.io/instance-type",
+    ZONE: "failure-domain.beta.kubernetes.io/zone",
 }
 _CONTROL_PLANE = {"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
 
@@ -65,7 +66,12 @@ def group_by_labels(snapshot: pb.ClusterSnapshot, labels: Sequence[str] | None) 
     )
 
 
+def label_value(found: Mapping[str, str], label: str) -> str:
+    """Return the value of a node's label, also under the old name of one; "" = it has none."""
+    return found.get(label) or found.get(_OLD_NAMES.get(label, ""), "")
+
+
 def _name(found: dict[str, str], labels: Sequence[str]) -> str:
     """Return the values of the labels, those that are missing left out; "unlabelled" without any."""
-    values = (found.get(label) or found.get(_OLD_NAMES.get(label, ""), "") for label in labels)
+    values = (label_value(found, label) for label in labels)
     return "/".join(value for value in values if value) or "unlabelled"

@@ -24,15 +24,14 @@ from trimtab.v1 import snapshot_pb2 as pb
 from clients.cli.amounts import counted
 from clients.cli.cluster_view import ClusterView
 from clients.cli.failures import InputError
+from clients.cli.label_groups import INSTANCE_TYPE, ZONE, label_value
 from clients.cli.output import note
-from clients.transport.bounded_input import DamagedInputError, InputSizeError, read_bounded
+from clients.transport.bounded_input import UnreadableTextError, read_text
 from clients.transport.strict_yaml import YamlError, check_yaml
 
 COLUMNS: Final = ("type", "price", "zone", "lifecycle")
 ON_DEMAND, SPOT = "on-demand", "spot"
 MOST_NOTED: Final = 5
-TYPE_LABELS: Final = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
-ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
 _SPOT_LABELS: Final = {
     ("karpenter.sh/capacity-type", "spot"),
     ("eks.amazonaws.com/capacityType", "SPOT"),
@@ -60,14 +59,9 @@ Prices = Mapping[Machine, float]
 def read_prices(path: Path) -> Prices:
     """Read a price file, YAML by its name (".yaml", ".yml", ".json"), else CSV. Errors: InputError."""
     try:
-        with path.open("rb") as file:
-            text = read_bounded(file).decode("utf-8-sig")
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: this is no text; CSV or YAML is expected") from None
-    except (InputSizeError, DamagedInputError) as error:
+        text = read_text(path, "; CSV or YAML is expected", "utf-8-sig")
+    except UnreadableTextError as error:
         raise InputError(f"{path}: {error}") from None
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror}") from None
     is_yaml = path.suffix in (".yaml", ".yml", ".json")
     prices: dict[Machine, float] = {}
     lines: dict[Machine, int] = {}
@@ -118,8 +112,8 @@ def price_of(machine: Machine, prices: Prices) -> float | None:
 
 def machine_of(labels: Mapping[str, str]) -> Machine:
     """Return what a node's labels say; type "" = they do not say it."""
-    kind, zone = (next((labels[key] for key in keys if key in labels), "") for keys in (TYPE_LABELS, ZONE_LABELS))
-    return Machine(kind, zone, SPOT if any(labels.get(key) == value for key, value in _SPOT_LABELS) else ON_DEMAND)
+    lifecycle = SPOT if any(labels.get(key) == value for key, value in _SPOT_LABELS) else ON_DEMAND
+    return Machine(label_value(labels, INSTANCE_TYPE), label_value(labels, ZONE), lifecycle)
 
 
 def _read(row: Mapping[str, str]) -> tuple[Machine, float]:

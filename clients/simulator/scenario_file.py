@@ -14,7 +14,7 @@ from clients.simulator.recorded import RecordedCluster, has_rounds, is_recording
 from clients.simulator.recorded_rounds import read_rounds
 from clients.simulator.scenario import Scenario
 from clients.simulator.trace import Arrival, read_trace
-from clients.transport.bounded_input import DamagedInputError, InputSizeError, read_bounded
+from clients.transport.bounded_input import UnreadableTextError, read_text
 from clients.transport.strict_yaml import YamlError, check_yaml
 
 Trace = tuple[Arrival, ...] | RecordedCluster
@@ -79,14 +79,9 @@ def _keys() -> list[str]:
 
 def _text(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return read_bounded(file).decode("utf-8")
-    except UnicodeDecodeError:
-        raise ScenarioError(f"{path}: this is no text (YAML is expected)") from None
-    except (InputSizeError, DamagedInputError) as error:
+        return read_text(path, " (YAML is expected)")
+    except UnreadableTextError as error:
         raise ScenarioError(f"{path}: {error}") from None
-    except OSError as error:
-        raise ScenarioError(f"{path}: {error.strerror}") from None
 
 
 def _told(path: Path, root: Any, error: ValidationError) -> list[str]:

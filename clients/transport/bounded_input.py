@@ -28,6 +28,10 @@ class DamagedInputError(ValueError):
     """Compressed bytes cannot be unpacked."""
 
 
+class UnreadableTextError(ValueError):
+    """A file cannot be read as text; says why."""
+
+
 @contextmanager
 def open_input(path: Path) -> Iterator[io.BufferedReader]:
     """Open a file, a pipe, or standard input for "-". It is read once, from its start: a pipe cannot go back."""
@@ -55,3 +59,19 @@ def read_bounded(file: io.BufferedReader, max_bytes: int = MAX_INPUT_BYTES) -> b
     except (EOFError, gzip.BadGzipFile, zlib.error) as error:
         raise DamagedInputError(f"its compressed data are damaged or cut off ({error})") from error
     return content.getvalue()
+
+
+def read_text(path: Path, expected: str, encoding: str = "utf-8") -> str:
+    """Return the text of a file, unpacked where it is gzip. Errors: UnreadableTextError.
+
+    expected : what the error adds where the bytes are no text.
+    """
+    try:
+        with path.open("rb") as file:
+            return read_bounded(file).decode(encoding)
+    except UnicodeDecodeError:
+        raise UnreadableTextError(f"this is no text{expected}") from None
+    except (InputSizeError, DamagedInputError) as error:
+        raise UnreadableTextError(str(error)) from None
+    except OSError as error:
+        raise UnreadableTextError(str(error.strerror)) from None

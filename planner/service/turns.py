@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import count
 from typing import Final
 
 from planner.service.failures import cancelled, overloaded
@@ -37,9 +36,8 @@ class Turns:
         self._lock = threading.Lock()
         self._free = place_count
         self._waiting: dict[str, deque[_Ticket]] = {}
-        # Callers not served since they came, whether they wait or were refused: the order in which they came.
-        self._since: dict[str, int] = {}
-        self._ranks = count()
+        # Callers not served since they came, whether they wait or were refused, in the order in which they came.
+        self._since: dict[str, None] = {}
 
     @contextmanager
     def place(self, caller: str, wait_s: float, is_wanted: Callable[[], bool]) -> Iterator[None]:
@@ -62,7 +60,7 @@ class Turns:
                 return
             ticket = _Ticket()
             self._waiting.setdefault(caller, deque()).append(ticket)
-            self._since.setdefault(caller, next(self._ranks))
+            self._since.setdefault(caller)
         until_s = time.monotonic() + wait_s
         while not ticket.granted.wait(max(0.0, min(_LOOK_EVERY_S, until_s - time.monotonic()))):
             is_gone = not is_wanted()
@@ -84,19 +82,18 @@ class Turns:
     def _forget(self) -> None:
         """Forget the callers refused first, where too many are remembered. Call under the lock."""
         if len(self._since) - len(self._waiting) > MOST_REFUSED:
-            refused = self._since.keys() - self._waiting.keys()
-            del self._since[min(refused, key=self._since.__getitem__)]
+            del self._since[next(caller for caller in self._since if caller not in self._waiting)]
 
     def _give_back(self) -> None:
         """Give a place to the next caller. Call under the lock."""
         if not self._waiting:
             self._free += 1
             return
-        caller = min(self._waiting, key=self._since.__getitem__)
+        caller = next(caller for caller in self._since if caller in self._waiting)
         queue = self._waiting[caller]
         queue.popleft().granted.set()
         del self._since[caller]
         if queue:
-            self._since[caller] = next(self._ranks)
+            self._since[caller] = None
         else:
             del self._waiting[caller]

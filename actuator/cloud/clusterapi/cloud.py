@@ -2,13 +2,15 @@
 
 Decides how its calls become patches. A size is changed by one patch that names the version of the object that was read,
 and that notes in an annotation why: the uid of a machine that is deleted, the token of a growth. So whether a call was
-carried out is read from the object itself, whoever repeats it. A machine is marked for deletion before the size is
-lowered: the controller then removes that one, and no other. Lists of the API server are of the present, so a Machine
-that was seen and is not listed is gone.
+carried out is read from the object itself, whoever repeats it. Machines are marked for deletion before the size is
+lowered by their number, and no further ones before the controller has removed those: it then removes the marked ones,
+and no other. A mark that a process left which died before it lowered the size is taken away with the next deletion.
+Lists of the API server are of the present, so a Machine that was seen and is not listed is gone.
 """
 
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -20,15 +22,16 @@ from actuator.cloud.clusterapi.objects import (
     DELETED,
     GROWN,
     KINDS,
+    OUR_MARK,
     Machine,
     MachineGroup,
+    Members,
     group_options,
     group_price,
     group_template,
-    instances_without_machine,
-    listed,
     read_group,
     read_machine,
+    with_members,
 )
 from actuator.cloud.clusterapi.settings import ClusterApiSettings
 from actuator.cloud.provider import (
@@ -91,53 +94,60 @@ class ClusterApiCloud:
 
     def node_groups(self) -> Sequence[NodeGroupView]:
         """Return all node groups, sorted by id."""
-        groups, machines = self._read()
-        return [_view(group, machines) for _, group in sorted(groups.items())]
+        return [one.view for _, one in sorted(self._read().items())]
 
     def groups_of(self, instances: Sequence[str]) -> Mapping[str, str]:
         """Return the node group of each Machine that has one."""
-        groups, machines = self._read()
-        found = {key: one.group for key, one in _by_id(machines).items() if one.group in groups}
+        found = {key: group for group, members in self._read().items() for key in _by_id(members)}
         return {instance: found[instance] for instance in instances if instance in found}
 
     def instances(self, groups: Sequence[str]) -> Mapping[str, Sequence[Instance]]:
         """Return the Machines of each group, sorted by provider id."""
-        known, machines = self._read()
-        found: dict[str, list[Instance]] = {group: [] for group in groups}
-        for one in machines:
-            if one.group in found and one.group in known:
-                found[one.group].append(listed(one, known[one.group]))
-        return {group: sorted(members, key=lambda one: one.id) for group, members in found.items()}
+        known = self._read()
+        listed = {group: [one.instance for one in known[group].machines] if group in known else [] for group in groups}
+        return {group: sorted(members, key=lambda one: one.id) for group, members in listed.items()}
 
     def instance_states(self, group: str, instances: Sequence[str]) -> Mapping[str, InstanceState]:
-        """Return the state of each Machine."""
-        groups, machines = self._read()
-        known = _by_id(one for one in machines if one.group == group and group in groups)
-        present = {key: listed(one, groups[group]).state for key, one in known.items()}
-        with self._lock:
-            gone = {instance for instance in instances if self._seen.get(instance) == group}
-        missing = {
-            instance: InstanceState.GONE if instance in gone else InstanceState.UNKNOWN for instance in instances
+        """Return the state of each Machine; where the group is none any more, its Machines may well run."""
+        members = self._read().get(group)
+        present = {} if members is None else _by_id(members)
+        return {
+            instance: present[instance].instance.state
+            if instance in present
+            else InstanceState.GONE
+            if members is not None and self._had(group, instance)
+            else InstanceState.UNKNOWN
+            for instance in instances
         }
-        return {instance: present.get(instance, missing[instance]) for instance in instances}
 
     def delete_instances(self, group: str, instances: Sequence[str]) -> Mapping[str, CloudError]:
-        """Mark Machines for deletion and lower the replicas, one by one."""
-        machines = _by_id(one for one in self._read()[1] if one.group == group)
+        """Mark Machines for deletion and lower the replicas by their number, in one step for all."""
+        members = self._members(group)
+        machines = _by_id(members)
         failed: dict[str, CloudError] = {}
-        for instance in instances:
+        chosen: dict[str, Machine] = {}
+        room = members.group.replicas - members.group.min_size
+        for instance in dict.fromkeys(instances):
             machine = machines.get(instance)
-            with self._lock:
-                is_gone = machine is None and self._seen.get(instance) == group
-            if is_gone or (machine is not None and machine.instance.state is InstanceState.DELETING):
+            if machine is None and self._had(group, instance):
                 continue
-            try:
-                if machine is None:
-                    raise CloudRefusedError(f"node group {group} has no machine {instance}")
-                self._delete(group, machine)
-            except CloudError as error:
-                failed[instance] = error
-        return failed
+            if machine is None:
+                failed[instance] = CloudRefusedError(f"node group {group} has no machine {instance}")
+            elif machine.instance.state is InstanceState.DELETING:
+                continue
+            elif not machine.uid:
+                failed[instance] = _not_by_name(group)
+            elif len(chosen) >= room:
+                failed[instance] = CloudRefusedError(f"node group {group} is at its minimum {members.group.min_size}")
+            elif len(chosen) == MOST_NOTED:
+                failed[instance] = CloudError(f"node group {group}: other machines are deleted first")
+            else:
+                chosen[instance] = machine
+        try:
+            refused = self._remove(members, list(chosen.values())) if chosen else {}
+        except CloudError as error:
+            return failed | dict.fromkeys(chosen, error)
+        return failed | {instance: refused[one.uid] for instance, one in chosen.items() if one.uid in refused}
 
     def set_size(self, group: str, expected: int, wanted: int, token: str) -> None:
         """Raise the replicas once for each token."""
@@ -157,16 +167,15 @@ class ClusterApiCloud:
 
     def decrease_target(self, group: str, expected: int, wanted: int) -> None:
         """Lower the replicas by Machines that do not run; those that exist are marked for deletion first."""
-        machines = [one for one in self._read()[1] if one.group == group]
-        found = self._group(group)
-        staying = [one for one in machines if listed(one, found).state is not InstanceState.DELETING]
+        members = self._members(group)
+        staying = members.staying
         starting = [one for one in staying if one.instance.state is InstanceState.CREATING]
-        if not check_decrease(_view(found, machines), len(staying) - len(starting), (expected, wanted)):
+        if not check_decrease(members.view, len(staying) - len(starting), (expected, wanted)):
             return
         surplus = max(0, len(staying) - wanted)
         chosen = sorted(starting, key=lambda one: one.name)[len(starting) - surplus :]
-        for one in chosen:
-            self._mark(one)
+        for error in self._mark_only(members, chosen).values():
+            raise error
 
         def edit(now: MachineGroup) -> tuple[int, str, str] | None:
             if now.replicas == wanted:
@@ -193,34 +202,54 @@ class ClusterApiCloud:
 
     def activities(self, group: str) -> Sequence[Activity]:
         """Return a failed one for each Machine that has failed."""
-        found = [one for one in self._read()[1] if one.group == group and one.instance.error is not None]
-        return [Activity(one.uid, group, True, 0, one.instance.error.message) for one in found if one.instance.error]
+        members = self._read().get(group)
+        machines = () if members is None else members.machines
+        return [Activity(one.uid, group, True, 0, one.instance.error.message) for one in machines if one.instance.error]
 
-    def _delete(self, group: str, machine: Machine) -> None:
-        """Delete one Machine. Raises `CloudError`."""
-        if not machine.uid:
-            raise CloudRefusedError(
-                f"node group {group} has no Machines: which instance goes when its replicas are lowered is the choice"
-                " of its infrastructure provider"
-            )
+    def _remove(self, members: Members, chosen: Sequence[Machine]) -> Mapping[str, CloudRefusedError]:
+        """Have the controller remove these Machines; return those that it may not, by uid. Raises `CloudError`."""
+        group = members.group.id
+        # A Machine that was named before, and stays all the same, is named once more.
+        before = Counter(members.group.done(DELETED))
+        refused = self._mark_only(members, chosen)
+        marked = [one.uid for one in chosen if one.uid not in refused]
 
-        def edit(found: MachineGroup) -> tuple[int, str, str] | None:
-            if machine.uid in found.done(DELETED):
-                return None
-            if found.replicas <= found.min_size:
-                raise CloudRefusedError(f"node group {group} is at its minimum {found.min_size}")
-            return found.replicas - 1, DELETED, machine.uid
+        def edit(now: MachineGroup) -> tuple[int, str, str] | None:
+            noted = Counter(now.done(DELETED))
+            left = [uid for uid in marked if noted[uid] <= before[uid]]
+            if now.replicas - len(left) < now.min_size:
+                raise CloudRefusedError(f"node group {group} is at its minimum {now.min_size}")
+            return (now.replicas - len(left), DELETED, ",".join(left)) if left else None
 
-        # The first refusal comes before the mark: a marked Machine would go with the next decrease by anybody.
-        if edit(self._group(group)) is not None:
-            self._mark(machine)
         self._change(group, edit)
+        return refused
 
-    def _mark(self, machine: Machine) -> None:
-        """Have the controller prefer this Machine when the replicas are lowered. Raises `CloudError`."""
+    def _mark_only(self, members: Members, chosen: Sequence[Machine]) -> Mapping[str, CloudRefusedError]:
+        """Have the controller prefer these Machines, and none that was marked by us and not removed; return those that
+        the API server refuses, by uid. Raises `CloudError`: any may be marked, and the replicas must not be lowered.
+        """
+        if members.waiting:
+            # It would remove either these or those of before, as it likes.
+            raise CloudError(f"node group {members.group.id}: machines that were given up before are not removed yet")
+        uids = {one.uid for one in chosen}
+        for one in members.staying:
+            if one.uid not in uids and one.is_ours:
+                self._mark(one, None)
+        refused = {}
+        for one in chosen:
+            try:
+                self._mark(one, OUR_MARK)
+            except CloudRefusedError as error:
+                refused[one.uid] = error
+        return refused
+
+    def _mark(self, machine: Machine, mark: str | None) -> None:
+        """Write or remove the mark for which a Machine goes first when the replicas are lowered. Raises
+        `CloudError`.
+        """
         path = object_path(f"{self._base}/namespaces", machine.namespace, "machines", machine.name)
         # Only the annotation is written, and only on this Machine: another one of that name has another uid.
-        metadata = {"uid": machine.uid, "annotations": {DELETE_MACHINE: "true"}}
+        metadata = {"uid": machine.uid, "annotations": {DELETE_MACHINE: mark}}
         self._patch(path, {"metadata": metadata}, "application/merge-patch+json")
 
     def _change(self, group: str, edit: Callable[[MachineGroup], tuple[int, str, str] | None]) -> None:
@@ -285,16 +314,28 @@ class ClusterApiCloud:
                     groups[group.id] = group
         return groups
 
-    def _read(self) -> tuple[dict[str, MachineGroup], list[Machine]]:
-        """Return all groups by id, and all Machines of groups. Raises `CloudError`."""
+    def _members(self, group: str) -> Members:
+        """Return one group with its Machines. Raises `CloudRefusedError` when it does not exist, `CloudError`."""
+        found = self._read().get(group)
+        if found is None:
+            raise CloudRefusedError(f"node group {group} does not exist")
+        return found
+
+    def _read(self) -> dict[str, Members]:
+        """Return all groups with their Machines, by id. Raises `CloudError`."""
         groups = self._groups()
-        found = [machine for item in self._list("machines") if (machine := read_machine(item)) is not None]
-        found += [one for group in groups.values() for one in instances_without_machine(group, found)]
+        machines = (machine for item in self._list("machines") if (machine := read_machine(item)) is not None)
+        found = with_members(groups.values(), machines)
         with self._lock:
-            self._seen |= {one.instance.id: one.group for one in found}
+            for group, members in found.items():
+                self._seen |= dict.fromkeys((one.instance.id for one in members.machines), group)
             for key in list(self._seen)[: max(0, len(self._seen) - MOST_SEEN)]:
                 del self._seen[key]
-        return groups, found
+        return found
+
+    def _had(self, group: str, instance: str) -> bool:
+        with self._lock:
+            return self._seen.get(instance) == group
 
     def _list(self, plural: str) -> Iterable[Json]:
         """Yield the objects of a kind; none where the API server does not know it. Raises `CloudError`."""
@@ -328,15 +369,14 @@ class _ChangedError(CloudError):
     """The object has changed since it was read."""
 
 
-def _by_id(machines: Iterable[Machine]) -> dict[str, Machine]:
+def _by_id(members: Members) -> dict[str, Machine]:
     """Return Machines by id of their instances, also by the one from before they had a provider id."""
-    found = list(machines)
-    return {one.early_id: one for one in found if one.name} | {one.instance.id: one for one in found}
+    early = {one.early_id: one for one in members.machines if one.name}
+    return early | {one.instance.id: one for one in members.machines}
 
 
-def _view(group: MachineGroup, machines: Iterable[Machine]) -> NodeGroupView:
-    """Return a group with its sizes; below its instances without Machine it cannot go, as none can be chosen."""
-    of_group = [one for one in machines if one.group == group.id]
-    fixed_count = sum(not one.uid for one in of_group)
-    min_size = min(group.max_size, max(group.min_size, fixed_count))
-    return NodeGroupView(group.id, min_size, group.max_size, group.replicas, len(of_group))
+def _not_by_name(group: str) -> CloudRefusedError:
+    return CloudRefusedError(
+        f"node group {group} has no Machines: which instance goes when its replicas are lowered is the choice of its"
+        " infrastructure provider"
+    )

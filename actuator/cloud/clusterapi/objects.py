@@ -6,7 +6,7 @@ a Machine, and what annotations say of a new node. Source: CA, `cloudprovider/cl
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from actuator.cloud.machines import machines_of
@@ -16,6 +16,7 @@ from actuator.cloud.provider import (
     Instance,
     InstanceError,
     InstanceState,
+    NodeGroupView,
     NodeTemplate,
     Reservation,
 )
@@ -32,6 +33,8 @@ PRICE: Final = "trimtab.dev/price-per-hour"
 DELETED: Final = "trimtab.dev/deleted-machines"
 GROWN: Final = "trimtab.dev/growth-tokens"
 DELETE_MACHINE: Final = "cluster.x-k8s.io/delete-machine"
+# Its value tells our marks from those of others; the controllers look at the name alone.
+OUR_MARK: Final = "trimtab"
 CLUSTER_LABEL: Final = "cluster.x-k8s.io/cluster-name"
 _OF_GROUP: Final = {
     "cluster.x-k8s.io/deployment-name": "MachineDeployment",
@@ -69,7 +72,8 @@ class MachineGroup(NamedTuple):
 
 
 class Machine(NamedTuple):
-    """A Machine. `group` is the id of its node group; `is_marked` : goes first when the replicas are lowered.
+    """A Machine. `group` is the id of its node group; `is_marked` : goes first when the replicas are lowered, and
+    `is_ours` : by our mark.
 
     One without uid stands for an instance of a MachinePool that has no Machine: nobody can choose that it goes.
     """
@@ -80,6 +84,7 @@ class Machine(NamedTuple):
     group: str
     instance: Instance
     is_marked: bool
+    is_ours: bool = False
 
     @property
     def early_id(self) -> str:
@@ -127,27 +132,64 @@ def read_machine(item: Json) -> Machine | None:
         group=group,
         instance=Instance("", *_state(meta, item.get("status") or {})),
         is_marked=DELETE_MACHINE in annotations,
+        is_ours=annotations.get(DELETE_MACHINE) == OUR_MARK,
     )
     # A Machine has no provider id before its infrastructure is there.
     provider_id = str((item.get("spec") or {}).get("providerID") or machine.early_id)
     return machine._replace(instance=machine.instance._replace(id=provider_id))
 
 
-def instances_without_machine(group: MachineGroup, machines: Iterable[Machine]) -> list[Machine]:
-    """Return the instances of a MachinePool that has no Machines. They run, as far as the pool says."""
-    if any(one.group == group.id for one in machines):
-        return []
-    return [
-        Machine(group.namespace, "", "", group.id, Instance(one, InstanceState.RUNNING), is_marked=False)
-        for one in group.provider_ids
-    ]
+class Members(NamedTuple):
+    """A node group with its Machines, each in the state that follows from both. `waiting` : some of them are being
+    deleted by a decrease of the replicas that the controller is yet to carry out.
+    """
+
+    group: MachineGroup
+    machines: tuple[Machine, ...] = ()
+    waiting: bool = False
+
+    @property
+    def staying(self) -> list[Machine]:
+        """Return the Machines that are not being deleted."""
+        return [one for one in self.machines if one.instance.state is not InstanceState.DELETING]
+
+    @property
+    def view(self) -> NodeGroupView:
+        """Return the sizes; below its instances without Machine the group cannot go, as none can be chosen."""
+        group = self.group
+        fixed_count = sum(not one.uid for one in self.machines)
+        min_size = min(group.max_size, max(group.min_size, fixed_count))
+        return NodeGroupView(group.id, min_size, group.max_size, group.replicas, len(self.machines))
 
 
-def listed(machine: Machine, group: MachineGroup) -> Instance:
-    """Return the instance of a machine; one that the controller is yet to remove is being deleted already."""
-    if machine.is_marked and machine.uid in group.done(DELETED):
-        return Instance(machine.instance.id, InstanceState.DELETING)
-    return machine.instance
+def with_members(groups: Iterable[MachineGroup], machines: Iterable[Machine]) -> dict[str, Members]:
+    """Return the groups with their Machines, by id. Machines of no group are left out.
+
+    A marked Machine that our decrease of the replicas names is being deleted for as long as there are more Machines
+    than replicas: then the controller is yet to remove it. Otherwise another one has gone, or the group has grown, in
+    its place, and it stays.
+    """
+    of_group: dict[str, list[Machine]] = {}
+    for one in machines:
+        of_group.setdefault(one.group, []).append(one)
+    return {group.id: _members(group, of_group.get(group.id, [])) for group in groups}
+
+
+def _members(group: MachineGroup, machines: Sequence[Machine]) -> Members:
+    if not machines:
+        # The instances of a MachinePool that has no Machines. They run, as far as the pool says.
+        alone = (Instance(one, InstanceState.RUNNING) for one in group.provider_ids)
+        return Members(group, tuple(Machine(group.namespace, "", "", group.id, one, is_marked=False) for one in alone))
+    found = Members(group, tuple(machines))
+    noted = set(group.done(DELETED))
+    leaving = {one.uid for one in found.staying if one.is_marked and one.uid in noted}
+    if not leaving or len(found.staying) <= group.replicas:
+        return found
+    resolved = (
+        one._replace(instance=Instance(one.instance.id, InstanceState.DELETING)) if one.uid in leaving else one
+        for one in machines
+    )
+    return Members(group, tuple(resolved), waiting=True)
 
 
 def _state(meta: Json, status: Json) -> tuple[InstanceState, InstanceError | None]:

@@ -1,13 +1,23 @@
 """MachineDeployments as a cloud: sizes and deletions are written once, whatever becomes of the calls."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
 from actuator.cloud.clusterapi.cloud import ClusterApiCloud
-from actuator.cloud.clusterapi.objects import CAPACITY, DELETE_MACHINE, MAX_SIZE, MIN_SIZE, OPTIONS, read_group
+from actuator.cloud.clusterapi.objects import (
+    CAPACITY,
+    DELETE_MACHINE,
+    MAX_SIZE,
+    MIN_SIZE,
+    OPTIONS,
+    OUR_MARK,
+    read_group,
+)
 from actuator.cloud.clusterapi.settings import ClusterApiSettings
-from actuator.cloud.provider import CloudError, InstanceState, MachineType, Reservation
+from actuator.cloud.provider import CloudError, CloudRefusedError, InstanceState, MachineType, Reservation
+from actuator.kube.api import Call
 from tests.builders.cluster_api import BASE, KIND, Controllers, fill, machine_deployment
 from tests.builders.json_api import Fault, JsonApiServer
 
@@ -88,12 +98,7 @@ def test_what_is_given_up_is_marked_and_never_a_machine_that_runs(
     cloud.set_size(G, 3, 6, "token")
     controllers.create()
     cloud.decrease_target(G, 6, 4)
-    marked = [
-        path.rpartition("/")[2]
-        for path, item in sorted(server.objects.items())
-        if DELETE_MACHINE in item["metadata"].get("annotations", {})
-    ]
-    assert (replicas(server), marked) == (4, ["g-4", "g-5"])
+    assert (replicas(server), marked(server)) == (4, ["g-4", "g-5"])
     controllers.settle()
     assert machines(server) == ["g-0", "g-1", "g-2", "g-3"]
     for _ in range(2):
@@ -105,7 +110,124 @@ def test_a_deletion_at_the_minimum_marks_nothing(server: JsonApiServer, controll
     server.objects[f"{BASE}/machinedeployments/g"]["metadata"]["annotations"][MIN_SIZE] = "3"
     (victim, *_) = [one.id for one in cloud.instances([G])[G]]
     assert "minimum 3" in str(cloud.delete_instances(G, [victim])[victim])
-    assert not any(DELETE_MACHINE in item["metadata"].get("annotations", {}) for item in server.objects.values())
+    assert marked(server) == []
+
+
+def marked(server: JsonApiServer) -> list[str]:
+    found = [(path.rpartition("/")[2], item["metadata"]) for path, item in sorted(server.objects.items())]
+    return [name for name, meta in found if DELETE_MACHINE in meta.get("annotations", {})]
+
+
+def ids(*names: str) -> list[str]:
+    return [f"test:///{name}" for name in names]
+
+
+class Dead(BaseException):
+    """The process is gone."""
+
+
+@pytest.mark.parametrize("first", [("g-0",), ("g-1",), ("g-0", "g-1")], ids=str)
+@pytest.mark.parametrize("settles", [False, True], ids=["controller waits", "controller acts"])
+@pytest.mark.parametrize("die_at", range(4))
+def test_two_deletions_of_a_process_that_dies_between_its_writes_end_with_both_machines_gone(
+    server: JsonApiServer, controllers: Controllers, die_at: int, settles: bool, first: tuple[str, ...]
+) -> None:
+    """`first` : of what is repeated after the death; the journal may name the rest only later."""
+    real = server._patch
+    patched: list[str] = []
+
+    def patch(path: str, body: Any) -> object:
+        if len(patched) == die_at:
+            raise Dead
+        patched.append(path)
+        return real(path, body)
+
+    cloud = ClusterApiCloud(server.api())
+    cloud._api.call = _in_process(server, patch, cloud._api.call)  # type: ignore[method-assign]
+    try:
+        cloud.delete_instances(G, ids("g-0", "g-1"))
+        assert die_at == 3
+    except Dead:
+        pass
+    if settles:
+        controllers.settle()
+    again = ClusterApiCloud(server.api())
+    again.remember(G, ids("g-0", "g-1"))
+    for wanted in (ids(*first), ids("g-0", "g-1")):
+        for _ in range(3):
+            # What waits for the controller is tried again.
+            again.delete_instances(G, wanted)
+            controllers.settle()
+    assert (machines(server), replicas(server)) == (["g-2"], 1)
+    assert set(again.instance_states(G, ids("g-0", "g-1")).values()) == {InstanceState.GONE}
+
+
+def _in_process(server: JsonApiServer, patch: Callable[..., object], others: Callable[..., object]) -> Any:
+    """Return a caller of the API server whose patches are made in this thread, which may die of one."""
+
+    def call(wanted: Call) -> object:
+        if wanted.method != "PATCH":
+            return others(wanted)
+        with server.lock:
+            patch(wanted.path, wanted.body)
+        return None
+
+    return call
+
+
+def test_further_machines_are_marked_once_the_controller_has_removed_those_of_before(
+    server: JsonApiServer, controllers: Controllers
+) -> None:
+    cloud = ClusterApiCloud(server.api())
+    assert cloud.delete_instances(G, ids("g-0")) == {}
+    failed = cloud.delete_instances(G, ids("g-0", "g-1"))
+    assert list(failed) == ids("g-1")
+    assert not isinstance(failed["test:///g-1"], CloudRefusedError)
+    assert "not removed yet" in str(failed["test:///g-1"])
+    assert (marked(server), replicas(server)) == (["g-0"], 2)
+    controllers.settle()
+    assert cloud.delete_instances(G, ids("g-0", "g-1")) == {}
+    assert (marked(server), replicas(server)) == (["g-1"], 1)
+
+
+def test_a_machine_that_stays_because_the_group_has_grown_in_its_place_is_deleted_when_asked_again(
+    server: JsonApiServer, controllers: Controllers
+) -> None:
+    cloud = ClusterApiCloud(server.api())
+    cloud.delete_instances(G, ids("g-0"))
+    cloud.set_size(G, 2, 3, "token")
+    controllers.settle()
+    assert cloud.instance_states(G, ids("g-0")) == {"test:///g-0": InstanceState.RUNNING}
+    for _ in range(2):
+        assert cloud.delete_instances(G, ids("g-0")) == {}
+    controllers.settle()
+    assert (machines(server), replicas(server)) == (["g-1", "g-2"], 2)
+
+
+def test_a_mark_of_somebody_else_is_left_alone(server: JsonApiServer, controllers: Controllers) -> None:
+    server.objects[f"{BASE}/machines/g-2"]["metadata"]["annotations"] = {DELETE_MACHINE: "yes"}
+    server.objects[f"{BASE}/machines/g-1"]["metadata"]["annotations"] = {DELETE_MACHINE: OUR_MARK}
+    assert ClusterApiCloud(server.api()).delete_instances(G, ids("g-0")) == {}
+    assert (marked(server), replicas(server)) == (["g-0", "g-2"], 2)
+
+
+def test_a_machine_that_must_not_be_marked_is_refused_and_the_others_go(
+    server: JsonApiServer, controllers: Controllers
+) -> None:
+    server.fail("PATCH", Fault(status=403, message="a webhook says no"))
+    failed = ClusterApiCloud(server.api()).delete_instances(G, ids("g-0", "g-1"))
+    assert list(failed) == ids("g-0")
+    assert isinstance(failed["test:///g-0"], CloudRefusedError)
+    assert (marked(server), replicas(server)) == (["g-1"], 2)
+
+
+def test_machines_of_what_is_no_group_any_more_are_unknown_and_not_gone(
+    server: JsonApiServer, controllers: Controllers
+) -> None:
+    cloud = ClusterApiCloud(server.api())
+    assert cloud.instance_states(G, ids("g-0")) == {"test:///g-0": InstanceState.RUNNING}
+    del server.objects[f"{BASE}/machinedeployments/g"]["metadata"]["annotations"][MIN_SIZE]
+    assert cloud.instance_states(G, ids("g-0")) == {"test:///g-0": InstanceState.UNKNOWN}
 
 
 def test_an_object_with_annotations_that_cannot_be_read_takes_only_itself_away(

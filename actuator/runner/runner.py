@@ -88,3 +88,6 @@ class Runner:
                 self._deleter_of[group] = deleter
         if deleter.want(instruction):
             self._deletes.add(deleter, context.settings.delete.batch_s)
+        elif instruction.drained_by_caller:
+            # Its caller waits for the cloud's answer, and not for the next look at what is being deleted.
+            self._deletes.hasten(deleter, context.settings.delete.batch_s)

@@ -5,6 +5,7 @@ seconds.
 """
 
 import heapq
+import math
 import threading
 import time
 from typing import Protocol
@@ -37,8 +38,21 @@ class Pool(Protocol):
     def add(self, task: Task, delay_s: float = 0.0) -> None:
         """Schedule a task's next step after a delay."""
 
+    def hasten(self, task: Task, delay_s: float = 0.0) -> None:
+        """Let a task that is scheduled do its next step after at most this delay."""
+
     def stop(self, timeout_s: float = 10.0) -> None:
         """Stop after the running steps, and wait for them. The rest continues at the next start."""
+
+
+def hasten_due(due: list[tuple[float, int, Task]], task: Task, until_s: float) -> bool:
+    """Bring a task's step of a heap of due steps forward, in place; return whether it was due later."""
+    for position, (at_s, number, waiting) in enumerate(due):
+        if waiting is task and at_s > until_s:
+            due[position] = (until_s, number, task)
+            heapq.heapify(due)
+            return True
+    return False
 
 
 class Scheduler:
@@ -47,6 +61,8 @@ class Scheduler:
     def __init__(self, name: str, thread_count: int) -> None:
         self._due: list[tuple[float, int, Task]] = []
         self._count = 0
+        # Tasks whose step runs, with the longest delay before their next one; by identity.
+        self._running: dict[int, float] = {}
         self._stopping = False
         self._condition = threading.Condition()
         self._threads = [
@@ -58,9 +74,15 @@ class Scheduler:
     def add(self, task: Task, delay_s: float = 0.0) -> None:
         """Schedule a task's next step after a delay."""
         with self._condition:
-            self._count += 1
-            heapq.heappush(self._due, (time.monotonic() + delay_s, self._count, task))
-            self._condition.notify()
+            self._push(task, delay_s)
+
+    def hasten(self, task: Task, delay_s: float = 0.0) -> None:
+        """Let a task that is scheduled do its next step after at most this delay."""
+        with self._condition:
+            if id(task) in self._running:
+                self._running[id(task)] = min(self._running[id(task)], delay_s)
+            elif hasten_due(self._due, task, time.monotonic() + delay_s):
+                self._condition.notify()
 
     def stop(self, timeout_s: float = 10.0) -> None:
         """Stop after the running steps, and wait for them. The rest continues at the next start."""
@@ -78,8 +100,16 @@ class Scheduler:
             if task is None:
                 return
             delay_s = self._step(task)
-            if delay_s is not None:
-                self.add(task, delay_s)
+            with self._condition:
+                longest_s = self._running.pop(id(task))
+                if delay_s is not None:
+                    self._push(task, min(delay_s, longest_s))
+
+    def _push(self, task: Task, delay_s: float) -> None:
+        """Schedule a step. Call under the condition."""
+        self._count += 1
+        heapq.heappush(self._due, (time.monotonic() + delay_s, self._count, task))
+        self._condition.notify()
 
     def _step(self, task: Task) -> float | None:
         try:
@@ -104,6 +134,8 @@ class Scheduler:
             while not self._stopping:
                 wait_s = self._due[0][0] - time.monotonic() if self._due else None
                 if wait_s is not None and wait_s <= 0:
-                    return heapq.heappop(self._due)[2]
+                    task = heapq.heappop(self._due)[2]
+                    self._running[id(task)] = math.inf
+                    return task
                 self._condition.wait(wait_s)
             return None

@@ -40,7 +40,12 @@ def amounts(quantities: Mapping[str, Any] | None) -> Amounts:
 
 def amount(resource: str, quantity: object) -> int:
     """Return one quantity as integer, rounded up."""
-    value = parse_quantity(str(quantity)) * (1000 if resource == "cpu" else 1)
+    return _whole(str(quantity), 1000 if resource == "cpu" else 1)
+
+
+@lru_cache(maxsize=65536)
+def _whole(text: str, units: int) -> int:
+    value = parse_quantity(text) * units
     return -(-value.numerator // value.denominator)
 
 

@@ -5,7 +5,7 @@ One thread runs everything, in order of time, then of arrival: a run depends on 
 
 import heapq
 
-from actuator.runner.scheduler import Task
+from actuator.runner.scheduler import Task, hasten_due
 from actuator.tracker.transitions import ImpossibleEventError
 
 
@@ -35,6 +35,10 @@ class VirtualTime:
         """Schedule a task's next step."""
         self._count += 1
         heapq.heappush(self._due, (self.now_s + delay_s, self._count, task))
+
+    def hasten(self, task: Task, delay_s: float = 0.0) -> None:
+        """Let a task that is scheduled do its next step after at most this delay."""
+        hasten_due(self._due, task, self.now_s + delay_s)
 
     def stop(self, timeout_s: float = 10.0) -> None:
         """Forget everything that is due."""

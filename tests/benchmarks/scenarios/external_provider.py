@@ -16,9 +16,11 @@ class Provider:
     """An actuator with the cloud `memory`, refreshed, and the calls of one loop."""
 
     def __init__(self) -> None:
+        from google.protobuf.timestamp_pb2 import Timestamp
         from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
         from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
 
+        from tests.builders.best_options import a_pod
         from tests.builders.clouds import external_actuator
         from tests.builders.kubernetes import node, node_group
 
@@ -32,6 +34,8 @@ class Provider:
         world = self._stack.enter_context(external_actuator(objects=objects))
         make_stub: Any = pb_grpc.CloudProviderStub
         self.stub = make_stub(world.channel)
+        hour: Any = Timestamp(seconds=3600)
+        pod_bytes = a_pod("p", cpu="1").SerializeToString()
         node_message: Any = pb.ExternalGrpcNode(provider_id=f"test://{GROUP}-7", name=f"{GROUP}-7")
         self.calls: dict[str, Any] = {
             "NodeGroups": pb.NodeGroupsRequest(),
@@ -41,6 +45,11 @@ class Provider:
             "NodeGroupTemplateNodeInfo": pb.NodeGroupTemplateNodeInfoRequest(id=GROUP),
             "NodeGroupGetOptions": pb.NodeGroupAutoscalingOptionsRequest(id=GROUP),
             "PricingNodePrice": pb.PricingNodePriceRequest(node=node_message),
+            "PricingPodPrice": pb.PricingPodPriceRequest(
+                pod_bytes=pod_bytes, start_timestamp=Timestamp(), end_timestamp=hour
+            ),
+            "GPULabel": pb.GPULabelRequest(),
+            "GetAvailableGPUTypes": pb.GetAvailableGPUTypesRequest(),
         }
         self.refresh = lambda: self.stub.Refresh(pb.RefreshRequest())
 
@@ -70,6 +79,7 @@ def verify(made: Provider, answers: dict[str, Any]) -> None:
     assert answers["NodeGroupTargetSize"].target_size == INSTANCES
     assert len(answers["NodeGroupNodes"].instances) == INSTANCES
     assert answers["NodeGroupTemplateNodeInfo"].node_bytes
+    assert answers["PricingPodPrice"].price == 0.4 / 8
 
 
 scenario(
@@ -86,6 +96,9 @@ scenario(
         "NodeGroupTemplateNodeInfo": 0.002,
         "NodeGroupGetOptions": 0.001,
         "PricingNodePrice": 0.002,
+        "PricingPodPrice": 0.002,
+        "GPULabel": 0.002,
+        "GetAvailableGPUTypes": 0.002,
     },
     reference="a Cluster Autoscaler waits 5 s for each answer, and asks hundreds of times a loop",
 )

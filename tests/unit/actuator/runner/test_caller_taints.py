@@ -30,8 +30,9 @@ def tainted_stage(*faults: Fault, delayed: bool = False) -> Stage:
     return stage
 
 
-def order(stage: Stage) -> None:
-    ExternalOrders(stage.actuator.processor, stage.cluster, stage.cloud).begin_delete("g", [NODE])
+def order(stage: Stage, node: str = "n6") -> None:
+    orders = ExternalOrders(stage.actuator.processor, stage.cluster, stage.cloud)
+    orders.begin_delete("g", [NodeOrder(node, f"test://{node}")])
 
 
 def give_up(stage: Stage) -> None:
@@ -54,6 +55,19 @@ def test_what_delays_a_deletion_is_not_waited_for_again() -> None:
     order(stage)
     stage.run_for(1)
     assert stage.noted("deleted") == ["n6"]
+
+
+def test_the_cloud_is_asked_at_once_while_another_instance_of_the_group_is_being_deleted() -> None:
+    stage = tainted_stage()
+    order(stage)
+    stage.run_for(1.5)
+    with stage.looking():
+        stage.cluster.add_taint("n7", hard_taint(0))
+    order(stage, "n7")
+    stage.run_for(0)
+    assert stage.noted("deleted") == ["n6", "n7"]
+    stage.run()
+    assert {state for state, _ in stage.finished().values()} == {"DELETED"}
 
 
 def test_the_taint_comes_back_before_the_cloud_is_asked_again() -> None:

@@ -48,11 +48,14 @@ def hard_taint(now_ms: int) -> Taint:
 
 
 class NodeQuantities(NamedTuple):
-    """Amounts of a node as it writes them; "" = not given."""
+    """Amounts of a node as it writes them; "" = not given. `others` : those of its disk, of huge pages and of devices,
+    as names and amounts, sorted by name.
+    """
 
     cpu: str = ""
     memory: str = ""
     pods: str = ""
+    others: tuple[tuple[str, str], ...] = ()
 
 
 class NodeView(NamedTuple):
@@ -91,7 +94,19 @@ def instance_type(labels: Mapping[str, str] | None) -> str:
 def node_quantities(amounts: Mapping[str, Any] | None) -> NodeQuantities:
     """Return `NodeView.capacity` or `.allocatable` of a node's status."""
     given = amounts or {}
-    return NodeQuantities(*(str(given.get(name, "")) for name in NodeQuantities._fields))
+    others = tuple(sorted((name, str(text)) for name, text in given.items() if is_other_resource(name)))
+    cpu, memory, pods = (str(given.get(name, "")) for name in ("cpu", "memory", "pods"))
+    return NodeQuantities(cpu, memory, pods, others)
+
+
+def is_other_resource(name: str) -> bool:
+    """Return whether a resource is one of `NodeQuantities.others`: the disk, huge pages, and extended resources."""
+    return name == "ephemeral-storage" or name.startswith("hugepages-") or is_extended(name)
+
+
+def is_extended(name: str) -> bool:
+    """Return whether a resource is an extended one, such as nvidia.com/gpu: devices, which a plugin offers."""
+    return "/" in name
 
 
 def deletion_delayed(annotations: Mapping[str, str] | None) -> bool:

@@ -1,6 +1,7 @@
 """What a node of a machine will have, from what nodes of others have.
 
-Decides in this order: nodes of this instance type in the same node group, in others, an estimate. Two amounts are
+Decides in this order: nodes of this instance type in the same node group, in others, an estimate. Disk, huge pages and
+devices follow from more than the type: only nodes of the same group say what there is of them. Two amounts are
 estimated: the memory that a machine does not show to its system, as a line over the machines' memory, of the same
 family where one was seen; and what nodes reserve, by the published rule that comes closest to all nodes seen, moved by
 what it lacks. Without any node the cloud's own rule counts. Pure; each answer depends on the arguments alone.
@@ -8,6 +9,8 @@ what it lacks. Without any node the cloud's own rule counts. Pure; each answer d
 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
+
+import msgspec
 
 from actuator.cloud.provider import MachineType, Reservation
 from actuator.node_types import rules
@@ -67,9 +70,15 @@ class Estimator:
         own = [one for one in of_group if one.nominal == nominal and machine.name in ("", one.instance_type)]
         others = self._of_type.get(machine.name, ()) if machine.name and not own else ()
         chosen = own or [one for one in others if one.nominal == nominal]
-        if chosen:
-            return Offer(least([one.capacity for one in chosen]), least([one.allocatable for one in chosen]))
-        return self._estimated(machine)
+        if not chosen:
+            return self._estimated(machine)
+        capacity, allocatable = least([one.capacity for one in chosen]), least([one.allocatable for one in chosen])
+        if not own:
+            return Offer(capacity, allocatable)
+        return Offer(
+            msgspec.structs.replace(capacity, others=_least_others([one.capacity for one in own])),
+            msgspec.structs.replace(allocatable, others=_least_others([one.allocatable for one in own])),
+        )
 
     def _estimated(self, machine: MachineType) -> Offer:
         nominal = nominal_of(machine)
@@ -118,12 +127,21 @@ def nominal_of(machine: MachineType) -> NodeAmounts:
 
 
 def least(amounts: Sequence[NodeAmounts]) -> NodeAmounts:
-    """Return of each amount the least; of at least one."""
+    """Return of each amount the least, without others; of at least one."""
     return NodeAmounts(
         min(one.cpu_milli for one in amounts),
         min(one.memory_bytes for one in amounts),
         min(one.pods for one in amounts),
     )
+
+
+def _least_others(amounts: Sequence[NodeAmounts]) -> tuple[tuple[str, int], ...]:
+    """Return of each other resource the least that is known."""
+    found: dict[str, int] = {}
+    for one in amounts:
+        for name, number in one.others:
+            found[name] = min(number, found.get(name, number))
+    return tuple(sorted(found.items()))
 
 
 def family_of(instance_type: str) -> str:

@@ -2,14 +2,18 @@
 
 Decides which nodes teach: those of one machine that the cloud names, or the only one of their group, never of a mix of
 types that the cloud does not tell apart. Of nodes of one type the least of each amount counts; what was known is
-replaced by less at once, by more only where the difference is more than noise. Pure.
+replaced by less at once, by more only where the difference is more than noise. A device that a young node lacks may
+come with its plugin; one that no node has, not even an old one, will not. Of devices the amount counts that all nodes
+are made with, if any of them has so many that work: a broken one is that node's alone. Pure.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
+
 from actuator.cloud.provider import MachineType
-from actuator.kube.cluster import NodeQuantities, NodeView
+from actuator.kube.cluster import NodeQuantities, NodeView, is_extended
 from actuator.node_types.estimate import least, nominal_of
 from actuator.simulated_cluster.quantities import amount
 from actuator.tracker.states import NodeAmounts, SeenType
@@ -21,29 +25,40 @@ _LEAST_SHARE: Final = 0.75
 
 
 class Example(NamedTuple):
-    """What nodes of one instance type in one group have, the least of each amount."""
+    """What nodes of one instance type in one group have, the least of each amount. `has_old` : one of them had time
+    enough to show all that it will have.
+    """
 
     node_group: str
     instance_type: str
     capacity: NodeAmounts
     allocatable: NodeAmounts
+    has_old: bool = False
 
 
-def examples(nodes: Iterable[tuple[str, NodeView]]) -> list[Example]:
+class _Row(NamedTuple):
+    """What one node has."""
+
+    capacity: NodeAmounts
+    allocatable: NodeAmounts
+    is_old: bool
+
+
+def examples(nodes: Iterable[tuple[str, NodeView]], old_ms: int = 0) -> list[Example]:
     """Return what nodes, each with its group, have, sorted by group and type; those without amounts are left out.
 
-    O(nodes), and few quantities are read: nodes of a type mostly say the same.
+    old_ms : nodes created before are old. O(nodes), and few quantities are read: nodes of a type mostly say the same.
     """
-    distinct = {(group, node.instance_type, node.capacity, node.allocatable) for group, node in nodes}
-    found: dict[tuple[str, str], list[tuple[NodeAmounts, NodeAmounts]]] = {}
-    for group, instance_type, capacity, allocatable in distinct:
+    distinct = {
+        (group, node.instance_type, node.capacity, node.allocatable, 0 < node.created_ms < old_ms)
+        for group, node in nodes
+    }
+    found: dict[tuple[str, str], list[_Row]] = {}
+    for group, instance_type, capacity, allocatable, is_old in distinct:
         whole, rest = _amounts(capacity), _amounts(allocatable)
         if whole is not None and rest is not None:
-            found.setdefault((group, instance_type), []).append((whole, rest))
-    return [
-        Example(*key, least([whole for whole, _ in rows]), least([rest for _, rest in rows]))
-        for key, rows in sorted(found.items())
-    ]
+            found.setdefault((group, instance_type), []).append(_Row(whole, rest, is_old))
+    return [Example(*key, *_shown(rows), any(one.is_old for one in rows)) for key, rows in sorted(found.items())]
 
 
 def machine_of(example: Example, machines: Sequence[MachineType], is_only: bool) -> MachineType | None:
@@ -57,10 +72,28 @@ def machine_of(example: Example, machines: Sequence[MachineType], is_only: bool)
     return machine if is_like else None
 
 
-def lesson(example: Example, machine: MachineType) -> SeenType:
-    """Return what is to be kept of an example."""
-    group, instance_type, capacity, allocatable = example
-    return SeenType(group, instance_type, nominal_of(machine), capacity, allocatable)
+def lesson(
+    example: Example, machine: MachineType, known: SeenType | None = None, given: Collection[str] = ()
+) -> SeenType:
+    """Return what is to be kept of an example. known : what is kept of the same type in the same group; given : other
+    resources that the cloud says its nodes have.
+    """
+    nominal = nominal_of(machine)
+    before = known if known is not None and known.nominal == nominal else None
+
+    def whole(shown: NodeAmounts, earlier: NodeAmounts | None) -> NodeAmounts:
+        others = {} if earlier is None else dict(earlier.others)
+        if example.has_old:
+            others = dict.fromkeys((*given, *others), 0)
+        return msgspec.structs.replace(shown, others=_sorted(others | dict(shown.others)))
+
+    return SeenType(
+        example.node_group,
+        example.instance_type,
+        nominal,
+        whole(example.capacity, None if before is None else before.capacity),
+        whole(example.allocatable, None if before is None else before.allocatable),
+    )
 
 
 def is_known(new: SeenType, known: SeenType | None) -> bool:
@@ -71,19 +104,45 @@ def is_known(new: SeenType, known: SeenType | None) -> bool:
 
 
 def _holds(before: NodeAmounts, now: NodeAmounts) -> bool:
-    pairs = (
+    had, has = dict(before.others), dict(now.others)
+    pairs = [
         (before.cpu_milli, now.cpu_milli),
         (before.memory_bytes, now.memory_bytes),
         (before.pods, now.pods),
+        *((had[name], has[name]) for name in had.keys() & has.keys()),
+    ]
+    return had.keys() == has.keys() and all(old <= new <= old * (1 + _NOISE_SHARE) for old, new in pairs)
+
+
+def _shown(rows: Sequence[_Row]) -> tuple[NodeAmounts, NodeAmounts]:
+    """Return capacity and allocatable of nodes of one type, the least of each amount; other resources as far as a node
+    has them.
+    """
+    wholes, rests = ([dict(one.others) for one in column] for column in list(zip(*rows, strict=True))[:2])
+    capacity, allocatable = {}, {}
+    for name in {name for one in rests for name in one}:
+        whole = min((one[name] for one in wholes if name in one), default=0)
+        working = [one[name] for one in rests if name in one]
+        capacity[name] = whole or min(working)
+        allocatable[name] = min(capacity[name], max(working)) if is_extended(name) else min(working)
+    return (
+        msgspec.structs.replace(least([one.capacity for one in rows]), others=_sorted(capacity)),
+        msgspec.structs.replace(least([one.allocatable for one in rows]), others=_sorted(allocatable)),
     )
-    return all(old <= new <= old * (1 + _NOISE_SHARE) for old, new in pairs)
 
 
 def _amounts(texts: NodeQuantities) -> NodeAmounts | None:
-    """Return amounts; None = cpu or memory is missing, or cannot be read."""
+    """Return amounts, without others of which there is nothing; None = cpu or memory is missing, or one cannot be
+    read.
+    """
     try:
         cpu, memory = amount("cpu", texts.cpu), amount("memory", texts.memory)
         pods = amount("pods", texts.pods) if texts.pods else 0
+        others = tuple((name, number) for name, text in texts.others if (number := amount(name, text)) > 0)
     except ValueError:
         return None
-    return NodeAmounts(cpu, memory, pods) if cpu > 0 and memory > 0 else None
+    return NodeAmounts(cpu, memory, pods, others) if cpu > 0 and memory > 0 else None
+
+
+def _sorted(others: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(others.items()))

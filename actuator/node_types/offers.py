@@ -1,17 +1,22 @@
 """Templates of node groups with what nodes really have, in place of what their machines have.
 
-Decides that each amount is the least over all machines of a group, and that what is declared for nodes stands. Keeps
+Decides that each amount is the least over all machines of a group, and that what is declared for nodes stands. Of disk,
+huge pages and devices that no node of a machine has shown, the template's amount counts; if it gives none, a group has
+as much of the disk and of huge pages on all machines, and no device. Keeps
 what it has made for as long as neither template nor nodes seen change. Pure but for that; not thread-safe.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from actuator.cloud.provider import NodeTemplate
+from actuator.kube.cluster import is_extended
 from actuator.node_types.estimate import Estimator, least
+from actuator.simulated_cluster.quantities import amount
 from actuator.tracker.states import NodeAmounts, SeenType
 
 _KIB: Final = 1 << 10
+_IN_BYTES: Final = ("memory", "ephemeral-storage")
 
 
 class Offers:
@@ -40,18 +45,38 @@ class Offers:
 def _offered(group: str, template: NodeTemplate, estimator: Estimator) -> NodeTemplate:
     offers = [estimator.offer(group, machine) for machine in template.machines]
     capacity, allocatable = least([one.capacity for one in offers]), least([one.allocatable for one in offers])
+    others = [[dict(one.capacity.others) for one in offers], [dict(one.allocatable.others) for one in offers]]
     return template._replace(
-        capacity={**template.capacity, **_texts(capacity, template)},
-        allocatable={**template.allocatable, **_texts(allocatable, template)},
+        capacity=_with_others({**template.capacity, **_texts(capacity, template)}, others[0], template),
+        allocatable=_with_others({**template.allocatable, **_texts(allocatable, template)}, others[1], template),
     )
+
+
+def _with_others(
+    given: Mapping[str, str], shown: Sequence[Mapping[str, int]], template: NodeTemplate
+) -> dict[str, str]:
+    """Return the amounts with those of other resources that all machines have, by what nodes of each have shown."""
+    texts = dict(given)
+    for name in sorted({name for one in shown for name in one} - template.declared):
+        known = [one[name] for one in shown if name in one]
+        if len(known) < len(shown) and (name in given or is_extended(name)):
+            known.append(amount(name, given.get(name, "0")))
+        texts[name] = _text(name, min(known))
+        if not min(known):
+            del texts[name]
+    return texts
+
+
+def _text(name: str, number: int) -> str:
+    return f"{number // _KIB}Ki" if name in _IN_BYTES and number % _KIB == 0 else str(number)
 
 
 def _texts(amounts: NodeAmounts, template: NodeTemplate) -> dict[str, str]:
     """Return amounts as quantities, without what is declared, or is not known."""
-    cpu, memory = amounts.cpu_milli, amounts.memory_bytes
+    cpu = amounts.cpu_milli
     texts = {
         "cpu": f"{cpu}m" if cpu % 1000 else str(cpu // 1000),
-        "memory": str(memory) if memory % _KIB else f"{memory // _KIB}Ki",
+        "memory": _text("memory", amounts.memory_bytes),
     }
     if amounts.pods:
         texts["pods"] = str(amounts.pods)

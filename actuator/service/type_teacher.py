@@ -1,8 +1,8 @@
 """Learning from nodes: what nodes of an instance type have is kept durably, for the templates of its groups.
 
 Decides that only ready nodes without taint of their start teach, whose instances run and which nobody deletes, and when
-a group's template is asked for: when its nodes show something new, and from time to time. What is learned of them is
-decided by `actuator.node_types`.
+a group's template is asked for: when its nodes show something new, and from time to time; and how old a node is that
+will have no more than it has. What is learned of them is decided by `actuator.node_types`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,8 +10,8 @@ from typing import Final
 
 import structlog
 
-from actuator.cloud.provider import CloudError, CloudProvider, Instance, InstanceState, MachineType, NodeTemplate
-from actuator.kube.cluster import HARD_TAINT_KEY, NodeView
+from actuator.cloud.provider import CloudError, CloudProvider, Instance, InstanceState
+from actuator.kube.cluster import HARD_TAINT_KEY, NodeView, is_other_resource
 from actuator.node_types.lessons import Example, examples, is_known, lesson, machine_of
 from actuator.runner.event_processor import EventProcessor
 from actuator.service.readiness import is_started
@@ -23,6 +23,8 @@ log = structlog.get_logger("groups")
 
 # What groups are made of may change, and nodes stay as they are.
 AGAIN_MS: Final = 600_000
+# A device plugin may take as long as a node. Source: CA, `--max-node-provision-time`.
+OLD_MS: Final = 900_000
 
 
 class TypeTeacher:
@@ -44,7 +46,7 @@ class TypeTeacher:
         if self._processor.steady_ms() >= self._until_ms:
             self._compared.clear()
             self._until_ms = self._processor.steady_ms() + AGAIN_MS
-        shown = examples(self._teaching(instances, nodes))
+        shown = examples(self._teaching(instances, nodes), self._processor.now_ms() - OLD_MS)
         new = [one for one in shown if one not in self._compared]
         if not new:
             return
@@ -54,8 +56,9 @@ class TypeTeacher:
             counts[one.node_group] = counts.get(one.node_group, 0) + 1
         learned = []
         for one in new:
-            found = self._lesson(one, is_only=counts[one.node_group] == 1)
-            if found is not None and not is_known(found, known.get((one.node_group, one.instance_type))):
+            before = known.get((one.node_group, one.instance_type))
+            found = self._lesson(one, before, is_only=counts[one.node_group] == 1)
+            if found is not None and not is_known(found, before):
                 learned.append(found)
         if learned:
             self._processor.submit(NodeTypesSeen(tuple(learned)))
@@ -71,19 +74,18 @@ class TypeTeacher:
                 if node is not None and is_started(node, self._not_ready_taints) and node.taint(HARD_TAINT_KEY) is None:
                     yield group, node
 
-    def _lesson(self, example: Example, is_only: bool) -> SeenType | None:
+    def _lesson(self, example: Example, before: SeenType | None, is_only: bool) -> SeenType | None:
         try:
             template = self._cloud.template(example.node_group)
         except (CloudError, ValueError) as error:
             log.warning("group_not_read", node_group=example.node_group, detail=str(error))
             return None
         self._compared.add(example)
-        machine = machine_of(example, _machines(template), is_only)
-        return None if machine is None else lesson(example, machine)
-
-
-def _machines(template: NodeTemplate | None) -> Sequence[MachineType]:
-    return () if template is None else template.machines
+        machine = None if template is None else machine_of(example, template.machines, is_only)
+        if template is None or machine is None:
+            return None
+        given = [name for name in template.capacity if is_other_resource(name) and name not in template.declared]
+        return lesson(example, machine, before, given)
 
 
 def _known(tracker: Tracker, _now_ms: int) -> dict[tuple[str, str], SeenType]:

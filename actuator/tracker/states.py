@@ -198,11 +198,14 @@ class MissingNode(msgspec.Struct):
 
 
 class NodeAmounts(msgspec.Struct, frozen=True):
-    """What a node or a machine has. `pods` 0 = not known."""
+    """What a node or a machine has. `pods` 0 = not known. `others` : disk, huge pages and devices, as names and
+    amounts, sorted by name; one that is not there is not known, 0 = nodes do not have it.
+    """
 
     cpu_milli: int
     memory_bytes: int
     pods: int = 0
+    others: tuple[tuple[str, int], ...] = ()
 
 
 class SeenType(msgspec.Struct, frozen=True):

@@ -226,8 +226,9 @@ def group_template(group: MachineGroup) -> NodeTemplate | None:
             raise ValueError(f"annotation {CAPACITY}taints: {part!r} is not KEY=VALUE:EFFECT")
         taints.append(Taint(match.group(1), match.group(2) or "", match.group(3)))
     machines = machines_of(labels, {**amounts, "pods": given.get("maxPods", "0")}, Reservation.KUBELET)
-    declared = frozenset({"pods"} if "maxPods" in given else ())
-    return NodeTemplate(labels, tuple(taints), amounts, amounts, machines=machines, declared=declared)
+    # Nodes have less of cpu and memory than machines; what else is given is meant for nodes.
+    declared = amounts.keys() - {"cpu", "memory", *(() if "maxPods" in given else ("pods",))}
+    return NodeTemplate(labels, tuple(taints), amounts, amounts, machines=machines, declared=frozenset(declared))
 
 
 def group_price(group: MachineGroup) -> float | None:

@@ -18,12 +18,12 @@ def shown(labels: dict[str, str] | None, status: Json) -> tuple[str, NodeQuantit
 
 def test_amounts_are_as_the_node_writes_them() -> None:
     status = {
-        "capacity": {"cpu": "2", "memory": "7934440Ki", "pods": "29", "ephemeral-storage": "20Gi"},
+        "capacity": {"cpu": "2", "memory": "7934440Ki", "pods": "29", "nvidia.com/gpu": 1, "ephemeral-storage": "20Gi"},
         "allocatable": {"cpu": "1930m", "memory": 7417726976},
     }
     assert shown({"node.kubernetes.io/instance-type": "m5.large"}, status) == (
         "m5.large",
-        NodeQuantities("2", "7934440Ki", "29"),
+        NodeQuantities("2", "7934440Ki", "29", (("ephemeral-storage", "20Gi"), ("nvidia.com/gpu", "1"))),
         NodeQuantities("1930m", "7417726976", ""),
     )
     assert shown(None, {}) == ("", NodeQuantities(), NodeQuantities())

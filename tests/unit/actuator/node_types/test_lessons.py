@@ -5,7 +5,7 @@ import pytest
 from actuator.cloud.provider import MachineType
 from actuator.kube.cluster import NodeQuantities, NodeView
 from actuator.node_types.lessons import Example, examples, is_known, lesson, machine_of
-from actuator.tracker.states import NodeAmounts
+from actuator.tracker.states import NodeAmounts, SeenType
 
 GIB = 1 << 30
 WHOLE = NodeQuantities("4", "16000000Ki", "58")
@@ -29,6 +29,58 @@ def test_of_nodes_of_one_type_in_one_group_the_least_of_each_amount_counts() -> 
     (one,) = found
     assert one.capacity == NodeAmounts(4000, 16_000_000 << 10, 58)
     assert one.allocatable == NodeAmounts(3900, 15_000_000 << 10, 29)
+
+
+def with_others(disk: str = "0", gpu: str = "0") -> NodeQuantities:
+    return WHOLE._replace(others=(("ephemeral-storage", disk), ("nvidia.com/gpu", gpu)))
+
+
+def others(found: Example) -> tuple[dict[str, int], dict[str, int]]:
+    return dict(found.capacity.others), dict(found.allocatable.others)
+
+
+def test_of_a_disk_the_least_counts_and_of_devices_what_all_are_made_with_and_any_has_at_work() -> None:
+    rows = [
+        (with_others(disk="100Gi", gpu="8"), with_others(disk="90Gi", gpu="8")),
+        (with_others(disk="100Gi", gpu="8"), with_others(disk="80Gi", gpu="7")),
+        (with_others(disk="100Gi", gpu="0"), with_others(disk="90Gi", gpu="0")),
+    ]
+    (one,) = examples([("g", view("a", whole, rest)) for whole, rest in rows])
+    whole = {"ephemeral-storage": 100 * GIB, "nvidia.com/gpu": 8}
+    assert others(one) == (whole, {"ephemeral-storage": 80 * GIB, "nvidia.com/gpu": 8})
+    (broken,) = examples([("g", view("a", *rows[1])), ("g", view("a", *rows[2]))])
+    assert others(broken)[1]["nvidia.com/gpu"] == 7
+    (split,) = examples([("g", view("a", *rows[0])), ("g", view("a", with_others(gpu="2"), with_others(gpu="2")))])
+    assert (others(split)[0]["nvidia.com/gpu"], others(split)[1]["nvidia.com/gpu"]) == (2, 2)
+
+
+@pytest.mark.parametrize("created_ms", [0, 500, 2000], ids=["not known", "old", "young"])
+def test_only_an_old_node_shows_that_a_device_will_not_come(created_ms: int) -> None:
+    def learn(before: SeenType | None, node: NodeView, given: tuple[str, ...] = ("nvidia.com/gpu",)) -> dict[str, int]:
+        (found,) = examples([("g", node)], old_ms=1000)
+        return dict(lesson(found, LARGE, before, given).allocatable.others)
+
+    bare = view("m5.xlarge")._replace(created_ms=created_ms)
+    full = view("m5.xlarge", with_others(gpu="4"), with_others(gpu="4"))
+    (shown,) = examples([("g", full)])
+    known = lesson(shown, LARGE)
+    is_old = created_ms == 500
+    assert learn(None, bare) == ({"nvidia.com/gpu": 0} if is_old else {})
+    assert learn(known, bare, ()) == ({"nvidia.com/gpu": 0} if is_old else {"nvidia.com/gpu": 4})
+    assert learn(None, full) == {"nvidia.com/gpu": 4}
+    other = LARGE._replace(memory_bytes=8 * GIB)
+    (found,) = examples([("g", bare)], old_ms=1000)
+    assert lesson(found, other, known).allocatable.others == (), "what another machine had says nothing"
+
+
+def test_a_resource_that_is_new_or_changed_is_not_known() -> None:
+    def kept(gpus: int) -> SeenType:
+        amounts = NodeAmounts(4000, 15 * GIB, 58, (("nvidia.com/gpu", gpus),) if gpus >= 0 else ())
+        return lesson(Example("g", "m5.xlarge", amounts, amounts), LARGE)
+
+    assert is_known(kept(4), kept(4))
+    for now, before in ((4, -1), (4, 0), (0, 4), (3, 4), (5, 4)):
+        assert not is_known(kept(now), kept(before)), (now, before)
 
 
 def test_types_and_groups_are_kept_apart_and_sorted() -> None:

@@ -1,5 +1,8 @@
 """Templates of groups with what nodes really have."""
 
+import pytest
+from msgspec.structs import replace
+
 from actuator.cloud.provider import MachineType, NodeTemplate, Reservation
 from actuator.node_types.offers import Offers
 from actuator.tracker.states import NodeAmounts, SeenType
@@ -64,6 +67,47 @@ def test_a_provider_s_amounts_stand_until_a_node_shows_otherwise() -> None:
     less = NodeAmounts(2000, 7 * GIB, 29)
     seen = (SeenType("g", "x-1", nominal(machine), less, less),)
     assert offers.of("g", template(machine), seen).allocatable["memory"] == f"{7 * GIB // KIB}Ki"
+
+
+def showing(kind: str, group: str = "g", **others: int) -> SeenType:
+    seen = aws_seen(kind)
+    named = tuple(sorted(({"disk": "ephemeral-storage", "gpu": "nvidia.com/gpu"}[key], n) for key, n in others.items()))
+    capacity, allocatable = (replace(one, others=named) for one in (seen.capacity, seen.allocatable))
+    return replace(seen, node_group=group, capacity=capacity, allocatable=allocatable)
+
+
+@pytest.mark.parametrize(
+    ("seen", "disk", "gpus"),
+    [
+        ([showing("m5.large", disk=20 * GIB)], f"{20 << 20}Ki", "1"),
+        ([showing("m5.large", disk=20 * GIB, gpu=4)], f"{20 << 20}Ki", "4"),
+        ([showing("m5.large", disk=1000, gpu=0)], "1000", None),
+        ([showing("m5.large", "h", disk=20 * GIB, gpu=4)], None, "1"),
+        ([showing("m5.large", "h", disk=20 * GIB), showing("m5.large", disk=8 * GIB)], f"{8 << 20}Ki", "1"),
+    ],
+    ids=["a disk", "devices", "no device in spite of the cloud", "another group", "both groups"],
+)
+def test_disk_and_devices_are_what_nodes_of_the_same_group_show(
+    seen: list[SeenType], disk: str | None, gpus: str | None
+) -> None:
+    found = Offers().of("g", template(aws_machine("m5.large")), tuple(seen))
+    for amounts in (found.capacity, found.allocatable):
+        assert (amounts.get("ephemeral-storage"), amounts.get("nvidia.com/gpu")) == (disk, gpus)
+
+
+def test_of_several_machines_a_device_counts_that_all_have_and_the_least_disk_that_any_shows() -> None:
+    machines = [aws_machine(kind) for kind in ("m5.large", "m5.xlarge", "m5.2xlarge")]
+    seen = (showing("m5.large", disk=40 * GIB, gpu=4), showing("m5.xlarge", disk=30 * GIB, gpu=2))
+    plain = template(*machines)
+    given = plain._replace(capacity={**plain.capacity, "nvidia.com/gpu": "3"}, allocatable=plain.allocatable)
+    found = Offers().of("g", given, seen)
+    assert (found.capacity["ephemeral-storage"], found.capacity["nvidia.com/gpu"]) == (f"{30 << 20}Ki", "2")
+    assert found.allocatable["nvidia.com/gpu"] == "1", "the cloud's word for the type that was not seen"
+    without = template(*machines)._replace(capacity={"cpu": "2"}, allocatable={"cpu": "2"})
+    assert "nvidia.com/gpu" not in Offers().of("g", without, seen).allocatable
+    declared = template(*machines, **{"nvidia.com/gpu": "1", "ephemeral-storage": "5Gi"})
+    stands = Offers().of("g", declared, seen).allocatable
+    assert (stands["nvidia.com/gpu"], stands["ephemeral-storage"]) == ("1", "5Gi")
 
 
 def test_an_answer_is_made_anew_when_nodes_or_the_template_change_and_only_then() -> None:

@@ -14,7 +14,7 @@ from actuator.kube.cluster import HARD_TAINT_KEY
 from actuator.service.external.servicer import ExternalServicer
 from actuator.service.group_keeper import LOOK_MS, GroupKeeper
 from actuator.service.settings import GroupSettings
-from actuator.service.type_teacher import AGAIN_MS
+from actuator.service.type_teacher import AGAIN_MS, OLD_MS
 from actuator.tracker.states import SeenType
 from tests.builders.actuator import SETTINGS, Stage
 from tests.builders.kubernetes import Json, node, node_group
@@ -40,9 +40,13 @@ class Machines(MemoryCloud):
 
 
 def machine_node(name: str, memory: str = "7000Mi", **more: Json) -> Json:
-    capacity = {"cpu": "2", "memory": "7900Mi", "pods": "29"}
+    """Return a node of the machine. `others` : further resources."""
+    others = more.pop("others", {})
+    capacity = {"cpu": "2", "memory": "7900Mi", "pods": "29"} | others
     labels = {"node.kubernetes.io/instance-type": more.pop("kind", TYPE)}
-    return node(name, cpu="1930m", memory=memory, pods="29", capacity=capacity, labels=labels, **more)
+    made = node(name, cpu="1930m", memory=memory, pods="29", capacity=capacity, labels=labels, **more)
+    made["status"]["allocatable"] |= others
+    return made
 
 
 class Taught(Stage):
@@ -57,9 +61,14 @@ class Taught(Stage):
         self.cloud = self.machines
         self.restart()
 
-    def restart(self) -> None:
-        self.boot()
+    def restart(self, die_at: int | None = None) -> None:
+        self.boot(die_at)
         self.keeper = GroupKeeper(self.actuator.processor, self.cluster, self.cloud, self.actuator.settings)
+
+    def show(self, changed: Json) -> None:
+        """Let a node show something else."""
+        with self.cluster.transaction() as state:
+            state.put(changed)
 
     def look(self, after_ms: int = LOOK_MS) -> None:
         self.run_for(after_ms / 1000)
@@ -107,6 +116,27 @@ def test_nodes_that_are_not_ready_or_going_or_of_another_type_teach_nothing(odd:
     stage = Taught(machine_node("n0"), odd)
     stage.look()
     assert [(one.instance_type, one.allocatable.memory_bytes) for one in stage.known] == [(TYPE, 7000 << 20)]
+
+
+def test_disk_and_devices_reach_the_status_and_a_device_that_never_comes_is_given_up_in_time() -> None:
+    stage = Taught(machine_node("n0", created="2027-01-15T08:00:00Z", others={"ephemeral-storage": "20Gi"}))
+    own = stage.machines.template
+    stage.machines.template = lambda group: _with_gpu(own(group))  # type: ignore[method-assign]
+    stage.look()
+    assert (stage.allocatable["ephemeral-storage"], stage.allocatable["nvidia.com/gpu"]) == (f"{20 << 20}Ki", "1")
+    stage.look(OLD_MS - 2 * LOOK_MS)
+    assert stage.allocatable["nvidia.com/gpu"] == "1"
+    stage.look(2 * LOOK_MS)
+    assert "nvidia.com/gpu" not in stage.allocatable, "otherwise the group would grow for ever for pods that need one"
+    stage.show(machine_node("n0", others={"ephemeral-storage": "20Gi", "nvidia.com/gpu": "1"}))
+    stage.look()
+    assert stage.allocatable["nvidia.com/gpu"] == "1"
+
+
+def _with_gpu(template: NodeTemplate | None) -> NodeTemplate | None:
+    assert template is not None
+    more = {"nvidia.com/gpu": "1"}
+    return template._replace(capacity={**template.capacity, **more}, allocatable={**template.allocatable, **more})
 
 
 def test_a_group_of_two_types_that_the_cloud_does_not_tell_apart_teaches_nothing() -> None:
@@ -158,8 +188,7 @@ def test_a_cloud_that_is_away_is_asked_again_and_what_is_compared_is_not_asked_f
 def test_less_than_was_known_counts_at_once() -> None:
     stage = Taught(machine_node("n0"))
     stage.look()
-    with stage.cluster.transaction() as state:
-        state.put(machine_node("n0", memory="6000Mi"))
+    stage.show(machine_node("n0", memory="6000Mi"))
     stage.look()
     assert [one.allocatable.memory_bytes for one in stage.known] == [6000 << 20]
     assert stage.allocatable["memory"] == f"{6000 << 10}Ki"

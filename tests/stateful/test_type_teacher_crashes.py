@@ -1,0 +1,65 @@
+"""The actuator dies at every write and call while it learns what nodes of a type have; it starts again, and knows in
+the end what it would have known, each thing recorded once.
+"""
+
+from contextlib import suppress
+
+from actuator.service.type_teacher import AGAIN_MS, OLD_MS
+from actuator.tracker import events as e
+from actuator.tracker.states import SeenType
+from tests.builders.actuator import Crash
+from tests.unit.actuator.service.test_type_teacher import Taught, machine_node
+
+DISK = {"ephemeral-storage": "20Gi"}
+
+
+def scenario(stage: Taught) -> None:
+    """Nodes show a type, then less of it, then a device that the others of the type lack, then nothing is left."""
+    stage.look()
+    stage.show(machine_node("n0", memory="6000Mi"))
+    stage.look()
+    stage.show(machine_node("n1", memory="6500Mi", others=DISK | {"nvidia.com/gpu": "2"}))
+    stage.look()
+    stage.look(max(AGAIN_MS, OLD_MS))
+    with stage.looking():
+        for name in ("n0", "n1"):
+            stage.cluster.delete_node(name, stage.cluster.get_node(name).uid)
+    stage.look()
+
+
+def survive(die_at: int | None) -> Taught:
+    """Run the scenario with one death; what the nodes show is then shown all at once."""
+    stage = Taught(machine_node("n0", others=DISK), machine_node("n1", others=DISK))
+    with suppress(Crash):
+        stage.restart(die_at)
+        scenario(stage)
+        return stage
+    stage.restart()
+    stage.show(machine_node("n0", memory="6000Mi"))
+    stage.show(machine_node("n1", memory="6500Mi", others=DISK | {"nvidia.com/gpu": "2"}))
+    stage.look()
+    stage.look(max(AGAIN_MS, OLD_MS))
+    return stage
+
+
+def taught(stage: Taught) -> list[tuple[SeenType, ...]]:
+    """Return what was recorded, in order."""
+    history = stage.store.load()
+    assert not history.snapshot
+    found = (e.decode(record.payload) for record in history.records)
+    return [event.types for event in found if isinstance(event, e.NodeTypesSeen)]
+
+
+def test_dying_at_any_moment_forgets_nothing_that_nodes_have_shown_and_records_nothing_twice() -> None:
+    whole = survive(None)
+    assert len(taught(whole)) == 3
+    count = whole.breaker.count
+    assert count > 20
+    for moment in range(1, count + 1):
+        stage = survive(moment)
+        told = f"died at moment {moment}"
+        assert stage.known == whole.known, told
+        assert stage.allocatable == whole.allocatable, told
+        learned = taught(stage)
+        assert 1 <= len(learned) == len(set(learned)) <= 3, told
+        stage.actuator.processor.read(lambda tracker, _: tracker.check_invariants())

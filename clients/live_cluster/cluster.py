@@ -164,6 +164,11 @@ class LiveCluster:
         with self._lock:
             self._maker.forget()
 
+    def put_back(self) -> None:
+        """Make the next `take` return the changes of the last one once more, with those since: they did not arrive."""
+        with self._lock:
+            self._maker.put_back()
+
     def put(self, kind: str, objects: Sequence[bytes]) -> None:
         """Store objects of a reflector."""
         with self._lock:

@@ -40,12 +40,26 @@ class _Sent(NamedTuple):
     namespaces: set[str]
 
 
+class _Before(NamedTuple):
+    """What was known before a delta: of what the last snapshot has, the keys that the delta is about."""
+
+    changes: Changes
+    sent: _Sent
+    groups: dict[str, NodeGroup]
+    group_of: dict[str, str]
+    group_of_instance: Mapping[str, str]
+    actuation: Actuation | None
+    slack: pb.SlackRequests
+
+
 class SnapshotMaker:
     """Makes one sequence of snapshots: each delta is relative to the one before."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._sent: _Sent | None = None
+        # Before the last delta; None = the last snapshot was whole.
+        self._before: _Before | None = None
         self._groups: dict[str, NodeGroup] = {}
         self._group_of: dict[str, str] = {}
         # Provider id to node group, as the cloud knew it last.
@@ -56,6 +70,25 @@ class SnapshotMaker:
     def forget(self) -> None:
         """Make the next `take` return a whole snapshot."""
         self._sent = None
+
+    def put_back(self) -> None:
+        """Make the next `take` return the changes of the last one once more, with those since: they did not arrive."""
+        sent, before, self._before = self._sent, self._before, None
+        if sent is None or before is None:
+            self.forget()
+            return
+        changes, had = before.changes, before.sent
+        self._store.add_changes(changes)
+        _restore(sent.pods, changes.pods, had.pods)
+        _restore(sent.budgets, changes.budgets, had.budgets)
+        _restore(sent.nodes, changes.nodes, had.nodes)
+        _restore(sent.namespaces, changes.namespaces, had.namespaces)
+        for key in changes.owners:
+            sent.owners.pop(key, None)
+        sent.owners.update(had.owners)
+        self._sent = sent._replace(groups=had.groups)
+        self._groups, self._group_of, self._group_of_instance = before.groups, before.group_of, before.group_of_instance
+        self._actuation, self._slack = before.actuation, before.slack
 
     def take(
         self,
@@ -68,8 +101,9 @@ class SnapshotMaker:
         group_of_instance : provider id to node group, as the cloud knows it
         """
         self._refuse_problems()
-        sent, self._sent = self._sent, None
+        sent, self._sent, self._before = self._sent, None, None
         changes = self._store.take_changes()
+        held = self._groups, self._group_of, self._group_of_instance, self._actuation, self._slack
         by_name = {(group.metadata.name if group.metadata else None) or "": group for group in groups}
         moved = self._moved(group_of_instance)
         if sent is None:
@@ -77,16 +111,17 @@ class SnapshotMaker:
             return Taken(whole.snapshot, None, notes=tuple(whole.notes))
         changes.nodes.update(moved)
         if not any(changes) and by_name == self._groups and actuation == self._actuation:
-            self._sent = sent
+            self._sent, self._before = sent, _Before(changes, _touched(sent, changes), *held)
             return Taken(None, pb.SnapshotDelta(changed=pb.ClusterSnapshot()), is_empty=True)
         changed_groups = self._regroup(by_name, changes.nodes)
         built = self._changed(changes, changed_groups, actuation)
         delta = pb.SnapshotDelta(changed=built.snapshot)
         if changes.owners or changes.buffers:
             self._add_slack(delta.changed)
+        before = _Before(changes, _touched(sent, changes), *held)
         _add_deleted_keys(delta, sent, changes, self._store)
         delta.deleted_node_groups.extend(sorted(sent.groups.keys() - by_name.keys()))
-        self._actuation, self._sent = actuation, sent._replace(groups=by_name)
+        self._actuation, self._sent, self._before = actuation, sent._replace(groups=by_name), before
         return Taken(None, delta, notes=tuple(built.notes))
 
     def _refuse_problems(self) -> None:
@@ -158,6 +193,7 @@ class SnapshotMaker:
             return []
         before = {name: 0 for name in groups} | _sizes(self._group_of)
         membership = Membership(groups.values(), self._group_of_instance)
+        self._group_of = dict(self._group_of)
         for name in nodes:
             self._group_of.pop(name, None)
             node = present.get(("", name))
@@ -244,6 +280,24 @@ def _add_deleted_keys(delta: pb.SnapshotDelta, sent: _Sent, changes: Changes, st
         if before and before != sent.owners.get((kind, key)):
             deleted.add(before)
     delta.deleted_owners.extend(sorted(deleted - listed))
+
+
+def _touched(sent: _Sent, changes: Changes) -> _Sent:
+    """Return what of the last snapshot the changes are about, and all of its groups."""
+    return _Sent(
+        sent.pods & changes.pods,
+        sent.nodes & changes.nodes,
+        sent.groups,
+        {key: sent.owners[key] for key in changes.owners if key in sent.owners},
+        sent.budgets & changes.budgets,
+        sent.namespaces & changes.namespaces,
+    )
+
+
+def _restore(keys: set[K], touched: set[K], present: set[K]) -> None:
+    """Undo what a delta did to the keys of the last snapshot, in place."""
+    keys -= touched
+    keys |= present
 
 
 def _gone(sent: set[K], touched: set[K], present: Container[K]) -> list[K]:

@@ -99,6 +99,15 @@ class Store:
         taken, self.changes = self.changes, _no_changes()
         return taken
 
+    def add_changes(self, changes: Changes) -> None:
+        """Add changes that were taken, and are to be taken once more."""
+        self.changes.pods.update(changes.pods)
+        self.changes.nodes.update(changes.nodes)
+        self.changes.owners.update(changes.owners)
+        self.changes.budgets.update(changes.budgets)
+        self.changes.namespaces.update(changes.namespaces)
+        self.changes.buffers.update(changes.buffers)
+
     def _of(self, kind: str) -> dict[Key, Any]:
         return self.pods if kind == "Pod" else self.objects[kind]
 

@@ -72,8 +72,7 @@ class GrpcLink:
     def send(self, request: plan_pb2.PlanRequest, payload: bytes) -> plan_pb2.PlanResponse:
         """Call `Plan`; repeat while the planner is unavailable, within the retry policy.
 
-        What a busy planner has refused goes again as it is a few times: after an error the caller would send the whole
-        snapshot in place of a delta, and give it more to do.
+        What a busy planner has refused goes again as it is a few times.
         """
         metadata = about_cluster(self._session, request.cluster)
 
@@ -100,6 +99,11 @@ class PlannerSession:
         """Return the planner's state after the last answer."""
         return self._state
 
+    @property
+    def has_base(self) -> bool:
+        """Whether the next call may bring changes, in place of the whole cluster."""
+        return bool(self._version)
+
     def resume(self, state: plan_pb2.PlanState | None) -> None:
         """Continue from a state that was kept elsewhere; None = from none."""
         self._state, self._state_version = state, ""
@@ -121,7 +125,8 @@ class PlannerSession:
 
         request : without versions, sizes and state, which are filled in; taken : the changes since the last call, or
         the whole cluster; whole : returns the whole cluster, when the planner needs it. After an error the next call
-        must bring the whole cluster; where a busy planner has refused this one, it may bring the same again.
+        must bring the whole cluster, unless `has_base`: a busy planner has refused changes, and the next call brings
+        these again, with those since.
         """
         version, self._version = self._version, ""
         if taken.snapshot is None and not version:
@@ -129,7 +134,7 @@ class PlannerSession:
         try:
             answer = self._send(request, taken, version)
         except TrimtabError as error:
-            if is_overloaded(error):
+            if is_overloaded(error) and taken.snapshot is None:
                 self._version = version
             if error.reason != Reason.SNAPSHOT_BASE_UNKNOWN:
                 raise

@@ -37,6 +37,9 @@ class Cluster(Protocol):
     def forget(self) -> None:
         """Make the next `take` return the whole cluster."""
 
+    def put_back(self) -> None:
+        """Make the next `take` return the changes of the last one once more, with those since."""
+
 
 class Actuator(Protocol):
     """The actuator as a round sees it: `clients.actuator_client.ActuatorClient`. Raises TrimtabError."""
@@ -158,7 +161,11 @@ class RoundRunner:
         try:
             answer, sent = self._planner.plan(request, seen.taken, lambda: self._whole(status))
         except Exception:
-            self._cluster.forget()  # the planner may not have received the changes
+            # The changes have to go again. Where the planner still has what they are relative to, they are enough.
+            if self._planner.has_base:
+                self._cluster.put_back()
+            else:
+                self._cluster.forget()
             raise
         done = RoundResult(
             request, answer, status, sent.delta is not None, skew_s, notes=[*seen.notes], absent=seen.absent

@@ -80,6 +80,10 @@ class ObservedCluster:
         """Make the next `take` return the whole cluster."""
         self._maker.forget()
 
+    def put_back(self) -> None:
+        """Make the next `take` return the changes of the last one once more, with those since."""
+        self._maker.put_back()
+
     def take(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Seen:
         """Return the changes since the last call, or the whole cluster."""
         assert self._cluster is not None, "observe comes first"

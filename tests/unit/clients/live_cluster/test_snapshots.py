@@ -170,8 +170,9 @@ def test_pods_that_differ_only_in_what_passes_through_share_their_work() -> None
     assert {row.deletion_cost for row in store.pods.values()} == set(range(50))
 
 
-def test_each_delta_leads_from_the_last_snapshot_to_the_next() -> None:
-    chance = random.Random(7)
+@pytest.mark.parametrize("refused_share", [0.0, 0.4])
+def test_each_delta_leads_from_the_last_snapshot_that_arrived_to_the_next(refused_share: float) -> None:
+    chance, refuse = random.Random(7), random.Random(8)
     groups = [group("a", {"topology.kubernetes.io/zone": "a"}), group("b", {"topology.kubernetes.io/zone": "b"})]
     store, present = filled(CLUSTER), {(o["kind"], o["metadata"]["name"]): o for o in CLUSTER}
     maker = SnapshotMaker(store)
@@ -187,6 +188,9 @@ def test_each_delta_leads_from_the_last_snapshot_to_the_next() -> None:
             groups = [group("a", {ZONE: "a"}, chance.randrange(9)), *groups[1:]]
         taken = maker.take(groups, None)
         assert taken.delta is not None
+        if refuse.random() < refused_share:
+            maker.put_back()
+            continue
         tables = applied(tables, taken.delta)
         fresh = pb.ClusterSnapshot.FromString(whole(store, groups))
         assert tables == expand(fresh), step
@@ -324,6 +328,24 @@ def test_deletions_and_evictions_stand_in_the_snapshot_and_change_it_when_they_c
     after = maker.take([], Actuation()).delta
     assert after is not None
     assert applied(expand(first), after)["actuation_status"] == {"deletions": [], "evictions": []}
+
+
+def test_deletions_that_did_not_arrive_are_told_again() -> None:
+    store = filled(CLUSTER)
+    deletions = [pb.DeletionInProgress(node="n2", node_group="g", drain=True, start_time=Timestamp(seconds=5))]
+    maker = SnapshotMaker(store)
+    maker.take([], Actuation())
+    told = maker.take([], Actuation(deletions, [])).delta
+    maker.put_back()
+    assert maker.take([], Actuation(deletions, [])).delta == told
+    assert maker.take([], Actuation(deletions, [])).is_empty
+
+
+def test_a_whole_snapshot_that_did_not_arrive_is_made_whole_again() -> None:
+    maker = SnapshotMaker(filled(CLUSTER))
+    maker.take([], None)
+    maker.put_back()
+    assert maker.take([], None).snapshot is not None
 
 
 def test_an_object_that_cannot_be_used_is_named_until_it_is_mended_or_gone() -> None:

@@ -83,3 +83,13 @@ def test_what_a_busy_planner_has_refused_may_go_again_as_a_delta_later(
     ask(session, DELTA)
     assert planner.bases == ["", *["s1"] * (ATTEMPTS + 1)]
     assert session.whole_count == 1
+
+
+def test_what_follows_a_refused_snapshot_is_whole_too(planner: BusyPlanner, session: PlannerSession) -> None:
+    ask(session, WHOLE)
+    planner.refusals = ATTEMPTS
+    with pytest.raises(TrimtabError):
+        ask(session, WHOLE)
+    assert not session.has_base
+    ask(session, DELTA)
+    assert planner.bases == ["", *[""] * ATTEMPTS, ""]

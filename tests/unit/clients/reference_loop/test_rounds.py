@@ -1,5 +1,6 @@
 """A round asks for what is offered, orders what is planned, and does nothing that it may not."""
 
+import grpc
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
@@ -8,8 +9,8 @@ from clients.kubernetes_objects.kinds import NodeGroup
 from clients.live_cluster.taken import Seen, Taken
 from clients.reference_loop.planner_session import PlannerSession
 from clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
-from clients.transport.errors import TrimtabError
-from tests.unit.clients.reference_loop.fakes import FakeActuator, FakePlanner, plan_of, unavailable
+from clients.transport.errors import Reason, TrimtabError
+from tests.unit.clients.reference_loop.fakes import FakeActuator, FakePlanner, failure, plan_of, unavailable
 
 
 class FakeCluster:
@@ -17,6 +18,7 @@ class FakeCluster:
 
     def __init__(self) -> None:
         self.is_fresh = True
+        self.put_back_count = 0
         self.statuses: list[actuator_pb2.ActuatorStatus | None] = []
 
     def take(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Seen:
@@ -27,6 +29,9 @@ class FakeCluster:
 
     def forget(self) -> None:
         self.is_fresh = True
+
+    def put_back(self) -> None:
+        self.put_back_count += 1
 
 
 class Setup:
@@ -121,6 +126,23 @@ def test_after_a_failed_round_the_whole_cluster_is_sent() -> None:
         setup.run()
     assert not setup.run().was_delta
     assert setup.run().was_delta
+
+
+def test_changes_that_a_busy_planner_refuses_go_again_as_changes() -> None:
+    setup = Setup()
+    busy = failure(Reason.OVERLOADED, grpc.StatusCode.RESOURCE_EXHAUSTED)
+    setup.planner.failures.append(busy)
+    with pytest.raises(TrimtabError):
+        setup.run()
+    # Nothing has arrived yet: there is no base for changes.
+    assert not setup.run().was_delta
+    for _ in range(2):
+        setup.planner.failures.append(busy)
+        with pytest.raises(TrimtabError):
+            setup.run()
+    assert setup.cluster.put_back_count == 2
+    assert setup.run().was_delta
+    assert [one.base_version for one in setup.planner.requests] == ["", "", "s2", "s2", "s2"]
 
 
 class FullDisk:

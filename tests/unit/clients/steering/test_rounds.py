@@ -36,6 +36,9 @@ class FakeCluster:
     def forget(self) -> None:
         """Nothing is remembered."""
 
+    def put_back(self) -> None:
+        """Nothing is remembered."""
+
     def nodes(self) -> list[Node]:
         metas = [one["metadata"] for path, one in self._server.objects.items() if "/nodes/" in path]
         return [

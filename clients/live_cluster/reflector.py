@@ -32,7 +32,7 @@ log = structlog.get_logger("live_cluster")
 MOST_WATCH_FAILURES: Final = 5
 """Failures of a watch in a row after which the kind is listed again: the server may not know the version any more."""
 SHORT_WATCH_S: Final = 1.0
-"""A watch that ends sooner has failed, whatever it brought. client-go: only one without an event."""
+"""A watch that ends sooner without a change of an object has failed: bookmarks alone are no reason to hurry."""
 
 
 @dataclass(frozen=True)
@@ -87,6 +87,8 @@ class Reflector:
         self._confirmed_at_s: float | None = None
         self._watch_failures = 0
         self._version = ""
+        # Version of the last change that a watch has brought.
+        self._changed_at = ""
         self._stopped = threading.Event()
         self._stream: WatchStream | None = None
         self._guard = threading.Lock()
@@ -164,11 +166,13 @@ class Reflector:
 
     def _watch(self) -> None:
         """Follow one watch to its end; the next one continues there. Errors: ClusterError: it failed or was short."""
-        begun_s = time.monotonic()
+        begun_s, known = time.monotonic(), self._changed_at
         try:
-            seen = self._follow()
-            if time.monotonic() - begun_s < SHORT_WATCH_S and not self._stopped.is_set():
-                raise UnreachableError(f"a watch ended at once, after {seen} events")
+            self._follow()
+            is_short = time.monotonic() - begun_s < SHORT_WATCH_S
+            # The next one begins after the last change: it cannot bring the same ones again and again.
+            if is_short and self._changed_at == known and not self._stopped.is_set():
+                raise UnreachableError("a watch ended at once, without a change")
         except SilentWatchError:
             raise
         except ClusterError as error:
@@ -180,9 +184,9 @@ class Reflector:
         if self.stale_s > self.settings.silence_s:
             raise SilentWatchError("a watch ended without an event or a bookmark")
 
-    def _follow(self) -> int:
-        """Pass on the events of one watch; return how many came. A cut after the first one is no error."""
-        seen, settings = 0, self.settings
+    def _follow(self) -> None:
+        """Pass on the events of one watch. A cut after the first one is no error."""
+        has_seen, settings = False, self.settings
         try:
             stream = open_watch(self._api, self.resource, self._version, settings.watch_timeout_s, settings.silence_s)
             with self._guard:
@@ -194,16 +198,15 @@ class Reflector:
                 self._take(frame)
                 self._confirm()
                 self._watch_failures = 0
-                seen += 1
+                has_seen = True
         except SilentWatchError:
             raise
         except UnreachableError:
-            if not seen:
+            if not has_seen:
                 raise
         finally:
             with self._guard:
                 self._stream = None
-        return seen
 
     def _take(self, frame: Frame) -> None:
         """Pass an event on and remember its version."""
@@ -216,6 +219,8 @@ class Reflector:
         elif frame.type != "BOOKMARK":
             raise MalformedAnswerError(f"a watch event has the unknown type {frame.type!r}")
         self._version = self.resource.encoding.version_of(frame.raw) or self._version
+        if frame.type != "BOOKMARK":
+            self._changed_at = self._version
 
 
 class _StoppedError(Exception):

@@ -272,7 +272,22 @@ def test_watches_that_expire_at_once_lead_to_fewer_and_fewer_lists_and_each_is_l
     assert all("410" in line["error"] for line in lines)
 
 
-def test_a_watch_that_brings_one_event_and_ends_at_once_is_opened_again_after_a_pause(
+def test_watches_that_bring_changes_and_end_at_once_go_on_without_a_pause(server: FakeApiServer, start: Start) -> None:
+    with capture_logs() as lines:
+        running = start()
+        running.until_pods("a", "b", "c", "d", "e")
+        running.until(lambda: running.reflector.watches == 1)
+        for count, name in enumerate("fgh", 1):
+            server.put(PODS, pod(name))
+            server.cut_watches()
+            running.until(lambda name=name: name in running.sink.pods)
+            running.until(lambda count=count: running.reflector.watches > count)
+    assert running.reflector.failures == 0
+    assert running.reflector.lists == 1
+    assert lines == []
+
+
+def test_a_watch_that_brings_a_bookmark_and_ends_at_once_is_opened_again_after_a_pause(
     server: FakeApiServer, start: Start
 ) -> None:
     running = start()

@@ -31,6 +31,8 @@ from clients.live_cluster.taken import Seen
 
 Watcher = Callable[[Mapping[str, Any], list[JournalEntry]], None]
 _PER_POD = ("nodeName",)
+_OF_PODS = frozenset({"Pod", "NameCount", *API_VERSIONS})
+"""Kinds that change as pods come, go and start."""
 KEPT_APART = ("PodDisruptionBudget",)
 """Kinds whose status is written here before they are read."""
 _encode = msgspec.json.Encoder().encode
@@ -46,6 +48,7 @@ class ObservedCluster:
         self._store = Store()
         self._maker = SnapshotMaker(self._store)
         self._changed: dict[str, None] = {}
+        self._has_more_than_pods = False
         self._rows: dict[bytes, PodRow] = {}
         # Statuses of budgets as they were put into the store last.
         self._told: dict[tuple[str, str], BudgetStatus] = {}
@@ -60,6 +63,18 @@ class ObservedCluster:
         """Whether anything was written since the last snapshot."""
         return bool(self._changed)
 
+    @property
+    def has_more_than_pods(self) -> bool:
+        """Whether anything but pods and their controllers was written since the last snapshot."""
+        return self._has_more_than_pods
+
+    def has_only_started(self) -> bool:
+        """Return whether pods on nodes have become ready since the last snapshot and nothing else has happened.
+
+        Only pods without a disruption budget: of the others, budgets count those that are ready.
+        """
+        return not self._has_more_than_pods and all(self._has_started(key) for key in self._changed)
+
     def load(self) -> list[tuple[str, Any]]:
         """Return nothing: a simulation begins anew."""
         return []
@@ -67,6 +82,8 @@ class ObservedCluster:
     def save(self, things: Mapping[str, Any], entries: list[JournalEntry]) -> None:
         """Note what has changed, and pass it on."""
         self._changed.update(dict.fromkeys(things))
+        if not self._has_more_than_pods:
+            self._has_more_than_pods = any(key.partition("/")[0] not in _OF_PODS for key in things)
         self._watcher(things, entries)
 
     def journal(self) -> list[JournalEntry]:
@@ -97,7 +114,7 @@ class ObservedCluster:
 
     def _read(self, state: ClusterState) -> None:
         """Put into the store what has changed."""
-        changed, self._changed = self._changed, {}
+        changed, self._changed, self._has_more_than_pods = self._changed, {}, False
         owners: dict[str, None] = {}
         for key in changed:
             kind, namespace, name = key.split("/", 2)
@@ -122,6 +139,16 @@ class ObservedCluster:
             elif kind in BY_KIND and kind not in KEPT_APART:
                 self._put(kind, (namespace, name), state.others.get(key))
         self._read_statuses(state, owners, changed)
+
+    def _has_started(self, key: str) -> bool:
+        assert self._cluster is not None, "observe comes first"
+        kind, namespace, name = key.split("/", 2)
+        state, of_pod = self._cluster.state, (namespace, name)
+        pod, before = state.pods.get(of_pod), self._store.pods.get(of_pod)
+        if kind != "Pod" or pod is None or before is None or state.budgets.of(pod):
+            return False
+        is_same = pod.uid == before.uid and pod.node == before.node != ""
+        return is_same and not (before.deletion_s or pod.terminating or pod.terminal)
 
     def _read_statuses(self, state: ClusterState, owners: Mapping[str, None], changed: Mapping[str, None]) -> None:
         """Write the statuses that controllers keep, and read them."""

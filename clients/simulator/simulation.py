@@ -1,8 +1,9 @@
 """One simulation: a cluster, its loop, planner and actuator on virtual time, and what is measured of them.
 
 Decides the order of what happens at one moment: the cluster, workloads, the actuator, a sample, a round of the loop.
-Rounds in which nothing can be new are skipped: nothing was written since the last one and no timer has ended. Times are
-Unix seconds; durations are seconds or text as in Go ("1h30m").
+Rounds in which nothing can be new are skipped: no timer has ended, and since the last one nothing was written but that
+pods are ready, or nothing but pods on nodes that all stay too full to be removed. Times are Unix seconds; durations are
+seconds or text as in Go ("1h30m").
 """
 
 import copy
@@ -27,6 +28,7 @@ from clients.simulator.decisions import Decisions
 from clients.simulator.delays import ScenarioDelays
 from clients.simulator.drains import WatchedCluster
 from clients.simulator.failures import ScenarioError
+from clients.simulator.full_cluster import FullCluster
 from clients.simulator.local_actuator import LocalActuator
 from clients.simulator.measurements import Measurements
 from clients.simulator.objects import node_group
@@ -88,8 +90,8 @@ class Simulation:
             groups=self._groups,
             seed=self.scenario.seed,
         )
-        scheduler = KubeScheduler(self.scenario.seed, self.scenario.scheduler.scoring)
-        self.cluster = WatchedCluster((), self._observed, delays, self._time.clock, self._time.sleep, scheduler)
+        self._scheduler = KubeScheduler(self.scenario.seed, self.scenario.scheduler.scoring)
+        self.cluster = WatchedCluster((), self._observed, delays, self._time.clock, self._time.sleep, self._scheduler)
         self._observed.observe(self.cluster)
         self.cluster.on_refusal = self.measurements.refused
         self.measurements.state = self.cluster.state
@@ -102,6 +104,9 @@ class Simulation:
         self._round_s = self.begin_s
         self._timer_s = self.begin_s
         self._revision = -1
+        self._full = FullCluster()
+        # Slack and pod costs look at more of a pod than where it is.
+        self._only_scales = set(self.scenario.decisions) <= {"scale-up", "scale-down"}
         self.round_count = 0
         self._sample_s = self.begin_s
         self._sample_every_s = max(60.0, self.scenario.duration / SAMPLES)
@@ -204,8 +209,7 @@ class Simulation:
 
     def _round_or_skip(self, now_s: float) -> None:
         self._round_s += self.scenario.timing.interval
-        has_news = self._observed.has_changed or self._actuator.revision != self._revision
-        if self._options.skip_idle and not has_news and now_s < self._timer_s:
+        if self._options.skip_idle and now_s < self._timer_s and not self._has_news():
             return
         done = self._runner_of().run(f"r{self.round_count}", _timestamp(now_s), lambda: True)
         self.round_count += 1
@@ -213,7 +217,18 @@ class Simulation:
         assert status is not None, "there is an actuator"
         self._timer_s = next_due(now_s, done.request.settings, done.answer, status)
         self._revision = status.revision
+        self._full.add(done)
         self.decisions.add(now_s, done)
+
+    def _has_news(self) -> bool:
+        """Return whether a round may find anything that the last one did not."""
+        if self._actuator.revision != self._revision:
+            return True
+        if not self._observed.has_changed or (self._only_scales and self._observed.has_only_started()):
+            return False
+        if self._observed.has_more_than_pods or not self._full.lasts(self._scheduler.least_use()):
+            return True
+        return not self._is_idle()
 
     def _runner_of(self) -> RoundRunner:
         if self._runner is None:

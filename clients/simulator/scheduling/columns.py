@@ -16,6 +16,7 @@ from clients.simulator.scheduling.rules import Affinity, Rules, Term, rules_of
 
 Column = NDArray[np.int64]
 _FIRST_SIZE = 256
+_GPU = "/gpu"
 
 
 class Columns:
@@ -37,6 +38,8 @@ class Columns:
         self.counts: dict[Term, Column] = {}
         # Pods that have an anti-affinity, by it.
         self.holders: dict[Affinity, Column] = {}
+        # Pods of a priority that may be too low to count as use of a node.
+        self._low_count = 0
         self._terms_of: dict[tuple[Any, ...], list[Term]] = {}
         self._rules: dict[tuple[Any, ...], Rules] = {}
 
@@ -67,10 +70,26 @@ class Columns:
             self.pod_count[slot] += sign
             for name, amount in pod.requests.items():
                 self._resource(self.used, name)[slot] += sign * amount
+            self._low_count += sign * _may_be_low(pod)
         for term in self._counting(pod):
             self.counts[term][slot] += sign
         for held in self.rules(pod).anti_affinity:
             self.held(held)[slot] += sign
+
+    def least_use(self) -> float:
+        """Return the share of cpu or memory, whichever is more, that is requested of the node that is used least.
+
+        0 where that is not all that counts: without nodes, with GPUs, with pods of a low priority. O(nodes).
+        """
+        has_gpus = any(name.endswith(_GPU) and column.any() for name, column in self.allocatable.items())
+        if not self.slot_of or has_gpus or self._low_count:
+            return 0.0
+        share = np.zeros(self.size)
+        for name in ("cpu", "memory"):
+            room = self.allocatable.get(name)
+            if room is not None:
+                share = np.maximum(share, self._resource(self.used, name) / np.maximum(room, 1))
+        return float(share[self.live].min())
 
     def rules(self, pod: Pod) -> Rules:
         """Return the rules of a pod, and count what they ask for."""
@@ -162,6 +181,11 @@ class Columns:
         self.holders = {held: _doubled(column) for held, column in self.holders.items()}
         absent = np.full(old, -1, np.int64)
         self._domains = {key: np.concatenate([column, absent]) for key, column in self._domains.items()}
+
+
+def _may_be_low(pod: Pod) -> bool:
+    priority = pod.spec.get("priority")
+    return bool(pod.spec.get("priorityClassName")) if priority is None else int(priority) < 0
 
 
 def _doubled(column: Column) -> Column:

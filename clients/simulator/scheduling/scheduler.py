@@ -75,6 +75,10 @@ class KubeScheduler:
         """Note that a pod has left a node."""
         self._columns.add(info, pod, -1)
 
+    def least_use(self) -> float:
+        """Return how much of the node that is used least is in use; see `Columns.least_use`."""
+        return self._columns.least_use()
+
     def feasible(self, pod: Pod) -> list[str]:
         """Return the nodes that the pod fits, sorted."""
         fits = np.flatnonzero(self._filter(pod, self._static_of(pod)))

@@ -123,17 +123,58 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_others() -> None:
     assert first != other
 
 
-@pytest.mark.parametrize("seed", [5, 7])
-def test_rounds_that_are_left_out_would_have_changed_nothing(seed: int) -> None:
+def in_use(web_milli: int, threshold: float = 0.5) -> tuple[Scenario, plan_pb2.PlanSettings]:
+    """Four nodes that a service uses evenly, three of its pods on each, and jobs that come and go between them."""
+    groups = [{"name": "general", "size": 4, "maxSize": 6, "cpu": "4", "memory": "16Gi", "price": 0.2}]
+    web = {"name": "web", "replicas": 12, "pod": {"cpu": f"{web_milli}m"}, "budget": {"maxUnavailable": 1}}
+    etl = {"name": "etl", "perHour": 30, "pods": 2, "lifetime": "7m", "pod": {"cpu": "300m", "start": "12s"}}
+    document = {"seed": 3, "duration": "3h", "nodeGroups": groups, "workloads": [web], "batches": [etl]}
+    settings = plan_pb2.PlanSettings()
+    settings.scale_down.utilization_threshold = threshold
+    return Scenario.model_validate(document), settings
+
+
+@pytest.mark.parametrize(
+    ("scenario", "settings"),
+    [
+        pytest.param(small(), None, id="much happens"),
+        pytest.param(small(seed=7), None, id="much happens, otherwise"),
+        pytest.param(*in_use(800), id="every node is in use"),
+        pytest.param(*in_use(600), id="every node is near the threshold"),
+        pytest.param(*in_use(800, 0.7), id="every node is near another threshold"),
+        pytest.param(small(decisions=["scale-up", "scale-down", "pod-costs"], duration="40m"), None, id="pod costs"),
+    ],
+)
+def test_rounds_that_are_left_out_would_have_changed_nothing(
+    scenario: Scenario, settings: plan_pb2.PlanSettings | None
+) -> None:
     def run(skip_idle: bool) -> dict[str, Any]:
-        simulation = Simulation(small(), seed=seed, options=Options(skip_idle=skip_idle)).run()
-        return result_of(simulation, "defaults")
+        options = Options(skip_idle=skip_idle)
+        return result_of(Simulation(scenario, settings=settings, options=options).run(), "defaults")
 
     skipping, every = run(True), run(False)
     assert skipping["summary"].pop("rounds") < every["summary"].pop("rounds")
-    assert skipping["decisions"] == every["decisions"]
-    assert skipping["summary"] == every["summary"]
-    assert skipping["samples"] == every["samples"]
+    assert skipping == every
+
+
+def test_pods_that_come_and_go_on_nodes_that_stay_in_use_cause_no_rounds() -> None:
+    full, near = (Simulation(*one[:1], settings=one[1]).run() for one in (in_use(800), in_use(600)))
+    assert full.summary()["podsScheduled"] > 100
+    assert full.round_count < near.round_count / 3
+
+
+def test_pods_that_become_ready_cause_a_round_only_where_a_budget_counts_them() -> None:
+    def rounds(**budget: Any) -> int:
+        simulation = Simulation()
+        simulation.add_group("general", size=2, min_size=2)
+        simulation.add_workload("web", replicas=4, start="95s", **budget)
+        simulation.run_for("90s")
+        before = simulation.round_count
+        simulation.run_for("20s")
+        assert all(pod.ready for pod in simulation.cluster.state.pods.values())
+        return simulation.round_count - before
+
+    assert (rounds(), rounds(budget={"min_available": 3})) == (0, 1)
 
 
 def test_growth_is_not_asked_for_where_nothing_waits() -> None:

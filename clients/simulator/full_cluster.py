@@ -1,0 +1,68 @@
+"""Whether a round would find a cluster full: no pod waits, and every node is too much in use to be removed.
+
+Such a round orders nothing and remembers nothing, whatever its pods are, so a simulation leaves it out. Decides from
+the settings and the last answer when use alone settles that; errs on the side of a round.
+"""
+
+from collections.abc import Iterator
+from typing import Final, TypeAlias
+
+from trimtab.v1 import plan_pb2, reason_pb2
+
+from clients.reference_loop.rounds import RoundResult
+
+MARGIN: Final = 0.01
+"""So much more than the threshold: requests are rounded in more than one way."""
+_THRESHOLD: Final = 0.5
+_USED: Final = reason_pb2.UnremovableReason.NOT_UNDERUTILIZED
+_NOTHING_FOUND: Final = (
+    reason_pb2.ScaleDownResult.SCALE_DOWN_NO_CANDIDATES,
+    reason_pb2.ScaleDownResult.SCALE_DOWN_IN_COOLDOWN,
+)
+_Thresholds: TypeAlias = plan_pb2.ScaleDownSettings | plan_pb2.NodeGroupSettings
+_DECISIONS: Final = {plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN}
+
+
+class FullCluster:
+    """What the last round says of the next one."""
+
+    def __init__(self) -> None:
+        self._least_use: float | None = None
+
+    def add(self, done: RoundResult) -> None:
+        """Take a round into account."""
+        self._least_use = _threshold(done.request.settings) if _was_full(done) else None
+
+    def lasts(self, least_use: float) -> bool:
+        """Return whether a round would find what the last one did, as far as the nodes that are there can tell.
+
+        least_use : share of the node that is used least, 0 = not known
+        """
+        return self._least_use is not None and least_use > self._least_use + MARGIN
+
+
+def _was_full(done: RoundResult) -> bool:
+    """Return whether a round found every node in use, and remembers nothing."""
+    answer, found = done.answer, done.answer.scale_down
+    kept = answer.state.scale_down
+    return (
+        {plan_pb2.Decision.SCALE_DOWN} <= set(done.request.decisions) <= _DECISIONS
+        and found.result in _NOTHING_FOUND
+        and not (found.unneeded or kept.unneeded.time_ns or kept.unremovable.time_ns or answer.state.scale_up.hints.pod)
+        and all(one.reason == _USED for one in found.unremovable)
+    )
+
+
+def _threshold(settings: plan_pb2.PlanSettings) -> float | None:
+    """Return the largest threshold below which a node may go; None where pods on a node may not count as its use."""
+    if settings.planner.expendable_pods_priority_cutoff > 0 or settings.scale_down.ignore_mirror_pods_utilization:
+        return None
+    every: list[_Thresholds] = [settings.scale_down, *settings.node_groups.values()]
+    if any(one.ignore_daemonsets_utilization for one in every):
+        return None
+    return max((_THRESHOLD, *(value for one in every for value in _thresholds(one))))
+
+
+def _thresholds(settings: _Thresholds) -> Iterator[float]:
+    yield settings.utilization_threshold
+    yield settings.gpu_utilization_threshold

@@ -1,15 +1,18 @@
 """Read damaged input until so many have been, or so long; print what was found."""
 
 import argparse
+import logging
 import sys
 import time
 import traceback
 import warnings
 from random import Random
 
+import structlog
+
 from tests.fuzz.targets import TARGETS
 
-SHARES = {"snapshot": 0.35, "delta": 0.2, "state": 0.4, "plan": 0.05}
+SHARES = {"snapshot": 0.3, "delta": 0.15, "state": 0.3, "plan": 0.05, "external": 0.1, "expander": 0.1}
 
 
 def main() -> int:
@@ -20,6 +23,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     warnings.simplefilter("error")
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     names, weights = list(SHARES), list(SHARES.values())
     counts, found, until_s = dict.fromkeys(names, 0), 0, time.monotonic() + options.seconds
     for number in range(options.inputs):

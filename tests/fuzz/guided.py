@@ -9,6 +9,7 @@ input; exit code 1. An input that takes longer than a minute, or more than 2 GiB
 
 import argparse
 import importlib
+import logging
 import os
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import structlog
 from google.protobuf.message import DecodeError
 
 ROOT = Path(__file__).parents[2]
@@ -97,10 +99,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--corpus", type=Path, help="kept inputs, read first; default: none are kept")
     options = parser.parse_args()
+    # The records of the services are not what is looked for.
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     # A read past the end of an array raises.
     os.environ["NUMBA_BOUNDSCHECK"] = "1"
     atheris: Any = importlib.import_module("atheris")
-    with atheris.instrument_imports(include=["planner", "clients"], exclude=uninstrumented()):
+    with atheris.instrument_imports(include=["planner", "clients", "actuator"], exclude=uninstrumented()):
         fuzzed = Fuzzed(options.reader, options.inputs)
     corpus = options.corpus or Path(tempfile.mkdtemp(prefix="trimtab-fuzz-"))
     corpus.mkdir(parents=True, exist_ok=True)

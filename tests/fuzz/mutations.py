@@ -53,7 +53,7 @@ def place(message: Message, random: Random) -> tuple[Message, FieldDescriptor]:
         inner = [
             (field, value)
             for field, value in message.ListFields()
-            if field.type == FieldDescriptor.TYPE_MESSAGE and not is_map(field)
+            if field.type == FieldDescriptor.TYPE_MESSAGE and not is_map(field) and field.message_type.fields
         ]
         if not inner or random.random() < 0.4:
             return message, random.choice(list(message.DESCRIPTOR.fields))

@@ -24,7 +24,7 @@ from planner.service.warm_up import NOW_S
 from planner.snapshot.decode import canonicalize, parse_snapshot
 from planner.snapshot.delta import apply_delta, parse_delta
 from planner.snapshot.errors import SnapshotError, SnapshotMalformedError
-from tests.builders.best_options import VERSIONS, a_node, a_pod, sent
+from tests.fuzz.external_calls import best_options_seeds, calls_type, external_seeds, read_best_options, read_calls
 from tests.fuzz.targets import BASE, DELTA, SNAPSHOT, asking, check_state, planned
 
 REFUSALS: Final = (SnapshotError, SnapshotMalformedError, SettingsError, RequestError, DecisionUnavailableError)
@@ -119,11 +119,9 @@ def head() -> plan_pb2.PlanRequest:
     return request
 
 
-def options(version: str) -> bytes:
-    """Two options for two pods, as a version of the Cluster Autoscaler sends them."""
-    pods = [a_pod("p", cpu="100m"), a_pod("q", cpu="1500m")]
-    nodes = {"a": a_node("a", zone="a"), "b": a_node("b", cpu="8", zone="b")}
-    return sent({"a": (2, pods), "b": (1, pods[:1])}, nodes, version).SerializeToString()
+def encoded(messages: Sequence[Message]) -> list[bytes]:
+    """Messages as bytes."""
+    return [one.SerializeToString() for one in messages]
 
 
 READERS: Final[Mapping[str, Reader]] = {
@@ -132,6 +130,8 @@ READERS: Final[Mapping[str, Reader]] = {
         read_delta, snapshot_pb2.SnapshotDelta, lambda: [DELTA.SerializeToString(), GONE.SerializeToString()]
     ),
     "request": Reader(read_request, plan_pb2.PlanRequest, lambda: [head().SerializeToString()]),
-    "options": Reader(read_options, expander_pb2.BestOptionsRequest, lambda: [*map(options, VERSIONS)]),
+    "options": Reader(read_options, expander_pb2.BestOptionsRequest, lambda: encoded(best_options_seeds())),
+    "expander": Reader(read_best_options, expander_pb2.BestOptionsRequest, lambda: encoded(best_options_seeds())),
+    "external": Reader(read_calls, calls_type(), lambda: encoded(external_seeds())),
     "policy": Reader(read_access_policy, None, lambda: [POLICY]),
 }

@@ -21,6 +21,7 @@ from planner.service.warm_up import NOW_S, small_cluster
 from planner.snapshot.decode import canonicalize
 from planner.snapshot.delta import apply_delta
 from planner.snapshot.errors import SnapshotError
+from tests.fuzz.external_calls import best_options_seeds, external_seeds, read_best_options, read_calls
 from tests.fuzz.mutations import damaged
 
 REFUSALS = (SnapshotError,)
@@ -108,4 +109,26 @@ def plan(random: Random) -> None:
         HANDLER.plan(request, message.SerializeToString(), Caller())
 
 
-TARGETS: dict[str, Callable[[Random], None]] = {"snapshot": snapshot, "delta": delta, "state": state, "plan": plan}
+def external(random: Random) -> None:
+    """Damaged calls to the external provider are answered or refused, and leave the cluster whole."""
+    message = damaged(random.choice(external_seeds()), random)
+    if message is not None:
+        read_calls(message.SerializeToString())
+
+
+def expander(random: Random) -> None:
+    """A damaged question for the best option has an answer of what was asked, or is refused."""
+    message = damaged(random.choice(best_options_seeds()), random)
+    if message is not None:
+        with suppress(ServiceError):
+            read_best_options(message.SerializeToString())
+
+
+TARGETS: dict[str, Callable[[Random], None]] = {
+    "snapshot": snapshot,
+    "delta": delta,
+    "state": state,
+    "plan": plan,
+    "external": external,
+    "expander": expander,
+}

@@ -132,7 +132,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
             price = self._memory.price_per_hour(group) if group else None
         if price is None:
             raise _unknown(f"the price of node {request.node.name}")
-        return pb.PricingNodePriceResponse(price=price * hours(request))
+        return pb.PricingNodePriceResponse(price=price * _hours(request))
 
     def PricingPodPrice(  # noqa: N802
         self, request: pb.PricingPodPriceRequest, context: grpc.ServicerContext
@@ -147,7 +147,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
             raise invalid_request(f"pod_bytes is no Pod: {error}", field="pod_bytes") from error
         if price is None:
             raise _unknown(f"the price of pod {pod.metadata.namespace}/{pod.metadata.name}")
-        return pb.PricingPodPriceResponse(price=price * hours(request))
+        return pb.PricingPodPriceResponse(price=price * _hours(request))
 
     def GPULabel(self, request: pb.GPULabelRequest, context: grpc.ServicerContext) -> pb.GPULabelResponse:  # noqa: N802
         """Return the cloud's label of GPU types."""
@@ -268,6 +268,14 @@ def _bounded(answer: M, what: str) -> M:
         message = f"{what} has {answer.ByteSize()} bytes, more than the Cluster Autoscaler accepts"
         raise ServiceError(grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.LIMIT_EXCEEDED, message)
     return answer
+
+
+def _hours(request: pb.PricingNodePriceRequest | pb.PricingPodPriceRequest) -> float:
+    """Return the hours that a price is asked for. Raises `ServiceError`."""
+    try:
+        return hours(request)
+    except ValueError as error:
+        raise invalid_request(f"a timestamp is none: {error}", field="end_timestamp") from error
 
 
 def _unknown(what: str) -> ServiceError:

@@ -8,6 +8,7 @@ from typing import Any
 
 import grpc
 import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
 from structlog.testing import capture_logs
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2_grpc as pb_grpc
@@ -135,6 +136,13 @@ def test_a_log_line_is_written_for_what_changes_or_fails_and_not_for_each_read(s
             lambda stub: stub.PricingPodPrice(pb.PricingPodPriceRequest(pod_bytes=b"\xff")),
             "INVALID_ARGUMENT",
             id="no pod",
+        ),
+        pytest.param(
+            lambda stub: stub.PricingNodePrice(
+                pb.PricingNodePriceRequest(node=node("g-1"), end_timestamp=Timestamp(seconds=1 << 53))
+            ),
+            "INVALID_ARGUMENT",
+            id="no time",
         ),
     ],
 )

@@ -16,7 +16,7 @@ def open_aws(
 ) -> Environment:
     """Connect to the cluster and to AWS. Raises `ClusterError`, `CloudError`, `OSError`, `ValueError`."""
     settings = options.aws.settings()
-    aws = AwsApi(settings.region, settings.endpoint)
+    aws = AwsApi(settings.region, settings.endpoint, has_prices=settings.price_list)
 
     def build(api: Api, may_act: Callable[[], bool]) -> LiveCloud:
         del may_act

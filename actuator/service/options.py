@@ -259,7 +259,12 @@ class AwsOptions:
     aws_region: Annotated[str, typer.Option(help="region; empty = as boto3 finds it, such as AWS_REGION")] = ""
     aws_groups: Annotated[str, typer.Option(help="NAME,… of the Auto Scaling groups to act on")] = ""
     aws_tags: Annotated[str, typer.Option(help="KEY[=VALUE],… : act on the groups that have all of these tags")] = ""
-    aws_prices: Annotated[Path | None, typer.Option(help="prices by instance type (.yaml, .json)")] = None
+    aws_prices: Annotated[
+        Path | None, typer.Option(help="prices by instance type, or answers of AWS with prices (.yaml, .json)")
+    ] = None
+    aws_price_list: Annotated[
+        bool, typer.Option(help="ask AWS for prices: its price list on demand, its history for spot")
+    ] = False
     aws_endpoint: Annotated[str, typer.Option(help="address in place of AWS, for tests")] = ""
 
     def settings(self) -> AwsSettings:
@@ -268,7 +273,9 @@ class AwsOptions:
         tags = read_tags(self.aws_tags)
         if not groups and not tags:
             raise ValueError("--cloud aws needs --aws-groups or --aws-tags: which Auto Scaling groups to act on")
-        return AwsSettings(self.aws_region, groups, tags, self.aws_endpoint, self.aws_prices)
+        return AwsSettings(
+            self.aws_region, groups, tags, self.aws_endpoint, self.aws_prices, price_list=self.aws_price_list
+        )
 
 
 @dataclass(frozen=True)

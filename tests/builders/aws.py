@@ -50,6 +50,8 @@ class AwsProxy:
         self.faults: dict[str, deque[Fault]] = defaultdict(deque)
         # By action: makes an answer of the one that moto gives.
         self.edits: dict[str, Callable[[str], str]] = {}
+        # By action: answers a request in place of moto, which does not know the action.
+        self.answers: dict[str, Callable[[str], str]] = {}
         self.actions: list[str] = []
 
     def __enter__(self) -> Self:
@@ -80,11 +82,14 @@ def _handler(proxy: AwsProxy) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers["Content-Length"]))
-            action = parse_qs(body.decode())["Action"][0]
+            action = _action(self.headers.get("X-Amz-Target", ""), body)
             proxy.actions.append(action)
             fault = proxy.faults[action].popleft() if proxy.faults[action] else None
             if fault is not None and fault.code:
                 self._answer(fault.status, fault.body or XML_ERROR.format(code=fault.code).encode())
+                return
+            if fault is None and action in proxy.answers:
+                self._answer(200, proxy.answers[action](body.decode()).encode())
                 return
             headers = {key: value for key, value in self.headers.items() if key.lower() != "host"}
             request = urllib.request.Request(moto_address(), body, headers)
@@ -114,6 +119,11 @@ def _handler(proxy: AwsProxy) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
+def _action(target: str, body: bytes) -> str:
+    """Return the name of a call, by its header or its body: services differ."""
+    return target.rpartition(".")[2] or parse_qs(body.decode())["Action"][0]
+
+
 @contextmanager
 def aws() -> Iterator[AwsProxy]:
     """An empty AWS, behind a proxy."""
@@ -137,12 +147,20 @@ def launch_template(name: str, instance_type: str | None) -> None:
     ec2.create_launch_template(LaunchTemplateName=f"launch-{name}", LaunchTemplateData=data)
 
 
+def launch_configuration(name: str, instance_type: str, **more: str) -> None:
+    """Make a launch configuration."""
+    image = client("ec2").register_image(Name=f"image-of-{name}")["ImageId"]
+    client("autoscaling").create_launch_configuration(
+        LaunchConfigurationName=f"configuration-{name}", ImageId=image, InstanceType=instance_type, **more
+    )
+
+
 def scaling_group(name: str, sizes: tuple[int, int, int], *, tags: dict[str, str] | None = None, **more: Any) -> None:
     """Make a group; `sizes` = least, most, wanted; without more, of the launch template with its name, in one zone."""
     low, high, target = sizes
     launch = (
         {}
-        if "MixedInstancesPolicy" in more
+        if more.keys() & {"MixedInstancesPolicy", "LaunchConfigurationName"}
         else {"LaunchTemplate": {"LaunchTemplateName": f"launch-{name}", "Version": "1"}}
     )
     marks = [
@@ -178,6 +196,20 @@ def activities(*messages: str) -> Callable[[str], str]:
         )
 
     return edit
+
+
+def with_overrides(answer: str, group: str, members: str) -> str:
+    """Return an answer in which the mixed-instances policy of a group has these overrides."""
+    before, name, rest = answer.partition(f"<AutoScalingGroupName>{group}</AutoScalingGroupName>")
+    head, start, tail = rest.partition("</LaunchTemplateSpecification>")
+    after = tail[tail.index("</LaunchTemplate>") :] if start else tail
+    return f"{before}{name}{head}{start}<Overrides>{members}</Overrides>{after}" if start else answer
+
+
+def with_image(answer: str, image: str) -> str:
+    """Return an answer whose launch template names this image."""
+    before, _, rest = answer.partition("<imageId>")
+    return f"{before}<imageId>{image}{rest[rest.index('</imageId>') :]}"
 
 
 def without_instances(count: int) -> Callable[[str], str]:

@@ -61,6 +61,10 @@ class CredentialsError(CloudRefusedError):
 class Api(Protocol):
     """AWS, reduced to calls by name."""
 
+    @property
+    def region(self) -> str:
+        """Return the region that is called; "" = not known."""
+
     def call(self, service: str, operation: str, **parameters: Any) -> Mapping[str, Any]:
         """Make one call, once. Raises `CloudError`, `CloudRefusedError`."""
 
@@ -68,8 +72,12 @@ class Api(Protocol):
 class AwsApi:
     """AWS by boto3: credentials and region as boto3 finds them. Thread-safe."""
 
-    def __init__(self, region: str = "", endpoint: str = "", timeout_s: float = 20.0) -> None:
-        """Set up; makes no call. Raises `CloudRefusedError` without region, or with half of the credentials."""
+    def __init__(
+        self, region: str = "", endpoint: str = "", timeout_s: float = 20.0, *, has_prices: bool = False
+    ) -> None:
+        """Set up; makes no call. has_prices : the price list can be called as well. Raises `CloudRefusedError` without
+        region, or with half of the credentials.
+        """
         config = Config(
             connect_timeout=min(timeout_s, 5.0),
             read_timeout=timeout_s,
@@ -78,9 +86,13 @@ class AwsApi:
         )
         try:
             session = boto3.session.Session(region_name=region or None)
+            self.region = str(session.region_name or "")
+            places = {"autoscaling": None, "ec2": None} | (
+                {"pricing": _price_region(self.region)} if has_prices else {}
+            )
             self._clients = {
-                service: session.client(service, config=config, endpoint_url=endpoint or None)
-                for service in ("autoscaling", "ec2")
+                service: session.client(service, region_name=place, config=config, endpoint_url=endpoint or None)
+                for service, place in places.items()
             }
         except _CREDENTIALS as error:
             raise CredentialsError(f"AWS cannot be used: {error}; {_GIVE}") from error
@@ -131,6 +143,13 @@ class Reader:
             if not token:
                 return found
             parameters["NextToken"] = token
+
+
+def _price_region(region: str) -> str:
+    """Return the region that has the price list of a region. Source: AWS, "AWS Price List" endpoints."""
+    if region.startswith("cn-"):
+        return "cn-northwest-1"
+    return region if region in ("eu-central-1", "ap-south-1") else "us-east-1"
 
 
 def _may_pass(error: BaseException) -> bool:

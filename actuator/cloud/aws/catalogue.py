@@ -1,4 +1,4 @@
-"""What AWS says of groups, kept for a while: groups, launch templates, instance types.
+"""What AWS says of groups, kept for a while: groups and instance types, and their launches.
 
 Decides when AWS is called. A group that cannot be read is reported once and has no template; the others go on.
 Thread-safe. Seconds.
@@ -13,6 +13,7 @@ import structlog
 
 from actuator.cloud.aws.api import Reader
 from actuator.cloud.aws.groups import AutoScalingGroup, read_group
+from actuator.cloud.aws.launches import Launches
 from actuator.cloud.aws.settings import AwsSettings
 from actuator.cloud.aws.templates import InstanceType, read_type
 from actuator.cloud.provider import CloudRefusedError
@@ -36,16 +37,16 @@ class Catalogue:
         # The group of each instance, by provider id, of these groups; None = not looked up yet.
         self._owners: tuple[Mapping[str, AutoScalingGroup], dict[str, str]] | None = None
         self._read_s: float | None = None
-        # Instance types never change; None = AWS does not know it. Versions of launch templates never change either.
+        self.launches = Launches(reader, clock)
+        # Instance types never change; None = AWS does not know it.
         self._types: dict[str, InstanceType | None] = {}
-        self._launches: dict[tuple[str, str], str] = {}
         self._reported: set[str] = set()
 
     def forget(self) -> None:
         """Read the groups again when they are next asked for, and the latest versions of launch templates."""
         with self._lock:
             self._read_s = None
-            self._launches = {key: name for key, name in self._launches.items() if key[1].isdigit()}
+        self.launches.forget()
 
     def groups(self) -> Mapping[str, AutoScalingGroup]:
         """Return all groups, by name. Raises `CloudError`."""
@@ -83,11 +84,7 @@ class Catalogue:
 
     def types_of(self, group: AutoScalingGroup) -> list[InstanceType]:
         """Return the instance types of a group. Raises `ValueError` when they are not known, `CloudError`."""
-        if group.by_attributes:
-            raise ValueError(
-                "its instance types are chosen by attributes; list them instead, or give resources as tags"
-            )
-        names = group.types or (self._launch_type(group),)
+        names = self.launches.types_of(group)
         self._read_types(names)
         with self._lock:
             unknown = [name for name in names if self._types.get(name) is None]
@@ -119,29 +116,6 @@ class Catalogue:
                 "autoscaling", "describe_auto_scaling_groups", "AutoScalingGroups", **wanted, **tagged
             )
         return [entry for entry in found if not entry.get("Status")]
-
-    def _launch_type(self, group: AutoScalingGroup) -> str:
-        """Return the instance type of a group's launch template."""
-        launch = group.launch
-        identity = launch.get("LaunchTemplateId") or launch.get("LaunchTemplateName")
-        if not identity:
-            raise ValueError("it has no launch template")
-        version = str(launch.get("Version") or "$Default")
-        with self._lock:
-            known = self._launches.get((identity, version))
-        if known is None:
-            name = "LaunchTemplateId" if launch.get("LaunchTemplateId") else "LaunchTemplateName"
-            answer = self._reader.read(
-                "ec2", "describe_launch_template_versions", Versions=[version], **{name: identity}
-            )
-            versions: Sequence[Mapping[str, Any]] = answer.get("LaunchTemplateVersions") or ()
-            data: Mapping[str, Any] = versions[0].get("LaunchTemplateData") or {} if versions else {}
-            known = str(data.get("InstanceType") or "")
-            with self._lock:
-                self._launches[identity, version] = known
-        if not known:
-            raise ValueError(f"version {version} of its launch template {identity} has no instance type")
-        return known
 
     def _read_types(self, names: Sequence[str]) -> None:
         """Read the types that are not known yet; one that AWS does not know spoils no other."""

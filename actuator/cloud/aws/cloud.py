@@ -14,7 +14,8 @@ from typing import Any, Final
 from actuator.cloud.aws.api import Api, CredentialsError, Reader
 from actuator.cloud.aws.catalogue import Catalogue
 from actuator.cloud.aws.groups import PLACEHOLDER, AutoScalingGroup, instance_id
-from actuator.cloud.aws.prices import group_price, load_prices
+from actuator.cloud.aws.price_list import PriceList
+from actuator.cloud.aws.prices import group_price, load_prices, with_own
 from actuator.cloud.aws.settings import AwsSettings
 from actuator.cloud.aws.templates import GPU_LABEL, group_options, group_template
 from actuator.cloud.provider import (
@@ -65,7 +66,8 @@ class AwsCloud:
         self._guard = guard
         self._clock = clock
         self._catalogue = Catalogue(self._reader, settings, clock)
-        self._prices = {} if settings.prices is None else load_prices(settings.prices)
+        self._prices = {} if settings.prices is None else load_prices(settings.prices, api.region)
+        self._price_list = PriceList(self._reader, api.region, clock) if settings.price_list else None
         self._lock = threading.Lock()
         # By provider id: when its termination was asked for, and whether AWS has accepted it.
         self._asked: dict[str, tuple[float, bool]] = {}
@@ -172,16 +174,20 @@ class AwsCloud:
     def price_per_hour(self, group: str) -> float | None:
         """Return the price of the dearest instance type."""
         found = self._catalogue.groups().get(group)
-        if found is None or not self._prices:
+        if found is None or (not self._prices and self._price_list is None):
             return None
         try:
             types = [one.name for one in self._catalogue.types_of(found)]
+            spot = self._catalogue.launches.is_spot(found)
         except CredentialsError:
             raise
         except (ValueError, CloudRefusedError) as error:
             self._catalogue.report(group, str(error))
             return None
-        return group_price(self._prices, types, found.spot)
+        price = group_price(self._prices, types, spot)
+        if price is None and self._price_list is not None:
+            price = group_price(with_own(self._price_list.of(types, spot), self._prices), types, spot)
+        return price
 
     def options(self, group: str) -> GroupOptions:
         """Return the options of the group's tags."""

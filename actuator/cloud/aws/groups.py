@@ -22,6 +22,13 @@ class Member(NamedTuple):
     state: InstanceState
 
 
+class Choice(NamedTuple):
+    """Attributes of instance types, and the launch template of those, if it is not that of the group."""
+
+    requirements: Mapping[str, Any]
+    launch: Mapping[str, Any]
+
+
 class AutoScalingGroup(NamedTuple):
     """A group. `launch` is the launch template that counts; `types` are the instance types that replace its own."""
 
@@ -34,9 +41,11 @@ class AutoScalingGroup(NamedTuple):
     tags: Mapping[str, str]
     launch: Mapping[str, Any]
     types: tuple[str, ...]
-    # Whether instance types are chosen by attributes, and whether all instances are spot.
-    by_attributes: bool
+    # Whether its policy leaves no instance on demand.
     spot: bool
+    # Name of its launch configuration, "" = none; and the attributes by which AWS chooses instance types.
+    configuration: str = ""
+    choices: tuple[Choice, ...] = ()
 
     @property
     def view(self) -> NodeGroupView:
@@ -71,8 +80,13 @@ def read_group(entry: Mapping[str, Any]) -> AutoScalingGroup:
         tags={tag["Key"]: tag.get("Value") or "" for tag in entry.get("Tags") or ()},
         launch=mixed.get("LaunchTemplateSpecification") or entry.get("LaunchTemplate") or {},
         types=tuple(sorted({one["InstanceType"] for one in overrides if one.get("InstanceType")})),
-        by_attributes=any(one.get("InstanceRequirements") for one in overrides),
         spot=_is_spot(policy),
+        configuration=entry.get("LaunchConfigurationName") or "",
+        choices=tuple(
+            Choice(one["InstanceRequirements"], one.get("LaunchTemplateSpecification") or {})
+            for one in overrides
+            if one.get("InstanceRequirements")
+        ),
     )
 
 

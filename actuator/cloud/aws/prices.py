@@ -1,15 +1,22 @@
-"""Prices of instance types, from a file.
+"""Prices of instance types: from a file, from AWS, or from both.
 
-Decides that a group costs what its dearest instance type does: a price never promises less than is paid. The file is
-YAML or JSON: `m5.large: 0.115`, or `m5.large: {onDemand: 0.115, spot: 0.041}`; per hour, in any one currency.
+Decides that a group costs what its dearest instance type does, in the dearest zone: a price never promises less than is
+paid; and that the file wins. The file is YAML or JSON, per hour, in any one currency: `m5.large: 0.115`, or `m5.large:
+{onDemand: 0.115, spot: 0.041}`; or answers of AWS as its command line prints them, `PriceList` of `aws pricing
+get-products` and `SpotPriceHistory` of `aws ec2 describe-spot-price-history`, both in one object if there are both.
 """
 
+import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import yaml
+
+# What a price of a product must be of, as far as the product says so. Source: AWS, Price List of AmazonEC2.
+LINUX: Final = {"operatingSystem": "Linux", "tenancy": "Shared", "preInstalledSw": "NA", "capacitystatus": "Used"}
+SPOT_PRODUCT: Final = "Linux/UNIX"
 
 
 class Price(NamedTuple):
@@ -19,15 +26,81 @@ class Price(NamedTuple):
     spot: float | None
 
 
-def load_prices(path: Path) -> dict[str, Price]:
-    """Read a file of prices. Raises `ValueError`, `OSError`."""
+def load_prices(path: Path, region: str = "") -> dict[str, Price]:
+    """Read a file of prices; of answers of AWS those of a region, "" = of any. Raises `ValueError`, `OSError`."""
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        text = path.read_text(encoding="utf-8")
+        # YAML reads JSON as well, but not megabytes of it.
+        content = json.loads(text) if text.lstrip().startswith("{") and path.suffix == ".json" else yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
     if not isinstance(content, dict):
         raise ValueError(f"{path}: instance types and their prices were expected")
-    return {str(name): _price(f"{path}: {name}", value) for name, value in content.items()}
+    if not content.keys() & {"PriceList", "SpotPriceHistory"}:
+        return {str(name): _price(f"{path}: {name}", value) for name, value in content.items()}
+    try:
+        on_demand = read_price_list(content.get("PriceList") or (), region)
+        found = merged(on_demand, read_spot_history(content.get("SpotPriceHistory") or ()))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"{path}: an answer of AWS was expected, and cannot be read: {error!r}") from error
+    if not found:
+        raise ValueError(f"{path}: it has no price of an instance with Linux{region and f' in region {region}'}")
+    return found
+
+
+def read_price_list(items: Iterable[str | Mapping[str, Any]], region: str = "") -> dict[str, float]:
+    """Return prices on demand by instance type, of the items of `GetProducts`: each an object, or its text.
+
+    Those of other regions, systems and tenancies are left out. Raises `ValueError`, `KeyError`, `TypeError`.
+    """
+    wanted = LINUX | ({"regionCode": region} if region else {})
+    found: dict[str, float] = {}
+    for item in items:
+        product: Mapping[str, Any] = json.loads(item) if isinstance(item, str) else item
+        attributes: Mapping[str, Any] = product["product"]["attributes"]
+        name = attributes.get("instanceType")
+        if not name or any(attributes.get(key, value) != value for key, value in wanted.items()):
+            continue
+        for term in (product["terms"].get("OnDemand") or {}).values():
+            for dimension in term["priceDimensions"].values():
+                if dimension.get("unit", "Hrs") == "Hrs":
+                    for text in list(dimension["pricePerUnit"].values())[:1]:
+                        found[name] = max(found.get(name, 0.0), _number(name, float(text)))
+    return found
+
+
+def read_spot_history(entries: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """Return spot prices by instance type, of the entries of `DescribeSpotPriceHistory`: of each zone the latest, of
+    zones the dearest. Raises `ValueError`, `KeyError`, `TypeError`.
+    """
+    latest: dict[tuple[str, str], tuple[str, float]] = {}
+    for entry in entries:
+        if entry.get("ProductDescription", SPOT_PRODUCT) not in (SPOT_PRODUCT, f"{SPOT_PRODUCT} (Amazon VPC)"):
+            continue
+        name, zone = str(entry["InstanceType"]), str(entry.get("AvailabilityZone") or "")
+        price = str(entry.get("Timestamp") or ""), _number(name, float(entry["SpotPrice"]))
+        latest[name, zone] = max(price, latest.get((name, zone), price))
+    found: dict[str, float] = {}
+    for (name, _), (_, number) in latest.items():
+        found[name] = max(number, found.get(name, 0.0))
+    return found
+
+
+def merged(on_demand: Mapping[str, float], spot: Mapping[str, float]) -> dict[str, Price]:
+    """Return both prices of each instance type."""
+    return {name: Price(on_demand.get(name), spot.get(name)) for name in sorted(on_demand.keys() | spot.keys())}
+
+
+def with_own(prices: Mapping[str, Price], own: Mapping[str, Price]) -> dict[str, Price]:
+    """Return prices, those of `own` in place of others."""
+    found = dict(prices)
+    for name, price in own.items():
+        other = found.get(name, price)
+        found[name] = Price(
+            other.on_demand if price.on_demand is None else price.on_demand,
+            other.spot if price.spot is None else price.spot,
+        )
+    return found
 
 
 def group_price(prices: Mapping[str, Price], types: Sequence[str], spot: bool) -> float | None:

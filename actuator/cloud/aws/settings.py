@@ -16,8 +16,9 @@ class AwsSettings:
     tags: Mapping[str, str] = field(default_factory=dict)
     # Address in place of AWS; "" = none.
     endpoint: str = ""
-    # Prices by instance type; None = not known.
+    # Prices by instance type; None = no file. And whether AWS is asked for those that the file does not have.
     prices: Path | None = None
+    price_list: bool = False
     # How long what describes groups is kept; `refresh` and own changes end that sooner.
     max_age_s: float = 10.0
     # For how long a read may be older than a write.

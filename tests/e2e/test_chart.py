@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from actuator.kube.permissions import clusterapi_rules
+from clients.cli.certificates.parts import PARTS
 from tests.e2e.granted_rights import Grant, grants_by_account
 from tests.e2e.helm.binary import CHART, ROOT, HelmError, Json, binary, flags, helm, named, rendered
 from tests.unit.deploy.test_manifests import known_options
@@ -38,6 +39,7 @@ def test_every_object_is_in_the_namespace_of_the_release_and_none_is_given_twice
     everything = (
         'monitoring={"prometheusRule":{"enabled":true},"serviceMonitor":{"enabled":true},"dashboard":{"enabled":true}}',
         'planner.expander.enabled=true', 'access.tokenAudience="trimtab"', "createNamespace=true",
+        "tls.certManager.enabled=true",
     )  # fmt: skip
     objects = rendered(*everything, namespace="elsewhere")
     assert len(kinds(objects)) == len(objects)
@@ -123,6 +125,49 @@ def test_tokens_in_place_of_certificates() -> None:
     assert ("ClusterRoleBinding", "trimtab-token-reviews") in kinds(objects)
 
 
+def certificates_of(objects: list[Json]) -> dict[str, Json]:
+    """The specs of cert-manager's Certificates, by name."""
+    return {item["metadata"]["name"]: item["spec"] for item in objects if item["kind"] == "Certificate"}
+
+
+def test_cert_manager_makes_the_certificates_that_our_command_makes() -> None:
+    callers = '["operator","cluster-autoscaler","balancer","metrics"]'
+    objects = rendered("tls.certManager.enabled=true", f"tls.certManager.callers={callers}", namespace="elsewhere")
+    specs = certificates_of(objects)
+    authority = specs.pop("trimtab-ca")
+    assert (authority["isCA"], authority["issuerRef"]["name"]) == (True, "trimtab-self-signed")
+    assert authority["privateKey"]["rotationPolicy"] == "Never"
+    assert named(objects, "Issuer", "trimtab-ca")["spec"] == {"ca": {"secretName": authority["secretName"]}}
+    assert specs.keys() == {f"trimtab-{part.name}" for part in PARTS}
+    for part in PARTS:
+        spec = specs[f"trimtab-{part.name}"]
+        assert spec["secretName"] == f"trimtab-{part.name}-tls"
+        assert spec["uris"] == [part.identity]
+        assert {*spec.get("dnsNames", ()), *spec.get("ipAddresses", ())} == set(part.hosts("elsewhere"))
+        assert ("server auth" in spec["usages"]) == bool(part.service)
+        assert spec["issuerRef"]["name"] == "trimtab-ca"
+    assert certificates_of(rendered()) == {}
+
+
+def test_an_issuer_that_is_there_signs_what_is_mounted_and_no_authority_is_made() -> None:
+    issuer = '{"name":"ours","kind":"ClusterIssuer"}'
+    objects = rendered(
+        "tls.certManager.enabled=true", f"tls.certManager.issuerRef={issuer}", "planner.expander.enabled=true",
+        'tls.certManager.dnsNames={"planner":["planner.example"]}', 'tls.secrets.loop="own"',
+        "monitoring.serviceMonitor.enabled=true", 'monitoring.serviceMonitor.tlsSecret="scraper"',
+    )  # fmt: skip
+    specs = certificates_of(objects)
+    assert "trimtab-ca" not in specs
+    assert not any(item["kind"] == "Issuer" for item in objects)
+    assert all(spec["issuerRef"] == {"name": "ours", "kind": "ClusterIssuer"} for spec in specs.values())
+    assert {"planner.example", "trimtab-expander.trimtab.svc"} <= set(specs["trimtab-planner"]["dnsNames"])
+    made = {spec["secretName"] for spec in specs.values()}
+    pods = [item["spec"]["template"]["spec"] for item in objects if "template" in item.get("spec", ())]
+    mounted = {one["secret"]["secretName"] for pod in pods for one in pod["volumes"] if one["name"] == "tls"}
+    assert made == {*mounted, "trimtab-operator-tls", "scraper"}
+    assert "own" in mounted
+
+
 def test_the_port_of_the_expander_is_open_where_it_is_asked_for_and_the_policy_says_so() -> None:
     objects = rendered("planner.expander.enabled=true")
     assert "--expander-address=0.0.0.0:9001" in container(objects, "Deployment", "trimtab-planner")["args"]
@@ -156,6 +201,8 @@ def test_steering_in_place_of_the_loop() -> None:
         pytest.param(['image.digest="latest"'], "image/digest", id="a digest that is none"),
         pytest.param(["steer.enabled=true"], "not", id="steering beside the loop"),
         pytest.param(['access.policy.callers=[{"identities":["a"],"rights":["fly"]}]'], "rights", id="no such right"),
+        pytest.param(['tls.certManager.issuerRef={"kind":"Issuer"}'], "name", id="an issuer without name"),
+        pytest.param(['tls.certManager.duration="a month"'], "duration", id="a duration that is none"),
         pytest.param(['planner.options=["a b"]'], "planner/options", id="an option that is none"),
     ],
 )

@@ -1,7 +1,7 @@
 """Records conversations of a real Cluster Autoscaler with our services; README.md has the commands.
 
 Usage: python -m tests.parity.cluster_autoscaler_conversations.record --cluster-autoscaler PROGRAM --of TEXT
-PROGRAM is the binary; TEXT is its version and commit, which goes to the header.
+PROGRAM is the binary; TEXT is its version and commit, which goes to the header. An older version gets files of its own.
 """
 
 import argparse
@@ -151,13 +151,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cluster-autoscaler", type=Path, required=True)
     parser.add_argument("--of", required=True)
+    parser.add_argument("--only", choices=RECORDINGS, help="one of the recordings; default: all")
+    parser.add_argument("--suffix", default="", help="of the files' names, such as -1.33")
     arguments = parser.parse_args()
     os.environ["NO_PROXY"] = "localhost,127.0.0.1"
-    for name, flags in RECORDINGS.items():
+    wanted = {name: RECORDINGS[name] for name in ([arguments.only] if arguments.only else RECORDINGS)}
+    for name, flags in wanted.items():
         with TemporaryDirectory() as folder, scene(arguments.cluster_autoscaler, Path(folder)) as now:
             grow_and_shrink(now, *flags)
             header = {"clusterAutoscaler": arguments.of, "flags": [*FLAGS, *flags], "groups": groups()}
-            write(name, header, [*now.provider.calls, *now.expander.calls])
+            write(name + arguments.suffix, header, [*now.provider.calls, *now.expander.calls])
 
 
 if __name__ == "__main__":

@@ -89,12 +89,13 @@ def demo(
         list[Path] | None,
         typer.Argument(metavar="[FILE...]", help="a cluster of your own in place of the built-in ones"),
     ] = None,
+    prices: PricesOption = None,
     verbose: VerboseOption = False,
 ) -> None:
     """Show the whole thing at work: planner, actuator and a simulated cluster on this machine, on real data."""
     from clients.cli.demo.command import demo as run
 
-    run(files or [], verbose=verbose)
+    run(files or [], prices, verbose=verbose)
 
 
 @app.command()
@@ -165,6 +166,7 @@ def explain(
     state: StateOption = None,
     now: NowOption = None,
     group_by: GroupByOption = None,
+    prices: PricesOption = None,
     max_input_bytes: MaxInputOption = MAX_INPUT_BYTES,
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -172,7 +174,8 @@ def explain(
     from clients.cli.explain.command import explain as run
     from clients.cli.plan import CommandOptions
 
-    run(CommandOptions(tuple(files), planner, settings, state, now, output, group_by, max_input_bytes=max_input_bytes))
+    asked = (planner, settings, state, now, output, group_by)
+    run(CommandOptions(tuple(files), *asked, max_input_bytes=max_input_bytes, prices=prices))
 
 
 @app.command()
@@ -228,6 +231,7 @@ def simulate(
         list[str] | None,
         typer.Option(metavar="FIGURE<=VALUE", help="such as time_to_schedule_p99<=60s; may be repeated"),
     ] = None,
+    prices: PricesOption = None,
     schema: Annotated[bool, typer.Option("--schema", help="print the JSON schema of scenarios")] = False,
     output: OutputOption = Format.TABLE,
 ) -> None:
@@ -239,7 +243,7 @@ def simulate(
         print_schema()
         return
     asked = (tuple(settings or ()), tuple(sweep or ()), seed, processes, dask, keep, save, recommend)
-    run(SimulateOptions(scenario, *asked, tuple(limit or ()), output))
+    run(SimulateOptions(scenario, *asked, tuple(limit or ()), output, prices))
 
 
 @app.command()

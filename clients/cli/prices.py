@@ -14,7 +14,7 @@ group's own. Decides nothing about money: only which line is a group's. Errors n
 
 import csv
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -84,25 +84,42 @@ def apply_prices(snapshot: pb.ClusterSnapshot, prices: Prices) -> None:
     members: dict[str, set[Machine]] = {}
     for node in snapshot.nodes:
         members.setdefault(node.node_group, set()).add(machine_of(view.labels(node.label_set)))
-    without: list[str] = []
+    without: dict[str, set[Machine]] = {}
     for group in snapshot.node_groups:
-        machines = members.get(group.id, set())
-        own = machine_of(view.labels(group.template.label_set)) if group.HasField("template") else None
-        if own is not None and own.type:
-            machines = {own}
-        found = {price_of(machine, prices) for machine in machines}
-        price = found.pop() if len(found) == 1 else None
+        template = view.labels(group.template.label_set) if group.HasField("template") else None
+        machines = machines_of(template, members.get(group.id, set()))
+        price = one_price(machines, prices)
         if price is None:
-            told = " or ".join(sorted(map(str, machines))) or "nothing known of its nodes"
-            without.append(f"{group.id} ({told})")
+            without[group.id] = machines
         else:
             group.price_per_hour = price
-    if without:
-        more = f" and {len(without) - MOST_NOTED} more" if len(without) > MOST_NOTED else ""
-        note(
-            f"the price file has no one price for {counted(len(without), 'node group')}: "
-            f"{', '.join(without[:MOST_NOTED])}{more}"
-        )
+    note_without(without)
+
+
+def machines_of(template: Mapping[str, str] | None, members: set[Machine]) -> set[Machine]:
+    """Return what a group's nodes are: what the labels of its template say, else what its nodes are."""
+    own = machine_of(template) if template is not None else None
+    return {own} if own is not None and own.type else members
+
+
+def one_price(machines: Iterable[Machine], prices: Prices) -> float | None:
+    """Return the price of machines; None = there is none, or not one for all."""
+    found = {price_of(machine, prices) for machine in machines}
+    return found.pop() if len(found) == 1 else None
+
+
+def note_without(groups: Mapping[str, set[Machine]]) -> None:
+    """Write a note about node groups that get no price, with what their nodes are."""
+    if not groups:
+        return
+    told = [
+        f"{name} ({' or '.join(sorted(map(str, machines))) or 'nothing known of its nodes'})"
+        for name, machines in groups.items()
+    ]
+    more = f" and {len(told) - MOST_NOTED} more" if len(told) > MOST_NOTED else ""
+    note(
+        f"the price file has no one price for {counted(len(told), 'node group')}: {', '.join(told[:MOST_NOTED])}{more}"
+    )
 
 
 def price_of(machine: Machine, prices: Prices) -> float | None:

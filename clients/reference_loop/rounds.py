@@ -97,6 +97,10 @@ class RoundSettings:
     # Largest difference between our clock and the actuator's, seconds, with which deletions are started: beyond it one
     # of the two has wrong timers, or takes a plan for older or newer than it is.
     max_clock_skew_s: float = 30.0
+    # Give the declared groups, and those of the status in place, prices of the caller's own.
+    priced: Callable[[tuple[NodeGroup, ...], actuator_pb2.ActuatorStatus | None], tuple[NodeGroup, ...]] = (
+        lambda groups, _status: groups
+    )
 
 
 @dataclass
@@ -134,6 +138,8 @@ class RoundRunner:
     ) -> None:
         self._cluster, self._planner, self._actuator = cluster, planner, actuator
         self._settings, self._recorder = settings, recorder
+        # The declared groups with their prices, as of the round.
+        self._groups = settings.groups
         # Owners whose pods got costs in the last round; None = not known, costs of an earlier process may be there.
         self._ranked_owners: frozenset[str] | None = None
         # CapacityBuffers as their status was written last.
@@ -149,6 +155,7 @@ class RoundRunner:
         begun_s = time.monotonic()
         status = self._actuator.get_status(with_instances=True) if self._actuator is not None else None
         skew_s = _skew_s(status, now, time.monotonic() - begun_s)
+        self._groups = self._settings.priced(self._settings.groups, status)
         decisions = self._decisions()
         seen = self._take(status)
         request = plan_pb2.PlanRequest(
@@ -170,7 +177,7 @@ class RoundRunner:
         done = RoundResult(
             request, answer, status, sent.delta is not None, skew_s, notes=[*seen.notes], absent=seen.absent
         )
-        done.prices = known_prices(self._settings.groups, status)
+        done.prices = known_prices(self._groups, status)
         self._record(sent, done)
         if self._actuator is not None and not self._settings.dry_run:
             self._act(self._actuator, done, may_act)
@@ -196,7 +203,7 @@ class RoundRunner:
         self._planner.shift_timers(by_s)
 
     def _take(self, status: actuator_pb2.ActuatorStatus | None) -> Seen:
-        return self._cluster.take(list(self._settings.groups), status)
+        return self._cluster.take(list(self._groups), status)
 
     def _whole(self, status: actuator_pb2.ActuatorStatus | None) -> Taken:
         self._cluster.forget()

@@ -278,6 +278,8 @@ class Simulation:
                 members = [one.name for one in state.instances.values() if one.group == name]
                 group = group_model(item, [state.nodes[node].node for node in members if node in state.nodes], model)
                 self._groups[name] = group
+                if group.price is not None:
+                    item["spec"]["price"] = group.price
                 self._declared.append(msgspec.convert(item, NodeGroup))
                 self.measurements.add_group(name, group.zone, group.price)
         if recorded.is_under_way:

@@ -3,13 +3,15 @@
 import gzip
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
 
+import msgspec
 from google.protobuf.duration_pb2 import Duration
 from trimtab.v1 import plan_pb2
 
+from actuator.simulated_cluster.objects import ObjectError, load_files
 from clients.cli.amounts import percent
 from clients.cli.connection_options import forget
 from clients.cli.demo import services
@@ -18,9 +20,11 @@ from clients.cli.demo.loop import Scenario, run
 from clients.cli.demo.recorded_answers import recorded_answers
 from clients.cli.demo.screen import Screen
 from clients.cli.demo.verdict import judge
-from clients.cli.failures import FailedError
+from clients.cli.failures import FailedError, InputError
+from clients.cli.group_prices import object_prices
 from clients.cli.output import stdout_console
 from clients.cli.planners import PlannerAccess, open_planner
+from clients.cli.prices import Prices, read_prices
 from clients.cli.sources import read_snapshot
 from clients.cluster_generator import ClusterShape, generate, write_list
 
@@ -55,13 +59,16 @@ def settings(parallelism: int, **scale_down: object) -> plan_pb2.PlanSettings:
     return plan_pb2.PlanSettings(scale_down=chosen)
 
 
-def demo(files: Sequence[Path], *, verbose: bool = False) -> None:
-    """Run the demo; raises `FailedError` unless everything went right."""
+def demo(files: Sequence[Path], prices: Path | None = None, *, verbose: bool = False) -> None:
+    """Run the demo; raises `FailedError` unless everything went right. prices : a price file."""
     forget()
+    found = read_prices(prices) if prices is not None else None
     screen = Screen(stdout_console(), verbose=verbose)
     started = time.monotonic()
     with services.workspace() as directory:
         chapters = _own(files) if files else [recorded_chapter(directory), generated_chapter(directory)]
+        if found is not None:
+            chapters = [with_prices(one, found, directory) for one in chapters]
         screen.print(
             "Planner, actuator and a simulated cluster run on this machine. Timers are zero, so that nodes go at once."
         )
@@ -80,6 +87,21 @@ def _own(files: Sequence[Path]) -> list[Chapter]:
     read_snapshot(files)
     text = "Your files are loaded into the simulated cluster; nothing of yours is touched."
     return [Chapter("Your cluster", text, tuple(files), Scenario("own", settings(10)))]
+
+
+def with_prices(chapter: Chapter, prices: Prices, directory: Path) -> Chapter:
+    """Return a chapter whose node groups have the prices of a file. Errors: InputError."""
+    try:
+        objects = load_files(chapter.files)
+    except ObjectError as error:
+        raise InputError(str(error)) from None
+    found = object_prices(objects, prices)
+    for item in objects:
+        if item["kind"] == "NodeGroup" and item["metadata"]["name"] in found:
+            item["spec"]["price"] = found[item["metadata"]["name"]]
+    target = directory / f"{chapter.scenario.name}-priced.json"
+    target.write_bytes(msgspec.json.encode({"kind": "List", "apiVersion": "v1", "items": objects}))
+    return replace(chapter, files=(target,))
 
 
 def recorded_chapter(directory: Path) -> Chapter:

@@ -76,6 +76,10 @@ def run(
     state_max_age: StateAgeOption = 300.0,
     apply_pod_costs: ApplyPodCostsOption = False,
     allow_plaintext_on_network: PlaintextOption = False,
+    prices: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="prices of instance types, CSV or YAML with type, price, zone, lifecycle"),
+    ] = None,
 ) -> None:
     """Autoscale a live cluster: snapshot, plan, act, again and again. Logs go to stderr, one JSON object a line."""
     require_extra("kubernetes", "trimtab run")
@@ -88,7 +92,7 @@ def run(
         Asked(
             source, planner, actuator, tuple(read_decisions(decision)) if decision else (), interval, dry_run, rounds,
             namespace, leader_elect, lease_name, status_config_map, events, health_address, record, log_level,
-            state_config_map, state_file, state_max_age, apply_pod_costs, allow_plaintext_on_network,
+            state_config_map, state_file, state_max_age, apply_pod_costs, allow_plaintext_on_network, prices,
         )
     )  # fmt: skip
 

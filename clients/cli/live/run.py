@@ -11,10 +11,12 @@ from trimtab.v1 import plan_pb2
 
 from clients.actuator_client import ActuatorClient
 from clients.cli.failures import FailedError, InputError
+from clients.cli.group_prices import LivePrices
 from clients.cli.live.rounds_recorder import RoundsRecorder
 from clients.cli.live.sources import ClusterSource, check_writable, cluster_failures
 from clients.cli.live.stopping import Stopping
 from clients.cli.pod_cost_annotations import annotations_read
+from clients.cli.prices import Prices, read_prices
 from clients.kubernetes_api.api import Api
 from clients.kubernetes_api.lease import Lease, LeaseSettings
 from clients.kubernetes_api.permissions import lease_rules, own_object
@@ -65,6 +67,7 @@ class Asked:
     state_max_age_s: float
     apply_pod_costs: bool = False
     allow_plaintext: bool = False
+    prices: Path | None = None
 
 
 def run(asked: Asked) -> None:
@@ -83,22 +86,26 @@ def run(asked: Asked) -> None:
         dry_run=asked.dry_run,
         apply_pod_costs=asked.apply_pod_costs,
     )
+    prices = read_prices(asked.prices) if asked.prices is not None else None
     check_writable("--state-file", asked.state_file)
     check_writable("--record", asked.record)
     stopping = Stopping()
     with cluster_failures(), stopping.on_signals(), ExitStack() as stack:
-        _run(asked, settings, stopping, stack)
+        _run(asked, settings, prices, (stopping, stack))
     log.info("stopped")
 
 
-def _run(asked: Asked, settings: RoundSettings, stopping: Stopping, stack: ExitStack) -> None:
+def _run(asked: Asked, settings: RoundSettings, prices: Prices | None, ending: tuple[Stopping, ExitStack]) -> None:
     """Put everything together, run, and have the stack take it apart."""
+    stopping, stack = ending
     stack.callback(start_telemetry("trimtab-loop").close)
     api = asked.source.api()
     health = Health(max_inactivity_s=max(10 * asked.interval_s, 600.0))
     if asked.health_address:
         log.info("health", address=_open_health(asked, health, stack))
     cluster = stack.enter_context(LiveCluster(api, needs=_needs(asked), numbers=annotations_read(settings.plan)))
+    if prices is not None:
+        settings = replace(settings, priced=LivePrices(prices, cluster))
     wait_until_listed(cluster, health)
     around = _services(asked, api, health, stack)
     planner = stack.enter_context(GrpcLink(asked.planner, policy=ONCE))

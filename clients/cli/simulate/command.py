@@ -15,7 +15,9 @@ from trimtab.v1 import plan_pb2
 
 from clients.cli.documents import read_settings
 from clients.cli.failures import FailedError, InputError
+from clients.cli.group_prices import scenario_prices
 from clients.cli.output import Format, note, print_document, print_lines, stderr_console, stdout_console
+from clients.cli.prices import read_prices
 from clients.cli.simulate.table import comparison, recommendation_lines
 from clients.simulator.recommendation import Limit, Recommendation, as_document, read_limits, recommend
 from clients.simulator.result import COMPARISON, VERSION, write_result
@@ -42,6 +44,7 @@ class SimulateOptions:
     recommend: bool = False
     limits: tuple[str, ...] = ()
     output: Format = Format.TABLE
+    prices: Path | None = None
 
 
 def print_schema() -> None:
@@ -58,7 +61,10 @@ def simulate(options: SimulateOptions) -> None:
     limits = read_limits(options.limits)
     if limits and not options.recommend:
         raise InputError("--limit is for --recommend; give that too")
+    prices = read_prices(options.prices) if options.prices is not None else None
     scenario, trace = read_input(options.scenario)
+    if prices is not None:
+        scenario = scenario_prices(scenario, trace, prices)
     if options.seed is not None:
         scenario = scenario.model_copy(update={"seed": options.seed})
     chosen = grid(_named(options.settings), [read_axis(text) for text in options.axes])

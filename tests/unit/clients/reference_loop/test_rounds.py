@@ -5,8 +5,10 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import actuator_pb2, plan_pb2, snapshot_pb2
 
-from clients.kubernetes_objects.kinds import NodeGroup
+from clients.kubernetes_objects.kinds import NodeGroup, ObjectMeta
+from clients.kubernetes_objects.kinds.nodes import NodeGroupSpec
 from clients.live_cluster.taken import Seen, Taken
+from clients.reference_loop.costs import costs
 from clients.reference_loop.planner_session import PlannerSession
 from clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSettings
 from clients.transport.errors import Reason, TrimtabError
@@ -68,6 +70,22 @@ def test_the_actuators_status_goes_into_the_snapshot() -> None:
     setup.actuator.status = actuator_pb2.ActuatorStatus(revision=7)
     setup.run()
     assert [one and one.revision for one in setup.cluster.statuses] == [7]
+
+
+def test_prices_of_the_callers_own_take_the_place_of_what_the_cloud_says() -> None:
+    def priced(groups: tuple[NodeGroup, ...], status: actuator_pb2.ActuatorStatus | None) -> tuple[NodeGroup, ...]:
+        assert status is not None
+        status.node_groups[0].price_per_hour = 0.25
+        return (NodeGroup(ObjectMeta(name="declared"), NodeGroupSpec(price=0.5)), *groups)
+
+    setup = Setup(priced=priced)
+    setup.actuator.status.node_groups.add(id="cloud", instance_count=4, price_per_hour=9.0)
+    done = setup.run()
+    assert done.prices == {"declared": 0.5, "cloud": 0.25}
+    assert (costs(done) or {})["perHour"] == 1.0
+    (seen,) = setup.cluster.statuses
+    assert seen is not None
+    assert seen.node_groups[0].price_per_hour == 0.25
 
 
 @pytest.mark.parametrize("how", ["dry run", "not leading"])

@@ -53,6 +53,7 @@ def test_all_permissions_that_lack_are_said_those_of_the_loop_itself_included(tr
         pytest.param(("--node-groups", "/does/not/exist"), 2, "/does/not/exist", id="no node groups"),
         pytest.param(("--decision", "scale-sideways"), 2, "scale-sideways", id="an unknown decision"),
         pytest.param(("--log-level", "loud"), 2, "loud", id="an unknown log level"),
+        pytest.param(("--prices", "/does/not/exist"), 2, "/does/not/exist", id="no price file"),
     ],
 )
 def test_what_cannot_be_used_is_named_without_a_traceback(

@@ -1,0 +1,126 @@
+"""Prices of a file for node groups that come as objects: of a live cluster, a simulation, the demo.
+
+Decides nothing about money: `clients.cli.prices` says which line is a machine's. A group is known by the labels of its
+template, else by those of its nodes; the price of the file takes the place of its own.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, Protocol
+
+import msgspec
+from trimtab.v1 import actuator_pb2
+
+from clients.cli.label_groups import ZONE
+from clients.cli.prices import Machine, Prices, machine_of, machines_of, note_without, one_price, price_of
+from clients.kubernetes_objects.kinds import Node, NodeGroup
+from clients.kubernetes_objects.node_groups import Membership
+from clients.live_cluster.cloud_groups import cloud_groups, group_of_instance
+from clients.simulator.recorded import RecordedCluster
+from clients.simulator.scenario import RecordingModel, Scenario
+from clients.simulator.scenario_file import Trace
+
+Json = dict[str, Any]
+
+
+def machines_by_group(
+    groups: Sequence[NodeGroup], nodes: Iterable[Node], of_instance: Mapping[str, str] = MappingProxyType({})
+) -> dict[str, set[Machine]]:
+    """Return what the nodes of each group are. of_instance : provider id to group, as the cloud knows it."""
+    membership = Membership(groups, of_instance)
+    members: dict[str, set[Machine]] = {}
+    for node in nodes:
+        for group in membership.groups_of((node.metadata and node.metadata.name) or "", node):
+            members.setdefault(_name(group), set()).add(machine_of(_labels(node)))
+    return {
+        _name(group): machines_of(
+            _labels(group.spec.template) if group.spec and group.spec.template else None,
+            members.get(_name(group), set()),
+        )
+        for group in groups
+    }
+
+
+def object_prices(objects: Iterable[Json], prices: Prices) -> dict[str, float]:
+    """Return the price of a node and hour by node group of a cluster's objects; write a note about the others."""
+    every = list(objects)
+    groups = [msgspec.convert(item, NodeGroup) for item in every if item["kind"] == "NodeGroup"]
+    nodes = [msgspec.convert(item, Node) for item in every if item["kind"] == "Node"]
+    return _priced(machines_by_group(groups, nodes), prices)
+
+
+def scenario_prices(scenario: Scenario, trace: Trace, prices: Prices) -> Scenario:
+    """Return a scenario whose node groups, and those of its recording, have their prices."""
+    own = {one.name: {machine_of({ZONE: one.zone, **one.labels})} for one in scenario.node_groups}
+    found = _priced(own, prices)
+    groups = [one.model_copy(update={"price": found.get(one.name, one.price)}) for one in scenario.node_groups]
+    scenario = scenario.model_copy(update={"node_groups": groups})
+    if not isinstance(trace, RecordedCluster):
+        return scenario
+    recording = scenario.recording or RecordingModel(file="")
+    recorded = {**recording.prices, **object_prices(trace.objects, prices)}
+    return scenario.model_copy(update={"recording": recording.model_copy(update={"prices": recorded})})
+
+
+class NodesSeen(Protocol):
+    """A live cluster, as `clients.live_cluster.LiveCluster` is one."""
+
+    def nodes(self) -> list[Node]:
+        """Return all nodes as they are now."""
+
+
+class LivePrices:
+    """The prices of a file for the node groups of a live cluster, as `RoundSettings.priced` asks for them.
+
+    What the nodes of a group without a template are is looked at until its price is known, and then kept.
+    """
+
+    def __init__(self, prices: Prices, cluster: NodesSeen) -> None:
+        self._prices, self._cluster = prices, cluster
+        self._by_nodes: dict[str, float] = {}
+
+    def __call__(
+        self, groups: tuple[NodeGroup, ...], status: actuator_pb2.ActuatorStatus | None
+    ) -> tuple[NodeGroup, ...]:
+        """Write prices into the status, in place; return the declared groups with theirs."""
+        every = cloud_groups(groups, status)
+        found = {}
+        for group in every:
+            template = group.spec.template if group.spec else None
+            price = price_of(machine_of(_labels(template)), self._prices) if template else None
+            if price is not None:
+                found[_name(group)] = price
+        if any(_name(group) not in found and _name(group) not in self._by_nodes for group in every):
+            machines = machines_by_group(every, self._cluster.nodes(), group_of_instance(status))
+            self._by_nodes |= _known(machines, self._prices)
+        found = {**self._by_nodes, **found}
+        for one in status.node_groups if status is not None else ():
+            if one.id in found:
+                one.price_per_hour = found[one.id]
+        return tuple(_with_price(group, found.get(_name(group))) for group in groups)
+
+
+def _priced(machines: Mapping[str, set[Machine]], prices: Prices) -> dict[str, float]:
+    """Return the prices that are known, and write a note about the others."""
+    found = _known(machines, prices)
+    note_without({name: of_group for name, of_group in machines.items() if name not in found})
+    return found
+
+
+def _known(machines: Mapping[str, set[Machine]], prices: Prices) -> dict[str, float]:
+    found = {name: one_price(of_group, prices) for name, of_group in machines.items()}
+    return {name: price for name, price in found.items() if price is not None}
+
+
+def _with_price(group: NodeGroup, price: float | None) -> NodeGroup:
+    if price is None or group.spec is None:
+        return group
+    return msgspec.structs.replace(group, spec=msgspec.structs.replace(group.spec, price=price))
+
+
+def _name(group: NodeGroup) -> str:
+    return (group.metadata and group.metadata.name) or ""
+
+
+def _labels(node: Node) -> Mapping[str, str]:
+    return (node.metadata and node.metadata.labels) or {}

@@ -27,6 +27,7 @@ from planner.scale_down.facts import facts_of
 from planner.scale_down.request import ScaleDownRequest
 from planner.scale_down.selection.balance import Balance
 from planner.scale_down.selection.cooldown import Cooldown, cooldown
+from planner.scale_down.selection.undone_drains import Slack, UndoneDrains, judged
 from planner.scale_down.state import Memory, recall
 from planner.snapshot.columns import FLAG_GATED, FLAG_UNSCHEDULABLE, NO_NODE, Bool, Int32, Int64, Snapshot, UInt8
 
@@ -38,8 +39,9 @@ class Situation(NamedTuple):
     see and, budgets aside, say of the pods, uint8[P]; needs_place : bool[P], has to go somewhere when its node goes;
     under : budgets of the pods, of P' pods; remaining : int64[B]; eviction_cost : float64[N]; pending : int32 pods to
     keep room for; ready : bool[N], see `facts.readiness`; unhealthy : why nothing goes, "" = it may; balance : None
-    where nothing asks for it; basis : what the choice among orders rests on;
-    use : what is requested of nodes. Placeholders follow the pods evicted lately; they are in `groups` and `under`.
+    where nothing asks for it; basis : what the choice among orders rests on; use : what is requested of nodes; slack :
+    how it is, None = there is none; undone : drains that slack has undone. Placeholders follow the pods evicted lately;
+    they are in `groups` and `under`.
     """
 
     request: ScaleDownRequest
@@ -63,6 +65,8 @@ class Situation(NamedTuple):
     balance: Balance | None
     basis: int
     use: NodeUse
+    slack: Slack | None
+    undone: UndoneDrains
 
 
 def survey(request: ScaleDownRequest) -> Situation:
@@ -84,6 +88,7 @@ def survey(request: ScaleDownRequest) -> Situation:
     # Upstream does not even list pods in a terminal phase; its rule for them only looks at how they may restart.
     codes[expendable | ended] = outcome.SKIP
     needs_place = _needs_place(snapshot, columns, codes) & ~ended
+    slack = _slack(request, leaving, columns)
     return Situation(
         request=request,
         evictions=evictions,
@@ -114,7 +119,21 @@ def survey(request: ScaleDownRequest) -> Situation:
         balance=_balance(request, leaving),
         basis=basis(snapshot, settings, general),
         use=facts.use,
+        slack=slack,
+        undone=judged(memory.undone, slack, now_ns) if slack else UndoneDrains(),
     )
+
+
+def _slack(request: ScaleDownRequest, leaving: Bool, columns: PodDrainColumns) -> Slack | None:
+    """Return how slack is: whether every placeholder is on a node of the snapshot. O(P) where there is slack."""
+    count = len(request.round.placeholders)
+    if not count:
+        return None
+    simulation, pods = request.round.simulation, request.snapshot.pods
+    node = simulation.state.pod_node[-count:]
+    lacking = bool(((node < 0) | (node >= simulation.node_count)).any())
+    not_counted = columns.daemon | columns.mirror | (pods.deletion_s != 0) | pods.is_terminal()
+    return Slack(lacking, bool(leaving.any()), len(not_counted) - int(np.count_nonzero(not_counted)))
 
 
 def _balance(request: ScaleDownRequest, leaving: Bool) -> Balance | None:

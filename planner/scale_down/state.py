@@ -13,6 +13,8 @@ from trimtab.v1 import plan_pb2 as pb
 
 from planner.placement.hints import Moves, PodGroups, read_hints, write_hints
 from planner.placement.state_columns import UnreadableStateError, check_lengths, column, numbers_of, translated
+from planner.scale_down.selection import undone_drains
+from planner.scale_down.selection.undone_drains import UndoneDrains
 from planner.snapshot.columns import Int32, Int64, UInt8
 
 LAYOUT_VERSION: Final = 3
@@ -38,7 +40,7 @@ class Memory(NamedTuple):
     search_start, resume_at : node, -1 = none; order : `CandidateOrder.Code` of the last plan, 0 = no plan; basis : what
     the choice of that order rested on, 0 = unknown; headroom : how many times as much as the plan any other could save
     at most, when orders were last compared, 0 = unknown; fewer : how many of the last of the unneeded nodes can go only
-    because slack asks for fewer placeholders without them.
+    because slack asks for fewer placeholders without them; undone : drains that slack has undone.
     """
 
     unneeded: Int32
@@ -51,6 +53,7 @@ class Memory(NamedTuple):
     basis: int
     headroom: float
     fewer: int
+    undone: UndoneDrains = UndoneDrains()
 
 
 def recall(
@@ -73,7 +76,8 @@ def recall(
     newest_ns = int(max(memory.since_ns.max(initial=0), memory.failed.time_ns.max(initial=0)))
     note = f"state has times up to {(newest_ns - now_ns) / 1e9:.1f} s after now, which count as now: the clocks differ"
     notes = (note,) if newest_ns > now_ns else ()
-    return memory._replace(since_ns=_possible(memory.since_ns, now_ns), failed=failed), notes
+    undone = undone_drains.read(state.undone_drains, now_ns)
+    return memory._replace(since_ns=_possible(memory.since_ns, now_ns), failed=failed, undone=undone), notes
 
 
 def _possible(time_ns: Int64, now_ns: int) -> Int64:
@@ -108,6 +112,7 @@ def remember(memory: Memory, moves: Moves, names: Sequence[str], digests: Int32)
     state.basis = memory.basis
     state.headroom = memory.headroom
     state.fewer_placeholders = memory.fewer
+    undone_drains.write(memory.undone, state)
     return state
 
 

@@ -23,6 +23,7 @@ Reason = reason_pb2.UnremovableReason
 WHOLE: Final = "its node group goes as a whole or not at all"
 NEW_NODES: Final = "waits for new nodes, which are on their way for slack that it could hold"
 WITH_OTHERS: Final = "waits for the other unneeded nodes: slack asks for less only once they have gone as well"
+UNDONE: Final = "drains wait {seconds} s more: where the pods of the last one went, slack had no room left"
 DELAYED: Final = "its deletion waits up to 2 minutes for a delay-deletion annotation to be taken away"
 
 
@@ -38,8 +39,7 @@ def why_waiting(
         int(Reason.ATOMIC_SCALE_DOWN_FAILED): WHOLE,
         int(Reason.BALANCE): "waits until larger node groups and zones like its own have given",
         int(Reason.IN_COOLDOWN): situation.cooldown.cluster,
-        # There are nodes of that kind only while no placeholder waits for a new one.
-        int(Reason.NEEDED_FOR_SLACK): WITH_OTHERS if len(besides.nodes) else NEW_NODES,
+        int(Reason.NEEDED_FOR_SLACK): _why_slack(situation, besides),
         int(Reason.CLUSTER_UNHEALTHY): situation.unhealthy,
     }
     rows = list(zip(nodes.tolist(), removal.not_now.tolist(), strict=True))
@@ -50,6 +50,15 @@ def why_waiting(
     if waiting:
         found |= _awaited(situation, codes, waiting)
     return found
+
+
+def _why_slack(situation: Situation, besides: Besides) -> str:
+    """Return what slack waits for."""
+    slack, wait_ns = situation.slack, situation.undone.until_ns - situation.request.now_ns
+    if slack and not slack.lacking and wait_ns > 0:
+        return UNDONE.format(seconds=-(-wait_ns // SECOND_NS))
+    # There are nodes of that kind only while no placeholder waits for a new one.
+    return WITH_OTHERS if len(besides.nodes) else NEW_NODES
 
 
 def why_in_turn(situation: Situation, left: Int64, attempt: Attempt) -> Mapping[int, str]:

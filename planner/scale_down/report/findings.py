@@ -28,6 +28,7 @@ from planner.scale_down.search.kernels.drain_sets import Problem
 from planner.scale_down.search.portfolio import Choice
 from planner.scale_down.selection.removal import Removal, UnneededSet, room_left, select
 from planner.scale_down.selection.timers import since
+from planner.scale_down.selection.undone_drains import drained
 from planner.scale_down.situation import Situation
 from planner.scale_down.state import FailedNodes, Memory, remember
 from planner.simulation.build import Simulation
@@ -84,7 +85,7 @@ def conclude(finding: Finding) -> Decided:
     decision.drain.extend(names[node] for node in removal.drain)
     decision.result = _result(finding, removal, len(accepted))
     _count(decision, finding, int((reasons == Reason.NOT_EVALUATED).sum()))
-    state = _state(finding, accepted, reasons, blocking)
+    state = _state(finding, accepted, reasons, blocking, len(removal.drain) > 0)
     return Decided(decision, state, situation.notes, partial(take_out, situation, finding.simulation, accepted))
 
 
@@ -243,6 +244,7 @@ def _state(
     accepted: Int32,
     reasons: UInt8,
     blocking: Mapping[int, "tuple[str, reason_pb2.BlockingPodReason.Code.ValueType]"],
+    drains: bool,
 ) -> pb.ScaleDownState:
     situation, choice = finding.situation, finding.choice
     request, memory = situation.request, situation.memory
@@ -262,6 +264,7 @@ def _state(
         situation.basis if choice else memory.basis,
         choice.headroom if choice else memory.headroom,
         len(finding.besides.nodes),
+        drained(situation.undone, situation.slack, request.now_ns) if drains and situation.slack else situation.undone,
     )  # fmt: skip
     return remember(kept, moves, request.snapshot.nodes.name, situation.groups.digests)
 

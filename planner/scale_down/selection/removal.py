@@ -1,10 +1,10 @@
 """Which of the unneeded nodes go now.
 
 One check after the other, in upstream's order: unneeded (or unready) for long enough, all-or-nothing groups whole,
-waiting for a pod to complete or, our own, for slack to be built up, no cool-down, room within the limits; nodes that
-slack can spare only together with others go with them. Longest
-unneeded first, or where balance is asked for, the largest of similar node groups; drains that leave a disruption budget
-with nothing come last. Minimums need no check: the whole unneeded set respects them, with deletions in progress.
+waiting for a pod to complete or, our own, for slack to be built up or to outlast a drain, no cool-down, room within the
+limits; nodes that slack can spare only together with others go with them. Longest unneeded first, or where balance is
+asked for, the largest of similar node groups; drains that leave a disruption budget with nothing come last. Minimums
+need no check: the whole unneeded set respects them, with deletions in progress.
 Source: Cluster Autoscaler, planner.NodesToDelete, unneeded.RemovableAt, AtomicResizeFilteringProcessor.
 """
 
@@ -57,6 +57,8 @@ def select(situation: Situation, unneeded: UnneededSet) -> Removal:
     _mark(not_now, ~whole, Reason.ATOMIC_SCALE_DOWN_FAILED)
     _mark(not_now, unneeded.waiting, Reason.BLOCKED_BY_ON_COMPLETION_POD)
     _mark(not_now, awaited_by_slack(situation, unneeded.nodes), Reason.NEEDED_FOR_SLACK)
+    if request.now_ns < situation.undone.until_ns:
+        _mark(not_now, ~unneeded.empty, Reason.NEEDED_FOR_SLACK)
     # A group that waits for one of its nodes is not whole any more.
     _mark(not_now, ~_whole_groups(situation, unneeded, not_now == 0), Reason.ATOMIC_SCALE_DOWN_FAILED)
     left = room_left(situation)

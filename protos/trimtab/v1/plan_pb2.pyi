@@ -2065,6 +2065,7 @@ class ScaleDownState(_message.Message):
     BASIS_FIELD_NUMBER: _builtins.int
     HEADROOM_FIELD_NUMBER: _builtins.int
     FEWER_PLACEHOLDERS_FIELD_NUMBER: _builtins.int
+    UNDONE_DRAINS_FIELD_NUMBER: _builtins.int
     layout_version: _builtins.int
     """Version of this layout: 3. REQUIRED; a version the planner does not know
     is treated as absent, with a note.
@@ -2106,6 +2107,10 @@ class ScaleDownState(_message.Message):
     def unremovable(self) -> Global___FailedNodes:
         """Nodes whose simulation failed, when and why."""
 
+    @_builtins.property
+    def undone_drains(self) -> Global___UndoneDrains:
+        """Drains that slack has undone. OPTIONAL; absent = none."""
+
     def __init__(
         self,
         *,
@@ -2120,14 +2125,60 @@ class ScaleDownState(_message.Message):
         basis: _builtins.int = ...,
         headroom: _builtins.float = ...,
         fewer_placeholders: _builtins.int = ...,
+        undone_drains: Global___UndoneDrains | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["hints", b"hints", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["hints", b"hints", "undone_drains", b"undone_drains", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["basis", b"basis", "candidate_order", b"candidate_order", "fewer_placeholders", b"fewer_placeholders", "headroom", b"headroom", "hints", b"hints", "layout_version", b"layout_version", "resume_at", b"resume_at", "search_start", b"search_start", "strings", b"strings", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["basis", b"basis", "candidate_order", b"candidate_order", "fewer_placeholders", b"fewer_placeholders", "headroom", b"headroom", "hints", b"hints", "layout_version", b"layout_version", "resume_at", b"resume_at", "search_start", b"search_start", "strings", b"strings", "undone_drains", b"undone_drains", "unneeded", b"unneeded", "unremovable", b"unremovable"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ScaleDownState: _TypeAlias = ScaleDownState  # noqa: Y015
+
+@_typing.final
+class UndoneDrains(_message.Message):
+    """Drains after which slack lacked room, so that new nodes came: the pods went
+    elsewhere than planned. The next drains wait, longer each time.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DRAIN_TIME_FIELD_NUMBER: _builtins.int
+    POD_COUNT_FIELD_NUMBER: _builtins.int
+    TIMES_FIELD_NUMBER: _builtins.int
+    UNTIL_TIME_FIELD_NUMBER: _builtins.int
+    pod_count: _builtins.int
+    """How many pods there were then, without those of DaemonSets, mirror pods and
+    pods that have ended or are being deleted. Where there are more afterwards,
+    it is not the drain that slack lacks room for.
+    """
+    times: _builtins.int
+    """How many times in a row."""
+    @_builtins.property
+    def drain_time(self) -> _timestamp_pb2.Timestamp:
+        """When a plan last drained nodes while all slack was there, and it is not
+        known yet what has come of it. Absent = there is no such plan.
+        """
+
+    @_builtins.property
+    def until_time(self) -> _timestamp_pb2.Timestamp:
+        """Until when no node with pods to move goes. Absent = none waits."""
+
+    def __init__(
+        self,
+        *,
+        drain_time: _timestamp_pb2.Timestamp | None = ...,
+        pod_count: _builtins.int = ...,
+        times: _builtins.int = ...,
+        until_time: _timestamp_pb2.Timestamp | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["drain_time", b"drain_time", "until_time", b"until_time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["drain_time", b"drain_time", "pod_count", b"pod_count", "times", b"times", "until_time", b"until_time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___UndoneDrains: _TypeAlias = UndoneDrains  # noqa: Y015
 
 @_typing.final
 class NodeTimes(_message.Message):

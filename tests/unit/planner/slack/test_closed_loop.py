@@ -4,6 +4,7 @@ Nodes go as soon as they are unneeded, so that whatever can flap does. Every pla
 """
 
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -22,6 +23,7 @@ from tests.certificates.whole_plan import offences
 
 LOOPS, BUSY, START = 30, 10, 2
 """Loops; those in which pods come and go; loops that a new node takes to start."""
+LOOP_S = 60
 ROOM = 4000
 OWNER = Owner("rs", "ReplicaSet", "web", "default", 99, 99, "apps/v1")
 SIZES = (250, 500, 900, 1500)
@@ -74,12 +76,16 @@ class World:
             groups={"g": group},
         )
 
-    def carry_out(self, answer: pb.PlanResponse, loop: int) -> set[str]:
-        """Add and remove what the plan says; return the nodes that went."""
+    def carry_out(self, answer: pb.PlanResponse, loop: int, as_planned: bool = True) -> set[str]:
+        """Add and remove what the plan says; return the nodes that went.
+
+        as_planned : pods go where the plan has them; else they wait, and the scheduler spreads them.
+        """
         gone = {*answer.scale_down.delete_empty, *answer.scale_down.drain}
         for entry in answer.scale_down.unneeded:
             if entry.node in gone:
-                self.at |= {key.removeprefix("default/"): on for key, on in entry.destinations.items()}
+                moved = {key.removeprefix("default/"): on for key, on in entry.destinations.items()}
+                self.at |= moved if as_planned else dict.fromkeys(moved, "")
         self.nodes = [name for name in self.nodes if name not in gone]
         for split in answer.scale_up.splits:
             for _ in range(split.new_size - split.current_size):
@@ -101,43 +107,56 @@ def world(seed: int) -> World:
     return made
 
 
+def eager(rate: float, granularity: int) -> pb.PlanSettings:
+    """Slack, and no timer that holds a node back."""
+    settings = {
+        "slack": {"extraCapacityMinRate": rate, "granularity": granularity},
+        "scaleDown": {
+            "unneededTime": "0s",
+            "utilizationThreshold": 1.0,
+            "maxScaleDownParallelism": 100,
+            "maxDrainParallelism": 100,
+        },
+    }
+    return ParseDict(settings, pb.PlanSettings())
+
+
+def planned(this: World, loop: int, settings: pb.PlanSettings, state: pb.PlanState) -> pb.PlanResponse:
+    """Let time go on to a loop, and return its plan, proven."""
+    this.start(loop)
+    if loop < BUSY:
+        this.churn()
+    this.schedule()
+    message = write(this.cluster())
+    request = pb.PlanRequest(
+        decisions=[pb.Decision.SLACK, pb.Decision.SCALE_UP, pb.Decision.SCALE_DOWN], settings=settings
+    )
+    request.now.seconds = NOW_S + LOOP_S * loop
+    answer = plan(canonicalize(message), request, state, Work())
+    assert offences(message, settings, answer, NOW_S + LOOP_S * loop) == []
+    return answer
+
+
+def pauses(answer: pb.PlanResponse, loop: int) -> bool:
+    """Whether nodes with pods wait because slack has undone a drain."""
+    return answer.state.scale_down.undone_drains.until_time.seconds > NOW_S + LOOP_S * loop
+
+
 @pytest.mark.parametrize("granularity", [1, 2, 5])
 @pytest.mark.parametrize("rate", [0.1, 0.4])
 @pytest.mark.parametrize("seed", range(3))
 def test_no_node_goes_while_slack_is_built_up_and_in_the_end_nothing_comes_or_goes(
     seed: int, rate: float, granularity: int
 ) -> None:
-    settings = ParseDict(
-        {
-            "slack": {"extraCapacityMinRate": rate, "granularity": granularity},
-            "scaleDown": {
-                "unneededTime": "0s",
-                "utilizationThreshold": 1.0,
-                "maxScaleDownParallelism": 100,
-                "maxDrainParallelism": 100,
-            },
-        },
-        pb.PlanSettings(),
-    )
     this, state = world(seed), pb.PlanState()
     for loop in range(LOOPS):
-        this.start(loop)
-        if loop < BUSY:
-            this.churn()
-        this.schedule()
-        message = write(this.cluster())
-        request = pb.PlanRequest(
-            decisions=[pb.Decision.SLACK, pb.Decision.SCALE_UP, pb.Decision.SCALE_DOWN], settings=settings
-        )
-        request.now.seconds = NOW_S + 60 * loop
-        answer = plan(canonicalize(message), request, state, Work())
+        answer = planned(this, loop, eager(rate, granularity), state)
         state = answer.state
-        assert offences(message, settings, answer, NOW_S + 60 * loop) == []
         gone = this.carry_out(answer, loop)
         lacking = [name for name, on in where(answer).items() if not on]
         assert not (gone and lacking), f"loop {loop}: {sorted(gone)} go while {lacking} wait for new nodes"
         assert all(
-            (one.not_now_reason == UnremovableReason.NEEDED_FOR_SLACK) == bool(lacking)
+            (one.not_now_reason == UnremovableReason.NEEDED_FOR_SLACK) == (bool(lacking) or pauses(answer, loop))
             for one in answer.scale_down.unneeded
         )
     # Long after the last pod has come, all that is asked for is there, and nothing comes or goes any more.
@@ -145,4 +164,29 @@ def test_no_node_goes_while_slack_is_built_up_and_in_the_end_nothing_comes_or_go
     assert not gone
     assert not answer.scale_up.splits
     assert not this.starting
+    assert slack.offences(this.cluster(), answer, rate, granularity) == []
+
+
+@pytest.mark.parametrize(("seed", "rate", "granularity"), [(0, 0.1, 1), (1, 0.4, 2), (2, 0.4, 1)])
+def test_pods_that_land_elsewhere_than_planned_make_drains_rarer_and_rarer(
+    seed: int, rate: float, granularity: int
+) -> None:
+    """The scheduler spreads pods, into room that is kept for placeholders: new nodes come for these. In a cluster in
+    which that never ends by itself, drains start after pauses of 10, 20, 40, … minutes."""
+    this, state = world(seed), pb.PlanState()
+    undone: list[int] = []
+    for loop in range(90):
+        answer = planned(this, loop, eager(rate, granularity), state)
+        if answer.state.scale_down.undone_drains.times > state.scale_down.undone_drains.times:
+            undone.append(loop)
+        waiting = {one.node: one.detail for one in answer.scale_down.unneeded}
+        if pauses(answer, loop):
+            assert not answer.scale_down.drain
+            assert all(waiting[node] for node in waiting.keys() - {*answer.scale_down.delete_empty})
+        state = answer.state
+        this.carry_out(answer, loop, as_planned=False)
+    assert undone
+    assert all(later - sooner > 10 * 2**at for at, (sooner, later) in enumerate(pairwise(undone)))
+    assert len(undone) <= 4
+    # In between, all that is asked for is there.
     assert slack.offences(this.cluster(), answer, rate, granularity) == []

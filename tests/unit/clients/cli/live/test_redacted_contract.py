@@ -149,6 +149,7 @@ NUMBERS_THAT_STAY = {
     ),
     "a ratio of savings": "ScaleDownState.headroom",
     "how many nodes of a plan": "ScaleDownState.fewer_placeholders",
+    "how often something was undone, and among how many pods": "UndoneDrains.pod_count UndoneDrains.times",
     "the layout of a state": (
         "ScaleDownState.layout_version ScaleUpState.layout_version SlackState.layout_version "
         "PodCostsState.layout_version"

@@ -40,8 +40,7 @@ class Situation(NamedTuple):
     under : budgets of the pods, of P' pods; remaining : int64[B]; eviction_cost : float64[N]; pending : int32 pods to
     keep room for; ready : bool[N], see `facts.readiness`; unhealthy : why nothing goes, "" = it may; balance : None
     where nothing asks for it; basis : what the choice among orders rests on; use : what is requested of nodes; slack :
-    how it is, None = there is none; undone : drains that slack has undone. Placeholders follow the pods evicted lately;
-    they are in `groups` and `under`.
+    how it is, None = there is none. Placeholders follow the pods evicted lately; they are in `groups` and `under`.
     """
 
     request: ScaleDownRequest
@@ -66,14 +65,17 @@ class Situation(NamedTuple):
     basis: int
     use: NodeUse
     slack: Slack | None
-    undone: UndoneDrains
+
+    @property
+    def undone(self) -> UndoneDrains:
+        """Drains that slack has undone."""
+        return self.slack.undone if self.slack else UndoneDrains()
 
 
 def survey(request: ScaleDownRequest) -> Situation:
     """Look at everything once. O(P + N·R + labels of budgets), vectorised."""
     snapshot, settings, now_ns = request.snapshot, request.settings, request.now_ns
-    general, evictions = request.round.settings, request.round.evictions
-    placeholders = request.round.placeholders
+    general, evictions, placeholders = request.round.settings, request.round.evictions, request.round.placeholders
     groups = pod_groups(snapshot, evictions, request.derive)
     if placeholders:
         groups = with_placeholders(groups, placeholders, request.round.simulation.state.pod_node[-len(placeholders) :])
@@ -88,7 +90,6 @@ def survey(request: ScaleDownRequest) -> Situation:
     # Upstream does not even list pods in a terminal phase; its rule for them only looks at how they may restart.
     codes[expendable | ended] = outcome.SKIP
     needs_place = _needs_place(snapshot, columns, codes) & ~ended
-    slack = _slack(request, leaving, columns)
     return Situation(
         request=request,
         evictions=evictions,
@@ -119,13 +120,12 @@ def survey(request: ScaleDownRequest) -> Situation:
         balance=_balance(request, leaving),
         basis=basis(snapshot, settings, general),
         use=facts.use,
-        slack=slack,
-        undone=judged(memory.undone, slack, now_ns) if slack else UndoneDrains(),
+        slack=_slack(request, memory, leaving, columns),
     )
 
 
-def _slack(request: ScaleDownRequest, leaving: Bool, columns: PodDrainColumns) -> Slack | None:
-    """Return how slack is: whether every placeholder is on a node of the snapshot. O(P) where there is slack."""
+def _slack(request: ScaleDownRequest, memory: Memory, leaving: Bool, columns: PodDrainColumns) -> Slack | None:
+    """Return how slack is, and what came of the last drain. O(P) where there is slack."""
     count = len(request.round.placeholders)
     if not count:
         return None
@@ -133,7 +133,8 @@ def _slack(request: ScaleDownRequest, leaving: Bool, columns: PodDrainColumns) -
     node = simulation.state.pod_node[-count:]
     lacking = bool(((node < 0) | (node >= simulation.node_count)).any())
     not_counted = columns.daemon | columns.mirror | (pods.deletion_s != 0) | pods.is_terminal()
-    return Slack(lacking, bool(leaving.any()), len(not_counted) - int(np.count_nonzero(not_counted)))
+    found = Slack(lacking, bool(leaving.any()), len(not_counted) - int(np.count_nonzero(not_counted)))
+    return found._replace(undone=judged(memory.undone, found, request.now_ns))
 
 
 def _balance(request: ScaleDownRequest, leaving: Bool) -> Balance | None:

@@ -33,11 +33,12 @@ class UndoneDrains(NamedTuple):
 
 class Slack(NamedTuple):
     """What the loop finds. lacking : a placeholder has no place on a node that is there; leaving : nodes are being
-    deleted; pod_count : pods now, without those that nobody creates again elsewhere."""
+    deleted; pod_count : pods now, without those that nobody creates again elsewhere; undone : drains undone so far."""
 
     lacking: bool
     leaving: bool
     pod_count: int
+    undone: UndoneDrains = UndoneDrains()
 
 
 def judged(before: UndoneDrains, slack: Slack, now_ns: int) -> UndoneDrains:

@@ -60,10 +60,14 @@ class Breaker:
     count: int = 0
     dead: bool = False
     last: str = ""
+    # Only moments with this in their label count.
+    only: str = ""
 
     def moment(self, label: str) -> None:
         if self.dead:
             raise Crash(self.last)
+        if self.only not in label:
+            return
         self.count += 1
         if self.count == self.die_at:
             self.dead, self.last = True, f"moment {self.count}: {label}"

@@ -1,0 +1,168 @@
+"""Every call of a cloud fails in every way while groups grow, wait for nodes, lose nodes and are reconciled; the
+actuator dies at a write besides. In the end nothing was deleted twice, the sizes are right, and no group is stuck.
+
+In the suite each fault meets a few deaths, and all writes are met by some fault; every fault with a death at every
+write takes minutes: `TRIMTAB_ALL_DEATHS=1 pytest tests/stateful/test_cloud_faults.py`.
+"""
+
+import os
+from contextlib import suppress
+from itertools import product
+from typing import Any
+
+import pytest
+
+from actuator.cloud.provider import CloudError
+from actuator.kube.cluster import ClusterError
+from actuator.service.activity_watch import ActivityWatch
+from clients.transport.errors import ServiceError
+from tests.builders.actuator import Crash
+from tests.builders.cloud_faults import KINDS, READS, WRITES, FaultyCloud
+from tests.unit.actuator.service.test_group_keeper import Kept
+
+DELETED, LOST = ("n0", "n1"), "n3"
+WANTED_SIZE = 8
+# When machines start again, and until when everything is over.
+SHORTAGE_S, END_S = 900.0, 2600.0
+STEP_S = 20.0
+# More than the attempts of one call, and than those of all growths.
+TIMES, MANY = 4, 1000
+# Moments before and after writes, and how many of them lie between two deaths.
+MOST_WRITES, SOME = 70, 23
+FAULTS = [*product((*READS, *WRITES), KINDS)]
+
+
+class Faulty(Kept):
+    """A stage whose cloud fails in one way, and a caller that wants two nodes less and then a number of nodes."""
+
+    def __init__(self) -> None:
+        super().__init__(out="g", count=6)
+        self.look_for(20)
+        self.lose(LOST)
+        self.faulty = FaultyCloud(self.cloud, self.time.sleep)
+        self.real, self.cloud = self.cloud, self.faulty  # type: ignore[assignment]
+        self.asked = 0
+        self.start_s = self.time.now_s
+
+    def restart(self, die_at: int | None = None) -> None:
+        while True:
+            try:
+                self.boot(die_at)
+            except CloudError:
+                continue
+            self.keeper = self.new_keeper()
+            self.watch = ActivityWatch(self.actuator.processor, self.cloud)
+            return
+
+    def live(self) -> None:
+        """Let everything happen until the end, as the service does it and a caller wants it."""
+        while self.time.now_s < self.start_s + END_S:
+            if self.time.now_s > self.start_s + SHORTAGE_S:
+                self.end_shortage()
+            self.ask()
+            self.run_for(STEP_S)
+            for step in (self.watch.step, self.keeper.step, self.read):
+                with suppress(CloudError, ClusterError):
+                    step()
+
+    def read(self) -> None:
+        """Read what the next snapshot has."""
+        self.cloud.refresh()
+        self.actuator.status(with_finished=True)
+
+    def ask(self) -> None:
+        """Ask for what is lacking, by what the cluster and the cloud really have."""
+        leaving = self.actuator.processor.read(lambda tracker, _: set(tracker.data.deletions))
+        backed_off = self.actuator.processor.read(lambda tracker, _: bool(tracker.data.backoffs))
+        nodes = [name for name in DELETED if name in self.cluster.state.nodes and name not in leaving]
+        with suppress(CloudError, ClusterError, ServiceError):
+            if nodes:
+                self.actuator.deletions.begin(self.request(self.new_id(), *nodes, drain=False))
+        size = self.target("g")
+        if size < WANTED_SIZE and not backed_off:
+            with suppress(CloudError, ClusterError, ServiceError):
+                self.grow(self.new_id(), size, by=WANTED_SIZE - size)
+
+    def new_id(self) -> str:
+        self.asked += 1
+        return f"r{self.asked}"
+
+    def target(self, group: str) -> int:
+        with self.looking():
+            return next(view.target_size for view in self.real.node_groups() if view.id == group)
+
+    def end_shortage(self) -> None:
+        """Let all machines start from now on."""
+        with self.cluster.transaction() as state:
+            due_ms = int(self.time.now_s * 1000) + 1000
+            for one in list(state.instances.values()):
+                if one.start_due_ms > due_ms and not one.gone_due_ms:
+                    one.start_due_ms = due_ms
+                    state.put_instance(one)
+
+
+def survive(operation: str = "", kind: str = "", after: int = 0, die_at: int | None = None) -> Faulty:
+    """Run the story with one fault, after so many calls without, and one death at the given write."""
+    stage = Faulty()
+    stage.faulty.fail(operation, kind, TIMES, after)
+    if operation == "was_set":
+        # It is asked for when no growth was answered in time.
+        stage.faulty.fail("set_size", "lost", MANY)
+    with suppress(Crash):
+        stage.restart()
+        stage.breaker.only, stage.breaker.count, stage.breaker.die_at = "append", 0, die_at
+        stage.live()
+        return stage
+    stage.restart()
+    stage.live()
+    return stage
+
+
+def check(stage: Faulty) -> None:
+    deleted = stage.noted("deleted")
+    assert sorted(deleted) == sorted({*DELETED, LOST}), "each once"
+    nodes = stage.cluster.state.nodes
+    assert not {*DELETED} & set(nodes)
+    data: dict[str, Any] = stage.actuator.processor.read(
+        lambda tracker, _: (
+            {"deletions": dict(tracker.data.deletions), "backoffs": dict(tracker.data.backoffs)}
+            | {"awaited": dict(tracker.data.awaited), "missing": dict(tracker.data.missing)}
+        )
+    )
+    assert data == {"deletions": {}, "backoffs": {}, "awaited": {}, "missing": {}}, "no group is stuck"
+    with stage.looking():
+        (view,) = stage.real.node_groups()
+    assert (view.target_size, view.instance_count, len(nodes)) == (WANTED_SIZE, WANTED_SIZE, WANTED_SIZE)
+    assert stage.tainted() == set()
+    stage.actuator.processor.read(lambda tracker, _: tracker.check_invariants())
+
+
+def test_the_story_has_writes_enough_to_be_worth_dying_in() -> None:
+    stage = survive()
+    check(stage)
+    assert 40 < stage.breaker.count <= MOST_WRITES
+
+
+@pytest.mark.parametrize(("operation", "kind"), FAULTS)
+def test_each_call_that_fails_in_each_way_ends_right(operation: str, kind: str) -> None:
+    stage = survive(operation, kind)
+    check(stage)
+    # What an earlier process acted on is told to a new one alone.
+    assert (operation == "remember") != bool(stage.faulty.struck[operation])
+    number = FAULTS.index((operation, kind))
+    some = range(1 + number % SOME, MOST_WRITES, SOME)
+    for at in range(1, MOST_WRITES) if os.environ.get("TRIMTAB_ALL_DEATHS") else some:
+        stage = survive(operation, kind, after=at % 5, die_at=at)
+        try:
+            check(stage)
+        except AssertionError as error:
+            raise AssertionError(f"died at write {at}: {stage.breaker.last}") from error
+
+
+def test_a_process_that_is_slow_to_be_told_what_an_earlier_one_did_goes_on_with_it() -> None:
+    struck = 0
+    for at in range(1, MOST_WRITES, 3):
+        stage = survive("remember", "slow", die_at=at)
+        check(stage)
+        struck += stage.faulty.struck["remember"]
+    assert struck

@@ -20,10 +20,10 @@ _NEGATIVE: Final = frozenset({pb.LabelOperator.NOT_IN, pb.LabelOperator.DOES_NOT
 
 
 class _KeyEntries(NamedTuple):
-    """Entries of one key, by value. sets, values : int32[E_key], `values` ascending."""
+    """Entries of one key, by value. sets : int32[E_key]; runs : by value, first and end of its sets."""
 
     sets: Int32
-    values: Int32
+    runs: dict[int, tuple[int, int]]
 
 
 def _is_among(some: Int32, others: Int32) -> Bool:
@@ -78,8 +78,7 @@ class LabelIndex:
             return np.zeros(0, np.int32)
         runs = []
         for value in set(requirement.values):
-            wanted = string_index(self._strings, value)
-            first, last = np.searchsorted(entries.values, np.array([wanted, wanted + 1], np.int32))
+            first, last = entries.runs.get(string_index(self._strings, value), (0, 0))
             runs.append(entries.sets[first:last])
         return runs[0] if len(runs) == 1 else np.sort(np.concatenate([np.zeros(0, np.int32), *runs]))
 
@@ -96,7 +95,11 @@ class LabelIndex:
         at = np.flatnonzero(self._label_sets.keys == key)
         values = self._label_sets.values[at]
         order = np.argsort(values, kind="stable")
-        return _KeyEntries(self._set_of_entry[at][order], values[order])
+        values = values[order]
+        first = np.flatnonzero(np.diff(values, prepend=-1))
+        last = np.flatnonzero(np.diff(values, append=-1)) + 1
+        runs = zip(first.tolist(), last.tolist(), strict=True)
+        return _KeyEntries(self._set_of_entry[at][order], dict(zip(values[first].tolist(), runs, strict=True)))
 
 
 def label_sets_of(labels: Sequence[Sequence[tuple[str, str]]]) -> tuple[tuple[str, ...], LabelSets]:

@@ -106,17 +106,16 @@ def _pod_ranges(snapshot: Snapshot, by_namespace: dict[str, list[int]]) -> Int64
 def _selected(snapshot: Snapshot, by_namespace: dict[str, list[int]], effort: Effort) -> tuple[Int32, Int64]:
     """Return the label sets that budgets select: int32[entries, 2] (label set, budget), and the bounds by namespace."""
     index = LabelIndex(snapshot.strings, snapshot.label_sets)
-    bounds = np.zeros(len(by_namespace) + 1, np.int64)
-    entries = []
-    for at, rows in enumerate(by_namespace.values()):
-        bounds[at + 1] = bounds[at]
-        for row in reversed(rows):
-            effort.check()
-            sets = index.sets_matching(snapshot.budgets[row].selector)
-            effort.take(2 * sets.nbytes, "label sets that PodDisruptionBudgets select")
-            entries.append(np.stack([sets, np.full(len(sets), row, np.int32)], axis=1))
-            bounds[at + 1] += len(sets)
-    return np.concatenate([np.zeros((0, 2), np.int32), *entries]), bounds
+    order = [row for rows in by_namespace.values() for row in reversed(rows)]
+    found = [np.zeros(0, np.int32)]
+    for row in order:
+        effort.check()
+        found.append(index.sets_matching(snapshot.budgets[row].selector))
+        effort.take(2 * found[-1].nbytes, "label sets that PodDisruptionBudgets select")
+    counts = np.fromiter(map(len, found), np.int64, len(found))
+    entries = np.stack([np.concatenate(found), np.repeat(np.array([-1, *order], np.int32), counts)], axis=1)
+    ends = np.cumsum([0, *map(len, by_namespace.values())])
+    return entries, np.cumsum(counts)[ends]
 
 
 def _needs(snapshot: Snapshot, pod: Int64, budget: Int32, effort: Effort) -> UInt8:

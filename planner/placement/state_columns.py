@@ -4,6 +4,7 @@ Decides nothing about what they mean. Raises UnreadableStateError.
 """
 
 from collections.abc import Sequence
+from itertools import repeat
 from typing import TypeVar
 
 import numpy as np
@@ -48,5 +49,7 @@ def numbers_of(strings: Sequence[str], names: Sequence[str]) -> Int32:
     """
     if len(strings) * len(names).bit_length() < len(names):
         return np.array([string_index(names, name) for name in strings] or [-1], np.int32)
-    place = {name: number for number, name in enumerate(names)}
-    return np.array([place.get(name, -1) for name in strings] or [-1], np.int32)
+    if not strings:
+        return np.full(1, -1, np.int32)
+    place = dict(zip(names, range(len(names)), strict=True))
+    return np.fromiter(map(place.get, strings, repeat(-1)), np.int32, len(strings))

@@ -96,7 +96,7 @@ def remember(memory: Memory, moves: Moves, names: Sequence[str], digests: Int32)
     chosen = np.flatnonzero(used)
     code = np.zeros(count + 1, np.int32)
     code[chosen] = np.arange(1, len(chosen) + 1, dtype=np.int32)
-    state = pb.ScaleDownState(layout_version=LAYOUT_VERSION, strings=["", *(names[int(node)] for node in chosen)])
+    state = pb.ScaleDownState(layout_version=LAYOUT_VERSION, strings=["", *map(names.__getitem__, chosen.tolist())])
     state.unneeded.node = code[memory.unneeded].tobytes()
     state.unneeded.time_ns = memory.since_ns.tobytes()
     failed = memory.failed
@@ -161,5 +161,5 @@ def _read_failed(given: pb.FailedNodes, node_of: Int32) -> FailedNodes:
     check_lengths("unremovable", len(node), len(time_ns), len(reason), len(blocking), len(given.blocking_pod))
     sorted_nodes, first = np.unique(node, return_index=True)
     kept = first[sorted_nodes >= 0]
-    pods = tuple(given.blocking_pod[int(row)] for row in kept)
+    pods = tuple(map(list(given.blocking_pod).__getitem__, kept.tolist()))
     return FailedNodes(node[kept], time_ns[kept], reason[kept], blocking[kept], pods)

@@ -53,8 +53,22 @@ def _used_namespaces(snapshot: Snapshot) -> tuple[list[str], Int32]:
 
 def joined(texts: Sequence[str]) -> tuple[UInt8, Int64]:
     """Return texts one after the other: their bytes, and int64[texts + 1] where each begins."""
-    encoded = [text.encode() for text in texts]
-    offsets = np.zeros(len(encoded) + 1, np.int64)
-    np.cumsum([len(one) for one in encoded], out=offsets[1:])
+    data = "".join(texts).encode()
+    lengths = np.fromiter(map(len, texts), np.int64, len(texts))
+    if lengths.sum() != len(data):
+        # Some character takes more than one byte.
+        lengths = np.fromiter((len(text.encode()) for text in texts), np.int64, len(texts))
+    offsets = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
     # A copy, so that kernels see a writable array.
-    return np.frombuffer(b"".join(encoded), np.uint8).copy(), offsets
+    return np.frombuffer(data, np.uint8).copy(), offsets
+
+
+def pod_keys(snapshot: Snapshot, pods: Int64) -> list[str]:
+    """Return "namespace/name" of each of pods : int64. O(bytes of names)."""
+    column, strings = snapshot.pods.name, snapshot.strings
+    data = column.data
+    first, last = column.offsets[pods].tolist(), column.offsets[pods + 1].tolist()
+    spaces = snapshot.pods.namespace[pods].tolist()
+    names = (str(data[start:end], "utf-8") for start, end in zip(first, last, strict=True))
+    return [f"{strings[space]}/{name}" for space, name in zip(spaces, names, strict=True)]

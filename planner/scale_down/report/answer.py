@@ -6,6 +6,7 @@ Large parts (destinations) are written as protobuf bytes by a kernel and merged,
 import hashlib
 from collections.abc import Mapping
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -15,10 +16,16 @@ from trimtab.v1 import reason_pb2
 from planner.facts.utilization import Float64
 from planner.model.derive import Derive
 from planner.model.settings import SECOND_NS
-from planner.scale_down.report.kernels.wire import NodeRows, write_sorted_uids, write_staying, write_unneeded
+from planner.scale_down.report.kernels.wire import (
+    NodeRows,
+    StayingRows,
+    write_sorted_uids,
+    write_staying,
+    write_unneeded,
+)
 from planner.scale_down.request import ScaleDownRequest
 from planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
-from planner.snapshot.texts import texts_of
+from planner.snapshot.texts import joined, texts_of
 
 
 class Unneeded(NamedTuple):
@@ -103,25 +110,34 @@ def _as_bytes(values: Float64) -> UInt8:
 def add_staying(decision: pb.ScaleDownDecision, request: ScaleDownRequest, staying: Staying, share: Float64) -> None:
     """Append the nodes that stay. share : float64[N] utilization, shown as 0 where it could not be computed."""
     names = texts_of(request.snapshot, request.derive)
-    shown = share[staying.nodes]
-    utilization = _as_bytes(np.where(np.isnan(shown), 0.0, shown))
-    reasons = staying.reason.astype(np.uint8)
-    out = np.empty(write_staying(names, staying.nodes, reasons, utilization, np.zeros(0, np.uint8)), np.uint8)
+    rows = _staying_rows(staying, share[staying.nodes])
+    sizes = np.zeros(len(rows.node), np.int64)
+    out = np.empty(write_staying(names, rows, sizes, np.zeros(0, np.uint8)), np.uint8)
     if len(out):
-        write_staying(names, staying.nodes, reasons, utilization, out)
+        write_staying(names, rows, sizes, out)
         decision.MergeFromString(out.tobytes())
-    told = staying.blocking.keys() | staying.failed.keys() | staying.details.keys()
-    for row in np.flatnonzero(np.isin(staying.nodes, np.fromiter(told, np.int32, len(told)))).tolist():
-        _add_told(decision.unremovable[row], int(staying.nodes[row]), staying)
+    told = np.fromiter(staying.failed.keys(), np.int32, len(staying.failed))
+    for row in np.flatnonzero(np.isin(staying.nodes, told)).tolist():
+        decision.unremovable[row].failed_predicates.update(staying.failed[int(staying.nodes[row])])
 
 
-def _add_told(entry: pb.UnremovableNode, node: int, staying: Staying) -> None:
-    if node in staying.blocking:
-        entry.blocking_pod, entry.blocking_reason = staying.blocking[node]
-    if node in staying.failed:
-        entry.failed_predicates.update(staying.failed[node])
-    if node in staying.details:
-        entry.detail = staying.details[node]
+def _staying_rows(staying: Staying, share: Float64) -> StayingRows:
+    """Return the entries as columns. share : float64[V] utilization."""
+    nodes = staying.nodes.tolist()
+    nothing = "", 0
+    blocking = [staying.blocking.get(node, nothing) for node in nodes]
+    pods, pod_offsets = joined([pod for pod, _ in blocking])
+    details, detail_offsets = joined([staying.details.get(node, "") for node in nodes])
+    return StayingRows(
+        node=staying.nodes,
+        reason=staying.reason.astype(np.uint8),
+        blocking_reason=np.array([code for _, code in blocking], np.uint8),
+        utilization=_as_bytes(np.where(np.isnan(share), 0.0, share)),
+        pods=pods,
+        pod_offsets=pod_offsets,
+        details=details,
+        detail_offsets=detail_offsets,
+    )
 
 
 def _digests(snapshot: Snapshot, unneeded: NodeRows) -> list[str]:
@@ -133,6 +149,5 @@ def _digests(snapshot: Snapshot, unneeded: NodeRows) -> list[str]:
     out = np.empty(size, np.uint8)
     ends = np.zeros(len(unneeded.node), np.int64)
     write_sorted_uids(uids.data, uids.offsets, moved, unneeded.bounds, np.zeros((most, 2), np.int64), out, ends)
-    written = out.tobytes()
-    bounds = [0, *ends.tolist()]
-    return [hashlib.sha256(written[bounds[i] : bounds[i + 1]]).hexdigest()[:16] for i in range(len(bounds) - 1)]
+    written = memoryview(out)
+    return [hashlib.sha256(written[first:last]).hexdigest()[:16] for first, last in pairwise([0, *ends.tolist()])]

@@ -104,10 +104,15 @@ def _staying(situation: Situation, reasons: UInt8) -> Iterator[tuple[int, str]]:
     request = situation.request
     nodes, most = request.snapshot.nodes, request.round.settings.max_balance_difference
     failed = situation.memory.failed
-    ages_s = ((request.now_ns - failed.time_ns) // SECOND_NS).tolist()
-    for node, why, age_s in zip(failed.node.tolist(), failed.reason.tolist(), ages_s, strict=True):
-        if reasons[node] == Reason.RECENTLY_UNREMOVABLE:
-            yield node, f"{unremovable_name(why)} {age_s} s ago"
+    rows = np.flatnonzero(reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE)
+    ages_s = (request.now_ns - failed.time_ns[rows]) // SECOND_NS
+    # Most have failed in the same loop, for one of a few reasons.
+    texts_of_age: dict[tuple[int, int], str] = {}
+    for node, why, age_s in zip(failed.node[rows].tolist(), failed.reason[rows].tolist(), ages_s.tolist(), strict=True):
+        text = texts_of_age.get((why, age_s))
+        if text is None:
+            text = texts_of_age[why, age_s] = f"{unremovable_name(why)} {age_s} s ago"
+        yield node, text
     texts = {
         Reason.UNEXPECTED_ERROR: "the node has no allocatable cpu or memory",
         Reason.NOT_UNNEEDED_OTHER_REASON: "its removal saves too little for each pod that would have to move",

@@ -22,7 +22,7 @@ from planner.scale_down.report.details import why_in_turn, why_staying, why_wait
 from planner.scale_down.report.explain import Explanation, explain
 from planner.scale_down.report.slack import needed_for_slack
 from planner.scale_down.request import ScaleDownRequest
-from planner.scale_down.search.displaced import name_of, pods_of_leaving_nodes, take_out
+from planner.scale_down.search.displaced import names_of, pods_of_leaving_nodes, take_out
 from planner.scale_down.search.fewer_placeholders import NONE_BESIDES, Besides
 from planner.scale_down.search.kernels.drain_sets import Problem
 from planner.scale_down.search.portfolio import Choice
@@ -189,20 +189,20 @@ def _blocking(
     situation = finding.situation
     blocking: dict[int, tuple[str, reason_pb2.BlockingPodReason.Code.ValueType]] = {}
     failed = situation.memory.failed
-    recent, codes = (reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE).tolist(), failed.blocking_reason.tolist()
-    for row, node in enumerate(failed.node.tolist()):
-        if recent[row]:
-            blocking[node] = (failed.blocking_pod[row], blocking_code(codes[row]))
+    rows = np.flatnonzero(reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE)
+    codes = map(blocking_code, failed.blocking_reason[rows].tolist())
+    pods = map(failed.blocking_pod.__getitem__, rows.tolist())
+    blocking.update(zip(failed.node[rows].tolist(), zip(pods, codes, strict=True), strict=True))
     node_of = situation.request.snapshot.pods.node
     stopping = np.flatnonzero(outcome.blocks(finding.codes) & (node_of >= 0))
     stopping = stopping[reasons[node_of[stopping]] == Reason.BLOCKED_BY_POD]
     nodes, first = np.unique(node_of[stopping], return_index=True)
-    for node, pod in zip(nodes.tolist(), stopping[first].tolist(), strict=True):
-        blocking[node] = (name_of(situation, pod), blocking_code(outcome.blocking_reason(int(finding.codes[pod]))))
-    for node, pod in told.no_place.items():
-        blocking[node] = (name_of(situation, pod), Blocking.NO_PLACE)
-    for node, pod in told.over_budget.items():
-        blocking[node] = (name_of(situation, pod), Blocking.NOT_ENOUGH_PDB)
+    codes = (blocking_code(outcome.blocking_reason(code)) for code in finding.codes[stopping[first]].tolist())
+    names = names_of(situation, stopping[first])
+    blocking.update(zip(nodes.tolist(), zip(names, codes, strict=True), strict=True))
+    for found, why in ((told.no_place, Blocking.NO_PLACE), (told.over_budget, Blocking.NOT_ENOUGH_PDB)):
+        names = names_of(situation, np.fromiter(found.values(), np.int64, len(found)))
+        blocking.update((node, (name, why)) for node, name in zip(found, names, strict=True))
     return blocking
 
 
@@ -309,7 +309,8 @@ def _failed(
     time_ns[now_failed] = request.now_ns
     why[now_failed] = reasons[now_failed]
     node = np.flatnonzero(why).astype(np.int32)
-    rows = [blocking.get(one, ("", Blocking.UNSPECIFIED)) for one in node.tolist()]
+    nothing = "", Blocking.UNSPECIFIED
+    rows = [blocking.get(one, nothing) for one in node.tolist()]
     return FailedNodes(
         node, time_ns[node], why[node], np.array([code for _, code in rows], np.uint8), tuple(pod for pod, _ in rows)
     )

@@ -16,7 +16,8 @@ from planner.scale_down.search.kernels.drain_sets import Problem, hold_all
 from planner.scale_down.situation import Situation
 from planner.simulation.build import Simulation
 from planner.simulation.state import NOWHERE, SimulationState
-from planner.snapshot.columns import NO_NODE, Bool, Int32
+from planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
+from planner.snapshot.texts import pod_keys
 
 
 def pods_of_leaving_nodes(situation: Situation) -> Int32:
@@ -80,6 +81,16 @@ def take_out(situation: Situation, simulation: Simulation, nodes: Int32) -> None
     gone = np.zeros(len(simulation.state.node_state) + 1, bool)
     gone[nodes] = True
     evacuate(simulation.state, nodes, np.flatnonzero(gone[at]).astype(np.int32), True)
+
+
+def names_of(situation: Situation, pods: Int64 | Int32) -> list[str]:
+    """Return "namespace/name" of each pod, those evicted lately included, or the name of a placeholder."""
+    snapshot = situation.request.snapshot
+    names = pod_keys(snapshot, pods[pods < len(snapshot.pods.spec)].astype(np.int64))
+    if len(names) == len(pods):
+        return names
+    known = iter(names)
+    return [next(known) if pod < len(snapshot.pods.spec) else name_of(situation, pod) for pod in pods.tolist()]
 
 
 def name_of(situation: Situation, pod: int) -> str:

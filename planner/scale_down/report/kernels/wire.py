@@ -17,6 +17,7 @@ from planner.snapshot.texts import Names
 ENTRY_FIELD, NODE_FIELD, SINCE_FIELD, MAP_FIELD, REASON_FIELD = 0x0A, 0x0A, 0x12, 0x1A, 0x20
 UTILIZATION_FIELD, ASSUMPTION_FIELD, DETAIL_FIELD, SAVING_FIELD, COST_FIELD = 0x29, 0x32, 0x3A, 0x41, 0x49
 STAYING_FIELD, STAYING_REASON_FIELD, STAYING_UTILIZATION_FIELD = 0x12, 0x10, 0x39
+BLOCKING_POD_FIELD, BLOCKING_REASON_FIELD, STAYING_DETAIL_FIELD = 0x1A, 0x20, 0x2A
 FIRST_NUMBER, SECOND_NUMBER = 0x08, 0x10
 KEY_FIELD, VALUE_FIELD, SLASH, NEW_LINE = 0x0A, 0x12, 0x2F, 0x0A
 DIGEST_LENGTH = 16
@@ -162,31 +163,74 @@ def write_unneeded(names: Names, rows: NodeRows, sizes: Int64, out: UInt8) -> in
     return at
 
 
-@kernel
-def write_staying(names: Names, nodes: Int32, reasons: UInt8, utilization: UInt8, out: UInt8) -> int:
-    """Write the entries of nodes : int32[V] that stay to `out` : uint8 and return the number of bytes. O(bytes).
+@by_reference()
+class StayingRows(NamedTuple):
+    """What the entries of V nodes hold that stay.
 
-    reasons : uint8[V], below 128; utilization : uint8[8·V], doubles as bytes. With an empty `out` nothing is written.
+    node : int32[V]; reason, blocking_reason : uint8[V], below 128; utilization : uint8[8·V], doubles as bytes;
+    pods, details : texts, one for each node, "" = none; pod_offsets, detail_offsets : int64[V+1].
+    """
+
+    node: Int32
+    reason: UInt8
+    blocking_reason: UInt8
+    utilization: UInt8
+    pods: UInt8
+    pod_offsets: Int64
+    details: UInt8
+    detail_offsets: Int64
+
+
+@inner_kernel
+def write_string(field: int, texts: UInt8, first: int, last: int, out: UInt8, at: int) -> int:
+    """Write a string, texts[first:last], left out where it is empty; return the position behind it."""
+    if first == last:
+        return at
+    if len(out) == 0:
+        return int(at + 1 + varint_length(last - first) + last - first)
+    out[at] = field
+    return write_text(out, write_varint(out, at + 1, last - first), texts, first, last)
+
+
+@inner_kernel
+def write_code(field: int, code: int, out: UInt8, at: int) -> int:
+    """Write the number of an enumeration, below 128, left out where it is 0; return the position behind it."""
+    if code == 0:
+        return at
+    if len(out) != 0:
+        out[at] = field
+        out[at + 1] = code
+    return at + 2
+
+
+@inner_kernel
+def write_stay(names: Names, rows: StayingRows, row: int, out: UInt8, at: int) -> int:
+    """Write one `UnremovableNode` but for its map; return the position behind it."""
+    node = rows.node[row]
+    at = write_string(widened(NODE_FIELD), names.nodes, names.node_offsets[node], names.node_offsets[node + 1], out, at)
+    at = write_code(widened(STAYING_REASON_FIELD), widened(rows.reason[row]), out, at)
+    pod, detail = rows.pod_offsets, rows.detail_offsets
+    at = write_string(widened(BLOCKING_POD_FIELD), rows.pods, pod[row], pod[row + 1], out, at)
+    at = write_code(widened(BLOCKING_REASON_FIELD), widened(rows.blocking_reason[row]), out, at)
+    at = write_string(widened(STAYING_DETAIL_FIELD), rows.details, detail[row], detail[row + 1], out, at)
+    return write_double(widened(STAYING_UTILIZATION_FIELD), rows.utilization, row, out, at)
+
+
+@kernel
+def write_staying(names: Names, rows: StayingRows, sizes: Int64, out: UInt8) -> int:
+    """Write the entries of nodes that stay to `out` : uint8 and return the number of bytes. O(bytes).
+
+    sizes : int64[V], of each entry's content: filled when `out` is empty (and nothing else written), read otherwise.
     """
     at = 0
-    nothing = out[:0]
-    for row in range(len(nodes)):
-        first, last = names.node_offsets[nodes[row]], names.node_offsets[nodes[row] + 1]
-        size = 1 + varint_length(last - first) + last - first + (2 if reasons[row] != 0 else 0)
-        size = write_double(widened(STAYING_UTILIZATION_FIELD), utilization, row, nothing, size)
+    for row in range(len(rows.node)):
         if len(out) == 0:
-            at += 1 + varint_length(size) + size
-            continue
-        out[at] = STAYING_FIELD
-        at = write_varint(out, at + 1, size)
-        out[at] = NODE_FIELD
-        at = write_varint(out, at + 1, last - first)
-        at = write_text(out, at, names.nodes, first, last)
-        if reasons[row] != 0:
-            out[at] = STAYING_REASON_FIELD
-            out[at + 1] = reasons[row]
-            at += 2
-        at = write_double(widened(STAYING_UTILIZATION_FIELD), utilization, row, out, at)
+            sizes[row] = write_stay(names, rows, row, out, widened(0))
+            at += 1 + varint_length(sizes[row]) + sizes[row]
+        else:
+            out[at] = STAYING_FIELD
+            at = write_varint(out, at + 1, sizes[row])
+            at = write_stay(names, rows, row, out, at)
     return at
 
 

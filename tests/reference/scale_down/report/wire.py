@@ -20,6 +20,18 @@ def unneeded_node(
     return node
 
 
+Stay = tuple[str, int, int, str, str, float]
+"""Name, reason, the blocking pod's reason, the blocking pod, detail, utilization."""
+
+
+def unremovable_node(row: Stay) -> plan_pb2.UnremovableNode:
+    """What the bytes must parse to."""
+    name, reason, blocking_reason, pod, detail, utilization = row
+    node = plan_pb2.UnremovableNode(node=name, blocking_pod=pod, detail=detail, utilization=utilization)
+    node.reason, node.blocking_reason = reason, blocking_reason
+    return node
+
+
 def sorted_uids(uids: list[str]) -> bytes:
     """Uids in order, a line feed behind each."""
     return b"".join(uid + b"\n" for uid in sorted(uid.encode() for uid in uids))

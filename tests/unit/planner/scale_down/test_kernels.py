@@ -11,7 +11,15 @@ from trimtab.v1 import plan_pb2
 
 from planner.facts.kernels.grouping import group_by_node
 from planner.placement.kernels.hints import Remembered, digest_texts, match_hints
-from planner.scale_down.report.kernels.wire import Names, NodeRows, write_sorted_uids, write_staying, write_unneeded
+from planner.scale_down.report.kernels.wire import (
+    Names,
+    NodeRows,
+    StayingRows,
+    write_sorted_uids,
+    write_staying,
+    write_unneeded,
+)
+from planner.snapshot.texts import joined
 from tests.builders.columns import text
 from tests.reference.facts import grouping
 from tests.reference.placement import hints
@@ -126,22 +134,28 @@ def test_nodes_written_by_hand_parse_to_the_same_message(data: st.DataObject) ->
     assert plan_pb2.ScaleDownDecision.FromString(out.tobytes()) == expected
 
 
-@given(st.lists(st.tuples(NAMES, st.integers(0, 20), st.floats(0, 1e9)), unique_by=lambda row: row[0], max_size=5))
-def test_staying_nodes_written_by_hand_parse_to_the_same_message(rows: list[tuple[str, int, float]]) -> None:
-    nodes, nothing = text([name for name, _, _ in rows]), text([])
+TEXTS = st.one_of(st.just(""), NAMES, st.text(max_size=200))
+
+
+@given(
+    st.lists(
+        st.tuples(NAMES, st.integers(0, 20), st.integers(0, 20), TEXTS, TEXTS, st.floats(0, 1e9)),
+        unique_by=lambda row: row[0],
+        max_size=5,
+    )
+)
+def test_staying_nodes_written_by_hand_parse_to_the_same_message(rows: list[wire.Stay]) -> None:
+    nodes, nothing = text([row[0] for row in rows]), text([])
     names = Names(np.zeros(0, np.int32), *nothing, *nothing, *nodes)
-    columns = (
-        np.arange(len(rows), dtype=np.int32),
-        np.array([reason for _, reason, _ in rows], np.uint8),
-        np.array([share for _, _, share in rows]).view(np.uint8),
-    )
-    out = np.zeros(write_staying(names, *columns, np.zeros(0, np.uint8)), np.uint8)
-    assert write_staying(names, *columns, out) == len(out)
-    expected = plan_pb2.ScaleDownDecision(
-        unremovable=[
-            plan_pb2.UnremovableNode(node=name, reason=reason, utilization=share) for name, reason, share in rows
-        ]
-    )
+    columns = StayingRows(
+        np.arange(len(rows), dtype=np.int32), np.array([row[1] for row in rows], np.uint8),
+        np.array([row[2] for row in rows], np.uint8), np.array([row[5] for row in rows]).view(np.uint8),
+        *joined([row[3] for row in rows]), *joined([row[4] for row in rows]),
+    )  # fmt: skip
+    sizes = np.zeros(len(rows), np.int64)
+    out = np.zeros(write_staying(names, columns, sizes, np.zeros(0, np.uint8)), np.uint8)
+    assert write_staying(names, columns, sizes, out) == len(out)
+    expected = plan_pb2.ScaleDownDecision(unremovable=[wire.unremovable_node(row) for row in rows])
     assert plan_pb2.ScaleDownDecision.FromString(out.tobytes()) == expected
 
 

@@ -5,6 +5,9 @@ nothing is sorted again), rows are taken from one side or the other, and unused 
 snapshot. Cost: one copy of the columns, and O(changes * log rows). Raises SnapshotError, SnapshotMalformedError.
 """
 
+from collections.abc import Callable
+from functools import partial
+from operator import attrgetter
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -14,11 +17,12 @@ from planner.model.derive import Derive, build_always
 from planner.model.effort import UNLIMITED, Effort
 from planner.snapshot.columns import Snapshot
 from planner.snapshot.decode import draft
+from planner.snapshot.digest import digest
 from planner.snapshot.errors import SnapshotMalformedError
 from planner.snapshot.joined_dictionaries import join_dictionaries
 from planner.snapshot.joined_pods import join_pods
 from planner.snapshot.joined_rows import join_tables
-from planner.snapshot.sealing import seal
+from planner.snapshot.sealing import complete
 from planner.snapshot.sharing import share
 
 _BYTES_OF_CELL: Final = 40
@@ -70,4 +74,11 @@ def apply_delta(
         slack_requests=(changed if delta.changed.HasField("slack_requests") else base).slack_requests,
         dangling=dangling,
     )
-    return share(base, seal(joined))
+    shared = share(base, complete(joined))
+    return shared._replace(version=digest(shared, partial(_kept_digest, base, shared, derive)))
+
+
+def _kept_digest(base: Snapshot, shared: Snapshot, derive: Derive, path: str, compute: Callable[[], bytes]) -> bytes:
+    """Return the digest of a field; that of a field which the base has as well is kept with the base."""
+    field = attrgetter(path)
+    return derive(f"digest of {path}", compute, of=(path,)) if field(shared) is field(base) else compute()

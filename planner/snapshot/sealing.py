@@ -17,7 +17,13 @@ from planner.snapshot.rows import spec_in
 
 
 def seal(draft: Snapshot) -> Snapshot:
-    """Return the snapshot in canonical form with its version.
+    """Return the snapshot in canonical form with its version; see `complete`."""
+    snapshot = complete(draft)
+    return snapshot._replace(version=digest(snapshot))
+
+
+def complete(draft: Snapshot) -> Snapshot:
+    """Return the snapshot in canonical form, without its version.
 
     `draft` is canonical except for unused dictionary entries; its arrays are not written.
     """
@@ -27,7 +33,7 @@ def seal(draft: Snapshot) -> Snapshot:
     if len(snapshot.pods.spec) > MAX_PODS:
         raise SnapshotError("pods", WHOLE_TABLE, "", f"there are {len(snapshot.pods.spec)}; at most {MAX_PODS} may be")
     _check_totals(snapshot)
-    return snapshot._replace(version=digest(snapshot))
+    return snapshot
 
 
 def _renumber(used: Bool) -> Int32:

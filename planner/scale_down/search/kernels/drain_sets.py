@@ -263,6 +263,12 @@ def repeat(sim: SimulationState, problem: Problem, nodes: Int32) -> bool:
     once went does not matter, only how pods fit in the end, which `mark_misplaced` says. `problem` is spoiled where
     this fails. O(moved pods · terms).
     """
+    # A pod that was created since goes nowhere yet: found at once, before anything is moved for nothing.
+    for row in range(len(nodes)):
+        node = widened(nodes[row])
+        for at in range(problem.offsets[node], problem.offsets[node + 1]):
+            if problem.hint[problem.pods[at]] < 0:
+                return False
     fork = mark(sim)
     for row in range(len(nodes)):
         node = widened(nodes[row])

@@ -87,6 +87,7 @@ def _round(
         reuse=work.reuse,
         earlier=work.earlier,
         growth=rows.growth,
+        together=work.together,
     )
 
 

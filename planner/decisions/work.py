@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from planner.model.derive import Derive, Earlier, Reuse, build_always, nothing_earlier, write_always
 from planner.model.effort import UNLIMITED, Effort
+from planner.model.together import ONE_BY_ONE, Together
 
 
 def no_stop_watch(name: str) -> AbstractContextManager[None]:  # noqa: ARG001
@@ -20,7 +21,7 @@ class Work(NamedTuple):
     """stage : context of a named stage, which may raise when nobody waits for the answer any more;
 
     time_left : False once a simulation should stop, None = no bound; derive : see `Derive`; effort : see `Effort`;
-    reuse : see `Reuse`; earlier : see `Earlier`.
+    reuse : see `Reuse`; earlier : see `Earlier`; together : see `Together`.
     """
 
     stage: Callable[[str], AbstractContextManager[None]] = no_stop_watch
@@ -29,3 +30,4 @@ class Work(NamedTuple):
     effort: Effort = UNLIMITED
     reuse: Reuse = write_always
     earlier: Earlier = nothing_earlier
+    together: Together = ONE_BY_ONE

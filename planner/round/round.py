@@ -17,6 +17,7 @@ from planner.facts.recent_evictions import awaited
 from planner.model.derive import Derive, Earlier, Reuse, build_always, nothing_earlier, write_always
 from planner.model.effort import UNLIMITED, Effort
 from planner.model.settings import PlannerSettings
+from planner.model.together import ONE_BY_ONE, Together
 from planner.model.values import RecentEviction
 from planner.simulation.build import Simulation
 from planner.simulation.growth import NO_GROWTH, Growth
@@ -54,7 +55,7 @@ class Round:
     now_ns : Unix nanoseconds; time_left : False once a simulation should stop, None = no bound; derive : see `Derive`;
     effort : see `Effort`; reuse : see `Reuse`; earlier : see `Earlier`; decided : results of the decisions taken before
     in this round, by `Decision.Code`; growth : the virtual nodes by which groups grow, none where no decision has asked
-    for them.
+    for them; together : see `Together`.
     """
 
     snapshot: Snapshot
@@ -69,6 +70,7 @@ class Round:
     earlier: Earlier = nothing_earlier
     decided: dict[int, Message] = field(default_factory=dict)
     growth: Growth = NO_GROWTH.growth
+    together: Together = ONE_BY_ONE
 
     @cached_property
     def evictions(self) -> tuple[RecentEviction, ...]:

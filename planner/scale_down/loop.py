@@ -311,5 +311,6 @@ def _simulate(situation: Situation, simulation: Simulation, problem: Problem, re
         anew=situation.basis != situation.memory.basis,
         volume=cache(partial(_volume, situation, simulation, problem)),
         time_left=request.round.time_left,
+        together=request.round.together,
     )
     return choose_with(task, kept_by_slack(request.round))

@@ -24,6 +24,7 @@ from planner.service.bounds import Bounds
 from planner.service.failures import as_service_error, base_unknown, state_unknown
 from planner.service.measurement import Instruments, StopWatch
 from planner.service.request_memory import RequestEffort, Take, take_any
+from planner.service.side_by_side import SideBySide
 from planner.service.version_cache import CachedSnapshot, CacheScope, VersionCache
 from planner.snapshot.columns import Snapshot
 from planner.snapshot.decode import canonicalize, parse_snapshot
@@ -54,6 +55,7 @@ class RequestHandler:
         self._instruments = Instruments(meter)
         self._cache = VersionCache(cache) if isinstance(cache, int) else cache
         self._table = table
+        self._side_by_side = SideBySide()
         self.on_plan: Callable[[plan_pb2.PlanRequest, Snapshot], None] = _forget
 
     def plan(self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller) -> plan_pb2.PlanResponse:
@@ -65,7 +67,7 @@ class RequestHandler:
             check_decisions(request, self._table)
             state = self._state(request, scope)
             kept = self._snapshot(request, payload, scope, watch)
-            work = _work(watch, caller, kept, self._reuse(scope))
+            work = _work(watch, caller, kept, self._reuse(scope))._replace(together=self._side_by_side)
             answer = plan(kept.snapshot, request, state, work, self._table)
         answer.request_id = request.request_id
         answer.state_version = self._cache.keep_state(scope, answer.state)

@@ -75,7 +75,8 @@ def apply_delta(
         dangling=dangling,
     )
     shared = share(base, complete(joined))
-    return shared._replace(version=digest(shared, partial(_kept_digest, base, shared, derive)))
+    version = digest(shared, partial(_kept_digest, base, shared, derive))
+    return base if version == base.version else shared._replace(version=version)
 
 
 def _kept_digest(base: Snapshot, shared: Snapshot, derive: Derive, path: str, compute: Callable[[], bytes]) -> bytes:

@@ -58,6 +58,7 @@ def _fields(table: Any, path: str) -> Iterator[tuple[str, Any]]:
 
 def _digest_of(value: Any) -> bytes:
     """Return the digest of one field."""
+    sink: Any
     if isinstance(value, np.ndarray):
         narrow = _narrowed(value)
         sink = sha256(_encode((narrow.dtype.str, value.shape, narrow.size)))
@@ -69,7 +70,7 @@ def _digest_of(value: Any) -> bytes:
         sink.update(value.data)
     else:
         sink = sha256(_encode(value))
-    return sink.digest()
+    return bytes(sink.digest())
 
 
 def _narrowed(column: NDArray[Any]) -> NDArray[Any]:

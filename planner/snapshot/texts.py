@@ -70,5 +70,5 @@ def pod_keys(snapshot: Snapshot, pods: Int64) -> list[str]:
     data = column.data
     first, last = column.offsets[pods].tolist(), column.offsets[pods + 1].tolist()
     spaces = snapshot.pods.namespace[pods].tolist()
-    names = (str(data[start:end], "utf-8") for start, end in zip(first, last, strict=True))
+    names = (data[start:end].tobytes().decode() for start, end in zip(first, last, strict=True))
     return [f"{strings[space]}/{name}" for space, name in zip(spaces, names, strict=True)]

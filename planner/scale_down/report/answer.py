@@ -149,5 +149,5 @@ def _digests(snapshot: Snapshot, unneeded: NodeRows) -> list[str]:
     out = np.empty(size, np.uint8)
     ends = np.zeros(len(unneeded.node), np.int64)
     write_sorted_uids(uids.data, uids.offsets, moved, unneeded.bounds, np.zeros((most, 2), np.int64), out, ends)
-    written = memoryview(out)
+    written = out.data
     return [hashlib.sha256(written[first:last]).hexdigest()[:16] for first, last in pairwise([0, *ends.tolist()])]

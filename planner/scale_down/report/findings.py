@@ -197,7 +197,7 @@ def _blocking(
     stopping = np.flatnonzero(outcome.blocks(finding.codes) & (node_of >= 0))
     stopping = stopping[reasons[node_of[stopping]] == Reason.BLOCKED_BY_POD]
     nodes, first = np.unique(node_of[stopping], return_index=True)
-    codes = (blocking_code(outcome.blocking_reason(code)) for code in finding.codes[stopping[first]].tolist())
+    codes = map(blocking_code, map(outcome.blocking_reason, finding.codes[stopping[first]].tolist()))
     names = names_of(situation, stopping[first])
     blocking.update(zip(nodes.tolist(), zip(names, codes, strict=True), strict=True))
     for found, why in ((told.no_place, Blocking.NO_PLACE), (told.over_budget, Blocking.NOT_ENOUGH_PDB)):

@@ -12,6 +12,7 @@ import numpy as np
 from trimtab.v1 import reason_pb2
 
 from planner.model.settings import ScaleDownSettings
+from planner.model.together import Together
 from planner.placement.hints import PodGroups
 from planner.placement.kernels.search import HINT_HITS, SEARCHES
 from planner.scale_down.search.displaced import place_and_hold
@@ -66,7 +67,7 @@ class Task(NamedTuple):
     which are on no node; pending : int32 those of them that each attempt places; whole : int32[N] how many nodes of its
     group have to go with a node, 0 = none; waits : bool[N], some pod has to complete before the node goes; anew : what
     the choice among orders rests on has changed since; volume : returns what nodes have and need of cpu and memory; a
-    loop that only repeats its plan does not ask for it.
+    loop that only repeats its plan does not ask for it; together : runs attempts side by side.
     """
 
     state: SimulationState
@@ -86,6 +87,11 @@ class Task(NamedTuple):
     anew: bool
     volume: Callable[[], Volume]
     time_left: Callable[[], bool] | None
+    together: Together
+
+    def in_time(self) -> bool:
+        """Say whether there is time for another attempt."""
+        return self.time_left is None or self.time_left()
 
 
 class Attempt(NamedTuple):

@@ -5,7 +5,7 @@ among the others saving per hour decides. The last plan is left only for one tha
 Never places a pod itself.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,8 +14,10 @@ from trimtab.v1 import plan_pb2 as pb
 from planner.facts.prices import savings
 from planner.scale_down.search.drain_sets import Attempt, Rule, Task, Way, run
 from planner.scale_down.search.headroom import saving_bound
+from planner.scale_down.search.lanes import Planned, afresh, make
 from planner.scale_down.search.orders import arrange, shuffled
 from planner.scale_down.selection.balance import level
+from planner.simulation.fresh import go_over_to
 from planner.simulation.kernels import revert
 from planner.simulation.log import current_mark
 from planner.snapshot.columns import Int32
@@ -49,20 +51,22 @@ def choose(task: Task) -> Choice:
     attempts = [run(task, candidates, Way(first_order, again=again, hinted=True))]
     if not _worth_more(task, attempts[0]):
         return Choice(attempts[0], 1, task.memory.headroom)
-    for order in _orders(task):
-        candidates = _arranged(task, task.eligible, order, task.eligible[:0])
-        if _in_time(task) and not any(np.array_equal(candidates, other.candidates) for other in attempts):
-            attempts.append(_afresh(task, start, candidates, order))
-    made = [] if task.settings.saving_before_count else list(_measures(task, start))
+    orders = _other_orders(task, attempts[0])
+    lanes = make(task, start, [*orders, *_measures(task)], attempts[0])
+    attempts += [one for one in lanes.attempts[: len(orders)] if one is not None]
+    made = [one for one in lanes.attempts[len(orders) :] if one is not None]
     measures = [one for one in made if one.stopped_at < 0]
     least = max((_freed(task, one) for one in measures), default=0)
     best = _best_of(task, attempts, least)
-    in_place = made[-1] if made else attempts[-1]
+    in_place = lanes.in_place
     if _freed(task, best) * _margin(task, best, attempts[0]) < least:
         best, in_place = _with_more(
             task, start, best, [one for one in measures if _freed(task, one) == least], in_place
         )
-    if best is not in_place:
+    other = lanes.with_moves_of(best)
+    if other is not None:
+        go_over_to(task.state, other)
+    elif best is not in_place:
         revert(task.state, start)
         task = task._replace(staying=best.staying)
         best = run(task, best.candidates, Way(best.order, best.rule, best.reached, best.again, best.hinted))
@@ -75,13 +79,27 @@ def _orders(task: Task) -> tuple[int, ...]:
     return (*task.settings.orders, *more)
 
 
-def _measures(task: Task, start: int) -> Iterator[Attempt]:
-    """Make the attempts that a plan is measured by: those of an autoscaler that takes candidates as they are listed.
+def _other_orders(task: Task, first: Attempt) -> list[Planned]:
+    """Return an attempt for each of the orders, those left out that come to the same candidates as one before."""
+    found: list[Int32] = [first.candidates]
+    planned = []
+    for order in _orders(task):
+        candidates = _arranged(task, task.eligible, order, task.eligible[:0])
+        if not any(np.array_equal(candidates, other) for other in found):
+            found.append(candidates)
+            planned.append(Planned(task.staying, candidates, order))
+    return planned
+
+
+def _measures(task: Task) -> list[Planned]:
+    """Return the attempts that a plan is measured by: those of an autoscaler that takes candidates as they are listed.
 
     By name; in a small cluster, where much is chance, in some orders more. And one that is sparing with budgets, which
     frees some per cent more where there are many. Pods look for places in other orders, too: fullest node first, from
-    the other end, or as always.
+    the other end, or as always. None where saving alone decides.
     """
+    if task.settings.saving_before_count:
+        return []
     rule = Rule.IN_TURN if task.settings.evict_in_turn else Rule.AT_ONCE
     ways = [(pb.CandidateOrder.NAME, task.eligible, rule)]
     if len(task.eligible) <= SMALL:
@@ -92,15 +110,15 @@ def _measures(task: Task, start: int) -> Iterator[Attempt]:
         ways.append((pb.CandidateOrder.BUDGETS, sparing, Rule.AT_ONCE))
     fullest_first = task.staying[np.argsort(-task.measures.utilization[task.staying], kind="stable")]
     searches = (fullest_first, task.staying, task.staying[::-1].copy())
-    for number, (order, candidates, its_rule) in enumerate(ways):
-        if _in_time(task):
-            its = task._replace(staying=searches[number % len(searches)])
-            yield _afresh(its, start, _level(task, candidates, order, task.eligible[:0]), order, its_rule)
+    return [
+        Planned(searches[number % len(searches)], _level(task, candidates, order, task.eligible[:0]), order, its_rule)
+        for number, (order, candidates, its_rule) in enumerate(ways)
+    ]
 
 
 def _with_more(
-    task: Task, start: int, best: Attempt, largest: Sequence[Attempt], in_place: Attempt
-) -> tuple[Attempt, Attempt]:
+    task: Task, start: int, best: Attempt, largest: Sequence[Attempt], in_place: Attempt | None
+) -> tuple[Attempt, Attempt | None]:
     """Return what to take where the best attempt frees fewer nodes than the largest measures, and what is in place.
 
     A measure that stays within all budgets; or the best, with nodes whose pods go in turn; or a measure with such.
@@ -109,18 +127,8 @@ def _with_more(
     within = [one for one in largest if not (one.problem.budgets.left < 0).any()]
     if within:
         return max(within, key=lambda one: _saving(task, one)), in_place
-    more = _afresh(task._replace(staying=best.staying), start, best.candidates, best.order, Rule.IN_TURN_LAST)
+    more = afresh(task, start, Planned(best.staying, best.candidates, best.order, Rule.IN_TURN_LAST))
     return (more if _freed(task, more) >= _freed(task, largest[0]) else largest[0]), more
-
-
-def _in_time(task: Task) -> bool:
-    return task.time_left is None or task.time_left()
-
-
-def _afresh(task: Task, start: int, candidates: Int32, order: int, rule: Rule = Rule.AT_ONCE) -> Attempt:
-    """Undo the last attempt and make another."""
-    revert(task.state, start)
-    return run(task, candidates, Way(order, rule))
 
 
 def _best_of(task: Task, attempts: Sequence[Attempt], least: int) -> Attempt:

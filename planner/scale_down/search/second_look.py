@@ -62,7 +62,7 @@ def goes_on(task: Task, problem: Problem) -> bool:
     accepted = problem.accepted[: problem.counts[TAKEN]]
     most = task.settings.max_new_unneeded
     full = most and int((~task.known[accepted]).sum()) >= most
-    return not full and (task.time_left is None or task.time_left())
+    return not full and task.in_time()
 
 
 def _placeable(task: Task, problem: Problem) -> Int32:

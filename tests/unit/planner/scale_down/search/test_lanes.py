@@ -1,0 +1,102 @@
+"""A plan, and the simulation that it leaves behind, are the same however many attempts are made side by side."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+from unittest.mock import patch
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from trimtab.v1 import plan_pb2
+
+from planner.model.settings import resolve_scale_down
+from planner.model.together import ONE_BY_ONE, Together
+from planner.round.round import Round
+from planner.scale_down.loop import decide_scale_down
+from planner.scale_down.request import ScaleDownRequest
+from planner.scale_down.search import lanes
+from planner.service.side_by_side import SideBySide
+from planner.simulation.build import build_simulation
+from planner.simulation.log import move_log
+from planner.simulation.virtual_rows import VirtualRows
+from planner.snapshot.columns import Snapshot
+from planner.snapshot.decode import canonicalize
+from tests.builders.kubernetes import Json, snapshot_of
+from tests.builders.scale_down import NOW_S, settings_of
+from tests.parity.scheduler_oracle.generator.cluster import cluster
+from tests.stateful.test_scale_down_all_features import MIX, objects_of
+from tests.unit.planner.scale_down.search.test_portfolio import big_or_small
+
+T = TypeVar("T")
+SMALL = MIX._replace(nodes=(4, 8), pods=(10, 30))
+SETTINGS = {"utilizationThreshold": 1, "unneededTime": "0s", "skipNodesWithLocalStorage": False}
+BY_PRICE = SETTINGS | {"candidateOrders": ["PRICE"]}
+
+
+class Backwards:
+    """Runs the last task first."""
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.ran = 0
+
+    def __call__(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
+        self.ran += len(tasks)
+        return [task() for task in tasks[::-1]][::-1]
+
+
+def decided(
+    snapshot: Snapshot,
+    together: Together,
+    state: plan_pb2.ScaleDownState | None = None,
+    capacity: int = 100_000,
+    asked: Json = SETTINGS,
+) -> list[bytes]:
+    simulation = build_simulation(snapshot, VirtualRows())
+    simulation = simulation._replace(state=simulation.state._replace(log=move_log(capacity)))
+    this = Round(snapshot, lambda _: simulation, NOW_S * 10**9, together=together)
+    found = decide_scale_down(ScaleDownRequest(this, resolve_scale_down(settings_of(asked)), state))
+    left = this.simulation.state
+    arrays = (left.pod_node, left.node_state, left.resources.free, left.spread.counts, left.presence.counts)
+    messages = (found.result, found.state)
+    return [one.SerializeToString(deterministic=True) for one in messages] + [array.tobytes() for array in arrays]
+
+
+@given(seed=st.integers(0, 2**32), width=st.integers(2, 16), short=st.integers(0, 200))
+@settings(max_examples=15, deadline=None)
+def test_a_plan_is_the_same_however_many_attempts_are_made_at_the_same_time(seed: int, width: int, short: int) -> None:
+    snapshot = canonicalize(snapshot_of(objects_of(cluster("c", seed, SMALL))))
+    alone = decided(snapshot, ONE_BY_ONE)
+    with patch.object(lanes, "WORTH_PODS", 0):
+        assert decided(snapshot, Backwards(width)) == alone
+        assert decided(snapshot, Backwards(width), capacity=short) == alone
+        state = plan_pb2.ScaleDownState.FromString(alone[1])
+        together = decided(snapshot, Backwards(width), state)
+    assert together == decided(snapshot, ONE_BY_ONE, state)
+
+
+def test_attempts_in_threads_come_to_what_attempts_one_after_the_other_come_to() -> None:
+    snapshots = [canonicalize(snapshot_of(objects_of(cluster("c", seed, SMALL)))) for seed in range(12)]
+    alone = [decided(snapshot, ONE_BY_ONE) for snapshot in snapshots]
+    backwards = Backwards(16)
+    with patch.object(lanes, "WORTH_PODS", 0):
+        assert [decided(snapshot, SideBySide(3)) for snapshot in snapshots] == alone
+        assert [decided(snapshot, backwards) for snapshot in snapshots] == alone
+    assert backwards.ran > 0
+
+
+@pytest.mark.parametrize("width", range(2, 12))
+def test_the_best_attempt_may_be_that_of_any_lane(width: int) -> None:
+    """By price, which the first attempt goes by, the dear node goes; some of the others free both cheap ones."""
+    snapshot = canonicalize(snapshot_of(big_or_small()))
+    alone = decided(snapshot, ONE_BY_ONE, asked=BY_PRICE)
+    unneeded = plan_pb2.ScaleDownDecision.FromString(alone[0]).unneeded
+    assert [one.node for one in unneeded] == ["small-1", "small-2"]
+    with patch.object(lanes, "WORTH_PODS", 0):
+        assert decided(snapshot, Backwards(width), asked=BY_PRICE) == alone
+
+
+def test_a_small_plan_starts_no_threads() -> None:
+    backwards = Backwards(4)
+    decided(canonicalize(snapshot_of(objects_of(cluster("c", 1, SMALL)))), backwards)
+    assert backwards.ran == 0

@@ -1,0 +1,63 @@
+"""A branch of a simulation goes its own way, and the one it came from can be brought to where it has come."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.simulation.build import Simulation, build_simulation
+from planner.simulation.fresh import branch, go_over_to
+from planner.simulation.kernels import place, remove, retire, revert
+from planner.simulation.log import current_mark
+from planner.simulation.state import SimulationState
+from planner.snapshot.decode import canonicalize
+from tests.builders.kubernetes import snapshot_of
+from tests.parity.scheduler_oracle.generator.cluster import cluster
+from tests.stateful.test_scale_down_all_features import MIX, objects_of
+
+SMALL = MIX._replace(nodes=(4, 8), pods=(10, 30))
+MOVES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 29), st.integers(0, 7)), max_size=20)
+
+
+def arrays(state: SimulationState) -> list[bytes]:
+    """All that a state holds, but for the rows of the log that were never written."""
+    columns, length = state._replace(log=state.log._replace(moves=state.log.moves[:0])), state.log.length[0]
+    tables = [columns[at] for at in range(len(columns))]
+    flat = [one for table in tables for one in (table if isinstance(table, tuple) else (table,))]
+    return [np.asarray(one).tobytes() for one in flat] + [state.log.moves[:length].tobytes()]
+
+
+def move(simulation: Simulation, state: SimulationState, moves: list[tuple[int, int, int]]) -> None:
+    for kind, of_pod, of_node in moves:
+        pod, node = of_pod % simulation.pod_count, of_node % simulation.node_count
+        if kind == 0:
+            remove(state, pod)
+        elif kind == 1:
+            place(state, pod, node)
+        else:
+            retire(state, node)
+
+
+@given(seed=st.integers(0, 2**32), before=MOVES, mine=MOVES, its=MOVES)
+@settings(max_examples=30, deadline=None)
+def test_a_branch_is_apart_until_the_state_goes_over_to_it(
+    seed: int, before: list[tuple[int, int, int]], mine: list[tuple[int, int, int]], its: list[tuple[int, int, int]]
+) -> None:
+    simulation = build_simulation(canonicalize(snapshot_of(objects_of(cluster("c", seed, SMALL)))))
+    state = simulation.state
+    whole = arrays(state)
+    move(simulation, state, before)
+    start = current_mark(state)
+    begun = arrays(state)
+    other = branch(state)
+    assert arrays(other) == begun
+    move(simulation, other, its)
+    assert arrays(state) == begun
+    there = arrays(other)
+    move(simulation, state, mine)
+    assert arrays(other) == there
+    go_over_to(state, other)
+    assert arrays(state) == there
+    revert(state, start)
+    assert arrays(state) == begun
+    revert(state, 0)
+    assert arrays(state) == whole

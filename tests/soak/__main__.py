@@ -24,6 +24,8 @@ PLANNED = ClusterShape(nodes=500, pods=10_000)
 ACTED_ON = ClusterShape(nodes=60, pods=900)
 CACHE_BYTES = 64 << 20
 """Full within the warm-up, or a cache that fills looks like growth."""
+KEEP_S = 60
+"""How long the actuator keeps results; with the hour that is usual its memory grows for an hour."""
 CALLERS = 3
 
 
@@ -68,7 +70,8 @@ def start(directory: Path, stack: ExitStack) -> list[Soaked]:
         planned.write_text(json.dumps(document | {"items": items}))
         snapshots.append(read_files([planned]).snapshot)
     deciding = stack.enter_context(planner(directory, options=("--cache-bytes", str(CACHE_BYTES))))
-    acting = stack.enter_context(actuator(directory, [acted_on]))
+    keep = ("--keep-finished", str(KEEP_S), "--keep-evictions", str(KEEP_S))
+    acting = stack.enter_context(actuator(directory, [acted_on], keep))
     return [
         Soaked("planner", deciding.process.pid, lambda: PlannerCalls(deciding.address, snapshots)),
         Soaked("actuator", acting.pid, lambda: ActuatorCalls(acting.address, ACTED_ON.nodes // 2)),

@@ -98,15 +98,15 @@ class ActuatorProcess:
 
 
 @contextmanager
-def actuator(directory: Path, clusters: Sequence[Path]) -> Iterator[ActuatorProcess]:
-    """Run an actuator over an embedded cluster made of the files."""
+def actuator(directory: Path, clusters: Sequence[Path], options: Sequence[str] = ()) -> Iterator[ActuatorProcess]:
+    """Run an actuator over an embedded cluster made of the files. options : more."""
     state = directory / "state"
     state.mkdir(parents=True, exist_ok=True)
-    options = ["--cloud", "memory", "--state-dir", str(state), *_QUICK]
+    all_options = ["--cloud", "memory", "--state-dir", str(state), *_QUICK, *options]
     for cluster in clusters:
-        options += ["--cluster", str(cluster)]
+        all_options += ["--cluster", str(cluster)]
     with ExitStack() as stack:
-        yield ActuatorProcess(stack, directory, options)
+        yield ActuatorProcess(stack, directory, all_options)
 
 
 @contextmanager

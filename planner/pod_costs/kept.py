@@ -2,9 +2,9 @@
 
 Decides for which groups an earlier ranking still holds: strategies that say what their ranks rest on besides a pod's
 name, age, spec and node (`Strategy.rests_on`); the same node labels, taints, specs and prices; the same pods with the
-same values. A target with a strategy that may look at anything (CUSTOM) is ranked in full for every snapshot. An answer
-never depends on it: what is kept is what ranking again would give. Cost: O(M), and a comparison of the names where pods
-have come or gone.
+same values. A target with a strategy that may look at anything (CUSTOM, unless it promises not to) is ranked in full
+for every snapshot. An answer never depends on it: what is kept is what ranking again would give. Cost: O(M), and a
+comparison of the names where pods have come or gone.
 """
 
 from hashlib import blake2b
@@ -47,7 +47,8 @@ def name_of(number: int, target: PodCostTarget) -> str:
 
 def is_keepable(target: PodCostTarget) -> bool:
     """Say whether the ranks of a target rest on nothing but what is compared here."""
-    return all(BY_CODE[term.strategy].rests_on is not None for term in target.terms)
+    strategies = ((BY_CODE[term.strategy], term) for term in target.terms)
+    return all(one.rests_on is not None and one.promises(term) for one, term in strategies)
 
 
 def facts_of(this: Round, target: PodCostTarget) -> tuple[object, ...]:
@@ -95,7 +96,9 @@ def places(this: Round, members: Members, kept: Kept | None) -> Int64:
 def touched(this: Round, facts: tuple[object, ...], pods: Compared, kept: Kept | None, place: Int64) -> Bool:
     """Return which groups have to be ranked again. place : as of `places`. bool[G]."""
     differs = np.ones(len(place), np.bool_)
-    if kept is not None and all(map(_are_same, kept.facts, facts)):
+    # Of strategies of one's own there are as many values as numbers that pods have.
+    is_comparable = kept is not None and len(kept.pods.values) == len(pods.values)
+    if kept is not None and is_comparable and all(map(_are_same, kept.facts, facts)):
         find_differing(pods, kept.pods, place, int(kept.names is this.snapshot.pods.name), differs)
     return differs
 

@@ -118,9 +118,9 @@ class Strategy:
     rank : ranks the members, given the term and its threshold; threshold : what cuts ranks off where the term has none;
     after_each_removal : its ranks hold until the next removal only; rests_on : returns what of each member its ranks,
     and why it has none, rest on besides names, ages, specs and nodes of the group's own pods and labels, taints and
-    prices of nodes, float64[M] each; None = on anything, and every group is ranked again for every snapshot; linked :
-    returns for all groups a number that those share of which only one may be scaled down at a time, int64[G]; None =
-    none do.
+    prices of nodes, float64[M] each; None = on anything, and every group is ranked again for every snapshot; promises :
+    says for a term whether its ranks rest on nothing more; linked : returns for all groups a number that those share of
+    which only one may be scaled down at a time, int64[G]; None = none do.
     """
 
     code: "pb.PodCostStrategy.Code.ValueType"
@@ -128,6 +128,7 @@ class Strategy:
     threshold: float = USUAL_THRESHOLD
     after_each_removal: bool = False
     rests_on: Callable[[Situation, PodCostTerm], tuple[Float64, ...]] | None = None
+    promises: Callable[[PodCostTerm], bool] = lambda _: True
     linked: Callable[[Situation], Int64] | None = None
 
 

@@ -9,13 +9,15 @@ The object, or what calling a class returns, is a `CustomStrategy`. It is held t
 for each pod of a group, finite and at least 0, from nothing but what it is given, so that equal requests have equal
 answers. What it does wrong leaves the group unranked and says so; other groups go on.
 What it reads is not known, so every group of its target is ranked again for every snapshot, also where a delta touches
-none of them.
+none of them. A strategy with `own_group_only = True` promises that its ranks follow from the group that it is given and
+from nothing else, nor from the time: it is given none, and only groups of which something has changed are ranked again.
 
 Example, pods without the label "keep" first, and of those the youngest:
 
     class Disposable:
         threshold = 2.0**26
         after_each_removal = False
+        own_group_only = True
 
         def ranks(self, group):
             first = min(pod.created_s for pod in group.pods)
@@ -34,7 +36,7 @@ from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 from planner.model.settings.pod_costs import PodCostTerm
 from planner.pod_costs.members import owner_name
 from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy, Unranked
-from planner.snapshot.columns import FLAG_READY, LabelSets, Snapshot
+from planner.snapshot.columns import FLAG_READY, Float64, LabelSets, Snapshot
 
 ENTRY_POINTS: Final = "trimtab.pod_cost_strategies"
 
@@ -54,7 +56,8 @@ class CustomPod(NamedTuple):
 
 
 class CustomGroup(NamedTuple):
-    """A group as a custom strategy sees it: owner as "Kind/namespace/name", its pods by name, Unix seconds now."""
+    """A group as a custom strategy sees it: owner as "Kind/namespace/name", its pods by name, Unix seconds now; 0 where
+    the strategy looks at its own group only."""
 
     owner: str
     pods: Sequence[CustomPod]
@@ -63,7 +66,7 @@ class CustomGroup(NamedTuple):
 
 class CustomStrategy(Protocol):
     """threshold : what ranks are divided by where the settings have none; after_each_removal : ranks hold only until
-    the next removal."""
+    the next removal. One that has own_group_only = True as well looks at nothing but the group that it ranks."""
 
     threshold: float
     after_each_removal: bool
@@ -96,6 +99,26 @@ def is_ranked_after_each_removal(name: str) -> bool:
     return bool(getattr(installed(name), "after_each_removal", False))
 
 
+def looks_at_own_group_only(term: PodCostTerm) -> bool:
+    """Say whether a strategy promises to look at nothing but the group that it ranks. One that is not there does."""
+    return bool(getattr(installed(term.name), "own_group_only", installed(term.name) is None))
+
+
+def _seen(situation: Situation, term: PodCostTerm) -> tuple[Float64, ...]:
+    """Return what such a strategy sees of pods besides: whether they are ready, their labels and their numbers."""
+    del term
+    pods, members = situation.snapshot.pods, situation.members
+    ready = (pods.flags & FLAG_READY)[members.pods] != 0
+    found = [ready.astype(np.float64), pods.label_set[members.pods].astype(np.float64)]
+    for key in np.unique(pods.number_key).tolist():
+        by_pod = np.full(len(pods.spec), np.nan)
+        mine = (pods.number_key == key) & np.isfinite(pods.number)
+        by_pod[pods.number_pod[mine]] = pods.number[mine]
+        # With the key, or the numbers of one annotation could be taken for those of another.
+        found += [np.full(len(members.pods), float(key)), by_pod[members.pods]]
+    return tuple(found)
+
+
 def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
     del threshold
     strategy, members = installed(term.name), situation.members
@@ -105,7 +128,7 @@ def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
         everybody = np.ones(len(rank), np.bool_)
         text = f"no strategy named {term.name!r} is installed beside the planner"
         return Ranks(rank, (Unranked(everybody, Reason.STRATEGY_UNKNOWN, lambda _: text),))
-    read = _Reader(situation)
+    read = _Reader(situation, 0 if looks_at_own_group_only(term) else situation.round.now_ns // 1_000_000_000)
     for group in range(len(members.owners)):
         situation.round.effort.check()
         first, last = int(members.bounds[group]), int(members.bounds[group + 1])
@@ -132,8 +155,8 @@ def _checked(ranks: Sequence[float], count: int) -> Sequence[float]:
 class _Reader:
     """Makes groups out of columns."""
 
-    def __init__(self, situation: Situation) -> None:
-        self._situation, self._snapshot = situation, situation.snapshot
+    def __init__(self, situation: Situation, now_s: int) -> None:
+        self._situation, self._snapshot, self._now_s = situation, situation.snapshot, now_s
         self._labels: dict[int, Mapping[str, str]] = {}
         pods = self._snapshot.pods
         self._numbers: dict[int, dict[str, float]] = {}
@@ -145,8 +168,8 @@ class _Reader:
         """Return one group."""
         members = self._situation.members
         pods = members.pods[members.bounds[group] : members.bounds[group + 1]].tolist()
-        now_s = self._situation.round.now_ns // 1_000_000_000
-        return CustomGroup(owner_name(self._snapshot, int(members.owners[group])), [*map(self._pod, pods)], now_s)
+        owner = owner_name(self._snapshot, int(members.owners[group]))
+        return CustomGroup(owner, [*map(self._pod, pods)], self._now_s)
 
     def _pod(self, pod: int) -> CustomPod:
         s = self._snapshot
@@ -175,4 +198,4 @@ def labels_of(snapshot: Snapshot, sets: LabelSets, number: int) -> Mapping[str, 
     return {snapshot.strings[sets.keys[entry]]: snapshot.strings[sets.values[entry]] for entry in entries}
 
 
-CUSTOM = Strategy(Code.CUSTOM, _rank)
+CUSTOM = Strategy(Code.CUSTOM, _rank, rests_on=_seen, promises=looks_at_own_group_only)

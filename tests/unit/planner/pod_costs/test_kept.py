@@ -1,6 +1,7 @@
 """A delta ranks only the groups that it touches again, and the answer is what ranking all of them gives."""
 
-from collections.abc import Mapping
+import zlib
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
@@ -14,6 +15,7 @@ from clients.snapshot_deltas import Interner, difference
 from planner.decisions.plan import plan
 from planner.decisions.work import Work
 from planner.pod_costs import decision
+from planner.pod_costs.strategies import custom
 from planner.service.version_cache import CachedSnapshot
 from planner.snapshot.decode import canonicalize
 from planner.snapshot.delta import apply_delta
@@ -250,6 +252,110 @@ def test_groups_that_keep_away_from_changed_ones_are_ranked_again(
     assert sorted(asked) == ranked
     assert turn_of(answer) == waits
     assert answer == decide(CachedSnapshot(canonicalize(after)), APART_FROM)
+
+
+class Own:
+    """A strategy of one's own that ranks by all that it is given."""
+
+    threshold = 2.0**26
+    after_each_removal = False
+    own_group_only = True
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+        self.times: set[int] = set()
+
+    def ranks(self, group: custom.CustomGroup) -> list[float]:
+        self.seen.append(group.owner.rpartition("/")[2])
+        self.times.add(group.now_s)
+        return [float(zlib.crc32(repr((group.owner, one)).encode()) >> 8) for one in group.pods]
+
+
+OWN = pb.PlanSettings()
+OWN.pod_costs.targets.add().strategies.extend([term(S.CUSTOM, name="own"), term(S.IDLE, weight=0.5)])
+
+
+@pytest.fixture
+def own() -> Iterator[Own]:
+    """That strategy, installed."""
+    strategy = Own()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(custom, "installed", lambda name: strategy if name == "own" else None)
+        yield strategy
+
+
+@pytest.mark.parametrize(
+    ("change", "number", "ranked"),
+    [
+        pytest.param({("b", "1"): (1, 3)}, "1", ["b"], id="another age"),
+        pytest.param({("ab", "1"): (2, 1)}, "1", ["ab"], id="another node"),
+        pytest.param({}, "7", ["a"], id="another number"),
+        pytest.param({("a", "1"): None, ("b", "9"): (0, 0)}, "1", ["a", "b"], id="one less and one more"),
+    ],
+)
+def test_a_strategy_of_ones_own_that_looks_at_its_group_only_ranks_the_groups_that_a_delta_touches(
+    own: Own, change: Any, number: str, ranked: list[str]
+) -> None:
+    before = message(START)
+    pods = {key: place for key, place in (START | change).items() if place is not None}
+    after = message(pods, {("a", "0"): number})
+    kept = CachedSnapshot(canonicalize(before))
+    decide(kept, OWN)
+    assert sorted(own.seen) == ["a", "ab", "b"]
+    own.seen.clear()
+    kept = follow(kept, before, after)
+    answer = decide(kept, OWN)
+    assert sorted(own.seen) == ranked
+    assert answer == decide(CachedSnapshot(canonicalize(after)), OWN)
+    assert own.times == {0}
+
+
+def test_a_strategy_of_ones_own_without_that_promise_ranks_every_group_and_knows_the_time(own: Own) -> None:
+    own.own_group_only = False
+    before, after = message(START), message(START | {("b", "1"): (1, 3)})
+    kept = CachedSnapshot(canonicalize(before))
+    decide(kept, OWN)
+    own.seen.clear()
+    decide(follow(kept, before, after), OWN)
+    assert sorted(own.seen) == ["a", "ab", "b"]
+    assert own.times == {1_800_000_000}
+
+
+SEEN = st.fixed_dictionaries({"ready": st.booleans(), "label": st.sampled_from("xy"), "number": st.sampled_from("12n")})
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("012"), SEEN, min_size=1), min_size=2, max_size=4))
+@settings(max_examples=60)
+def test_a_strategy_of_ones_own_never_misses_a_change_of_what_it_sees(steps: list[Any]) -> None:
+    def written(pods: Any) -> snapshot_pb2.ClusterSnapshot:
+        rows = [
+            pod(
+                f"a-{name}",
+                node="n0",
+                owner=OWNERS["a"],
+                created=at(1),
+                labels={"app": "a", "x": one["label"]},
+                annotations={f"example.com/{'other' if one['number'] == '2' else 'number'}": one["number"]},
+                ready=one["ready"],
+            )
+            for name, one in pods.items()
+        ]
+        built: snapshot_pb2.ClusterSnapshot = snapshot_of(
+            [OWNERS["a"], *NODES, *rows], numbers=[NUMBER, "example.com/other"]
+        )
+        return built
+
+    asked_for = pb.PlanSettings()
+    asked_for.pod_costs.targets.add().strategies.append(term(S.CUSTOM, name="own"))
+    strategy = Own()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(custom, "installed", lambda _: strategy)
+        messages = [written(pods) for pods in steps]
+        kept = CachedSnapshot(canonicalize(messages[0]))
+        decide(kept, asked_for)
+        for before, after in pairwise(messages):
+            kept = follow(kept, before, after)
+            assert decide(kept, asked_for) == decide(CachedSnapshot(canonicalize(after)), asked_for)
 
 
 def turn_of(answer: pb.PodCostsDecision) -> dict[str, str]:

@@ -21,6 +21,7 @@ from actuator.simulated_cluster.database import JournalEntry
 from actuator.simulated_cluster.state import ClusterState
 from clients.simulator.drains import Drains
 from clients.simulator.packing import packing
+from clients.simulator.slack_use import SlackUse
 
 REGRET_S: Final = 1800.0
 PERCENTILES: Final = (50, 90, 99)
@@ -38,6 +39,7 @@ class Sample(NamedTuple):
     memory_allocatable: int
     memory_requested: int
     price_per_hour: float
+    slack_cpu: int = 0
 
 
 class _Machine(NamedTuple):
@@ -58,6 +60,7 @@ class Measurements:
         self._node_of: dict[str, str] = {}
         self._pod_s = 0.0
         self.drains = Drains()
+        self.slack = SlackUse()
         self.maps: list[dict[str, Any]] = []
         self._waited: list[float] = []
         self._uid_of: dict[str, str] = {}
@@ -122,6 +125,7 @@ class Measurements:
                 memory_allocatable=sums["memory_allocatable"],
                 memory_requested=sums["memory_requested"],
                 price_per_hour=round(price, 6),
+                slack_cpu=self.slack.cpu_milli,
             )
         )
 
@@ -149,6 +153,7 @@ class Measurements:
             "budgetWaitS": round(self.drains.waited_s, 3),
             "cpuRequestedShare": self._share("cpu"),
             "memoryRequestedShare": self._share("memory"),
+            **self.slack.summary(now_s),
             "podsLost": self.counts["pod_lost"],
             "nodesAdded": self.counts["nodes_added"],
             "nodesRemoved": self.counts["nodes_removed"],

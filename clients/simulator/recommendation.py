@@ -37,6 +37,8 @@ FIGURES: Final[dict[str, Figure]] = {
     "evictions": _plain("evictions"),
     "evictions_per_pod_hour": _plain("evictionsPerPodHour"),
     "budget_waits": _plain("budgetWaits"),
+    "slack_cpu_hours": _plain("slackCpuHours"),
+    "slack_taken": _plain("slackTaken"),
     "pods_pending_at_end": _plain("podsPendingAtEnd"),
     "pods_lost": _plain("podsLost"),
     "nodes_added": _plain("nodesAdded"),

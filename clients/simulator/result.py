@@ -30,6 +30,7 @@ _SERIES: Final = {
     "cpuRequestedMilli": "cpu_requested",
     "memoryAllocatable": "memory_allocatable",
     "memoryRequested": "memory_requested",
+    "slackCpuMilli": "slack_cpu",
 }
 """Fields of a sample by their names in a result."""
 _PARTS: Final = {

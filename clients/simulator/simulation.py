@@ -219,6 +219,9 @@ class Simulation:
         self._revision = status.revision
         self._full.add(done)
         self.decisions.add(now_s, done)
+        if done.answer.HasField("slack"):
+            going = {one.node for one in status.deletions}
+            self.measurements.slack.add(now_s, done.answer.slack, self.cluster.state.nodes.keys() - going)
 
     def _has_news(self) -> bool:
         """Return whether a round may find anything that the last one did not."""

@@ -17,13 +17,14 @@ START_S = 120.0
 """How long a node takes to start."""
 BURSTS, FIRST_S = 3, 1800.0
 CORES, POD_CORES, RESTING = 4.0, 0.8, 10
+PRICE = 0.2
 PAGE = Path(__file__).parents[2] / "clients" / "SLACK.md"
 
 
 def shop(rate: float, size: int = 5) -> Simulation:
     """Ten pods of 800m, which fill two nodes of 4 cores, and three bursts of some more, each for a quarter of an
     hour."""
-    group = {"name": "general", "cpu": "4", "memory": "20Gi", "price": 0.2, "size": 2, "maxSize": 20, "start": "2m"}
+    group = {"name": "general", "cpu": "4", "memory": "20Gi", "price": PRICE, "size": 2, "maxSize": 20, "start": "2m"}
     bursts = {"base": RESTING, "size": size, "every": "1h", "length": "15m", "first": "30m"}
     web = {"name": "web", "bursts": bursts, "pod": {"cpu": "800m", "memory": "1Gi"}}
     given: dict[str, Any] = {"seed": 3, "duration": "3h", "nodeGroups": [group], "workloads": [web], **DECISIONS}
@@ -50,6 +51,15 @@ def test_pods_of_a_burst_wait_for_a_node_without_slack_and_start_at_once_with_it
     assert waits.pop(0.0) >= START_S
     assert set(waits.values()) == {0.0}
     assert all(one["podsPendingAtEnd"] == 0 for one in summaries.values())
+
+
+def test_what_slack_keeps_free_and_what_pods_take_of_it_are_told(summaries: dict[float, dict[str, Any]]) -> None:
+    without, with_slack = summaries[0.0], summaries[0.3]
+    assert [without[key] for key in ("slackCpuHours", "slackMoney", "slackTaken", "slackTakenCpu")] == [0, 0, 0, 0]
+    assert (with_slack["slackTaken"], with_slack["slackTakenCpu"]) == (BURSTS * 5, BURSTS * 5 * POD_CORES)
+    # Room of whole placeholders, of the size of the largest pod, on four to six nodes.
+    assert 0.3 * CORES * 4 * 3 * 0.9 < with_slack["slackCpuHours"] < 0.3 * CORES * 6 * 3
+    assert with_slack["slackMoney"] == pytest.approx(with_slack["slackCpuHours"] / CORES * PRICE, rel=0.01)
 
 
 def test_slack_costs_the_nodes_that_it_holds_free_and_no_more(

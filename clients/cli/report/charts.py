@@ -1,4 +1,4 @@
-"""Charts of simulations: nodes by group and zone, pending pods, utilization, cost; several one over another.
+"""Charts of simulations: nodes by group and zone, pending pods, utilization, slack, cost; several one over another.
 
 Decides axes and traces. Times are UTC.
 """
@@ -26,6 +26,9 @@ def charts(results: Sequence[Json]) -> list[Chart]:
     for name, key in (("cpu", "cpu"), ("memory", "memory")):
         title = f"Share of {name} that is requested"
         found.append(_lines(title, "%", results, lambda samples, key=key: _shares(samples, key)))
+    if any(any(one["samples"]["slackCpuMilli"]) for one in results):
+        title = "Cpu that slack keeps free"
+        found.append(_lines(title, "cores", results, lambda samples: [one / 1000 for one in samples["slackCpuMilli"]]))
     if any(any(one["samples"]["pricePerHour"]) for one in results):
         found.append(_lines("Cost of an hour", "", results, lambda samples: samples["pricePerHour"]))
     return found

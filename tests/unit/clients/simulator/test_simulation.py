@@ -134,6 +134,12 @@ def in_use(web_milli: int, threshold: float = 0.5) -> tuple[Scenario, plan_pb2.P
     return Scenario.model_validate(document), settings
 
 
+def with_slack(rate: float) -> plan_pb2.PlanSettings:
+    settings = plan_pb2.PlanSettings()
+    settings.slack.extra_capacity_min_rate = rate
+    return settings
+
+
 @pytest.mark.parametrize(
     ("scenario", "settings"),
     [
@@ -143,6 +149,7 @@ def in_use(web_milli: int, threshold: float = 0.5) -> tuple[Scenario, plan_pb2.P
         pytest.param(*in_use(600), id="every node is near the threshold"),
         pytest.param(*in_use(800, 0.7), id="every node is near another threshold"),
         pytest.param(small(decisions=["scale-up", "scale-down", "pod-costs"], duration="40m"), None, id="pod costs"),
+        pytest.param(small(decisions=["slack", "scale-up", "scale-down"], duration="40m"), with_slack(0.3), id="slack"),
     ],
 )
 def test_rounds_that_are_left_out_would_have_changed_nothing(

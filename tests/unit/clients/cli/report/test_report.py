@@ -97,6 +97,18 @@ def test_a_simulation_has_charts_and_every_decision_with_its_reasons(
     assert "What keeps nodes at the end, by money: defaults" in page.text
 
 
+def test_a_simulation_with_slack_shows_what_was_kept_free(trimtab: Run, tmp_path: Path, result: dict[str, Any]) -> None:
+    kept = json.loads(encoded(result))
+    kept["samples"]["slackCpuMilli"][1:3] = [1500, 2000]
+    kept["summary"] |= {"slackCpuHours": 7.5, "slackMoney": 1.25, "slackTaken": 3, "slackTakenCpu": 4.5}
+    page = page_of_result(trimtab, tmp_path, kept)
+    assert "Cpu that slack keeps free" in page.text
+    assert "slack, core-hours 7.5 cost 1.25 placeholders that pods took 3 cores that pods took 4.5" in page.text
+    charts = [figure for figure in page.figures() if figure["layout"]["yaxis"]["title"]["text"] == "cores"]
+    assert [figure["data"][0]["y"][:4] for figure in charts] == [[0, 1.5, 2, 0]]
+    assert "Cpu that slack keeps free" not in page_of_result(trimtab, tmp_path, result).text
+
+
 def test_nothing_is_loaded_from_anywhere(trimtab: Run, tmp_path: Path, result: dict[str, Any]) -> None:
     page = page_of_result(trimtab, tmp_path, result)
     links = [attributes[name] for _, attributes in page.elements for name in ("src", "href") if name in attributes]

@@ -21,10 +21,11 @@ def main() -> int:
     parser.add_argument("--inputs", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=float, default=float("inf"))
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", nargs="+", choices=SHARES, default=list(SHARES), help="these kinds of input alone")
     options = parser.parse_args()
     warnings.simplefilter("error")
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    names, weights = list(SHARES), list(SHARES.values())
+    names, weights = options.only, [SHARES[name] for name in options.only]
     counts, found, until_s = dict.fromkeys(names, 0), 0, time.monotonic() + options.seconds
     for number in range(options.inputs):
         random = Random(f"{options.seed}/{number}")

@@ -160,6 +160,21 @@ def place_waiting(
     return Waiting(pods, state.pod_node[pods].astype(np.int32), leaving, int(counts[HINT_HITS]), int(counts[SEARCHES]))
 
 
+def place_where(simulation: Simulation, where: Places, pods: Int32, node: Int32) -> None:
+    """Place pods : int32[M] that are on no node where they are told to go, as soon as that node admits them.
+
+    node : int32[P'], -1 = nowhere. A node that is not in `where` counts as none.
+    """
+    state, before = simulation.state, -1
+    waiting = _unplaced(simulation, pods[node[pods] != NOWHERE])
+    search, counts = new_search(state, where.order[:0], where.allowed), np.zeros(2, np.int64)
+    while len(waiting) not in {0, before}:
+        # What was placed since may be what affinity asks for, or even out a spread.
+        before = len(waiting)
+        place_all(state, search, node, node.copy(), counts, waiting, False)
+        waiting = _unplaced(simulation, waiting)
+
+
 def in_order(simulation: Simulation, pods: Int32, order: PodOrder = PodOrder.BOUND_FIRST) -> Int32:
     """Return pods : int32[M] in the order in which they look for a place. O(M log M).
 

@@ -2,8 +2,8 @@
 
 Which pods take the room that there is decides what is left for new nodes; no order is best for every cluster, and the
 scheduler has one of its own. And the option that an expander likes best may serve few pods, so that others are left
-once a limit is reached, or need more nodes. A few plans are made where that costs little. Decides nothing about which
-of them is best (`planner.scale_up.preference`).
+once a limit is reached, or need more nodes; the cheapest one may make the whole plan dearer. A few plans are made where
+that costs little. Decides nothing about which of them is best (`planner.scale_up.preference`).
 """
 
 from collections.abc import Iterator
@@ -15,6 +15,7 @@ from trimtab.v1.plan_pb2 import Expander
 from planner.placement.waiting import USUAL, NodeOrder, PodOrder, Way
 from planner.scale_up.preference import BY_GROUP
 from planner.scale_up.report.finding import Finding
+from planner.scale_up.situation import Situation
 
 WAYS: Final = (
     Way(PodOrder.LARGEST_FIRST, NodeOrder.FULLEST_FIRST),
@@ -33,23 +34,33 @@ class Variant(NamedTuple):
     expanders: tuple[int, ...]
 
 
-def variants(usual: Finding) -> Iterator[Variant]:
+def usual(situation: Situation) -> Variant:
+    """Return how the usual plan is made."""
+    return Variant(USUAL, situation.request.settings.expanders)
+
+
+def variants(usual: Finding, *, too_many_nodes: bool) -> Iterator[Variant]:
     """Yield the ways to plan besides the usual one, given what that came to; none where that is too much work.
 
-    The room is given to other pods where only some went to nodes that exist; groups are chosen otherwise where there
-    was more than one choice, or pods are left. No further one once the time is over.
+    The room is given to other pods where only some went to nodes that exist, and pods are left or fewer nodes might do
+    (too_many_nodes) or the price decides. Groups are chosen otherwise where there was more than one choice, or pods are
+    left; where the price decides, also as a whole. No further one once the time is over.
     """
     unserved, growing = usual.unserved, usual.growing
     left = len(unserved.left) + len(unserved.placeholders)
     waiting = len(unserved.pods) + len(unserved.placeholders)
     if not left or waiting * (len(unserved.where.order) + len(growing.groups)) > MOST_WORK:
         return
-    request = usual.situation.request
+    request, some_left = usual.situation.request, bool(len(usual.refusals.pods))
     expanders, time_left = request.settings.expanders, request.round.time_left
-    found = [Variant(way, expanders) for way in WAYS if left < waiting]
-    if growing.group_of and (len(usual.made.choices) > 1 or len(usual.refusals.pods)):
-        price = np.array([group.price_per_hour for group in growing.groups], np.float64)
-        found += [Variant(USUAL, chain) for chain in serving_most(expanders, prices_known=not np.isnan(price).any())]
+    by_price = expanders[0] in (Expander.PRICE, Expander.CHEAPEST_PLAN)
+    found = [Variant(way, expanders) for way in WAYS if left < waiting and (some_left or too_many_nodes or by_price)]
+    price = np.array([group.price_per_hour for group in growing.groups], np.float64)
+    known, grows = not np.isnan(price).any(), bool(growing.group_of)
+    if grows and (len(usual.made.choices) > 1 or some_left):
+        found += [Variant(USUAL, chain) for chain in serving_most(expanders, prices_known=known)]
+    if grows and known and expanders[0] == Expander.PRICE:
+        found.append(Variant(USUAL, (Expander.CHEAPEST_PLAN, Expander.RANDOM)))
     for one in found:
         if time_left is not None and not time_left():
             return

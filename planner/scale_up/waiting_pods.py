@@ -7,23 +7,35 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.placement.waiting import USUAL, Places, Way, close_leaving, place_waiting, places, pods_to_move
+from planner.placement.waiting import (
+    USUAL,
+    Places,
+    Way,
+    close_leaving,
+    place_waiting,
+    place_where,
+    places,
+    pods_to_move,
+)
 from planner.scale_up.pending import Pending, pending_pods
 from planner.scale_up.situation import Situation
 from planner.simulation.build import Simulation
+from planner.simulation.state import NOWHERE
 from planner.snapshot.columns import Int32
 
 
 class Unserved(NamedTuple):
     """pending : pods that wait; where : where pods may be placed; pods : int32 all that were looked at, virtual ones
     and those of nodes being deleted included; left : int32 those of them that found no place and for which nodes may be
-    added, most important first; placeholders : int32 those without a place, for which nodes are added last."""
+    added, most important first; placeholders : int32 those without a place, for which nodes are added last; moving :
+    int32 those of nodes being deleted."""
 
     pending: Pending
     where: Places
     pods: Int32
     left: Int32
     placeholders: Int32
+    moving: Int32
 
 
 def serve_from_room(situation: Situation, simulation: Simulation, way: Way = USUAL) -> Unserved:
@@ -35,11 +47,29 @@ def serve_from_room(situation: Situation, simulation: Simulation, way: Way = USU
     close_leaving(simulation, leaving, moving)
     upcoming = request.round.growth.upcoming
     where = places(simulation, leaving, settings.not_ready_taints, upcoming, way)
-    last = len(simulation.state.pod_node)
-    first_held = last - len(request.round.placeholders)
-    evicted = np.arange(simulation.pod_count, first_held, dtype=np.int32)
+    held = placeholders(situation, simulation)
+    evicted = np.arange(simulation.pod_count, len(simulation.state.pod_node) - len(held), dtype=np.int32)
     found = place_waiting(simulation, where, evicted, pending.pods, situation.hint, moving)
     asks = ~np.isin(found.left, pending.pods[~pending.may_add])
     none = np.zeros(0, np.int32)
-    held = place_waiting(simulation, where, np.arange(first_held, last, dtype=np.int32), none, none, none)
-    return Unserved(pending, where, found.pods, found.left[asks], held.left)
+    kept = place_waiting(simulation, where, held, none, none, none)
+    return Unserved(pending, where, found.pods, found.left[asks], kept.left, moving)
+
+
+def serve_as(situation: Situation, simulation: Simulation, served: Unserved, node: Int32) -> Unserved:
+    """Place what waits wherever there is room, but only where it is told to go. node : int32[P'], -1 = nowhere.
+
+    served : what came of placing it in another way. The moves stay in the simulation.
+    """
+    close_leaving(simulation, situation.leaving, served.moving)
+    pods = np.concatenate([served.pods, placeholders(situation, simulation)])
+    place_where(simulation, served.where, pods, node)
+    left, held = (one[simulation.state.pod_node[one] == NOWHERE] for one in (served.pods, pods[len(served.pods) :]))
+    asks = ~np.isin(left, served.pending.pods[~served.pending.may_add])
+    return served._replace(left=left[asks], placeholders=held)
+
+
+def placeholders(situation: Situation, simulation: Simulation) -> Int32:
+    """Return the placeholders that keep room, whether they have a place or not. int32."""
+    last = len(simulation.state.pod_node)
+    return np.arange(last - len(situation.request.round.placeholders), last, dtype=np.int32)

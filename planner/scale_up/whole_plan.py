@@ -41,7 +41,9 @@ def plan_whole(situation: Situation, growing: Growing, left: Int32) -> Planned:
 
 def _problem(situation: Situation, growing: Growing, bounds: GroupBounds, left: Int32) -> Problem:
     state = growing.state
-    whole = np.array([group.zero_or_max for group in growing.groups], bool)
+    rooms = growing.limits.rooms
+    # A group that grows by one node or by none is like any other.
+    whole = np.array([group.zero_or_max for group in growing.groups], bool) & (rooms > 1)
     zone, zone_count = _zones(situation)
     asked = Problem(
         demand=state.resources.request[bounds.classes],
@@ -49,7 +51,7 @@ def _problem(situation: Situation, growing: Growing, bounds: GroupBounds, left: 
         allowed=bounds.admitted,
         capacity=bounds.free,
         price=np.array([group.price_per_hour for group in growing.groups], np.float64),
-        most=np.where(whole, 0, np.minimum(growing.limits.rooms, growing.blanks_left)),
+        most=np.where(whole, 0, np.minimum(rooms, growing.blanks_left)),
         per_node=np.full(len(bounds.classes), UNLIMITED),
         zone=zone,
         zone_most=np.full((len(bounds.classes), zone_count), UNLIMITED),

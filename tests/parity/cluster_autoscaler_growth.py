@@ -39,10 +39,11 @@ class Growth(NamedTuple):
 
 
 class Step(NamedTuple):
-    """One choice. options : nodes and pods by group; splits : what was added by group, ours where it is told."""
+    """One choice. options : nodes and pods by group; whole : of all groups at once, by CHEAPEST_PLAN."""
 
     chosen: str
     options: dict[str, tuple[int, int]]
+    whole: bool
 
 
 class Ours(NamedTuple):
@@ -82,7 +83,8 @@ def _steps(decision: plan_pb2.ScaleUpDecision) -> Iterator[Step]:
     for number in sorted({option.choice for option in decision.options}):
         options = [option for option in decision.options if option.choice == number]
         counts = {option.node_group: (option.node_count, option.pod_count) for option in options}
-        yield Step(options[0].node_group, counts)
+        whole = any(score.expander == plan_pb2.Expander.CHEAPEST_PLAN for score in options[0].scores)
+        yield Step(options[0].node_group, counts, whole)
 
 
 def theirs(run: dict[str, Any]) -> Growth:
@@ -127,12 +129,13 @@ def dearer(document: dict[str, Any], mine: Growth, runs: list[dict[str, Any]]) -
 def worse_options(document: dict[str, Any], mine: Ours, runs: list[dict[str, Any]]) -> Iterator[str]:
     """Say of each first option of upstream that serves more pods than ours of that group, or as many with fewer nodes.
 
-    Asked only where the same pods wait. Not where there are limits, which upstream looks at once an option is chosen,
-    nor of all-or-nothing groups, whose nodes that are there upstream counts as new.
+    Asked only where the same pods wait, and one group was chosen after the other. Not where there are limits, which
+    upstream looks at once an option is chosen, nor of all-or-nothing groups, whose nodes that are there upstream counts
+    as new.
     """
     whole = {item["metadata"]["name"] for item in document["items"] if item.get("spec", {}).get("zeroOrMax")}
     for run in runs if "planner" not in document["settings"] else ():
-        if mine.waiting != frozenset(run["waiting"] or ()):
+        if mine.waiting != frozenset(run["waiting"] or ()) or (mine.steps and mine.steps[0].whole):
             continue
         for one in run["loops"][0]["options"] if run["loops"] else ():
             nodes, pods = mine.steps[0].options.get(one["group"], (0, 0)) if mine.steps else (0, 0)
@@ -141,11 +144,17 @@ def worse_options(document: dict[str, Any], mine: Ours, runs: list[dict[str, Any
 
 
 def other_splits(mine: Ours, runs: list[dict[str, Any]]) -> Iterator[str]:
-    """Say of each run of upstream that chose what we chose, for the same pods, and split it otherwise."""
+    """Say of each run of upstream that chose what we chose, for the same pods, and split it otherwise.
+
+    Not where ours does with fewer nodes, or chose whole plans.
+    """
+    if any(step.whole for step in mine.steps):
+        return
     chosen = [(step.chosen, step.options[step.chosen][0]) for step in mine.steps]
     for number, run in enumerate(runs):
         loops = run["loops"] or ()
         options = [{one["group"]: one["nodes"] for one in loop["options"]} for loop in loops]
         same = [(loop["chosen"], of[loop["chosen"]]) for loop, of in zip(loops, options, strict=True)]
-        if mine.waiting == frozenset(run["waiting"] or ()) and chosen == same and mine.growth.groups != run["groups"]:
+        differs = mine.growth.groups != run["groups"] and mine.growth.nodes >= theirs(run).nodes
+        if mine.waiting == frozenset(run["waiting"] or ()) and chosen == same and differs:
             yield f"run {number}: {mine.growth.groups}, of {run['groups']}"

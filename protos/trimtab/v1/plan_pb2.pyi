@@ -804,7 +804,11 @@ class ScaleUpOption(_message.Message):
     reason: _reason_pb2.NodeGroupReason.Code.ValueType
     """Why it was not chosen; UNSPECIFIED when it was."""
     decided_by: Global___Expander.Code.ValueType
-    """With NOT_CHOSEN: the expander that preferred another option."""
+    """With NOT_CHOSEN: the expander that preferred another option. It may be
+    MOST_PODS, or CHEAPEST_PLAN where PRICE is configured first, though it is
+    not configured: in small clusters plans by these are made too, and taken
+    where they are better.
+    """
     @_builtins.property
     def scores(self) -> _containers.RepeatedCompositeFieldContainer[Global___ExpanderScore]:
         """What the expanders gave it, in their order, as far as they were asked."""

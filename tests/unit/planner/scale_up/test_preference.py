@@ -4,9 +4,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from trimtab.v1.plan_pb2 import Expander
 
 from planner.scale_up.preference import Worth, is_better
+from tests.reference.scale_up.preference import PlannedNode, WholePlan, price, unknown
+from tests.reference.scale_up.preference import is_better as naive
 
 BY_NODES, BY_GROUP = (Expander.LEAST_NODES, Expander.RANDOM), (Expander.PRIORITY, Expander.RANDOM)
 CHEAPEST, MOST_PODS = (Expander.CHEAPEST_PLAN, Expander.RANDOM), (Expander.MOST_PODS, Expander.RANDOM)
@@ -14,8 +18,8 @@ BY_PRICE = (Expander.PRICE, Expander.RANDOM)
 
 
 def worth(*growth: int, price: float = 0.0, left: tuple[int, ...] = (), **more: Any) -> Worth:
-    others = {"unknown": 0, "expanders": MOST_PODS} | more
-    return Worth(left, np.array(growth, np.int64), sum(growth), price, **others)
+    others = {"unknown": 0, "expanders": MOST_PODS, "served": 10} | more
+    return Worth(left, growth=np.array(growth, np.int64), nodes=sum(growth), price_per_hour=price, **others)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +28,24 @@ def worth(*growth: int, price: float = 0.0, left: tuple[int, ...] = (), **more: 
         pytest.param(worth(2, 2, price=9), worth(1, 0, left=(0,)), BY_GROUP, id="no pod is left"),
         pytest.param(worth(2, 2, left=(0,)), worth(1, 0, left=(0, 0)), BY_NODES, id="fewer pods are left"),
         pytest.param(worth(2, left=(0, 0)), worth(1, left=(5,)), BY_NODES, id="less important pods are left"),
-        pytest.param(worth(2, price=9), worth(1, left=(5,)), BY_NODES, id="more pods are served for more money"),
+        pytest.param(
+            worth(2, price=12),
+            worth(1, price=10, left=(5,), expanders=BY_NODES),
+            BY_NODES,
+            id="a pod more is served for twice what the others cost",
+        ),
+        pytest.param(
+            worth(2, price=99, expanders=BY_NODES),
+            worth(1, price=10, left=(5,)),
+            BY_NODES,
+            id="more pods are served for more money by the configured expanders",
+        ),
+        pytest.param(
+            worth(2, unknown=2),
+            worth(1, price=10, left=(5,), expanders=BY_NODES),
+            BY_NODES,
+            id="more pods are served for what is not known",
+        ),
         pytest.param(
             worth(2, price=9, expanders=BY_PRICE),
             worth(1, left=(5,)),
@@ -55,6 +76,12 @@ def test_a_plan_is_better(one: Worth, other: Worth, expanders: tuple[int, ...]) 
         pytest.param(
             worth(2, price=9), worth(1, price=1, left=(5,)), BY_PRICE, id="more pods, and the price is to decide"
         ),
+        pytest.param(
+            worth(2, price=12.1),
+            worth(1, price=10, left=(5,), expanders=BY_NODES),
+            BY_NODES,
+            id="more pods are served for more than twice what the others cost",
+        ),
         pytest.param(worth(0, 3, price=5), worth(4, 0, price=4), BY_NODES, id="fewer nodes for more money"),
         pytest.param(worth(0, 3), worth(4, 0), BY_GROUP, id="other groups, which are not as good"),
         pytest.param(worth(0, 3, unknown=3), worth(4, 0), BY_NODES, id="the price is not known"),
@@ -63,3 +90,43 @@ def test_a_plan_is_better(one: Worth, other: Worth, expanders: tuple[int, ...]) 
 def test_of_these_neither_is_better(one: Worth, other: Worth, expanders: tuple[int, ...]) -> None:
     assert not is_better(one, other, expanders)
     assert not is_better(other, one, expanders)
+
+
+PRICES = (1.0, 1.0, 3.0, None)
+"""Of the groups; small whole numbers, so that sums are exact."""
+CHAINS = (BY_NODES, BY_GROUP, CHEAPEST, MOST_PODS, BY_PRICE)
+plans = st.builds(
+    WholePlan,
+    st.lists(
+        st.builds(
+            lambda group, pods: PlannedNode(group, PRICES[group], pods), st.integers(0, 3), st.sampled_from([1, 2, 4])
+        ),
+        max_size=5,
+    ),
+    st.lists(st.integers(0, 2), max_size=3),
+    st.sampled_from(CHAINS),
+)
+
+
+def worth_of(plan: WholePlan) -> Worth:
+    return Worth(
+        left=tuple(sorted(plan.left, reverse=True)),
+        served=sum(node.pods for node in plan.nodes),
+        growth=np.bincount(np.array([node.group for node in plan.nodes], np.int64), minlength=len(PRICES)),
+        nodes=len(plan.nodes),
+        price_per_hour=price(plan),
+        unknown=unknown(plan),
+        expanders=plan.expanders,
+    )
+
+
+@given(plans, plans, st.sampled_from(CHAINS))
+def test_plans_compare_as_in_the_naive_reference(one: WholePlan, other: WholePlan, expanders: tuple[int, ...]) -> None:
+    assert is_better(worth_of(one), worth_of(other), expanders) == naive(one, other, expanders)
+
+
+@given(plans, plans, st.sampled_from(CHAINS))
+def test_of_two_plans_no_more_than_one_is_better(one: WholePlan, other: WholePlan, expanders: tuple[int, ...]) -> None:
+    first, second = worth_of(one), worth_of(other)
+    assert not (is_better(first, second, expanders) and is_better(second, first, expanders))
+    assert not is_better(first, first, expanders)

@@ -5,13 +5,19 @@ from typing import Any
 import pytest
 from trimtab.v1.plan_pb2 import Expander
 
-from planner.scale_up import variants
+from planner.scale_up import repacking, variants
 from planner.scale_up.variants import serving_most
 from tests.builders.kubernetes import Json, node, node_group, pod
 from tests.builders.scale_up import Outcome, plan
 
 USUAL = {"default/large": "n1"}
 BETTER = {"default/small-0": "n1", "default/small-1": "n1"}
+
+
+@pytest.fixture(autouse=True)
+def no_repacking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave what is found to what is tested here."""
+    monkeypatch.setattr(repacking, "MOST_TRIES", 0)
 
 
 def cluster(**large: Any) -> list[Json | list[Json]]:

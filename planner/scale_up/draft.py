@@ -1,0 +1,223 @@
+"""One plan: choose a group, let it grow, and again with the pods that are left; or new nodes are given.
+
+Decides nothing about which of several plans is best (`planner.scale_up.loop`). Leaves the simulation with the new nodes
+open and all pods placed.
+"""
+
+from dataclasses import replace
+from functools import partial
+from typing import Final, NamedTuple
+
+import numpy as np
+from trimtab.v1.plan_pb2 import Expander
+from trimtab.v1.reason_pb2 import NodeGroupReason
+
+from planner.placement.packing import packer
+from planner.scale_up.choose import Choice, choose, excluded, rank
+from planner.scale_up.estimate import Asked, Bounds, estimates
+from planner.scale_up.growing import Growing
+from planner.scale_up.limits import Cluster, Limits
+from planner.scale_up.promising import MANY
+from planner.scale_up.reasons import Refusals, refuse
+from planner.scale_up.repacking import Repacked
+from planner.scale_up.report.finding import Finding, Made, rating
+from planner.scale_up.sharing import Share, Sharing, share
+from planner.scale_up.situation import Situation
+from planner.scale_up.variants import Variant
+from planner.scale_up.waiting_pods import Unserved, serve_as, serve_from_room
+from planner.scale_up.whole_plan import Planned, plan_whole
+from planner.simulation.build import Simulation
+from planner.simulation.kernels import revert
+from planner.simulation.log import current_mark
+from planner.simulation.state import NOWHERE
+from planner.snapshot.columns import Bool, Int32
+
+MOST_ROUNDS: Final = 8
+"""How often a plan is completed that does not hold with all its new nodes there from the start."""
+
+
+class Given(NamedTuple):
+    """New nodes of a plan, and where all goes. unserved, made : of the plan that had other nodes."""
+
+    nodes: Repacked
+    unserved: Unserved
+    made: Made
+
+
+class Attempt:
+    """One attempt at the plan, with room for so many moves as the log has."""
+
+    def __init__(
+        self, situation: Situation, simulation: Simulation, variant: Variant, given: Given | None = None
+    ) -> None:
+        request = situation.request
+        self.request = request._replace(settings=replace(request.settings, expanders=variant.expanders))
+        self.situation = situation._replace(request=self.request)
+        self.simulation, self.given = simulation, given
+        if given is None:
+            self.unserved = serve_from_room(situation, simulation, variant.way)
+        else:
+            self.unserved = serve_as(situation, simulation, given.unserved, given.nodes.node)
+        self.before = current_mark(simulation.state)
+
+    def kind(self) -> tuple[bytes, tuple[int, ...]]:
+        """Return what tells whether this plan will be another one: the classes of pods that are left, and expanders."""
+        left = np.concatenate([self.unserved.left, self.unserved.placeholders])
+        return np.sort(self.simulation.state.pod_class[left]).tobytes(), self.request.settings.expanders
+
+    def run(self) -> Finding:
+        """Return the plan; with CHEAPEST_PLAN the better one of that made as a whole and that made group by group."""
+        by_choice = self.given is not None or self.request.settings.expanders[0] != Expander.CHEAPEST_PLAN
+        if by_choice or not len(self.unserved.left):
+            return self._drafted(whole=False)
+        found = self._drafted(whole=True)
+        if self._suffices(found):
+            return found
+        by_group = self._drafted(whole=False)
+        if rating(by_group) < rating(found):
+            return by_group
+        # What one has given up, the other has again, as far as counters let it.
+        revert(self.simulation.state, self.before)
+        return self._drafted(whole=True) if len(found.growing.open_all_first(self.before)) else found
+
+    def _suffices(self, found: Finding) -> bool:
+        """Return whether no plan group by group is tried besides: for want of time, or because groups are very many and
+        all pods are where they were planned."""
+        time_left = self.request.round.time_left
+        if time_left is not None and not time_left():
+            return True
+        held = not found.made.choices and not len(found.refusals.pods)
+        return held and len(found.growing.groups) > MANY
+
+    def _drafted(self, *, whole: bool) -> Finding:
+        revert(self.simulation.state, self.before)
+        return Draft(self, whole=whole).run()
+
+
+class Draft:
+    """A plan that is being made, from the state in which what waited was placed wherever there was room.
+
+    choices : in the order in which they were made; reasons : int32[G] why a group can have no option, 0 = it can.
+    """
+
+    def __init__(self, attempt: Attempt, *, whole: bool) -> None:
+        self.situation, self.request = attempt.situation, attempt.request
+        self.unserved, self.before, self.whole, self.given = attempt.unserved, attempt.before, whole, attempt.given
+        request, situation = self.request, self.situation
+        cluster = Cluster(request.snapshot, situation.templates, situation.leaving, request.now_ns)
+        limits = partial(Limits, cluster, request.round.settings.limits, request.settings.max_new_nodes)
+        within = packer(attempt.simulation, request.round.growth)
+        self.growing = Growing(within, request.snapshot.groups, limits, self.unserved.where)
+        self.sharing = Sharing(situation.similarity, request.settings.balance_similar, situation.sizes)
+        self.planned: Planned | None = None
+        self.choices: list[Choice] = []
+        self.out_of_time = False
+        self.passed_over: set[int] = set()
+        self.reasons = self.growing.limits.reasons.copy()
+        if self.given is not None:
+            self.planned, self.choices = self.given.made.planned, list(self.given.made.choices)
+            self.reasons = self.given.made.reasons.copy()
+
+    def run(self) -> Finding:
+        """Make the plan, and complete it until it holds with all its nodes there from the start."""
+        growing = self.growing
+        left = self._grow(self._open_given(self._plan_whole(self.unserved.left)))
+        # Placeholders take what pods leave of new nodes, and only then ask for more of them.
+        left = np.concatenate([left, self._grow(growing.fill(self.unserved.placeholders))])
+        refusals: Refusals
+        for _ in range(MOST_ROUNDS):
+            opened = len(growing.group_of)
+            if opened:
+                left = growing.fill(np.concatenate([left, growing.open_all_first(self.before)]))
+            if growing.give_up_empty():
+                left = growing.fill(np.concatenate([left, growing.open_all_first(self.before)]))
+                opened = len(growing.group_of)
+            refusals = self._refuse(left)
+            helped = left[refusals.helped]
+            rest = self._grow(helped)
+            if len(growing.group_of) == opened:
+                break
+            left = np.concatenate([left[~refusals.helped], rest])
+        made = Made(self.planned, self.choices, self._final_reasons())
+        return Finding(self.situation, self.unserved, growing, made, refusals)
+
+    def _plan_whole(self, left: Int32) -> Int32:
+        """Plan for all pods at once, if that is asked for; return the pods that are left."""
+        growing = self.growing
+        if not self.whole:
+            return left
+        self.planned = plan_whole(self.situation, growing, left)
+        growing.open(self.planned.group_of, left[:0], left[:0])
+        growing.settle(self.planned.pods, growing.opened[self.planned.nodes].astype(np.int32))
+        return growing.fill(left[growing.state.pod_node[left] == NOWHERE])
+
+    def _open_given(self, left: Int32) -> Int32:
+        """Open the nodes that are given, if any, and place the pods for them; return the pods that are left."""
+        growing = self.growing
+        if self.given is None:
+            return left
+        nodes = self.given.nodes
+        growing.open(nodes.group_of, left[:0], left[:0])
+        pods = np.concatenate([left, self.unserved.placeholders])
+        pods = pods[nodes.node[pods] != NOWHERE]
+        growing.settle(pods, nodes.node[pods])
+        return growing.fill(left[growing.state.pod_node[left] == NOWHERE])
+
+    def _refuse(self, left: Int32) -> Refusals:
+        return refuse(self.growing, left, self.reasons)
+
+    def _grow(self, left: Int32) -> Int32:
+        """Choose groups until nothing helps; return the pods that are left."""
+        growing = self.growing
+        while len(left) and not self.out_of_time:
+            shared_room = partial(self.sharing.room, growing, left)
+            ranking = partial(rank, self.situation, len(self.choices), growing.limits.added)
+            until = Bounds(self.request.round.time_left, ranking)
+            found = estimates(growing, Asked(self._groups(), left, shared_room), until)
+            self.out_of_time = bool(found.not_evaluated)
+            self.reasons[found.not_evaluated] = NodeGroupReason.NOT_EVALUATED
+            self.passed_over.update(found.passed_over)
+            if not found.options:
+                break
+            choice = choose(self.situation, len(self.choices), growing.limits.added, found.options)
+            self.choices.append(choice)
+            for group, reason in excluded(choice).items():
+                self.reasons[group] = reason
+            option = choice.chosen
+            if option is None:
+                break
+            one = share(growing, self.sharing, option, left, found.admits)
+            growing.open(one.group_of, one.pods, one.node_of)
+            left = self._unplaced(left, one, found.admits)
+        return left
+
+    def _final_reasons(self) -> Int32:
+        """Return the reasons, those groups included that never were looked at because others promised more."""
+        looked_at = {option.group for choice in self.choices for option in choice.options}
+        passed = np.array(sorted(self.passed_over - looked_at), np.int64)
+        self.reasons[passed[self.reasons[passed] == 0]] = NodeGroupReason.NOT_EVALUATED
+        return self.reasons
+
+    def _groups(self) -> list[int]:
+        """Return the groups that may grow, no more than the settings let be evaluated."""
+        may_grow = np.flatnonzero((self.growing.limits.reasons == 0) & (self.reasons != NodeGroupReason.NOT_EVALUATED))
+        most = self.request.settings.max_evaluated_groups or len(may_grow)
+        if not self.choices:
+            self.reasons[may_grow[most:]] = NodeGroupReason.NOT_EVALUATED
+            may_grow = may_grow[:most]
+        return may_grow.tolist()
+
+    def _unplaced(self, left: Int32, opened: Share, admits: Bool) -> Int32:
+        """Return the pods that are on no node, once those were tried that the new nodes may take now. int32.
+
+        opened : the new nodes; admits : see `share`. That is pods whose others have come, and pods that were not packed
+        because the chosen group takes none of them, where groups that share in its growth do.
+        """
+        state = self.growing.state
+        left = left[state.pod_node[left] == NOWHERE]
+        of_class = state.pod_class[left]
+        takers = admits[:, sorted(set(opened.group_of))].sum(axis=1)
+        again = (state.local_class[of_class] == 0) | ((takers[of_class] > 0) & ~np.isin(left, opened.pods))
+        self.growing.fill(left[again])
+        rest: Int32 = left[state.pod_node[left] == NOWHERE]
+        return rest

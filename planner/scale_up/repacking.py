@@ -1,0 +1,215 @@
+"""Places for all that a plan serves, with one new node fewer.
+
+A plan places what waits where there is room, and then lets groups grow for the rest. Which pods take that room decides
+how well the rest fills new nodes. Here the new nodes are given, one fewer than a plan has, and all that it serves is
+placed afresh, on nodes that exist and new ones together, in one order after the other. Contract: what comes of it is
+only a proposal, to be carried out in the usual order (`planner.scale_up.loop`) and judged as any plan
+(`planner.scale_up.preference`). Pods that come first keep to it: those of nodes being deleted, those evicted lately,
+the more important; what was placed where the last loop had it stays there. No new node is taken where amounts alone
+show that the others do not suffice. Bounded by work and by time; pure.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from planner.placement.group_bounds import fresh_amounts
+from planner.placement.kernels.search import Search, place_all
+from planner.placement.packing import place_on_new_nodes
+from planner.placement.waiting import NodeOrder, PodOrder, Way, close_leaving, in_order, place_where, places, priorities
+from planner.scale_up.report.finding import Finding
+from planner.scale_up.waiting_pods import placeholders
+from planner.simulation.kernels import revert
+from planner.simulation.log import current_mark
+from planner.simulation.state import NOWHERE
+from planner.snapshot.columns import Int32, Int64
+
+MOST_TRIES: Final = 64
+"""Orders that are tried for one node."""
+MOST_LOOKS: Final = 1 << 20
+"""Pods times nodes that are looked at in all tries for one node, at the most."""
+_MIXED: Final = 16
+"""Orders in which pods of all classes come mixed."""
+_ODD: Final = 0x9E3779B97F4A7C15
+
+
+class Repacked(NamedTuple):
+    """group_of : group of each new node; node : int32[P'] where each pod goes, new nodes in that order being the first
+    blank ones; -1 = nowhere."""
+
+    group_of: list[int]
+    node: Int32
+
+
+def may_shrink(finding: Finding) -> list[int]:
+    """Return the groups of which a plan may need a node fewer, the dearest first. To be asked while the simulation is
+    as the plan leaves it.
+
+    Not those that grow whole; of groups that are kept even the largest only; and none of which amounts tell that all
+    other nodes have too little room for what the new ones hold.
+    """
+    growing, situation = finding.growing, finding.situation
+    if not growing.group_of or _work(finding) > MOST_LOOKS:
+        return []
+    added, found = growing.limits.added, []
+    sizes, spare = situation.sizes + added, _spare(finding)
+    fresh = fresh_amounts(growing.within.simulation, growing.within.growth)
+    for group in sorted(set(growing.group_of)):
+        others = situation.similarity.to(group)
+        others = others[(added[others] > 0) & situation.request.settings.balance_similar]
+        even = bool((sizes[others] <= sizes[group]).all())
+        if even and not growing.groups[group].zero_or_max and (fresh[group] <= spare).all():
+            found.append(group)
+    price = np.nan_to_num([growing.groups[group].price_per_hour for group in found])
+    return [found[at] for at in np.argsort(-price, kind="stable").tolist()]
+
+
+def _spare(finding: Finding) -> Int64:
+    """Return what all nodes have left together. int64[R]."""
+    growing, amounts = finding.growing, finding.growing.state.resources
+    nodes = np.concatenate([finding.unserved.where.order, growing.opened])
+    spare: Int64 = np.maximum(amounts.free[nodes], 0).sum(axis=0)
+    return spare
+
+
+def _work(finding: Finding) -> int:
+    nodes = len(finding.unserved.where.order) + len(finding.growing.group_of)
+    return (len(finding.unserved.pods) + len(finding.unserved.placeholders)) * nodes
+
+
+def repackings(finding: Finding, groups: Sequence[int], start: int) -> Iterator[Repacked]:
+    """Yield proposals with one new node of a group fewer, at most one for each of the groups.
+
+    start : mark before anything was placed. To be asked while the simulation is as the plan leaves it; it is left
+    anyhow, and the caller has to check its log.
+    """
+    task = _Task(finding) if groups else None
+    for group in groups:
+        group_of = list(finding.growing.group_of)
+        group_of.remove(group)
+        assert task is not None
+        task.begin(start)
+        if task.suffice(group_of):
+            node = task.place(group_of)
+            if node is not None:
+                yield Repacked(group_of, node)
+
+
+class _Order(NamedTuple):
+    """pods : int32 in the order in which they look for a place, each on the first node that admits it; nodes : int32 in
+    the order in which they are tried; in_turn : each pod tries one node that exists before, the next pod the next."""
+
+    pods: Int32
+    nodes: Int32
+    in_turn: bool
+
+
+class _Task:
+    """What is placed, and in which orders.
+
+    pods : int32[J] all that has a place in the plan; turn : int64[P'], pods of the smallest come first; young : int32
+    pods for which no node may be added.
+    """
+
+    def __init__(self, finding: Finding) -> None:
+        self.growing, self.situation, self.where = finding.growing, finding.situation, finding.unserved.where
+        self.simulation, self.state = self.growing.within.simulation, self.growing.state
+        unserved, held = finding.unserved, placeholders(finding.situation, self.simulation)
+        self.moving = unserved.moving
+        pods = np.concatenate([unserved.pods, held])
+        self.turn = np.full(len(self.state.pod_node), 2)
+        self.turn[self.simulation.pod_count :] = 1
+        self.turn[held], self.turn[unserved.moving] = 3, 0
+        self.pods = pods[self.state.pod_node[pods] != NOWHERE]
+        self.young = unserved.pending.pods[~unserved.pending.may_add]
+
+    def begin(self, start: int) -> None:
+        """Bring the simulation to where nodes being deleted are closed and what the last loop had placed is there."""
+        revert(self.state, start)
+        close_leaving(self.simulation, self.situation.leaving, self.moving)
+        hint = np.full(len(self.state.pod_node), NOWHERE, np.int32)
+        hint[: len(self.situation.hint)] = self.situation.hint
+        place_where(self.simulation, self.where, self.pods, hint)
+
+    def suffice(self, group_of: list[int]) -> bool:
+        """Return whether amounts do not tell that what is left needs more than such new nodes. O(classes · nodes)."""
+        amounts = self.state.resources
+        classes, counts = np.unique(self.state.pod_class[self._left()], return_counts=True)
+        fresh = fresh_amounts(self.simulation, self.growing.within.growth)
+        new = fresh[np.array(group_of, np.int64)].sum(axis=0)
+        free = np.maximum(amounts.free[self.where.order], 0)
+        asked = amounts.request[classes] * counts[:, None]
+        fits = (amounts.need[classes][:, None] <= free[None]).all(axis=2)
+        fits &= self.state.blocked[classes][:, self.state.node_class[self.where.order]] == 0
+        here = fits.any(axis=1)
+        fitting: bool = (asked.sum(axis=0) <= new + free.sum(axis=0)).all() and (asked[~here].sum(axis=0) <= new).all()
+        return fitting
+
+    def place(self, group_of: list[int]) -> Int32 | None:
+        """Return where all pods go with these new nodes, int32[P']; None where no order that is tried has them all."""
+        left, state, growing = self._left(), self.state, self.growing
+        place_on_new_nodes(growing.within, group_of, left[:0], left[:0])
+        opened, new = current_mark(state), growing.within.growth.blanks[: len(group_of)].astype(np.int32)
+        time_left = self.situation.request.round.time_left
+        tries = min(MOST_TRIES, MOST_LOOKS // max(1, len(left) * (len(new) + len(self.where.order))))
+        for number, order in enumerate(self._orders(left, new)):
+            if number >= tries or (time_left is not None and not time_left()):
+                break
+            revert(state, opened)
+            if self._all_placed(order) and not np.isin(state.pod_node[self.young], new).any():
+                return state.pod_node.astype(np.int32)
+        return None
+
+    def _left(self) -> Int32:
+        left: Int32 = self.pods[self.state.pod_node[self.pods] == NOWHERE]
+        return left
+
+    def _all_placed(self, way: _Order) -> bool:
+        """Place pods in their order; return whether all have a place."""
+        state, pods = self.state, way.pods
+        alone = bool(state.local_class[state.pod_class[pods]].all())
+        hint = np.full(len(state.pod_node), NOWHERE, np.int32)
+        if way.in_turn and len(self.where.order):
+            hint[pods] = self.where.order[np.arange(len(pods)) % len(self.where.order)]
+        search = Search(
+            way.nodes, np.ones(len(state.node_state), bool), *np.zeros((2, len(state.local_class)), np.int64)
+        )
+        before = -1
+        while len(pods) not in {0, before}:
+            # What was placed since may be what affinity asks for, or even out a spread.
+            before = len(pods)
+            place_all(state, search, hint, hint.copy(), np.zeros(2, np.int64), pods, alone)
+            pods = pods[state.pod_node[pods] == NOWHERE]
+            if alone:
+                break
+        return not len(pods)
+
+    def _orders(self, left: Int32, new: Int32) -> Iterator[_Order]:
+        """Yield orders: pods by size and name, then mixed ever more otherwise, each with several orders of the nodes.
+
+        New nodes come first only where no pod is more important than another: else it would be passed over.
+        """
+        turn, priority = self.turn[left], priorities(self.simulation, left)
+        fullest, emptiest = (self._room(one) for one in (NodeOrder.FULLEST_FIRST, NodeOrder.EMPTIEST_FIRST))
+        nodes = [
+            (np.concatenate([fullest, new]), False),
+            (np.concatenate([emptiest, new]), False),
+            (np.concatenate([emptiest, new]), True),
+        ]
+        if len(np.unique(turn)) == 1 and len(np.unique(priority)) == 1:
+            nodes.append((np.concatenate([new, fullest]), False))
+        for order in PodOrder:
+            pods = in_order(self.simulation, left, order)
+            pods = pods[np.argsort(self.turn[pods], kind="stable")]
+            yield from (_Order(pods, *one) for one in nodes)
+        names = np.argsort(np.argsort(left)).astype(np.uint64) + np.uint64(1)
+        for number in range(1, _MIXED + 1):
+            mixed = (names * np.uint64((2 * number + 1) * _ODD % 2**64)) >> np.uint64(32)
+            pods = left[np.lexsort((mixed, -priority, turn))]
+            yield from (_Order(pods, *one) for one in nodes)
+
+    def _room(self, order: NodeOrder) -> Int32:
+        request = self.situation.request
+        way, taints = Way(PodOrder.LISTED, order), request.settings.not_ready_taints
+        return places(self.simulation, self.situation.leaving, taints, request.round.growth.upcoming, way).order

@@ -1,0 +1,1 @@
+"""Karpenter's own scheduling benchmark, solved by Karpenter and by Trimtab; README.md says how."""

@@ -1,0 +1,62 @@
+"""Plan for the pods that Karpenter has solved, and print both.
+
+Usage: python -m tests.benchmarks.karpenter.compare DIRECTORY [EXPANDER...]
+DIRECTORY is what `growth_test.go` has written. Each plan is proven by the certificate. Times are those of the decision
+alone, as Karpenter's are of `Solve` alone: the best of three, of this thread and by the clock.
+"""
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from trimtab.v1 import plan_pb2 as pb
+
+from clients.kubernetes_objects import build_snapshot, decode_objects
+from planner.decisions.plan import plan
+from planner.decisions.work import Work
+from planner.service.version_cache import CachedSnapshot
+from planner.snapshot.decode import canonicalize
+from tests.certificates.scale_up import offences
+
+NOW_S = 1_800_000_000
+EXPANDERS = ("CHEAPEST_PLAN", "LEAST_WASTE")
+TIMES = 3
+
+
+def main(directory: str, *expanders: str) -> None:
+    print("pods, who, placed, nodes, price an hour, seconds of cpu, seconds")
+    for path in sorted(Path(directory).glob("karpenter-*.json"), key=lambda one: int(one.stem.split("-")[1])):
+        theirs = json.loads(path.read_text())
+        told = [theirs[key] for key in ("placed", "nodes", "pricePerHour", "cpuSeconds", "solveSeconds")]
+        print(theirs["pods"], "Karpenter", *told, sep=", ", flush=True)
+        items = json.loads(path.with_name(f"cluster-{theirs['pods']}.json").read_text())["items"]
+        for who, *said in ours(items, expanders or EXPANDERS):
+            print(theirs["pods"], who, *said, sep=", ", flush=True)
+
+
+def ours(items: list[dict[str, Any]], expanders: Sequence[str]) -> Iterator[tuple[str, int, int, float, float, float]]:
+    """Yield for each expander pods placed, nodes, price an hour, and the seconds that the decision took."""
+    message = build_snapshot(decode_objects(items)).snapshot
+    kept = CachedSnapshot(canonicalize(message))
+    for expander in expanders:
+        request = pb.PlanRequest(decisions=[pb.Decision.SCALE_UP])
+        request.now.seconds = NOW_S
+        request.settings.scale_up.expanders.append(pb.Expander.Code.Value(expander))
+        request.settings.scale_up.max_new_nodes = 50_000
+        took = []
+        for _ in range(TIMES):
+            start, used = time.perf_counter(), time.thread_time()
+            found = plan(kept.snapshot, request, None, Work(derive=kept.derive, earlier=kept.earlier)).scale_up
+            took.append((time.thread_time() - used, time.perf_counter() - start))
+        broken = offences(message, request.settings, found, NOW_S, bounded=True)
+        assert not broken, broken[:3]
+        placed = sum(len(split.pods) for split in found.splits)
+        nodes = sum(len(split.new_nodes) for split in found.splits)
+        yield expander, placed, nodes, found.price_per_hour, *map(min, zip(*took, strict=True))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,71 @@
+"""Naive reference for `planner.scale_up.preference`: plans as lists of nodes and of pods."""
+
+from collections import Counter
+from fractions import Fraction
+from typing import NamedTuple
+
+from trimtab.v1.plan_pb2 import Expander
+
+BY_GROUP = {Expander.PRIORITY, Expander.HIGHEST_PRIORITY, Expander.BALANCED}
+
+
+class PlannedNode(NamedTuple):
+    """A new node. price : None = unknown; pods : how many are on it."""
+
+    group: int
+    price: float | None
+    pods: int
+
+
+class WholePlan(NamedTuple):
+    """nodes : new ones; left : priorities of pods without a place; expanders : those that have chosen."""
+
+    nodes: list[PlannedNode]
+    left: list[int]
+    expanders: tuple[int, ...]
+
+
+def is_better(one: WholePlan, other: WholePlan, expanders: tuple[int, ...]) -> bool:
+    """Return whether one plan is better than the other. expanders : those that are configured."""
+    here, there = sorted(one.left, reverse=True), sorted(other.left, reverse=True)
+    if here != there:
+        # The first pod, by importance, in which they differ decides; a plan that leaves no further one is better.
+        for mine, its in zip(here, there, strict=False):
+            if mine != its:
+                return mine < its and may_cost_more(one, other, expanders)
+        return len(here) < len(there) and may_cost_more(one, other, expanders)
+    mine, its = (Counter(node.group for node in plan.nodes) for plan in (one, other))
+    if all(mine[group] <= its[group] for group in mine):
+        return any(mine[group] < its[group] for group in its)
+    if expanders[0] in BY_GROUP:
+        return False
+    cost, costs = price(one), price(other)
+    if expanders[0] == Expander.CHEAPEST_PLAN:
+        if unknown(one) != unknown(other):
+            return unknown(one) < unknown(other)
+        return cost < costs or (cost == costs and len(one.nodes) < len(other.nodes))
+    if unknown(one) or unknown(other) or cost > costs or len(one.nodes) > len(other.nodes):
+        return False
+    return cost < costs or len(one.nodes) < len(other.nodes)
+
+
+def may_cost_more(one: WholePlan, other: WholePlan, expanders: tuple[int, ...]) -> bool:
+    """Return whether the first plan, which leaves less, does not cost too much for that."""
+    if one.expanders == expanders:
+        return True
+    if expanders[0] == Expander.PRICE:
+        return unknown(one) < unknown(other) or (unknown(one) == unknown(other) and price(one) <= price(other))
+    if unknown(one) or unknown(other) or other.expanders != expanders:
+        return True
+    a_pod = Fraction(price(other)) / max(1, sum(node.pods for node in other.nodes))
+    return Fraction(price(one)) <= Fraction(price(other)) + 2 * a_pod * max(1, len(other.left) - len(one.left))
+
+
+def unknown(plan: WholePlan) -> int:
+    """How many nodes have no price."""
+    return sum(node.price is None for node in plan.nodes)
+
+
+def price(plan: WholePlan) -> float:
+    """What the nodes whose price is known cost together."""
+    return sum(node.price for node in plan.nodes if node.price is not None)

@@ -1,0 +1,45 @@
+"""Computes the bounds in `bounds.json` again, which takes hours.
+
+Usage: python -m tests.unit.planner.scale_up.cheapest.record_bounds [FIRST COUNT]
+Prints one line of `bounds.json` for each problem: the best that is proven of the linear relaxation, of the one with
+whole nodes, and of that with rows of worth, and for very few pods the least price there is: the later ones only where
+the plan is not within 1 % of the earlier. HiGHS stops at a number of nodes, so that another version may prove more or
+less (`tests/reference/scale_up/bound.py`).
+"""
+
+import sys
+
+import numpy as np
+
+from planner.scale_up.cheapest.kernels.fill import Rest
+from planner.scale_up.cheapest.plan import cheapest_plan, prepared
+from planner.scale_up.cheapest.portfolio import attempts, tools_for
+from planner.scale_up.cheapest.problem import Bounds, Problem
+from tests.builders.pending_problems import random_problem
+from tests.reference.scale_up.bound import bound, optimum
+
+NEAR = 1.01
+MOST_FILLS = 1 << 14
+"""Ways to fill a node up to which the least price is found by looking at all of them."""
+
+
+def strongest(asked: Problem) -> float:
+    """Return the highest bound that is computed for a problem."""
+    price, least = cheapest_plan(asked).price, prepared(asked)[0]
+    best = bound(least, least.pods, whole=False)
+    if price > NEAR * best:
+        best = max(best, bound(least, least.pods, whole=True))
+    if price > NEAR * best:
+        rest = Rest(least.pods.copy(), least.most.copy(), least.zone_most.copy())
+        tools = tools_for(least, least.price + least.price.max() * 1e-6, np.arange(len(least.price), dtype=np.int32))
+        worths = [np.minimum(one.value, least.price.max()) for one in attempts(tools, rest, Bounds())[-3:]]
+        best = max(best, bound(least, least.pods, whole=True, values=worths))
+    if price > NEAR * best and np.prod(least.pods + 1.0) <= MOST_FILLS:
+        best = max(best, optimum(least))
+    return best
+
+
+if __name__ == "__main__":
+    first, count = (int(one) for one in sys.argv[1:]) if len(sys.argv) > 1 else (0, 205)
+    for seed in range(first, first + count):
+        print(f'"{seed}": {strongest(random_problem(seed)):.6f},', flush=True)

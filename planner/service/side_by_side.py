@@ -14,14 +14,19 @@ MOST: Final = 4
 """Threads of one call at most: scale-down, which alone uses them, makes about four attempts after its first."""
 
 
+def cores() -> int:
+    """Return how many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 class SideBySide:
     """Runs computations in the caller's thread and in `width` - 1 others, which all calls share.
 
-    width : by default as many as there are processors, up to MOST.
+    width : by default as many as there are cores, up to MOST.
     """
 
     def __init__(self, width: int | None = None) -> None:
-        self._width = width or min(len(os.sched_getaffinity(0)), MOST)
+        self._width = width or min(cores(), MOST)
         self._threads = ThreadPoolExecutor(max(self._width - 1, 1), "side-by-side")
 
     @property

@@ -22,6 +22,7 @@ from trimtab.v1 import snapshot_pb2 as pb
 from planner.decisions.table import TABLE, codes
 from planner.model.kernel_cache import when_cold
 from planner.service.request_handler import Caller, RequestHandler
+from planner.service.side_by_side import cores
 
 NOW_S: Final = 1_700_000_000
 QUICK: Final = "--quick-start"
@@ -65,11 +66,6 @@ def second_process(quick: bool = False) -> Iterator[None]:
         for process in started:
             process.kill()
             process.communicate()
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def answer_requests(quick: bool = False) -> None:

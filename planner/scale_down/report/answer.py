@@ -7,14 +7,13 @@ import hashlib
 from collections.abc import Mapping
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
 from planner.facts.utilization import Float64
-from planner.model.derive import Derive
 from planner.model.settings import SECOND_NS
 from planner.scale_down.report.kernels.wire import (
     NodeRows,
@@ -25,7 +24,10 @@ from planner.scale_down.report.kernels.wire import (
 )
 from planner.scale_down.request import ScaleDownRequest
 from planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
-from planner.snapshot.texts import joined, texts_of
+from planner.snapshot.texts import Names, joined, texts_of
+
+WORTH_PODS: Final = 5_000
+"""Pods to move from which on an answer is written in several parts side by side: that takes a millisecond or more."""
 
 
 class Unneeded(NamedTuple):
@@ -83,16 +85,44 @@ def add_unneeded(decision: pb.ScaleDownDecision, request: ScaleDownRequest, unne
         content.update(len(column).to_bytes(8, "little"))
         content.update(np.ascontiguousarray(column).data)
     key = f"unneeded nodes {content.hexdigest()} of {snapshot.version}"
-    written = request.reuse(key, partial(_write_unneeded, snapshot, request.derive, rows))
+    written = request.reuse(key, partial(_write_side_by_side, request, rows))
     decision.MergeFromString(written)
     for row, node in enumerate(unneeded.nodes.tolist()) if unneeded.details else ():
         if node in unneeded.details:
             decision.unneeded[row].detail = unneeded.details[node]
 
 
-def _write_unneeded(snapshot: Snapshot, derive: Derive, content: NodeRows) -> bytes:
+def _write_side_by_side(request: ScaleDownRequest, rows: NodeRows) -> bytes:
+    """Return the entries as they go out; large answers are written in parts."""
+    together, count = request.round.together, len(rows.node)
+    parts = min(together.width, count) if len(rows.pods) >= WORTH_PODS else 1
+    write = partial(_write_unneeded, request.snapshot, texts_of(request.snapshot, request.derive))
+    if parts < 2:
+        return write(rows)
+    cuts = [count * at // parts for at in range(parts + 1)]
+    return b"".join(together([partial(write, _part_of(rows, *cut)) for cut in pairwise(cuts)]))
+
+
+def _part_of(rows: NodeRows, first: int, last: int) -> NodeRows:
+    """Return the entries from `first` up to but not including `last`; their digests are still to be found."""
+    start, end = rows.bounds[first], rows.bounds[last]
+    return NodeRows(
+        node=rows.node[first:last],
+        seconds=rows.seconds[first:last],
+        nanos=rows.nanos[first:last],
+        reason=rows.reason[first:last],
+        utilization=rows.utilization[8 * first : 8 * last],
+        saving=rows.saving[8 * first : 8 * last],
+        cost=rows.cost[8 * first : 8 * last],
+        digests=rows.digests,
+        pods=rows.pods[start:end],
+        destination=rows.destination[start:end],
+        bounds=rows.bounds[first : last + 1] - start,
+    )
+
+
+def _write_unneeded(snapshot: Snapshot, names: Names, content: NodeRows) -> bytes:
     """Return the entries as they go out, with the digests that `content` lacks."""
-    names = texts_of(snapshot, derive)
     digests = "".join(_digests(snapshot, content)).encode()
     rows = content._replace(digests=np.frombuffer(digests, np.uint8).copy())
     sizes = np.zeros(len(rows.node), np.int64)

@@ -1,6 +1,7 @@
 """A plan, and the simulation that it leaves behind, are the same however many attempts are made side by side."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 from unittest.mock import patch
 
@@ -13,6 +14,7 @@ from planner.model.settings import resolve_scale_down
 from planner.model.together import ONE_BY_ONE, Together
 from planner.round.round import Round
 from planner.scale_down.loop import decide_scale_down
+from planner.scale_down.report import answer
 from planner.scale_down.request import ScaleDownRequest
 from planner.scale_down.search import lanes
 from planner.service.side_by_side import SideBySide
@@ -62,12 +64,19 @@ def decided(
     return [one.SerializeToString(deterministic=True) for one in messages] + [array.tobytes() for array in arrays]
 
 
+@contextmanager
+def always_side_by_side() -> Iterator[None]:
+    """Have small plans made and written as large ones are."""
+    with patch.object(lanes, "WORTH_PODS", 0), patch.object(answer, "WORTH_PODS", 0):
+        yield
+
+
 @given(seed=st.integers(0, 2**32), width=st.integers(2, 16), short=st.integers(0, 200))
 @settings(max_examples=15, deadline=None)
 def test_a_plan_is_the_same_however_many_attempts_are_made_at_the_same_time(seed: int, width: int, short: int) -> None:
     snapshot = canonicalize(snapshot_of(objects_of(cluster("c", seed, SMALL))))
     alone = decided(snapshot, ONE_BY_ONE)
-    with patch.object(lanes, "WORTH_PODS", 0):
+    with always_side_by_side():
         assert decided(snapshot, Backwards(width)) == alone
         assert decided(snapshot, Backwards(width), capacity=short) == alone
         state = plan_pb2.ScaleDownState.FromString(alone[1])
@@ -79,7 +88,7 @@ def test_attempts_in_threads_come_to_what_attempts_one_after_the_other_come_to()
     snapshots = [canonicalize(snapshot_of(objects_of(cluster("c", seed, SMALL)))) for seed in range(12)]
     alone = [decided(snapshot, ONE_BY_ONE) for snapshot in snapshots]
     backwards = Backwards(16)
-    with patch.object(lanes, "WORTH_PODS", 0):
+    with always_side_by_side():
         assert [decided(snapshot, SideBySide(3)) for snapshot in snapshots] == alone
         assert [decided(snapshot, backwards) for snapshot in snapshots] == alone
     assert backwards.ran > 0
@@ -92,7 +101,7 @@ def test_the_best_attempt_may_be_that_of_any_lane(width: int) -> None:
     alone = decided(snapshot, ONE_BY_ONE, asked=BY_PRICE)
     unneeded = plan_pb2.ScaleDownDecision.FromString(alone[0]).unneeded
     assert [one.node for one in unneeded] == ["small-1", "small-2"]
-    with patch.object(lanes, "WORTH_PODS", 0):
+    with always_side_by_side():
         assert decided(snapshot, Backwards(width), asked=BY_PRICE) == alone
 
 

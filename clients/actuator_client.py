@@ -11,6 +11,7 @@ from typing import Self, TypeVar
 from google.protobuf.timestamp_pb2 import Timestamp
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2
 
+from clients.followed_status import FollowedStatus
 from clients.transport.channel_security import ChannelSecurity
 from clients.transport.client import RetryPolicy, connect, invoke, stream, wait_until_serving
 
@@ -90,10 +91,15 @@ class ActuatorClient:
         return self._invoke(lambda: self._stub.GetStatus(request, timeout=self._timeout_s)).status
 
     def watch_status(self, without_finished: bool = False) -> Iterator[actuator_pb2.ActuatorStatus]:
-        """Yield the status now and after each change, until the caller stops or the connection fails."""
-        request = actuator_pb2.WatchStatusRequest(without_finished=without_finished)
+        """Yield the status now and after each change, until the caller stops or the connection fails.
+
+        Only what has changed is sent; each status is whole all the same.
+        """
+        request = actuator_pb2.WatchStatusRequest(without_finished=without_finished, changes_only=True)
+        followed = FollowedStatus()
         for response in stream(lambda: self._stub.WatchStatus(request)):
-            yield response.status
+            followed.apply(response)
+            yield followed.status()
 
     def list_objects(self) -> bytes:
         """Return all objects of an embedded cluster, as the JSON of one Kubernetes `List`."""

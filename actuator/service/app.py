@@ -25,7 +25,7 @@ from actuator.service.growth import Growths
 from actuator.service.metrics import Metrics
 from actuator.service.settings import ActuatorSettings
 from actuator.service.state_log import StateLog
-from actuator.service.status import Status, StatusWriter
+from actuator.service.status import Parts, Status, StatusWriter
 from actuator.store.journal import Journal
 from actuator.store.records import Store
 from actuator.tracker.states import State
@@ -126,11 +126,13 @@ class Actuator:
     def _broken(self) -> None:
         self.on_broken()
 
-    def status(self, with_finished: bool, with_instances: bool = False) -> Status:
-        """Return the complete status. Raises `CloudError`, `StoreError`."""
+    def status(self, with_finished: bool, with_instances: bool = False, base: Parts | None = None) -> Status:
+        """Return the complete status, or what has changed since `base`. Raises `CloudError`, `StoreError`."""
         groups = self._groups.get(with_instances)
         groups = groups if with_instances else groups._replace(instances=None)
-        return self.processor.read(lambda tracker, now_ms: self._status.write(tracker, now_ms, with_finished, groups))
+        return self.processor.read(
+            lambda tracker, now_ms: self._status.write(tracker, now_ms, with_finished, groups, base)
+        )
 
     def offered(self, group: str, template: NodeTemplate) -> NodeTemplate:
         """Return a template of the cloud with what nodes have, as the status has it. Raises `StoreError`."""

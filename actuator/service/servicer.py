@@ -27,11 +27,12 @@ from actuator.service.encoded import EncodedResponse
 from actuator.service.growth import growth_response
 from actuator.service.pod_costs import apply_pod_costs
 from actuator.service.soft_taints import apply_soft_taints
+from actuator.service.status import Parts
 from actuator.service.validation import buffer_states, check_nodes, cost_orders
 from actuator.service.watching import Place, SendBudget, SharedStatus, WatcherPlaces
 from actuator.store.records import StoreError
 from clients.transport.callers import current_caller
-from clients.transport.errors import Reason, ServiceError, not_ready
+from clients.transport.errors import Reason, ServiceError, invalid_request, not_ready
 
 log = structlog.get_logger("actuator")
 
@@ -62,7 +63,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
     def __init__(self, actuator: Actuator) -> None:
         self._actuator = actuator
         self._watchers = WatcherPlaces(actuator.settings.max_watchers, actuator.processor.wake_all)
-        self._shared = SharedStatus(actuator.status)
+        self._shared = SharedStatus(lambda with_finished, base: actuator.status(with_finished, base=base))
         self._budget = SendBudget()
         self._stopping = threading.Event()
 
@@ -176,17 +177,22 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
         self, request: actuator_pb2.WatchStatusRequest, context: grpc.ServicerContext
     ) -> Iterator[Any]:
         """Yield the status now and after each change: `WatchStatusResponse`s."""
+        if request.known_revision < 0:
+            raise invalid_request(f"known_revision {request.known_revision}: give the revision of a status, or 0")
         try:
             with self._watchers.place(current_caller().share) as place:
-                yield from self._watch(not request.without_finished, context, place)
+                yield from self._watch(request, context, place)
         finally:
             if self._watchers.is_empty:
                 self._shared.forget()
 
-    def _watch(self, with_finished: bool, context: grpc.ServicerContext, place: Place) -> Iterator[Any]:
+    def _watch(
+        self, request: actuator_pb2.WatchStatusRequest, context: grpc.ServicerContext, place: Place
+    ) -> Iterator[Any]:
         processor = self._actuator.processor
         context.add_callback(processor.wake_all)
-        sent, took_s = -1, 0.0
+        sent, took_s = request.known_revision or -1, 0.0
+        base: Parts | None = None
         while context.is_active():
             if self._stopping.is_set():
                 raise not_ready("the actuator is stopping; watch again in a moment")
@@ -198,10 +204,11 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
                 self._stopping.wait(max(GATHER_S, GATHER_FACTOR * took_s))
             started_s = time.perf_counter()
             with backend_errors():
-                status = self._shared.get(with_finished, revision)
+                status = self._shared.get(not request.without_finished, revision, base)
             with self._budget.reserve(len(status.response), IDLE_S) as is_reserved:
                 if is_reserved:
                     sent = status.revision
+                    base = status.parts if request.changes_only else None
                     yield EncodedResponse(status.response)
             # The sent status is not kept while nothing happens.
             del status

@@ -6,7 +6,7 @@ not encoded again.
 
 import bisect
 import itertools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
 from google.protobuf.message import Message
@@ -25,13 +25,33 @@ Buffer = bytes | bytearray
 
 # `GetStatusResponse.status` and `WatchStatusResponse.status` have the same number.
 STATUS_FIELD = actuator_pb2.GetStatusResponse.DESCRIPTOR.fields_by_name["status"].number
+CHANGE_FIELD = actuator_pb2.WatchStatusResponse.DESCRIPTOR.fields_by_name["change"].number
+# Lists of `ActuatorStatus` and `StatusChange` have the same numbers.
+GROUPS_FIELD = actuator_pb2.ActuatorStatus.DESCRIPTOR.fields_by_name["node_groups"].number
+
+
+class Parts(NamedTuple):
+    """What a status consists of, to find what changes after it.
+
+    number : of the writing, from 1; jump_count : times that all times were moved; deletions : by node, groups : by id,
+    as elements of their fields; evictions, finished : how many entries were added ever, up to this status.
+    """
+
+    number: int
+    revision: int
+    jump_count: int
+    deletions: Mapping[str, tuple[tuple[object, ...], bytes]]
+    groups: Mapping[str, bytes]
+    evictions: int
+    finished: int
 
 
 class Status(NamedTuple):
-    """A status: its revision, and the bytes of a response that holds it."""
+    """A status: its revision, a response with the whole of it or with what changed since an earlier one, its parts."""
 
     revision: int
     response: bytes
+    parts: Parts | None = None
 
     def message(self) -> actuator_pb2.ActuatorStatus:
         """Return the status as message."""
@@ -44,6 +64,7 @@ class StatusWriter:
     def __init__(self, offers: Offers | None = None) -> None:
         self._offers = offers or Offers()
         self._jump_count = 0
+        self._parts = Parts(0, 0, 0, {}, {}, 0, 0)
         self._begin()
 
     def _begin(self) -> None:
@@ -57,34 +78,85 @@ class StatusWriter:
             fields["finished"].number, lambda deletion: f"{deletion.request_id}/{deletion.node}", _finished_entry
         )
 
-    def write(self, tracker: Tracker, now_ms: int, with_finished: bool, groups: KeptGroups | None = None) -> Status:
-        """Return the whole status; `groups` are the cloud's, None = without."""
+    def write(
+        self,
+        tracker: Tracker,
+        now_ms: int,
+        with_finished: bool,
+        groups: KeptGroups | None = None,
+        base: Parts | None = None,
+    ) -> Status:
+        """Return the whole status, or what has changed since `base` where that can be told; `groups` are the cloud's,
+        None = without.
+        """
+        since = self._collect(tracker, now_ms, with_finished, groups)
+        parts = self._parts
+        if base is None or base.jump_count != parts.jump_count:
+            head = actuator_pb2.ActuatorStatus(revision=parts.revision, time=timestamp(now_ms))
+            pieces: list[Buffer] = [
+                head.SerializeToString(),
+                *(data for _, data in parts.deletions.values()),
+                self._evictions.data,
+                *((self._finished.data,) if with_finished else ()),
+                *parts.groups.values(),
+            ]
+            return Status(parts.revision, _response(STATUS_FIELD, pieces), parts)
+        change = actuator_pb2.StatusChange(
+            revision=parts.revision,
+            time=timestamp(now_ms),
+            ended_nodes=sorted(base.deletions.keys() - parts.deletions.keys()),
+            removed_node_groups=sorted(base.groups.keys() - parts.groups.keys()),
+            evictions_since=timestamp(since.evictions_ms),
+            finished_since=timestamp(since.finished_ms),
+            base_revision=base.revision,
+        )
+        pieces = [
+            change.SerializeToString(),
+            *(kept[1] for node, kept in parts.deletions.items() if base.deletions.get(node) != kept),
+            self._evictions.added_after(base.evictions),
+            *((self._finished.added_after(base.finished),) if with_finished else ()),
+            *(data for name, data in parts.groups.items() if base.groups.get(name) != data),
+        ]
+        return Status(parts.revision, _response(CHANGE_FIELD, pieces), parts)
+
+    def _collect(self, tracker: Tracker, now_ms: int, with_finished: bool, groups: KeptGroups | None) -> "_Since":
+        """Encode what has changed since the last time; return since when entries are kept."""
         data, retention = tracker.data, tracker.retention
         if data.jump_count != self._jump_count:
             # All times were moved.
             self._jump_count = data.jump_count
             self._begin()
-        head = actuator_pb2.ActuatorStatus(
-            revision=data.revision,
-            time=timestamp(now_ms),
-            node_groups=group_messages(groups, data.deletions.values(), group_times(data), now_ms) if groups else (),
+        since = _Since(now_ms - int(retention.evictions_s * 1000), now_ms - int(retention.finished_s * 1000))
+        self._evictions.update(reversed(data.evictions.values()), since.evictions_ms)
+        if with_finished:
+            self._finished.update(reversed(data.finished), since.finished_ms)
+        self._parts = Parts(
+            self._parts.number + 1,
+            data.revision,
+            data.jump_count,
+            self._deletions.encoded(data.deletions),
+            self._group_fields(tracker, groups, now_ms) if groups else {},
+            self._evictions.added_count,
+            self._finished.added_count,
         )
-        for message in head.node_groups:
-            template = groups.templates.get(message.id) if groups else None
+        return since
+
+    def _group_fields(self, tracker: Tracker, groups: KeptGroups, now_ms: int) -> dict[str, bytes]:
+        """Return node groups as fields, by id, in their order."""
+        data, found = tracker.data, {}
+        for message in group_messages(groups, data.deletions.values(), group_times(data), now_ms):
+            template = groups.templates.get(message.id)
             if template is not None:
                 message.template.CopyFrom(template_message(self._offers.of(message.id, template, data.node_types)))
-        evicted_since_ms = now_ms - int(retention.evictions_s * 1000)
-        parts: list[Buffer] = [
-            head.SerializeToString(deterministic=True),
-            *self._deletions.encoded(data.deletions),
-            self._evictions.encoded(reversed(data.evictions.values()), evicted_since_ms),
-        ]
-        if with_finished:
-            finished_since_ms = now_ms - int(retention.finished_s * 1000)
-            parts.append(self._finished.encoded(reversed(data.finished), finished_since_ms))
-        # Joined once: a large status is copied only once.
-        size = sum(len(part) for part in parts)
-        return Status(data.revision, b"".join((_tag(STATUS_FIELD), varint(size), *parts)))
+            found[message.id] = field(GROUPS_FIELD, message)
+        return found
+
+
+class _Since(NamedTuple):
+    """Entries before these times, in Unix milliseconds, are left out."""
+
+    evictions_ms: int
+    finished_ms: int
 
 
 class DeletionFields:
@@ -95,8 +167,8 @@ class DeletionFields:
         # By node: what the bytes depend on, and the bytes.
         self._kept: dict[str, tuple[tuple[object, ...], bytes]] = {}
 
-    def encoded(self, deletions: dict[str, Deletion]) -> list[bytes]:
-        """Return all of them as fields, sorted by node."""
+    def encoded(self, deletions: dict[str, Deletion]) -> Mapping[str, tuple[tuple[object, ...], bytes]]:
+        """Return all of them as fields, each with what its bytes depend on, sorted by node. Not to be changed."""
         kept: dict[str, tuple[tuple[object, ...], bytes]] = {}
         for node in sorted(deletions):
             deletion = deletions[node]
@@ -106,7 +178,7 @@ class DeletionFields:
                 known = version, field(self._field_number, deletion_message(deletion))
             kept[node] = known
         self._kept = kept
-        return [data for _, data in kept.values()]
+        return kept
 
 
 def _version(deletion: Deletion) -> tuple[object, ...]:
@@ -125,12 +197,13 @@ def _version(deletion: Deletion) -> tuple[object, ...]:
 
 
 class Row(NamedTuple):
-    """An entry of a `MessageLog`: what it is sorted by, and the size of its bytes."""
+    """An entry of a `MessageLog`: what it is sorted by, the size of its bytes, how many had been added with it."""
 
     time_ms: int
     name: str
     identity: str
     size: int
+    number: int
 
 
 class MessageLog(Generic[T]):
@@ -150,9 +223,31 @@ class MessageLog(Generic[T]):
         self._known: set[str] = set()
         # The fields of all rows, in their order.
         self._encoded = bytearray()
+        self.added_count = 0
+        """Entries that were ever added."""
 
-    def encoded(self, newest_first: Iterable[T], since_ms: int) -> Buffer:
-        """Return all entries not older than `since_ms`, as bytes of the field. To be copied before the next call."""
+    @property
+    def data(self) -> Buffer:
+        """All entries as bytes of the field. To be copied before the next update."""
+        return self._encoded
+
+    def added_after(self, count: int) -> Buffer:
+        """Return the entries added after the first `count`, of those that are left, as bytes of the field, in order.
+
+        O(entries added after them) where they are the newest, as they nearly always are.
+        """
+        found: list[Buffer] = []
+        end = len(self._encoded)
+        for row in reversed(self._rows):
+            if len(found) == self.added_count - count:
+                break
+            if row.number > count:
+                found.append(self._encoded[end - row.size : end])
+            end -= row.size
+        return b"".join(reversed(found))
+
+    def update(self, newest_first: Iterable[T], since_ms: int) -> None:
+        """Add the entries that are new, and forget those older than `since_ms`."""
         new = [self._new_row(item) for item in itertools.takewhile(self._is_new, newest_first)]
         if new:
             self._add(sorted(new))
@@ -162,7 +257,6 @@ class MessageLog(Generic[T]):
             del self._rows[:old_count]
             del self._encoded[: sum(row.size for row in old)]
             self._known.difference_update(row.identity for row in old)
-        return self._encoded
 
     def _add(self, new: list[tuple[Row, bytes]]) -> None:
         """Put rows behind the others, or in between where they belong there."""
@@ -184,13 +278,19 @@ class MessageLog(Generic[T]):
     def _new_row(self, item: T) -> tuple[Row, bytes]:
         time_ms, name, message = self._entry(item)
         data = field(self._field_number, message)
-        return Row(time_ms, name, self._identity(item), len(data)), data
+        self.added_count += 1
+        return Row(time_ms, name, self._identity(item), len(data), self.added_count), data
 
 
 def field(number: int, message: Message) -> bytes:
     """Return a message as one element of a repeated field."""
-    data = message.SerializeToString()
+    data = message.SerializeToString(deterministic=True)
     return _tag(number) + varint(len(data)) + data
+
+
+def _response(number: int, pieces: Sequence[Buffer]) -> bytes:
+    """Return pieces of a message as the one field of a response. Joined once: a large status is copied only once."""
+    return b"".join((_tag(number), varint(sum(len(piece) for piece in pieces)), *pieces))
 
 
 def _tag(number: int) -> bytes:

@@ -1,4 +1,4 @@
-"""State shared by all watchers: one status for all of them, a limit of the bytes being sent, their places.
+"""State shared by all watchers: one status, or change, for all of them, a limit of the bytes being sent, their places.
 
 Decides that watchers of the same status get the same bytes, and how many bytes are sent at a time: gRPC copies each
 message that it sends, and a status of megabytes would be in memory once for each watcher. Decides whose stream ends
@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from actuator.service.status import Status
+from actuator.service.status import Parts, Status
 from clients.transport.errors import ServiceError, overloaded
 
 # Bytes being sent to watchers at a time: three statuses with 100,000 evictions.
@@ -18,20 +18,26 @@ MAX_BYTES_SENT = 64 << 20
 
 
 class SharedStatus:
-    """The last status that was written for a watcher."""
+    """The last status that was written for a watcher, and the last change from each status that watchers have."""
 
-    def __init__(self, write: Callable[[bool], Status]) -> None:
-        """Set up; `write` builds a status, with finished deletions or without."""
+    def __init__(self, write: Callable[[bool, Parts | None], Status]) -> None:
+        """Set up; `write` builds a status, with finished deletions or without, or what has changed since another."""
         self._write = write
         self._lock = threading.Lock()
-        self._kept: dict[bool, Status] = {}
+        # By whether finished deletions are in it, and the number of the status that it changes, 0 = whole.
+        self._kept: dict[tuple[bool, int], Status] = {}
 
-    def get(self, with_finished: bool, revision: int) -> Status:
-        """Return the status of this revision, or a later one. Raises what `write` raises."""
+    def get(self, with_finished: bool, revision: int, base: Parts | None = None) -> Status:
+        """Return the status of this revision or a later one, or what has changed since `base`. Raises what `write`
+        raises.
+        """
+        key = with_finished, base.number if base is not None else 0
         with self._lock:
-            kept = self._kept.get(with_finished)
+            kept = self._kept.get(key)
             if kept is None or kept.revision < revision:
-                kept = self._kept[with_finished] = self._write(with_finished)
+                # Who asks for this one has gone on from those before it.
+                self._kept = {one: status for one, status in self._kept.items() if status.revision >= revision}
+                kept = self._kept[key] = self._write(with_finished, base)
             return kept
 
     def forget(self) -> None:

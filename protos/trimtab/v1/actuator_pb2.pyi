@@ -751,16 +751,28 @@ class WatchStatusRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     WITHOUT_FINISHED_FIELD_NUMBER: _builtins.int
+    CHANGES_ONLY_FIELD_NUMBER: _builtins.int
+    KNOWN_REVISION_FIELD_NUMBER: _builtins.int
     without_finished: _builtins.bool
     """Leave finished deletions out."""
+    changes_only: _builtins.bool
+    """Send the whole status once, and then what has changed since the last
+    response.
+    """
+    known_revision: _builtins.int
+    """The revision of a status that the caller has: nothing is sent while that is
+    the present one. >= 0. OPTIONAL: 0 means that it has none.
+    """
     def __init__(
         self,
         *,
         without_finished: _builtins.bool = ...,
+        changes_only: _builtins.bool = ...,
+        known_revision: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["without_finished", b"without_finished"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["changes_only", b"changes_only", "known_revision", b"known_revision", "without_finished", b"without_finished"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -768,27 +780,118 @@ Global___WatchStatusRequest: _TypeAlias = WatchStatusRequest  # noqa: Y015
 
 @_typing.final
 class WatchStatusResponse(_message.Message):
-    """A status."""
+    """A status, or what has changed of the one before: exactly one of them."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     STATUS_FIELD_NUMBER: _builtins.int
+    CHANGE_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def status(self) -> Global___ActuatorStatus:
-        """The status."""
+        """The whole status. Always the first response of a stream; with
+        `changes_only` also where all times have changed, as after a clock was set.
+        """
+
+    @_builtins.property
+    def change(self) -> Global___StatusChange:
+        """With `changes_only`: what has changed since the last response of the stream."""
 
     def __init__(
         self,
         *,
         status: Global___ActuatorStatus | None = ...,
+        change: Global___StatusChange | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["change", b"change", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___WatchStatusResponse: _TypeAlias = WatchStatusResponse  # noqa: Y015
+
+@_typing.final
+class StatusChange(_message.Message):
+    """What has changed from one status to a later one. Entries of lists take the
+    place of those of the same key, or are new; the order of lists is that of
+    `ActuatorStatus`.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REVISION_FIELD_NUMBER: _builtins.int
+    TIME_FIELD_NUMBER: _builtins.int
+    DELETIONS_FIELD_NUMBER: _builtins.int
+    RECENT_EVICTIONS_FIELD_NUMBER: _builtins.int
+    FINISHED_FIELD_NUMBER: _builtins.int
+    NODE_GROUPS_FIELD_NUMBER: _builtins.int
+    ENDED_NODES_FIELD_NUMBER: _builtins.int
+    REMOVED_NODE_GROUPS_FIELD_NUMBER: _builtins.int
+    EVICTIONS_SINCE_FIELD_NUMBER: _builtins.int
+    FINISHED_SINCE_FIELD_NUMBER: _builtins.int
+    BASE_REVISION_FIELD_NUMBER: _builtins.int
+    revision: _builtins.int
+    """Revision of the later status."""
+    base_revision: _builtins.int
+    """Revision of the status that the change belongs to."""
+    @_builtins.property
+    def time(self) -> _timestamp_pb2.Timestamp:
+        """Time of the later status."""
+
+    @_builtins.property
+    def deletions(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeDeletion]:
+        """Deletions in progress that are new or have changed, by node."""
+
+    @_builtins.property
+    def recent_evictions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Eviction]:
+        """Recent evictions that are new."""
+
+    @_builtins.property
+    def finished(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeDeletion]:
+        """Deletions that have ended since."""
+
+    @_builtins.property
+    def node_groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeGroupStatus]:
+        """Node groups that are new or have changed, by id."""
+
+    @_builtins.property
+    def ended_nodes(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Nodes whose deletion is no longer in progress."""
+
+    @_builtins.property
+    def removed_node_groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """Ids of node groups that are gone."""
+
+    @_builtins.property
+    def evictions_since(self) -> _timestamp_pb2.Timestamp:
+        """Evictions before this are no longer recent."""
+
+    @_builtins.property
+    def finished_since(self) -> _timestamp_pb2.Timestamp:
+        """Deletions that ended before this are no longer listed."""
+
+    def __init__(
+        self,
+        *,
+        revision: _builtins.int = ...,
+        time: _timestamp_pb2.Timestamp | None = ...,
+        deletions: _abc.Iterable[Global___NodeDeletion] | None = ...,
+        recent_evictions: _abc.Iterable[Global___Eviction] | None = ...,
+        finished: _abc.Iterable[Global___NodeDeletion] | None = ...,
+        node_groups: _abc.Iterable[Global___NodeGroupStatus] | None = ...,
+        ended_nodes: _abc.Iterable[_builtins.str] | None = ...,
+        removed_node_groups: _abc.Iterable[_builtins.str] | None = ...,
+        evictions_since: _timestamp_pb2.Timestamp | None = ...,
+        finished_since: _timestamp_pb2.Timestamp | None = ...,
+        base_revision: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["evictions_since", b"evictions_since", "finished_since", b"finished_since", "time", b"time"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["base_revision", b"base_revision", "deletions", b"deletions", "ended_nodes", b"ended_nodes", "evictions_since", b"evictions_since", "finished", b"finished", "finished_since", b"finished_since", "node_groups", b"node_groups", "recent_evictions", b"recent_evictions", "removed_node_groups", b"removed_node_groups", "revision", b"revision", "time", b"time"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___StatusChange: _TypeAlias = StatusChange  # noqa: Y015
 
 @_typing.final
 class ActuatorStatus(_message.Message):

@@ -158,8 +158,9 @@ class ActuatorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def WatchStatus(self, request, context):
-        """Sends the status now, and again after each change; changes in quick
-        succession may come as one. Ends only when one side ends it.
+        """Sends the status now, and again after each change, whole or only what has
+        changed; changes in quick succession may come as one. Ends only when one
+        side ends it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -70,8 +70,9 @@ class ActuatorStub:
     GetStatus: _grpc.UnaryUnaryMultiCallable[_actuator_pb2.GetStatusRequest, _actuator_pb2.GetStatusResponse]
     """Returns the complete status at one time."""
     WatchStatus: _grpc.UnaryStreamMultiCallable[_actuator_pb2.WatchStatusRequest, _actuator_pb2.WatchStatusResponse]
-    """Sends the status now, and again after each change; changes in quick
-    succession may come as one. Ends only when one side ends it.
+    """Sends the status now, and again after each change, whole or only what has
+    changed; changes in quick succession may come as one. Ends only when one
+    side ends it.
     """
 
 @_typing.type_check_only
@@ -116,8 +117,9 @@ class ActuatorAsyncStub(ActuatorStub):
     GetStatus: _aio.UnaryUnaryMultiCallable[_actuator_pb2.GetStatusRequest, _actuator_pb2.GetStatusResponse]  # type: ignore[assignment]
     """Returns the complete status at one time."""
     WatchStatus: _aio.UnaryStreamMultiCallable[_actuator_pb2.WatchStatusRequest, _actuator_pb2.WatchStatusResponse]  # type: ignore[assignment]
-    """Sends the status now, and again after each change; changes in quick
-    succession may come as one. Ends only when one side ends it.
+    """Sends the status now, and again after each change, whole or only what has
+    changed; changes in quick succession may come as one. Ends only when one
+    side ends it.
     """
 
 class ActuatorServicer(metaclass=_abc_1.ABCMeta):
@@ -213,8 +215,9 @@ class ActuatorServicer(metaclass=_abc_1.ABCMeta):
         request: _actuator_pb2.WatchStatusRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_actuator_pb2.WatchStatusResponse], _abc.AsyncIterator[_actuator_pb2.WatchStatusResponse]]:
-        """Sends the status now, and again after each change; changes in quick
-        succession may come as one. Ends only when one side ends it.
+        """Sends the status now, and again after each change, whole or only what has
+        changed; changes in quick succession may come as one. Ends only when one
+        side ends it.
         """
 
 def add_ActuatorServicer_to_server(servicer: ActuatorServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

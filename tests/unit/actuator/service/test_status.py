@@ -1,5 +1,6 @@
 """The status: order, forgetting, and the bytes that are kept from one status to the next."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.sdk.metrics import MeterProvider
@@ -10,11 +11,23 @@ from actuator.cloud.provider import CloudRefusedError
 from actuator.kube.cluster import HARD_TAINT_KEY, hard_taint
 from actuator.service.metrics import Metrics
 from actuator.service.servicer import ActuatorServicer
-from actuator.service.status import StatusWriter, eviction_message, timestamp
+from actuator.service.status import Parts, StatusWriter, eviction_message, timestamp
 from actuator.simulated_cluster.faults import Fault
-from actuator.tracker.events import PodsEvicted
-from actuator.tracker.states import PodRef, Retention
+from actuator.tracker.events import (
+    AnyEvent,
+    ClockJumped,
+    DeleteAccepted,
+    DeleteBegun,
+    InstanceGone,
+    NodeEmpty,
+    PlannedNode,
+    PodsEvicted,
+    SetAccepted,
+    SetTainted,
+)
+from actuator.tracker.states import NodeAnswer, PodRef, Retention, State
 from actuator.tracker.tracker import Tracker
+from clients.followed_status import FollowedStatus
 from tests.builders.actuator import START_S, Stage, small_cluster
 
 
@@ -50,7 +63,7 @@ def test_a_large_status_is_the_same_as_a_small_one_built_afresh() -> None:
         tracker.handle(PodsEvicted("n1", (pod(number),)), number)
         if number % 100 == 0:
             kept.write(tracker, number, True)
-    assert kept.write(tracker, 500, True) == StatusWriter().write(tracker, 500, True)
+    assert kept.write(tracker, 500, True).response == StatusWriter().write(tracker, 500, True).response
 
 
 def test_deletions_in_the_kept_bytes_are_as_they_are_now() -> None:
@@ -63,6 +76,74 @@ def test_deletions_in_the_kept_bytes_are_as_they_are_now() -> None:
         assert status == stage.actuator.processor.read(lambda t, _: StatusWriter().write(t, now_ms, True).message())
         seen |= {(one.node, one.state, one.pods_gone_count) for one in status.deletions}
     assert len(seen) > 10
+
+
+def next_events(tracker: Tracker, node: str, number: int) -> list[AnyEvent]:
+    """What happens next to a node: its deletion begins, goes on by a step, or ends."""
+    if node not in tracker.data.deletions:
+        request_id = f"r{number}"
+        planned = (PlannedNode(node, "g", drain=False),)
+        return [SetAccepted(request_id, "digest", planned, (NodeAnswer(node, True),), 60.0), SetTainted(request_id)]
+    after: dict[State, AnyEvent] = {
+        State.TAINTED: NodeEmpty(node),
+        State.DRAINED: DeleteBegun(node),
+        State.DELETING: DeleteAccepted(node),
+        State.DELETED: InstanceGone(node),
+    }
+    state = tracker.data.deletions[node].state
+    return [after.get(state, InstanceGone(node))]
+
+
+STEPS = st.lists(st.tuples(st.integers(0, 3), st.booleans(), st.integers(0, 40)), max_size=30)
+
+
+@given(STEPS, st.booleans())
+def test_changes_applied_to_a_status_are_the_later_status(
+    steps: list[tuple[int, bool, int]], with_finished: bool
+) -> None:
+    tracker, writer, now_ms = Tracker(Retention(evictions_s=5, finished_s=7)), StatusWriter(), 10_000
+    followed, base = FollowedStatus(), None
+    for number, (seconds, look, what) in enumerate(steps):
+        now_ms += seconds * 1000
+        if what == 0:
+            tracker.handle(ClockJumped(60_000), now_ms)
+            now_ms += 60_000
+        elif what % 4 == 0:
+            tracker.handle(PodsEvicted("another", (pod(number), pod(number + 1000))), now_ms)
+        else:
+            for event in next_events(tracker, f"n{what % 4}", number):
+                tracker.handle(event, now_ms)
+        if look:
+            written = writer.write(tracker, now_ms, with_finished, base=base)
+            followed.apply(actuator_pb2.WatchStatusResponse.FromString(written.response))
+            assert followed.status() == StatusWriter().write(tracker, now_ms, with_finished).message()
+            base = written.parts
+
+
+def test_changes_of_node_groups_are_sent_and_those_that_stay_are_not() -> None:
+    stage, followed, sent = Stage(small_cluster()), FollowedStatus(), []
+    stage.start(stage.request("r", "n0", "n1", "n6"))
+    base: Parts | None = None
+    while stage.time.step():
+        with stage.looking():
+            written = stage.actuator.status(True, base=base)
+            whole = stage.actuator.status(True).message()
+        response = actuator_pb2.WatchStatusResponse.FromString(written.response)
+        followed.apply(response)
+        assert followed.status() == whole
+        sent.append(response)
+        base = written.parts
+    assert [response.HasField("change") for response in sent] == [False] + [True] * (len(sent) - 1)
+    assert {len(response.change.node_groups) for response in sent[1:]} == {0, 1}
+    assert len(followed.status().finished) == 3
+
+
+def test_a_change_of_another_status_is_refused() -> None:
+    followed = FollowedStatus()
+    followed.apply(actuator_pb2.WatchStatusResponse(status=actuator_pb2.ActuatorStatus(revision=4)))
+    change = actuator_pb2.StatusChange(base_revision=5, revision=6)
+    with pytest.raises(ValueError, match="a change of revision 5 came after revision 4"):
+        followed.apply(actuator_pb2.WatchStatusResponse(change=change))
 
 
 def test_a_response_in_bytes_is_the_message() -> None:

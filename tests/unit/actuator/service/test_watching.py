@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from actuator.service.status import Status
+from actuator.service.status import Parts, Status
 from actuator.service.watching import SendBudget, SharedStatus
 from tests.builders.waiting import LIMIT_S
 
@@ -14,9 +14,11 @@ class Writer:
     def __init__(self) -> None:
         self.revision, self.written = 1, 0
 
-    def __call__(self, with_finished: bool) -> Status:
+    def __call__(self, with_finished: bool, base: Parts | None) -> Status:
         self.written += 1
-        return Status(self.revision, f"{self.revision} {with_finished}".encode())
+        since = f" since {base.revision}" if base else ""
+        parts = Parts(self.written, self.revision, 0, {}, {}, 0, 0)
+        return Status(self.revision, f"{self.revision} {with_finished}{since}".encode(), parts)
 
 
 def test_watchers_of_one_revision_get_the_same_bytes() -> None:
@@ -30,6 +32,20 @@ def test_watchers_of_one_revision_get_the_same_bytes() -> None:
     assert shared.get(True, 1).response is first.response
     assert shared.get(True, 2).revision == 3
     assert writer.written == 3
+
+
+def test_watchers_of_the_same_status_get_the_same_change() -> None:
+    writer = Writer()
+    shared = SharedStatus(writer)
+    first = shared.get(True, 1)
+    writer.revision = 2
+    changes = [shared.get(True, 2, first.parts) for _ in range(5)]
+    assert {change.response for change in changes} == {b"2 True since 1"}
+    assert writer.written == 2
+    assert shared.get(True, 2).response == b"2 True"
+    writer.revision = 3
+    assert shared.get(True, 3, changes[0].parts).response == b"3 True since 2"
+    assert shared.get(True, 3, first.parts).response == b"3 True since 1"
 
 
 def test_nothing_is_kept_when_nobody_watches() -> None:

@@ -8,97 +8,19 @@ from typing import Any
 
 import grpc
 import pytest
-from opentelemetry.metrics import NoOpMeter
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, plan_pb2, reason_pb2
 
-from actuator.cloud.memory.cloud import MemoryCloud
 from actuator.cloud.provider import CloudError, CloudRefusedError
 from actuator.kube.cluster import ClusterError, ForbiddenError, RefusedError, TooManyRequestsError
-from actuator.service.app import Actuator
-from actuator.service.embedded import EmbeddedClusterServicer
-from actuator.service.encoded import SERVICE, add_actuator
-from actuator.service.servicer import ActuatorServicer
-from actuator.service.settings import ActuatorSettings
-from actuator.settings import DeleteSettings, DrainSettings, GrowSettings, WorkSettings
-from actuator.simulated_cluster.cluster import SimulatedCluster
-from actuator.simulated_cluster.controllers import Delays
 from actuator.simulated_cluster.faults import Fault
-from actuator.store.memory import MemoryStore
 from actuator.store.records import StoreError
-from actuator.tracker.admission import Limits
 from clients.actuator_client import ActuatorClient
-from clients.transport.backoff import Backoff
-from clients.transport.callers import SESSION_KEY
-from clients.transport.client import RetryPolicy, connect
-from clients.transport.client import stream as streamed
-from clients.transport.errors import Reason, TrimtabError
-from clients.transport.server import Registration, Shell
-from tests.builders.actuator import small_cluster
+from clients.transport.errors import Reason
+from tests.builders.actuator_service import ONCE, SETTINGS, Service, refusal
 from tests.builders.waiting import LIMIT_S
 
-SETTINGS = ActuatorSettings(
-    work=WorkSettings(
-        drain=DrainSettings(timeout_s=60.0, eviction_retry_s=0.02, poll_s=0.02, thread_count=4),
-        delete=DeleteSettings(timeout_s=LIMIT_S, poll_s=0.02, retry_s=0.02),
-        grow=GrowSettings(retry_s=0.02),
-        delay_after_taint_s=0.0,
-        rollback_retry_s=0.05,
-        call_backoff=Backoff(0.001, 0.01),
-    ),
-    limits=Limits(max_parallelism=6, max_drain_parallelism=4, max_plan_age_s=300),
-    max_watchers=2,
-)
-DELAYS = Delays(0.03, 0.02, 0.05, 0.03)
-ONCE = RetryPolicy(attempts=1)
 State = actuator_pb2.DeletionState
 PodCostReason = reason_pb2.PodCostReason
-
-
-class Service:
-    """A running service with its client."""
-
-    def __init__(self, settings: ActuatorSettings = SETTINGS, delays: Delays = DELAYS) -> None:
-        self.cluster = SimulatedCluster(small_cluster(), None, delays)
-        self.store = MemoryStore()
-        self.actuator = Actuator(self.store, self.cluster, MemoryCloud(self.cluster), NoOpMeter("test"), settings)
-        self.servicer = ActuatorServicer(self.actuator)
-        add_embedded = actuator_pb2_grpc.add_EmbeddedClusterServicer_to_server
-        self.shell = Shell(
-            "test",
-            [
-                Registration(add_actuator, self.servicer, SERVICE),
-                Registration(add_embedded, EmbeddedClusterServicer(self.cluster), "trimtab.v1.EmbeddedCluster"),
-            ],
-        )
-        self.shell.start()
-        self.actuator.start()
-        self.shell.ready()
-        self.client = ActuatorClient(self.shell.address, ONCE)
-
-    def close(self) -> None:
-        self.shell.stop(self.servicer.end_streams)
-        self.client.close()
-        self.actuator.stop()
-
-    def start(self, request_id: str = "r1", *nodes: str, drain: bool = True, **more: Any) -> dict[str, str]:
-        entries = [actuator_pb2.NodeToDelete(node=node, drain=drain) for node in nodes]
-        request = actuator_pb2.StartDeletionRequest(request_id=request_id, nodes=entries, **more)
-        return answers(self.client.start_deletion(request))
-
-    def wait(self, *nodes: str) -> dict[str, str]:
-        """Watch until the deletions of these nodes have ended; the state of each."""
-        for status in self.client.watch_status():
-            ended = {d.node: State.Code.Name(d.state) for d in status.finished}
-            if set(nodes) <= ended.keys():
-                return ended
-        raise AssertionError("the stream ended")
-
-
-def answers(response: actuator_pb2.StartDeletionResponse) -> dict[str, str]:
-    from trimtab.v1 import reason_pb2
-
-    name = reason_pb2.DeletionReason.Code.Name
-    return {answer.node: "yes" if answer.accepted else name(answer.reason) for answer in response.nodes}
 
 
 @pytest.fixture
@@ -106,12 +28,6 @@ def service() -> Iterator[Service]:
     running = Service()
     yield running
     running.close()
-
-
-def refusal(call: Any) -> TrimtabError:
-    with pytest.raises(TrimtabError) as caught:
-        call()
-    return caught.value
 
 
 def test_get_info_names_what_is_implemented(service: Service) -> None:
@@ -319,85 +235,6 @@ def test_a_cancelled_deletion_may_be_cancelled_again(service: Service) -> None:
     for _ in range(3):
         response = service.client.cancel_deletion(["n0", "n1"])
         assert (list(response.cancelled), list(response.not_cancelled)) == (["n0"], ["n1"])
-
-
-def test_watchers_beyond_the_bound_are_turned_away(service: Service) -> None:
-    streams = [service.client.watch_status() for _ in range(2)]
-    for stream in streams:
-        next(stream)
-    error = refusal(lambda: next(service.client.watch_status()))
-    assert (error.code, error.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.OVERLOADED)
-
-
-def test_a_caller_who_has_all_streams_gives_one_up_to_another_and_keeps_the_newest(service: Service) -> None:
-    oldest, newest = (service.client.watch_status() for _ in range(2))
-    next(oldest), next(newest)
-    with connect(service.shell.address) as channel:
-        stub = actuator_pb2_grpc.ActuatorStub(channel)
-
-        def watch() -> Any:
-            return stub.WatchStatus(actuator_pb2.WatchStatusRequest(), metadata=((SESSION_KEY, "another"),))
-
-        stream = watch()
-        next(stream)
-        error = refusal(lambda: [status.revision for status in oldest])
-        assert (error.code, error.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.OVERLOADED)
-        assert "other callers" in error.message
-        # Both have one now: neither takes the other's.
-        assert refusal(lambda: list(streamed(watch))).reason == Reason.OVERLOADED
-        assert refusal(lambda: next(service.client.watch_status())).reason == Reason.OVERLOADED
-        service.start("r1", "n0")
-        assert next(newest).revision > 0
-        assert next(stream).status.revision > 0
-
-
-def test_a_watcher_gets_whole_statuses_unless_it_asks_for_changes(service: Service) -> None:
-    with connect(service.shell.address) as channel:
-        stub = actuator_pb2_grpc.ActuatorStub(channel)
-        whole = stub.WatchStatus(actuator_pb2.WatchStatusRequest())
-        changes = stub.WatchStatus(actuator_pb2.WatchStatusRequest(changes_only=True))
-        assert next(whole).HasField("status")
-        first = next(changes)
-        assert first.HasField("status")
-        assert not first.HasField("change")
-        service.start("r1", "n0")
-        assert {one.node for one in next(whole).status.deletions} == {"n0"}
-        change = next(changes).change
-        assert change.base_revision == first.status.revision < change.revision
-        assert {one.node for one in change.deletions} == {"n0"}
-
-
-def test_a_watcher_that_knows_the_present_revision_waits_for_the_next_one(service: Service) -> None:
-    service.start("r1", "n6", drain=False)
-    service.wait("n6")
-    revision = service.client.get_status().revision
-    with connect(service.shell.address) as channel:
-        stub = actuator_pb2_grpc.ActuatorStub(channel)
-        stream = stub.WatchStatus(actuator_pb2.WatchStatusRequest(known_revision=revision))
-        later = stub.WatchStatus(actuator_pb2.WatchStatusRequest(known_revision=revision + 1000))
-        # One that is not the present one, later or not, is answered at once.
-        assert next(later).status.revision == revision
-        service.start("r2", "n0")
-        assert next(stream).status.revision > revision
-        error = refusal(lambda: list(streamed(lambda: stub.WatchStatus(watch_of(-1)))))
-        assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, Reason.REQUEST_INVALID)
-        assert "known_revision" in error.message
-
-
-def watch_of(known_revision: int) -> actuator_pb2.WatchStatusRequest:
-    return actuator_pb2.WatchStatusRequest(known_revision=known_revision)
-
-
-def test_a_watcher_is_told_when_the_service_stops() -> None:
-    service = Service()
-    stream = service.client.watch_status()
-    next(stream)
-    stopper = threading.Thread(target=service.close)
-    stopper.start()
-    error = refusal(lambda: next(stream))
-    assert error.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
-    stopper.join(LIMIT_S)
-    assert not stopper.is_alive()
 
 
 def test_a_cluster_that_cannot_be_reached_is_unavailable_and_nothing_is_decided(service: Service) -> None:

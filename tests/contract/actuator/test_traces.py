@@ -49,7 +49,7 @@ def make_a_round() -> list[dict[str, Any]]:
     from clients.transport.server import Registration, Shell
     from clients.transport.telemetry import Telemetry
     from tests.builders.actuator import small_cluster
-    from tests.contract.actuator.test_actuator_service import DELAYS, SETTINGS
+    from tests.builders.actuator_service import DELAYS, SETTINGS
     from tests.unit.clients.reference_loop.test_rounds import FakeCluster
 
     cluster = SimulatedCluster(small_cluster(), None, DELAYS)

@@ -1,0 +1,93 @@
+"""A running actuator service over loopback, with its client."""
+
+from typing import Any
+
+import pytest
+from opentelemetry.metrics import NoOpMeter
+from trimtab.v1 import actuator_pb2, actuator_pb2_grpc, reason_pb2
+
+from actuator.cloud.memory.cloud import MemoryCloud
+from actuator.service.app import Actuator
+from actuator.service.embedded import EmbeddedClusterServicer
+from actuator.service.encoded import SERVICE, add_actuator
+from actuator.service.servicer import ActuatorServicer
+from actuator.service.settings import ActuatorSettings
+from actuator.settings import DeleteSettings, DrainSettings, GrowSettings, WorkSettings
+from actuator.simulated_cluster.cluster import SimulatedCluster
+from actuator.simulated_cluster.controllers import Delays
+from actuator.store.memory import MemoryStore
+from actuator.tracker.admission import Limits
+from clients.actuator_client import ActuatorClient
+from clients.transport.backoff import Backoff
+from clients.transport.client import RetryPolicy
+from clients.transport.errors import TrimtabError
+from clients.transport.server import Registration, Shell
+from tests.builders.actuator import small_cluster
+from tests.builders.waiting import LIMIT_S
+
+SETTINGS = ActuatorSettings(
+    work=WorkSettings(
+        drain=DrainSettings(timeout_s=60.0, eviction_retry_s=0.02, poll_s=0.02, thread_count=4),
+        delete=DeleteSettings(timeout_s=LIMIT_S, poll_s=0.02, retry_s=0.02),
+        grow=GrowSettings(retry_s=0.02),
+        delay_after_taint_s=0.0,
+        rollback_retry_s=0.05,
+        call_backoff=Backoff(0.001, 0.01),
+    ),
+    limits=Limits(max_parallelism=6, max_drain_parallelism=4, max_plan_age_s=300),
+    max_watchers=2,
+)
+DELAYS = Delays(0.03, 0.02, 0.05, 0.03)
+ONCE = RetryPolicy(attempts=1)
+State = actuator_pb2.DeletionState
+
+
+class Service:
+    """A running service with its client."""
+
+    def __init__(self, settings: ActuatorSettings = SETTINGS, delays: Delays = DELAYS) -> None:
+        self.cluster = SimulatedCluster(small_cluster(), None, delays)
+        self.store = MemoryStore()
+        self.actuator = Actuator(self.store, self.cluster, MemoryCloud(self.cluster), NoOpMeter("test"), settings)
+        self.servicer = ActuatorServicer(self.actuator)
+        add_embedded = actuator_pb2_grpc.add_EmbeddedClusterServicer_to_server
+        self.shell = Shell(
+            "test",
+            [
+                Registration(add_actuator, self.servicer, SERVICE),
+                Registration(add_embedded, EmbeddedClusterServicer(self.cluster), "trimtab.v1.EmbeddedCluster"),
+            ],
+        )
+        self.shell.start()
+        self.actuator.start()
+        self.shell.ready()
+        self.client = ActuatorClient(self.shell.address, ONCE)
+
+    def close(self) -> None:
+        self.shell.stop(self.servicer.end_streams)
+        self.client.close()
+        self.actuator.stop()
+
+    def start(self, request_id: str = "r1", *nodes: str, drain: bool = True, **more: Any) -> dict[str, str]:
+        entries = [actuator_pb2.NodeToDelete(node=node, drain=drain) for node in nodes]
+        request = actuator_pb2.StartDeletionRequest(request_id=request_id, nodes=entries, **more)
+        return answers(self.client.start_deletion(request))
+
+    def wait(self, *nodes: str) -> dict[str, str]:
+        """Watch until the deletions of these nodes have ended; the state of each."""
+        for status in self.client.watch_status():
+            ended = {d.node: State.Code.Name(d.state) for d in status.finished}
+            if set(nodes) <= ended.keys():
+                return ended
+        raise AssertionError("the stream ended")
+
+
+def answers(response: actuator_pb2.StartDeletionResponse) -> dict[str, str]:
+    name = reason_pb2.DeletionReason.Code.Name
+    return {answer.node: "yes" if answer.accepted else name(answer.reason) for answer in response.nodes}
+
+
+def refusal(call: Any) -> TrimtabError:
+    with pytest.raises(TrimtabError) as caught:
+        call()
+    return caught.value

@@ -111,6 +111,8 @@ def main() -> None:
     for number, seed in enumerate(fuzzed.reader.seeds()):
         (corpus / f"seed-{number}").write_bytes(seed)
     flags = (f"-seed={options.seed}", "-max_len=16384", "-timeout=60", "-rss_limit_mb=2048", "-print_final_stats=1")
+    # What libFuzzer writes down itself, such as slow inputs.
+    flags = (*flags, f"-artifact_prefix={tempfile.mkdtemp(prefix='trimtab-fuzz-found-')}/")
     atheris.Setup([sys.argv[0], *flags, str(corpus)], fuzzed.take, custom_mutator=fuzzed.change)
     atheris.Fuzz()
 

@@ -12,12 +12,22 @@ from typing import Any
 
 import pytest
 
-from actuator.cloud.provider import CloudError
+from actuator.cloud.externalgrpc.cloud import ExternalCloud
+from actuator.cloud.provider import CloudError, CloudProvider
 from actuator.kube.cluster import ClusterError
 from actuator.service.activity_watch import ActivityWatch
 from clients.transport.errors import ServiceError
 from tests.builders.actuator import Crash
-from tests.builders.cloud_faults import KINDS, READS, WRITES, FaultyCloud
+from tests.builders.cloud_faults import (
+    KINDS,
+    READS,
+    RPC_READS,
+    RPC_WRITES,
+    WRITES,
+    Failing,
+    FaultyCloud,
+    FaultyProvider,
+)
 from tests.unit.actuator.service.test_group_keeper import Kept
 
 DELETED, LOST = ("n0", "n1"), "n3"
@@ -30,6 +40,9 @@ TIMES, MANY = 4, 1000
 # Moments before and after writes, and how many of them lie between two deaths.
 MOST_WRITES, SOME = 70, 23
 FAULTS = [*product((*READS, *WRITES), KINDS)]
+RPC_FAULTS = [*product((*RPC_READS, *RPC_WRITES), KINDS)]
+# The group of what is listed is known, and nothing of the story has a GPU.
+NOT_NEEDED = ("GPULabel", "NodeGroupForNode")
 
 
 class Faulty(Kept):
@@ -39,10 +52,16 @@ class Faulty(Kept):
         super().__init__(out="g", count=6)
         self.look_for(20)
         self.lose(LOST)
-        self.faulty = FaultyCloud(self.cloud, self.time.sleep)
-        self.real, self.cloud = self.cloud, self.faulty  # type: ignore[assignment]
+        self.real: CloudProvider = self.cloud
+        self.faulty = self.stand_before(self.real)
         self.asked = 0
         self.start_s = self.time.now_s
+
+    def stand_before(self, cloud: CloudProvider) -> Failing:
+        """Let calls of the cloud fail from now on; return what lets them."""
+        faulty = FaultyCloud(cloud, self.time.sleep)
+        self.cloud = faulty  # type: ignore[assignment]
+        return faulty
 
     def restart(self, die_at: int | None = None) -> None:
         while True:
@@ -101,9 +120,18 @@ class Faulty(Kept):
                     state.put_instance(one)
 
 
+class External(Faulty):
+    """The same over the calls of an external provider."""
+
+    def stand_before(self, cloud: CloudProvider) -> Failing:
+        provider = FaultyProvider(cloud, self.time.sleep)
+        self.cloud = ExternalCloud(provider, clock=self.time.clock)  # type: ignore[arg-type, assignment]
+        return provider
+
+
 def survive(operation: str = "", kind: str = "", after: int = 0, die_at: int | None = None) -> Faulty:
     """Run the story with one fault, after so many calls without, and one death at the given write."""
-    stage = Faulty()
+    stage = External() if operation in (*RPC_READS, *RPC_WRITES) else Faulty()
     stage.faulty.fail(operation, kind, TIMES, after)
     if operation == "was_set":
         # It is asked for when no growth was answered in time.
@@ -157,6 +185,16 @@ def test_each_call_that_fails_in_each_way_ends_right(operation: str, kind: str) 
             check(stage)
         except AssertionError as error:
             raise AssertionError(f"died at write {at}: {stage.breaker.last}") from error
+
+
+@pytest.mark.parametrize("after", [0, 7], ids=["at once", "later"])
+@pytest.mark.parametrize(("operation", "kind"), RPC_FAULTS)
+def test_each_call_of_an_external_provider_that_fails_in_each_way_ends_right(
+    operation: str, kind: str, after: int
+) -> None:
+    stage = survive(operation, kind, after)
+    check(stage)
+    assert after or bool(stage.faulty.struck[operation]) == (operation not in NOT_NEEDED)
 
 
 def test_a_process_that_is_slow_to_be_told_what_an_earlier_one_did_goes_on_with_it() -> None:

@@ -49,6 +49,14 @@ def backed_off(made: Simulation) -> set[str]:
     return {one.id for one in status.node_groups if one.health == snapshot_pb2.NodeGroupHealth.BACKED_OFF}
 
 
+def time_outs(made: Simulation) -> list[str]:
+    """Return the groups that have timed out, in order."""
+    actuator: Any = made._actuator
+    failures = actuator._actuator.processor.read(lambda tracker, _: dict(tracker.data.group_failures))
+    found = [(one.time_ms, group) for group, ones in failures.items() for one in ones]
+    return [group for _, group in sorted(found) if any(one.activity.startswith("timeout/") for one in failures[group])]
+
+
 def demand(made: Simulation) -> None:
     """Two pods, each of which takes most of a node."""
     made.add_workload("web", replicas=2, cpu="1", memory="24Gi")
@@ -58,7 +66,7 @@ def test_three_groups_without_instances_time_out_once_each_and_the_fourth_serves
     made = simulation("n1", "n2", "n3")
     demand(made)
     made.run_for("50m")
-    assert grown(made) == ["n1", "n2", "n3", "n4"]
+    assert grown(made) == [*time_outs(made), "n4"] == ["n1", "n2", "n3", "n4"]
     assert made.pending == []
     assert backed_off(made) == {"n1", "n2", "n3"}
     assert sizes(made) == {"n1": 1, "n2": 1, "n3": 1, "n4": 2}
@@ -88,6 +96,7 @@ def test_where_one_failure_is_told_at_once_the_fourth_serves_after_two_time_outs
     demand(made)
     made.run_for("32m")
     assert grown(made) == ["n1", "n2", "n3", "n4"]
+    assert time_outs(made) == ["n2", "n3"]
     made.run_for("3m")
     assert made.pending == []
 

@@ -112,6 +112,9 @@ class AwsApi:
         except (BotoCoreError, ResponseParserError) as error:
             # No answer, or one that cannot be read.
             raise CloudError(f"{operation}: {error}") from error
+        except (KeyError, TypeError, ValueError) as error:
+            # botocore's parser, of an answer in the right form that is none of this call, such as a page of a proxy.
+            raise CloudError(f"{operation}: the address gives no answer of AWS: {error!r}") from error
         return answer
 
 

@@ -53,6 +53,7 @@ def test_reads_survive_throttling_and_errors_of_the_server(proxy: AwsProxy) -> N
         (Fault("Throttling"), False),
         (Fault("x", 500, b"<html>not what you think</html>"), False),
         (Fault("x", 200, b"garbage"), False),
+        (Fault("x", 200, b"<html>a page of a proxy</html>"), False),
         (Fault("ExpiredToken", 403), True),
         (Fault("AccessDenied", 403), True),
         (Fault("ValidationError"), True),

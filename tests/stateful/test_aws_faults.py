@@ -1,0 +1,189 @@
+"""Calls of AWS fail in every way while the actuator deletes instances, grows a group, and ends an instance that never
+registers: moto behind a proxy. In the end nothing was deleted twice, the sizes are right, and no group is stuck.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from trimtab.v1 import actuator_pb2, plan_pb2
+
+from actuator.cloud.aws.api import AwsApi, Reader
+from actuator.cloud.aws.cloud import AwsCloud
+from actuator.cloud.aws.settings import AwsSettings
+from actuator.cloud.provider import CloudError
+from actuator.service.activity_watch import ActivityWatch
+from actuator.service.group_keeper import GroupKeeper
+from actuator.service.settings import GroupSettings
+from clients.transport.backoff import Backoff
+from clients.transport.errors import ServiceError
+from tests.builders import aws as fake_aws
+from tests.builders.actuator import SETTINGS, Stage
+from tests.builders.aws import AwsProxy, Fault
+from tests.builders.kubernetes import node
+
+WANTED_SIZE, PROVISION_S, STEP_S, END_S, SLOW_S = 6, 100.0, 30.0, 420.0, 45.0
+LISTS = "DescribeAutoScalingGroups"
+OTHER_READS = (
+    "DescribeInstances", "DescribeInstanceTypes", "DescribeLaunchTemplateVersions", "DescribeScalingActivities",
+)  # fmt: skip
+CHANGES = ("SetDesiredCapacity", "TerminateInstanceInAutoScalingGroup")
+CALLS = {"lists": (LISTS,), "other reads": OTHER_READS, "growth": CHANGES[:1], "termination": CHANGES[1:]}
+# More than the attempts of a read.
+TIMES = 8
+# The two instances that a caller deletes, by place; the one without Node object.
+DELETED, LOST = (0, 1), 3
+
+
+class OverAws(Stage):
+    """A stage whose cloud is AWS; a node joins for each instance, but for the lost one."""
+
+    def __init__(self, proxy: AwsProxy) -> None:
+        fake_aws.launch_template("g", "m5.large")
+        fake_aws.scaling_group("g", (0, 20, 5))
+        ids = self.first = self.instances()
+        self.lost = ids[LOST]
+        self.deleted = [ids[place] for place in DELETED]
+        self.asked = 0
+        groups = GroupSettings(max_node_provision_s=PROVISION_S)
+        super().__init__([], replace(SETTINGS, groups=groups))
+        api = AwsApi(fake_aws.REGION, proxy.address)
+        settings = AwsSettings(groups=("g",))
+        self.cloud = AwsCloud(api, settings, Reader(api, Backoff(0.0, 0.001)), clock=self.time.clock)  # type: ignore[assignment]
+        self.boot()
+        self.steps = (
+            ActivityWatch(self.actuator.processor, self.cloud).step,
+            GroupKeeper(self.actuator.processor, self.cluster, self.cloud, self.actuator.settings).step,
+            self.read,
+        )
+
+    def group(self) -> Any:
+        (found,) = fake_aws.client("autoscaling").describe_auto_scaling_groups()["AutoScalingGroups"]
+        return found
+
+    def instances(self) -> list[str]:
+        return sorted(f"aws:///{one['AvailabilityZone']}/{one['InstanceId']}" for one in self.group()["Instances"])
+
+    def join(self) -> None:
+        """Let the nodes of new instances join."""
+        with self.cluster.transaction() as state:
+            for instance in self.instances():
+                name = instance.rpartition("/")[2]
+                if name not in state.nodes and instance != self.lost:
+                    state.put(node(name, cpu="2", provider_id=instance))
+
+    def live(self) -> None:
+        """Let everything happen until the end, as the service does it and a caller wants it."""
+        self.until_s = self.time.now_s + END_S
+        while self.time.now_s < self.until_s:
+            self.join()
+            self.ask()
+            self.run_for(STEP_S)
+            for step in self.steps:
+                with suppress(CloudError):
+                    step()
+
+    def read(self) -> None:
+        """Read what the next snapshot has."""
+        self.cloud.refresh()
+        self.actuator.status(with_finished=True)
+
+    def ask(self) -> None:
+        """Ask for what is lacking, by what cluster and cloud really have."""
+        leaving = self.actuator.processor.read(lambda tracker, _: set(tracker.data.deletions))
+        names = [instance.rpartition("/")[2] for instance in self.deleted]
+        nodes = [name for name in names if name in self.cluster.state.nodes and name not in leaving]
+        size, self.asked = self.group()["DesiredCapacity"], self.asked + 1
+        with suppress(CloudError, ServiceError):
+            if nodes:
+                self.actuator.deletions.begin(self.request(f"d{self.asked}", *nodes, drain=False))
+        with suppress(CloudError, ServiceError):
+            if size < WANTED_SIZE:
+                split = plan_pb2.ScaleUpSplit(node_group="g", current_size=size, new_size=WANTED_SIZE)
+                request = actuator_pb2.ScaleUpRequest(request_id=f"g{self.asked}", splits=[split])
+                self.actuator.growths.begin(request)
+
+
+def repeated(edit: Callable[[str], str]) -> Callable[[str], str]:
+    """Return an edit of the next answers alone."""
+    left = [TIMES]
+
+    def edited(answer: str) -> str:
+        left[0] -= 1
+        return edit(answer) if left[0] >= 0 else answer
+
+    return edited
+
+
+def strike(proxy: AwsProxy, stage: OverAws, kind: str, action: str) -> None:
+    """Let the next calls of an action fail."""
+    first: list[str] = []
+
+    def slow(answer: str) -> str:
+        stage.time.sleep(SLOW_S)
+        # The story has as much time as without.
+        stage.until_s += SLOW_S
+        return answer
+
+    def old(answer: str) -> str:
+        first.append(answer)
+        return first[0]
+
+    match kind:
+        case "throttled":
+            proxy.fail(action, *[Fault("Throttling")] * TIMES)
+        case "lost":
+            proxy.fail(action, *[Fault()] * (2 if action in CHANGES else TIMES))
+        case "wrong":
+            proxy.fail(action, *[Fault("x", 200, b"<html>not what you think</html>")] * TIMES)
+        case "refused":
+            proxy.fail(action, *[Fault("ValidationError")] * 2)
+        case "slow":
+            proxy.edits[action] = repeated(slow)
+        case "out of order":
+            proxy.edits[action] = repeated(old)
+        case _:
+            proxy.edits[action] = repeated(fake_aws.without_instances(2))
+
+
+@contextmanager
+def life(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[AwsProxy, OverAws]]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "test")
+    with fake_aws.aws() as proxy:
+        stage = OverAws(proxy)
+        stage.join()
+        yield proxy, stage
+
+
+def check(stage: OverAws) -> None:
+    left = stage.instances()
+    assert set(stage.first) - set(left) == {*stage.deleted, stage.lost}, "these have ended, and no other"
+    assert (stage.group()["DesiredCapacity"], len(left)) == (WANTED_SIZE, WANTED_SIZE)
+    assert sorted(stage.cluster.state.nodes) == sorted(instance.rpartition("/")[2] for instance in left)
+    assert stage.tainted() == set()
+    data = stage.actuator.processor.read(
+        lambda tracker, _: [dict(tracker.data.deletions), dict(tracker.data.backoffs), dict(tracker.data.missing)]
+    )
+    assert data == [{}, {}, {}], "no group is stuck"
+    stage.actuator.processor.read(lambda tracker, _: tracker.check_invariants())
+
+
+FAULTS = [
+    *((calls, kind) for calls in CALLS for kind in ("throttled", "lost", "wrong", "refused", "slow")),
+    ("lists", "partial"),
+    ("lists", "out of order"),
+    ("other reads", "out of order"),
+]
+
+
+@pytest.mark.parametrize(("calls", "kind"), FAULTS)
+def test_each_call_that_fails_in_each_way_ends_right(calls: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with life(monkeypatch) as (proxy, stage):
+        for action in CALLS[calls]:
+            strike(proxy, stage, kind, action)
+        stage.live()
+        check(stage)
+        assert any(proxy.count(action) for action in CALLS[calls])

@@ -239,11 +239,9 @@ class Stage:
 
     def _lacking(self) -> dict[str, int]:
         """Return how many healthy pods each disruption budget lacks."""
-        return {
-            item["metadata"]["name"]: max(item["status"]["desiredHealthy"] - item["status"]["currentHealthy"], 0)
-            for item in self.cluster.objects()
-            if item["kind"] == "PodDisruptionBudget"
-        }
+        with self.cluster.transaction() as state:
+            statuses = {name: state.budgets.status((namespace, name)) for namespace, name in state.budgets.items}
+        return {name: max(one.desired_healthy - one.current_healthy, 0) for name, one in statuses.items()}
 
 
 def reason_name(reason: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from functools import cache
 
 import pytest
 
@@ -25,6 +26,7 @@ FILTERS = {
 }
 
 
+@cache
 def everything() -> list[Recorded]:
     return [one for name in SETS for one in recorded(name).values()]
 

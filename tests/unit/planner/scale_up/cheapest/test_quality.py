@@ -26,6 +26,8 @@ from tests.reference.scale_up.bound import bound, optimum
 
 MOST_PROVEN = 60
 """Pods up to which the certificate, which looks at every pod and node, takes no minutes."""
+DECIDED = 4
+"""One problem of so many is decided about as a whole cluster."""
 BOUNDS = {int(seed): price for seed, price in json.loads(Path(__file__).with_name("bounds.json").read_text()).items()}
 
 
@@ -44,7 +46,8 @@ def test_plans_of_200_problems_cost_little_more_than_the_bound() -> None:
 
 def test_decisions_about_clusters_of_these_problems_cost_little_more_than_the_bound() -> None:
     ratios = []
-    for seed, price in BOUNDS.items():
+    # Such plans are proven above, those of all problems; what is looked at here is what a decision makes of them.
+    for seed, price in list(BOUNDS.items())[::DECIDED]:
         asked = random_problem(seed)
         found, broken = decided(asked)
         assert (broken, len(found.unschedulable)) == ([], 0), seed

@@ -20,6 +20,8 @@ _COUNTED = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "Job
 
 def awaited(snapshot: Snapshot, now_ns: int, ttl_ns: int) -> tuple[RecentEviction, ...]:
     """Return the evicted pods to keep room for, by namespace and name. O(E log P)."""
+    if not snapshot.recent_evictions:
+        return ()
     owners = {owner.uid: owner for owner in snapshot.owners}
     taken: dict[str, int] = {}
     chosen = []

@@ -9,7 +9,6 @@ Pods whose classes exist (those of recently evicted pods nearly always do), or a
 from the snapshot and all virtual rows.
 """
 
-from operator import attrgetter
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -49,18 +48,16 @@ def with_virtual(
         known = _known(given, distinct)
         own = _with_classes(fresh(given, len(pods)), distinct, known)
         if own is not None:
-            return _with_pods(own, pods, known.classes[of])
+            return _with_pods(own, pods, known.classes[of], np.array([one.pinned for one in distinct], np.int64)[of])
     return _rebuilt(given, pods, nodes, effort)
 
 
 def _distinct(pods: tuple[VirtualPod, ...]) -> tuple[tuple[VirtualPod, ...], Int64]:
     """Return the pods with those that are one object once only, and where each pod is among them. int64[pods]."""
-    number: dict[int, int] = {}
-    for one in map(id, pods):
-        if one not in number:
-            number[one] = len(number)
+    distinct = dict(zip(map(id, pods), pods, strict=True))
+    number = dict(zip(distinct, range(len(distinct)), strict=True))
     of = np.fromiter(map(number.__getitem__, map(id, pods)), np.int64, len(pods))
-    return tuple(dict(zip(map(id, pods), pods, strict=True)).values()), of
+    return tuple(distinct.values()), of
 
 
 class _Known(NamedTuple):
@@ -151,12 +148,11 @@ def _namespaces_with_pods(given: Simulation) -> set[str]:
     }
 
 
-def _with_pods(own: Simulation, pods: tuple[VirtualPod, ...], classes: Int64) -> Simulation:
+def _with_pods(own: Simulation, pods: tuple[VirtualPod, ...], classes: Int64, pinned: Int64) -> Simulation:
     """Append pods to a simulation of its own."""
     if not pods:
         return own
     state, count = own.state, len(pods)
-    pinned = np.fromiter(map(attrgetter("pinned"), pods), np.int64, count)
     return own._replace(
         virtual=own.virtual.and_more(pods, ()),
         pods=own.pods._replace(of=np.concatenate([own.pods.of, classes.astype(np.int32)])),

@@ -4,7 +4,6 @@ Decides nothing. The rows of placeholders follow from the sets and the places al
 bytes of the last answer are used again.
 """
 
-from collections.abc import Iterator
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -16,7 +15,7 @@ from trimtab.v1 import reason_pb2
 from planner.facts.prices import prices
 from planner.round.round import Round
 from planner.slack.places import Placed, Roster
-from planner.slack.sets import Wanted
+from planner.slack.sets import PlaceholderSet, Wanted
 from planner.slack.specs import SpecWriter
 from planner.snapshot.columns import Int32, Snapshot
 
@@ -94,16 +93,22 @@ def _rows(snapshot: Snapshot, outcome: Outcome) -> bytes:
     writer = SpecWriter()
     result = pb.SlackDecision()
     sets = outcome.roster.sets
+    places = outcome.roster.of_sets()
     for at in sorted(range(len(sets)), key=lambda at: sets[at].name):
-        result.placeholders.extend(_placeholders(snapshot, outcome, at, writer))
+        _add_placeholders(result, snapshot, outcome, (sets[at], places[at]), writer)
     result.dictionary.CopyFrom(writer.finish())
     return result.SerializeToString(deterministic=True)
 
 
-def _placeholders(snapshot: Snapshot, outcome: Outcome, at: int, writer: SpecWriter) -> Iterator[pb.Placeholder]:
-    one, where = outcome.roster.sets[at], outcome.roster.of_set(at)
-    names = snapshot.nodes.name
-    pattern = pb.Placeholder(
+def _add_placeholders(
+    result: pb.SlackDecision, snapshot: Snapshot, outcome: Outcome, of: tuple[PlaceholderSet, slice], writer: SpecWriter
+) -> None:
+    """Add the placeholders of a set, in place. of : the set, and where they are."""
+    one, where = of
+    names, nodes = outcome.names[where], outcome.placed.node[where].tolist()
+    if not names:
+        return
+    first = result.placeholders.add(
         cpu_milli=one.size.get("cpu", 0),
         memory_bytes=one.size.get("memory", 0),
         kind=one.kind,
@@ -113,13 +118,13 @@ def _placeholders(snapshot: Snapshot, outcome: Outcome, at: int, writer: SpecWri
         namespace=one.pod.namespace,
         pool=one.pool,
     )
-    for name, node in zip(outcome.names[where], outcome.placed.node[where].tolist(), strict=True):
-        found = pb.Placeholder()
-        found.CopyFrom(pattern)
+    more = [result.placeholders.add() for _ in names[1:]]
+    for other in more:
+        other.CopyFrom(first)
+    for found, name, node in zip([first, *more], names, nodes, strict=True):
         found.name = name
-        if 0 <= node < len(names):
-            found.node = names[node]
-        yield found
+        if 0 <= node < len(snapshot.nodes.name):
+            found.node = snapshot.nodes.name[node]
 
 
 def _present(snapshot: Snapshot, outcome: Outcome) -> tuple[dict[str, int], float]:

@@ -6,6 +6,7 @@ follow find them: those on a node take room there, those on none wait for a new 
 remembers comes in and goes out as state. Source: the design of resource slack.
 """
 
+from collections.abc import Mapping
 from functools import partial
 from itertools import chain, repeat
 from typing import Final
@@ -26,12 +27,13 @@ from planner.slack.sets import Given, wanted
 from planner.slack.state import Memory, recall, remember
 from planner.slack.waiting import place_pods
 from planner.slack.without import Without
+from planner.snapshot.columns import Snapshot
 
 
 def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) -> Decided:
     """Take the slack decision. Raises MoveLogFullError."""
     snapshot = this.snapshot
-    memory, notes = recall(state, snapshot.nodes.name)
+    memory, notes = recall(state, partial(this.derive, "rows of nodes", partial(_rows, snapshot), ("nodes.name",)))
     leaving = being_deleted(snapshot, this.now_ns)
     given = _given(this, settings, memory)
     its_parts = parts(snapshot, settings, leaving)
@@ -48,6 +50,11 @@ def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) ->
     placed = arrange(this.simulation, kept, first, is_ready(snapshot, this.settings.not_ready_taints) & ~leaving)
     result = answer(this, Outcome(asked, kept, placed, names), ())
     return Decided(result, remember(memory_of(kept, placed, len(snapshot.nodes.name)), snapshot.nodes.name), notes)
+
+
+def _rows(snapshot: Snapshot) -> Mapping[str, int]:
+    """Return the row of each node by its name."""
+    return {name: node for node, name in enumerate(snapshot.nodes.name)}
 
 
 def _given(this: Round, settings: SlackSettings, memory: Memory) -> Given:

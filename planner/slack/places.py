@@ -6,6 +6,7 @@ that has placeholders to place.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -32,16 +33,16 @@ class Roster(NamedTuple):
     number: Int32
     before: Int32
 
-    def of_set(self, at: int) -> slice:
-        """Return where the placeholders of a set are."""
-        return slice(int(self.bounds[at]), int(self.bounds[at + 1]))
+    def of_sets(self) -> list[slice]:
+        """Return where the placeholders of each set are."""
+        return [slice(first, last) for first, last in pairwise(self.bounds.tolist())]
 
     def names(self) -> list[str]:
         """Return the names of all placeholders, in order."""
         return [
             f"{one.name}-{number}"
-            for at, one in enumerate(self.sets)
-            for number in self.number[self.of_set(at)].tolist()
+            for one, where in zip(self.sets, self.of_sets(), strict=True)
+            for number in self.number[where].tolist()
         ]
 
 
@@ -139,7 +140,9 @@ def _order(simulation: Simulation, wanted: Roster, hint: Int32, allowed: Bool) -
     Nodes that have less of something than the smallest of the placeholders needs are left out. None are returned where
     no placeholder has to be placed.
     """
-    searching = [one for at, one in enumerate(wanted.sets) if (hint[wanted.of_set(at)] == NONE).any()]
+    upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(hint == NONE)])
+    lacking = np.diff(upto[wanted.bounds]).tolist()
+    searching = [one for one, count in zip(wanted.sets, lacking, strict=True) if count]
     # A hint can fail where affinity or spread matter; then no other node has been asked for.
     local = simulation.state.local_class
     searching = searching or [one for one in wanted.sets if not local.all()]
@@ -161,7 +164,7 @@ def memory_of(wanted: Roster, placed: Placed, real: int) -> Mapping[str, SetMemo
     """Return what the next loop is told, sets by name. real : nodes of the snapshot; others have no lasting name."""
     node = np.where(placed.node < real, placed.node, NONE).astype(np.int32)
     found = {
-        one.name: SetMemory(wanted.number[wanted.of_set(at)], node[wanted.of_set(at)], one.size)
-        for at, one in enumerate(wanted.sets)
+        one.name: SetMemory(wanted.number[where], node[where], one.size)
+        for one, where in zip(wanted.sets, wanted.of_sets(), strict=True)
     }
     return dict(sorted(found.items()))

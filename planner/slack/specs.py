@@ -28,14 +28,14 @@ class SpecWriter:
         self._resources: dict[str, int] = {}
         self._specs: dict[PodSpec, int] = {}
         self._label_sets: dict[Labels, int] = {(): 0}
-        self._written: list[snapshot_pb2.PodSpec] = []
+        self._out = snapshot_pb2.PodDictionary()
 
     def spec(self, spec: PodSpec) -> int:
         """Return the index of a spec."""
         known = self._specs.get(spec)
         if known is None:
-            known = self._specs[spec] = len(self._written)
-            self._written.append(self._message(spec))
+            known = self._specs[spec] = len(self._specs)
+            self._write(spec, self._out.pod_specs.add())
         return known
 
     def label_set(self, labels: Labels) -> int:
@@ -53,21 +53,20 @@ class SpecWriter:
         """Return the dictionary; call it last."""
         pairs = [(self._string(key), self._string(value)) for labels in self._label_sets for key, value in labels]
         sizes = [len(labels) for labels in self._label_sets]
-        sets = snapshot_pb2.LabelSets(
-            offsets=_int32(np.cumsum([0, *sizes])),
-            keys=_int32([key for key, _ in pairs]),
-            values=_int32([value for _, value in pairs]),
-        )
-        return snapshot_pb2.PodDictionary(
-            strings=self._strings, resources=self._resources, label_sets=sets, pod_specs=self._written
-        )
+        sets = self._out.label_sets
+        sets.offsets = _int32(np.cumsum([0, *sizes]))
+        sets.keys = _int32([key for key, _ in pairs])
+        sets.values = _int32([value for _, value in pairs])
+        self._out.strings.extend(self._strings)
+        self._out.resources.extend(self._resources)
+        return self._out
 
     def _string(self, text: str) -> int:
         return self._strings.setdefault(text, len(self._strings))
 
-    def _message(self, spec: PodSpec) -> snapshot_pb2.PodSpec:
+    def _write(self, spec: PodSpec, out: snapshot_pb2.PodSpec) -> None:
         text = self._string
-        out = snapshot_pb2.PodSpec(requests=self.amounts(spec.requests))
+        out.requests.extend(self.amounts(spec.requests))
         for key, value in spec.node_selector:
             out.node_selector.add(key=text(key), value=text(value))
         if spec.node_affinity is not None:
@@ -86,7 +85,6 @@ class SpecWriter:
         if spec.topology_spread:
             out.topology_spread.extend([self._spread(one) for one in spec.topology_spread])
         self._add_rest(out, spec)
-        return out
 
     def _add_rest(self, out: snapshot_pb2.PodSpec, spec: PodSpec) -> None:
         """Add what few specs have."""

@@ -4,7 +4,8 @@ Decides nothing. Names on the wire become indices of this snapshot; a node that 
 cannot be read counts as absent and leaves a note.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -37,15 +38,14 @@ Memory = Mapping[str, SetMemory]
 """What is remembered of each set, by name."""
 
 
-def recall(state: pb.SlackState | None, names: Sequence[str]) -> tuple[Memory, tuple[str, ...]]:
-    """Return what the state says, in terms of the snapshot's nodes (`names`, sorted), and notes."""
+def recall(state: pb.SlackState | None, place: Callable[[], Mapping[str, int]]) -> tuple[Memory, tuple[str, ...]]:
+    """Return what the state says, in terms of the snapshot's nodes, and notes. place : gives their rows by name."""
     if state is None or state.layout_version == 0:
         return {}, ()
     if state.layout_version != LAYOUT_VERSION:
         return {}, (f"slack state has layout {state.layout_version}, not {LAYOUT_VERSION}: started afresh",)
-    place = {name: node for node, name in enumerate(names)}
-    node_of = np.array([place.get(name, GONE) for name in state.strings] or [NONE], np.int32)
-    node_of[0] = NONE
+    node_of = np.full(max(len(state.strings), 1), NONE, np.int32)
+    node_of[1:] = [*map(place().get, state.strings[1:], repeat(GONE))]
     try:
         return {one.name: _read(one, node_of) for one in state.sets}, ()
     except UnreadableStateError as error:

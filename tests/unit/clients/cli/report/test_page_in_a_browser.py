@@ -1,0 +1,136 @@
+"""The report's page in headless Chromium: real clicks and keys, no message of the console, no request, no overflow.
+
+Skipped without Playwright or without a Chromium: the one on PATH, or that of the environment variable TRIMTAB_CHROMIUM.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from clients.cli.report.command import simulated
+from clients.cli.report.page import rendered
+from clients.simulator.result import result_of
+from clients.simulator.scenario import Scenario
+from clients.simulator.simulation import Simulation
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome-headless-shell")
+CHROMIUM = os.environ.get("TRIMTAB_CHROMIUM") or next((found for name in _NAMES if (found := shutil.which(name))), "")
+pytestmark = [
+    pytest.mark.skipif(find_spec("playwright") is None, reason="Playwright is not installed"),
+    pytest.mark.skipif(not CHROMIUM, reason="there is no Chromium on PATH or in TRIMTAB_CHROMIUM"),
+]
+LIMIT_MS = 60_000
+LONG = "general-purpose-spot-instances-of-the-data-platform-team-eu-central-1"
+PHONE, DESKTOP = (360, 740), (1280, 900)
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of a simulation with names as long as real ones, in which nodes come and go."""
+    groups = [{"name": f"{LONG}{zone}", "zone": zone, "size": 2, "price": 0.5, "maxSize": 4} for zone in "ab"]
+    bursts = {"base": 2, "size": 18, "every": "2h", "length": "10m", "first": "5m"}
+    workloads = [{"name": f"web-{LONG}", "bursts": bursts, "pod": {"cpu": 1}}]
+    document = {"name": LONG, "duration": "1h", "nodeGroups": groups, "workloads": workloads}
+    result = result_of(Simulation(Scenario.model_validate(document)).run(), "defaults")
+    path = tmp_path_factory.mktemp("report") / "page.html"
+    path.write_text(rendered(simulated(result)), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        arguments = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"]
+        found = playwright.chromium.launch(executable_path=CHROMIUM, args=arguments, timeout=LIMIT_MS)
+        yield found
+        found.close()
+
+
+class Opened:
+    """A page with charts drawn, and what the browser said of it."""
+
+    def __init__(self, page: "Page", file: Path) -> None:
+        self.page = page
+        self.said: list[str] = []
+        page.set_default_timeout(LIMIT_MS)
+        page.on("console", lambda message: self.said.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: self.said.append(f"error: {error}"))
+        page.on("request", lambda request: self._asked(request.url))
+        page.goto(file.as_uri())
+        page.wait_for_selector("#chart-0 .main-svg")
+
+    def _asked(self, url: str) -> None:
+        if not url.startswith(("file:", "data:")):
+            self.said.append(f"request: {url}")
+
+    def run(self, script: str) -> Any:
+        return self.page.evaluate(script)
+
+
+@pytest.fixture(params=[PHONE, DESKTOP], ids=["phone", "desktop"])
+def opened(request: pytest.FixtureRequest, browser: "Browser", file: Path) -> Iterator[Opened]:
+    width, height = request.param
+    page = browser.new_page(viewport={"width": width, "height": height})
+    found = Opened(page, file)
+    yield found
+    page.close()
+    assert found.said == []
+
+
+def test_the_page_is_as_wide_as_the_screen_and_shows_every_chart(opened: Opened) -> None:
+    assert opened.run("document.documentElement.scrollWidth - innerWidth") <= 0
+    charts = opened.page.locator(".chart")
+    assert charts.count() == opened.page.locator(".chart .main-svg:first-child").count() >= 5
+
+
+def test_a_click_on_a_decision_in_the_chart_opens_it_with_its_reasons(opened: Opened) -> None:
+    page = opened.page
+    assert page.locator("details[open]").count() == 0
+    mark = page.locator("#chart-0 .scatterlayer .points path").first
+    mark.scroll_into_view_if_needed()
+    box = mark.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_selector("#chart-0 .hoverlayer .hovertext")
+    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    page.wait_for_selector("details[open] dd")
+    assert page.locator("details[open]").count() == 1
+    assert opened.run("document.activeElement.tagName") == "SUMMARY"
+
+
+def test_a_node_of_the_map_tells_what_it_is_on_a_click_and_by_keys(opened: Opened) -> None:
+    page = opened.page
+    node_map = page.locator(".map").first
+    cells, told = node_map.locator(".cell"), node_map.locator(".told")
+    cells.first.click()
+    assert told.inner_text() == cells.first.get_attribute("data-text")
+    node_map.focus()
+    page.keyboard.press("ArrowRight")
+    assert told.inner_text() == cells.nth(1).get_attribute("data-text")
+
+
+def test_decisions_open_by_the_keyboard_alone(opened: Opened) -> None:
+    page = opened.page
+    page.locator("details summary").first.focus()
+    page.keyboard.press("Enter")
+    page.wait_for_selector("details[open] dd")
+
+
+def test_tables_and_regions_have_names_for_screen_readers(opened: Opened) -> None:
+    tables = opened.page.locator("table")
+    for number in range(tables.count()):
+        assert tables.nth(number).locator("caption").inner_text().strip()
+    for role in ("main", "banner"):
+        assert opened.page.get_by_role(role).count() == 1
+    for chart in opened.page.locator(".chart").all():
+        assert (chart.get_attribute("role"), bool(chart.get_attribute("aria-label"))) == ("img", True)

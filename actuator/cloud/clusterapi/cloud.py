@@ -59,7 +59,7 @@ PATCH_ATTEMPTS: Final = 8
 # Entries that an annotation of ours keeps.
 MOST_NOTED: Final = 100
 MOST_SEEN: Final = 100_000
-# Template, price and options of each group are asked for one by one; one list serves all.
+# Template, price and options of each group, and the groups of nodes, are asked for one by one; one list serves all.
 CONFIGURATION_AGE_S: Final = 10.0
 
 
@@ -79,13 +79,15 @@ class ClusterApiCloud:
         self._lock = threading.Lock()
         # The groups, for what they configure, and when they were read; None = not kept.
         self._kept: tuple[float, dict[str, MachineGroup]] | None = None
+        # The group of each instance, by provider id, and when they were read: a Machine never goes to another group.
+        self._owners: tuple[float, dict[str, str]] | None = None
         # Provider id to node group, of Machines that were seen.
         self._seen: dict[str, str] = {}
         self._told: set[str] = set()
 
     def refresh(self) -> None:
-        """Forget what groups configure; every other read is of the present."""
-        self._kept = None
+        """Forget what groups configure, and whose Machines are; every other read is of the present."""
+        self._kept = self._owners = None
 
     def remember(self, group: str, instances: Sequence[str]) -> None:
         """Note that the group had these instances."""
@@ -98,8 +100,11 @@ class ClusterApiCloud:
 
     def groups_of(self, instances: Sequence[str]) -> Mapping[str, str]:
         """Return the node group of each Machine that has one."""
-        found = {key: group for group, members in self._read().items() for key in _by_id(members)}
-        return {instance: found[instance] for instance in instances if instance in found}
+        kept, now_s = self._owners, self._clock()
+        if kept is None or now_s - kept[0] > CONFIGURATION_AGE_S or any(one not in kept[1] for one in instances):
+            found = {key: group for group, members in self._read().items() for key in _by_id(members)}
+            kept = self._owners = now_s, found
+        return {instance: kept[1][instance] for instance in instances if instance in kept[1]}
 
     def instances(self, groups: Sequence[str]) -> Mapping[str, Sequence[Instance]]:
         """Return the Machines of each group, sorted by provider id."""

@@ -301,6 +301,19 @@ def test_one_list_serves_what_all_groups_configure_until_it_is_old(
     assert options() == [420.0, 120.0]
 
 
+def test_the_groups_of_nodes_are_read_once_for_many_and_again_for_a_node_that_is_new(
+    server: JsonApiServer, controllers: Controllers
+) -> None:
+    cloud = ClusterApiCloud(server.api())
+    assert cloud.groups_of(ids("g-0")) == {"test:///g-0": G}
+    read = len(server.requests)
+    assert cloud.groups_of(ids("g-1", "g-2")) == dict.fromkeys(ids("g-1", "g-2"), G)
+    assert len(server.requests) == read
+    cloud.set_size(G, 3, 4, "token")
+    controllers.settle()
+    assert cloud.groups_of(ids("g-3", "g-9")) == {"test:///g-3": G}
+
+
 def test_machines_that_failed_are_failed_activities(server: JsonApiServer, controllers: Controllers) -> None:
     cloud = ClusterApiCloud(server.api())
     cloud.set_size(G, 3, 4, "token")

@@ -120,10 +120,10 @@ def pack_best(
 ) -> Packed:
     """Return the best of the packings in each order of `planner.placement.orders`: most pods, then fewest nodes.
 
-    Where the nodes do not suffice, one more order has those first that the fewest groups take, or, where as many take
-    each, the smallest, of which most have room; of packings that rate equal, that is better which serves more pods that
-    no other group takes, and then more bound ones. Ties go to the first order, which is first-fit-decreasing by the
-    Cluster Autoscaler's measure. No order is tried any more once all pods are on as few nodes as can be.
+    Where the nodes do not suffice, one more order has those first that the fewest groups take; of packings that rate
+    equal, that is better which serves more pods that no other group takes, and then more bound ones. Ties go to the
+    first order, which is first-fit-decreasing by the Cluster Autoscaler's measure. No order is tried any more once all
+    pods are on as few nodes as can be.
     """
     best: Packed | None = None
     tries = orders(within.simulation, asked.pods, asked.rows, asked.free, within.bound)
@@ -137,8 +137,6 @@ def pack_best(
             takers = asked.takers[asked.pods.classes[order]]
             if takers.min() < takers.max():
                 tries.append(order[np.argsort(takers, kind="stable")])
-            else:
-                tries.append(order[::-1])
     assert best is not None, "there is always an order"
     return best
 

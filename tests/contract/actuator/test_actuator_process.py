@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import grpc
 import pytest
 from trimtab.v1 import actuator_pb2
 
@@ -179,8 +180,10 @@ def test_a_store_that_is_deleted_underneath_ends_the_process_with_a_reason(direc
     with running(directory) as (process, client):
         client.start_deletion(request("drain", "n0", drain=True))
         (directory / "state" / "store.sqlite").unlink()
-        with pytest.raises(TrimtabError, match="UNAVAILABLE"):
+        # The process may end before its answer is out: then the call is cancelled.
+        with pytest.raises(TrimtabError) as caught:
             client.start_deletion(request("empty", "n6", drain=False))
+        assert caught.value.code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
         assert process.wait(LIMIT_S) == 2
         assert process.stderr is not None
         said = process.stderr.read()

@@ -49,7 +49,7 @@ class Packer(NamedTuple):
 
     simulation: Simulation
     growth: Growth
-    memory: kernels.Memory
+    memory: kernels.Refusals
     bound: Int64
 
 
@@ -60,7 +60,7 @@ def packer(simulation: Simulation, growth: Growth) -> Packer:
     return Packer(
         simulation,
         growth,
-        kernels.Memory(
+        kernels.Refusals(
             cursor=np.zeros(classes, np.int32),
             passed=np.zeros(classes, np.int32),
             passed_lowest=np.zeros(limits, np.int32),

@@ -42,14 +42,14 @@ class NodeOrder(Enum):
     LISTED = auto()
 
 
-class Way(NamedTuple):
+class PlacementOrder(NamedTuple):
     """A way to place what waits: one of many, of which none is best for every cluster."""
 
     pods: PodOrder
     nodes: NodeOrder
 
 
-USUAL: Final = Way(PodOrder.BOUND_FIRST, NodeOrder.FULLEST_FIRST)
+USUAL: Final = PlacementOrder(PodOrder.BOUND_FIRST, NodeOrder.FULLEST_FIRST)
 """The room that only some nodes have is not lost to pods that any node could take, and empty nodes stay empty."""
 
 
@@ -82,7 +82,9 @@ class Waiting(NamedTuple):
         return left
 
 
-def places(simulation: Simulation, leaving: Bool, not_ready: TaintNames, upcoming: Int64, way: Way = USUAL) -> Places:
+def places(
+    simulation: Simulation, leaving: Bool, not_ready: TaintNames, upcoming: Int64, way: PlacementOrder = USUAL
+) -> Places:
     """Return where pods may be placed: ready nodes that stay and have started, then nodes on their way.
 
     leaving : bool[N], nodes being deleted; not_ready : taints that make a node not ready; upcoming : int64 nodes of the

@@ -10,7 +10,7 @@ from planner.pod_costs.answer import Written, in_order, write_left_alone, write_
 from planner.pod_costs.kept import Kept, facts_of, is_keepable, name_of, places, pods_of, touched, turned
 from planner.pod_costs.members import active, group_pods, owner_texts
 from planner.pod_costs.ranking import Ranked, rank_target, turns
-from planner.pod_costs.strategy import Situation
+from planner.pod_costs.strategy import RankingContext
 from planner.round.decision import Decided, Decision, Summary
 from planner.round.round import Round
 from planner.snapshot.columns import Bool
@@ -40,13 +40,13 @@ def written_groups(this: Round, settings: PodCostSettings) -> list[Written]:
     ]
     for number, target in enumerate(settings.targets):
         members = grouped.members.take(np.flatnonzero(grouped.target == number))
-        situation = Situation(this, members, members)
+        context = RankingContext(this, members, members)
         if is_keepable(target) and len(members.owners):
-            written.append(_rank_touched(number, target, situation))
+            written.append(_rank_touched(number, target, context))
         else:
-            ranked = rank_target(situation, target)
-            waits = turns(situation, target, _complete(ranked, len(members.owners)))
-            written += _write(number, target, situation, ranked, waits)
+            ranked = rank_target(context, target)
+            waits = turns(context, target, _complete(ranked, len(members.owners)))
+            written += _write(number, target, context, ranked, waits)
     return written
 
 
@@ -58,29 +58,29 @@ def _complete(ranked: Ranked, count: int) -> Bool:
 
 
 def _write(
-    number: int, target: PodCostTarget, situation: Situation, ranked: Ranked, waits: dict[int, int]
+    number: int, target: PodCostTarget, context: RankingContext, ranked: Ranked, waits: dict[int, int]
 ) -> list[Written]:
     """Write the groups of a target, ranked and left alone."""
-    this, owners = situation.round, situation.members.owners
+    this, owners = context.round, context.members.owners
     left_alone = [
         write_left_alone(this, int(owners[group]), number, why) for group, why in sorted(ranked.left_alone.items())
     ]
     return [write_ranked(this, number, target, ranked, waits), *left_alone]
 
 
-def _rank_touched(number: int, target: PodCostTarget, situation: Situation) -> Written:
+def _rank_touched(number: int, target: PodCostTarget, context: RankingContext) -> Written:
     """Rank those groups of a target that have changed since the snapshot before, and take the others from there."""
-    this, members = situation.round, situation.members
+    this, members = context.round, context.members
     name, facts, texts = name_of(number, target), facts_of(this, target), owner_texts(this.snapshot, this.derive)
     kept: Kept | None = this.earlier(name)
-    pods, place = pods_of(situation, target), places(this, members, kept)
+    pods, place = pods_of(context, target), places(this, members, kept)
     complete = np.ones(len(place), np.bool_) if kept is None else np.append(kept.complete, True)[place]
     data = [_NOTHING] * len(place) if kept is None else [kept.data[at] for at in place.tolist()]
     again = touched(this, facts, pods, kept, place)
-    ranked = _rank_some(situation, target, again, complete)
-    waits = turns(situation, target, complete)
+    ranked = _rank_some(context, target, again, complete)
+    waits = turns(context, target, complete)
     # A group that has not changed waits for another one now: it is written again.
-    ranked += _rank_some(situation, target, turned(members, texts, waits, kept, place) & ~again, complete)
+    ranked += _rank_some(context, target, turned(members, texts, waits, kept, place) & ~again, complete)
     for part, found in ranked:
         for one in _write(number, target, part, found, waits):
             for at, written in zip(np.searchsorted(members.owners, one.owners).tolist(), one.data, strict=True):
@@ -92,12 +92,12 @@ def _rank_touched(number: int, target: PodCostTarget, situation: Situation) -> W
 
 
 def _rank_some(
-    situation: Situation, target: PodCostTarget, which: Bool, complete: Bool
-) -> list[tuple[Situation, Ranked]]:
+    context: RankingContext, target: PodCostTarget, which: Bool, complete: Bool
+) -> list[tuple[RankingContext, Ranked]]:
     """Rank some of the groups, if any, and note in place which of them are complete. which, complete : bool[G]."""
     if not which.any():
         return []
-    part = situation.part(np.flatnonzero(which))
+    part = context.part(np.flatnonzero(which))
     ranked = rank_target(part, target)
     complete[which] = _complete(ranked, len(part.members.owners))
     return [(part, ranked)]

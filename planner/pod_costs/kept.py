@@ -19,7 +19,7 @@ from planner.pod_costs.kernels.compared import Compared, find_differing
 from planner.pod_costs.members import Members, OwnerTexts, owner_texts
 from planner.pod_costs.strategies import BY_CODE
 from planner.pod_costs.strategies.node_cost import prices_of
-from planner.pod_costs.strategy import Situation
+from planner.pod_costs.strategy import RankingContext
 from planner.round.round import Round
 from planner.snapshot.columns import Bool, Int64, Text, UInt8
 
@@ -59,11 +59,11 @@ def facts_of(this: Round, target: PodCostTarget) -> tuple[object, ...]:
     return (*of_nodes, snapshot.specs, snapshot.label_sets, snapshot.strings)
 
 
-def pods_of(situation: Situation, target: PodCostTarget) -> Compared:
+def pods_of(context: RankingContext, target: PodCostTarget) -> Compared:
     """Return what the strategies of a target read of the members."""
-    pods, members = situation.snapshot.pods, situation.members
+    pods, members = context.snapshot.pods, context.members
     rests_on = (BY_CODE[term.strategy].rests_on for term in target.terms)
-    found = [of(situation, term) for of, term in zip(rests_on, target.terms, strict=True) if of is not None]
+    found = [of(context, term) for of, term in zip(rests_on, target.terms, strict=True) if of is not None]
     # As bits, in which one that is missing equals another.
     values = [one.view(np.int64) for several in found for one in several]
     return Compared(

@@ -14,7 +14,7 @@ from planner.pod_costs.kernels.ordering import sort_groups
 from planner.pod_costs.members import LeftAlone, Members, owner_name
 from planner.pod_costs.strategies import BY_CODE
 from planner.pod_costs.strategies.custom import is_ranked_after_each_removal, threshold_of
-from planner.pod_costs.strategy import Ranks, Situation
+from planner.pod_costs.strategy import RankingContext, Ranks
 from planner.pod_costs.weighing import costs, share
 from planner.snapshot.columns import Bool, Float64, Int32, Int64
 
@@ -33,16 +33,16 @@ class Ranked(NamedTuple):
     left_alone: dict[int, LeftAlone]
 
 
-def rank_target(situation: Situation, target: PodCostTarget) -> Ranked:
+def rank_target(context: RankingContext, target: PodCostTarget) -> Ranked:
     """Rank groups by the strategies of a target."""
-    members = situation.members
+    members = context.members
     found: list[Ranks] = []
     shares: list[Float64] = []
     own: list[Float64] = []
     for term in target.terms:
-        situation.round.effort.check()
+        context.round.effort.check()
         threshold = _threshold(term)
-        ranks = BY_CODE[term.strategy].rank(situation, term, threshold)
+        ranks = BY_CODE[term.strategy].rank(context, term, threshold)
         own.append(ranks.rank if np.isfinite(ranks.rank).all() else np.nan_to_num(ranks.rank))
         shares.append(share(own[-1], threshold, term.weight))
         found.append(ranks)
@@ -103,22 +103,22 @@ def _unranked(members: Members, found: list[Ranks]) -> dict[int, LeftAlone]:
     return left_alone
 
 
-def turns(situation: Situation, target: PodCostTarget, complete: Bool) -> dict[int, int]:
+def turns(context: RankingContext, target: PodCostTarget, complete: Bool) -> dict[int, int]:
     """Return by owner the owner that goes first: of linked groups one goes on, if it has more pods than are wanted.
 
     complete : bool[G], of all groups those that are ranked; the others have no turn.
     """
-    members, waits = situation.every, dict[int, int]()
+    members, waits = context.every, dict[int, int]()
     sizes = np.diff(members.bounds)
 
     def rank(group: int) -> tuple[bool, str, int]:
-        owner = situation.snapshot.owners[members.owners[group]]
+        owner = context.snapshot.owners[members.owners[group]]
         is_shrinking = 0 <= owner.desired_replicas < sizes[group]
-        return not is_shrinking, owner_name(situation.snapshot, int(members.owners[group])), group
+        return not is_shrinking, owner_name(context.snapshot, int(members.owners[group])), group
 
     # No two strategies link groups.
     linking = next((of for term in target.terms if (of := BY_CODE[term.strategy].linked) is not None), None)
-    for groups in _together(linking(situation), np.flatnonzero(complete)) if linking else ():
+    for groups in _together(linking(context), np.flatnonzero(complete)) if linking else ():
         first = min(groups, key=rank)
         waits |= {int(members.owners[group]): int(members.owners[first]) for group in groups if group != first}
     return waits

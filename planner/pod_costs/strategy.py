@@ -42,7 +42,7 @@ class Ranks(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Situation:
+class RankingContext:
     """The round, the members of the groups to rank, and of all groups of the target; made : see `once`."""
 
     round: Round
@@ -50,8 +50,8 @@ class Situation:
     every: Members
     made: dict[str, Any] = field(default_factory=dict)
 
-    def part(self, groups: Int64) -> "Situation":
-        """Return the situation with some of the groups to rank. groups : int64, ascending, of all groups."""
+    def part(self, groups: Int64) -> "RankingContext":
+        """Return the context with some of the groups to rank. groups : int64, ascending, of all groups."""
         return replace(self, members=self.every.take(groups))
 
     def once(self, name: str, build: Callable[[], T]) -> T:
@@ -124,14 +124,14 @@ class Strategy:
     """
 
     code: "pb.PodCostStrategy.Code.ValueType"
-    rank: Callable[[Situation, PodCostTerm, float], Ranks]
+    rank: Callable[[RankingContext, PodCostTerm, float], Ranks]
     threshold: float = USUAL_THRESHOLD
     after_each_removal: bool = False
-    rests_on: Callable[[Situation, PodCostTerm], tuple[Float64, ...]] | None = None
+    rests_on: Callable[[RankingContext, PodCostTerm], tuple[Float64, ...]] | None = None
     promises: Callable[[PodCostTerm], bool] = lambda _: True
-    linked: Callable[[Situation], Int64] | None = None
+    linked: Callable[[RankingContext], Int64] | None = None
 
 
-def nothing_else(situation: Situation, term: PodCostTerm) -> tuple[Float64, ...]:  # noqa: ARG001
+def nothing_else(context: RankingContext, term: PodCostTerm) -> tuple[Float64, ...]:  # noqa: ARG001
     """Return what ranks rest on that rest on nothing but the group's own pods and their nodes."""
     return ()

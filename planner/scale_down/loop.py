@@ -15,6 +15,7 @@ from planner.facts.utilization import Float64
 from planner.placement.kernels.search import Search
 from planner.round.decision import Decided
 from planner.scale_down import drainability, eligibility
+from planner.scale_down.context import Context, survey
 from planner.scale_down.drainability import outcome
 from planner.scale_down.eligibility import NodeFindings
 from planner.scale_down.report.findings import Finding, conclude, not_tried
@@ -35,7 +36,6 @@ from planner.scale_down.search.kernels.drain_sets import COUNTS, Budgets, Limits
 from planner.scale_down.search.orders import NodeMeasures
 from planner.scale_down.search.portfolio import Choice
 from planner.scale_down.selection.whole_groups import whole_size, without_parts
-from planner.scale_down.situation import Situation, survey
 from planner.simulation.build import Simulation
 from planner.simulation.log import MoveLogFullError, check_log, current_mark, with_larger_log
 from planner.snapshot.columns import Bool, Int32, Int64, UInt8
@@ -54,12 +54,12 @@ def decide_scale_down(request: ScaleDownRequest) -> Decided:
     """
     if not request.settings.enabled:
         return not_tried(request)
-    situation = survey(request)
+    context = survey(request)
     start = current_mark(request.round.simulation.state)
     while True:
         simulation = request.round.simulation
         try:
-            found = _decide(situation, simulation)
+            found = _decide(context, simulation)
             check_log(simulation.state)
         except MoveLogFullError:
             request.round.go_on_with(simulation._replace(state=with_larger_log(simulation.state, start)))
@@ -67,23 +67,23 @@ def decide_scale_down(request: ScaleDownRequest) -> Decided:
             return found
 
 
-def _decide(situation: Situation, simulation: Simulation) -> Decided:
-    eligible_but_budgets = _ineligible(situation, _blocked(situation, situation.codes))
-    problem = _problem(situation, simulation, np.flatnonzero(eligible_but_budgets == 0).astype(np.int32))
-    if situation.request.round.decided:
-        hold_placed(situation, simulation, problem)
-    stuck = settle_leaving(situation, simulation, problem)
+def _decide(context: Context, simulation: Simulation) -> Decided:
+    eligible_but_budgets = _ineligible(context, _blocked(context, context.codes))
+    problem = _problem(context, simulation, np.flatnonzero(eligible_but_budgets == 0).astype(np.int32))
+    if context.request.round.decided:
+        hold_placed(context, simulation, problem)
+    stuck = settle_leaving(context, simulation, problem)
     what = "a node being deleted"
     if stuck < 0:
-        stuck, what = settle_evicted(situation, simulation, problem), "a pod just evicted"
-    codes = _judge(situation, problem)
-    blocked = _blocked(situation, codes)
-    reasons = _ineligible(situation, blocked)
+        stuck, what = settle_evicted(context, simulation, problem), "a pod just evicted"
+    codes = _judge(context, problem)
+    blocked = _blocked(context, codes)
+    reasons = _ineligible(context, blocked)
     if stuck >= 0:
-        detail = f"pod {name_of(situation, stuck)} of {what} has no place"
-        return conclude(Finding(situation, simulation, problem, codes, reasons, None, detail))
-    choice, besides = _simulate(situation, simulation, problem, reasons)
-    return conclude(Finding(situation, simulation, problem, codes, reasons, choice, "", besides))
+        detail = f"pod {name_of(context, stuck)} of {what} has no place"
+        return conclude(Finding(context, simulation, problem, codes, reasons, None, detail))
+    choice, besides = _simulate(context, simulation, problem, reasons)
+    return conclude(Finding(context, simulation, problem, codes, reasons, choice, "", besides))
 
 
 class _Moving(NamedTuple):
@@ -93,46 +93,46 @@ class _Moving(NamedTuple):
     pods: Int32
 
 
-def _moving(situation: Situation) -> _Moving:
-    groups = situation.groups
-    node_count = len(situation.leaving)
+def _moving(context: Context) -> _Moving:
+    groups = context.groups
+    node_count = len(context.leaving)
     members = groups.members[: groups.offsets[node_count]]
-    moves = situation.needs_place & (situation.codes <= outcome.DRAIN_OK)
+    moves = context.needs_place & (context.codes <= outcome.DRAIN_OK)
     # Placeholders move as pods of a controller do.
     moves = np.append(moves, np.ones(len(groups.digests) - len(moves), np.bool_))[members]
     upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(moves, dtype=np.int64)])
     return _Moving(upto[groups.offsets[: node_count + 1]], members[moves])
 
 
-def _problem(situation: Situation, simulation: Simulation, candidates: Int32) -> Problem:
+def _problem(context: Context, simulation: Simulation, candidates: Int32) -> Problem:
     """Lay out what attempts work on. candidates : nodes that may be asked to go, for the order of destinations.
 
     Virtual nodes and pods of decisions before this one are counted with, but no pod is moved to such a node.
     """
-    snapshot, spare = situation.request.snapshot, situation.spare
+    snapshot, spare = context.request.snapshot, context.spare
     node_count, state = len(snapshot.nodes.name), simulation.state
     all_nodes, all_pods = len(state.node_state), len(state.pod_node)
-    moving = _moving(situation)
-    under = situation.under
+    moving = _moving(context)
+    under = context.under
     return Problem(
         offsets=moving.offsets,
         pods=moving.pods,
-        hint=_extended(situation.memory.hint, all_pods, -1),
+        hint=_extended(context.previous.hint, all_pods, -1),
         search=Search(
-            order=_search_order(situation, candidates),
-            allowed=_extended(~situation.leaving & situation.ready, all_nodes, False),
+            order=_search_order(context, candidates),
+            allowed=_extended(~context.leaving & context.ready, all_nodes, False),
             cursor=np.zeros(len(state.local_class), np.int64),
             failed=np.zeros(len(state.local_class), np.int64),
         ),
         budgets=Budgets(
-            under.offsets, under.budgets, under.needs, situation.remaining.copy(), np.zeros(node_count, bool)
+            under.offsets, under.budgets, under.needs, context.remaining.copy(), np.zeros(node_count, bool)
         ),
         limits=Limits(spare.group, spare.group_left.copy(), spare.amount, spare.amount_left.copy()),
         received=np.zeros(all_nodes, np.int32),
-        first_held=np.full(all_nodes, -1, np.int32),
-        next_held=np.full(all_pods, -1, np.int32),
+        first_incoming=np.full(all_nodes, -1, np.int32),
+        next_incoming=np.full(all_pods, -1, np.int32),
         outcome=np.zeros(node_count, np.uint8),
-        culprit=np.full(node_count, -1, np.int32),
+        blocking_pod=np.full(node_count, -1, np.int32),
         destination=np.full(all_pods, -1, np.int32),
         counts=np.zeros(COUNTS, np.int64),
         accepted=np.empty(node_count, np.int32),
@@ -147,82 +147,82 @@ def _extended(column: Column, count: int, value: int) -> Column:
     return np.concatenate([column, np.full(count - len(column), value, column.dtype)])
 
 
-def _search_order(situation: Situation, candidates: Int32) -> Int32:
+def _search_order(context: Context, candidates: Int32) -> Int32:
     """Return the nodes in the order in which displaced pods look for a place. int32[N].
 
     Candidates come last, the most used first, because they are asked to go last.
     """
-    share = situation.utilization.share[candidates]
+    share = context.utilization.share[candidates]
     last = candidates[np.lexsort((candidates, -share))]
-    return np.concatenate([_staying(situation, candidates), last]).astype(np.int32)
+    return np.concatenate([_staying(context, candidates), last]).astype(np.int32)
 
 
-def _staying(situation: Situation, candidates: Int32) -> Int32:
+def _staying(context: Context, candidates: Int32) -> Int32:
     """Return the nodes that are no candidates, cyclic from where the last search stopped. int32."""
-    is_candidate = np.zeros(len(situation.leaving), bool)
+    is_candidate = np.zeros(len(context.leaving), bool)
     is_candidate[candidates] = True
     staying = np.flatnonzero(~is_candidate)
-    start = int(np.searchsorted(staying, max(situation.memory.search_start, 0)))
+    start = int(np.searchsorted(staying, max(context.previous.search_start, 0)))
     return np.roll(staying, -start).astype(np.int32)
 
 
-def _judge(situation: Situation, problem: Problem) -> UInt8:
+def _judge(context: Context, problem: Problem) -> UInt8:
     """Complete what rules say of the pods by the budgets as they now stand. uint8[P]."""
-    under = situation.under
-    known = len(situation.codes)
+    under = context.under
+    known = len(context.codes)
     exhausted = pdb.exhausted(under, problem.budgets.left)[:known]
-    return drainability.judge_budgets(situation.columns._replace(budget_exhausted=exhausted), situation.codes)
+    return drainability.judge_budgets(context.columns._replace(budget_exhausted=exhausted), context.codes)
 
 
-def _blocked(situation: Situation, codes: UInt8) -> Bool:
+def _blocked(context: Context, codes: UInt8) -> Bool:
     """Say for each node whether a pod blocks its drain. bool[N]."""
-    return _nodes_with(situation, outcome.blocks(codes))
+    return _nodes_with(context, outcome.blocks(codes))
 
 
-def _nodes_with(situation: Situation, mask: Bool) -> Bool:
+def _nodes_with(context: Context, mask: Bool) -> Bool:
     """Say for each node whether it has a pod for which the mask : bool[P] holds. bool[N]."""
-    node = situation.request.snapshot.pods.node
-    found = np.zeros(len(situation.leaving), bool)
+    node = context.request.snapshot.pods.node
+    found = np.zeros(len(context.leaving), bool)
     found[node[mask & (node >= 0)]] = True
     return found
 
 
-def _ineligible(situation: Situation, blocked: Bool) -> UInt8:
+def _ineligible(context: Context, blocked: Bool) -> UInt8:
     """Step 3: return by node why it is no candidate, 0 = it is one. uint8[N]."""
-    request = situation.request
-    failed = situation.memory.failed
-    recent = np.zeros(len(situation.leaving), bool)
+    request = context.request
+    failed = context.previous.failed
+    recent = np.zeros(len(context.leaving), bool)
     recent[failed.node[request.now_ns - failed.time_ns < request.settings.recheck_timeout_ns]] = True
-    cooling = situation.cooldown.of_nodes(request.snapshot.nodes.group)
+    cooling = context.cooldown.of_nodes(request.snapshot.nodes.group)
     findings = NodeFindings(
         recent,
-        situation.leaving,
+        context.leaving,
         blocked,
         cooling,
-        promised_nodes(situation),
-        situation.ready,
-        situation.utilization,
-        situation.spare,
+        promised_nodes(context),
+        context.ready,
+        context.utilization,
+        context.spare,
     )
     reasons = eligibility.reasons(request.snapshot, request.settings, findings)
-    return without_parts(situation, _without_pennies(situation, reasons))
+    return without_parts(context, _without_pennies(context, reasons))
 
 
-def _without_pennies(situation: Situation, reasons: UInt8) -> UInt8:
+def _without_pennies(context: Context, reasons: UInt8) -> UInt8:
     """Keep nodes whose removal saves too little for each pod that would have to move. uint8[N]."""
-    floor = situation.request.settings.min_saving_per_eviction
+    floor = context.request.settings.min_saving_per_eviction
     if floor > 0:
-        moving = _real_moves(situation)
-        price = prices(situation.request.snapshot)
+        moving = _real_moves(context)
+        price = prices(context.request.snapshot)
         too_little = (moving > 0) & ~np.isnan(price) & (price < floor * moving)
         np.copyto(reasons, np.uint8(Reason.NOT_UNNEEDED_OTHER_REASON), where=too_little & (reasons == 0))
     return reasons
 
 
-def _real_moves(situation: Situation) -> Int64:
+def _real_moves(context: Context) -> Int64:
     """Return by node how many pods would have to move, placeholders not counted. int64[N]."""
-    moving = _moving(situation)
-    known = len(situation.request.snapshot.pods.spec)
+    moving = _moving(context)
+    known = len(context.request.snapshot.pods.spec)
     upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(moving.pods < known, dtype=np.int64)])
     return np.diff(upto[moving.offsets])
 
@@ -242,21 +242,21 @@ def _budget_use(problem: Problem) -> Float64:
     return use
 
 
-def _minimum_use(situation: Situation) -> Float64:
+def _minimum_use(context: Context) -> Float64:
     """Return by node the largest share that it takes of what resource minimums leave. float64[N], 0 without any."""
-    spare = situation.spare
+    spare = context.spare
     share = spare.amount / np.maximum(spare.amount_left, 1)
     use: Float64 = share.max(axis=1, initial=0.0)
     return use
 
 
-def _volume(situation: Situation, simulation: Simulation, problem: Problem) -> Volume:
+def _volume(context: Context, simulation: Simulation, problem: Problem) -> Volume:
     """Return what nodes have and need of cpu and memory. O(N + pods to move)."""
-    snapshot = situation.request.snapshot
-    use = situation.use
+    snapshot = context.request.snapshot
+    use = context.use
     # The first columns of a simulation are cpu and memory, too.
     requests = simulation.state.resources.request[simulation.state.pod_class[problem.pods]]
-    moving = np.zeros((len(VOLUME), len(situation.leaving)), np.int64)
+    moving = np.zeros((len(VOLUME), len(context.leaving)), np.int64)
     for q in range(len(VOLUME)):
         upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(requests[:, q])])
         moving[q] = upto[problem.offsets[1:]] - upto[problem.offsets[:-1]]
@@ -266,50 +266,50 @@ def _volume(situation: Situation, simulation: Simulation, problem: Problem) -> V
     node = np.searchsorted(problem.offsets, held, side="right") - 1
     for q in range(len(VOLUME)):
         np.add.at(used[q], node, requests[held, q])
-    return volume(room, used, moving, situation.leaving)
+    return volume(room, used, moving, context.leaving)
 
 
-def _loose(situation: Situation) -> Int32:
+def _loose(context: Context) -> Int32:
     """Return the pods that are not yet where room is kept for them. int32.
 
     Pending ones, those just evicted, and those that nodes being deleted have still to give up.
     """
-    known = len(situation.request.snapshot.pods.spec)
-    evicted = np.arange(known, known + len(situation.evictions), dtype=np.int32)
-    return np.concatenate([situation.pending, evicted, pods_of_leaving_nodes(situation)])
+    known = len(context.request.snapshot.pods.spec)
+    evicted = np.arange(known, known + len(context.evictions), dtype=np.int32)
+    return np.concatenate([context.pending, evicted, pods_of_leaving_nodes(context)])
 
 
-def _simulate(situation: Situation, simulation: Simulation, problem: Problem, reasons: UInt8) -> tuple[Choice, Besides]:
+def _simulate(context: Context, simulation: Simulation, problem: Problem, reasons: UInt8) -> tuple[Choice, Besides]:
     """Step 4: find the nodes that can go all together, and which of them only because slack asks for less then."""
-    request = situation.request
+    request = context.request
     eligible = np.flatnonzero(reasons == 0).astype(np.int32)
-    known = np.zeros(len(reasons), bool)
-    known[situation.memory.unneeded] = True
+    unneeded_before = np.zeros(len(reasons), bool)
+    unneeded_before[context.previous.unneeded] = True
     measures = NodeMeasures(
-        utilization=situation.utilization.share,
-        eviction_cost=situation.eviction_cost,
+        utilization=context.utilization.share,
+        eviction_cost=context.eviction_cost,
         price=prices(request.snapshot),
         created_ns=request.snapshot.nodes.created_ns,
         budget_use=_budget_use(problem),
-        minimum_use=_minimum_use(situation),
+        minimum_use=_minimum_use(context),
     )
     task = Task(
         state=simulation.state,
         problem=problem,
         settings=request.settings,
         measures=measures,
-        memory=situation.memory,
-        staying=_staying(situation, eligible),
+        previous=context.previous,
+        staying=_staying(context, eligible),
         eligible=eligible,
-        known=known,
-        residents=situation.groups,
-        loose=_loose(situation),
-        pending=unplaced(simulation, situation.pending),
-        whole=whole_size(situation),
-        waits=_nodes_with(situation, situation.codes == outcome.WAIT),
-        balance=situation.balance,
-        anew=situation.basis != situation.memory.basis,
-        volume=cache(partial(_volume, situation, simulation, problem)),
+        unneeded_before=unneeded_before,
+        residents=context.groups,
+        loose=_loose(context),
+        pending=unplaced(simulation, context.pending),
+        whole=whole_size(context),
+        waits=_nodes_with(context, context.codes == outcome.WAIT),
+        balance=context.balance,
+        basis_changed=context.basis != context.previous.basis,
+        volume=cache(partial(_volume, context, simulation, problem)),
         time_left=request.round.time_left,
         together=request.round.together,
     )

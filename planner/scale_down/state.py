@@ -33,7 +33,7 @@ class FailedNodes(NamedTuple):
     blocking_pod: tuple[str, ...]
 
 
-class Memory(NamedTuple):
+class PreviousLoop(NamedTuple):
     """The state in terms of one snapshot.
 
     unneeded : int32[U] nodes in the order of acceptance; since_ns : int64[U]; hint : int32[P'] node, -1 = none;
@@ -58,7 +58,7 @@ class Memory(NamedTuple):
 
 def recall(
     state: pb.ScaleDownState | None, names: Sequence[str], pods: PodGroups, now_ns: int
-) -> tuple[Memory, tuple[str, ...]]:
+) -> tuple[PreviousLoop, tuple[str, ...]]:
     """Return what the state says about this snapshot's nodes (`names`, sorted) and notes on what could not be used.
 
     A time in the future (clocks differ) or none counts as now.
@@ -69,65 +69,65 @@ def recall(
     if state.layout_version != LAYOUT_VERSION:
         return nothing, (f"scale-down state has layout {state.layout_version}, not {LAYOUT_VERSION}: started afresh",)
     try:
-        memory = _read(state, names, pods)
+        previous = _read(state, names, pods)
     except UnreadableStateError as error:
         return nothing, (f"scale-down state could not be read ({error}): started afresh",)
-    failed = memory.failed._replace(time_ns=_possible(memory.failed.time_ns, now_ns))
-    newest_ns = int(max(memory.since_ns.max(initial=0), memory.failed.time_ns.max(initial=0)))
+    failed = previous.failed._replace(time_ns=_possible(previous.failed.time_ns, now_ns))
+    newest_ns = int(max(previous.since_ns.max(initial=0), previous.failed.time_ns.max(initial=0)))
     note = f"state has times up to {(newest_ns - now_ns) / 1e9:.1f} s after now, which count as now: the clocks differ"
     notes = (note,) if newest_ns > now_ns else ()
     undone = undone_drains.read(state.undone_drains, now_ns)
-    return memory._replace(since_ns=_possible(memory.since_ns, now_ns), failed=failed, undone=undone), notes
+    return previous._replace(since_ns=_possible(previous.since_ns, now_ns), failed=failed, undone=undone), notes
 
 
 def _possible(time_ns: Int64, now_ns: int) -> Int64:
     return np.where((time_ns > 0) & (time_ns <= now_ns), time_ns, now_ns)
 
 
-def remember(memory: Memory, moves: Moves, names: Sequence[str], digests: Int32) -> pb.ScaleDownState:
-    """Return the state on the wire; `memory.hint` is not looked at, `moves` take its place."""
+def remember(previous: PreviousLoop, moves: Moves, names: Sequence[str], digests: Int32) -> pb.ScaleDownState:
+    """Return the state on the wire; `previous.hint` is not looked at, `moves` take its place."""
     count = len(names)
     used = np.zeros(count + 1, bool)
-    for nodes in (memory.unneeded, memory.failed.node, moves.source, moves.destination):
+    for nodes in (previous.unneeded, previous.failed.node, moves.source, moves.destination):
         used[nodes] = True
-    used[[memory.search_start, memory.resume_at]] = True
+    used[[previous.search_start, previous.resume_at]] = True
     # Entry -1, which is the same as entry N, stands for "none": string 0.
     used[count] = False
     chosen = np.flatnonzero(used)
     code = np.zeros(count + 1, np.int32)
     code[chosen] = np.arange(1, len(chosen) + 1, dtype=np.int32)
     state = pb.ScaleDownState(layout_version=LAYOUT_VERSION, strings=["", *map(names.__getitem__, chosen.tolist())])
-    state.unneeded.node = code[memory.unneeded].tobytes()
-    state.unneeded.time_ns = memory.since_ns.tobytes()
-    failed = memory.failed
+    state.unneeded.node = code[previous.unneeded].tobytes()
+    state.unneeded.time_ns = previous.since_ns.tobytes()
+    failed = previous.failed
     state.unremovable.node = code[failed.node].tobytes()
     state.unremovable.time_ns = failed.time_ns.tobytes()
     state.unremovable.reason = failed.reason.tobytes()
     state.unremovable.blocking_reason = failed.blocking_reason.tobytes()
     state.unremovable.blocking_pod.extend(failed.blocking_pod)
     write_hints(moves, code, digests, state.hints)
-    state.search_start = int(code[memory.search_start])
-    state.resume_at = int(code[memory.resume_at])
-    state.candidate_order = memory.order
-    state.basis = memory.basis
-    state.headroom = memory.headroom
-    state.fewer_placeholders = memory.fewer
-    undone_drains.write(memory.undone, state)
+    state.search_start = int(code[previous.search_start])
+    state.resume_at = int(code[previous.resume_at])
+    state.candidate_order = previous.order
+    state.basis = previous.basis
+    state.headroom = previous.headroom
+    state.fewer_placeholders = previous.fewer
+    undone_drains.write(previous.undone, state)
     return state
 
 
-def _blank(pod_count: int) -> Memory:
+def _blank(pod_count: int) -> PreviousLoop:
     none32, none64, none8 = np.zeros(0, np.int32), np.zeros(0, np.int64), np.zeros(0, np.uint8)
     failed = FailedNodes(none32, none64, none8, none8, ())
-    return Memory(
+    return PreviousLoop(
         none32, none64, failed, np.full(pod_count, -1, np.int32), -1, -1, pb.CandidateOrder.UNSPECIFIED, 0, 0.0, 0
     )
 
 
-def _read(state: pb.ScaleDownState, names: Sequence[str], pods: PodGroups) -> Memory:
+def _read(state: pb.ScaleDownState, names: Sequence[str], pods: PodGroups) -> PreviousLoop:
     node_of = numbers_of(state.strings, names)
     unneeded, since_ns = _node_times(state.unneeded, node_of)
-    return Memory(
+    return PreviousLoop(
         unneeded,
         since_ns,
         _read_failed(state.unremovable, node_of),

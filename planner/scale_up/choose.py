@@ -6,11 +6,11 @@ import numpy as np
 from trimtab.v1.plan_pb2 import Expander
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
+from planner.scale_up.context import Context
 from planner.scale_up.estimate import Estimate, as_options
 from planner.scale_up.expanders import chain
+from planner.scale_up.options import ChoiceState as Turn
 from planner.scale_up.options import Float64, Options
-from planner.scale_up.options import Situation as Turn
-from planner.scale_up.situation import Situation
 from planner.snapshot.columns import Int64
 
 
@@ -26,25 +26,25 @@ class Choice(NamedTuple):
         return self.options[self.verdict.chosen] if self.verdict.chosen != chain.NONE else None
 
 
-def choose(situation: Situation, number: int, added: Int64, options: list[Estimate]) -> Choice:
+def choose(context: Context, number: int, added: Int64, options: list[Estimate]) -> Choice:
     """Let the expanders choose. number : of the choice; added : int64[G] nodes that the plan has added so far."""
-    return Choice(options, _verdict(situation, number, added, as_options(options)))
+    return Choice(options, _verdict(context, number, added, as_options(options)))
 
 
-def rank(situation: Situation, number: int, added: Int64, options: Options) -> Int64:
+def rank(context: Context, number: int, added: Int64, options: Options) -> Int64:
     """Return the rows of options as the expanders rate them, best first. int64[O]; number, added : see `choose`."""
-    return _verdict(situation, number, added, options).order
+    return _verdict(context, number, added, options).order
 
 
-def _verdict(situation: Situation, number: int, added: Int64, options: Options) -> chain.Choice:
-    turn = Turn(number, situation.sizes + added)
-    return chain.choose(situation.context, turn, options, _expanders(situation, options.group))
+def _verdict(context: Context, number: int, added: Int64, options: Options) -> chain.Choice:
+    turn = Turn(number, context.sizes + added)
+    return chain.choose(context.expanders, turn, options, _expanders(context, options.group))
 
 
-def _expanders(situation: Situation, groups: Int64) -> tuple[int, ...]:
+def _expanders(context: Context, groups: Int64) -> tuple[int, ...]:
     """Return the expanders to ask; where CHEAPEST_PLAN stands alone, those nearest to it for what it leaves."""
-    price = situation.context.groups.price_per_hour[groups]
-    return nearest_to_cheapest(situation.request.settings.expanders, price)
+    price = context.expanders.groups.price_per_hour[groups]
+    return nearest_to_cheapest(context.request.settings.expanders, price)
 
 
 def nearest_to_cheapest(given: tuple[int, ...], price: Float64) -> tuple[int, ...]:

@@ -14,7 +14,8 @@ from trimtab.v1.reason_pb2 import NodeGroupReason
 
 from planner.placement.packing import packer
 from planner.scale_up.choose import Choice, choose, excluded, rank
-from planner.scale_up.estimate import Asked, Bounds, estimates
+from planner.scale_up.context import Context
+from planner.scale_up.estimate import Bounds, EstimateInput, estimates
 from planner.scale_up.growing import Growing
 from planner.scale_up.limits import Cluster, Limits
 from planner.scale_up.promising import MANY
@@ -22,7 +23,6 @@ from planner.scale_up.reasons import Refusals, refuse
 from planner.scale_up.repacking import Repacked
 from planner.scale_up.report.finding import Finding, Made, rating
 from planner.scale_up.sharing import Share, Sharing, share
-from planner.scale_up.situation import Situation
 from planner.scale_up.variants import Variant
 from planner.scale_up.waiting_pods import Unserved, serve_as, serve_from_room
 from planner.scale_up.whole_plan import Planned, plan_whole
@@ -47,17 +47,15 @@ class Given(NamedTuple):
 class Attempt:
     """One attempt at the plan, with room for so many moves as the log has."""
 
-    def __init__(
-        self, situation: Situation, simulation: Simulation, variant: Variant, given: Given | None = None
-    ) -> None:
-        request = situation.request
+    def __init__(self, context: Context, simulation: Simulation, variant: Variant, given: Given | None = None) -> None:
+        request = context.request
         self.request = request._replace(settings=replace(request.settings, expanders=variant.expanders))
-        self.situation = situation._replace(request=self.request)
+        self.context = context._replace(request=self.request)
         self.simulation, self.given = simulation, given
         if given is None:
-            self.unserved = serve_from_room(situation, simulation, variant.way)
+            self.unserved = serve_from_room(context, simulation, variant.way)
         else:
-            self.unserved = serve_as(situation, simulation, given.unserved, given.nodes.node)
+            self.unserved = serve_as(context, simulation, given.unserved, given.nodes.node)
         self.before = current_mark(simulation.state)
 
     def kind(self) -> tuple[bytes, tuple[int, ...]]:
@@ -101,14 +99,14 @@ class Draft:
     """
 
     def __init__(self, attempt: Attempt, *, whole: bool) -> None:
-        self.situation, self.request = attempt.situation, attempt.request
+        self.context, self.request = attempt.context, attempt.request
         self.unserved, self.before, self.whole, self.given = attempt.unserved, attempt.before, whole, attempt.given
-        request, situation = self.request, self.situation
-        cluster = Cluster(request.snapshot, situation.templates, situation.leaving, request.now_ns)
+        request, context = self.request, self.context
+        cluster = Cluster(request.snapshot, context.templates, context.leaving, request.now_ns)
         limits = partial(Limits, cluster, request.round.settings.limits, request.settings.max_new_nodes)
         within = packer(attempt.simulation, request.round.growth)
         self.growing = Growing(within, request.snapshot.groups, limits, self.unserved.where)
-        self.sharing = Sharing(situation.similarity, request.settings.balance_similar, situation.sizes)
+        self.sharing = Sharing(context.similarity, request.settings.balance_similar, context.sizes)
         self.planned: Planned | None = None
         self.choices: list[Choice] = []
         self.out_of_time = False
@@ -139,14 +137,14 @@ class Draft:
                 break
             left = np.concatenate([left[~refusals.helped], rest])
         made = Made(self.planned, self.choices, self._final_reasons())
-        return Finding(self.situation, self.unserved, growing, made, refusals)
+        return Finding(self.context, self.unserved, growing, made, refusals)
 
     def _plan_whole(self, left: Int32) -> Int32:
         """Plan for all pods at once, if that is asked for; return the pods that are left."""
         growing = self.growing
         if not self.whole:
             return left
-        self.planned = plan_whole(self.situation, growing, left)
+        self.planned = plan_whole(self.context, growing, left)
         growing.open(self.planned.group_of, left[:0], left[:0])
         growing.settle(self.planned.pods, growing.opened[self.planned.nodes].astype(np.int32))
         return growing.fill(left[growing.state.pod_node[left] == NOWHERE])
@@ -171,15 +169,15 @@ class Draft:
         growing = self.growing
         while len(left) and not self.out_of_time:
             shared_room = partial(self.sharing.room, growing, left)
-            ranking = partial(rank, self.situation, len(self.choices), growing.limits.added)
+            ranking = partial(rank, self.context, len(self.choices), growing.limits.added)
             until = Bounds(self.request.round.time_left, ranking)
-            found = estimates(growing, Asked(self._groups(), left, shared_room), until)
+            found = estimates(growing, EstimateInput(self._groups(), left, shared_room), until)
             self.out_of_time = bool(found.not_evaluated)
             self.reasons[found.not_evaluated] = NodeGroupReason.NOT_EVALUATED
             self.passed_over.update(found.passed_over)
             if not found.options:
                 break
-            choice = choose(self.situation, len(self.choices), growing.limits.added, found.options)
+            choice = choose(self.context, len(self.choices), growing.limits.added, found.options)
             self.choices.append(choice)
             for group, reason in excluded(choice).items():
                 self.reasons[group] = reason

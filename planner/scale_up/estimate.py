@@ -47,7 +47,7 @@ class Estimates(NamedTuple):
     admits: Bool
 
 
-class Asked(NamedTuple):
+class EstimateInput(NamedTuple):
     """groups : that may grow; left : int32 pods without a place; shared_room : returns how many nodes a group and those
     that share in its growth may get together, from its number and bool[S, G] as `admits`."""
 
@@ -64,7 +64,7 @@ class Bounds(NamedTuple):
     rank: Callable[[Options], Int64]
 
 
-def estimates(growing: Growing, asked: Asked, until: Bounds) -> Estimates:
+def estimates(growing: Growing, asked: EstimateInput, until: Bounds) -> Estimates:
     """Return how each of the groups would grow for the pods that are left; those that help no pod are left out.
 
     A group that is at its maximum before its pods have places is taken to go on in the groups that share in its growth.
@@ -95,7 +95,7 @@ class _Packing:
     rooms : int64[G] nodes that each may get alone; admits : bool[S, G] as in `Estimates`.
     """
 
-    def __init__(self, growing: Growing, bounds: GroupBounds, asked: Asked) -> None:
+    def __init__(self, growing: Growing, bounds: GroupBounds, asked: EstimateInput) -> None:
         simulation = growing.within.simulation
         self._growing, self._bounds, self._shared_room = growing, bounds, asked.shared_room
         self._pods = by_class(simulation, asked.left)

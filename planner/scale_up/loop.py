@@ -6,13 +6,13 @@ Never acts, never looks at a clock. The round's simulation is left with the new 
 from typing import NamedTuple
 
 from planner.round.decision import Decided
+from planner.scale_up.context import Context, survey
 from planner.scale_up.draft import Attempt, Given
 from planner.scale_up.preference import Worth, is_better, worth
 from planner.scale_up.repacking import may_shrink, repackings
 from planner.scale_up.report.answer import conclude, not_tried
 from planner.scale_up.report.finding import Finding
 from planner.scale_up.request import ScaleUpRequest
-from planner.scale_up.situation import Situation, survey
 from planner.scale_up.variants import Variant, usual, variants
 from planner.simulation.build import Simulation
 from planner.simulation.kernels import revert
@@ -26,26 +26,26 @@ def decide_scale_up(request: ScaleUpRequest) -> Decided:
     """
     if not request.settings.enabled:
         return not_tried(request)
-    situation = survey(request)
+    context = survey(request)
     start = current_mark(request.round.simulation.state)
     while True:
         simulation = request.round.simulation
         try:
-            finding = _best(situation, simulation, start)
+            finding = _best(context, simulation, start)
         except MoveLogFullError:
             request.round.go_on_with(simulation._replace(state=with_larger_log(simulation.state, start)))
         else:
             return conclude(finding)
 
 
-def _best(situation: Situation, simulation: Simulation, start: int) -> Finding:
+def _best(context: Context, simulation: Simulation, start: int) -> Finding:
     """Return the best of the plans that are made, the simulation being as it leaves it.
 
     These are the usual plan, its variants, and others like the best of them with fewer nodes, as long as there are any.
     start : mark before anything is placed. Raises MoveLogFullError.
     """
-    plans = _Plans(situation, simulation, start)
-    plans.make(usual(situation))
+    plans = _Plans(context, simulation, start)
+    plans.make(usual(context))
     usually = plans.known.finding
     for variant in variants(usually, too_many_nodes=bool(may_shrink(usually))):
         plans.make(variant)
@@ -66,8 +66,8 @@ class _Plan(NamedTuple):
 class _Plans:
     """The plans made for one request, of which the best is kept."""
 
-    def __init__(self, situation: Situation, simulation: Simulation, start: int) -> None:
-        self._situation, self._simulation, self._start = situation, simulation, start
+    def __init__(self, context: Context, simulation: Simulation, start: int) -> None:
+        self._situation, self._simulation, self._start = context, simulation, start
         self._kinds: set[tuple[bytes, tuple[int, ...]]] = set()
         self._best: _Plan | None = None
         self._is_there = False

@@ -21,7 +21,7 @@ from planner.model.settings import SimilaritySettings, resolve_planner, resolve_
 from planner.scale_up.cheapest_option import plan_prices
 from planner.scale_up.choose import nearest_to_cheapest
 from planner.scale_up.expanders import chain
-from planner.scale_up.options import Context, Float64, Groups, Options, Situation
+from planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Groups, Options
 from planner.snapshot.columns import Int64
 
 NO_NODE_GROUP: Final = ""
@@ -41,8 +41,8 @@ def choose_option(asked: pb.OptionChoice, effort: Effort = UNLIMITED) -> pb.Opti
     """
     settings, planner = resolve_scale_up(asked.settings), resolve_planner(asked.settings)
     groups = _groups(asked, planner.gpu_label, planner.similarity)
-    context = Context(groups, settings, asked.cluster_node_count, asked.seed)
-    turn = Situation(0, np.array([one.target_size for one in asked.groups], np.int64))
+    context = ExpanderContext(groups, settings, asked.cluster_node_count, asked.seed)
+    turn = ChoiceState(0, np.array([one.target_size for one in asked.groups], np.int64))
     options = _options(asked)
     told: dict[int, _Told] = {}
     left = _able(asked, told)

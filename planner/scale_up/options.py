@@ -97,7 +97,7 @@ def _offers_gpu(template: GroupTemplate) -> bool:
 
 
 @dataclass(frozen=True)
-class Context:
+class ExpanderContext:
     """What expanders may look at besides the options, the same for all choices of a decision.
 
     node_count : nodes of the cluster; seed : `PlanRequest.seed`.
@@ -117,7 +117,7 @@ class Context:
         return known
 
 
-class Situation(NamedTuple):
+class ChoiceState(NamedTuple):
     """What changes from one choice to the next.
 
     choice : its number, from 0; size : int64[G] nodes of each group, those included that the plan has added.

@@ -52,7 +52,7 @@ def worth(finding: Finding) -> Worth:
         nodes=nodes,
         price_per_hour=price,
         unknown=unknown,
-        expanders=finding.situation.request.settings.expanders,
+        expanders=finding.context.request.settings.expanders,
     )
 
 

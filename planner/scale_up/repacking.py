@@ -17,7 +17,16 @@ import numpy as np
 from planner.placement.group_bounds import fresh_amounts
 from planner.placement.kernels.search import Search, place_all
 from planner.placement.packing import place_on_new_nodes
-from planner.placement.waiting import NodeOrder, PodOrder, Way, close_leaving, in_order, place_where, places, priorities
+from planner.placement.waiting import (
+    NodeOrder,
+    PlacementOrder,
+    PodOrder,
+    close_leaving,
+    in_order,
+    place_where,
+    places,
+    priorities,
+)
 from planner.scale_up.report.finding import Finding
 from planner.scale_up.waiting_pods import placeholders
 from planner.simulation.kernels import revert
@@ -49,15 +58,15 @@ def may_shrink(finding: Finding) -> list[int]:
     Not those that grow whole; of groups that are kept even the largest only; and none of which amounts tell that all
     other nodes have too little room for what the new ones hold.
     """
-    growing, situation = finding.growing, finding.situation
+    growing, context = finding.growing, finding.context
     if not growing.group_of or _work(finding) > MOST_LOOKS:
         return []
     added, found = growing.limits.added, []
-    sizes, spare = situation.sizes + added, _spare(finding)
+    sizes, spare = context.sizes + added, _spare(finding)
     fresh = fresh_amounts(growing.within.simulation, growing.within.growth)
     for group in sorted(set(growing.group_of)):
-        others = situation.similarity.to(group)
-        others = others[(added[others] > 0) & situation.request.settings.balance_similar]
+        others = context.similarity.to(group)
+        others = others[(added[others] > 0) & context.request.settings.balance_similar]
         even = bool((sizes[others] <= sizes[group]).all())
         if even and not growing.groups[group].zero_or_max and (fresh[group] <= spare).all():
             found.append(group)
@@ -113,9 +122,9 @@ class _Task:
     """
 
     def __init__(self, finding: Finding) -> None:
-        self.growing, self.situation, self.where = finding.growing, finding.situation, finding.unserved.where
+        self.growing, self.context, self.where = finding.growing, finding.context, finding.unserved.where
         self.simulation, self.state = self.growing.within.simulation, self.growing.state
-        unserved, held = finding.unserved, placeholders(finding.situation, self.simulation)
+        unserved, held = finding.unserved, placeholders(finding.context, self.simulation)
         self.moving = unserved.moving
         pods = np.concatenate([unserved.pods, held])
         self.turn = np.full(len(self.state.pod_node), 2)
@@ -127,9 +136,9 @@ class _Task:
     def begin(self, start: int) -> None:
         """Bring the simulation to where nodes being deleted are closed and what the last loop had placed is there."""
         revert(self.state, start)
-        close_leaving(self.simulation, self.situation.leaving, self.moving)
+        close_leaving(self.simulation, self.context.leaving, self.moving)
         hint = np.full(len(self.state.pod_node), NOWHERE, np.int32)
-        hint[: len(self.situation.hint)] = self.situation.hint
+        hint[: len(self.context.hint)] = self.context.hint
         place_where(self.simulation, self.where, self.pods, hint)
 
     def suffice(self, group_of: list[int]) -> bool:
@@ -151,7 +160,7 @@ class _Task:
         left, state, growing = self._left(), self.state, self.growing
         place_on_new_nodes(growing.within, group_of, left[:0], left[:0])
         opened, new = current_mark(state), growing.within.growth.blanks[: len(group_of)].astype(np.int32)
-        time_left = self.situation.request.round.time_left
+        time_left = self.context.request.round.time_left
         tries = min(MOST_TRIES, MOST_LOOKS // max(1, len(left) * (len(new) + len(self.where.order))))
         for number, order in enumerate(self._orders(left, new)):
             if number >= tries or (time_left is not None and not time_left()):
@@ -210,6 +219,6 @@ class _Task:
             yield from (_Order(pods, *one) for one in nodes)
 
     def _room(self, order: NodeOrder) -> Int32:
-        request = self.situation.request
-        way, taints = Way(PodOrder.LISTED, order), request.settings.not_ready_taints
-        return places(self.simulation, self.situation.leaving, taints, request.round.growth.upcoming, way).order
+        request = self.context.request
+        way, taints = PlacementOrder(PodOrder.LISTED, order), request.settings.not_ready_taints
+        return places(self.simulation, self.context.leaving, taints, request.round.growth.upcoming, way).order

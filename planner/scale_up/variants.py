@@ -12,16 +12,16 @@ from typing import Final, NamedTuple
 import numpy as np
 from trimtab.v1.plan_pb2 import Expander
 
-from planner.placement.waiting import USUAL, NodeOrder, PodOrder, Way
+from planner.placement.waiting import USUAL, NodeOrder, PlacementOrder, PodOrder
+from planner.scale_up.context import Context
 from planner.scale_up.preference import BY_GROUP
 from planner.scale_up.report.finding import Finding
-from planner.scale_up.situation import Situation
 
 WAYS: Final = (
-    Way(PodOrder.LARGEST_FIRST, NodeOrder.FULLEST_FIRST),
-    Way(PodOrder.SMALLEST_FIRST, NodeOrder.EMPTIEST_FIRST),
-    Way(PodOrder.LISTED, NodeOrder.LISTED),
-    Way(PodOrder.LISTED_BACKWARDS, NodeOrder.EMPTIEST_FIRST),
+    PlacementOrder(PodOrder.LARGEST_FIRST, NodeOrder.FULLEST_FIRST),
+    PlacementOrder(PodOrder.SMALLEST_FIRST, NodeOrder.EMPTIEST_FIRST),
+    PlacementOrder(PodOrder.LISTED, NodeOrder.LISTED),
+    PlacementOrder(PodOrder.LISTED_BACKWARDS, NodeOrder.EMPTIEST_FIRST),
 )
 MOST_WORK: Final = 1 << 16
 """Pods that wait, times nodes and groups that could take them, up to which other plans are made."""
@@ -30,13 +30,13 @@ MOST_WORK: Final = 1 << 16
 class Variant(NamedTuple):
     """How a plan is made. way : in which what waits is placed where there is room; expanders : in their order."""
 
-    way: Way
+    way: PlacementOrder
     expanders: tuple[int, ...]
 
 
-def usual(situation: Situation) -> Variant:
+def usual(context: Context) -> Variant:
     """Return how the usual plan is made."""
-    return Variant(USUAL, situation.request.settings.expanders)
+    return Variant(USUAL, context.request.settings.expanders)
 
 
 def variants(usual: Finding, *, too_many_nodes: bool) -> Iterator[Variant]:
@@ -51,7 +51,7 @@ def variants(usual: Finding, *, too_many_nodes: bool) -> Iterator[Variant]:
     waiting = len(unserved.pods) + len(unserved.placeholders)
     if not left or waiting * (len(unserved.where.order) + len(growing.groups)) > MOST_WORK:
         return
-    request, some_left = usual.situation.request, bool(len(usual.refusals.pods))
+    request, some_left = usual.context.request, bool(len(usual.refusals.pods))
     expanders, time_left = request.settings.expanders, request.round.time_left
     by_price = expanders[0] in (Expander.PRICE, Expander.CHEAPEST_PLAN)
     found = [Variant(way, expanders) for way in WAYS if left < waiting and (some_left or too_many_nodes or by_price)]

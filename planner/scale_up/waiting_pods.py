@@ -9,16 +9,16 @@ import numpy as np
 
 from planner.placement.waiting import (
     USUAL,
+    PlacementOrder,
     Places,
-    Way,
     close_leaving,
     place_waiting,
     place_where,
     places,
     pods_to_move,
 )
+from planner.scale_up.context import Context
 from planner.scale_up.pending import Pending, pending_pods
-from planner.scale_up.situation import Situation
 from planner.simulation.build import Simulation
 from planner.simulation.state import NOWHERE
 from planner.snapshot.columns import Int32
@@ -38,38 +38,38 @@ class Unserved(NamedTuple):
     moving: Int32
 
 
-def serve_from_room(situation: Situation, simulation: Simulation, way: Way = USUAL) -> Unserved:
+def serve_from_room(context: Context, simulation: Simulation, way: PlacementOrder = USUAL) -> Unserved:
     """Place what waits wherever there is room, in one way of many. The moves stay in the simulation."""
-    request, leaving = situation.request, situation.leaving
+    request, leaving = context.request, context.leaving
     snapshot, settings, general = request.snapshot, request.settings, request.round.settings
     pending = pending_pods(snapshot, settings, general, request.now_ns)
     moving = pods_to_move(snapshot, leaving, general.expendable_priority)
     close_leaving(simulation, leaving, moving)
     upcoming = request.round.growth.upcoming
     where = places(simulation, leaving, settings.not_ready_taints, upcoming, way)
-    held = placeholders(situation, simulation)
+    held = placeholders(context, simulation)
     evicted = np.arange(simulation.pod_count, len(simulation.state.pod_node) - len(held), dtype=np.int32)
-    found = place_waiting(simulation, where, evicted, pending.pods, situation.hint, moving)
+    found = place_waiting(simulation, where, evicted, pending.pods, context.hint, moving)
     asks = ~np.isin(found.left, pending.pods[~pending.may_add])
     none = np.zeros(0, np.int32)
     kept = place_waiting(simulation, where, held, none, none, none)
     return Unserved(pending, where, found.pods, found.left[asks], kept.left, moving)
 
 
-def serve_as(situation: Situation, simulation: Simulation, served: Unserved, node: Int32) -> Unserved:
+def serve_as(context: Context, simulation: Simulation, served: Unserved, node: Int32) -> Unserved:
     """Place what waits wherever there is room, but only where it is told to go. node : int32[P'], -1 = nowhere.
 
     served : what came of placing it in another way. The moves stay in the simulation.
     """
-    close_leaving(simulation, situation.leaving, served.moving)
-    pods = np.concatenate([served.pods, placeholders(situation, simulation)])
+    close_leaving(simulation, context.leaving, served.moving)
+    pods = np.concatenate([served.pods, placeholders(context, simulation)])
     place_where(simulation, served.where, pods, node)
     left, held = (one[simulation.state.pod_node[one] == NOWHERE] for one in (served.pods, pods[len(served.pods) :]))
     asks = ~np.isin(left, served.pending.pods[~served.pending.may_add])
     return served._replace(left=left[asks], placeholders=held)
 
 
-def placeholders(situation: Situation, simulation: Simulation) -> Int32:
+def placeholders(context: Context, simulation: Simulation) -> Int32:
     """Return the placeholders that keep room, whether they have a place or not. int32."""
     last = len(simulation.state.pod_node)
-    return np.arange(last - len(situation.request.round.placeholders), last, dtype=np.int32)
+    return np.arange(last - len(context.request.round.placeholders), last, dtype=np.int32)

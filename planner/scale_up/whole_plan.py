@@ -15,8 +15,8 @@ from planner.placement.orders import PodsByClass, by_class
 from planner.placement.packing import GrowingGroups, Packed, pack
 from planner.scale_up.cheapest.plan import cheapest_plan
 from planner.scale_up.cheapest.problem import NO_ZONE, UNLIMITED, Bounds, Plan, Problem
+from planner.scale_up.context import Context
 from planner.scale_up.growing import Growing
-from planner.scale_up.situation import Situation
 from planner.snapshot.columns import Int32, Int64
 
 
@@ -29,22 +29,22 @@ class Planned(NamedTuple):
     nodes: Int32
 
 
-def plan_whole(situation: Situation, growing: Growing, left: Int32) -> Planned:
+def plan_whole(context: Context, growing: Growing, left: Int32) -> Planned:
     """Return the plan for pods left : int32, none of which has a place. Once the time is over, the first plan found."""
-    request = situation.request
+    request = context.request
     until = Bounds(request.round.effort, request.round.time_left, request.settings.max_improvements)
     simulation = growing.within.simulation
     bounds = group_bounds(simulation, growing.within.growth, left)
-    found = cheapest_plan(_problem(situation, growing, bounds, left), until)
+    found = cheapest_plan(_problem(context, growing, bounds, left), until)
     return _within_limits(growing, _assigned(found, by_class(simulation, left)))
 
 
-def _problem(situation: Situation, growing: Growing, bounds: GroupBounds, left: Int32) -> Problem:
+def _problem(context: Context, growing: Growing, bounds: GroupBounds, left: Int32) -> Problem:
     state = growing.state
     rooms = growing.limits.rooms
     # A group that grows by one node or by none is like any other.
     whole = np.array([group.zero_or_max for group in growing.groups], bool) & (rooms > 1)
-    zone, zone_count = _zones(situation)
+    zone, zone_count = _zones(context)
     asked = Problem(
         demand=state.resources.request[bounds.classes],
         pods=bounds.counts,
@@ -62,9 +62,9 @@ def _problem(situation: Situation, growing: Growing, bounds: GroupBounds, left: 
     return asked
 
 
-def _zones(situation: Situation) -> tuple[Int32, int]:
+def _zones(context: Context) -> tuple[Int32, int]:
     """Return the zone of each group's new nodes, NO_ZONE = none, and how many zones there are."""
-    names = [labels.get(ZONE_LABEL) for labels in situation.context.groups.labels]
+    names = [labels.get(ZONE_LABEL) for labels in context.expanders.groups.labels]
     known = sorted({name for name in names if name is not None})
     place = {name: at for at, name in enumerate(known)}
     return np.array([NO_ZONE if name is None else place[name] for name in names], np.int32), len(known)

@@ -16,14 +16,14 @@ from planner.model.settings import SECOND_NS, PoolSettings, SlackAmount, SlackSc
 _BY_RATE = ("cpu", "memory")
 
 
-class Asked(NamedTuple):
+class Demand(NamedTuple):
     """What a pool asks for at one moment. replicas : number of standard placeholders, None = what the amounts say."""
 
     amounts: Mapping[str, SlackAmount]
     replicas: int | None
 
 
-def in_force(pool: PoolSettings, now_ns: int) -> Asked:
+def in_force(pool: PoolSettings, now_ns: int) -> Demand:
     """Return what holds now. now_ns : Unix nanoseconds."""
     holding = [schedule for schedule in pool.schedules if holds(schedule, now_ns)]
     amounts = dict(pool.amounts)
@@ -32,7 +32,7 @@ def in_force(pool: PoolSettings, now_ns: int) -> Asked:
         if meanwhile:
             amounts[name] = largest(meanwhile)
     counts = [one.replicas for one in holding if one.replicas is not None]
-    return Asked(amounts, max(counts, default=None))
+    return Demand(amounts, max(counts, default=None))
 
 
 def holds(schedule: SlackSchedule, now_ns: int) -> bool:

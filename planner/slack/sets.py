@@ -15,7 +15,7 @@ from planner.simulation.virtual_rows import VirtualPod
 from planner.slack import sizes
 from planner.slack.parts import Part
 from planner.slack.rooms import Rooms
-from planner.slack.schedules import Asked, in_force
+from planner.slack.schedules import Demand, in_force
 from planner.slack.sizes import SPREAD_OUT, Amounts
 
 Kind = pb.PlaceholderKind
@@ -117,7 +117,7 @@ def wanted(given: Given, parts: Sequence[Part], requests: Sequence[SlackRequest]
     return Wanted(tuple(found.sets), found.desired, tuple(found.problems), tuple(found.objects))
 
 
-def _of_part(given: Given, part: Part, asked: Asked, found: _Found) -> None:
+def _of_part(given: Given, part: Part, asked: Demand, found: _Found) -> None:
     """Add what a part of the cluster asks for."""
     names = [name for name, amount in asked.amounts.items() if amount.rate or amount.floor]
     if not names and not asked.replicas:

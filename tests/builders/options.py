@@ -9,7 +9,7 @@ import numpy as np
 from planner.facts.similarity import Sample, Similarity
 from planner.model.settings import PriorityRank, ScaleUpSettings, SimilaritySettings
 from planner.scale_up.expanders.chain import Choice, choose
-from planner.scale_up.options import Context, Groups, Option, Options, Situation, as_columns
+from planner.scale_up.options import ChoiceState, ExpanderContext, Groups, Option, Options, as_columns
 
 GIB = 1 << 30
 ALL = SimilaritySettings()
@@ -64,10 +64,10 @@ def ranked(ranks: Mapping[int, Sequence[str]]) -> ScaleUpSettings:
 def chosen_among(
     rows: Mapping[str, Group], *expanders: int, settings: ScaleUpSettings | None = None, **more: Any
 ) -> tuple[str, Choice]:
-    """The group chosen ("" = none), and the choice. more : of `Context`, and `choice`."""
+    """The group chosen ("" = none), and the choice. more : of `ExpanderContext`, and `choice`."""
     choice = more.pop("choice", 0)
-    context = Context(groups_of(rows), settings or ScaleUpSettings(), **({"node_count": 10} | more))
+    context = ExpanderContext(groups_of(rows), settings or ScaleUpSettings(), **({"node_count": 10} | more))
     sizes = np.array([rows[name].size for name in sorted(rows)], np.int64)
-    found = choose(context, Situation(choice, sizes), options_of(rows), expanders)
+    found = choose(context, ChoiceState(choice, sizes), options_of(rows), expanders)
     names = list(rows)
     return names[found.chosen] if found.chosen >= 0 else "", found

@@ -43,7 +43,7 @@ class Groups(NamedTuple):
     tried: UInt8
 
 
-class Memory(NamedTuple):
+class Refusals(NamedTuple):
     """What is known of each class, of use for one packing after the other; S classes, L spread limits, A affinities.
 
     cursor : int32[S] new nodes before it refuse the class for good; passed : int32[S] new nodes before it refuse it as
@@ -73,7 +73,7 @@ class Task(NamedTuple):
     pods: Int32
     blanks: Int64
     groups: Groups
-    memory: Memory
+    memory: Refusals
     refused: UInt8
     node_of: Int32
     group_of: Int32
@@ -192,7 +192,7 @@ def place_for(sim: SimulationState, task: Task, pod: int) -> int:
 
 
 @copied_kernel
-def first_to_ask(sim: SimulationState, memory: Memory, pod_class: int) -> int:
+def first_to_ask(sim: SimulationState, memory: Refusals, pod_class: int) -> int:
     """Return the first new node that has to be asked again whether it admits a class."""
     needs_others = sim.presence.filled_offsets[pod_class] < sim.presence.filled_offsets[pod_class + 1]
     if has_risen(sim, memory, pod_class) or needs_others:
@@ -277,7 +277,7 @@ def refusal(sim: SimulationState, pod: int, pod_class: int, node: int) -> int:
 
 
 @copied_kernel
-def has_risen(sim: SimulationState, memory: Memory, pod_class: int) -> bool:
+def has_risen(sim: SimulationState, memory: Refusals, pod_class: int) -> bool:
     """Return whether a smallest count exceeds the one with which nodes were passed; note the smaller one."""
     risen = False
     for at in range(sim.spread.limit_offsets[pod_class], sim.spread.limit_offsets[pod_class + 1]):
@@ -291,7 +291,7 @@ def has_risen(sim: SimulationState, memory: Memory, pod_class: int) -> bool:
 
 
 @copied_kernel
-def note_failure(sim: SimulationState, memory: Memory, pod_class: int) -> None:
+def note_failure(sim: SimulationState, memory: Refusals, pod_class: int) -> None:
     """Note that no node admits a class, and on what that rests."""
     memory.failed[pod_class] = 1
     for at in range(sim.spread.limit_offsets[pod_class], sim.spread.limit_offsets[pod_class + 1]):
@@ -303,7 +303,7 @@ def note_failure(sim: SimulationState, memory: Memory, pod_class: int) -> None:
 
 
 @copied_kernel
-def may_fit_now(sim: SimulationState, memory: Memory, pod_class: int) -> bool:
+def may_fit_now(sim: SimulationState, memory: Refusals, pod_class: int) -> bool:
     """Return whether a class that no node admitted has to be tried again."""
     for at in range(sim.spread.limit_offsets[pod_class], sim.spread.limit_offsets[pod_class + 1]):
         counter = sim.spread.limit[at, 0]

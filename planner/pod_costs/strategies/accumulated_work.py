@@ -7,11 +7,11 @@ import numpy as np
 
 from planner.model.settings.pod_costs import PodCostTerm
 from planner.pod_costs.strategies.annotated import annotation, numbers
-from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy
+from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy
 
 
-def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
-    work, unranked = numbers(situation, term)
+def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
+    work, unranked = numbers(context, term)
     return Ranks(threshold - np.minimum(work, threshold), unranked)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
 from planner.model.settings.pod_costs import PodCostTerm
-from planner.pod_costs.strategy import Situation, Unranked
+from planner.pod_costs.strategy import RankingContext, Unranked
 from planner.snapshot.columns import Float64
 
 SECONDS: Final = float(1 << 26)
@@ -19,9 +19,9 @@ SECONDS: Final = float(1 << 26)
 _STEP_S: Final = 1 << 25
 
 
-def seconds_after_oldest(situation: Situation, term: PodCostTerm) -> tuple[Float64, tuple[Unranked, ...]]:
+def seconds_after_oldest(context: RankingContext, term: PodCostTerm) -> tuple[Float64, tuple[Unranked, ...]]:
     """Return (seconds : float64[M], the pods of unknown age)."""
-    created_s, members = situation.snapshot.pods.created_s[situation.members.pods], situation.members
+    created_s, members = context.snapshot.pods.created_s[context.members.pods], context.members
     unknown = created_s == 0
     starts = members.bounds[:-1]
     oldest_s = np.minimum.reduceat(created_s, starts) if len(starts) else created_s
@@ -32,6 +32,6 @@ def seconds_after_oldest(situation: Situation, term: PodCostTerm) -> tuple[Float
         return seconds, ()
 
     def detail(member: int) -> str:
-        return f"it is not known when {situation.pod(member)} was created"
+        return f"it is not known when {context.pod(member)} was created"
 
     return seconds, (Unranked(unknown, Reason.AGE_UNKNOWN, detail),)

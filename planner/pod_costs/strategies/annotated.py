@@ -8,7 +8,7 @@ from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
 from planner.model.settings.pod_costs import PodCostTerm
 from planner.pod_costs.members import Members
-from planner.pod_costs.strategy import Situation, Unranked
+from planner.pod_costs.strategy import RankingContext, Unranked
 from planner.snapshot.columns import Float64, Snapshot
 from planner.snapshot.lookup import string_index
 
@@ -23,14 +23,14 @@ def annotated(snapshot: Snapshot, members: Members, annotation: str) -> Float64:
     return found
 
 
-def annotation(situation: Situation, term: PodCostTerm) -> tuple[Float64, ...]:
+def annotation(context: RankingContext, term: PodCostTerm) -> tuple[Float64, ...]:
     """Return what ranks rest on besides: the number of each member."""
-    return (annotated(situation.snapshot, situation.members, term.annotation),)
+    return (annotated(context.snapshot, context.members, term.annotation),)
 
 
-def numbers(situation: Situation, term: PodCostTerm) -> tuple[Float64, tuple[Unranked, ...]]:
+def numbers(context: RankingContext, term: PodCostTerm) -> tuple[Float64, tuple[Unranked, ...]]:
     """Return (the number of each member : float64[M], 0 where there is none; the pods without)."""
-    found = annotated(situation.snapshot, situation.members, term.annotation)
+    found = annotated(context.snapshot, context.members, term.annotation)
     missing, invalid = np.isnan(found), np.isinf(found)
     unranked = []
     if invalid.any():
@@ -38,7 +38,7 @@ def numbers(situation: Situation, term: PodCostTerm) -> tuple[Float64, tuple[Unr
             Unranked(
                 invalid,
                 Reason.ANNOTATION_INVALID,
-                lambda member: f"annotation {term.annotation} of {situation.pod(member)} is no number",
+                lambda member: f"annotation {term.annotation} of {context.pod(member)} is no number",
             )
         )
     if missing.any():
@@ -46,7 +46,7 @@ def numbers(situation: Situation, term: PodCostTerm) -> tuple[Float64, tuple[Unr
             Unranked(
                 missing,
                 Reason.ANNOTATION_MISSING,
-                lambda member: f"{situation.pod(member)} has no annotation {term.annotation}",
+                lambda member: f"{context.pod(member)} has no annotation {term.annotation}",
             )
         )
     return np.where(np.isfinite(found), np.maximum(found, 0.0), 0.0), tuple(unranked)

@@ -19,7 +19,7 @@ from planner.model.settings.pod_costs import PodCostTerm
 from planner.model.values import PodAffinityTerm, PodSpec
 from planner.pod_costs.kernels.terms import Placed, Tally, Terms, add_terms
 from planner.pod_costs.members import active
-from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy
+from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy
 from planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
 from planner.snapshot.lookup import string_index
 
@@ -43,32 +43,32 @@ class _Counted(NamedTuple):
     linked: Int64
 
 
-def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
+def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
     del term, threshold
-    return Ranks(_counted(situation).rank[situation.members.pods], situation.without_node)
+    return Ranks(_counted(context).rank[context.members.pods], context.without_node)
 
 
-def _rank_of_pods(situation: Situation, term: PodCostTerm) -> tuple[Float64, ...]:
+def _rank_of_pods(context: RankingContext, term: PodCostTerm) -> tuple[Float64, ...]:
     """Return what ranks rest on besides: other pods, by what they make of each member's rank."""
     del term
-    return (_counted(situation).rank[situation.members.pods],)
+    return (_counted(context).rank[context.members.pods],)
 
 
-def _linked(situation: Situation) -> Int64:
+def _linked(context: RankingContext) -> Int64:
     """Return the smallest of all groups that each of them is linked with. int64[G]."""
-    return _counted(situation).linked
+    return _counted(context).linked
 
 
-def _counted(situation: Situation) -> _Counted:
+def _counted(context: RankingContext) -> _Counted:
     """Return what the terms of all pods come to, for all groups of the target."""
-    return situation.once("terms of anti-affinity", partial(_count, situation))
+    return context.once("terms of anti-affinity", partial(_count, context))
 
 
-def _count(situation: Situation) -> _Counted:
-    snapshot, members = situation.snapshot, situation.every
+def _count(context: RankingContext) -> _Counted:
+    snapshot, members = context.snapshot, context.every
     of = ("specs", "namespaces", "strings", "label_sets.offsets", "label_sets.keys", "label_sets.values")
-    known = situation.round.derive("pod cost terms", partial(_terms, snapshot, situation.round.effort), of)
-    domains = [situation.domains(key) for key in known.keys]
+    known = context.round.derive("pod cost terms", partial(_terms, snapshot, context.round.effort), of)
+    domains = [context.domains(key) for key in known.keys]
     most = max((count for _, count in domains), default=0)
     group = np.full(len(snapshot.pods.spec), -1, np.int64)
     group[members.pods] = members.group
@@ -87,7 +87,7 @@ def _count(situation: Situation) -> _Counted:
     rows = [row for row, _ in domains] or [np.zeros(len(snapshot.nodes.name), np.int32)]
     placed, count = _placed(snapshot, np.stack(rows)), len(known.terms.weight)
     for first in range(0, count, _AT_ONCE):
-        situation.round.effort.check()
+        context.round.effort.check()
         add_terms(known.terms, placed, tally, first, min(first + _AT_ONCE, count))
     return _Counted(tally.rank.astype(np.float64), _lowest(tally.above))
 

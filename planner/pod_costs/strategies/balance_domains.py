@@ -10,25 +10,25 @@ from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
 from planner.model.settings.pod_costs import PodCostTerm
 from planner.pod_costs.kernels.ordering import count_in_turn, sort_groups
-from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy, Unranked, nothing_else
+from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, Unranked, nothing_else
 
 
-def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
+def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
     del threshold
-    members, count = situation.members, len(situation.members.pods)
-    row, domains = situation.domains(term.topology_key)
-    domain = np.where(situation.placed, np.append(row, np.int32(-1))[situation.node], -1).astype(np.int32)
+    members, count = context.members, len(context.members.pods)
+    row, domains = context.domains(term.topology_key)
+    domain = np.where(context.placed, np.append(row, np.int32(-1))[context.node], -1).astype(np.int32)
     order, rank = np.empty(count, np.int64), np.empty(count, np.float64)
-    created_s = situation.snapshot.pods.created_s[members.pods]
+    created_s = context.snapshot.pods.created_s[members.pods]
     sort_groups(created_s, members.bounds, order, np.empty(count, np.int64))
     count_in_turn(order, domain, members.bounds, np.zeros(domains, np.int64), rank)
-    unranked = situation.without_node
-    lacking = situation.placed & (domain < 0)
+    unranked = context.without_node
+    lacking = context.placed & (domain < 0)
     if lacking.any():
 
         def detail(member: int) -> str:
-            node = situation.snapshot.nodes.name[situation.node[member]]
-            return f"node {node} of {situation.pod(member)} has no label {term.topology_key}"
+            node = context.snapshot.nodes.name[context.node[member]]
+            return f"node {node} of {context.pod(member)} has no label {term.topology_key}"
 
         unranked += (Unranked(lacking, Reason.TOPOLOGY_KEY_MISSING, detail),)
     return Ranks(rank, unranked)

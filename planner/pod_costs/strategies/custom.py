@@ -35,7 +35,7 @@ from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
 from planner.model.settings.pod_costs import PodCostTerm
 from planner.pod_costs.members import owner_name
-from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy, Unranked
+from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, Unranked
 from planner.snapshot.columns import FLAG_READY, Float64, LabelSets, Snapshot
 
 ENTRY_POINTS: Final = "trimtab.pod_cost_strategies"
@@ -104,10 +104,10 @@ def looks_at_own_group_only(term: PodCostTerm) -> bool:
     return bool(getattr(installed(term.name), "own_group_only", installed(term.name) is None))
 
 
-def _seen(situation: Situation, term: PodCostTerm) -> tuple[Float64, ...]:
+def _seen(context: RankingContext, term: PodCostTerm) -> tuple[Float64, ...]:
     """Return what such a strategy sees of pods besides: whether they are ready, their labels and their numbers."""
     del term
-    pods, members = situation.snapshot.pods, situation.members
+    pods, members = context.snapshot.pods, context.members
     ready = (pods.flags & FLAG_READY)[members.pods] != 0
     found = [ready.astype(np.float64), pods.label_set[members.pods].astype(np.float64)]
     for key in np.unique(pods.number_key).tolist():
@@ -119,18 +119,18 @@ def _seen(situation: Situation, term: PodCostTerm) -> tuple[Float64, ...]:
     return tuple(found)
 
 
-def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
+def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
     del threshold
-    strategy, members = installed(term.name), situation.members
+    strategy, members = installed(term.name), context.members
     rank = np.zeros(len(members.pods))
     failed: dict[int, str] = {}
     if strategy is None:
         everybody = np.ones(len(rank), np.bool_)
         text = f"no strategy named {term.name!r} is installed beside the planner"
         return Ranks(rank, (Unranked(everybody, Reason.STRATEGY_UNKNOWN, lambda _: text),))
-    read = _Reader(situation, 0 if looks_at_own_group_only(term) else situation.round.now_ns // 1_000_000_000)
+    read = _Reader(context, 0 if looks_at_own_group_only(term) else context.round.now_ns // 1_000_000_000)
     for group in range(len(members.owners)):
-        situation.round.effort.check()
+        context.round.effort.check()
         first, last = int(members.bounds[group]), int(members.bounds[group + 1])
         try:
             rank[first:last] = _checked(strategy.ranks(read.group(group)), last - first)
@@ -155,8 +155,8 @@ def _checked(ranks: Sequence[float], count: int) -> Sequence[float]:
 class _Reader:
     """Makes groups out of columns."""
 
-    def __init__(self, situation: Situation, now_s: int) -> None:
-        self._situation, self._snapshot, self._now_s = situation, situation.snapshot, now_s
+    def __init__(self, context: RankingContext, now_s: int) -> None:
+        self._situation, self._snapshot, self._now_s = context, context.snapshot, now_s
         self._labels: dict[int, Mapping[str, str]] = {}
         pods = self._snapshot.pods
         self._numbers: dict[int, dict[str, float]] = {}

@@ -2,12 +2,12 @@
 
 from planner.model.settings.pod_costs import PodCostTerm
 from planner.pod_costs.strategies.annotated import annotation, numbers
-from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy
+from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy
 
 
-def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
+def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
     del threshold
-    return Ranks(*numbers(situation, term))
+    return Ranks(*numbers(context, term))
 
 
 IDLE = Strategy(Code.IDLE, _rank, rests_on=annotation)

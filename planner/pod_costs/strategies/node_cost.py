@@ -8,7 +8,7 @@ from trimtab.v1.reason_pb2 import PodCostGroupReason as Reason
 
 from planner.facts.prices import prices
 from planner.model.settings.pod_costs import PodCostTerm
-from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy, Unranked, nothing_else
+from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, Unranked, nothing_else
 from planner.round.round import Round
 from planner.snapshot.columns import Float64
 
@@ -20,15 +20,15 @@ def prices_of(this: Round) -> Float64:
     return this.derive("pod cost prices", partial(prices, this.snapshot), of=("nodes.group", "groups"))
 
 
-def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
+def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
     del term, threshold
-    rank = situation.of_node(prices_of(situation.round))
-    unknown, unranked = np.isnan(rank), situation.without_node
+    rank = context.of_node(prices_of(context.round))
+    unknown, unranked = np.isnan(rank), context.without_node
     if unknown.any():
 
         def detail(member: int) -> str:
-            node = situation.snapshot.nodes.name[situation.node[member]]
-            return f"the price of node {node} of {situation.pod(member)} is not known"
+            node = context.snapshot.nodes.name[context.node[member]]
+            return f"the price of node {node} of {context.pod(member)} is not known"
 
         unranked += (Unranked(unknown, Reason.PRICE_UNKNOWN, detail),)
     return Ranks(rank, unranked)

@@ -14,7 +14,7 @@ from trimtab.v1.reason_pb2 import PodCostGroupReason, UnremovableReason
 
 from planner.model.settings.pod_costs import PodCostTerm
 from planner.pod_costs.members import active
-from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy, Unranked
+from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, Unranked
 from planner.snapshot.columns import FLAG_DAEMON, Float64, Snapshot
 
 NOW: Final = 1000.0
@@ -36,30 +36,30 @@ MAY_GO: Final = frozenset(
 """Why a node stays that fewer pods on it would change."""
 
 
-def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
+def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
     del term, threshold
-    level = _levels(situation)
+    level = _levels(context)
     if level is None:
-        everybody = np.ones(len(situation.members.pods), np.bool_)
+        everybody = np.ones(len(context.members.pods), np.bool_)
         text = "NODE_DRAIN follows the nodes that go; ask for SCALE_DOWN in the same request"
         unranked = Unranked(everybody, PodCostGroupReason.SCALE_DOWN_NOT_ASKED, lambda _: text)
         return Ranks(np.zeros(len(everybody)), (unranked,))
-    return Ranks(situation.of_node(level), situation.without_node)
+    return Ranks(context.of_node(level), context.without_node)
 
 
-def _level_of_pods(situation: Situation, term: PodCostTerm) -> tuple[Float64, ...]:
+def _level_of_pods(context: RankingContext, term: PodCostTerm) -> tuple[Float64, ...]:
     """Return what ranks rest on besides: the level of each member's node, NaN where it is not known which nodes go."""
     del term
-    level = _levels(situation)
-    return (np.full(len(situation.members.pods), np.nan) if level is None else situation.of_node(level),)
+    level = _levels(context)
+    return (np.full(len(context.members.pods), np.nan) if level is None else context.of_node(level),)
 
 
-def _levels(situation: Situation) -> Float64 | None:
+def _levels(context: RankingContext) -> Float64 | None:
     """Return the rank of the pods of each node, None where scale-down was not asked for. float64[N]."""
-    decision: Any = situation.round.decided.get(pb.Decision.SCALE_DOWN)
+    decision: Any = context.round.decided.get(pb.Decision.SCALE_DOWN)
     if decision is None:
         return None
-    return situation.once("levels of nodes", partial(_make, situation.snapshot, decision))
+    return context.once("levels of nodes", partial(_make, context.snapshot, decision))
 
 
 def _make(snapshot: Snapshot, decision: pb.ScaleDownDecision) -> Float64:

@@ -9,30 +9,30 @@ from functools import partial
 import numpy as np
 
 from planner.model.values import Taint, Toleration
-from planner.pod_costs.strategy import Ranks, Situation
+from planner.pod_costs.strategy import RankingContext, Ranks
 from planner.snapshot.columns import Int32, Snapshot
 
 Tolerations = tuple[Toleration, ...]
 
 
-def rank_by_taints(situation: Situation, rate: Callable[[Tolerations, tuple[Taint, ...]], float]) -> Ranks:
+def rank_by_taints(context: RankingContext, rate: Callable[[Tolerations, tuple[Taint, ...]], float]) -> Ranks:
     """Rank pods by what a function says of their tolerations and the taints of their node."""
-    snapshot = situation.snapshot
-    number, distinct = situation.round.derive("pod cost tolerations", partial(_numbers, snapshot), of=("specs",))
+    snapshot = context.snapshot
+    number, distinct = context.round.derive("pod cost tolerations", partial(_numbers, snapshot), of=("specs",))
     taint_sets = snapshot.nodes.taint_sets
     width = max(len(taint_sets), 1)
-    situation.round.effort.take(9 * len(distinct) * width, "tolerations times sets of taints")
-    taints = np.append(snapshot.nodes.taint_set, np.int32(0))[situation.node]
-    of_pod = number[snapshot.pods.spec[situation.members.pods]].astype(np.int64)
-    pair = np.where(situation.placed, of_pod * width + taints, -1)
+    context.round.effort.take(9 * len(distinct) * width, "tolerations times sets of taints")
+    taints = np.append(snapshot.nodes.taint_set, np.int32(0))[context.node]
+    of_pod = number[snapshot.pods.spec[context.members.pods]].astype(np.int64)
+    pair = np.where(context.placed, of_pod * width + taints, -1)
     occurs = np.zeros(len(distinct) * width + 1, np.bool_)
     occurs[pair] = True
     occurs[-1] = False
     rank = np.zeros(len(occurs))
     for at in np.flatnonzero(occurs).tolist():
-        situation.round.effort.check()
+        context.round.effort.check()
         rank[at] = rate(distinct[at // width], taint_sets[at % width])
-    return Ranks(rank[pair], situation.without_node)
+    return Ranks(rank[pair], context.without_node)
 
 
 def _numbers(snapshot: Snapshot) -> tuple[Int32, list[Tolerations]]:

@@ -4,11 +4,11 @@ import numpy as np
 
 from planner.model.settings.pod_costs import PodCostTerm
 from planner.pod_costs.strategies.ages import SECONDS, seconds_after_oldest
-from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy, nothing_else
+from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, nothing_else
 
 
-def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
-    seconds, unranked = seconds_after_oldest(situation, term)
+def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
+    seconds, unranked = seconds_after_oldest(context, term)
     return Ranks(threshold - np.minimum(seconds, threshold), unranked)
 
 

@@ -5,7 +5,7 @@ from trimtab.v1.snapshot_pb2 import TaintEffect
 from planner.model.settings.pod_costs import PodCostTerm
 from planner.model.values import Taint
 from planner.pod_costs.strategies.node_taints import Tolerations, rank_by_taints
-from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy, nothing_else
+from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, nothing_else
 from planner.predicates.taints import any_tolerates
 
 
@@ -14,9 +14,9 @@ def _is_disliked(tolerations: Tolerations, taints: tuple[Taint, ...]) -> float:
     return float(any(not any_tolerates(tolerations, taint) for taint in soft))
 
 
-def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
+def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
     del term, threshold
-    return rank_by_taints(situation, _is_disliked)
+    return rank_by_taints(context, _is_disliked)
 
 
 PREFER_NO_SCHEDULE_NODES = Strategy(Code.PREFER_NO_SCHEDULE_NODES, _rank, rests_on=nothing_else)

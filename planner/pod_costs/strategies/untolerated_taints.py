@@ -6,7 +6,7 @@ A pod that does not tolerate its node's taints was there before them, or tolerat
 from planner.model.settings.pod_costs import PodCostTerm
 from planner.model.values import Taint
 from planner.pod_costs.strategies.node_taints import Tolerations, rank_by_taints
-from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy, nothing_else
+from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, nothing_else
 from planner.predicates.taints import any_tolerates
 
 
@@ -14,9 +14,9 @@ def _count(tolerations: Tolerations, taints: tuple[Taint, ...]) -> float:
     return float(sum(not any_tolerates(tolerations, taint) for taint in taints))
 
 
-def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
+def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
     del term, threshold
-    return rank_by_taints(situation, _count)
+    return rank_by_taints(context, _count)
 
 
 UNTOLERATED_TAINTS = Strategy(Code.UNTOLERATED_TAINTS, _rank, rests_on=nothing_else)

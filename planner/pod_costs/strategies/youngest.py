@@ -2,12 +2,12 @@
 
 from planner.model.settings.pod_costs import PodCostTerm
 from planner.pod_costs.strategies.ages import SECONDS, seconds_after_oldest
-from planner.pod_costs.strategy import Code, Ranks, Situation, Strategy, nothing_else
+from planner.pod_costs.strategy import Code, RankingContext, Ranks, Strategy, nothing_else
 
 
-def _rank(situation: Situation, term: PodCostTerm, threshold: float) -> Ranks:
+def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
     del threshold
-    return Ranks(*seconds_after_oldest(situation, term))
+    return Ranks(*seconds_after_oldest(context, term))
 
 
 YOUNGEST = Strategy(Code.YOUNGEST, _rank, SECONDS, rests_on=nothing_else)

@@ -10,13 +10,13 @@ import numpy as np
 from trimtab.v1 import reason_pb2
 
 from planner.model.settings import SECOND_NS
+from planner.scale_down.context import Context
 from planner.scale_down.drainability import outcome
 from planner.scale_down.report.codes import unremovable_name
 from planner.scale_down.search.displaced import name_of
 from planner.scale_down.search.drain_sets import Attempt
 from planner.scale_down.search.fewer_placeholders import Besides
 from planner.scale_down.selection.removal import Removal
-from planner.scale_down.situation import Situation
 from planner.snapshot.columns import Int32, Int64, UInt8
 
 Reason = reason_pb2.UnremovableReason
@@ -27,9 +27,7 @@ UNDONE: Final = "drains wait {seconds} s more: where the pods of the last one we
 DELAYED: Final = "its deletion waits up to 2 minutes for a delay-deletion annotation to be taken away"
 
 
-def why_waiting(
-    situation: Situation, codes: UInt8, nodes: Int32, removal: Removal, besides: Besides
-) -> Mapping[int, str]:
+def why_waiting(context: Context, codes: UInt8, nodes: Int32, removal: Removal, besides: Besides) -> Mapping[int, str]:
     """Return by node why an unneeded node does not go now.
 
     codes : uint8[P] of pods; nodes : int32[U]; besides : those that go only because slack asks for less then.
@@ -38,30 +36,30 @@ def why_waiting(
         int(Reason.NOT_UNNEEDED_OTHER_REASON): "waits until fewer deletions are in progress",
         int(Reason.ATOMIC_SCALE_DOWN_FAILED): WHOLE,
         int(Reason.BALANCE): "waits until larger node groups and zones like its own have given",
-        int(Reason.IN_COOLDOWN): situation.cooldown.cluster,
-        int(Reason.NEEDED_FOR_SLACK): _why_slack(situation, besides),
-        int(Reason.CLUSTER_UNHEALTHY): situation.unhealthy,
+        int(Reason.IN_COOLDOWN): context.cooldown.cluster,
+        int(Reason.NEEDED_FOR_SLACK): _why_slack(context, besides),
+        int(Reason.CLUSTER_UNHEALTHY): context.unhealthy,
     }
     rows = list(zip(nodes.tolist(), removal.not_now.tolist(), strict=True))
-    delayed = situation.request.snapshot.nodes.deletion_delayed
+    delayed = context.request.snapshot.nodes.deletion_delayed
     found = {node: DELAYED for node, reason in rows if reason == 0 and delayed[node]}
     found |= {node: texts[reason] for node, reason in rows if reason in texts}
     waiting = {node for node, reason in rows if reason == Reason.BLOCKED_BY_ON_COMPLETION_POD}
     if waiting:
-        found |= _awaited(situation, codes, waiting)
+        found |= _awaited(context, codes, waiting)
     return found
 
 
-def _why_slack(situation: Situation, besides: Besides) -> str:
+def _why_slack(context: Context, besides: Besides) -> str:
     """Return what slack waits for."""
-    slack, wait_ns = situation.slack, situation.undone.until_ns - situation.request.now_ns
+    slack, wait_ns = context.slack, context.undone.until_ns - context.request.now_ns
     if slack and not slack.lacking and wait_ns > 0:
         return UNDONE.format(seconds=-(-wait_ns // SECOND_NS))
     # There are nodes of that kind only while no placeholder waits for a new one.
     return WITH_OTHERS if len(besides.nodes) else NEW_NODES
 
 
-def why_in_turn(situation: Situation, left: Int64, attempt: Attempt) -> Mapping[int, str]:
+def why_in_turn(context: Context, left: Int64, attempt: Attempt) -> Mapping[int, str]:
     """Return by node which budget its pods are too many for at once, so that they are evicted in turn.
 
     left : int64[B] of budgets before the plan. O(moved pods) where there is any such node, else O(B).
@@ -76,34 +74,34 @@ def why_in_turn(situation: Situation, left: Int64, attempt: Attempt) -> Mapping[
         np.subtract.at(left, under.budgets[pairs], under.needs[pairs])
         short = [row for row in np.unique(under.budgets[pairs]).tolist() if left[row] < 0]
         if short:
-            budget = situation.request.snapshot.budgets[short[0]]
+            budget = context.request.snapshot.budgets[short[0]]
             found[node] = f"more pods than budget {budget.namespace}/{budget.name} allows at once: evicted in turn"
     return found
 
 
-def _awaited(situation: Situation, codes: UInt8, waiting: set[int]) -> dict[int, str]:
+def _awaited(context: Context, codes: UInt8, waiting: set[int]) -> dict[int, str]:
     """Return by node the pods that have to complete first."""
-    node_of = situation.request.snapshot.pods.node
+    node_of = context.request.snapshot.pods.node
     pods: dict[int, list[int]] = {}
     for pod in np.flatnonzero((codes == outcome.WAIT) & (node_of >= 0)).tolist():
         pods.setdefault(int(node_of[pod]), []).append(pod)
-    return {node: _pods_text(situation, pods[node]) for node in sorted(waiting)}
+    return {node: _pods_text(context, pods[node]) for node in sorted(waiting)}
 
 
-def _pods_text(situation: Situation, pods: list[int]) -> str:
+def _pods_text(context: Context, pods: list[int]) -> str:
     more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
-    return f"waits for pod {name_of(situation, pods[0])}{more} to complete"
+    return f"waits for pod {name_of(context, pods[0])}{more} to complete"
 
 
-def why_staying(situation: Situation, reasons: UInt8) -> Mapping[int, str]:
+def why_staying(context: Context, reasons: UInt8) -> Mapping[int, str]:
     """Return by node what there is to say about why it stays. reasons : uint8[N], 0 = it does not."""
-    return {node: text for node, text in _staying(situation, reasons) if text}
+    return {node: text for node, text in _staying(context, reasons) if text}
 
 
-def _staying(situation: Situation, reasons: UInt8) -> Iterator[tuple[int, str]]:
-    request = situation.request
+def _staying(context: Context, reasons: UInt8) -> Iterator[tuple[int, str]]:
+    request = context.request
     nodes, most = request.snapshot.nodes, request.round.settings.max_balance_difference
-    failed = situation.memory.failed
+    failed = context.previous.failed
     rows = np.flatnonzero(reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE)
     ages_s = (request.now_ns - failed.time_ns[rows]) // SECOND_NS
     # Most have failed in the same loop, for one of a few reasons.
@@ -122,4 +120,4 @@ def _staying(situation: Situation, reasons: UInt8) -> Iterator[tuple[int, str]]:
     for reason, text in texts.items():
         yield from ((node, text) for node in np.flatnonzero(reasons == reason).tolist())
     for node in np.flatnonzero(reasons == Reason.IN_COOLDOWN).tolist():
-        yield node, situation.cooldown.groups[int(nodes.group[node])]
+        yield node, context.cooldown.groups[int(nodes.group[node])]

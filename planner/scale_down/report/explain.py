@@ -70,7 +70,7 @@ def _joint(
 
 def _culprits(problem: Problem, outcome: int) -> dict[int, int]:
     """Return by node the pod in the way, of the nodes with an outcome."""
-    return {int(node): int(problem.culprit[node]) for node in np.flatnonzero(problem.outcome == outcome)}
+    return {int(node): int(problem.blocking_pod[node]) for node in np.flatnonzero(problem.outcome == outcome)}
 
 
 def _counts(simulation: Simulation, allowed: Bool, stuck: Mapping[int, int]) -> Int64:

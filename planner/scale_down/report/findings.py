@@ -15,6 +15,7 @@ from planner.facts.prices import prices
 from planner.placement.hints import Moves
 from planner.placement.kernels.search import HINT_HITS, SEARCHES
 from planner.round.decision import Decided
+from planner.scale_down.context import Context
 from planner.scale_down.drainability import outcome
 from planner.scale_down.report.answer import Staying, Unneeded, add_staying, add_unneeded
 from planner.scale_down.report.codes import blocking_code, order_code
@@ -29,8 +30,7 @@ from planner.scale_down.search.portfolio import Choice
 from planner.scale_down.selection.removal import Removal, UnneededSet, room_left, select
 from planner.scale_down.selection.timers import since
 from planner.scale_down.selection.undone_drains import drained
-from planner.scale_down.situation import Situation
-from planner.scale_down.state import FailedNodes, Memory, remember
+from planner.scale_down.state import FailedNodes, PreviousLoop, remember
 from planner.simulation.build import Simulation
 from planner.snapshot.columns import Bool, Int32, Int64, UInt8
 
@@ -46,7 +46,7 @@ class Finding(NamedTuple):
     eligible, 0 = it is; choice : None when there could be no candidates, for which `trouble` says why; besides : nodes
     of it that go only because slack asks for less then."""
 
-    situation: Situation
+    context: Context
     simulation: Simulation
     problem: Problem
     codes: UInt8
@@ -66,18 +66,18 @@ def not_tried(request: ScaleDownRequest) -> Decided:
 
 def conclude(finding: Finding) -> Decided:
     """Put the answer and the next state together. O(N + moved pods)."""
-    situation, choice = finding.situation, finding.choice
+    context, choice = finding.context, finding.choice
     accepted = choice.attempt.accepted if choice else np.zeros(0, np.int32)
     unneeded, removal = _unneeded(finding, np.sort(accepted))
     reasons = _final_reasons(finding, unneeded.nodes)
-    decision = pb.ScaleDownDecision(detail=finding.trouble or situation.unhealthy or situation.cooldown.cluster)
-    share = situation.utilization.share
-    request = situation.request
+    decision = pb.ScaleDownDecision(detail=finding.trouble or context.unhealthy or context.cooldown.cluster)
+    share = context.utilization.share
+    request = context.request
     add_unneeded(decision, request, unneeded, share)
     staying = np.flatnonzero(reasons).astype(np.int32)
     told = explain(finding.simulation, finding.problem, choice.attempt if choice else None)
     blocking = _blocking(finding, reasons, told)
-    details = {**told.details, **why_staying(situation, reasons)}
+    details = {**told.details, **why_staying(context, reasons)}
     names = request.snapshot.nodes.name
     stays = Staying(staying, reasons[staying], blocking, told.failed, details)
     add_staying(decision, request, stays, share)
@@ -86,31 +86,31 @@ def conclude(finding: Finding) -> Decided:
     decision.result = _result(finding, removal, len(accepted))
     _count(decision, finding, int((reasons == Reason.NOT_EVALUATED).sum()))
     state = _state(finding, accepted, reasons, blocking, len(removal.drain) > 0)
-    return Decided(decision, state, situation.notes, partial(take_out, situation, finding.simulation, accepted))
+    return Decided(decision, state, context.notes, partial(take_out, context, finding.simulation, accepted))
 
 
 def _unneeded(finding: Finding, nodes: Int32) -> tuple[Unneeded, Removal]:
-    situation = finding.situation
-    request, memory = situation.request, situation.memory
+    context = finding.context
+    request, previous = context.request, context.previous
     snapshot = request.snapshot
-    since_ns = since(nodes, memory.unneeded, memory.since_ns, len(situation.leaving), request.now_ns)
+    since_ns = since(nodes, previous.unneeded, previous.since_ns, len(context.leaving), request.now_ns)
     bounds, pods = _real_moves_of(finding, nodes)
-    waiting = _nodes_with(situation, finding.codes == outcome.WAIT)[nodes]
+    waiting = _nodes_with(context, finding.codes == outcome.WAIT)[nodes]
     removal = select(
-        situation,
+        context,
         UnneededSet(
             nodes, since_ns, np.diff(bounds) == 0, waiting, _risky(finding, nodes, bounds, pods), finding.besides
         ),
     )
-    cost = situation.eviction_cost
+    cost = context.eviction_cost
     price = np.nan_to_num(prices(snapshot))
     where = finding.choice.attempt.problem.destination if finding.choice else finding.problem.destination
     left = finding.problem.budgets.left
-    in_turn = why_in_turn(situation, left, finding.choice.attempt) if finding.choice else {}
+    in_turn = why_in_turn(context, left, finding.choice.attempt) if finding.choice else {}
     return (
         Unneeded(
             nodes, since_ns, removal.not_now, bounds, pods, where[pods], price[nodes], cost[nodes],
-            {**in_turn, **why_waiting(situation, finding.codes, nodes, removal, finding.besides)},
+            {**in_turn, **why_waiting(context, finding.codes, nodes, removal, finding.besides)},
         ),
         removal,
     )  # fmt: skip
@@ -132,10 +132,10 @@ def _real_moves_of(finding: Finding, nodes: Int32) -> tuple[Int64, Int32]:
     return upto[bounds], pods[real]
 
 
-def _nodes_with(situation: Situation, mask: Bool) -> Bool:
+def _nodes_with(context: Context, mask: Bool) -> Bool:
     """Say for each node whether it has a pod for which the mask : bool[P] holds. bool[N]."""
-    node = situation.request.snapshot.pods.node
-    found = np.zeros(len(situation.leaving), bool)
+    node = context.request.snapshot.pods.node
+    found = np.zeros(len(context.leaving), bool)
     found[node[mask & (node >= 0)]] = True
     return found
 
@@ -145,7 +145,7 @@ def _risky(finding: Finding, nodes: Int32, bounds: Int64, pods: Int32) -> Bool:
 
     Pods of nodes being deleted have used up theirs before.
     """
-    under, left = finding.situation.under, finding.problem.budgets.left.copy()
+    under, left = finding.context.under, finding.problem.budgets.left.copy()
     pairs = np.repeat(np.arange(len(under.offsets) - 1), np.diff(under.offsets))
     moved = np.zeros(len(under.offsets) - 1, bool)
     moved[pods] = True
@@ -165,17 +165,17 @@ def _final_reasons(finding: Finding, unneeded: Int32) -> UInt8:
     eligible = reasons == 0
     if finding.choice:
         reasons[eligible] = finding.choice.attempt.problem.outcome[eligible]
-        reasons[_reserved(finding.situation, finding.choice.attempt.problem) & eligible] = RESERVED
-        reasons[needed_for_slack(finding.situation, finding.simulation, finding.choice.attempt.problem)] = FOR_SLACK
+        reasons[_reserved(finding.context, finding.choice.attempt.problem) & eligible] = RESERVED
+        reasons[needed_for_slack(finding.context, finding.simulation, finding.choice.attempt.problem)] = FOR_SLACK
     else:
         reasons[eligible] = Reason.NOT_EVALUATED
     reasons[unneeded] = 0
     return reasons
 
 
-def _reserved(situation: Situation, problem: Problem) -> Bool:
+def _reserved(context: Context, problem: Problem) -> Bool:
     """Say for each node whether it stays as the destination of pending pods alone. bool[N]."""
-    target = problem.destination[situation.pending]
+    target = problem.destination[context.pending]
     only_pending = problem.received == np.bincount(target[target >= 0], minlength=len(problem.received))
     destination = problem.outcome == Reason.DESTINATION_OF_MOVED_PODS
     reserved: Bool = destination & only_pending[: len(destination)]
@@ -186,22 +186,22 @@ def _blocking(
     finding: Finding, reasons: UInt8, told: Explanation
 ) -> dict[int, "tuple[str, reason_pb2.BlockingPodReason.Code.ValueType]"]:
     """Return by node the pod in its way and why."""
-    situation = finding.situation
+    context = finding.context
     blocking: dict[int, tuple[str, reason_pb2.BlockingPodReason.Code.ValueType]] = {}
-    failed = situation.memory.failed
+    failed = context.previous.failed
     rows = np.flatnonzero(reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE)
     codes = map(blocking_code, failed.blocking_reason[rows].tolist())
     pods = map(failed.blocking_pod.__getitem__, rows.tolist())
     blocking.update(zip(failed.node[rows].tolist(), zip(pods, codes, strict=True), strict=True))
-    node_of = situation.request.snapshot.pods.node
+    node_of = context.request.snapshot.pods.node
     stopping = np.flatnonzero(outcome.blocks(finding.codes) & (node_of >= 0))
     stopping = stopping[reasons[node_of[stopping]] == Reason.BLOCKED_BY_POD]
     nodes, first = np.unique(node_of[stopping], return_index=True)
     codes = map(blocking_code, map(outcome.blocking_reason, finding.codes[stopping[first]].tolist()))
-    names = names_of(situation, stopping[first])
+    names = names_of(context, stopping[first])
     blocking.update(zip(nodes.tolist(), zip(names, codes, strict=True), strict=True))
     for found, why in ((told.no_place, Blocking.NO_PLACE), (told.over_budget, Blocking.NOT_ENOUGH_PDB)):
-        names = names_of(situation, np.fromiter(found.values(), np.int64, len(found)))
+        names = names_of(context, np.fromiter(found.values(), np.int64, len(found)))
         blocking.update((node, (name, why)) for node, name in zip(found, names, strict=True))
     return blocking
 
@@ -209,17 +209,17 @@ def _blocking(
 def _result(finding: Finding, removal: Removal, unneeded_count: int) -> "reason_pb2.ScaleDownResult.Code.ValueType":
     if finding.choice is None:
         return Outcome.SCALE_DOWN_ERROR
-    if finding.situation.unhealthy:
+    if finding.context.unhealthy:
         return Outcome.SCALE_DOWN_CLUSTER_UNHEALTHY
-    if finding.situation.cooldown.cluster:
+    if finding.context.cooldown.cluster:
         return Outcome.SCALE_DOWN_IN_COOLDOWN
     if removal.delete_empty or removal.drain:
         return Outcome.SCALE_DOWN_NODE_DELETE_STARTED
-    if room_left(finding.situation).total <= 0:
+    if room_left(finding.context).total <= 0:
         return Outcome.SCALE_DOWN_THROTTLED
     if unneeded_count == 0:
         return Outcome.SCALE_DOWN_NO_CANDIDATES
-    if finding.situation.leaving.any() or finding.situation.request.snapshot.deletions:
+    if finding.context.leaving.any() or finding.context.request.snapshot.deletions:
         return Outcome.SCALE_DOWN_IN_PROGRESS
     return Outcome.SCALE_DOWN_NO_NODE_DELETED
 
@@ -246,47 +246,47 @@ def _state(
     blocking: Mapping[int, "tuple[str, reason_pb2.BlockingPodReason.Code.ValueType]"],
     drains: bool,
 ) -> pb.ScaleDownState:
-    situation, choice = finding.situation, finding.choice
-    request, memory = situation.request, situation.memory
-    since_ns = since(accepted, memory.unneeded, memory.since_ns, len(situation.leaving), request.now_ns)
-    order = choice.attempt.order if choice else int(memory.order)
-    stopped_at = choice.attempt.stopped_at if choice else memory.resume_at
+    context, choice = finding.context, finding.choice
+    request, previous = context.request, context.previous
+    since_ns = since(accepted, previous.unneeded, previous.since_ns, len(context.leaving), request.now_ns)
+    order = choice.attempt.order if choice else int(previous.order)
+    stopped_at = choice.attempt.stopped_at if choice else previous.resume_at
     moves = _moves(finding, accepted)
-    kept = Memory(
+    kept = PreviousLoop(
         accepted,
         since_ns,
         _failed(finding, reasons, blocking),
-        memory.hint,
+        previous.hint,
         int(moves.destination[-1]) if choice and choice.attempt.searches and len(moves.destination)
-        else memory.search_start,
+        else previous.search_start,
         stopped_at,
         order_code(order),
-        situation.basis if choice else memory.basis,
-        choice.headroom if choice else memory.headroom,
+        context.basis if choice else previous.basis,
+        choice.headroom if choice else previous.headroom,
         len(finding.besides.nodes),
-        drained(situation.undone, situation.slack, request.now_ns) if drains and situation.slack else situation.undone,
+        drained(context.undone, context.slack, request.now_ns) if drains and context.slack else context.undone,
     )  # fmt: skip
-    return remember(kept, moves, request.snapshot.nodes.name, situation.groups.digests)
+    return remember(kept, moves, request.snapshot.nodes.name, context.groups.digests)
 
 
 def _moves(finding: Finding, accepted: Int32) -> Moves:
     """Return every destination: of pods from nodes being deleted, from unneeded nodes, and of pods on no node."""
-    situation = finding.situation
-    snapshot = situation.request.snapshot
+    context = finding.context
+    snapshot = context.request.snapshot
     where = finding.choice.attempt.problem.destination if finding.choice else finding.problem.destination
-    leaving_pods = pods_of_leaving_nodes(situation)
+    leaving_pods = pods_of_leaving_nodes(context)
     leaving, counts = np.unique(snapshot.pods.node[leaving_pods], return_counts=True)
     bounds, pods = _moves_of(finding.problem, accepted)
     known = len(snapshot.pods.spec)
-    evicted = np.arange(known, known + len(situation.evictions), dtype=np.int32)
-    loose = np.concatenate([situation.pending, evicted])
-    source = np.concatenate([leaving, accepted, np.array([len(situation.leaving)])]).astype(np.int32)
+    evicted = np.arange(known, known + len(context.evictions), dtype=np.int32)
+    loose = np.concatenate([context.pending, evicted])
+    source = np.concatenate([leaving, accepted, np.array([len(context.leaving)])]).astype(np.int32)
     lengths = np.concatenate([counts, np.diff(bounds), np.array([len(loose)])])
     moved = np.concatenate([leaving_pods, pods, loose]).astype(np.int32)
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
     # A virtual node is no place to remember.
     target = where[moved]
-    return Moves(source, ends, moved, np.where(target < len(situation.leaving), target, -1).astype(np.int32))
+    return Moves(source, ends, moved, np.where(target < len(context.leaving), target, -1).astype(np.int32))
 
 
 def _failed(
@@ -295,8 +295,8 @@ def _failed(
     blocking: Mapping[int, "tuple[str, reason_pb2.BlockingPodReason.Code.ValueType]"],
 ) -> FailedNodes:
     """Return what is believed of failed simulations from now on: what is still believed, and what failed now."""
-    situation = finding.situation
-    request, old = situation.request, situation.memory.failed
+    context = finding.context
+    request, old = context.request, context.previous.failed
     time_ns = np.zeros(len(reasons), np.int64)
     why = np.zeros(len(reasons), np.uint8)
     # What a bound kept from being looked at again keeps its time: it stands behind what was never looked at.

@@ -8,20 +8,20 @@ Asked of the simulation as the plan leaves it. Decides nothing about which nodes
 
 import numpy as np
 
+from planner.scale_down.context import Context
 from planner.scale_down.search.kernels.drain_sets import DESTINATION, NO_PLACE, Problem
-from planner.scale_down.situation import Situation
 from planner.simulation.build import Simulation
 from planner.simulation.state import OPEN
 from planner.snapshot.columns import Int32, Int64
 
 
-def needed_for_slack(situation: Situation, simulation: Simulation, problem: Problem) -> Int32:
+def needed_for_slack(context: Context, simulation: Simulation, problem: Problem) -> Int32:
     """Return the nodes without a place for a placeholder, or for a pod that would have one in place of placeholders,
     and those that are destinations of placeholders alone.
 
     int32. Of a pod only amounts and static predicates are asked. O(stuck nodes + classes in the way · N).
     """
-    count = len(situation.request.round.placeholders)
+    count = len(context.request.round.placeholders)
     if not count:
         return np.zeros(0, np.int32)
     stuck = np.flatnonzero(problem.outcome == NO_PLACE).astype(np.int32)
@@ -33,9 +33,9 @@ def _destinations(problem: Problem, first: int) -> Int32:
     """Return the nodes that have received placeholders, pods from `first` on, and no other pods. int32."""
     found = []
     for node in np.flatnonzero(problem.outcome == DESTINATION).tolist():
-        pod = int(problem.first_held[node])
+        pod = int(problem.first_incoming[node])
         while pod >= first:
-            pod = int(problem.next_held[pod])
+            pod = int(problem.next_incoming[pod])
         if pod < 0:
             found.append(node)
     return np.array(found, np.int32)
@@ -44,15 +44,15 @@ def _destinations(problem: Problem, first: int) -> Int32:
 def _stuck(simulation: Simulation, problem: Problem, stuck: Int32, count: int) -> Int32:
     """Return which of the nodes without a place for a pod stay for slack. count : placeholders, the last pods."""
     state = simulation.state
-    culprit = problem.culprit[stuck]
-    for_slack = culprit >= len(state.pod_node) - count
+    blocking_pod = problem.blocking_pod[stuck]
+    for_slack = blocking_pod >= len(state.pod_node) - count
     held = _held(simulation, count)
     room = state.resources.free + held
-    for pod_class in np.unique(state.pod_class[culprit[~for_slack & (culprit >= 0)]]).tolist():
+    for pod_class in np.unique(state.pod_class[blocking_pod[~for_slack & (blocking_pod >= 0)]]).tolist():
         need = state.resources.need[pod_class]
         takes = (state.node_state == OPEN) & problem.search.allowed & (state.blocked[pod_class, state.node_class] == 0)
         freed = takes & (room >= need).all(axis=1) & ~(state.resources.free >= need).all(axis=1)
-        of_class = ~for_slack & (state.pod_class[culprit] == pod_class)
+        of_class = ~for_slack & (state.pod_class[blocking_pod] == pod_class)
         # A node's own room is no place for what has to leave it.
         for_slack |= of_class & (int(freed.sum()) - freed[stuck] > 0)
     found: Int32 = stuck[for_slack]

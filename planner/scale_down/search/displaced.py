@@ -12,53 +12,53 @@ from trimtab.v1.plan_pb2 import Decision
 from planner.facts import pdb
 from planner.placement.kernels.search import evacuate, place_all
 from planner.placement.waiting import close_leaving, pods_to_move
+from planner.scale_down.context import Context
 from planner.scale_down.search.kernels.drain_sets import Problem, hold_all
-from planner.scale_down.situation import Situation
 from planner.simulation.build import Simulation
 from planner.simulation.state import NOWHERE, SimulationState
 from planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
 from planner.snapshot.texts import pod_keys
 
 
-def pods_of_leaving_nodes(situation: Situation) -> Int32:
+def pods_of_leaving_nodes(context: Context) -> Int32:
     """Return the pods that nodes being deleted still have to give up, node by node in pod order. int32."""
-    request = situation.request
-    return pods_to_move(request.snapshot, situation.leaving, request.round.settings.expendable_priority)
+    request = context.request
+    return pods_to_move(request.snapshot, context.leaving, request.round.settings.expendable_priority)
 
 
-def hold_placed(situation: Situation, simulation: Simulation, problem: Problem) -> None:
+def hold_placed(context: Context, simulation: Simulation, problem: Problem) -> None:
     """Note which pods a decision before this one has placed: their nodes hold them. O(P)."""
-    placed, snapshot = simulation.state.pod_node, situation.request.snapshot
+    placed, snapshot = simulation.state.pod_node, context.request.snapshot
     moved = placed >= 0
     moved[: simulation.pod_count] &= placed[: simulation.pod_count] != snapshot.pods.node
     # Placeholders are pods that their nodes have; they move with them.
-    pods = np.flatnonzero(moved[: simulation.pod_count + len(situation.evictions)]).astype(np.int32)
+    pods = np.flatnonzero(moved[: simulation.pod_count + len(context.evictions)]).astype(np.int32)
     hold_all(problem, placed, pods)
 
 
-def promised_nodes(situation: Situation) -> Bool:
+def promised_nodes(context: Context) -> Bool:
     """Return the nodes that a scale-up of this round names for pending pods: they stay. bool[N]; O(P)."""
-    this = situation.request.round
-    promised = np.zeros(len(situation.leaving), bool)
+    this = context.request.round
+    promised = np.zeros(len(context.leaving), bool)
     if Decision.SCALE_UP in this.decided:
-        pods = situation.request.snapshot.pods
+        pods = context.request.snapshot.pods
         at = this.simulation.state.pod_node[: len(pods.node)][pods.node == NO_NODE]
         promised[at[(at >= 0) & (at < len(promised))]] = True
     return promised
 
 
-def settle_leaving(situation: Situation, simulation: Simulation, problem: Problem) -> int:
+def settle_leaving(context: Context, simulation: Simulation, problem: Problem) -> int:
     """Step 1: place the pods of nodes being deleted. Return the first that finds no place, -1 if none."""
-    pods = pods_of_leaving_nodes(situation)
-    close_leaving(simulation, situation.leaving, pods)
-    pdb.use_up(situation.under, problem.budgets.left, pods.astype(np.int64))
+    pods = pods_of_leaving_nodes(context)
+    close_leaving(simulation, context.leaving, pods)
+    pdb.use_up(context.under, problem.budgets.left, pods.astype(np.int64))
     return place_and_hold(simulation.state, problem, unplaced(simulation, pods), True)
 
 
-def settle_evicted(situation: Situation, simulation: Simulation, problem: Problem) -> int:
+def settle_evicted(context: Context, simulation: Simulation, problem: Problem) -> int:
     """Step 2: place the pods just evicted. Return the first that finds no place, -1 if none."""
     first = simulation.pod_count
-    evicted = np.arange(first, first + len(situation.evictions), dtype=np.int32)
+    evicted = np.arange(first, first + len(context.evictions), dtype=np.int32)
     return place_and_hold(simulation.state, problem, unplaced(simulation, evicted), True)
 
 
@@ -75,32 +75,32 @@ def unplaced(simulation: Simulation, pods: Int32) -> Int32:
     return unplaced
 
 
-def take_out(situation: Situation, simulation: Simulation, nodes: Int32) -> None:
+def take_out(context: Context, simulation: Simulation, nodes: Int32) -> None:
     """Take nodes : int32 out of the simulation, with the pods that are still on them. O(P)."""
-    at = simulation.state.pod_node[: len(situation.request.snapshot.pods.spec)]
+    at = simulation.state.pod_node[: len(context.request.snapshot.pods.spec)]
     gone = np.zeros(len(simulation.state.node_state) + 1, bool)
     gone[nodes] = True
     evacuate(simulation.state, nodes, np.flatnonzero(gone[at]).astype(np.int32), True)
 
 
-def names_of(situation: Situation, pods: Int64 | Int32) -> list[str]:
+def names_of(context: Context, pods: Int64 | Int32) -> list[str]:
     """Return "namespace/name" of each pod, those evicted lately included, or the name of a placeholder."""
-    snapshot = situation.request.snapshot
+    snapshot = context.request.snapshot
     names = pod_keys(snapshot, pods[pods < len(snapshot.pods.spec)].astype(np.int64))
     if len(names) == len(pods):
         return names
     known = iter(names)
-    return [next(known) if pod < len(snapshot.pods.spec) else name_of(situation, pod) for pod in pods.tolist()]
+    return [next(known) if pod < len(snapshot.pods.spec) else name_of(context, pod) for pod in pods.tolist()]
 
 
-def name_of(situation: Situation, pod: int) -> str:
+def name_of(context: Context, pod: int) -> str:
     """Return "namespace/name" of a pod, those evicted lately included, or the name of a placeholder."""
-    snapshot = situation.request.snapshot
+    snapshot = context.request.snapshot
     known = len(snapshot.pods.spec)
     if pod < known:
         return snapshot.pod_key(pod)
-    at = pod - known - len(situation.evictions)
+    at = pod - known - len(context.evictions)
     if at >= 0:
-        return situation.request.round.placeholders[at]
-    eviction = situation.evictions[pod - known]
+        return context.request.round.placeholders[at]
+    eviction = context.evictions[pod - known]
     return f"{eviction.namespace}/{eviction.name}"

@@ -26,13 +26,13 @@ from planner.scale_down.search.kernels.drain_sets import (
     TAKEN,
     Problem,
     drain_candidates,
-    mark_misplaced,
+    mark_unplaceable,
     repeat,
 )
 from planner.scale_down.search.kernels.joint_order import mark_without_order
 from planner.scale_down.search.orders import NodeMeasures
 from planner.scale_down.selection.balance import Balance, uneven
-from planner.scale_down.state import Memory
+from planner.scale_down.state import PreviousLoop
 from planner.simulation.kernels import revert
 from planner.simulation.log import check_log, current_mark
 from planner.simulation.state import SimulationState
@@ -63,28 +63,28 @@ class Task(NamedTuple):
     """What attempts share.
 
     staying : int32 nodes that are no candidates, in search order; eligible : int32[E] candidates ascending;
-    known : bool[N], unneeded in the last loop; residents : pods by node; loose : int32 pods for which room is kept, but
-    which are on no node; pending : int32 those of them that each attempt places; whole : int32[N] how many nodes of its
-    group have to go with a node, 0 = none; waits : bool[N], some pod has to complete before the node goes; anew : what
-    the choice among orders rests on has changed since; volume : returns what nodes have and need of cpu and memory; a
-    loop that only repeats its plan does not ask for it; together : runs attempts side by side.
+    unneeded_before : bool[N], in the last loop; residents : pods by node; loose : int32 pods for which room is kept,
+    but which are on no node; pending : int32 those of them that each attempt places; whole : int32[N] how many nodes of
+    its group have to go with a node, 0 = none; waits : bool[N], some pod has to complete before the node goes;
+    basis_changed : what the choice among orders rests on has changed since; volume : returns what nodes have and need
+    of cpu and memory; a loop that only repeats its plan does not ask for it; together : runs attempts side by side.
     """
 
     state: SimulationState
     problem: Problem
     settings: ScaleDownSettings
     measures: NodeMeasures
-    memory: Memory
+    previous: PreviousLoop
     staying: Int32
     eligible: Int32
-    known: Bool
+    unneeded_before: Bool
     residents: PodGroups
     loose: Int32
     pending: Int32
     whole: Int32
     waits: Bool
     balance: Balance | None
-    anew: bool
+    basis_changed: bool
     volume: Callable[[], Volume]
     time_left: Callable[[], bool] | None
     together: Together
@@ -100,7 +100,7 @@ class Attempt(NamedTuple):
     order : `CandidateOrder.Code`; rule : for budgets; staying : int32 nodes that are no candidates, as searched;
     candidates : int32[E] as tried; reached : how many were looked at; accepted : int32[U] in order; stopped_at : node
     where a bound stopped the loop, -1 = complete; fresh : simulated nodes that were not unneeded in the last loop;
-    problem : outcomes, culprits and destinations; again : how many of the first candidates the last plan let go;
+    problem : outcomes, blocking_pods and destinations; again : how many of the first candidates the last plan let go;
     hinted : pending pods went where the last loop had them; proven : how many of the accepted went all together as
     before, and fit so.
     """
@@ -122,7 +122,7 @@ class Attempt(NamedTuple):
     proven: int
 
 
-class Way(NamedTuple):
+class AttemptOptions(NamedTuple):
     """How an attempt is made.
 
     at_most : candidates to look at, -1 = all; again : how many of the first candidates the last plan let go; hinted :
@@ -136,24 +136,24 @@ class Way(NamedTuple):
     hinted: bool = False
 
 
-def run(task: Task, candidates: Int32, way: Way) -> Attempt:
-    """Run the greedy loop over candidates : int32[E] from the situation as it is.
+def run(task: Task, candidates: Int32, options: AttemptOptions) -> Attempt:
+    """Run the greedy loop over candidates : int32[E] from the context as it is.
 
-    Nodes whose pods would be misplaced once all are gone are left out and the loop run again, until none is; so are
+    Nodes whose pods would be unplaceable once all are gone are left out and the loop run again, until none is; so are
     nodes of all-or-nothing groups that do not go whole, and nodes that have to stay for balance. Raises
     MoveLogFullError.
     """
     start = current_mark(task.state)
-    left_out = np.zeros(len(task.known), np.uint8)
-    culprit = np.full(len(task.known), -1, np.int32)
+    left_out = np.zeros(len(task.unneeded_before), np.uint8)
+    blocking_pod = np.full(len(task.unneeded_before), -1, np.int32)
     while True:
-        attempt = _pass(task, candidates, left_out > 0, way)
-        misplaced, stays = _misplaced(task, attempt), to_stay_even(task, attempt.accepted)
+        attempt = _pass(task, candidates, left_out > 0, options)
+        unplaceable, stays = _unplaceable(task, attempt), to_stay_even(task, attempt.accepted)
         parts = _parts(task, attempt)
         check_log(task.state)
-        if misplaced.any():
-            culprit[misplaced] = attempt.problem.culprit[misplaced]
-            left_out[misplaced] = NO_PLACE
+        if unplaceable.any():
+            blocking_pod[unplaceable] = attempt.problem.blocking_pod[unplaceable]
+            left_out[unplaceable] = NO_PLACE
         elif len(parts):
             left_out[parts] = ATOMIC
         elif len(stays):
@@ -163,7 +163,7 @@ def run(task: Task, candidates: Int32, way: Way) -> Attempt:
         revert(task.state, start)
     out = left_out > 0
     attempt.problem.outcome[out] = left_out[out]
-    attempt.problem.culprit[out] = culprit[out]
+    attempt.problem.blocking_pod[out] = blocking_pod[out]
     return attempt._replace(evaluated=attempt.evaluated + int(out.sum()))
 
 
@@ -181,10 +181,10 @@ def _parts(task: Task, attempt: Attempt) -> Int32:
     return accepted[np.bincount(group)[group] < task.whole[accepted]]
 
 
-def _misplaced(task: Task, attempt: Attempt) -> Bool:
-    """Mark accepted nodes of which a pod would be misplaced once all are gone. bool[N]."""
+def _unplaceable(task: Task, attempt: Attempt) -> Bool:
+    """Mark accepted nodes of which a pod would be unplaceable once all are gone. bool[N]."""
     if attempt.proven == len(attempt.accepted):
-        return np.zeros(len(task.known), bool)
+        return np.zeros(len(task.unneeded_before), bool)
     return ask_again(task, attempt.problem)
 
 
@@ -194,26 +194,26 @@ def ask_again(task: Task, problem: Problem) -> Bool:
     Asked of all moved pods once more, pending pods placed or not: does each fit in the end, and is there an order in
     which the scheduler can place them.
     """
-    misplaced = np.zeros(len(task.known), bool)
+    unplaceable = np.zeros(len(task.unneeded_before), bool)
     if not task.state.local_class.all():
         groups = task.residents
         for loose in (task.loose[:0], task.loose) if len(task.loose) else (task.loose,):
-            mark_misplaced(task.state, problem, groups.offsets, groups.members, loose, misplaced)
-            mark_without_order(task.state, problem, loose, misplaced)
-    return misplaced
+            mark_unplaceable(task.state, problem, groups.offsets, groups.members, loose, unplaceable)
+            mark_without_order(task.state, problem, loose, unplaceable)
+    return unplaceable
 
 
-def _pass(task: Task, every: Int32, left_out: Bool, way: Way) -> Attempt:
+def _pass(task: Task, every: Int32, left_out: Bool, options: AttemptOptions) -> Attempt:
     """Go over the candidates once, in batches as far as time and bounds allow.
 
     every : int32[E] candidates; left_out : bool[N], those that stay all the same. Destinations are searched among the
     nodes that stay anyway, then among the candidates, last first.
     """
     candidates = every[~left_out[every]]
-    at_most, again = way.at_most, way.again
+    at_most, again = options.at_most, options.again
     search_order = np.concatenate([task.staying, every[left_out[every]], candidates[::-1]])
     before = candidates[: int((~left_out[every[:again]]).sum())]
-    problem, position = _begin(task, search_order, before, way)
+    problem, position = _begin(task, search_order, before, options)
     proven = position
     limits = (task.settings.max_evaluated or UNBOUNDED, task.settings.max_new_unneeded or UNBOUNDED)
     bounds = np.array(limits, np.int64)
@@ -222,21 +222,23 @@ def _pass(task: Task, every: Int32, left_out: Bool, way: Way) -> Attempt:
         last = _batch_end(task, candidates, position, end, limits[0] - int(bounds[0])) if at_most < 0 else end
         if last == position:
             break
-        reached = int(drain_candidates(task.state, problem, candidates, position, last, task.known, bounds, 0))
+        reached = int(
+            drain_candidates(task.state, problem, candidates, position, last, task.unneeded_before, bounds, 0)
+        )
         position = reached
         if reached < last:
             break
     if _is_more_than_a_repetition(task, problem, limits[0] - int(bounds[0])):
-        drain_candidates(task.state, problem, candidates, 0, position, task.known, bounds, PATIENCE)
-    if way.rule == Rule.IN_TURN_LAST:
+        drain_candidates(task.state, problem, candidates, 0, position, task.unneeded_before, bounds, PATIENCE)
+    if options.rule == Rule.IN_TURN_LAST:
         blocked = candidates[:position][problem.outcome[candidates[:position]] == BLOCKED]
         problem.budgets.in_turn[:] = True
-        problem.culprit[blocked] = -1
-        drain_candidates(task.state, problem, blocked, 0, len(blocked), task.known, bounds, 0)
+        problem.blocking_pod[blocked] = -1
+        drain_candidates(task.state, problem, blocked, 0, len(blocked), task.unneeded_before, bounds, 0)
     stopped_at = int(candidates[position]) if position < len(candidates) else -1
     return Attempt(
-        order=way.order,
-        rule=way.rule,
+        order=options.order,
+        rule=options.rule,
         staying=task.staying,
         candidates=every,
         reached=len(every) if stopped_at < 0 else int(np.flatnonzero(every == stopped_at)[0]),
@@ -248,38 +250,38 @@ def _pass(task: Task, every: Int32, left_out: Bool, way: Way) -> Attempt:
         fresh=limits[0] - int(bounds[0]),
         problem=problem,
         again=again,
-        hinted=way.hinted,
+        hinted=options.hinted,
         proven=proven,
     )
 
 
-def _begin(task: Task, search_order: Int32, before: Int32, way: Way) -> tuple[Problem, int]:
+def _begin(task: Task, search_order: Int32, before: Int32, options: AttemptOptions) -> tuple[Problem, int]:
     """Return the problem to go on with, and how many nodes of the last plan are gone in it already: all, or none.
 
     Pending pods are placed first, so that what goes leaves them room. search_order : int32[N] nodes in which pods look
     for a place.
 
     before : int32 nodes of the last plan. They go all together: one after the other, pods that nodes passed on could be
-    in each other's way, though in the end they are not.
+    in each other's options, though in the end they are not.
     """
     start = current_mark(task.state)
-    problem = _prepared(task, search_order, way)
+    problem = _prepared(task, search_order, options)
     if len(before) == 0:
         return problem, 0
     if repeat(task.state, problem, before) and not ask_again(task, problem).any():
         return problem, len(before)
     revert(task.state, start)
-    return _prepared(task, search_order, way), 0
+    return _prepared(task, search_order, options), 0
 
 
-def _prepared(task: Task, search_order: Int32, way: Way) -> Problem:
+def _prepared(task: Task, search_order: Int32, options: AttemptOptions) -> Problem:
     """Return a problem to begin with, the pending pods placed that fit somewhere."""
     problem = _fresh(task.problem, search_order)
     # A node that was unneeded last time may have been so because its pods go in turn.
-    known = task.known & task.settings.evict_in_turn
-    np.logical_or(known, way.rule == Rule.IN_TURN, out=problem.budgets.in_turn)
+    unneeded_before = task.unneeded_before & task.settings.evict_in_turn
+    np.logical_or(unneeded_before, options.rule == Rule.IN_TURN, out=problem.budgets.in_turn)
     if len(task.pending):
-        if not way.hinted:
+        if not options.hinted:
             problem = problem._replace(hint=problem.hint.copy())
             problem.hint[task.pending] = -1
         place_and_hold(task.state, problem, task.pending, False)
@@ -292,8 +294,8 @@ def _is_more_than_a_repetition(task: Task, problem: Problem, fresh: int) -> bool
     New candidates, or lost ones, or a candidate with a pod for which no room was kept there in the last loop.
     """
     again = problem.accepted[: problem.counts[TAKEN]]
-    lost = int(task.known[task.eligible].sum()) - int(task.known[again].sum())
-    return task.anew or fresh > 0 or lost > 0 or _is_new_destination(task, problem)
+    lost = int(task.unneeded_before[task.eligible].sum()) - int(task.unneeded_before[again].sum())
+    return task.basis_changed or fresh > 0 or lost > 0 or _is_new_destination(task, problem)
 
 
 def _is_new_destination(task: Task, problem: Problem) -> bool:
@@ -312,7 +314,7 @@ def _batch_end(task: Task, candidates: Int32, position: int, end: int, fresh: in
     if task.time_left():
         return min(position + BATCH, end)
     owing = task.settings.min_evaluated - fresh
-    if owing <= 0 and not task.known[candidates[position]]:
+    if owing <= 0 and not task.unneeded_before[candidates[position]]:
         return position
     return min(position + max(owing, 1), end)
 
@@ -330,10 +332,10 @@ def _fresh(problem: Problem, order: Int32) -> Problem:
         budgets=budgets._replace(left=budgets.left.copy(), in_turn=budgets.in_turn.copy()),
         limits=limits._replace(group_left=limits.group_left.copy(), amount_left=limits.amount_left.copy()),
         received=problem.received.copy(),
-        first_held=problem.first_held.copy(),
-        next_held=problem.next_held.copy(),
+        first_incoming=problem.first_incoming.copy(),
+        next_incoming=problem.next_incoming.copy(),
         outcome=np.full(len(problem.outcome), NOT_EVALUATED, np.uint8),
-        culprit=np.full(len(problem.culprit), -1, np.int32),
+        blocking_pod=np.full(len(problem.blocking_pod), -1, np.int32),
         destination=problem.destination.copy(),
         counts=problem.counts.copy(),
         accepted=np.empty(len(problem.accepted), np.int32),

@@ -83,7 +83,7 @@ def choose_with(task: Task, kept: Kept | None) -> tuple[Choice, Besides]:
     """Return the choice of the other searches, with what can go besides. Raises MoveLogFullError."""
     late = NONE_BESIDES.nodes
     if kept is not None:
-        last = task.memory.unneeded[len(task.memory.unneeded) - task.memory.fewer :]
+        last = task.previous.unneeded[len(task.previous.unneeded) - task.previous.fewer :]
         late = last[np.isin(last, task.eligible)]
         task = _kept_out(task, late) if len(late) else task
     choice = choose(task)
@@ -96,13 +96,13 @@ def choose_with(task: Task, kept: Kept | None) -> tuple[Choice, Besides]:
 
 def _kept_out(task: Task, nodes: Int32) -> Task:
     """Return the task without nodes of the last plan; pods go there only where nothing else has room."""
-    known = task.known.copy()
-    known[nodes] = False
-    others = ~np.isin(task.memory.unneeded, nodes)
-    memory = task.memory._replace(unneeded=task.memory.unneeded[others], since_ns=task.memory.since_ns[others])
+    unneeded_before = task.unneeded_before.copy()
+    unneeded_before[nodes] = False
+    others = ~np.isin(task.previous.unneeded, nodes)
+    previous = task.previous._replace(unneeded=task.previous.unneeded[others], since_ns=task.previous.since_ns[others])
     return task._replace(
-        known=known,
-        memory=memory,
+        unneeded_before=unneeded_before,
+        previous=previous,
         eligible=task.eligible[~np.isin(task.eligible, nodes)],
         staying=np.concatenate([task.staying, nodes]).astype(np.int32),
     )
@@ -158,7 +158,7 @@ class _Search:
         if problem.outcome[node] == NOT_EVALUATED:
             pods = problem.pods[problem.offsets[node] : problem.offsets[node + 1]]
             problem.outcome[node] = NO_PLACE if len(pods) else BALANCE
-            problem.culprit[node] = pods[0] if len(pods) else -1
+            problem.blocking_pod[node] = pods[0] if len(pods) else -1
 
     def go_through(self, nodes: Int32) -> None:
         """Let nodes go one after the other as far as they can, at most `MOST`, until `PATIENCE` have been in vain."""
@@ -193,9 +193,9 @@ class _Search:
         hint[kept.pods] = state.pod_node[kept.pods]
         evacuate(state, np.zeros(0, np.int32), kept.pods, False)
         tried = copied(_without(self.problem, self._of_slack))
-        tried.first_held[nodes], tried.received[nodes] = -1, 0
+        tried.first_incoming[nodes], tried.received[nodes] = -1, 0
         bounds = np.full(2, len(nodes), np.int64)
-        drain_candidates(state, tried, nodes, 0, len(nodes), np.zeros(len(task.known), np.bool_), bounds, 0)
+        drain_candidates(state, tried, nodes, 0, len(nodes), np.zeros(len(task.unneeded_before), np.bool_), bounds, 0)
         if (tried.outcome[nodes] == ACCEPTED).all() and self._may_all_go(tried):
             tried.search.cursor[:] = 0
             place_all(state, tried.search, hint, tried.destination, tried.counts.copy(), kept.pods, False)
@@ -224,9 +224,9 @@ class _Search:
 
     def _holds_only_placeholders(self, node: int) -> bool:
         """Say whether a node has received nothing else."""
-        pod = int(self.problem.first_held[node])
+        pod = int(self.problem.first_incoming[node])
         while pod >= 0 and self._of_slack[pod]:
-            pod = int(self.problem.next_held[pod])
+            pod = int(self.problem.next_incoming[pod])
         return pod < 0
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from planner.scale_down.search.drain_sets import Attempt, Rule, Task, Way, run
+from planner.scale_down.search.drain_sets import Attempt, AttemptOptions, Rule, Task, run
 from planner.simulation.fresh import branch
 from planner.simulation.kernels import revert
 from planner.simulation.state import SimulationState
@@ -64,7 +64,7 @@ def _make_in(task: Task, start: int, planned: Sequence[Planned]) -> list[Attempt
 def afresh(task: Task, start: int, planned: Planned) -> Attempt:
     """Undo the last attempt and make another."""
     revert(task.state, start)
-    return run(task._replace(staying=planned.staying), planned.candidates, Way(planned.order, planned.rule))
+    return run(task._replace(staying=planned.staying), planned.candidates, AttemptOptions(planned.order, planned.rule))
 
 
 def _last_of(attempts: Sequence[Attempt | None]) -> Attempt | None:

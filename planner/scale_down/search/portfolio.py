@@ -12,7 +12,7 @@ import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 
 from planner.facts.prices import savings
-from planner.scale_down.search.drain_sets import Attempt, Rule, Task, Way, run
+from planner.scale_down.search.drain_sets import Attempt, AttemptOptions, Rule, Task, run
 from planner.scale_down.search.headroom import saving_bound
 from planner.scale_down.search.lanes import Planned, afresh, make
 from planner.scale_down.search.orders import arrange, shuffled
@@ -46,11 +46,11 @@ def choose(task: Task) -> Choice:
     best with nodes besides whose pods have to be evicted in turn.
     """
     start = current_mark(task.state)
-    first_order = task.memory.order or task.settings.orders[0]
+    first_order = task.previous.order or task.settings.orders[0]
     candidates, again = _continued(task, first_order)
-    attempts = [run(task, candidates, Way(first_order, again=again, hinted=True))]
+    attempts = [run(task, candidates, AttemptOptions(first_order, again=again, hinted=True))]
     if not _worth_more(task, attempts[0]):
-        return Choice(attempts[0], 1, task.memory.headroom)
+        return Choice(attempts[0], 1, task.previous.headroom)
     orders = _other_orders(task, attempts[0])
     lanes = make(task, start, [*orders, *_measures(task)], attempts[0])
     attempts += [one for one in lanes.attempts[: len(orders)] if one is not None]
@@ -69,7 +69,7 @@ def choose(task: Task) -> Choice:
     elif best is not in_place:
         revert(task.state, start)
         task = task._replace(staying=best.staying)
-        best = run(task, best.candidates, Way(best.order, best.rule, best.reached, best.again, best.hinted))
+        best = run(task, best.candidates, AttemptOptions(best.order, best.rule, best.reached, best.again, best.hinted))
     return Choice(best, len(attempts) + len(made), _headroom(task, best))
 
 
@@ -150,7 +150,7 @@ def _best_of(task: Task, attempts: Sequence[Attempt], least: int) -> Attempt:
 
 def _margin(task: Task, attempt: Attempt, first: Attempt) -> float:
     """Return by what factor an attempt has to be beaten."""
-    return 1.0 + task.settings.stability_margin if attempt is first and len(task.memory.unneeded) else 1.0
+    return 1.0 + task.settings.stability_margin if attempt is first and len(task.previous.unneeded) else 1.0
 
 
 def _continued(task: Task, order: int) -> tuple[Int32, int]:
@@ -158,16 +158,16 @@ def _continued(task: Task, order: int) -> tuple[Int32, int]:
 
     The others begin where a bound stopped the last loop.
     """
-    is_eligible = np.zeros(len(task.known), bool)
+    is_eligible = np.zeros(len(task.unneeded_before), bool)
     is_eligible[task.eligible] = True
-    again = task.memory.unneeded[is_eligible[task.memory.unneeded]]
-    fresh = _arranged(task, task.eligible[~task.known[task.eligible]], order, again)
-    stopped = np.flatnonzero(fresh == task.memory.resume_at)
+    again = task.previous.unneeded[is_eligible[task.previous.unneeded]]
+    fresh = _arranged(task, task.eligible[~task.unneeded_before[task.eligible]], order, again)
+    stopped = np.flatnonzero(fresh == task.previous.resume_at)
     if len(stopped):
         fresh = np.roll(fresh, -int(stopped[0]))
     # What was looked at in an earlier loop waits for the others, so that none starves whatever comes and goes.
-    looked_at = np.zeros(len(task.known), np.int64)
-    looked_at[task.memory.failed.node] = task.memory.failed.time_ns
+    looked_at = np.zeros(len(task.unneeded_before), np.int64)
+    looked_at[task.previous.failed.node] = task.previous.failed.time_ns
     fresh = fresh[np.argsort(looked_at[fresh], kind="stable")]
     return np.concatenate([again, fresh]).astype(np.int32), len(again)
 
@@ -189,10 +189,10 @@ def _worth_more(task: Task, attempt: Attempt) -> bool:
     """Say whether another order could do better: a candidate stays, and the loop did more than repeat itself."""
     if attempt.stopped_at >= 0 or len(attempt.accepted) == len(task.eligible):
         return False
-    again = task.known[task.eligible].sum()
-    if not (task.anew or attempt.fresh > 0 or int(task.known[attempt.accepted].sum()) < int(again)):
+    again = task.unneeded_before[task.eligible].sum()
+    if not (task.basis_changed or attempt.fresh > 0 or int(task.unneeded_before[attempt.accepted].sum()) < int(again)):
         return False
-    return task.anew or len(task.eligible) <= SMALL or not _is_as_good_as_compared(task, attempt)
+    return task.basis_changed or len(task.eligible) <= SMALL or not _is_as_good_as_compared(task, attempt)
 
 
 def _is_as_good_as_compared(task: Task, attempt: Attempt) -> bool:
@@ -201,7 +201,7 @@ def _is_as_good_as_compared(task: Task, attempt: Attempt) -> bool:
     Nearer than the margin by which another plan would have to be better: then comparing orders again, which costs
     several times the rest of a loop, is not worth it.
     """
-    limit = task.memory.headroom * (1.0 + task.settings.stability_margin)
+    limit = task.previous.headroom * (1.0 + task.settings.stability_margin)
     return 0.0 < _headroom(task, attempt) <= limit
 
 

@@ -61,15 +61,15 @@ def goes_on(task: Task, problem: Problem) -> bool:
     """Say whether time and the bound of new nodes allow one more."""
     accepted = problem.accepted[: problem.counts[TAKEN]]
     most = task.settings.max_new_unneeded
-    full = most and int((~task.known[accepted]).sum()) >= most
+    full = most and int((~task.unneeded_before[accepted]).sum()) >= most
     return not full and task.in_time()
 
 
 def _placeable(task: Task, problem: Problem) -> Int32:
     """Return the nodes without a place for a pod that has one now. int32, nodes of groups that go whole left out."""
-    stuck = np.flatnonzero((problem.outcome == NO_PLACE) & (task.whole == 0) & (problem.culprit >= 0))
+    stuck = np.flatnonzero((problem.outcome == NO_PLACE) & (task.whole == 0) & (problem.blocking_pod >= 0))
     nodes = stuck[: max(1, MOST_CHECKS // max(len(problem.outcome), 1))].astype(np.int32)
-    pods = problem.culprit[nodes]
+    pods = problem.blocking_pod[nodes]
     # For a pod that only its node matters to, places only ever become fewer.
     moved_to_none = task.state.local_class[task.state.pod_class[pods]] == 0
     nodes, pods = nodes[moved_to_none], pods[moved_to_none]
@@ -87,7 +87,7 @@ def try_node(task: Task, problem: Problem, node: int) -> tuple[Problem, bool]:
     if received:
         tried.outcome[node] = DESTINATION
     one, bounds = np.array([node], np.int32), np.ones(2, np.int64)
-    known = np.zeros(len(task.known), bool)
+    known = np.zeros(len(task.unneeded_before), bool)
     drain_candidates(task.state, tried, one, 0, 1, known, bounds, int(received))
     check_log(task.state)
     if tried.outcome[node] != ACCEPTED:
@@ -107,10 +107,10 @@ def copied(problem: Problem) -> Problem:
         budgets=budgets._replace(left=budgets.left.copy()),
         limits=limits._replace(group_left=limits.group_left.copy(), amount_left=limits.amount_left.copy()),
         received=problem.received.copy(),
-        first_held=problem.first_held.copy(),
-        next_held=problem.next_held.copy(),
+        first_incoming=problem.first_incoming.copy(),
+        next_incoming=problem.next_incoming.copy(),
         outcome=problem.outcome.copy(),
-        culprit=problem.culprit.copy(),
+        blocking_pod=problem.blocking_pod.copy(),
         destination=problem.destination.copy(),
         counts=problem.counts.copy(),
         accepted=problem.accepted.copy(),

@@ -12,21 +12,21 @@ gone does not go with a few of them alone, while so much is still asked for that
 
 import numpy as np
 
+from planner.scale_down.context import Context
 from planner.scale_down.search.fewer_placeholders import Besides
-from planner.scale_down.situation import Situation
 from planner.snapshot.columns import Bool, Int32
 
 
-def awaited_by_slack(situation: Situation, nodes: Int32) -> Bool:
+def awaited_by_slack(context: Context, nodes: Int32) -> Bool:
     """Return which of the unneeded nodes : int32[U], their pods moved, could hold a placeholder that is on a new node.
 
     bool[U]. Of a placeholder amounts and static predicates are asked. O(placeholders + kinds · U · R).
     """
     held = np.zeros(len(nodes), np.bool_)
-    count = len(situation.request.round.placeholders)
+    count = len(context.request.round.placeholders)
     if not count:
         return held
-    simulation = situation.request.round.simulation
+    simulation = context.request.round.simulation
     state = simulation.state
     waiting = state.pod_node[-count:] >= simulation.node_count
     for kind in np.unique(state.pod_class[-count:][waiting]).tolist():
@@ -35,12 +35,12 @@ def awaited_by_slack(situation: Situation, nodes: Int32) -> Bool:
     return held
 
 
-def leaves_too_little(situation: Situation, going: Int32, besides: Besides) -> bool:
+def leaves_too_little(context: Context, going: Int32, besides: Besides) -> bool:
     """Say whether slack asks for more when `going` : int32 have gone than the whole plan leaves room for.
 
     Only where one of them goes because slack asks for less without all of the plan. O(N).
     """
     if not np.isin(going, besides.nodes).any():
         return False
-    room = situation.request.round.room
+    room = context.request.round.room
     return bool((np.diff(room.bounds) - besides.dropped < room.without(going)).any())

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from trimtab.v1 import reason_pb2
 
+from planner.scale_down.context import Context
 from planner.scale_down.search.fewer_placeholders import Besides
 from planner.scale_down.selection.awaited_room import awaited_by_slack, leaves_too_little
 from planner.scale_down.selection.balance import level, uneven
 from planner.scale_down.selection.deletion_limits import Bucket, Crop, Room, crop, room
 from planner.scale_down.selection.timers import too_early
 from planner.scale_down.selection.whole_groups import sizes
-from planner.scale_down.situation import Situation
 from planner.snapshot.columns import Bool, Int32, Int64, UInt8
 
 Reason = reason_pb2.UnremovableReason
@@ -47,42 +47,42 @@ class Removal(NamedTuple):
     left: Room
 
 
-def select(situation: Situation, unneeded: UnneededSet) -> Removal:
+def select(context: Context, unneeded: UnneededSet) -> Removal:
     """Choose what goes now. O(U log U)."""
-    request = situation.request
+    request = context.request
     snapshot, settings = request.snapshot, request.settings
-    ready = situation.ready & ~situation.utilization.awaits_gpu
+    ready = context.ready & ~context.utilization.awaits_gpu
     not_now = too_early(snapshot, settings, unneeded.nodes, ready, unneeded.since_ns, request.now_ns)
-    whole = _whole_groups(situation, unneeded, not_now == 0)
+    whole = _whole_groups(context, unneeded, not_now == 0)
     _mark(not_now, ~whole, Reason.ATOMIC_SCALE_DOWN_FAILED)
     _mark(not_now, unneeded.waiting, Reason.BLOCKED_BY_ON_COMPLETION_POD)
-    _mark(not_now, awaited_by_slack(situation, unneeded.nodes), Reason.NEEDED_FOR_SLACK)
-    if request.now_ns < situation.undone.until_ns:
+    _mark(not_now, awaited_by_slack(context, unneeded.nodes), Reason.NEEDED_FOR_SLACK)
+    if request.now_ns < context.undone.until_ns:
         _mark(not_now, ~unneeded.empty, Reason.NEEDED_FOR_SLACK)
     # A group that waits for one of its nodes is not whole any more.
-    _mark(not_now, ~_whole_groups(situation, unneeded, not_now == 0), Reason.ATOMIC_SCALE_DOWN_FAILED)
-    left = room_left(situation)
-    if situation.unhealthy:
+    _mark(not_now, ~_whole_groups(context, unneeded, not_now == 0), Reason.ATOMIC_SCALE_DOWN_FAILED)
+    left = room_left(context)
+    if context.unhealthy:
         _mark(not_now, not_now == 0, Reason.CLUSTER_UNHEALTHY)
-    if situation.cooldown.cluster:
+    if context.cooldown.cluster:
         _mark(not_now, not_now == 0, Reason.IN_COOLDOWN)
-    chosen = _even_crop(situation, unneeded, not_now, left)
+    chosen = _even_crop(context, unneeded, not_now, left)
     goes = np.isin(unneeded.nodes, np.array(chosen.empty + chosen.drain, np.int32))
-    if leaves_too_little(situation, unneeded.nodes[goes], unneeded.besides):
+    if leaves_too_little(context, unneeded.nodes[goes], unneeded.besides):
         _mark(not_now, np.isin(unneeded.nodes, unneeded.besides.nodes), Reason.NEEDED_FOR_SLACK)
-        chosen = _even_crop(situation, unneeded, not_now, left)
+        chosen = _even_crop(context, unneeded, not_now, left)
         goes = np.isin(unneeded.nodes, np.array(chosen.empty + chosen.drain, np.int32))
     _mark(not_now, ~goes, Reason.NOT_UNNEEDED_OTHER_REASON)
     return Removal(not_now, tuple(sorted(chosen.empty)), tuple(sorted(chosen.drain)), left)
 
 
-def room_left(situation: Situation) -> Room:
+def room_left(context: Context) -> Room:
     """Return how many nodes may still be deleted and drained."""
-    request = situation.request
+    request = context.request
     deletions = request.snapshot.deletions
     reported = {deletion.node for deletion in deletions}
     names = request.snapshot.nodes.name
-    marked_only = sum(names[int(node)] not in reported for node in np.flatnonzero(situation.leaving))
+    marked_only = sum(names[int(node)] not in reported for node in np.flatnonzero(context.leaving))
     draining = sum(deletion.drain for deletion in deletions)
     settings = request.settings
     return room(settings.max_parallelism, settings.max_drain_parallelism, len(deletions) + marked_only, draining)
@@ -92,48 +92,48 @@ def _mark(not_now: UInt8, mask: Bool, reason: int) -> None:
     np.copyto(not_now, np.uint8(reason), where=mask & (not_now == 0))
 
 
-def _whole_groups(situation: Situation, unneeded: UnneededSet, ready: Bool) -> Bool:
+def _whole_groups(context: Context, unneeded: UnneededSet, ready: Bool) -> Bool:
     """Say for each unneeded node whether its group, if all-or-nothing, has all its nodes among the ready. bool[U]."""
-    groups = situation.request.snapshot.groups
-    row = situation.request.snapshot.nodes.group[unneeded.nodes]
+    groups = context.request.snapshot.groups
+    row = context.request.snapshot.nodes.group[unneeded.nodes]
     count = np.bincount(row[ready], minlength=len(groups))
-    size = sizes(situation)
+    size = sizes(context)
     complete = [not group.zero_or_max or count[i] == size[i] for i, group in enumerate(groups)]
     whole: Bool = np.array([*complete, True], bool)[row]
     return whole
 
 
-def _even_crop(situation: Situation, unneeded: UnneededSet, not_now: UInt8, left: Room) -> Crop:
+def _even_crop(context: Context, unneeded: UnneededSet, not_now: UInt8, left: Room) -> Crop:
     """Return what goes; nodes that have to wait for balance are marked in `not_now` : uint8[U], in place."""
     while True:
-        chosen = _crop(situation, unneeded, not_now == 0, left)
+        chosen = _crop(context, unneeded, not_now == 0, left)
         going = np.array(chosen.empty + chosen.drain, np.int32)
-        wait = going[uneven(situation.balance, going)] if situation.balance else going[:0]
+        wait = going[uneven(context.balance, going)] if context.balance else going[:0]
         if len(wait) == 0:
             return chosen
         _mark(not_now, np.isin(unneeded.nodes, wait), Reason.BALANCE)
 
 
-def _crop(situation: Situation, unneeded: UnneededSet, ready: Bool, left: Room) -> Crop:
+def _crop(context: Context, unneeded: UnneededSet, ready: Bool, left: Room) -> Crop:
     order = np.lexsort((unneeded.nodes, unneeded.since_ns, unneeded.risky))
     rows = order[ready[order]]
     empty, risky = unneeded.empty[rows], unneeded.risky[rows]
     nodes = unneeded.nodes[rows]
     first, second, last = nodes[empty], nodes[~empty & ~risky], nodes[~empty & risky]
-    if situation.balance and situation.request.settings.balance:
-        first = level(situation.balance, first, first[:0])
-        second = level(situation.balance, second, first)
-        last = level(situation.balance, last, np.concatenate([first, second]))
-    return crop(_buckets(situation, first), _buckets(situation, np.concatenate([second, last])), left)
+    if context.balance and context.request.settings.balance:
+        first = level(context.balance, first, first[:0])
+        second = level(context.balance, second, first)
+        last = level(context.balance, last, np.concatenate([first, second]))
+    return crop(_buckets(context, first), _buckets(context, np.concatenate([second, last])), left)
 
 
-def _buckets(situation: Situation, nodes: Int32) -> tuple[Bucket, ...]:
+def _buckets(context: Context, nodes: Int32) -> tuple[Bucket, ...]:
     """Return the nodes in order: one bucket for each all-or-nothing group, then one for all the others."""
-    snapshot = situation.request.snapshot
+    snapshot = context.request.snapshot
     group = snapshot.nodes.group[nodes]
     whole = np.array([*(one.zero_or_max for one in snapshot.groups), False], bool)[group]
     rows, first = np.unique(group[whole], return_index=True)
-    size = sizes(situation)
+    size = sizes(context)
     atomic = [
         Bucket(snapshot.groups[row].id, tuple(nodes[group == row].tolist()), True, int(size[row]))
         for row in rows[np.argsort(first)].tolist()

@@ -7,38 +7,38 @@ the cloud's affair. Source: Cluster Autoscaler, AtomicResizeFilteringProcessor.
 import numpy as np
 from trimtab.v1 import reason_pb2
 
-from planner.scale_down.situation import Situation
+from planner.scale_down.context import Context
 from planner.snapshot.columns import Bool, Int32, Int64, UInt8
 
 _FAILED = reason_pb2.UnremovableReason.ATOMIC_SCALE_DOWN_FAILED
 
 
-def sizes(situation: Situation) -> Int64:
+def sizes(context: Context) -> Int64:
     """Return how many registered nodes of each group are not being deleted. int64[G]."""
-    snapshot = situation.request.snapshot
-    group = snapshot.nodes.group[~situation.leaving]
+    snapshot = context.request.snapshot
+    group = snapshot.nodes.group[~context.leaving]
     return np.bincount(group[group >= 0], minlength=len(snapshot.groups)).astype(np.int64)
 
 
-def whole_size(situation: Situation) -> Int32:
+def whole_size(context: Context) -> Int32:
     """Return by node how many nodes have to go with it, itself included; 0 where it can go alone. int32[N]."""
-    snapshot = situation.request.snapshot
+    snapshot = context.request.snapshot
     atomic = np.array([*(group.zero_or_max for group in snapshot.groups), False], bool)
-    size = np.append(sizes(situation), 0)
+    size = np.append(sizes(context), 0)
     return np.where(atomic, size, 0)[snapshot.nodes.group].astype(np.int32)
 
 
-def without_parts(situation: Situation, reasons: UInt8) -> UInt8:
+def without_parts(context: Context, reasons: UInt8) -> UInt8:
     """Keep the nodes of an all-or-nothing group of which one cannot go. reasons : uint8[N] why not, 0 = eligible."""
-    whole = whole_size(situation)
+    whole = whole_size(context)
     if whole.any():
-        np.copyto(reasons, np.uint8(_FAILED), where=(reasons == 0) & ~_complete(situation, reasons == 0, whole))
+        np.copyto(reasons, np.uint8(_FAILED), where=(reasons == 0) & ~_complete(context, reasons == 0, whole))
     return reasons
 
 
-def _complete(situation: Situation, going: Bool, whole: Int32) -> Bool:
+def _complete(context: Context, going: Bool, whole: Int32) -> Bool:
     """Say for each node whether as many of its group are going as have to. bool[N]."""
-    group = situation.request.snapshot.nodes.group
-    count = np.bincount(group[going & (group >= 0)], minlength=len(situation.request.snapshot.groups) + 1)
+    group = context.request.snapshot.nodes.group
+    count = np.bincount(group[going & (group >= 0)], minlength=len(context.request.snapshot.groups) + 1)
     complete: Bool = (whole == 0) | (count[group] == whole)
     return complete

@@ -5,13 +5,13 @@ So the smallest of each kind of groups are equal, and the next expander decides 
 
 import numpy as np
 
-from planner.scale_up.options import Context, Float64, Options, Situation
+from planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Options
 
 
-def score(context: Context, situation: Situation, options: Options) -> Float64:
+def score(context: ExpanderContext, state: ChoiceState, options: Options) -> Float64:
     """Return the score of each option, at most 0. float64[O]."""
     kind = context.groups.similarity.kinds[options.group]
-    size = situation.size[options.group]
+    size = state.size[options.group]
     smallest = np.full(int(kind.max(initial=-1)) + 1, np.iinfo(np.int64).max)
     alike = kind >= 0
     np.minimum.at(smallest, kind[alike], size[alike])

@@ -23,10 +23,10 @@ from planner.scale_up.expanders import (
     priority,
     seeded_random,
 )
-from planner.scale_up.options import Context, Float64, Options, Situation
+from planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Options
 from planner.snapshot.columns import Bool, Int32, Int64
 
-Score = Callable[[Context, Situation, Options], Float64]
+Score = Callable[[ExpanderContext, ChoiceState, Options], Float64]
 
 
 class Expander(NamedTuple):
@@ -66,26 +66,26 @@ class Choice(NamedTuple):
     order: Int64
 
 
-def choose(context: Context, situation: Situation, options: Options, expanders: Iterable[int]) -> Choice:
+def choose(context: ExpanderContext, state: ChoiceState, options: Options, expanders: Iterable[int]) -> Choice:
     """Choose one option. expanders : `Expander.Code`s; those that are not in `EXPANDERS` are passed over.
 
     O(options · expanders); where all of them exclude options, that many times.
     """
     chain = [code for code in expanders if code in EXPANDERS]
-    found = _choose(context, situation, options, chain)
+    found = _choose(context, state, options, chain)
     beaten = np.flatnonzero(found.reason == NodeGroupReason.NOT_CHOSEN)
     if found.chosen != NONE or len(beaten) == 0:
         return found
-    return _among(beaten, found, choose(context, situation, _rows(options, beaten), chain))
+    return _among(beaten, found, choose(context, state, _rows(options, beaten), chain))
 
 
-def _choose(context: Context, situation: Situation, options: Options, chain: list[int]) -> Choice:
+def _choose(context: ExpanderContext, state: ChoiceState, options: Options, chain: list[int]) -> Choice:
     left = np.argsort(options.group, kind="stable")
     ranking = _Ranking(len(left))
     for code in chain:
         if len(left) == 0 or (len(left) == 1 and ranking.asked):
             break
-        scores = EXPANDERS[code].score(context, situation, _rows(options, left))
+        scores = EXPANDERS[code].score(context, state, _rows(options, left))
         left = ranking.note(code, left, scores)
     return ranking.choice(left)
 

@@ -9,14 +9,14 @@ from typing import Final
 
 import numpy as np
 
-from planner.scale_up.options import Context, Float64, Options, Situation
+from planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Options
 
 _INTEGER: Final = re.compile(r"[+-]?[0-9]{1,15}")
 
 
-def score(context: Context, situation: Situation, options: Options) -> Float64:
+def score(context: ExpanderContext, state: ChoiceState, options: Options) -> Float64:
     """Return the score of each option; NaN = the label is no number. float64[O]."""
-    del situation
+    del state
     key = context.settings.priority_label
     labels = context.groups.labels
     return context.by_group("priority", lambda: np.array([_priority(one.get(key, "0")) for one in labels]))[

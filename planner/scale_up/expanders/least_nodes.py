@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from planner.scale_up.options import Context, Float64, Options, Situation
+from planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Options
 
 
-def score(context: Context, situation: Situation, options: Options) -> Float64:
+def score(context: ExpanderContext, state: ChoiceState, options: Options) -> Float64:
     """Return the score of each option. float64[O]."""
-    del context, situation
+    del context, state
     return -options.node_count.astype(np.float64)

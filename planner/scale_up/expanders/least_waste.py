@@ -6,13 +6,13 @@ is wasted. Source: Cluster Autoscaler, expander/waste.
 
 import numpy as np
 
-from planner.scale_up.options import Context, Float64, Options, Situation
+from planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Options
 from planner.snapshot.columns import Int64
 
 
-def score(context: Context, situation: Situation, options: Options) -> Float64:
+def score(context: ExpanderContext, state: ChoiceState, options: Options) -> Float64:
     """Return the score of each option, at most 0. float64[O]."""
-    del situation
+    del state
     groups = context.groups
     cpu = _idle(groups.cpu_milli[options.group] * options.node_count, options.cpu_milli)
     memory = _idle(groups.memory_bytes[options.group] * options.node_count, options.memory_bytes)

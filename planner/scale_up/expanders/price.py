@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from planner.scale_up.options import Context, Float64, Groups, Options, Situation
+from planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Groups, Options
 from planner.snapshot.columns import Int64
 
 GIB: Final = float(1 << 30)
@@ -32,9 +32,9 @@ _E_TO_2_15THS: Final = 1.1426308117957227
 _COUNTING: Final = np.array([2.0 / (one + 1.0) for one in accumulate(repeat(_E_TO_2_15THS, 300), mul, initial=1.0)])
 
 
-def score(context: Context, situation: Situation, options: Options) -> Float64:
+def score(context: ExpanderContext, state: ChoiceState, options: Options) -> Float64:
     """Return the score of each option, at most 0; NaN = of unknown price. float64[O]."""
-    del situation
+    del state
     groups = context.groups
     core = _price_of_core(groups)
     stabilizing = core * (STABILIZING_CORES + STABILIZING_GIB * GIB_PER_CORE_PRICE)

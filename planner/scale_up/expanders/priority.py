@@ -7,12 +7,12 @@ Source: Cluster Autoscaler, expander/priority, which in addition never takes a g
 import numpy as np
 
 from planner.model.settings import ScaleUpSettings
-from planner.scale_up.options import Context, Float64, Options, Situation
+from planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Options
 
 
-def score(context: Context, situation: Situation, options: Options) -> Float64:
+def score(context: ExpanderContext, state: ChoiceState, options: Options) -> Float64:
     """Return the score of each option. float64[O]."""
-    del situation
+    del state
     return context.by_group("rank", lambda: _ranks(context.groups.ids, context.settings))[options.group]
 
 

@@ -7,13 +7,13 @@ from hashlib import blake2b
 
 import numpy as np
 
-from planner.scale_up.options import Context, Float64, Options, Situation
+from planner.scale_up.options import ChoiceState, ExpanderContext, Float64, Options
 
 
-def score(context: Context, situation: Situation, options: Options) -> Float64:
+def score(context: ExpanderContext, state: ChoiceState, options: Options) -> Float64:
     """Return the score of each option. float64[O]."""
     ids = context.groups.ids
-    salt = f"{context.seed}/{situation.choice}/"
+    salt = f"{context.seed}/{state.choice}/"
     return np.array([_draw(salt + ids[group]) for group in options.group.tolist()], np.float64)
 
 

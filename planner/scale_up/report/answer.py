@@ -41,19 +41,19 @@ def conclude(finding: Finding) -> Decided:
     unschedulable = _unschedulable(finding)
     _add_options(decision, finding)
     decision.result = _result(decision, bool(unschedulable))
-    return Decided(decision, _state(finding), finding.situation.notes, more=(unschedulable,))
+    return Decided(decision, _state(finding), finding.context.notes, more=(unschedulable,))
 
 
 def _state(finding: Finding) -> pb.ScaleUpState:
-    situation, within = finding.situation, finding.growing.within
+    context, within = finding.context, finding.growing.within
     added = np.array(finding.growing.group_of, np.int32)
-    return remember(within.simulation, within.growth, situation.pods, finding.unserved.pods, added)
+    return remember(within.simulation, within.growth, context.pods, finding.unserved.pods, added)
 
 
 def _add_placed(decision: pb.ScaleUpDecision, finding: Finding) -> None:
     """Say which pending pods fit nodes that exist or are on their way."""
     simulation = finding.growing.within.simulation
-    nodes, growth = finding.situation.request.snapshot.nodes.name, finding.situation.request.round.growth
+    nodes, growth = finding.context.request.snapshot.nodes.name, finding.context.request.round.growth
     coming = np.full(len(simulation.state.node_state), NOWHERE, np.int64)
     coming[growth.upcoming] = np.repeat(np.arange(len(growth.prototype)), np.diff(growth.upcoming_offsets))
     pods = finding.unserved.pending.pods
@@ -80,7 +80,7 @@ def _add_skipped(decision: pb.ScaleUpDecision, finding: Finding) -> None:
 
 def _unschedulable(finding: Finding) -> bytes:
     """Return why pods stay pending, as entries of the decision. Of an unchanged snapshot the same is written once."""
-    refusals, request = finding.refusals, finding.situation.request
+    refusals, request = finding.refusals, finding.context.request
     served = np.flatnonzero(np.isin(refusals.pods, finding.unserved.pending.pods))
     if not len(served):
         return b""

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.scale_up.choose import Choice
+from planner.scale_up.context import Context
 from planner.scale_up.growing import Growing
 from planner.scale_up.reasons import Refusals
-from planner.scale_up.situation import Situation
 from planner.scale_up.waiting_pods import Unserved
 from planner.scale_up.whole_plan import Planned
 from planner.snapshot.columns import Int32
@@ -25,7 +25,7 @@ class Made(NamedTuple):
 class Finding(NamedTuple):
     """What the loop found. refusals : why pods are left."""
 
-    situation: Situation
+    context: Context
     unserved: Unserved
     growing: Growing
     made: Made
@@ -33,7 +33,7 @@ class Finding(NamedTuple):
 
     def name_of(self, pod: int) -> str:
         """Return "namespace/name" of a pod, those evicted lately included, or the name of a placeholder."""
-        request = self.situation.request
+        request = self.context.request
         known = self.growing.within.simulation.pod_count
         if pod < known:
             return request.snapshot.pod_key(pod)
@@ -45,7 +45,7 @@ class Finding(NamedTuple):
 
     def names_of(self, pods: Int32) -> list[str]:
         """Return `name_of` of many pods."""
-        snapshot = self.situation.request.snapshot
+        snapshot = self.context.request.snapshot
         table, strings, known = snapshot.pods, snapshot.strings, self.growing.within.simulation.pod_count
         if not (pods < known).all():
             return [self.name_of(pod) for pod in pods.tolist()]

@@ -67,7 +67,7 @@ def varint(value: int) -> bytes:
 
 def _ranks(finding: Finding, pods: Int32) -> Int64:
     """Return numbers by which pods : int32[M] sort as they do by name. int64[M]."""
-    snapshot = finding.situation.request.snapshot
+    snapshot = finding.context.request.snapshot
     if len(pods) and int(pods.max()) >= len(snapshot.pods.spec):
         place = {name: at for at, name in enumerate(sorted(finding.names_of(pods)))}
         return np.array([place[name] for name in finding.names_of(pods)], np.int64)
@@ -82,7 +82,7 @@ def _ranks(finding: Finding, pods: Int32) -> Int64:
 
 def _names(finding: Finding) -> Names:
     """Return the names of pods, those of virtual ones in place of the nodes'."""
-    request = finding.situation.request
+    request = finding.context.request
     virtual = np.arange(len(request.snapshot.pods.spec), len(finding.growing.state.pod_node), dtype=np.int32)
     data, offsets = joined([finding.name_of(pod) for pod in virtual.tolist()])
     return texts_of(request.snapshot, request.round.derive)._replace(nodes=data, node_offsets=offsets)

@@ -15,7 +15,7 @@ from planner.pod_costs.answer import in_order, write_ranked
 from planner.pod_costs.decision import written_groups
 from planner.pod_costs.members import group_pods
 from planner.pod_costs.ranking import rank_target
-from planner.pod_costs.strategy import Situation
+from planner.pod_costs.strategy import RankingContext
 from planner.round.round import Round
 from planner.service.version_cache import CachedSnapshot
 from planner.snapshot.columns import Snapshot
@@ -110,7 +110,7 @@ def run(made: Ranking, stages: Stages) -> pb.PodCostsDecision:
     with stages.stage("members"):
         grouped = group_pods(made.cluster, made.settings.targets, kept.derive)
     with stages.stage("rank"):
-        ranked = rank_target(Situation(this, grouped.members, grouped.members), target)
+        ranked = rank_target(RankingContext(this, grouped.members, grouped.members), target)
     with stages.stage("write"):
         written = write_ranked(this, 0, target, ranked, {})
     with stages.stage("parse"):

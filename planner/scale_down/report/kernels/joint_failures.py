@@ -16,11 +16,13 @@ from planner.snapshot.columns import Int32, Int64
 
 
 @kernel
-def count_joint_failures(sim: SimulationState, problem: Problem, nodes: Int32, culprits: Int32, counts: Int64) -> int:
-    """Fill culprits : int32[K] with the first pod without a place of each of nodes : int32[K], -1 = all have one.
+def count_joint_failures(
+    sim: SimulationState, problem: Problem, nodes: Int32, blocking_pods: Int32, counts: Int64
+) -> int:
+    """Fill blocking_pods : int32[K] with the first pod without a place of each of nodes : int32[K], -1 = all have one.
 
     counts : int64[K, REASONS], zeroed, in place: by `PredicateReason.Code`, how many allowed nodes it rules out for
-    that pod. The simulation is left as it was. Returns how many nodes have a culprit. O(K · pods of a node · N).
+    that pod. The simulation is left as it was. Returns how many nodes have a blocking_pod. O(K · pods of a node · N).
     """
     found = 0
     for row in range(len(nodes)):
@@ -30,13 +32,13 @@ def count_joint_failures(sim: SimulationState, problem: Problem, nodes: Int32, c
         problem.search.allowed[node] = False
         retire(sim, node)
         take_off(sim, problem, node)
-        culprit = first_without_place(sim, problem, node)
-        culprits[row] = culprit
-        if culprit >= 0:
+        blocking_pod = first_without_place(sim, problem, node)
+        blocking_pods[row] = blocking_pod
+        if blocking_pod >= 0:
             found += 1
             for other in range(len(problem.search.allowed)):
                 if problem.search.allowed[other]:
-                    count_failure(sim, culprit, widened(other), widened(1), counts[row])
+                    count_failure(sim, blocking_pod, widened(other), widened(1), counts[row])
         revert(sim, before)
         problem.search.allowed[node] = allowed
     return found
@@ -46,10 +48,10 @@ def count_joint_failures(sim: SimulationState, problem: Problem, nodes: Int32, c
 def first_without_place(sim: SimulationState, problem: Problem, node: int) -> int:
     """Place the pods of a node, then those it has received; return the first that finds no place, -1 if all do."""
     at, last = problem.offsets[node], problem.offsets[node + 1]
-    held = widened(problem.first_held[node])
+    held = widened(problem.first_incoming[node])
     while at < last or held >= 0:
         pod = widened(problem.pods[at]) if at < last else held
-        held = held if at < last else widened(problem.next_held[held])
+        held = held if at < last else widened(problem.next_incoming[held])
         at += 1
         if not finds_place(sim, problem, pod):
             return int(pod)

@@ -59,9 +59,9 @@ class Problem(NamedTuple):
     """All that one attempt reads and writes.
 
     offsets : int64[N+1], pods : int32[M]  pods to move, by node; hint : int32[P'] node or -1;
-    received : int32[N] how many pods each node has received, first_held : int32[N], next_held : int32[P'] which, as
-    lists (-1 = end), outcome : uint8[N], culprit : int32[N] pod in the way or -1, destination : int32[P'],
-    counts : int64[COUNTS], accepted : int32[N]  written; accepted nodes in order.
+    received : int32[N] how many pods each node has received, first_incoming : int32[N], next_incoming : int32[P']
+    which, as lists (-1 = end), outcome : uint8[N], blocking_pod : int32[N] pod in the way or -1,
+    destination : int32[P'], counts : int64[COUNTS], accepted : int32[N]  written; accepted nodes in order.
     """
 
     offsets: Int64
@@ -71,10 +71,10 @@ class Problem(NamedTuple):
     budgets: Budgets
     limits: Limits
     received: Int32
-    first_held: Int32
-    next_held: Int32
+    first_incoming: Int32
+    next_incoming: Int32
     outcome: UInt8
-    culprit: Int32
+    blocking_pod: Int32
     destination: Int32
     counts: Int64
     accepted: Int32
@@ -84,15 +84,15 @@ class Problem(NamedTuple):
 def over_budget(problem: Problem, node: int) -> int:
     """Use up the budgets of the pods of a node; return -1, or the first pod for which a budget lacks, nothing used."""
     if problem.budgets.in_turn[node]:
-        culprit = first_lacking(problem, node, widened(1))
-        if culprit < 0:
+        blocking_pod = first_lacking(problem, node, widened(1))
+        if blocking_pod < 0:
             use_up(problem, node, widened(1))
-        return culprit
+        return blocking_pod
     use_up(problem, node, widened(1))
-    culprit = first_lacking(problem, node, widened(0))
-    if culprit >= 0:
+    blocking_pod = first_lacking(problem, node, widened(0))
+    if blocking_pod >= 0:
         use_up(problem, node, widened(-1))
-    return culprit
+    return blocking_pod
 
 
 @inner_kernel
@@ -145,11 +145,11 @@ def hopeless(sim: SimulationState, problem: Problem, node: int) -> int:
 def take_off(sim: SimulationState, problem: Problem, node: int) -> None:
     """Take the pods that a node has to move off it, then those that it has received."""
     at, last = problem.offsets[node], problem.offsets[node + 1]
-    held = widened(problem.first_held[node])
+    held = widened(problem.first_incoming[node])
     # One loop for both: all that a move does is compiled into each place that moves.
     while at < last or held >= 0:
         pod = widened(problem.pods[at]) if at < last else held
-        held = held if at < last else widened(problem.next_held[held])
+        held = held if at < last else widened(problem.next_incoming[held])
         at += 1
         remove(sim, pod)
 
@@ -158,10 +158,10 @@ def take_off(sim: SimulationState, problem: Problem, node: int) -> None:
 def settle(sim: SimulationState, problem: Problem, node: int) -> int:
     """Place the pods that `take_off` has taken off, in its order; return -1, or the first that finds no place."""
     at, last = problem.offsets[node], problem.offsets[node + 1]
-    held = widened(problem.first_held[node])
+    held = widened(problem.first_incoming[node])
     while at < last or held >= 0:
         pod = widened(problem.pods[at]) if at < last else held
-        held = held if at < last else widened(problem.next_held[held])
+        held = held if at < last else widened(problem.next_incoming[held])
         at += 1
         target = destination_of(sim, problem.search, problem.hint, problem.counts, pod)
         if target < 0:
@@ -175,19 +175,19 @@ def settle(sim: SimulationState, problem: Problem, node: int) -> int:
 def hold(problem: Problem, pod: int, node: int) -> None:
     """Note that a node has received a pod."""
     problem.destination[pod] = node
-    problem.next_held[pod] = problem.first_held[node]
-    problem.first_held[node] = pod
+    problem.next_incoming[pod] = problem.first_incoming[node]
+    problem.first_incoming[node] = pod
     problem.received[node] += 1
 
 
 @copied_kernel
 def pass_on(problem: Problem, node: int) -> None:
     """Note where the pods went: those that the node had, and those that it had received."""
-    pod = widened(problem.first_held[node])
-    problem.first_held[node] = -1
+    pod = widened(problem.first_incoming[node])
+    problem.first_incoming[node] = -1
     problem.received[node] = 0
     while pod >= 0:
-        following = widened(problem.next_held[pod])
+        following = widened(problem.next_incoming[pod])
         hold(problem, pod, widened(problem.destination[pod]))
         pod = following
     for row in range(problem.offsets[node], problem.offsets[node + 1]):
@@ -201,23 +201,23 @@ def try_candidate(sim: SimulationState, problem: Problem, node: int) -> int:
     """Try to empty a node; return its outcome. On success the simulation keeps the moves, else nothing has changed."""
     might_receive = problem.search.allowed[node]
     problem.search.allowed[node] = False
-    culprit = hopeless(sim, problem, node)
-    if culprit < 0:
+    blocking_pod = hopeless(sim, problem, node)
+    if blocking_pod < 0:
         fork = mark(sim)
         retire(sim, node)
         take_off(sim, problem, node)
-        culprit = settle(sim, problem, node)
-        if culprit >= 0:
+        blocking_pod = settle(sim, problem, node)
+        if blocking_pod >= 0:
             revert(sim, fork)
-    if culprit < 0:
+    if blocking_pod < 0:
         pass_on(problem, node)
         return ACCEPTED
-    pod = widened(problem.first_held[node])
+    pod = widened(problem.first_incoming[node])
     while pod >= 0:
         problem.destination[pod] = node
-        pod = widened(problem.next_held[pod])
+        pod = widened(problem.next_incoming[pod])
     problem.search.allowed[node] = might_receive
-    problem.culprit[node] = culprit
+    problem.blocking_pod[node] = blocking_pod
     return NO_PLACE
 
 
@@ -229,9 +229,9 @@ def consider(sim: SimulationState, problem: Problem, node: int) -> int:
     if outcome != 0:
         return outcome
     problem.counts[EVALUATED] += 1
-    culprit = over_budget(problem, node)
-    if culprit >= 0:
-        problem.culprit[node] = culprit
+    blocking_pod = over_budget(problem, node)
+    if blocking_pod >= 0:
+        problem.blocking_pod[node] = blocking_pod
         return BLOCKED
     outcome = try_candidate(sim, problem, node)
     if outcome != ACCEPTED:
@@ -260,7 +260,7 @@ def repeat(sim: SimulationState, problem: Problem, nodes: Int32) -> bool:
     A node that has received a pod by now (one displaced or pending) is a destination and cannot.
 
     Asks of a pod whose class affinity or spread matter to only whether its node alone admits it: in what order nodes
-    once went does not matter, only how pods fit in the end, which `mark_misplaced` says. `problem` is spoiled where
+    once went does not matter, only how pods fit in the end, which `mark_unplaceable` says. `problem` is spoiled where
     this fails. O(moved pods · terms).
     """
     # A pod that was created since goes nowhere yet: found at once, before anything is moved for nothing.
@@ -314,7 +314,7 @@ def drain_candidates(
     """Try candidates[first:last] in order; return the position of the first that was not looked at.
 
     bounds : int64[2], in place: of nodes that are not known : bool[N], how many more may be simulated and how many
-    accepted; at 0 the loop stops. Outcomes, culprits, destinations, counts and accepted nodes are written to
+    accepted; at 0 the loop stops. Outcomes, blocking_pods, destinations, counts and accepted nodes are written to
     `problem`. O(moved pods · terms + classes · N) for classes that only room decides on.
 
     With patience > 0 those are tried once more, and no others, that were kept because they had received pods. One that
@@ -339,7 +339,7 @@ def drain_candidates(
             problem.outcome[node] = outcome
             failures = 0
         else:
-            problem.culprit[node] = -1
+            problem.blocking_pod[node] = -1
             failures += 1
         if not known[node]:
             bounds[0] -= 0 if again else problem.counts[EVALUATED] - before
@@ -348,10 +348,10 @@ def drain_candidates(
 
 
 @kernel
-def mark_misplaced(
-    sim: SimulationState, problem: Problem, offsets: Int64, members: Int32, loose: Int32, misplaced: Bool
+def mark_unplaceable(
+    sim: SimulationState, problem: Problem, offsets: Int64, members: Int32, loose: Int32, unplaceable: Bool
 ) -> int:
-    """Mark in misplaced : bool[N] the accepted nodes with a pod that would not fit where it went, were all nodes gone.
+    """Mark in unplaceable : bool[N] accepted nodes with a pod that would not fit where it went, were all nodes gone.
 
     While nodes go one after the other, a later one can upset the balance that an earlier one's pods relied on. So each
     moved pod is asked once more with everything in its final place; pods that only their node matters to need not be.
@@ -372,12 +372,12 @@ def mark_misplaced(
         node = widened(problem.accepted[row])
         for at in range(problem.offsets[node], problem.offsets[node + 1]):
             pod = widened(problem.pods[at])
-            if sim.local_class[sim.pod_class[pod]] != 0 or misplaced[node]:
+            if sim.local_class[sim.pod_class[pod]] != 0 or unplaceable[node]:
                 continue
             remove(sim, pod)
             if not fits(sim, pod, widened(problem.destination[pod])):
-                misplaced[node] = True
-                problem.culprit[node] = pod
+                unplaceable[node] = True
+                problem.blocking_pod[node] = pod
                 count += 1
             place(sim, pod, widened(problem.destination[pod]))
     revert(sim, before)

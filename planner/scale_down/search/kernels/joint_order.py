@@ -14,12 +14,12 @@ from planner.snapshot.columns import Bool, Int32
 
 
 @kernel
-def mark_without_order(sim: SimulationState, problem: Problem, loose: Int32, misplaced: Bool) -> int:
-    """Mark in misplaced : bool[N] accepted nodes that have to stay so that the pods of all others can be placed.
+def mark_without_order(sim: SimulationState, problem: Problem, loose: Int32, unplaceable: Bool) -> int:
+    """Mark in unplaceable : bool[N] accepted nodes that have to stay so that the pods of all others can be placed.
 
     Nodes already marked count as staying. Where no pod fits any more, the node of the first one in order of acceptance
     stays, and its pods with it. loose : pods to take away first, which may come late. Returns how many nodes were
-    marked, their culprits written; the simulation is left as it was. O(rounds · moved pods · terms).
+    marked, their blocking_pods written; the simulation is left as it was. O(rounds · moved pods · terms).
     """
     before = mark(sim)
     for row in range(len(loose)):
@@ -27,18 +27,18 @@ def mark_without_order(sim: SimulationState, problem: Problem, loose: Int32, mis
     waiting = 0
     for row in range(problem.counts[TAKEN]):
         node = widened(problem.accepted[row])
-        if misplaced[node]:
+        if unplaceable[node]:
             send_back(sim, problem, node)
         else:
             waiting += take_off_dependent(sim, problem, node)
     count = 0
     # Without room for moves no pod would ever be placed: what is found then is not used.
     while waiting > 0 and sim.log.refused[0] == 0:
-        placed = put_back(sim, problem, misplaced)
+        placed = put_back(sim, problem, unplaceable)
         waiting -= placed
         if placed == 0:
-            node = first_waiting(sim, problem, misplaced)
-            misplaced[node] = True
+            node = first_waiting(sim, problem, unplaceable)
+            unplaceable[node] = True
             count += 1
             waiting -= send_back(sim, problem, node)
     revert(sim, before)
@@ -66,12 +66,12 @@ def take_off_dependent(sim: SimulationState, problem: Problem, node: int) -> int
 
 
 @inner_kernel
-def put_back(sim: SimulationState, problem: Problem, misplaced: Bool) -> int:
+def put_back(sim: SimulationState, problem: Problem, unplaceable: Bool) -> int:
     """Put every waiting pod that fits where the plan has it there, in order of acceptance; return how many."""
     count = 0
     for row in range(problem.counts[TAKEN]):
         node = widened(problem.accepted[row])
-        if misplaced[node]:
+        if unplaceable[node]:
             continue
         for at in range(problem.offsets[node], problem.offsets[node + 1]):
             pod = widened(problem.pods[at])
@@ -82,16 +82,16 @@ def put_back(sim: SimulationState, problem: Problem, misplaced: Bool) -> int:
 
 
 @inner_kernel
-def first_waiting(sim: SimulationState, problem: Problem, misplaced: Bool) -> int:
-    """Return the first accepted node with a waiting pod, which becomes its culprit; one must be there."""
+def first_waiting(sim: SimulationState, problem: Problem, unplaceable: Bool) -> int:
+    """Return the first accepted node with a waiting pod, which becomes its blocking_pod; one must be there."""
     for row in range(problem.counts[TAKEN]):
         node = widened(problem.accepted[row])
-        if misplaced[node]:
+        if unplaceable[node]:
             continue
         for at in range(problem.offsets[node], problem.offsets[node + 1]):
             pod = widened(problem.pods[at])
             if sim.pod_node[pod] == NOWHERE:
-                problem.culprit[node] = pod
+                problem.blocking_pod[node] = pod
                 return int(node)
     return -1
 

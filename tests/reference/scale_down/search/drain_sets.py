@@ -30,7 +30,7 @@ class Loop:
     amount: list[list[int]]
     amount_left: list[int]
     outcome: dict[int, int] = field(default_factory=dict)
-    culprit: dict[int, int] = field(default_factory=dict)
+    blocking_pod: dict[int, int] = field(default_factory=dict)
     destination: dict[int, int] = field(default_factory=dict)
     accepted: list[int] = field(default_factory=list)
     held: dict[int, list[int]] = field(default_factory=dict)
@@ -48,13 +48,13 @@ class Loop:
             if failures >= patience:
                 break
             if self.outcome[node] == DESTINATION and self.held.get(node):
-                culprit = self.culprit.pop(node, None)
+                blocking_pod = self.blocking_pod.pop(node, None)
                 if self._consider(node) == ACCEPTED:
                     self.outcome[node], failures, self.freed = ACCEPTED, 0, self.freed + 1
                 else:
                     failures += 1
-                    self.culprit.pop(node, None)
-                assert culprit is None
+                    self.blocking_pod.pop(node, None)
+                assert blocking_pod is None
         return self.freed
 
     def _consider(self, node: int) -> int:
@@ -124,7 +124,7 @@ class Loop:
         lacks = [one < 1 for one in self.left] if self.in_turn[node] else [one < 0 for one in spent]
         for pod in self.moving.get(node, []):
             if any(need and lacks[budget] for budget, need in self.needs.get(pod, [])):
-                self.culprit[node] = pod
+                self.blocking_pod[node] = pod
                 return BLOCKED, self.left
         return ACCEPTED, spent
 
@@ -143,7 +143,7 @@ class Loop:
             if target < 0:
                 self.cluster.revert(fork)
                 self.allowed[node] = might_receive
-                self.culprit[node] = pod
+                self.blocking_pod[node] = pod
                 return NO_PLACE
             self.cluster.place(pod, names[target])
             where[pod] = target

@@ -26,9 +26,9 @@ def without_order(loop: Loop, loose: Iterable[int], marked: Iterable[int]) -> di
                 cluster.place(pod, target)
                 placed = True
         if not placed:
-            node, culprit = waiting[0]
+            node, blocking_pod = waiting[0]
             stays.add(node)
-            found[node] = culprit
+            found[node] = blocking_pod
             for pod in loop.moving[node]:
                 cluster.place(pod, names[node])
     cluster.revert(before)

@@ -12,10 +12,10 @@ from planner.facts.leaving import being_deleted
 from planner.model.settings import TaintNames
 from planner.placement.waiting import (
     NodeOrder,
+    PlacementOrder,
     Places,
     PodOrder,
     Waiting,
-    Way,
     close_leaving,
     in_order,
     place_waiting,
@@ -220,7 +220,7 @@ def test_pods_of_one_priority_come_in_the_order_that_is_asked_for(order: PodOrde
 def test_nodes_that_exist_are_tried_in_the_order_that_is_asked_for(order: NodeOrder, names: list[str]) -> None:
     objects = [node(name, "8") for name in "abc"]
     given = simulation(objects, pod("p", "4", node="b"), pod("q", "2", node="c"))
-    way = Way(PodOrder.LISTED, order)
+    way = PlacementOrder(PodOrder.LISTED, order)
     leaving = being_deleted(given.snapshot, NOW_NS)
     found = places(given, leaving, TaintNames(), np.zeros(0, np.int64), way)
     assert [given.snapshot.nodes.name[row] for row in found.order.tolist()] == names

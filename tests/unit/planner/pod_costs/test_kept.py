@@ -129,9 +129,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     found: list[str] = []
     rank = decision.rank_target
 
-    def note(situation: Any, target: Any) -> Any:
-        found.extend(situation.snapshot.owners[owner].name for owner in situation.members.owners.tolist())
-        return rank(situation, target)
+    def note(context: Any, target: Any) -> Any:
+        found.extend(context.snapshot.owners[owner].name for owner in context.members.owners.tolist())
+        return rank(context, target)
 
     monkeypatch.setattr(decision, "rank_target", note)
     return found

@@ -26,17 +26,17 @@ def run_both(seed: int) -> list[int]:
     drain_candidates(simulation.state, problem, np.array(candidates, np.int32), 0, len(candidates), known, bounds, 0)
     loop.run(candidates)
     nodes = np.array([one for one in range(len(known)) if one not in loop.accepted], np.int32)
-    culprits, counts = np.full(len(nodes), -1, np.int32), np.zeros((len(nodes), REASONS), np.int64)
+    blocking_pods, counts = np.full(len(nodes), -1, np.int32), np.zeros((len(nodes), REASONS), np.int64)
     before = simulation.state.pod_node.copy(), problem.search.allowed.copy()
-    found = count_joint_failures(simulation.state, problem, nodes, culprits, counts)
+    found = count_joint_failures(simulation.state, problem, nodes, blocking_pods, counts)
     twins = [joint_failures(loop, one) for one in nodes.tolist()]
-    assert culprits.tolist() == [culprit for culprit, _ in twins]
+    assert blocking_pods.tolist() == [blocking_pod for blocking_pod, _ in twins]
     named = [{reason: int(row[reason]) for reason in range(1, REASONS) if row[reason]} for row in counts]
     assert named == [reasons for _, reasons in twins]
-    assert found == sum(culprit >= 0 for culprit, _ in twins)
+    assert found == sum(blocking_pod >= 0 for blocking_pod, _ in twins)
     assert (simulation.state.pod_node == before[0]).all()
     assert (problem.search.allowed == before[1]).all()
-    return culprits.tolist()
+    return blocking_pods.tolist()
 
 
 @given(st.integers(0, 2**48))
@@ -46,8 +46,8 @@ def test_joint_failures_are_those_of_the_twin(seed: int) -> None:
 
 
 def test_random_clusters_have_nodes_of_both_kinds() -> None:
-    culprits = [culprit for seed in range(20) for culprit in run_both(seed)]
-    assert min(culprits) == -1 < max(culprits)
+    blocking_pods = [blocking_pod for seed in range(20) for blocking_pod in run_both(seed)]
+    assert min(blocking_pods) == -1 < max(blocking_pods)
 
 
 def test_a_pod_that_fits_only_alone_is_told_with_what_lacks_beside_the_others() -> None:

@@ -15,7 +15,7 @@ from planner.scale_down.search.kernels.drain_sets import (
     Limits,
     Problem,
     drain_candidates,
-    mark_misplaced,
+    mark_unplaceable,
     repeat,
 )
 from planner.simulation.build import build_simulation
@@ -144,7 +144,7 @@ def test_the_pod_in_the_way_is_one_that_has_no_place(seed: int) -> None:
     loop, problem, candidates = run_both(seed)
     for node in candidates:
         if loop.outcome[node] in {14, 15}:
-            assert problem.culprit[node] in loop.moving[node]
+            assert problem.blocking_pod[node] in loop.moving[node]
 
 
 def repeat_both(seed: int) -> tuple[bool, Loop, Problem]:
@@ -167,9 +167,9 @@ def repeat_both(seed: int) -> tuple[bool, Loop, Problem]:
     if nodes and random.random() < 0.1:
         loop.held[nodes[0]] = [0]
         problem.received[nodes[0]] = 1
-    start, misplaced = mark(state), np.zeros(count, bool)
+    start, unplaceable = mark(state), np.zeros(count, bool)
     repeated = repeat(state, problem, np.array(nodes, np.int32))
-    repeated = repeated and mark_misplaced(state, problem, offsets, members, np.zeros(0, np.int32), misplaced) == 0
+    repeated = repeated and mark_unplaceable(state, problem, offsets, members, np.zeros(0, np.int32), unplaceable) == 0
     assert repeated == loop.repeat(nodes, residents)
     if repeated:
         assert [int(node) for node in state.pod_node] == [names.index(one) if one else -1 for one in loop.cluster.at]

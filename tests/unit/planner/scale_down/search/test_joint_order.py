@@ -40,15 +40,15 @@ def marked_by_both(seed: int) -> tuple[dict[int, int], int]:
             place(state, moved, loop.destination[moved])
     loose = [p for p in range(len(loop.cluster.pods)) if p not in loop.destination and random.random() < 0.2]
     already = [going for going in loop.accepted if random.random() < 0.1]
-    misplaced = np.zeros(len(names), bool)
-    misplaced[already] = True
+    unplaceable = np.zeros(len(names), bool)
+    unplaceable[already] = True
     at = state.pod_node.copy()
-    number = mark_without_order(state, problem, np.array(loose, np.int32), misplaced)
+    number = mark_without_order(state, problem, np.array(loose, np.int32), unplaceable)
     assert np.array_equal(state.pod_node, at), "the simulation is left as it was"
     found = without_order(loop, loose, already)
     assert number == len(found)
-    assert set(np.flatnonzero(misplaced).tolist()) == {*found, *already}
-    assert {going: int(problem.culprit[going]) for going in found} == found
+    assert set(np.flatnonzero(unplaceable).tolist()) == {*found, *already}
+    assert {going: int(problem.blocking_pod[going]) for going in found} == found
     return found, len(loop.accepted)
 
 

@@ -11,17 +11,17 @@ from planner.facts.leaving import being_deleted
 from planner.facts.similarity import Similarity
 from planner.placement.group_templates import GroupTemplates, group_templates
 from planner.placement.hints import PodGroups, pod_groups
-from planner.scale_up.options import Context, describe
+from planner.scale_up.options import ExpanderContext, describe
 from planner.scale_up.request import ScaleUpRequest
 from planner.scale_up.similar_groups import similar_groups
 from planner.scale_up.state import recall
 from planner.snapshot.columns import Bool, Int32, Int64
 
 
-class Situation(NamedTuple):
+class Context(NamedTuple):
     """pods : by node, those evicted lately behind them; hint : int32[P'] where the last loop put them, -1 = not known;
     notes : on the state; leaving : bool[N] being deleted; templates : by group; similarity : of the
-    groups; sizes : int64[G] nodes that each group was asked to have; context : what expanders
+    groups; sizes : int64[G] nodes that each group was asked to have; expanders : what they
     look at."""
 
     request: ScaleUpRequest
@@ -32,10 +32,10 @@ class Situation(NamedTuple):
     templates: GroupTemplates
     similarity: Similarity
     sizes: Int64
-    context: Context
+    expanders: ExpanderContext
 
 
-def survey(request: ScaleUpRequest) -> Situation:
+def survey(request: ScaleUpRequest) -> Context:
     """Look at everything once. O(P + N + G), vectorised."""
     snapshot, settings, this = request.snapshot, request.settings, request.round
     leaving = being_deleted(snapshot, request.now_ns)
@@ -44,7 +44,7 @@ def survey(request: ScaleUpRequest) -> Situation:
     groups = describe(snapshot, templates, this.settings.gpu_label, similarity)
     pods = pod_groups(snapshot, this.evictions, this.derive)
     hint, notes = recall(request.state, snapshot, this.growth, pods)
-    return Situation(
+    return Context(
         request=request,
         pods=pods,
         hint=hint,
@@ -53,5 +53,5 @@ def survey(request: ScaleUpRequest) -> Situation:
         templates=templates,
         similarity=similarity,
         sizes=np.array([group.target_size for group in snapshot.groups], np.int64),
-        context=Context(groups, settings, len(snapshot.nodes.name), this.seed),
+        expanders=ExpanderContext(groups, settings, len(snapshot.nodes.name), this.seed),
     )

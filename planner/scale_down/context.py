@@ -1,4 +1,4 @@
-"""What one loop starts from: pods judged, nodes measured, memory recalled. Nothing is moved yet.
+"""What one loop starts from: pods judged, nodes measured, the previous loop recalled. Nothing is moved yet.
 
 Symbols: P pods of the snapshot, P' with those evicted lately behind them, N nodes.
 """
@@ -28,11 +28,11 @@ from planner.scale_down.request import ScaleDownRequest
 from planner.scale_down.selection.balance import Balance
 from planner.scale_down.selection.cooldown import Cooldown, cooldown
 from planner.scale_down.selection.undone_drains import Slack, UndoneDrains, judged
-from planner.scale_down.state import Memory, recall
+from planner.scale_down.state import PreviousLoop, recall
 from planner.snapshot.columns import FLAG_GATED, FLAG_UNSCHEDULABLE, NO_NODE, Bool, Int32, Int64, Snapshot, UInt8
 
 
-class Situation(NamedTuple):
+class Context(NamedTuple):
     """All that is known before anything is moved.
 
     evictions : pods to inject; groups : pods by node; leaving : bool[N], being deleted; columns, codes : what rules
@@ -46,7 +46,7 @@ class Situation(NamedTuple):
     request: ScaleDownRequest
     evictions: tuple[RecentEviction, ...]
     groups: PodGroups
-    memory: Memory
+    previous: PreviousLoop
     notes: tuple[str, ...]
     leaving: Bool
     columns: PodDrainColumns
@@ -72,14 +72,14 @@ class Situation(NamedTuple):
         return self.slack.undone if self.slack else UndoneDrains()
 
 
-def survey(request: ScaleDownRequest) -> Situation:
+def survey(request: ScaleDownRequest) -> Context:
     """Look at everything once. O(P + N·R + labels of budgets), vectorised."""
     snapshot, settings, now_ns = request.snapshot, request.settings, request.now_ns
     general, evictions, placeholders = request.round.settings, request.round.evictions, request.round.placeholders
     groups = pod_groups(snapshot, evictions, request.derive)
     if placeholders:
         groups = with_placeholders(groups, placeholders, request.round.simulation.state.pod_node[-len(placeholders) :])
-    memory, notes = recall(request.state, snapshot.nodes.name, groups, now_ns)
+    previous, notes = recall(request.state, snapshot.nodes.name, groups, now_ns)
     leaving = being_deleted(snapshot, now_ns)
     ready = is_ready(snapshot, general.not_ready_taints)
     facts = facts_of(snapshot, request.derive, request.effort)
@@ -90,11 +90,11 @@ def survey(request: ScaleDownRequest) -> Situation:
     # Upstream does not even list pods in a terminal phase; its rule for them only looks at how they may restart.
     codes[expendable | ended] = outcome.SKIP
     needs_place = _needs_place(snapshot, columns, codes) & ~ended
-    return Situation(
+    return Context(
         request=request,
         evictions=evictions,
         groups=groups,
-        memory=memory,
+        previous=previous,
         notes=notes,
         leaving=leaving,
         columns=columns,
@@ -120,11 +120,11 @@ def survey(request: ScaleDownRequest) -> Situation:
         balance=_balance(request, leaving),
         basis=basis(snapshot, settings, general),
         use=facts.use,
-        slack=_slack(request, memory, leaving, columns),
+        slack=_slack(request, previous, leaving, columns),
     )
 
 
-def _slack(request: ScaleDownRequest, memory: Memory, leaving: Bool, columns: PodDrainColumns) -> Slack | None:
+def _slack(request: ScaleDownRequest, previous: PreviousLoop, leaving: Bool, columns: PodDrainColumns) -> Slack | None:
     """Return how slack is, and what came of the last drain. O(P) where there is slack."""
     count = len(request.round.placeholders)
     if not count:
@@ -134,7 +134,7 @@ def _slack(request: ScaleDownRequest, memory: Memory, leaving: Bool, columns: Po
     lacking = bool(((node < 0) | (node >= simulation.node_count)).any())
     not_counted = columns.daemon | columns.mirror | (pods.deletion_s != 0) | pods.is_terminal()
     found = Slack(lacking, bool(leaving.any()), len(not_counted) - int(np.count_nonzero(not_counted)))
-    return found._replace(undone=judged(memory.undone, found, request.now_ns))
+    return found._replace(undone=judged(previous.undone, found, request.now_ns))
 
 
 def _balance(request: ScaleDownRequest, leaving: Bool) -> Balance | None:

@@ -2,6 +2,8 @@
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import grpc
@@ -12,7 +14,7 @@ from clients.transport.callers import SESSION_KEY
 from clients.transport.client import connect
 from clients.transport.client import stream as streamed
 from clients.transport.errors import Reason
-from tests.builders.actuator_service import Service, refusal
+from tests.builders.actuator_service import SETTINGS, Service, refusal
 from tests.builders.waiting import LIMIT_S
 
 
@@ -69,21 +71,22 @@ def test_a_watcher_gets_whole_statuses_unless_it_asks_for_changes(service: Servi
         assert {one.node for one in change.deletions} == {"n0"}
 
 
-def test_a_watcher_that_knows_the_present_revision_waits_for_the_next_one(service: Service) -> None:
-    service.start("r1", "n6", drain=False)
-    service.wait("n6")
-    revision = service.client.get_status().revision
-    with connect(service.shell.address) as channel:
-        stub = actuator_pb2_grpc.ActuatorStub(channel)
-        stream = stub.WatchStatus(actuator_pb2.WatchStatusRequest(known_revision=revision))
-        later = stub.WatchStatus(actuator_pb2.WatchStatusRequest(known_revision=revision + 1000))
-        # One that is not the present one, later or not, is answered at once.
-        assert next(later).status.revision == revision
-        service.start("r2", "n0")
-        assert next(stream).status.revision > revision
-        error = refusal(lambda: list(streamed(lambda: stub.WatchStatus(watch_of(-1)))))
-        assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, Reason.REQUEST_INVALID)
-        assert "known_revision" in error.message
+def test_a_watcher_that_knows_the_present_revision_waits_for_the_next_one() -> None:
+    # A stream whose caller has gone keeps its place for a moment.
+    with closing(Service(replace(SETTINGS, max_watchers=8))) as service:
+        service.start("r1", "n6", drain=False)
+        service.wait("n6")
+        revision = service.client.get_status().revision
+        with connect(service.shell.address) as channel:
+            stub = actuator_pb2_grpc.ActuatorStub(channel)
+            stream = stub.WatchStatus(watch_of(revision))
+            # One that is not the present one, later or not, is answered at once.
+            assert next(stub.WatchStatus(watch_of(revision + 1000))).status.revision == revision
+            service.start("r2", "n0")
+            assert next(stream).status.revision > revision
+            error = refusal(lambda: list(streamed(lambda: stub.WatchStatus(watch_of(-1)))))
+            assert (error.code, error.reason) == (grpc.StatusCode.INVALID_ARGUMENT, Reason.REQUEST_INVALID)
+            assert "known_revision" in error.message
 
 
 def watch_of(known_revision: int) -> actuator_pb2.WatchStatusRequest:

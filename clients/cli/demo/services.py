@@ -25,9 +25,9 @@ START_TIMEOUT_S = 300.0
 STOP_TIMEOUT_S = 5.0
 _LOG_LINES = 20
 _QUICK = [
-    *("--delay-after-taint", "0.25", "--eviction-retry", "0.25", "--delete-poll", "0.25"),
+    *("--delay-after-taint", "0.5", "--eviction-retry", "0.5", "--delete-poll", "0.25"),
     *("--drain-poll", "0.25", "--drain-poll-max", "0.5", "--drain-timeout", "120"),
-    *("--pod-start", "0.5", "--pod-stop", "0.25", "--node-start", "1", "--instance-delete", "0.25"),
+    *("--pod-start", "1", "--pod-stop", "0.5", "--node-start", "1", "--instance-delete", "0.5"),
     *("--max-parallelism", "1000", "--max-drain-parallelism", "1000"),
 ]
 """A simulated cluster in which pods start and instances go within a second, polled as often. How many nodes may go at a

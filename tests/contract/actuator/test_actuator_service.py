@@ -39,9 +39,10 @@ def test_get_info_names_what_is_implemented(service: Service) -> None:
 
 
 def test_nodes_are_tainted_when_the_call_returns_and_deleted_in_the_end(service: Service) -> None:
-    service.cluster.faults.add(Fault("evict", delay_s=0.1, times=2))
+    service.cluster.faults.add(Fault("evict", error=TooManyRequestsError("a budget")))
     assert service.start("r1", "n0", "n6", "nowhere") == {"n0": "yes", "n6": "yes", "nowhere": "NODE_NOT_FOUND"}
     assert service.cluster.get_node("n0").taints
+    service.cluster.faults.clear()
     assert service.wait("n0", "n6") == {"n0": "DELETED", "n6": "DELETED"}
     (group,) = service.client.get_status().node_groups
     assert (group.target_size, group.instance_count, group.deletion_count) == (6, 6, 0)
@@ -75,7 +76,7 @@ def test_a_request_id_with_other_content_is_refused(service: Service) -> None:
 
 
 def test_a_node_in_progress_is_refused_to_other_requests(service: Service) -> None:
-    service.cluster.faults.add(Fault("evict", error=ClusterError("busy"), times=20))
+    service.cluster.faults.add(Fault("evict", error=ClusterError("busy")))
     service.start("r1", "n0")
     assert service.start("r2", "n0") == {"n0": "ALREADY_IN_PROGRESS"}
 
@@ -89,19 +90,28 @@ def test_one_node_without_taint_rolls_back_the_set_before_the_call_returns(servi
 
 
 def test_limits_count_what_is_in_progress_and_a_request_may_only_lower_them(service: Service) -> None:
-    service.cluster.faults.add(Fault("evict", error=ClusterError("busy"), times=200))
+    service.cluster.faults.add(Fault("evict", error=ClusterError("busy")))
     assert list(service.start("r1", "n0", "n1", "n2", max_drain_parallelism=2).values()).count("LIMIT_EXCEEDED") == 1
     assert list(service.start("r2", "n3", "n4", "n5", max_drain_parallelism=99).values()).count("yes") == 2
-    service.cluster.faults.clear()
 
 
 def test_empty_nodes_do_not_wait_behind_drains(service: Service) -> None:
-    service.cluster.faults.add(Fault("evict", delay_s=0.05))
-    service.start("r1", "n0", "n1", "n2", "n3")
-    service.start("r2", "n6", "n7", drain=False)
-    service.wait("n6", "n7")
-    assert {d.node for d in service.client.get_status().deletions} & {"n0", "n1", "n2", "n3"}
-    service.cluster.faults.clear()
+    answered = threading.Event()
+
+    def wait(operation: str, subject: str) -> None:
+        if operation == "evict":
+            assert answered.wait(LIMIT_S)
+
+    # As many as there are threads for drains.
+    drained = ["n0", "n1", "n2", "n3"]
+    service.cluster.faults.before = wait
+    try:
+        service.start("r1", *drained)
+        service.start("r2", "n6", "n7", drain=False)
+        service.wait("n6", "n7")
+        assert [d.node for d in service.client.get_status().deletions] == drained
+    finally:
+        answered.set()
 
 
 def test_a_cancelled_deletion_gives_its_node_back_before_the_call_returns(service: Service) -> None:

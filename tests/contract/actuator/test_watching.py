@@ -10,6 +10,8 @@ import grpc
 import pytest
 from trimtab.v1 import actuator_pb2, actuator_pb2_grpc
 
+from actuator.kube.cluster import TooManyRequestsError
+from actuator.simulated_cluster.faults import Fault
 from clients.transport.callers import SESSION_KEY
 from clients.transport.client import connect
 from clients.transport.client import stream as streamed
@@ -56,6 +58,8 @@ def test_a_caller_who_has_all_streams_gives_one_up_to_another_and_keeps_the_newe
 
 
 def test_a_watcher_gets_whole_statuses_unless_it_asks_for_changes(service: Service) -> None:
+    # The deletion never ends: changes in quick succession may come as one, and the next status may be a late one.
+    service.cluster.faults.add(Fault("evict", error=TooManyRequestsError("a budget")))
     with connect(service.shell.address) as channel:
         stub = actuator_pb2_grpc.ActuatorStub(channel)
         whole = stub.WatchStatus(actuator_pb2.WatchStatusRequest())

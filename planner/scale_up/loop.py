@@ -67,7 +67,7 @@ class _Plans:
     """The plans made for one request, of which the best is kept."""
 
     def __init__(self, context: Context, simulation: Simulation, start: int) -> None:
-        self._situation, self._simulation, self._start = context, simulation, start
+        self._context, self._simulation, self._start = context, simulation, start
         self._kinds: set[tuple[bytes, tuple[int, ...]]] = set()
         self._best: _Plan | None = None
         self._is_there = False
@@ -106,12 +106,12 @@ class _Plans:
     def _attempt(self, variant: Variant, given: Given | None = None) -> Attempt:
         revert(self._simulation.state, self._start)
         self._is_there = False
-        return Attempt(self._situation, self._simulation, variant, given)
+        return Attempt(self._context, self._simulation, variant, given)
 
     def _judge(self, attempt: Attempt, variant: Variant, given: Given | None = None) -> bool:
         """Make a plan; return whether it is the best so far."""
         finding = self._run(attempt)
-        plan, expanders = _Plan(finding, worth(finding), variant, given), self._situation.request.settings.expanders
+        plan, expanders = _Plan(finding, worth(finding), variant, given), self._context.request.settings.expanders
         if self._best is not None and not is_better(plan.worth, self._best.worth, expanders):
             return False
         self._best, self._is_there = plan, True

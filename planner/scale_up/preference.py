@@ -1,10 +1,9 @@
 """Which of two plans for the same pods is better (`planner.scale_up.variants`).
 
-A plan that leaves more pods, or more important ones, is worse. But groups that the configured expanders would not have
-chosen serve more pods only where these cost little more than the others do (`DEARER`), and at no higher price where the
-price is to decide; whoever wants pods served whatever that costs configures MOST_PODS. Of others that is better which
-needs fewer nodes of some groups and no more of any; and, where expanders do not go by the group, fewer nodes at no
-higher price, or as many at a lower one. Decides nothing else.
+A plan that leaves more pods, or more important ones, is worse. But where the price is to decide, groups that the
+configured expanders would not have chosen serve more pods only at no higher price. Of others that is better which needs
+fewer nodes of some groups and no more of any; and, where expanders do not go by the group, fewer nodes at no higher
+price, or as many at a lower one. Decides nothing else.
 """
 
 from typing import Final, NamedTuple
@@ -21,17 +20,12 @@ BY_GROUP: Final = (Expander.PRIORITY, Expander.HIGHEST_PRIORITY, Expander.BALANC
 """Expanders for which a node of one group is not as good as one of another."""
 
 
-DEARER: Final = 2.0
-"""How many times what a pod on new nodes costs in the plan of the configured expanders each pod more may cost."""
-
-
 class Worth(NamedTuple):
-    """What a plan is judged by. left : priorities of pods without a place, highest first; served : how many are on new
-    nodes; growth : int64[G] new nodes; nodes : all of them; price_per_hour : of those whose price is known, unknown :
-    how many others there are; expanders : those that have chosen."""
+    """What a plan is judged by. left : priorities of pods without a place, highest first; growth : int64[G] new
+    nodes; nodes : all of them; price_per_hour : of those whose price is known, unknown : how many others there are;
+    expanders : those that have chosen."""
 
     left: tuple[int, ...]
-    served: int
     growth: Int64
     nodes: int
     price_per_hour: float
@@ -47,7 +41,6 @@ def worth(finding: Finding) -> Worth:
     _, unknown, price, nodes = rating(finding)
     return Worth(
         left=tuple(np.sort(priorities(growing.within.simulation, left))[::-1].tolist()),
-        served=int(np.isin(growing.state.pod_node[pods], growing.opened).sum()),
         growth=np.bincount(np.array(growing.group_of, np.int64), minlength=len(growing.groups)),
         nodes=nodes,
         price_per_hour=price,
@@ -59,7 +52,8 @@ def worth(finding: Finding) -> Worth:
 def is_better(one: Worth, other: Worth, expanders: tuple[int, ...]) -> bool:
     """Return whether one plan is better than the other. expanders : those that are configured."""
     if one.left != other.left:
-        return one.left < other.left and (one.expanders == expanders or _is_worth_it(one, other, expanders))
+        chosen_as_configured = expanders[0] != Expander.PRICE or one.expanders == expanders
+        return one.left < other.left and (chosen_as_configured or _price(one) <= _price(other))
     if (one.growth <= other.growth).all():
         return one.nodes < other.nodes
     if expanders[0] in BY_GROUP:
@@ -70,17 +64,6 @@ def is_better(one: Worth, other: Worth, expanders: tuple[int, ...]) -> bool:
         return False
     no_more = one.nodes <= other.nodes and one.price_per_hour <= other.price_per_hour
     return no_more and (one.nodes, one.price_per_hour) != (other.nodes, other.price_per_hour)
-
-
-def _is_worth_it(one: Worth, other: Worth, expanders: tuple[int, ...]) -> bool:
-    """Return whether groups that other expanders chose may cost what they do more, for the pods that they serve
-    more."""
-    if expanders[0] == Expander.PRICE:
-        return _price(one) <= _price(other)
-    if one.unknown or other.unknown or other.expanders != expanders:
-        return True
-    more = max(len(other.left) - len(one.left), 1)
-    return one.price_per_hour - other.price_per_hour <= DEARER * more * other.price_per_hour / max(other.served, 1)
 
 
 def _price(of: Worth) -> tuple[int, float]:

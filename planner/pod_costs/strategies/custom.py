@@ -156,7 +156,7 @@ class _Reader:
     """Makes groups out of columns."""
 
     def __init__(self, context: RankingContext, now_s: int) -> None:
-        self._situation, self._snapshot, self._now_s = context, context.snapshot, now_s
+        self._context, self._snapshot, self._now_s = context, context.snapshot, now_s
         self._labels: dict[int, Mapping[str, str]] = {}
         pods = self._snapshot.pods
         self._numbers: dict[int, dict[str, float]] = {}
@@ -166,7 +166,7 @@ class _Reader:
 
     def group(self, group: int) -> CustomGroup:
         """Return one group."""
-        members = self._situation.members
+        members = self._context.members
         pods = members.pods[members.bounds[group] : members.bounds[group + 1]].tolist()
         owner = owner_name(self._snapshot, int(members.owners[group]))
         return CustomGroup(owner, [*map(self._pod, pods)], self._now_s)

@@ -1,7 +1,6 @@
 """Naive reference for `planner.scale_up.preference`: plans as lists of nodes and of pods."""
 
 from collections import Counter
-from fractions import Fraction
 from typing import NamedTuple
 
 from trimtab.v1.plan_pb2 import Expander
@@ -10,11 +9,10 @@ BY_GROUP = {Expander.PRIORITY, Expander.HIGHEST_PRIORITY, Expander.BALANCED}
 
 
 class PlannedNode(NamedTuple):
-    """A new node. price : None = unknown; pods : how many are on it."""
+    """A new node. price : None = unknown."""
 
     group: int
     price: float | None
-    pods: int
 
 
 class WholePlan(NamedTuple):
@@ -51,14 +49,9 @@ def is_better(one: WholePlan, other: WholePlan, expanders: tuple[int, ...]) -> b
 
 def may_cost_more(one: WholePlan, other: WholePlan, expanders: tuple[int, ...]) -> bool:
     """Return whether the first plan, which leaves less, does not cost too much for that."""
-    if one.expanders == expanders:
+    if expanders[0] != Expander.PRICE or one.expanders == expanders:
         return True
-    if expanders[0] == Expander.PRICE:
-        return unknown(one) < unknown(other) or (unknown(one) == unknown(other) and price(one) <= price(other))
-    if unknown(one) or unknown(other) or other.expanders != expanders:
-        return True
-    a_pod = Fraction(price(other)) / max(1, sum(node.pods for node in other.nodes))
-    return Fraction(price(one)) <= Fraction(price(other)) + 2 * a_pod * max(1, len(other.left) - len(one.left))
+    return unknown(one) < unknown(other) or (unknown(one) == unknown(other) and price(one) <= price(other))
 
 
 def unknown(plan: WholePlan) -> int:

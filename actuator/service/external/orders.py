@@ -6,7 +6,7 @@ a deletion begins with the call to the cloud. Times are seconds, unless named.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -84,7 +84,9 @@ class ExternalOrders:
         sizes = Sizes(view, pending, frozenset(states.keys() - deleting))
         groups = {one.id: GroupFacts(one.min_size, one.target_size) for one in self._cloud.node_groups()}
         limits = self._limits()
-        nodes = {node.provider_id: node for node in nodes_named(self._cluster, [order.name for order in new])}
+        known = nodes_named(self._cluster, sorted({order.name for order in new}))
+        _check_names(new, {node.name: node.provider_id for node in known})
+        nodes = {node.provider_id: node for node in known}
         planned = [_planned(group, order, nodes.get(order.provider_id)) for order in new]
 
         def proposal(tracker: Tracker, now_ms: int) -> Event | None:
@@ -175,6 +177,28 @@ def _planned(group: str, order: NodeOrder, node: NodeView | None) -> PlannedNode
         node_uid="" if node is None else node.uid,
         tainted=node is not None and node.taint(HARD_TAINT_KEY) is not None,
     )
+
+
+def _check_names(orders: Sequence[NodeOrder], known: Mapping[str, str]) -> None:
+    """Raise unless each order is of a node of its own, and no node is known with another provider id.
+
+    A name that no node has is the caller's own, as for instances that never registered; a node without provider id may
+    be any.
+    """
+    ordered: dict[str, str] = {}
+    for name, provider_id in orders:
+        there = known.get(name) or provider_id
+        if there != provider_id:
+            raise invalid_request(
+                f"node {name} has provider id {there}, not {provider_id}; give a node's own name and providerID",
+                field="nodes",
+            )
+        if name in ordered:
+            raise invalid_request(
+                f"node {name} is given with provider ids {ordered[name]} and {provider_id}; give each name once",
+                field="nodes",
+            )
+        ordered[name] = provider_id
 
 
 def _last(tracker: Tracker, provider_id: str) -> Deletion | None:

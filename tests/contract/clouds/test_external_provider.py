@@ -183,6 +183,43 @@ def test_an_instance_that_never_registered_is_deleted_by_its_provider_id(world: 
     wait_until(world, lambda status: len(status.finished) == 1)
 
 
+def order(stub: Any, *pairs: tuple[str, str]) -> None:
+    nodes = [pb.ExternalGrpcNode(name=name, provider_id=provider_id) for name, provider_id in pairs]
+    stub.NodeGroupDeleteNodes(pb.NodeGroupDeleteNodesRequest(id="g", nodes=nodes))
+
+
+def test_a_node_that_has_another_provider_id_is_refused_with_both_named_and_nothing_goes(
+    world: ExternalWorld, stub: Any
+) -> None:
+    code, detail = status_of(lambda: order(stub, ("g-2", "test://g-2"), ("g-0", "test://g-1")))
+    assert code == "INVALID_ARGUMENT"
+    assert "node g-0 has provider id test://g-0, not test://g-1" in detail
+    code, detail = status_of(lambda: order(stub, ("late", "test://g-1"), ("late", "test://g-2")))
+    assert code == "INVALID_ARGUMENT"
+    assert "node late is given with provider ids test://g-1 and test://g-2" in detail
+    world.settle()
+    assert (size(stub), noted(world, "deleted")) == (3, [])
+
+
+@pytest.mark.parametrize("name", ["test://g-1", "gone", "g-1"])
+def test_a_name_that_no_node_has_and_a_node_without_provider_id_are_the_callers_word(
+    world: ExternalWorld, stub: Any, name: str
+) -> None:
+    with world.cluster.transaction() as state:
+        view = state.nodes["g-1"].node
+        del view["spec"]["providerID"]
+        state.put_node(view)
+    order(stub, (name, "test://g-1"))
+    assert size(stub) == 2
+
+
+def test_an_instance_that_is_gone_is_deleted_whatever_its_name_means_by_now(world: ExternalWorld, stub: Any) -> None:
+    delete(stub, "g-1")
+    world.settle()
+    order(stub, ("g-0", "test://g-1"))
+    assert (size(stub), noted(world, "deleted")) == (2, ["g-1"])
+
+
 def test_a_cloud_that_refuses_a_deletion_is_quoted_and_the_next_attempt_may_succeed(
     world: ExternalWorld, stub: Any
 ) -> None:

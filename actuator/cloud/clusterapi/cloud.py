@@ -12,10 +12,12 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import structlog
+from msgspec.json import Decoder
 
+from actuator.cloud.clusterapi.lists import GROUPS, MACHINES, Page, machine_of, read_page
 from actuator.cloud.clusterapi.objects import (
     CLUSTER_LABEL,
     DELETE_MACHINE,
@@ -30,7 +32,6 @@ from actuator.cloud.clusterapi.objects import (
     group_price,
     group_template,
     read_group,
-    read_machine,
     with_members,
 )
 from actuator.cloud.clusterapi.settings import ClusterApiSettings
@@ -53,6 +54,7 @@ from clients.kubernetes_api.names import object_path
 
 log = structlog.get_logger("clusterapi")
 
+T = TypeVar("T")
 Json = dict[str, Any]
 PAGE: Final = 500
 PATCH_ATTEMPTS: Final = 8
@@ -309,7 +311,7 @@ class ClusterApiCloud:
         """Return all groups, by id; one that cannot be read is told, and the others go on. Raises `CloudError`."""
         groups: dict[str, MachineGroup] = {}
         for kind, plural in KINDS.items():
-            for item in self._list(plural):
+            for item in self._list(plural, GROUPS):
                 try:
                     group = read_group(kind, item)
                 except ValueError as error:
@@ -329,7 +331,8 @@ class ClusterApiCloud:
     def _read(self) -> dict[str, Members]:
         """Return all groups with their Machines, by id. Raises `CloudError`."""
         groups = self._groups()
-        machines = (machine for item in self._list("machines") if (machine := read_machine(item)) is not None)
+        listed = map(machine_of, self._list("machines", MACHINES))
+        machines = (machine for machine in listed if machine is not None)
         found = with_members(groups.values(), machines)
         with self._lock:
             for group, members in found.items():
@@ -342,7 +345,7 @@ class ClusterApiCloud:
         with self._lock:
             return self._seen.get(instance) == group
 
-    def _list(self, plural: str) -> Iterable[Json]:
+    def _list(self, plural: str, decoder: Decoder[Page[T]]) -> Iterable[T]:
         """Yield the objects of a kind; none where the API server does not know it. Raises `CloudError`."""
         namespace = self._settings.namespace
         place = object_path(f"{self._base}/namespaces", namespace) if namespace else self._base
@@ -352,14 +355,14 @@ class ClusterApiCloud:
             if self._settings.cluster:
                 query["labelSelector"] = f"{CLUSTER_LABEL}={self._settings.cluster}"
             try:
-                answer = self._api.json(Call("GET", f"{place}/{plural}", query))
+                answer = read_page(decoder, self._api.call(Call("GET", f"{place}/{plural}", query)), plural)
             except NotFoundError:
                 self._tell(f"the API server does not know {plural} of cluster.x-k8s.io/{self._settings.version}")
                 return
             except ClusterError as error:
                 raise CloudError(str(error)) from error
-            yield from answer.get("items") or ()
-            page = (answer.get("metadata") or {}).get("continue") or ""
+            yield from answer.items or ()
+            page = answer.metadata.next_page
             if not page:
                 return
 

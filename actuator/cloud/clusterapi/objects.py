@@ -1,8 +1,8 @@
 """MachineDeployments, MachinePools and Machines as values.
 
-Decides which objects are node groups (both annotations for sizes are there, and the maximum is above 0), the state of
-a Machine, and what annotations say of a new node. Source: CA, `cloudprovider/clusterapi`; Cluster API, `MachineSpec`,
-`MachineStatus` phases and `DeleteMachineAnnotation`.
+Decides which objects are node groups (both annotations for sizes are there, and the maximum is above 0), which of
+their Machines are being deleted, and what annotations say of a new node. Source: CA, `cloudprovider/clusterapi`;
+Cluster API, `DeleteMachineAnnotation`.
 """
 
 import re
@@ -14,7 +14,6 @@ from actuator.cloud.options import read_options
 from actuator.cloud.provider import (
     GroupOptions,
     Instance,
-    InstanceError,
     InstanceState,
     NodeGroupView,
     NodeTemplate,
@@ -36,10 +35,6 @@ DELETE_MACHINE: Final = "cluster.x-k8s.io/delete-machine"
 # Its value tells our marks from those of others; the controllers look at the name alone.
 OUR_MARK: Final = "trimtab"
 CLUSTER_LABEL: Final = "cluster.x-k8s.io/cluster-name"
-_OF_GROUP: Final = {
-    "cluster.x-k8s.io/deployment-name": "MachineDeployment",
-    "cluster.x-k8s.io/pool-name": "MachinePool",
-}
 _AMOUNTS: Final = {"cpu": "cpu", "memory": "memory", "ephemeral-disk": "ephemeral-storage", "maxPods": "pods"}
 _TAINT: Final = re.compile(r"([^=:]+)(?:=([^:]*))?:(NoSchedule|PreferNoSchedule|NoExecute)$")
 DEFAULT_GPU: Final = "nvidia.com/gpu"
@@ -89,7 +84,12 @@ class Machine(NamedTuple):
     @property
     def early_id(self) -> str:
         """Return the id of its instance before it has a provider id."""
-        return f"clusterapi://{self.namespace}/{self.name}"
+        return early_id(self.namespace, self.name)
+
+
+def early_id(namespace: str, name: str) -> str:
+    """Return the id of a Machine's instance before it has a provider id."""
+    return f"clusterapi://{namespace}/{name}"
 
 
 def read_group(kind: str, item: Json) -> MachineGroup | None:
@@ -115,28 +115,6 @@ def read_group(kind: str, item: Json) -> MachineGroup | None:
         provider_ids=tuple(map(str, spec.get("providerIDList") or ())),
     )
     return group if high else None
-
-
-def read_machine(item: Json) -> Machine | None:
-    """Return the Machine of an object; None = it belongs to no MachineDeployment or MachinePool."""
-    meta = item["metadata"]
-    labels, namespace = meta.get("labels") or {}, meta.get("namespace") or ""
-    group = next((f"{kind}/{namespace}/{labels[one]}" for one, kind in _OF_GROUP.items() if labels.get(one)), None)
-    if group is None:
-        return None
-    annotations = meta.get("annotations") or {}
-    machine = Machine(
-        namespace=namespace,
-        name=meta["name"],
-        uid=str(meta.get("uid") or ""),
-        group=group,
-        instance=Instance("", *_state(meta, item.get("status") or {})),
-        is_marked=DELETE_MACHINE in annotations,
-        is_ours=annotations.get(DELETE_MACHINE) == OUR_MARK,
-    )
-    # A Machine has no provider id before its infrastructure is there.
-    provider_id = str((item.get("spec") or {}).get("providerID") or machine.early_id)
-    return machine._replace(instance=machine.instance._replace(id=provider_id))
 
 
 class Members(NamedTuple):
@@ -190,18 +168,6 @@ def _members(group: MachineGroup, machines: Sequence[Machine]) -> Members:
         for one in machines
     )
     return Members(group, tuple(resolved), waiting=True)
-
-
-def _state(meta: Json, status: Json) -> tuple[InstanceState, InstanceError | None]:
-    phase = str(status.get("phase") or "")
-    if meta.get("deletionTimestamp") or phase in ("Deleting", "Deleted"):
-        return InstanceState.DELETING, None
-    if phase == "Running" or status.get("nodeRef"):
-        return InstanceState.RUNNING, None
-    if phase == "Failed" or status.get("failureReason"):
-        code = str(status.get("failureReason") or "MachineFailed")
-        return InstanceState.CREATING, InstanceError(code, str(status.get("failureMessage") or code))
-    return InstanceState.CREATING, None
 
 
 def group_template(group: MachineGroup) -> NodeTemplate | None:

@@ -1,1 +1,1 @@
-"""The actuator: carries deletions and growth out, remembers them, never decides what to remove or add."""
+"""The actuator: carries out and records deletions and scale-ups, and never decides what to remove or add."""

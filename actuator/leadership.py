@@ -1,8 +1,8 @@
-"""The error of an actuator that may not act, because another one leads. Decides nothing."""
+"""The error of an actuator that may not act because another one leads. Decides nothing."""
 
 
 class NotLeaderError(Exception):
-    """This process does not lead, or no longer; `leader` is the identity of the leader, as last read."""
+    """This process does not lead (any more); `leader` is the identity of the leader, as last read."""
 
     def __init__(self, leader: str = "") -> None:
         super().__init__(f"this actuator does not lead; ask {leader or 'again in a moment, nobody leads'}")

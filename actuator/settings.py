@@ -19,14 +19,14 @@ class PriorityGroup:
 class DrainSettings:
     """Settings of drains."""
 
-    # Longest time of the whole drain. One hour, not upstream's two minutes (--max-pod-eviction-time): pods that
-    # become ready slowly behind a tight budget still make progress.
+    # Longest time of the whole drain. One hour, not upstream's two minutes (--max-pod-eviction-time): pods behind a
+    # tight budget that become ready slowly still make progress.
     timeout_s: float = 3600.0
     # Pause before a refused eviction is repeated, if the server gives no hint.
     # Upstream: EvictionRetryTime, 10 s.
     eviction_retry_s: float = 10.0
-    # Pause between reads of a draining node; it grows up to the second one while nothing happens: with many drains that
-    # wait for budgets, this avoids most of the reads.
+    # Pause between reads of a draining node. It grows up to the second value while nothing happens, which saves most
+    # reads when many drains wait for budgets.
     poll_s: float = 1.0
     poll_max_s: float = 5.0
     # Longest grace period of a pod; priority groups have their own. Upstream:
@@ -35,16 +35,16 @@ class DrainSettings:
     # Priority groups; none = all pods together. Upstream: --drain-priority-config.
     priority_groups: tuple[PriorityGroup, ...] = ()
     # Whether DaemonSet pods without the annotation `cluster-autoscaler.kubernetes.io/enable-ds-eviction` are evicted
-    # before their node is deleted: on nodes with drain, on nodes without. Nothing waits for them, also with priority
-    # groups (upstream waits there).
+    # before their node is deleted: first on nodes with drain, then on nodes without. Nothing waits for them, not even
+    # with priority groups (upstream then waits).
     # Upstream: --daemonset-eviction-for-occupied-nodes, --daemonset-eviction-for-empty-nodes.
     evict_daemons_occupied: bool = True
     evict_daemons_empty: bool = False
     # Pods of lower priority are not drained: they are deleted with their node, as the plan assumed.
     # Upstream: --expendable-pods-priority-cutoff.
     expendable_priority: int = -10
-    # Threads for drains; a drain that waits uses none. Half of them usually wait for the disk (each eviction is
-    # recorded before the next one), and the other half keeps the API server busy: with 16, a fifth fewer are evicted.
+    # Threads for drains; a waiting drain uses none. Half of them usually wait for the disk (each eviction is recorded
+    # before the next one), while the other half keep the API server busy. With 16, a fifth fewer pods are evicted.
     thread_count: int = 32
 
 
@@ -52,7 +52,8 @@ class DrainSettings:
 class DeleteSettings:
     """Settings of deletions of instances."""
 
-    # Longest deletion of an instance; then it is rolled back. Upstream: MaxCloudProviderNodeDeletionTime, 5 min.
+    # Longest time of an instance's deletion, which is rolled back after it. Upstream: MaxCloudProviderNodeDeletionTime,
+    # 5 min.
     timeout_s: float = 300.0
     # Longest delay of a deletion by an annotation on the node.
     # Upstream: --node-deletion-delay-timeout.
@@ -72,9 +73,9 @@ class DeleteSettings:
 class GrowSettings:
     """Settings of scale-ups."""
 
-    # Longest time in which a scale-up is requested; after that only its result is read: an old plan is not begun.
+    # How long a scale-up may be requested; after that only its result is read, as the plan is too old.
     timeout_s: float = 60.0
-    # Pause before a call to the cloud is repeated that got no answer.
+    # Pause before a call to the cloud without answer is repeated.
     retry_s: float = 5.0
 
 

@@ -1,1 +1,1 @@
-"""Draining nodes: which pods go, and how they are made to."""
+"""Draining nodes: which pods are evicted, and how."""

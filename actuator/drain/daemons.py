@@ -1,9 +1,9 @@
-"""Evictions of DaemonSet pods before their node is deleted: they can finish their work.
+"""Eviction of DaemonSet pods before their node is deleted, which gives them time to finish their work.
 
-Decides when each is requested: once granted it is not requested again, nor for the pod that replaces it; a refused one
-is repeated while the node is worked on. Best effort: nothing waits for these pods, no error stops anything, and nothing
-is recorded (they do not move, and no planner needs them; after a restart a new pod may be evicted once more). Times are
-milliseconds of the steady clock, durations seconds.
+Decides when each eviction is requested. A granted one is not requested again, nor for the pod that replaces the evicted
+one; a refused one is retried while the node is being worked on. Best effort: nothing waits for these pods, no error
+stops anything, and nothing is recorded (the pods do not move, and no planner needs them; after a restart a new pod may
+be evicted again). Times are milliseconds of the steady clock, durations seconds.
 Source: Cluster Autoscaler, actuation/drain: "bestEffortEviction".
 """
 
@@ -17,7 +17,7 @@ from actuator.kube.cluster import Cluster, ClusterError, NotFoundError, PodView,
 
 log = structlog.get_logger("drain")
 
-# Longest pause that is taken from a server's hint.
+# Longest pause that a server's hint can cause.
 LONGEST_HINT_S = 120.0
 
 
@@ -41,7 +41,7 @@ class DaemonEvictor:
         self._retry_ms: dict[str, int] = {}
 
     def evict(self, pods: Sequence[PodView], now_ms: int) -> None:
-        """Request one eviction for each pod without a granted one and whose pause is over."""
+        """Request one eviction for each pod whose pause is over and whose eviction was not granted yet."""
         for pod in pods:
             # By owner: the replacement of an evicted pod is not evicted.
             key = pod.owner_uid if pod.owner_kind == "DaemonSet" else pod.uid

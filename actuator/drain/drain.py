@@ -1,10 +1,10 @@
 """The drain of one node, in steps.
 
-Decides when the eviction of each pod is requested: a refused eviction is repeated until the deadline of the drain. The
-pods are recorded before the first eviction, and each eviction before the next one: a restart neither forgets nor
-repeats any. Never deletes a pod; of the node it changes only the taint, which it restores if another client removed it.
-Times are milliseconds of the steady clock: a jump of the wall clock makes no drain late and no pause long. Times of
-pods are Unix milliseconds. Durations in seconds.
+Decides when the eviction of each pod is requested: a refused eviction is retried until the drain's deadline. The pods
+are recorded before the first eviction, and each eviction before the next one, so a restart neither forgets nor repeats
+any. Never deletes a pod. Changes nothing of the node but the taint, which it restores if another client removed it.
+Times are milliseconds of the steady clock: a jump of the wall clock neither ends a drain early nor prolongs a pause.
+Times of pods are Unix milliseconds. Durations in seconds.
 """
 
 import threading
@@ -65,7 +65,7 @@ class DrainTask:
     ) -> None:
         self.node = instruction.node
         self.name = f"drain {instruction.node}"
-        # Held during a step: after `cancel`, its owner knows that there are no more evictions.
+        # Held during a step: whoever holds it after `cancel` knows that no eviction is running.
         self.lock = threading.Lock()
         self._cancelled = False
         self._cluster = cluster
@@ -75,7 +75,7 @@ class DrainTask:
         self._order = EvictionOrder(settings.priority_groups, settings.max_graceful_termination_s)
         self._daemons = DaemonEvictor(cluster, self._order, settings.eviction_retry_s, on_eviction)
         self._timeout_s = instruction.timeout_s
-        # For times of pods: a wall clock that is put forward does not make a pod overdue.
+        # For times of pods: setting the wall clock forward must not make a pod overdue.
         self._time = SteadyTime(recorder.now_ms, recorder.steady_ms)
         # When the drain must be over; None = it has not begun.
         self._deadline_ms: int | None = None
@@ -84,7 +84,7 @@ class DrainTask:
         self._planned_uids = instruction.planned_uids
         self._known: dict[str, PodRef] = {pod.uid: pod for pod in instruction.pods}
         self._evicted: set[str] = set(instruction.evicted)
-        # Pods that an earlier run, or a call without answer, may have evicted.
+        # Pods that an earlier run, or a call whose answer was lost, may have evicted.
         self._in_doubt: set[str] = set(self._known) - self._evicted
         # By uid: the last refusal of an eviction, and when the eviction may be repeated.
         self._refusals: dict[str, str] = {}
@@ -100,7 +100,7 @@ class DrainTask:
         self._cancelled = True
 
     def end(self) -> None:
-        """Stop, wait for the running step, and record granted evictions without answer. Raises `ClusterError`."""
+        """Stop, wait for the running step, record granted evictions whose answer was lost. Raises `ClusterError`."""
         self.cancel()
         with self.lock:
             self._resolve_last_doubts()
@@ -148,7 +148,7 @@ class DrainTask:
     def _look(self, now_ms: int) -> list[PodView]:
         """Return the node's pods. Raises `NotFoundError` when the node is gone.
 
-        The server's data in memory are enough to follow the progress; not to begin, to resolve doubts or to end.
+        The server's cached data are good enough to follow progress, but not to begin, to resolve doubts or to finish.
         """
         recent = self._deadline_ms is not None and not self._in_doubt
         if recent and now_ms < self._node_due_ms:
@@ -170,7 +170,7 @@ class DrainTask:
         return pods_to_move(pods, self._time.earliest_ms(), self._settings.expendable_priority)
 
     def _begin(self, pods: list[PodView]) -> bool:
-        """Record the pods; False = there are pods that the plan did not know, and the deletion has failed."""
+        """Record the pods; False = the node has pods that the plan did not know of, and the deletion has failed."""
         if self._planned_uids is not None:
             unplanned = [pod.key for pod in pods if pod.uid not in self._planned_uids]
             if unplanned:
@@ -195,7 +195,7 @@ class DrainTask:
         return bool(new)
 
     def _resolve_doubts(self, pods: list[PodView]) -> None:
-        """Record as evicted the pods in doubt that are terminating or gone: the answer may have been lost."""
+        """Record pods in doubt as evicted if they are terminating or gone: the answer may have been lost."""
         staying = {pod.uid for pod in pods if not pod.deletion_ms}
         granted = sorted(self._in_doubt - staying)
         self._in_doubt.clear()
@@ -216,7 +216,7 @@ class DrainTask:
             self._moved = True
 
     def _evict_daemons(self, found: list[PodView], pods: list[PodView], now_ms: int) -> None:
-        """Evict DaemonSet pods: those of the current priority groups, all of them when no other pod is left."""
+        """Evict DaemonSet pods: those of the current priority group, or all of them when no other pod is left."""
         daemons = daemons_to_evict(found, self._settings.evict_daemons_occupied)
         if pods and daemons:
             rank = min(self._order.rank(pod) for pod in pods)
@@ -258,7 +258,7 @@ class DrainTask:
         self._refusals[pod.uid] = why[:REFUSAL_LENGTH]
 
     def _next_pause_s(self, pods: list[PodView], deadline_ms: int) -> float:
-        """Return the pause before the next step: growing while nothing happens, up to the next retry or deadline."""
+        """Return the pause before the next step: it grows while nothing happens, up to the next retry or deadline."""
         settings = self._settings
         longest_s = max(settings.poll_s, settings.poll_max_s)
         self._pause_s = settings.poll_s if self._moved else min(self._pause_s * PAUSE_GROWTH, longest_s)
@@ -267,7 +267,7 @@ class DrainTask:
         return max(settings.poll_s, min(self._pause_s, until_s))
 
     def _fail(self, pods: list[PodView]) -> None:
-        """Report the failure after the deadline: the pods that are left, and the reason for the first."""
+        """Report the failure after the deadline: the remaining pods, and the reason for the first of them."""
         left = [pod.key for pod in pods]
         detail = f"{len(left)} pods did not go within {self._timeout_s:g} s"
         refused = [(pod.key, self._refusals[pod.uid]) for pod in pods if pod.uid in self._refusals]

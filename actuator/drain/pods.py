@@ -1,9 +1,9 @@
-"""Which pods of a node a drain has to move, which it evicts besides, and in which order.
+"""Which pods of a node a drain has to move, which others it evicts, and in which order.
 
-Decides by the pod alone: mirror and DaemonSet pods stay, terminal and expendable pods need not move, overdue
-terminating pods are not waited for. The planner counts the same ones (`NodeAssumption`). Times are Unix milliseconds,
-durations seconds. Source: Cluster Autoscaler, simulator/drainability/rules: mirror, longterminating, daemonset,
-terminal; actuation/drain and utils/daemonset for DaemonSet pods; actuation/priority for the groups.
+Decides by the pod alone: mirror and DaemonSet pods stay, terminal and expendable pods need not move, and the drain does
+not wait for terminating pods that are overdue. The planner counts the same pods (`NodeAssumption`). Times are Unix
+milliseconds, durations seconds. Source: Cluster Autoscaler, simulator/drainability/rules: mirror, longterminating,
+daemonset, terminal; actuation/drain and utils/daemonset for DaemonSet pods; actuation/priority for the groups.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from actuator.kube.cluster import PodView
 from actuator.settings import PriorityGroup
 from actuator.tracker.states import PodRef
 
-# Time after deletion time and grace period from which a pod counts as stuck.
+# How long after its deletion time plus grace period a pod counts as stuck.
 LONG_TERMINATING_MS = 30_000
 ENDED_PHASES = ("Succeeded", "Failed")
 
@@ -47,7 +47,7 @@ def daemons_to_evict(pods: Iterable[PodView], by_default: bool) -> list[PodView]
 
 
 class EvictionOrder:
-    """The order by priority: pods of low priority are evicted first, the next ones when these are gone.
+    """The order by priority: pods of the lowest group are evicted first, the next group when these are gone.
 
     A pod belongs to the priority group with the highest priority not above its own, or to the lowest one; without
     groups, all are evicted together.
@@ -75,7 +75,7 @@ class EvictionOrder:
 
 
 def pod_ref(pod: PodView) -> PodRef:
-    """Return what the tracker keeps of a pod."""
+    """Return the part of a pod that the tracker keeps."""
     return PodRef(pod.namespace, pod.name, pod.uid, pod.owner_kind, pod.owner_name, pod.owner_uid)
 
 

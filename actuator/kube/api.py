@@ -1,7 +1,7 @@
 """Calls of the actuator to an API server, with the errors of `Cluster`.
 
-Decides which error of `actuator.kube.cluster` an answer is, and that calls are repeated where that is safe. Never
-decides what is called; connections, bytes and repetition are in `clients.kubernetes_api`. Durations in seconds.
+Decides which error of `actuator.kube.cluster` an answer becomes, and which calls are safe to retry. Never decides what
+is called; connections, bytes and retries are in `clients.kubernetes_api`. Durations in seconds.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,13 +24,13 @@ from clients.kubernetes_api.api import Api as HttpApi
 from clients.kubernetes_api.api import Json, json_object
 from clients.kubernetes_api.connection import ConnectionSettings, Request, connect_cluster
 
-# Asks for the metadata of objects alone.
+# Asks for the objects' metadata only.
 METADATA = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 
 
 class Call(NamedTuple):
-    """One call. `path` begins with "/"; `repeat` = may be sent again when it may not have worked."""
+    """One call. `path` begins with "/"; `repeat` = may be sent again if it may have failed."""
 
     method: str
     path: str
@@ -53,8 +53,8 @@ class Api:
     def call(self, call: Call) -> bytes:
         """Make a call; returns the body of the answer.
 
-        Raises `NotFoundError`, `ConflictError`, `TooManyRequestsError`, `RefusedError`, and `ClusterError` when asking
-        again may help.
+        Raises `NotFoundError`, `ConflictError`, `TooManyRequestsError`, `RefusedError`, and `ClusterError` when a retry
+        may help.
         """
         try:
             return self._send(call)
@@ -106,7 +106,7 @@ def _error(call: Call, error: errors.ApiError) -> ClusterError:
     """Return the error for an answer. Source: the Kubernetes API conventions, "HTTP status codes"."""
     text = f"{call.method} {call.path}: {error}"
     match error.status:
-        case 404:  # 410 is no word on the object: a version or a page of a list has expired
+        case 404:  # 410 is not about the object: a version or a page of a list has expired
             return NotFoundError(text)
         case 409:
             return ConflictError(text)

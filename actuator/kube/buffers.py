@@ -1,6 +1,6 @@
 """CapacityBuffers of a live cluster: read, and their status applied.
 
-Decides the version that is spoken, the newest that the server knows of those listed; never what the status says.
+Decides the API version: the newest of those listed that the server serves. Never decides the content of the status.
 Source: kubernetes/autoscaler, cluster-autoscaler/apis, autoscaling.x-k8s.io; Kubernetes, server-side apply.
 """
 
@@ -58,7 +58,7 @@ class Buffers:
         self._version = VERSIONS[0]
 
     def read_all(self) -> Sequence[KnownBuffer]:
-        """Return all, sorted; remember the version. Raises `NotFoundError` where the server knows no version."""
+        """Return all, sorted; remember the version. Raises `NotFoundError` where the server serves none."""
         for version in VERSIONS:
             try:
                 found = self._listed(version)
@@ -70,7 +70,7 @@ class Buffers:
         raise unknown
 
     def write_status(self, buffer: KnownBuffer, status: Mapping[str, Any]) -> None:
-        """Apply the status. Not forced: fields that another controller writes are its own."""
+        """Apply the status. Not forced: fields that another controller owns stay as they are."""
         api_version = f"{GROUP}/{self._version}"
         metadata = {"name": buffer.name, "namespace": buffer.namespace}
         body = {"apiVersion": api_version, "kind": "CapacityBuffer", "metadata": metadata, "status": dict(status)}

@@ -16,20 +16,20 @@ PREFER_NO_SCHEDULE = "PreferNoSchedule"
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 # Source: Cluster Autoscaler, utils/pod: `IsDaemonSetPod`.
 DAEMON_ANNOTATION = "cluster-autoscaler.kubernetes.io/daemonset-pod"
-# Source: Kubernetes, core/v1 annotation_key_constants: `PodDeletionCost`; a pod without has the cost 0.
+# Source: Kubernetes, core/v1 annotation_key_constants: `PodDeletionCost`; a pod without it has cost 0.
 POD_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"
 # Source: Kubernetes enhancement proposal 1888, phase 1: a higher one is removed sooner.
 POD_RANK_ANNOTATION = "scheduling.alpha.kubernetes.io/cost"
-# When the cost was decided (RFC 3339). A pod with a cost, but without it, has its cost of another client.
+# When the cost was decided (RFC 3339). A pod that has a cost but not this annotation got its cost from another client.
 POD_COST_TIME_ANNOTATION = "trimtab.dev/pod-cost-time"
-# "true" on one pod of a group whose costs are being changed, taken away with the last of them: a group on which it has
-# stayed has old and new costs side by side.
+# "true" on one pod of a group whose costs are being changed; removed with the last change. A group that still has it
+# has a mixture of old and new costs.
 POD_COST_UNFINISHED_ANNOTATION = "trimtab.dev/pod-cost-unfinished"
 # Source: Cluster Autoscaler, utils/daemonset: `EnableDsEvictionKey`; "true" or "false", any other value is ignored.
 DAEMON_EVICTION_ANNOTATION = "cluster-autoscaler.kubernetes.io/enable-ds-eviction"
 
 
-# Source: Kubernetes, "Well-Known Labels, Annotations and Taints"; the second is that of old nodes.
+# Source: Kubernetes, "Well-Known Labels, Annotations and Taints"; old nodes have the second one.
 INSTANCE_TYPE_LABELS = ("node.kubernetes.io/instance-type", "beta.kubernetes.io/instance-type")
 DELAY_DELETION_PREFIX = "delay-deletion.cluster-autoscaler.kubernetes.io/"
 
@@ -43,13 +43,13 @@ class Taint(NamedTuple):
 
 
 def hard_taint(now_ms: int) -> Taint:
-    """Return the taint of a node in deletion."""
+    """Return the taint of a node being deleted."""
     return Taint(HARD_TAINT_KEY, str(now_ms // 1000), NO_SCHEDULE)
 
 
 class NodeQuantities(NamedTuple):
-    """Amounts of a node as it writes them; "" = not given. `others` : those of its disk, of huge pages and of devices,
-    as names and amounts, sorted by name.
+    """Amounts of a node as its status gives them; "" = not given. `others` : disk, huge pages and devices as (name,
+    amount), sorted by name.
     """
 
     cpu: str = ""
@@ -66,14 +66,14 @@ class NodeView(NamedTuple):
     # Provider id of its machine; "" = none (yet).
     provider_id: str
     taints: tuple[Taint, ...]
-    # Whether it has GPUs, for the metric that counts those apart.
+    # Whether it has GPUs: a metric counts such nodes separately.
     gpu: bool
-    # Whether an annotation asks to wait with the deletion of its machine.
+    # Whether an annotation delays the deletion of its machine.
     deletion_delayed: bool = False
     # Condition Ready, and when the Node object was created; 0 = not known.
     ready: bool = True
     created_ms: int = 0
-    # Label of its instance type, "" = none, and what its status says.
+    # Label of its instance type ("" = none), and its status.
     instance_type: str = ""
     capacity: NodeQuantities = NodeQuantities()
     allocatable: NodeQuantities = NodeQuantities()
@@ -105,7 +105,7 @@ def is_other_resource(name: str) -> bool:
 
 
 def is_extended(name: str) -> bool:
-    """Return whether a resource is an extended one, such as nvidia.com/gpu: devices, which a plugin offers."""
+    """Return whether a resource is an extended one, such as nvidia.com/gpu: a device that a plugin offers."""
     return "/" in name
 
 
@@ -129,11 +129,11 @@ class PodView(NamedTuple):
     owner_uid: str
     # The mirror of a static pod: goes with its kubelet.
     mirror: bool
-    # `metadata.deletionTimestamp`; 0 = not terminating. With grace period, in the past from then on.
+    # `metadata.deletionTimestamp`; 0 = not terminating. Includes the grace period.
     deletion_ms: int
     # `spec.terminationGracePeriodSeconds`.
     grace_s: int
-    # Annotated to be treated like a DaemonSet's pod.
+    # Has the annotation to be treated like a DaemonSet pod.
     daemon: bool = False
     # Value of the annotation for the eviction of DaemonSet pods; None = the settings decide.
     daemon_eviction: bool | None = None
@@ -145,8 +145,8 @@ class PodView(NamedTuple):
 
 
 class CostWrite(NamedTuple):
-    """A cost to write: the deletion cost, when it was decided, RFC 3339, and whether other costs of its group are still
-    to be written."""
+    """A cost to write: the deletion cost, when it was decided (RFC 3339), and whether other costs of its group are
+    still to be written."""
 
     cost: int
     made: str
@@ -154,11 +154,11 @@ class CostWrite(NamedTuple):
 
     @property
     def rank(self) -> int:
-        """Return the cost with its sign turned, an int32 as well."""
+        """Return the negated cost, which is an int32 too."""
         return min(-self.cost, (1 << 31) - 1)
 
     def annotations(self) -> dict[str, str]:
-        """Return the annotations that say so."""
+        """Return it as annotations."""
         texts = {
             POD_COST_ANNOTATION: str(self.cost),
             POD_RANK_ANNOTATION: str(self.rank),
@@ -175,11 +175,11 @@ class PodCost(NamedTuple):
     uid: str
     cost: str | None
     rank: str | None = None
-    # Of our own costs alone.
+    # Only of costs that we wrote.
     made: str | None = None
     # Controlling owner as "Kind/namespace/name"; "" = none.
     owner: str = ""
-    # Whether it says that costs of its group are still to be written.
+    # Whether the annotation for unwritten costs of its group is set.
     unfinished: bool = False
 
     @property
@@ -194,16 +194,16 @@ class PodCost(NamedTuple):
 
 
 class GroupCost(NamedTuple):
-    """The costs of a group as one object, PodGroupCost. The name follows from the owner."""
+    """The costs of a group as one PodGroupCost object. Its name is derived from the owner."""
 
     namespace: str
     owner_kind: str
     owner_name: str
     # Pod to rank: a higher one is removed sooner.
     costs: Mapping[str, int]
-    # Removed at a time; 0 = as many as its controller likes.
+    # Most pods removed at a time; 0 = the controller decides.
     max_removals: int
-    # The group that is scaled down before, as "Kind/namespace/name"; "" = none.
+    # The group that is scaled down before this one, as "Kind/namespace/name"; "" = none.
     waits_for: str
     # When it was decided, RFC 3339.
     made: str
@@ -215,7 +215,7 @@ class GroupCost(NamedTuple):
 
 
 class GroupCostStatus(NamedTuple):
-    """What the status of a PodGroupCost says of one generation of its costs."""
+    """The status of a PodGroupCost for one generation of its costs."""
 
     # Pods that exist, and those of them that have a cost.
     observed_pods: int
@@ -226,7 +226,7 @@ class GroupCostStatus(NamedTuple):
 
 
 class KnownGroupCost(NamedTuple):
-    """A PodGroupCost that exists. status None = it has none that is about its present costs."""
+    """A PodGroupCost that exists. status None = it has none for its current costs."""
 
     cost: GroupCost
     generation: int
@@ -234,8 +234,8 @@ class KnownGroupCost(NamedTuple):
 
 
 class BufferStatus(NamedTuple):
-    """What the status of a CapacityBuffer says: pods that room is kept for, those of them that have it on nodes, and
-    why it is not served ("" = it is)."""
+    """The status of a CapacityBuffer: the pods that room is kept for, those of them that have room on nodes, and why it
+    is not served ("" = it is)."""
 
     replicas: int
     present: int
@@ -248,7 +248,7 @@ class KnownBuffer(NamedTuple):
     namespace: str
     name: str
     generation: int
-    # Its PodTemplate, "" = it names none; its strategy, "" = the default.
+    # Its PodTemplate ("" = none named) and its strategy ("" = the default).
     template: str
     strategy: str
     # The status as it is now, as JSON.
@@ -266,7 +266,7 @@ def daemon_eviction(annotations: Mapping[str, str] | None) -> bool | None:
 
 
 class ClusterError(Exception):
-    """The call failed; a repetition may succeed."""
+    """The call failed; a retry may succeed."""
 
 
 class NotFoundError(ClusterError):
@@ -274,7 +274,7 @@ class NotFoundError(ClusterError):
 
 
 class ConflictError(ClusterError):
-    """The object is not (or no longer) as the call assumed; read it again."""
+    """The object is not (or no longer) as the call assumed; it must be read again."""
 
 
 class TooManyRequestsError(ClusterError):
@@ -308,13 +308,13 @@ class Cluster(Protocol):
     """The Kubernetes API, reduced to what the actuator needs."""
 
     def get_node(self, name: str, recent: bool = False) -> NodeView:
-        """Return one node; with `recent`, as the server has it in memory, which costs less. Raises `NotFoundError`."""
+        """Return one node; with `recent`, from the server's cache, which costs less. Raises `NotFoundError`."""
 
     def list_nodes(self) -> Sequence[NodeView]:
         """Return all nodes, sorted by name."""
 
     def add_taint(self, node: str, taint: Taint) -> bool:
-        """Add a taint by patch, with the node's resource version as precondition. False = its key was there already.
+        """Add a taint by patch, with the node's resource version as precondition. False = its key was there.
 
         Raises `NotFoundError`, `ClusterError`.
         """
@@ -322,23 +322,23 @@ class Cluster(Protocol):
     def remove_taint(self, node: str, key: str, uncordon: bool = False) -> bool:
         """Remove a taint, likewise. False = it was not there. Raises `NotFoundError`, `ClusterError`.
 
-        `uncordon` : with the taint, whoever has cordoned the node, as the Cluster Autoscaler does with its own.
+        `uncordon` : also uncordon the node, whoever cordoned it, as the Cluster Autoscaler does with its own taint.
         """
 
     def list_pods(self, node: str, recent: bool = False) -> Sequence[PodView]:
         """Return the pods bound to a node, sorted by namespace and name; none when the node does not exist.
 
-        `recent` as for `get_node`: it may lack a new pod, and contain one that is just gone.
+        `recent` as for `get_node`: the list may lack a new pod and contain one that has just gone.
         """
 
     def evict(self, pod: PodView, grace_s: int | None) -> None:
         """Request the eviction (policy/v1) of exactly this pod (by uid). `grace_s` None = the pod's own.
 
-        Raises `NotFoundError` when it is gone, `TooManyRequestsError` when not now, `ClusterError`.
+        Raises `NotFoundError` when it is gone, `TooManyRequestsError` when it is refused for now, `ClusterError`.
         """
 
     def delete_node(self, name: str, uid: str) -> None:
-        """Delete exactly this node object (by uid), whose instance is gone. No error when it does not exist."""
+        """Delete exactly this Node object (by uid), whose instance is gone. No error if it does not exist."""
 
     def pod_costs(self, keys: Sequence[str]) -> Mapping[str, PodCost]:
         """Return those of the pods "namespace/name" that exist, by key. Raises `ClusterError`."""
@@ -361,10 +361,10 @@ class Cluster(Protocol):
         """Write a PodGroupCost; returns its generation. Raises `ClusterError`."""
 
     def write_group_cost_status(self, cost: GroupCost, generation: int, status: GroupCostStatus) -> None:
-        """Write what is so of a generation of a PodGroupCost. Raises `ClusterError`."""
+        """Write the status of one generation of a PodGroupCost. Raises `ClusterError`."""
 
     def delete_group_cost(self, namespace: str, name: str) -> None:
-        """Delete a PodGroupCost; no error when it does not exist. Raises `ClusterError`."""
+        """Delete a PodGroupCost; no error if it does not exist. Raises `ClusterError`."""
 
     def buffers(self) -> Sequence[KnownBuffer]:
         """Return all CapacityBuffers, sorted by namespace and name. Raises `NotFoundError` where the cluster does not

@@ -1,7 +1,5 @@
-"""PodGroupCost objects of a live cluster: read, applied and removed.
-
-Decides their form on the wire; never which groups have one. Source: Kubernetes enhancement proposal 1888, phase 2B;
-Kubernetes, server-side apply.
+"""Reads, applies and removes PodGroupCost objects of a live cluster. Decides their form on the wire, never which groups
+have one. Source: Kubernetes enhancement proposal 1888, phase 2B; Kubernetes, server-side apply.
 """
 
 from collections.abc import Sequence
@@ -19,7 +17,7 @@ COLLECTION: Final = f"/apis/{API_VERSION}/podgroupcosts"
 NAMESPACES: Final = f"/apis/{API_VERSION}/namespaces"
 APPLY_PATCH: Final = "application/apply-patch+yaml"
 FIELD_MANAGER: Final = "trimtab-pod-costs"
-# Ours are told by it from those that somebody made by hand.
+# Distinguishes ours from objects made by hand.
 LABEL, VALUE = "app.kubernetes.io/managed-by", "trimtab"
 PAGE: Final = 500
 
@@ -98,7 +96,7 @@ def apply(api: Api, cost: GroupCost) -> int:
 
 
 def apply_status(api: Api, cost: GroupCost, generation: int, status: GroupCostStatus) -> None:
-    """Apply what is so of a generation."""
+    """Apply the status of one generation."""
     fields: Json = {
         "generation": generation,
         "observedPods": status.observed_pods,
@@ -125,7 +123,7 @@ def _head(cost: GroupCost) -> Json:
 
 def _patch(api: Api, cost: GroupCost, body: Json, *sub: str) -> bytes:
     path = object_path(NAMESPACES, cost.namespace, "podgroupcosts", cost.name, *sub)
-    # Forced: whoever else writes these objects, their costs must change together.
+    # Forced: the costs must change together, even if another client writes these objects too.
     query = {"fieldManager": FIELD_MANAGER, "force": "true"}
     return api.call(Call("PATCH", path, query, body=body, content_type=APPLY_PATCH))
 

@@ -1,7 +1,7 @@
 """A live Kubernetes cluster behind the interface of `actuator.kube.cluster`.
 
-Decides how taints are patched (only if the taints are still those that were read), how an eviction is requested, and
-what is retried at once. Never decides which node or pod. Durations in seconds.
+Decides how taints are patched (only if they are still as they were read), how an eviction is requested, and what is
+retried at once. Never decides which node or pod. Durations in seconds.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,19 +51,19 @@ from clients.kubernetes_api.names import object_path
 PAGE = 500
 NODES = "/api/v1/nodes"
 NAMESPACES = "/api/v1/namespaces"
-# Reads from the server's memory, where pods are indexed by node; otherwise, older servers read every pod from etcd.
+# Reads from the server's cache, where pods are indexed by node; without it, older servers read every pod from etcd.
 # Source: Kubernetes API concepts, "Semantics for get and list".
 IN_MEMORY = {"resourceVersion": "0"}
-# From this number of pods of a namespace on, one list is cheaper than single reads.
+# From this many pods of a namespace on, one list is cheaper than single reads.
 LIST_FROM = 20
 # On a node that the actuator has cordoned. A node that was cordoned before stays cordoned when its taint is removed.
 CORDON_ANNOTATION = "trimtab.dev/cordoned"
 CORDON_PATH = "/metadata/annotations/trimtab.dev~1cordoned"
 UNCORDON: list[Json] = [{"op": "add", "path": "/spec/unschedulable", "value": False}]
 UNMARK: Json = {"op": "remove", "path": CORDON_PATH}
-# How the answer to an apply begins that would change fields of another manager. Source: apimachinery, managedfields.
+# Beginning of the answer to an apply that would change fields of another manager. Source: apimachinery, managedfields.
 APPLY_CONFLICT = "Apply failed with"
-# Other clients write nodes too (kubelet, controllers): a patch is built this often.
+# Other clients write nodes too (kubelet, controllers): a patch is tried this often.
 PATCH_ATTEMPTS = 8
 
 
@@ -76,7 +76,7 @@ class KubeCluster:
         self._buffers = Buffers(api, self._settings.list_timeout_s)
 
     def get_node(self, name: str, recent: bool = False) -> NodeView:
-        """Return one node; with `recent`, as the server has it in memory."""
+        """Return one node; with `recent`, from the server's cache."""
         return node_view(self._get(name, IN_MEMORY if recent else {}))
 
     def list_nodes(self) -> Sequence[NodeView]:
@@ -93,7 +93,7 @@ class KubeCluster:
                 return sorted(found, key=lambda node: node.name)
 
     def add_taint(self, node: str, taint: Taint) -> bool:
-        """Add a taint, and cordon the node with the hard one, if the settings require it."""
+        """Add a taint; with the hard one, cordon the node if the settings require it."""
 
         def change(found: Node) -> list[Json] | None:
             taints = found.spec.taints or []
@@ -107,7 +107,7 @@ class KubeCluster:
         return self._change(node, change)
 
     def remove_taint(self, node: str, key: str, uncordon: bool = False) -> bool:
-        """Take a taint away, and what came with it."""
+        """Remove a taint, and undo what came with it."""
 
         def change(found: Node) -> list[Json] | None:
             taints = found.spec.taints or []
@@ -131,7 +131,7 @@ class KubeCluster:
         return sorted((pod_view(pod) for pod in pods.items or ()), key=lambda pod: (pod.namespace, pod.name))
 
     def evict(self, pod: PodView, grace_s: int | None) -> None:
-        """Request the eviction of exactly this pod, once: the drain decides about repetitions."""
+        """Request the eviction of exactly this pod, once: the drain decides about retries."""
         options: Json = {"preconditions": {"uid": pod.uid}}
         if grace_s is not None:
             options["gracePeriodSeconds"] = grace_s
@@ -145,13 +145,13 @@ class KubeCluster:
         try:
             self._api.call(Call("POST", path, body=eviction, repeat=False))
         except ConflictError as error:
-            # Another pod has the name by now, or there was a concurrent write, which the drain retries.
+            # Another pod has the name by now, or there was a concurrent write; the drain retries.
             if _is_another(error):
                 raise NotFoundError(str(error)) from error
             raise
 
     def delete_node(self, name: str, uid: str) -> None:
-        """Delete exactly this node object; another one of its name belongs to another machine."""
+        """Delete exactly this Node object; another one with its name belongs to another machine."""
         options = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
         try:
             self._api.call(Call("DELETE", object_path(NODES, name), body=options))
@@ -162,7 +162,7 @@ class KubeCluster:
                 raise
 
     def pod_costs(self, keys: Sequence[str]) -> Mapping[str, PodCost]:
-        """Return those of the pods that exist: one by one where they are few, else by whole namespaces."""
+        """Return those of the pods that exist: one by one if they are few, otherwise by namespace."""
         names: dict[str, set[str]] = {}
         for key in keys:
             namespace, _, name = key.partition("/")
@@ -179,7 +179,7 @@ class KubeCluster:
         return sorted((pod for pod in every if pod.made is not None), key=lambda pod: (pod.namespace, pod.name))
 
     def write_pod_cost(self, pod: PodCost, cost: CostWrite | None) -> None:
-        """Apply the deletion cost of exactly this pod; None = apply that there is none, which takes ours away."""
+        """Apply the deletion cost of exactly this pod; None = apply without a cost, which removes ours."""
         texts = {} if cost is None else cost.annotations()
         metadata = {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid, "annotations": texts}
         body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata}
@@ -252,7 +252,7 @@ class KubeCluster:
         return _precondition(self._get(found.metadata.name)) == _precondition(found)
 
     def _change(self, name: str, change: Callable[[Node], list[Json] | None]) -> bool:
-        """Read, decide, patch; from the beginning when the node has changed in between. False = nothing to do."""
+        """Read, decide, patch; start again if the node has changed in between. False = nothing to do."""
 
         def attempt() -> bool:
             found = self._get(name)
@@ -262,7 +262,7 @@ class KubeCluster:
             try:
                 self._api.call(Call("PATCH", object_path(NODES, name), body=patch, content_type=JSON_PATCH))
             except InvalidError as error:
-                # The answer does not name a failed precondition: only the node shows it.
+                # The answer does not name the failed precondition: only the node shows it.
                 if self._holds(found):
                     raise
                 raise ConflictError(str(error)) from error
@@ -282,7 +282,7 @@ def _precondition(found: Node) -> list[Json]:
     same_node = {"op": "test", "path": "/metadata/uid", "value": found.metadata.uid}
     if found.spec.taints:
         return [same_node, {"op": "test", "path": "/spec/taints", "value": found.spec.taints}]
-    # What is absent cannot be tested.
+    # A patch cannot test a field that is absent.
     return [
         same_node,
         {"op": "test", "path": "/metadata/resourceVersion", "value": found.metadata.resource_version},
@@ -290,7 +290,7 @@ def _precondition(found: Node) -> list[Json]:
 
 
 def _is_another(error: ClusterError) -> bool:
-    """Return whether a call was refused because the object is another one of the same name."""
+    """Return whether a call was refused because another object has the name now."""
     return any(words in str(error) for words in ("UID in precondition", "metadata.uid: Invalid value"))
 
 

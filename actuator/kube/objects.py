@@ -53,7 +53,7 @@ class Metadata(msgspec.Struct, rename="camel"):
 
 
 class NodeTaint(msgspec.Struct, omit_defaults=True):
-    """A taint as written; `time_added` is kept as it is."""
+    """A taint; `time_added` is kept as it was read."""
 
     key: str
     effect: str
@@ -129,7 +129,7 @@ class NodeList(msgspec.Struct):
 
 
 class PodMetadata(msgspec.Struct):
-    """A pod of which only the metadata was asked for."""
+    """A pod with its metadata only."""
 
     metadata: Metadata
 

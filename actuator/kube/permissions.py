@@ -19,7 +19,7 @@ BUFFERS = (
     Rule("autoscaling.x-k8s.io", "capacitybuffers/status", ("patch",)),
 )
 
-# What every actuator needs.
+# Permissions that every actuator needs.
 ACTUATOR = (
     Rule("", "nodes", ("get", "list", "patch", "delete")),
     Rule("", "pods", ("list",)),
@@ -28,11 +28,11 @@ ACTUATOR = (
 
 
 def kwok_rules(namespace: str, ledger: str) -> tuple[Rule, ...]:
-    """Return what the cloud `kwok` needs: it creates nodes and keeps its ledger in a ConfigMap of that name."""
+    """Return the permissions for the cloud `kwok`, which creates nodes and keeps its ledger in that ConfigMap."""
     return (Rule("", "nodes", ("create",)), *own_object("", "configmaps", ("get", "update"), namespace, ledger))
 
 
 def clusterapi_rules(namespace: str) -> tuple[Rule, ...]:
-    """Return what the cloud `clusterapi` needs in the management cluster; `namespace` "" = all."""
+    """Return the permissions for the cloud `clusterapi` in the management cluster; `namespace` "" = all."""
     kinds = ("machinedeployments", "machinepools", "machines")
     return tuple(Rule("cluster.x-k8s.io", kind, ("list", "patch"), namespace) for kind in kinds)

@@ -1,7 +1,7 @@
-"""The taint of nodes that another autoscaler has tainted and drained before it asked for their deletion.
+"""The taint of nodes that another autoscaler tainted and drained before it requested their deletion.
 
-Decides that it stays while their deletion lasts. The Cluster Autoscaler takes it away when it has had no answer, or
-starts anew; pods would then come to a machine that ends. Milliseconds, unless named.
+Keeps the taint in place while the deletion lasts. The Cluster Autoscaler removes it when it got no answer or restarts;
+pods would then be scheduled on a machine that is being deleted. Times are milliseconds unless the name says otherwise.
 """
 
 from typing import Final
@@ -15,23 +15,23 @@ from actuator.steady_time import SteadyTime
 
 log = structlog.get_logger("deleter")
 
-# Pause between two looks at a node whose instance ends: one read of the API server each.
+# Pause between two checks of a node whose instance is being deleted: one read of the API server each.
 LOOK_MS: Final = 5_000
 
 
 class CallerTaints:
-    """Looks after the taints of the nodes of one node group."""
+    """Keeps the taints on the nodes of one node group."""
 
     def __init__(self, cluster: Cluster, recorder: Recorder, expendable_priority: int) -> None:
         self._cluster = cluster
         self._recorder = recorder
         self._expendable_priority = expendable_priority
-        # A wall clock that is put forward does not make a pod overdue.
+        # Setting the wall clock forward must not make a pod overdue.
         self._time = SteadyTime(recorder.now_ms, recorder.steady_ms)
         self._looked_ms: dict[str, int] = {}
 
     def pods_since(self, node: str) -> tuple[str, ...]:
-        """Restore the taint where it is missing; return the pods to move that have come meanwhile, "namespace/name".
+        """Restore the taint if it is missing; return the pods to move that have arrived meanwhile, "namespace/name".
 
         Raises `ClusterError`.
         """
@@ -41,18 +41,18 @@ class CallerTaints:
         return tuple(pod.key for pod in pods)
 
     def keep(self, node: str) -> None:
-        """Restore the taint of a node whose instance ends, looked at now and then. Raises `ClusterError`."""
+        """Restore the taint of a node whose instance is being deleted, from time to time. Raises `ClusterError`."""
         now_ms = self._recorder.steady_ms()
         if now_ms - self._looked_ms.get(node, -LOOK_MS) >= LOOK_MS:
             self._looked_ms[node] = now_ms
             self._restore(node, recent=True)
 
     def forget(self, node: str) -> None:
-        """Look at a node no more."""
+        """Stop checking a node."""
         self._looked_ms.pop(node, None)
 
     def _restore(self, node: str, recent: bool) -> bool:
-        """Return whether the taint was missing, and is there now."""
+        """Restore the taint; return whether it was missing."""
         try:
             if self._cluster.get_node(node, recent=recent).taint(HARD_TAINT_KEY) is not None:
                 return False

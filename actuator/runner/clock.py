@@ -1,8 +1,8 @@
 """The actuator's two clocks: the wall clock, and the steady one, which never jumps.
 
-Decides when the wall clock has jumped: when it advanced differently from the steady one between two calls, by more than
-`JUMP_MS`. Durations are measured with the steady clock; the wall clock only dates things. Never decides what follows
-from a jump. Thread-safe. Times are milliseconds, those of the wall clock since 1970.
+Decides when the wall clock has jumped: between two calls, its advance differed from the steady clock's by more than
+`JUMP_MS`. Durations are measured with the steady clock; the wall clock only gives time stamps. Never decides what
+follows from a jump. Thread-safe. Times are milliseconds; those of the wall clock are Unix time.
 """
 
 import threading
@@ -27,7 +27,7 @@ class Clock:
         return int(self._wall() * 1000)
 
     def steady_ms(self) -> int:
-        """Return the steady time; only differences of it have a meaning."""
+        """Return the steady time; only differences are meaningful."""
         return int(self._steady() * 1000)
 
     def take_jump(self) -> tuple[int, int]:

@@ -1,9 +1,9 @@
 """Deletes the instances of one node group.
 
-Decides when the cloud is called: requests within the batch time are made together, and an annotation on a node can
-delay its own. The deletion of an instance that the cloud refuses, does not know, or does not finish in time is rolled
-back. A Node object is deleted only when the cloud reports that its instance is gone: the machine of an unknown one may
-still run. Durations in seconds.
+Decides when the cloud is called: requests within the batch time are sent together, and an annotation can delay the
+request for its node. A deletion that the cloud refuses, or does not finish in time, or whose instance it does not know,
+is rolled back. A Node object is deleted only when the cloud reports that its instance is gone: the machine of an
+unknown one may still run. Durations in seconds.
 """
 
 import threading
@@ -26,13 +26,13 @@ from actuator.tracker.transitions import ImpossibleEventError
 log = structlog.get_logger("deleter")
 
 
-# Steps follow each other within seconds: of a longer time between two, only this much counts.
+# Steps follow each other within seconds: if more time passes between two, only this much counts.
 LONGEST_STEP_MS = 10_000
 DELETABLE = frozenset({InstanceState.RUNNING, InstanceState.CREATING})
 
 
 class InstanceDeletion(NamedTuple):
-    """An instance to delete, the end of its delay, and its deadline, both in observed time."""
+    """An instance to delete, with the end of its delay and its deadline, both in observed time."""
 
     wanted: DeleteInstance
     patience_ms: int
@@ -52,18 +52,18 @@ class GroupDeleter:
         self._recorder = recorder
         self._settings = settings
         self._taints = CallerTaints(cluster, recorder, settings.drain.expendable_priority)
-        # Guards all that follows: `want` is called while a step runs.
+        # Guards the fields below: `want` is called while a step runs.
         self._lock = threading.Lock()
         self._running = False
         # When the clock was last read, and the time observed so far.
         self._clock_ms: int | None = None
         self._passed_ms = 0
-        # By node: deletions to request, and requested ones.
+        # By node: deletions to request, and deletions requested.
         self._wanted: dict[str, InstanceDeletion] = {}
         self._asked: dict[str, InstanceDeletion] = {}
 
     def want(self, instruction: DeleteInstance) -> bool:
-        """Add a node. True = the task does not run and has to be scheduled."""
+        """Add a node. True = the task is not running and has to be scheduled."""
         with self._lock:
             now_ms, settings = self._time_ms(), self._settings.delete
             patience_ms, deadline_ms = now_ms + int(settings.delay_s * 1000), now_ms + int(settings.timeout_s * 1000)
@@ -87,7 +87,7 @@ class GroupDeleter:
         return self._settings.delete.poll_s
 
     def _orders(self, orders: dict[str, InstanceDeletion]) -> dict[str, InstanceDeletion]:
-        """Return a copy, sorted by node, that `want` does not change."""
+        """Return a copy, sorted by node, which `want` does not change."""
         with self._lock:
             return dict(sorted(orders.items()))
 
@@ -95,7 +95,7 @@ class GroupDeleter:
         batch = self._without_delayed(self._orders(self._wanted))
         if not batch:
             return
-        # A deletion that an earlier run, or a call whose answer was lost, has begun is not requested again.
+        # A deletion begun by an earlier run, or by a call whose answer was lost, is not requested again.
         states = self._states(batch)
         unknown = {node: order for node, order in batch.items() if states[node] is InstanceState.UNKNOWN}
         self._expire(unknown, "the cloud does not know its instance", Reason.INSTANCE_UNKNOWN)
@@ -115,7 +115,7 @@ class GroupDeleter:
                 self._expire({node: batch[node]}, str(error))
 
     def _without_delayed(self, orders: dict[str, InstanceDeletion]) -> dict[str, InstanceDeletion]:
-        """Return those that no annotation delays any longer. The deadline of the others is moved."""
+        """Return the orders that no annotation delays any longer. Move the deadline of the others."""
         with self._lock:
             now_ms = self._time_ms()
         ready = {}
@@ -135,7 +135,7 @@ class GroupDeleter:
             return False
 
     def _fail_occupied(self, orders: Mapping[str, InstanceDeletion]) -> set[str]:
-        """Fail deletions of nodes to which pods came because their autoscaler gave up; return those nodes."""
+        """Fail deletions of nodes that got new pods because their autoscaler gave up; return those nodes."""
         failed = set()
         for node, order in orders.items():
             pods = self._taints.pods_since(node) if order.wanted.drained_by_caller else ()
@@ -171,7 +171,7 @@ class GroupDeleter:
         self._expire({node: left[node] for node in left.keys() - unknown.keys()}, "the instance is still there")
 
     def _states(self, orders: Mapping[str, InstanceDeletion]) -> dict[str, InstanceState]:
-        """Return the state of each instance, by node; what the cloud does not answer is UNKNOWN."""
+        """Return the state of each instance, by node; UNKNOWN where the cloud gives no answer."""
         instances = [order.wanted.provider_id for order in orders.values()]
         found = persistent(lambda: self._cloud.instance_states(self._group, instances), self._settings.call_backoff)
         return {
@@ -182,7 +182,7 @@ class GroupDeleter:
         }
 
     def _delete_node(self, wanted: DeleteInstance) -> None:
-        """Delete the node object if there was one, and the cloud did not."""
+        """Delete the Node object if there was one and the cloud did not delete it."""
         if not wanted.node_uid:
             return
         persistent(lambda: self._cluster.delete_node(wanted.node, wanted.node_uid), self._settings.call_backoff)
@@ -197,7 +197,7 @@ class GroupDeleter:
             self._fail(node, f"not deleted within {self._settings.delete.timeout_s:g} s: {detail}", reason)
 
     def _time_ms(self) -> int:
-        """Return the time that this process observed. A pause of the process makes nothing late."""
+        """Return the time that this process observed. While the process is suspended, no deadline comes closer."""
         clock_ms = self._recorder.steady_ms()
         since_ms = clock_ms if self._clock_ms is None else self._clock_ms
         self._passed_ms += min(clock_ms - since_ms, LONGEST_STEP_MS)
@@ -209,7 +209,7 @@ class GroupDeleter:
         self._forget(node)
 
     def _report(self, event: e.Event) -> None:
-        """Record an event; one for a deletion that has ended must not stop the others."""
+        """Record an event; one for a deletion that has already ended must not stop the others."""
         try:
             self._recorder.submit(event)
         except ImpossibleEventError as error:

@@ -1,6 +1,6 @@
-"""The event processor: the only way by which events reach the journal.
+"""The event processor: the only path by which events reach the journal.
 
-Decides the order of events, writes concurrent events in one transaction, and dispatches instructions only when their
+Decides the order of events. Writes concurrent events in one transaction, and dispatches instructions only once their
 events are durable. Thread-safe. Times are Unix milliseconds.
 """
 
@@ -19,7 +19,7 @@ from actuator.tracker.instructions import Instruction
 from actuator.tracker.tracker import Tracker
 
 T = TypeVar("T")
-# Returns the event for the present tracker and time; None = no event. Must not change the tracker.
+# Returns the event for the tracker and the time given; None = no event. Must not change the tracker.
 Proposal = Callable[[Tracker, int], Event | None]
 # Called after each durable event, in order.
 Listener = Callable[[Event, Tracker, int], None]
@@ -39,7 +39,7 @@ class _Ticket:
 
 
 class EventProcessor:
-    """Tracker and store, safe for many threads."""
+    """Tracker and store, safe to use from several threads."""
 
     def __init__(self, journal: Journal, clock: Clock, on_broken: Callable[[], None]) -> None:
         """Set up; `on_broken` is called once when the store fails: the process must end."""
@@ -51,7 +51,7 @@ class EventProcessor:
         self._queue: list[_Ticket] = []
         self._changed = threading.Condition()
         self._revision = journal.tracker.data.revision
-        # Whether this process decides; one that follows reads what the leader writes.
+        # Whether this process decides; a follower reads what the leader writes.
         self.leading = True
         # Identity of the leader, as last read, for callers of a follower.
         self.leader_name: Callable[[], str] = str
@@ -63,7 +63,7 @@ class EventProcessor:
         self.propose(lambda _tracker, _now_ms: event)
 
     def propose(self, proposal: Proposal) -> Event | None:
-        """Decide on the present data and record the decision, with no event in between.
+        """Decide on the current data and record the decision, with no event in between.
 
         Raises what the proposal raises, `ImpossibleEventError`, `StoreError`, `NotLeaderError`.
         """
@@ -72,7 +72,7 @@ class EventProcessor:
         with self._queue_lock:
             self._queue.append(ticket)
         with self._lock:
-            # The first caller processes the proposals of all.
+            # The first caller processes everyone's proposals.
             if not ticket.done:
                 with self._queue_lock:
                     batch, self._queue = self._queue, []
@@ -87,7 +87,7 @@ class EventProcessor:
             raise NotLeaderError(self.leader_name())
 
     def read(self, look: Callable[[Tracker, int], T]) -> T:
-        """Return the result of `look` on the data, all of which is durable. `look` must keep no reference to it."""
+        """Return the result of `look` on the data, which are all durable. `look` must keep no reference to it."""
         with self._lock:
             self._check_store()
             return look(self._journal.tracker, self._now())
@@ -110,14 +110,14 @@ class EventProcessor:
         self._notify_change()
 
     def lead(self) -> None:
-        """Decide from now on, on everything written so far. Raises `StoreError`."""
+        """Take over the decisions, from everything written so far. Raises `StoreError`."""
         with self._lock:
             self._journal.refresh()
             self.leading = True
         self._notify_change()
 
     def wait_for_change(self, revision: int, timeout_s: float) -> int:
-        """Wait until the revision is another one; returns the present one."""
+        """Wait until the revision changes; returns the new one."""
         with self._changed:
             self._changed.wait_for(lambda: self._revision != revision, timeout_s)
             return self._revision
@@ -129,7 +129,7 @@ class EventProcessor:
 
     @property
     def broken(self) -> StoreError | None:
-        """Return why nothing is done any more; None = the store works."""
+        """Return why nothing is being done any more; None = the store works."""
         return self._journal.broken
 
     def now_ms(self) -> int:
@@ -141,7 +141,7 @@ class EventProcessor:
         return self._clock.steady_ms()
 
     def _check_store(self) -> None:
-        """Raise `StoreError` when the store has failed, or is no longer there."""
+        """Raise `StoreError` when the store has failed or is no longer there."""
         if self._journal.broken is not None:
             raise self._journal.broken
         try:
@@ -158,13 +158,13 @@ class EventProcessor:
         now_ms, jump_ms = self._clock.take_jump()
         if jump_ms:
             log.warning("the clock has jumped; all ages are kept", by_s=jump_ms / 1000)
-            # A follower's data are the leader's, and so are the times in them.
+            # A follower's data, and the times in them, are the leader's.
             if self.leading:
                 self._move_times(jump_ms, now_ms)
         return now_ms
 
     def _move_times(self, by_ms: int, now_ms: int) -> None:
-        """Move all stored times: everything keeps its age. Raises `StoreError`."""
+        """Move all stored times: ages stay the same. Raises `StoreError`."""
         event = ClockJumped(by_ms)
         self._journal.handle(event, now_ms)
         try:

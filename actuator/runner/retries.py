@@ -1,6 +1,6 @@
 """Short retries of single calls to the cluster and the cloud.
 
-Decides that transient errors are retried twice within two seconds; longer waiting is left to the steps of a task.
+Retries transient errors twice within two seconds; longer waiting is left to the steps of a task.
 """
 
 from collections.abc import Callable

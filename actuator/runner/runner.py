@@ -1,7 +1,7 @@
 """The runner: assigns every instruction of the tracker to the thread pool that carries it out.
 
-Decides which pool: drains, instance deletions and short tasks have threads of their own, and do not wait for each
-other. Keeps the task of each node, because a roll-back stops it first.
+Decides which pool: drains, instance deletions and short tasks have separate threads and do not wait for each other.
+Keeps the task of each node, because a roll-back has to stop it first.
 """
 
 import threading
@@ -70,7 +70,7 @@ class Runner:
         return DrainTask(instruction, context.cluster, context.recorder, context.settings.drain, context.on_eviction)
 
     def _work_to_end(self, instruction: i.RollBack) -> DrainTask | CheckEmptyTask | None:
-        """Return the task that works on the node, or the drain that an earlier run left unsettled."""
+        """Return the task that works on the node, or the unfinished drain of an earlier run."""
         with self._lock:
             work = self._work_of.pop(instruction.node, None)
         if work is None and instruction.pods:
@@ -89,5 +89,5 @@ class Runner:
         if deleter.want(instruction):
             self._deletes.add(deleter, context.settings.delete.batch_s)
         elif instruction.drained_by_caller:
-            # Its caller waits for the cloud's answer, and not for the next look at what is being deleted.
+            # The caller waits for the cloud's answer: do not wait for the next regular check.
             self._deletes.hasten(deleter, context.settings.delete.batch_s)

@@ -1,4 +1,4 @@
-"""Runs many long tasks on few threads: each task is a step that returns when the next one is due.
+"""Runs many long tasks on few threads: a task works in steps, each of which returns when the next one is due.
 
 Decides only when a step runs: by due time, then in order of arrival. A step that raises is logged and retried. Units:
 seconds.
@@ -39,14 +39,14 @@ class Pool(Protocol):
         """Schedule a task's next step after a delay."""
 
     def hasten(self, task: Task, delay_s: float = 0.0) -> None:
-        """Let a task that is scheduled do its next step after at most this delay."""
+        """Bring the next step of a scheduled task forward to at most this delay from now."""
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Stop after the running steps, and wait for them. The rest continues at the next start."""
+        """Stop after the running steps, and wait for them. Unfinished work continues at the next start."""
 
 
 def hasten_due(due: list[tuple[float, int, Task]], task: Task, until_s: float) -> bool:
-    """Bring a task's step of a heap of due steps forward, in place; return whether it was due later."""
+    """Bring a task's step forward in a heap of due steps, in place; return whether it was due later."""
     for position, (at_s, number, waiting) in enumerate(due):
         if waiting is task and at_s > until_s:
             due[position] = (until_s, number, task)
@@ -61,7 +61,7 @@ class Scheduler:
     def __init__(self, name: str, thread_count: int) -> None:
         self._due: list[tuple[float, int, Task]] = []
         self._count = 0
-        # Tasks whose step runs, with the longest delay before their next one; by identity.
+        # Tasks with a running step, and the longest delay before their next one; by identity.
         self._running: dict[int, float] = {}
         self._stopping = False
         self._condition = threading.Condition()
@@ -77,7 +77,7 @@ class Scheduler:
             self._push(task, delay_s)
 
     def hasten(self, task: Task, delay_s: float = 0.0) -> None:
-        """Let a task that is scheduled do its next step after at most this delay."""
+        """Bring the next step of a scheduled task forward to at most this delay from now."""
         with self._condition:
             if id(task) in self._running:
                 self._running[id(task)] = min(self._running[id(task)], delay_s)
@@ -85,7 +85,7 @@ class Scheduler:
                 self._condition.notify()
 
     def stop(self, timeout_s: float = 10.0) -> None:
-        """Stop after the running steps, and wait for them. The rest continues at the next start."""
+        """Stop after the running steps, and wait for them. Unfinished work continues at the next start."""
         with self._condition:
             self._stopping = True
             self._condition.notify_all()
@@ -115,7 +115,7 @@ class Scheduler:
         try:
             return task.step()
         except ImpossibleEventError as error:
-            # The deletion of the task has ended in the meantime.
+            # The task's deletion has ended in the meantime.
             log.warning("task dropped", task=task.name, detail=str(error))
             return None
         except StoreError as error:

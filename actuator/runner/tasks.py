@@ -71,25 +71,25 @@ class TaintTask:
 
 
 class CheckEmptyTask:
-    """Checks that a node to delete without drain has no pod to move."""
+    """Checks that a node to be deleted without drain has no pod to move."""
 
     def __init__(self, instruction: i.CheckEmpty, context: TaskContext) -> None:
         self.name = f"check {instruction.node}"
         self._node = instruction.node
         self._context = context
-        # A wall clock that is put forward does not make a pod overdue.
+        # Setting the wall clock forward must not make a pod overdue.
         self._time = SteadyTime(context.recorder.now_ms, context.recorder.steady_ms)
         # Held during a step.
         self._lock = threading.Lock()
         self._ended = False
 
     def end(self) -> None:
-        """Stop, and wait for the running step: after that the node is not changed any more."""
+        """Stop, and wait for the running step; after that, the task changes the node no more."""
         with self._lock:
             self._ended = True
 
     def step(self) -> float | None:
-        """List the pods; where there is none to move, evict DaemonSet pods if the settings require it."""
+        """List the pods; if there is none to move, evict DaemonSet pods if the settings require it."""
         with self._lock:
             return None if self._ended else self._step()
 
@@ -174,7 +174,7 @@ class GrowTask:
         self._until_ms = context.recorder.steady_ms() + int(context.settings.grow.timeout_s * 1000) - age_ms
 
     def step(self) -> float | None:
-        """Request each scale-up that is not answered yet. None = all are."""
+        """Request each scale-up that is not answered yet. None = all are answered."""
         growths = self._instruction.growths
         for position, growth in enumerate(growths):
             if position in self._answers:
@@ -193,7 +193,7 @@ class GrowTask:
         return None
 
     def _grow(self, growth: Growth, token: str) -> GrowthAnswer:
-        """Request one scale-up, or, after the deadline, its result. Raises `CloudError` for no answer."""
+        """Request one scale-up; after the deadline, only read its result. Raises `CloudError` if there is no answer."""
         cloud, backoff, group = self._context.cloud, self._context.settings.call_backoff, growth.node_group
         try:
             if self._context.recorder.steady_ms() <= self._until_ms:

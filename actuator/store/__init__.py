@@ -1,1 +1,1 @@
-"""The durable log of events: what was answered or begun survives a crash at any time."""
+"""The durable log of events: whatever was answered or begun survives a crash."""

@@ -18,7 +18,7 @@ COMPACT_AFTER = 5_000
 
 
 class Journal:
-    """A tracker whose every event is durable."""
+    """A tracker with a durable record of every event."""
 
     def __init__(self, store: Store, retention: Retention | None = None, compact_after: int = COMPACT_AFTER) -> None:
         """Replay the store. Raises `StoreError` naming a damaged event."""
@@ -33,7 +33,7 @@ class Journal:
         self._pending: list[Record] = []
 
     def handle(self, event: Event, now_ms: int) -> list[Instruction]:
-        """Handle one event. Its instructions may be carried out once `commit` has returned.
+        """Handle one event. Its instructions may be carried out as soon as `commit` has returned.
 
         Raises `ImpossibleEventError` (the event changes nothing), `StoreError` after a failed commit.
         """
@@ -47,7 +47,7 @@ class Journal:
         """Write all events handled since the last call, in one transaction.
 
         Raises `StoreError` when that fails: the data are then ahead of the store, and the journal refuses all further
-        work; a restart continues from what was written.
+        work. A restart continues from the last successful write.
         """
         if self.broken is not None:
             raise self.broken

@@ -1,6 +1,6 @@
-"""A `Store` in memory, for simulations and tests: what it holds is lost with the process.
+"""A `Store` in memory, for simulations and tests: its contents are lost with the process.
 
-Like a real store it outlives the actuator that writes to it, so that one can be started again over it.
+Like a real store it outlives the actuator that writes to it: another one can be started on it.
 """
 
 from collections.abc import Sequence
@@ -33,14 +33,14 @@ class MemoryStore:
         self.snapshot, self.snapshot_seq = snapshot, seq
 
     def take_over(self) -> int:
-        """Return the one epoch there is."""
+        """Return the only epoch."""
         return 1
 
     def confirm(self) -> None:
         """Do nothing: there is one process."""
 
     def check(self) -> None:
-        """Do nothing: memory is there as long as the process."""
+        """Do nothing: memory exists as long as the process."""
 
     def close(self) -> None:
         """Keep everything for the next one."""

@@ -26,7 +26,7 @@ class History(NamedTuple):
 
     @property
     def last_seq(self) -> int:
-        """Return number of the last record, 0 = none."""
+        """Return the number of the last record; 0 = none."""
         return self.snapshot_seq + len(self.records)
 
 
@@ -42,10 +42,10 @@ class Store(Protocol):
     """A durable log. Not thread-safe; the event processor is."""
 
     def load(self) -> History:
-        """Read everything. Raises `StoreError` when the store is damaged or of another application."""
+        """Read everything. Raises `StoreError` when the store is damaged or belongs to another application."""
 
     def append(self, first_seq: int, records: Sequence[Record]) -> None:
-        """Write records, the first with number `first_seq`, all or none. Durable when it returns.
+        """Write all records or none; the first gets the number `first_seq`. Durable when it returns.
 
         Raises `StoreConflictError` when that number is taken, `StoreError` when nothing could be written.
         """

@@ -60,7 +60,7 @@ class SqlStore:
         found = parse_url(url)
         self._shown, self._secrets = shown_url(found), _secrets(found)
         self._file = store_file(url)
-        # By path: the files of a SQLite store, which must stay the ones that were opened.
+        # By path: the identities of a SQLite store's files when they were opened.
         self._identities: dict[Path, tuple[int, int]] = {}
         try:
             if found.drivername.startswith("postgres"):
@@ -70,7 +70,7 @@ class SqlStore:
             raise StoreError(str(error)) from error
         except (sa.exc.ArgumentError, ImportError) as error:
             raise StoreError(f"the store's URL {self._shown} cannot be used: {self._redact(error)}") from error
-        # Epoch with which this process has taken the store over; None = a lock keeps others out.
+        # Epoch under which this process has taken over the store; None = a lock keeps others out.
         self._epoch: str | None = None
         if self._engine.dialect.name == "sqlite":
             sa_event.listen(self._engine, "connect", _make_sqlite_durable)
@@ -111,7 +111,7 @@ class SqlStore:
         with self._errors("write"), self._engine.begin() as connection:
             self._hold(connection)
             connection.execute(_INSERT_EVENTS, rows)
-        # The events of a file that was deleted in the meantime would be lost.
+        # Events written to a file that was deleted in the meantime would be lost.
         self.check()
 
     def compact(self, seq: int, snapshot: bytes) -> None:
@@ -128,7 +128,7 @@ class SqlStore:
         Call before `load`: no earlier writer can append after it.
         """
         with self._errors("take over"), self._engine.begin() as connection:
-            # The update comes first: it takes the lock that the reading needs.
+            # The update comes first: it takes the lock that the read needs.
             number = sa.cast(sa.cast(_about.c.value, sa.BigInteger) + 1, sa.Text)
             if connection.execute(sa.update(_about).where(_IS_EPOCH).values(value=number)).rowcount == 0:
                 connection.execute(sa.insert(_about), [{"key": EPOCH, "value": "1"}])
@@ -174,7 +174,7 @@ class SqlStore:
         return text
 
     def _hold(self, connection: sa.Connection) -> None:
-        """Check that no other process has taken over, and lock that out until the transaction ends."""
+        """Check that no other process has taken over, and prevent it until the transaction ends."""
         if self._epoch is None:
             return
         mine = sa.update(_about).where(_IS_EPOCH, _about.c.value == self._epoch).values(value=self._epoch)
@@ -188,7 +188,7 @@ class SqlStore:
         """Create the tables in an empty database; refuse one of another application."""
         with self._engine.begin() as connection:
             if self._engine.dialect.name == "postgresql":
-                # Replicas that start together make the tables one after the other.
+                # Replicas that start together create the tables one after another.
                 connection.execute(sa.select(sa.func.pg_advisory_xact_lock(OPEN_LOCK)))
             names = set(sa.inspect(connection).get_table_names())
             if _about.name not in names:
@@ -229,7 +229,7 @@ class SqlStore:
 
 
 def pack(snapshot: bytes) -> str:
-    """Return a snapshot as text, compressed to about a tenth: it may have tens of megabytes."""
+    """Return a snapshot as text, compressed to about a tenth: it may be tens of megabytes long."""
     return PACKED + base64.b64encode(zstandard.compress(snapshot)).decode()
 
 
@@ -244,7 +244,7 @@ def unpack(text: str) -> bytes:
 
 
 def parse_url(url: str) -> sa.URL:
-    """Parse the URL of a store. Raises `StoreError`, which does not repeat what may be a password."""
+    """Parse the URL of a store. Raises `StoreError`, whose text leaves out possible passwords."""
     try:
         return sa.make_url(url)
     except (sa.exc.ArgumentError, ValueError) as error:
@@ -254,13 +254,13 @@ def parse_url(url: str) -> sa.URL:
 
 
 def shown_url(url: sa.URL) -> str:
-    """Return a URL for messages: passwords are hidden, also among its parameters."""
+    """Return a URL for messages: passwords are hidden, in its parameters too."""
     query = {key: HIDDEN if _is_secret(key) else value for key, value in url.query.items()}
     return url.set(query=query).render_as_string(hide_password=True)
 
 
 def store_file(url: str) -> Path | None:
-    """Return the file of a SQLite store, links followed; None = it is in another database. Raises `StoreError`."""
+    """Return the file of a SQLite store, links resolved; None = another database. Raises `StoreError`."""
     found = parse_url(url)
     if found.get_backend_name() != "sqlite":
         return None
@@ -284,7 +284,7 @@ def _secrets(url: sa.URL) -> list[str]:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return the identity of a file, which differs from a later one of its name; None = there is none."""
+    """Return the identity of a file, which a later file of the same name does not share; None = no such file."""
     try:
         found = path.stat()
     except OSError:
@@ -293,7 +293,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 
 def _with_driver(url: str) -> str:
-    """Return the URL; PostgreSQL URLs with the driver that the extra installs."""
+    """Return the URL; in PostgreSQL URLs, with the driver that the extra installs."""
     for prefix in ("postgresql://", "postgres://"):
         if url.startswith(prefix):
             return "postgresql+psycopg://" + url.removeprefix(prefix)
@@ -301,18 +301,18 @@ def _with_driver(url: str) -> str:
 
 
 def sqlite_url(path: Path) -> str:
-    """Return URL of a SQLite file."""
+    """Return the URL of a SQLite file."""
     return sa.URL.create("sqlite", database=str(path)).render_as_string(hide_password=False)
 
 
 def _make_sqlite_durable(connection: Any, _record: Any) -> None:
-    """Set up a connection: write-ahead log, and every commit on the disk before it returns."""
+    """Set up a connection: write-ahead log, and every commit is on the disk before it returns."""
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=5000"):
         connection.execute(f"PRAGMA {pragma}")
 
 
 def _make_postgresql_patient(connection: Any, _record: Any) -> None:
-    """Set timeouts of a connection: a process suspended in a transaction must not block its successor."""
+    """Set a connection's timeouts: a process suspended within a transaction must not block its successor."""
     with connection.cursor() as cursor:
         cursor.execute("SET idle_in_transaction_session_timeout = '5s'")
         cursor.execute("SET lock_timeout = '15s'")

@@ -1,7 +1,7 @@
-"""Which nodes of a `StartDeletion` are accepted.
+"""Admission: which nodes of a `StartDeletion` are accepted.
 
-Decides from the tracker's data, the limits and facts observed before; never observes. Nodes without drain are
-considered first: a limit never makes them wait behind drains. Otherwise the order of the request counts.
+Decides from the tracker's data, the limits and facts observed before; never observes anything itself. Nodes without
+drain are considered first, so that a limit never makes them wait behind drains; otherwise, the request's order counts.
 Source: the refusals follow the Cluster Autoscaler's `RemovableAt` and budgets; `DeletionReason` in `reason.proto`.
 """
 
@@ -16,19 +16,19 @@ from actuator.tracker.states import HOUR_MS, NO_REASON, Deletion, NodeAnswer, Re
 class Limits(NamedTuple):
     """Bounds on what may be in progress."""
 
-    # Most nodes being deleted at a time, drained or not. Upstream: --max-scale-down-parallelism.
+    # Most nodes being deleted at a time, with or without drain. Upstream: --max-scale-down-parallelism.
     max_parallelism: int
     # Most nodes being drained at a time. Upstream: --max-drain-parallelism.
     max_drain_parallelism: int
-    # Oldest plan that is carried out, seconds, by its `plan_time`.
+    # Greatest age of a plan that is carried out, by its `plan_time`, seconds.
     max_plan_age_s: float
     # How far the planner's clock may be ahead of the actuator's, seconds.
     max_clock_skew_s: float = 30.0
-    # Most nodes for which the cloud is called within any hour, and the same as a share of all nodes of the groups
+    # Most nodes deleted in the cloud within any hour, and the same as a share of all nodes of the groups
     # (rounded down, but at least one). None = no limit.
     max_nodes_per_hour: int | None = None
     max_share_per_hour: float | None = None
-    # Whether a node without assumption, a request without plan time are refused.
+    # Whether nodes without assumption, and requests without plan time, are refused.
     requires_assumption: bool = False
     requires_plan_time: bool = False
 
@@ -43,7 +43,7 @@ class NodeRequest(NamedTuple):
 
 
 class NodeFacts(NamedTuple):
-    """Facts about a node. `node_group` None = of no group; `uids` = of the pods to be moved."""
+    """Facts about a node. `node_group` None = in no group; `uids` are those of the pods to be moved."""
 
     node_group: str | None
     uids: tuple[str, ...]
@@ -53,7 +53,7 @@ class NodeFacts(NamedTuple):
     # Provider id of the machine, "" = none yet, and uid of the Node object.
     provider_id: str = ""
     node_uid: str = ""
-    # Of the node group; None = it has none of its own.
+    # Set for its node group; None = not set there.
     drain_timeout_s: float | None = None
 
 
@@ -67,7 +67,7 @@ class GroupFacts(NamedTuple):
 class Facts(NamedTuple):
     """Facts observed before the decision. A node that is not in `nodes` does not exist.
 
-    `pending` names the nodes in progress that the target sizes still counted before they were read.
+    `pending` names the nodes in progress that the target sizes still counted just before the sizes were read.
     """
 
     nodes: Mapping[str, NodeFacts]
@@ -93,17 +93,16 @@ def pending_nodes(data: TrackerData) -> frozenset[str]:
 
 
 class Moment(NamedTuple):
-    """When it is decided, Unix milliseconds, and how old the plan is, seconds; None = not given."""
+    """Time of the decision, Unix milliseconds, and age of the plan, seconds; None = not given."""
 
     now_ms: int
     plan_age_s: float | None = None
 
 
 class HourlyLimit(NamedTuple):
-    """The limit on nodes deleted in an hour: how many count, how many may, and why. `most` None = no limit.
-
-    Counted are nodes for which the cloud was called within the last hour, whatever came of it, and those in progress
-    for which it may still be. So within any hour it is called for `most` nodes at most, however requests are spread.
+    """The limit on nodes deleted in an hour: the count, the limit, and its reason. `most` None = no limit. The count
+    includes nodes for which the cloud was called within the last hour, successfully or not, and nodes in progress for
+    which it may still be called. So it is called for at most `most` nodes within any hour, however requests are spread.
     """
 
     counted: int
@@ -119,7 +118,7 @@ class HourlyLimit(NamedTuple):
 
 
 def hourly_limit(data: TrackerData, groups: Mapping[str, GroupFacts], limits: Limits, now_ms: int) -> HourlyLimit:
-    """Return the state of the limit. Nodes that went within the hour count as nodes of the groups for the share."""
+    """Return the state of the limit. For the share, nodes deleted within the hour still count."""
     since_ms = now_ms - HOUR_MS
     recent = [removal.node for removal in data.removals if removal.time_ms > since_ms]
     coming = sum(
@@ -140,7 +139,7 @@ def hourly_limit(data: TrackerData, groups: Mapping[str, GroupFacts], limits: Li
 def admit(
     data: TrackerData, requests: Sequence[NodeRequest], facts: Facts, limits: Limits, moment: Moment
 ) -> Admission:
-    """Decide on each node. Does not change the data."""
+    """Decide on each node, without changing the data."""
     counts = _Counts(data, facts, limits, moment)
     answers: dict[str, NodeAnswer] = {}
     planned: dict[str, PlannedNode] = {}
@@ -194,7 +193,7 @@ class _Counts:
         self._leaving[planned.node_group] = self._leaving.get(planned.node_group, 0) + 1
 
     def refuse(self, request: NodeRequest) -> NodeAnswer | None:
-        """Return the refusal, or None. Permanent reasons come first."""
+        """Return the reason for refusal, or None. Permanent reasons come first."""
         for check in (
             self._refuse_plan,
             self._refuse_node,

@@ -1,7 +1,6 @@
-"""Events: what has happened, or has been decided. The tracker's only input, and the content of the store.
-
-Each is a frozen, tagged struct that msgspec writes as JSON. The meaning of a tag never changes: old stores are
-replayed. New fields get defaults. `encode` and `decode` are the only codec.
+"""Events: things that have happened or have been decided. The tracker's only input, and the content of the store. Each
+is a frozen, tagged struct, which msgspec writes as JSON. The meaning of a tag never changes: old stores are replayed.
+New fields get defaults. `encode` and `decode` are the only codec.
 """
 
 import msgspec
@@ -24,9 +23,9 @@ class PlannedNode(msgspec.Struct, frozen=True):
     # Provider id of the machine, and uid of the Node object.
     provider_id: str = ""
     node_uid: str = ""
-    # Whether the autoscaler that asked has tainted it.
+    # Whether the requesting autoscaler has tainted it.
     tainted: bool = False
-    # Of its node group; None = that of the request.
+    # Set for its node group; None = as in the request.
     drain_timeout_s: float | None = None
 
 
@@ -49,7 +48,7 @@ class SetTainted(Event, frozen=True, tag="set_tainted"):
 
 
 class SetFailed(Event, frozen=True, tag="set_failed"):
-    """The taint could not be written to `node`; the whole set fails."""
+    """The taint could not be written to `node`, so the whole set fails."""
 
     request_id: str
     node: str
@@ -57,7 +56,7 @@ class SetFailed(Event, frozen=True, tag="set_failed"):
 
 
 class InstancesAccepted(Event, frozen=True, tag="instances_accepted"):
-    """Another autoscaler has drained these nodes, and its request to delete their instances is accepted."""
+    """Another autoscaler has drained these nodes, and its request to delete their instances was accepted."""
 
     request_id: str
     nodes: tuple[PlannedNode, ...]
@@ -100,7 +99,7 @@ class DeleteBegun(NodeEvent, frozen=True, tag="delete_begun"):
 
 
 class DeleteAccepted(NodeEvent, frozen=True, tag="delete_accepted"):
-    """The cloud has accepted the request; its target size no longer counts the node."""
+    """The cloud has accepted the request; the target size no longer counts the node."""
 
 
 class InstanceGone(NodeEvent, frozen=True, tag="instance_gone"):
@@ -146,7 +145,7 @@ class GrowthAnswered(Event, frozen=True, tag="growth_answered"):
 
 
 class GroupFailed(Event, frozen=True, tag="group_failed"):
-    """The cloud could not start an instance of a group that grows; `activity` is unique."""
+    """The cloud could not start an instance of a growing group; `activity` is unique."""
 
     node_group: str
     activity: str
@@ -154,19 +153,19 @@ class GroupFailed(Event, frozen=True, tag="group_failed"):
 
 
 class NodesAwaited(Event, frozen=True, tag="nodes_awaited"):
-    """A group wants more nodes than have joined."""
+    """A group's target size is above the number of nodes that have joined."""
 
     node_group: str
 
 
 class NodesJoined(Event, frozen=True, tag="nodes_joined"):
-    """All nodes that a group wants have joined."""
+    """All nodes of a group's target size have joined."""
 
     node_group: str
 
 
 class GroupBackedOff(Event, frozen=True, tag="group_backed_off"):
-    """A group that grew got no node; it is left alone until one joins. `activity` is unique for each failure."""
+    """A group grew but got no node; it is backed off until one joins. `activity` is unique for each failure."""
 
     node_group: str
     activity: str
@@ -174,26 +173,26 @@ class GroupBackedOff(Event, frozen=True, tag="group_backed_off"):
 
 
 class GroupRecovered(Event, frozen=True, tag="group_recovered"):
-    """The node that a group in back-off wanted has joined, or is no longer wanted."""
+    """The node that a backed-off group waited for has joined, or is no longer wanted."""
 
     node_group: str
 
 
 class RegistrationNoted(Event, frozen=True, tag="registration_noted"):
-    """Instances that run without Node object (group and provider id of each), and those of before that are no more."""
+    """Instances that run without Node object (group and provider id of each), and earlier ones that no longer do."""
 
     missing: tuple[tuple[str, str], ...]
     settled: tuple[str, ...]
 
 
 class NodeTypesSeen(Event, frozen=True, tag="node_types_seen"):
-    """Ready nodes have shown what nodes of their instance types have, in place of what was known of the same."""
+    """Resources that ready nodes of instance types have; replaces earlier knowledge of the same types."""
 
     types: tuple[SeenType, ...]
 
 
 class ClockJumped(Event, frozen=True, tag="clock_jumped"):
-    """The wall clock jumped: all stored times are moved, and keep their age."""
+    """The wall clock jumped: all stored times are shifted, so that ages stay the same."""
 
     by_ms: int
 
@@ -237,5 +236,5 @@ def encode(event: Event) -> bytes:
 
 
 def decode(payload: bytes) -> AnyEvent:
-    """Read an event. Raises `msgspec.DecodeError` or `msgspec.ValidationError`, naming the place."""
+    """Read an event. Raises `msgspec.DecodeError` or `msgspec.ValidationError`, which names the place."""
     return _decoder.decode(payload)

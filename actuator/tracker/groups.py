@@ -1,7 +1,6 @@
-"""What the tracker knows of node groups: failures, back-offs, nodes that are awaited, instances without node, and what
-nodes of their instance types have.
-
-Decides how events change that data, and nothing about deletions. Times are Unix milliseconds.
+"""The tracker's data of node groups: failures, back-offs, awaited nodes, instances without node, and the resources that
+nodes of their instance types have. Decides how events change these data, nothing about deletions. Times are Unix
+milliseconds.
 """
 
 from typing import Final
@@ -12,19 +11,19 @@ from actuator.tracker import events as e
 from actuator.tracker.states import GroupBackoff, GroupFailure, MissingNode, TrackerData
 
 REGISTRATION: Final = "registration/"
-"""Beginning of the ids of requests that delete instances which never registered."""
+"""Prefix of the ids of requests that delete instances which never registered."""
 REPLACEMENT: Final = "replacement/"
-"""Beginning of the ids of growths by one node that replace such an instance."""
+"""Prefix of the ids of growths by one node that replace such an instance."""
 KEPT: Final = "kept/"
-"""Beginning of the activities by which a back-off has its one node again, without another growth."""
+"""Prefix of the activities that give a back-off its one node again without another growth."""
 # Source: CA, `--node-group-backoff-reset-timeout`.
 RESET_MS: Final = 3 * 3_600_000
 MOST_TYPES: Final = 2_000
-"""Instance types that are kept, over all groups: those that were seen last."""
+"""Most instance types kept, over all groups: those seen last."""
 
 
 def handle(data: TrackerData, event: e.Event, now_ms: int) -> None:
-    """Apply an event of a group."""
+    """Apply an event about a group."""
     match event:
         case e.GroupFailed(node_group=group, activity=activity, detail=detail):
             data.group_failures.setdefault(group, []).append(GroupFailure(activity, detail, now_ms))
@@ -54,7 +53,7 @@ def handle(data: TrackerData, event: e.Event, now_ms: int) -> None:
 
 
 def note_deletions(data: TrackerData, event: e.InstancesAccepted, now_ms: int) -> None:
-    """Note that instances are deleted which never registered: a failed deletion is tried again as late as the first."""
+    """Note the deletion of instances that never registered: a retry waits as long as the first try did."""
     if not event.request_id.startswith(REGISTRATION):
         return
     for planned in event.nodes:
@@ -65,7 +64,7 @@ def note_deletions(data: TrackerData, event: e.InstancesAccepted, now_ms: int) -
 
 
 def note_growth(data: TrackerData, event: e.GrowthAnswered, now_ms: int) -> None:
-    """Note that nodes are awaited from now on, and which back-offs have their one node asked for again."""
+    """Note that nodes are awaited from now on, and for which back-offs the one node was requested again."""
     for answer in event.answers:
         if not answer.accepted:
             continue
@@ -76,7 +75,7 @@ def note_growth(data: TrackerData, event: e.GrowthAnswered, now_ms: int) -> None
 
 
 def move_times(data: TrackerData, by_ms: int) -> None:
-    """Move all times of groups."""
+    """Shift all times of groups."""
     data.group_failures = {
         group: [msgspec.structs.replace(one, time_ms=one.time_ms + by_ms) for one in failures]
         for group, failures in data.group_failures.items()

@@ -1,6 +1,5 @@
-"""Instructions: the next work. The tracker's only output, carried out by the runner.
-
-Each may be carried out twice (after a crash), and therefore must be idempotent.
+"""Instructions: the work to do next. The tracker's only output, carried out by the runner. Each may be carried out
+twice (after a crash) and must be idempotent.
 """
 
 import msgspec
@@ -13,7 +12,7 @@ class Instruction(msgspec.Struct, frozen=True):
 
 
 class WriteTaints(Instruction, frozen=True):
-    """Taint all `nodes` of a request. Report `SetTainted`, or `SetFailed` at the first that fails for good."""
+    """Taint all `nodes` of a request. Report `SetTainted`, or `SetFailed` at the first permanent failure."""
 
     request_id: str
     nodes: tuple[str, ...]
@@ -49,7 +48,7 @@ class BeginDelete(Instruction, frozen=True):
 class DeleteInstance(Instruction, frozen=True):
     """Delete the instance in the cloud. Report `DeleteAccepted`, then `InstanceGone` or `DeletionFailed`.
 
-    `drained_by_caller` : another autoscaler has tainted and drained the node, and waited for what delays it.
+    `drained_by_caller` : another autoscaler has tainted and drained the node, and has waited for any delay.
     """
 
     node: str
@@ -62,9 +61,9 @@ class DeleteInstance(Instruction, frozen=True):
 class RollBack(Instruction, frozen=True):
     """Stop all work on the node, remove its taint, report `RolledBack`.
 
-    `drained_by_caller` : the taint may be another autoscaler's, with which it has cordoned the node. `pods` and
-    `evicted` are what the drain recorded, when evictions are in doubt: a granted one without answer is reported by
-    `PodsEvicted` first.
+    `drained_by_caller` : the taint may be another autoscaler's, which also cordoned the node. `pods` and `evicted` are
+    what the drain recorded, if evictions are in doubt: first report by `PodsEvicted` those that were granted although
+    the answer was lost.
     """
 
     node: str

@@ -1,6 +1,6 @@
 """States of a deletion, and the tracker's data.
 
-Decides the form of the data, nothing else. Times are Unix milliseconds (`*_ms`), durations seconds (`*_s`).
+Decides only the form of the data. Times are Unix milliseconds (`*_ms`), durations seconds (`*_s`).
 The numbers of `State` are those of `DeletionState.Code` in `protos/trimtab/v1/actuator.proto`.
 """
 
@@ -36,7 +36,7 @@ FINAL_STATES = frozenset({State.DELETED, State.FAILED, State.CANCELLED})
 
 
 class PodRef(msgspec.Struct, frozen=True):
-    """A pod and its controlling owner ("" = none), as the planner needs them after the pod is gone."""
+    """A pod and its controlling owner ("" = none): the planner needs both after the pod is gone."""
 
     namespace: str
     name: str
@@ -51,7 +51,7 @@ class PodRef(msgspec.Struct, frozen=True):
         return f"{self.namespace}/{self.name}"
 
     def compact(self) -> "PodRef":
-        """Return the same with common strings interned: tens of thousands are kept."""
+        """Return a copy with common strings interned: tens of thousands of these are kept."""
         return PodRef(
             namespace=intern(self.namespace),
             name=self.name,
@@ -73,7 +73,7 @@ class Deletion(msgspec.Struct):
     state_ms: int
     drain_timeout_s: float
     state: State = State.PLANNED
-    # Where ROLLING_BACK leads: FAILED or CANCELLED.
+    # State after ROLLING_BACK: FAILED or CANCELLED.
     ending: State | None = None
     # `DeletionReason.Code` of the failure, and a text.
     reason: int = NO_REASON
@@ -83,11 +83,11 @@ class Deletion(msgspec.Struct):
     # Provider id of the machine, and uid of the Node object: unlike names, these are not reused.
     provider_id: str = ""
     node_uid: str = ""
-    # Whether another autoscaler has tainted and drained it, and expects nothing but the end of its machine.
+    # Whether another autoscaler has tainted and drained it, and only its machine is to be deleted.
     drained_by_caller: bool = False
     # When all taints of its set were written; 0 = not yet.
     tainted_ms: int = 0
-    # When the cloud was about to be called; 0 = not yet.
+    # When the call to the cloud was about to be made; 0 = not yet.
     begun_ms: int = 0
     # Uids of the pods that the plan assumed; None = no assumption.
     planned_uids: tuple[str, ...] | None = None
@@ -95,13 +95,13 @@ class Deletion(msgspec.Struct):
     drain_deadline_ms: int = 0
     # Pods to evict, by uid, recorded before the first eviction.
     pods: dict[str, PodRef] = {}
-    # Uids of those whose eviction was granted.
+    # Uids of the pods whose eviction was granted.
     evicted: set[str] = set()
     pods_count: int = 0
     gone_count: int = 0
     # Pods that were not evicted in time, as "namespace/name".
     pods_left: tuple[str, ...] = ()
-    # Whether the cloud's target size already counts the node out.
+    # Whether the cloud's target size already excludes the node.
     target_reduced: bool = False
 
 
@@ -127,7 +127,7 @@ class NodeAnswer(msgspec.Struct, frozen=True):
     accepted: bool
     reason: int = NO_REASON
     detail: str = ""
-    # "" = of none, or not looked up.
+    # "" = in no group, or not looked up.
     node_group: str = ""
 
 
@@ -139,7 +139,7 @@ class RequestRecord(msgspec.Struct):
     digest: str
     time_ms: int
     answers: tuple[NodeAnswer, ...]
-    # Whether the taints are written, or the set has failed: the answer is final.
+    # Whether the answer is final: the taints are written, or the set has failed.
     settled: bool = False
 
 
@@ -162,7 +162,7 @@ class GrowthAnswer(msgspec.Struct, frozen=True):
 
 
 class GrowthRecord(msgspec.Struct):
-    """A `ScaleUp` that was carried out, or is to be once more after a crash (`answers` is None)."""
+    """A `ScaleUp` that was carried out, or has to be repeated after a crash (`answers` is None)."""
 
     request_id: str
     digest: str
@@ -183,7 +183,7 @@ class GroupFailure(msgspec.Struct, frozen=True):
 
 class GroupBackoff(msgspec.Struct):
     """A back-off that lasts until the one node that the group still wants joins. `owed`: that node's instance never
-    registered and was deleted; another one is to be asked for."""
+    registered and was deleted; another one has to be requested."""
 
     detail: str
     since_ms: int
@@ -198,8 +198,8 @@ class MissingNode(msgspec.Struct):
 
 
 class NodeAmounts(msgspec.Struct, frozen=True):
-    """What a node or a machine has. `pods` 0 = not known. `others` : disk, huge pages and devices, as names and
-    amounts, sorted by name; one that is not there is not known, 0 = nodes do not have it.
+    """Resources of a node or a machine. `pods` 0 = not known. `others` : disk, huge pages and devices as (name,
+    amount), sorted by name; a resource that is missing is not known, 0 = nodes do not have it.
     """
 
     cpu_milli: int
@@ -209,12 +209,12 @@ class NodeAmounts(msgspec.Struct, frozen=True):
 
 
 class SeenType(msgspec.Struct, frozen=True):
-    """What ready nodes of one instance type have in one node group: of each amount the least."""
+    """Resources of the ready nodes of one instance type in one node group: the least of each amount."""
 
     node_group: str
     # Label of the nodes; "" = they have none.
     instance_type: str
-    # What the cloud says of the machine.
+    # The machine as the cloud describes it.
     nominal: NodeAmounts
     capacity: NodeAmounts
     allocatable: NodeAmounts
@@ -234,26 +234,26 @@ class TrackerData(msgspec.Struct):
     growths: dict[str, GrowthRecord] = {}
     # Failed activities by node group, in order of time.
     group_failures: dict[str, list[GroupFailure]] = {}
-    # Since when groups want more nodes than have joined.
+    # By node group: since when fewer nodes have joined than it wants.
     awaited: dict[str, int] = {}
     # Back-offs that last until a node joins, by node group.
     backoffs: dict[str, GroupBackoff] = {}
     # By provider id.
     missing: dict[str, MissingNode] = {}
-    # By node group and instance type, the latest last.
+    # By node group and instance type, latest last.
     node_types: tuple[SeenType, ...] = ()
-    # Number of jumps of the clock: all times were moved each time.
+    # Number of jumps of the clock; each shifted all times.
     jump_count: int = 0
-    # Latest epoch of a caller's leadership from which a request was accepted.
+    # Latest leadership epoch of a caller whose request was accepted.
     epoch: int = 0
-    # Of the last hour, in order of time; whatever became of them, and however long results are kept.
+    # Of the last hour, in order of time; independent of their outcome, and of how long results are kept.
     removals: list[Removal] = []
 
 
 class Retention(msgspec.Struct, frozen=True):
     """How long the tracker keeps finished records."""
 
-    # Finished deletions and the answers of requests. One hour: longer than any caller retries.
+    # Finished deletions and the answers of requests. One hour: no caller retries for longer.
     finished_s: float = 3600.0
-    # Evictions. Five minutes: owners create pods again within seconds; the planner counts those itself.
+    # Evictions. Five minutes: owners replace pods within seconds; the planner counts the replacements itself.
     evictions_s: float = 300.0

@@ -2,7 +2,7 @@
 
 Decides how a deletion continues. Never reads a clock, acts or logs: `now_ms` (Unix milliseconds) comes with each event,
 and a replay of the same events gives the same data, byte for byte.
-Order of instructions: as in the event, then by node.
+Instructions are in the order of the event, then by node.
 """
 
 from collections.abc import Callable
@@ -59,7 +59,7 @@ class Tracker:
         }
 
     def handle(self, event: e.Event, now_ms: int) -> list[i.Instruction]:
-        """Handle one event. Raises `ImpossibleEventError`, with the data unchanged, when it is impossible."""
+        """Handle one event. Raises `ImpossibleEventError`, and leaves the data unchanged, if it is impossible."""
         handler = self._handlers.get(type(event))
         if handler is not None:
             instructions = handler(event, now_ms)
@@ -85,7 +85,7 @@ class Tracker:
         return found
 
     def planned_nodes(self, request_id: str) -> tuple[str, ...]:
-        """Return nodes of a request that wait for the taint, sorted."""
+        """Return the nodes of a request that wait for the taint, sorted."""
         return tuple(
             sorted(
                 deletion.node
@@ -95,12 +95,12 @@ class Tracker:
         )
 
     def cancellable(self, node: str) -> bool:
-        """Return whether a deletion is in progress that can still be cancelled."""
+        """Return whether a node's deletion is in progress and can still be cancelled."""
         deletion = self.data.deletions.get(node)
         return deletion is not None and deletion.state in (State.TAINTED, State.DRAINING, State.DRAINED)
 
     def is_cancelled(self, node: str) -> bool:
-        """Return whether the last deletion of a node that is still kept was cancelled."""
+        """Return whether the last recorded deletion of a node was cancelled."""
         deletion = self.data.deletions.get(node)
         if deletion is not None:
             return deletion.state is State.ROLLING_BACK and deletion.ending is State.CANCELLED
@@ -130,7 +130,7 @@ class Tracker:
             deletion.evicted = {deletion.pods[uid].uid if uid in deletion.pods else uid for uid in deletion.evicted}
         evictions, data.evictions = data.evictions, {}
         for uid in list(evictions):
-            # Removed one by one: the memory of each is free for the next.
+            # Removed one by one, so that the memory of each can be reused for the next.
             eviction = evictions.pop(uid)
             pod, node = _kept_once(data, eviction.pod, eviction.node)
             data.evictions[pod.uid] = TrackedEviction(pod, node, eviction.time_ms)
@@ -183,7 +183,7 @@ class Tracker:
         return [i.WriteTaints(event.request_id, self.planned_nodes(event.request_id))]
 
     def _settle(self, event: e.SetTainted | e.SetFailed) -> tuple[RequestRecord, tuple[str, ...]]:
-        """Settle the request of an event; return it and its nodes, none if it was settled before."""
+        """Mark the request of an event as settled; return it and its nodes, or no nodes if it was settled before."""
         record = self.data.requests.get(event.request_id)
         if record is None:
             raise ImpossibleEventError(f"request {event.request_id} is unknown")
@@ -269,7 +269,7 @@ class Tracker:
         if target is deletion.state:
             return []
         self._move(deletion, target, now_ms)
-        # The task that reports the start of a drain continues by itself.
+        # The task that reported the start of the drain continues by itself.
         if target in FINAL_STATES or target is State.DRAINING:
             return []
         return [_instruction(deletion)]
@@ -280,7 +280,7 @@ class Tracker:
         deletion.state_ms = now_ms
         if target in FINAL_STATES:
             del self.data.deletions[deletion.node]
-            # These are not needed in the result.
+            # The record of an ended deletion does without these.
             deletion.planned_uids, deletion.pods, deletion.evicted = None, {}, set()
             self.data.finished.append(deletion)
 
@@ -314,7 +314,7 @@ class Tracker:
         return []
 
     def _clock_jumped(self, event: e.ClockJumped, _now_ms: int) -> list[i.Instruction]:
-        """Move all times: everything keeps the age that it had before the jump."""
+        """Shift all times: ages stay as they were before the jump."""
         data, by_ms = self.data, event.by_ms
         for deletion in (*data.deletions.values(), *data.finished):
             deletion.start_ms += by_ms
@@ -362,7 +362,7 @@ class Tracker:
 
 
 def _kept_once(data: TrackerData, pod: PodRef, node: str) -> tuple[PodRef, str]:
-    """Return a pod and its node as its deletion has them: equal values, not stored twice."""
+    """Return the pod and node objects of the deletion that are equal to these, so that they are not stored twice."""
     deletion = data.deletions.get(node)
     if deletion is None:
         return pod.compact(), intern(node)

@@ -11,7 +11,7 @@ from actuator.tracker.states import FINAL_STATES, State
 
 
 class Edge(NamedTuple):
-    """From `source`, `event` leads to `target`."""
+    """In state `source`, `event` leads to `target`."""
 
     source: State
     event: type[e.Event]
@@ -49,7 +49,7 @@ EDGES = (
     Edge(State.ROLLING_BACK, e.RolledBack, State.FAILED, "The taint is gone (CANCELLED if a caller requested it)."),
 )
 
-# Late events of a task or a caller: harmless, they change only the record of evictions.
+# Late events of a task or a caller. They are harmless: they change only the record of evictions.
 LATE: dict[State, frozenset[type[e.Event]]] = {
     State.DRAINED: frozenset({e.NodeEmpty, e.Drained, e.DrainProgressed, e.PodsEvicted}),
     State.DELETING: frozenset({e.DeleteBegun, e.NodeGone, e.CancelRequested}),
@@ -74,7 +74,7 @@ _TARGETS = {(edge.source, edge.event): edge.target for edge in EDGES}
 
 
 class ImpossibleEventError(Exception):
-    """An event that cannot happen in its deletion's state: an error of the actuator, or of its store."""
+    """An event that cannot happen in its deletion's state: a bug of the actuator, or a damaged store."""
 
 
 def next_state(state: State, event: e.Event) -> State | None:
@@ -88,7 +88,7 @@ def next_state(state: State, event: e.Event) -> State | None:
 
 
 def table() -> str:
-    """Return the table as text, one edge a line."""
+    """Return the table as text, one edge per line."""
     return "\n".join(
         f"{edge.source.name:13}{edge.event.__name__:17}{edge.target.name:13}{edge.sentence}" for edge in EDGES
     )

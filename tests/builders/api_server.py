@@ -43,6 +43,8 @@ class Fault(NamedTuple):
     watch: bool | None = None
     # Serve a watch without events: True = not a byte, after the headers; "trickle" = one byte at a time, no frame.
     silent: bool | str = False
+    # Serve the request once this is set.
+    held: threading.Event | None = None
 
 
 class FakeApiServer:
@@ -101,8 +103,9 @@ class FakeApiServer:
 
     def define(self, path: str, kind: str) -> None:
         """Make a kind known as a CustomResourceDefinition does: its objects come as JSON."""
-        self._kinds[path] = kind
         self.defined.add(path)
+        # Last: from here on it is served.
+        self._kinds[path] = kind
 
     def put_json(self, path: str, obj: Json) -> None:
         """Create or replace an object of such a kind."""
@@ -191,17 +194,21 @@ class _Handler(BaseHTTPRequestHandler):
         state = self.server_state
         split = urlsplit(self.path)
         query = {key: values[0] for key, values in parse_qs(split.query).items()}
+        # Before anybody can know of the request: who then adds faults and cuts watches meets this one with either.
+        cuts = state.cuts
         state.requests.append((self.command, split.path, query))
         fault = self._fault(split.path, "watch" in query)
         if fault is not None:
             time.sleep(fault.delay_s)
+            if fault.held is not None:
+                assert fault.held.wait(LIMIT_S)
             if fault.body is not None:
                 self._send(200, fault.body)
                 return
             if fault.status:
                 self._status(fault)
                 return
-            if fault.cut_after is None and not fault.delay_s and not fault.silent:
+            if fault.cut_after is None and not fault.delay_s and not fault.silent and fault.held is None:
                 self._hang_up()
                 return
         try:
@@ -209,7 +216,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._document(split.path, body)
                 return
             if "watch" in query:
-                self._watch(split.path, query, fault)
+                self._watch(split.path, query, fault, cuts)
                 return
             self._list(split.path, query, fault)
             return
@@ -262,9 +269,9 @@ class _Handler(BaseHTTPRequestHandler):
             setattr(page.metadata, "continue", f"{version}:{start + limit}")
         self._send(200, wrap("List", "v1", page.SerializeToString()), cut=fault.cut_after if fault else None)
 
-    def _watch(self, path: str, query: Mapping[str, str], fault: Fault | None) -> None:
+    def _watch(self, path: str, query: Mapping[str, str], fault: Fault | None, cuts: int) -> None:
+        """Send events until the watch's time is over, or watches were cut more often than `cuts` times."""
         state, kind = self.server_state, self.server_state._kinds[path]
-        cuts = state.cuts  # before the answer begins: a client that knows its watch is open may be cut off
         self.send_response(200)
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()

@@ -21,6 +21,7 @@ import urllib3
 from actuator.kube.api import Api
 from clients.kubernetes_api.api import Api as HttpApi
 from clients.kubernetes_api.connection import Connection, ConnectionSettings
+from tests.builders.waiting import LIMIT_S
 
 Json = dict[str, Any]
 
@@ -36,6 +37,8 @@ class Fault(NamedTuple):
     retry_after: int | None = None
     delay_s: float = 0.0
     after: bool = False
+    # Nothing happens before this is set.
+    held: threading.Event | None = None
 
 
 class JsonApiServer:
@@ -72,11 +75,11 @@ class JsonApiServer:
         self._http.server_close()
         self._thread.join()
 
-    def api(self, timeout_s: float = 2.0) -> Api:
+    def api(self, timeout_s: float = LIMIT_S) -> Api:
         """A connection."""
         return Api(self.http(timeout_s), timeout_s)
 
-    def http(self, timeout_s: float = 2.0) -> HttpApi:
+    def http(self, timeout_s: float = LIMIT_S) -> HttpApi:
         """A connection for single requests."""
         url, settings = f"http://127.0.0.1:{self._http.server_port}", ConnectionSettings(connect_timeout_s=timeout_s)
         return HttpApi(Connection(url, self._pool, lambda: "Bearer token", settings))
@@ -254,6 +257,8 @@ def _handler(server: JsonApiServer) -> type[BaseHTTPRequestHandler]:
                 status, answer = server.answer(self.command, parts.path, query, body)
             if fault is not None:
                 time.sleep(fault.delay_s)
+                if fault.held is not None:
+                    assert fault.held.wait(LIMIT_S)
                 if fault.status == 0 and not fault.delay_s:
                     self.close_connection = True
                     return

@@ -22,7 +22,7 @@ from clients.transport.client import RetryPolicy
 from clients.transport.errors import TrimtabError
 from tests.builders import metrics
 from tests.builders.actuator import small_cluster
-from tests.builders.kubernetes import listed
+from tests.builders.kubernetes import listed, pdb
 from tests.builders.metric_pages import check_page
 from tests.builders.waiting import LIMIT_S
 
@@ -117,10 +117,14 @@ def check_the_end(client: ActuatorClient) -> None:
 
 def test_what_happens_is_measured_under_the_names_that_were_promised(directory: Path) -> None:
     document = json.loads((directory / "cluster.json").read_text())
-    gpu_node = next(item for item in document["items"] if item["metadata"]["name"] == "n6")
-    gpu_node["status"]["allocatable"]["nvidia.com/gpu"] = "1"
+    named = {item["metadata"]["name"]: item for item in document["items"]}
+    named["n6"]["status"]["allocatable"]["nvidia.com/gpu"] = "1"
+    # The drain of n1 is not over before it is cancelled.
+    assert named["db-1"]["spec"]["nodeName"] == "n1"
+    named["db-1"]["metadata"].setdefault("labels", {})["stays"] = "here"
+    document["items"].append(pdb("stays", labels={"stays": "here"}, min_available=1))
     (directory / "cluster.json").write_text(json.dumps(document))
-    more = ("--metrics-address=127.0.0.1:0", "--log-level=info", "--delay-after-taint=0.5")
+    more = ("--metrics-address=127.0.0.1:0", "--log-level=info")
     with running(directory, *more) as (process, client):
         assert process.stderr is not None
         address = next(line for line in map(json.loads, process.stderr) if line["event"] == "listening")
@@ -132,8 +136,8 @@ def test_what_happens_is_measured_under_the_names_that_were_promised(directory: 
         client.start_deletion(request("empty", "n6", drain=False))
         wait_until_deleted(client, {"n0", "n6"})
         client.start_deletion(request("cancel", "n1", drain=True))
-        client.cancel_deletion(["n1"])
-        with urllib.request.urlopen(f"http://{address['metrics_address']}/metrics") as response:
+        assert list(client.cancel_deletion(["n1"]).cancelled) == ["n1"]
+        with urllib.request.urlopen(f"http://{address['metrics_address']}/metrics", timeout=LIMIT_S) as response:
             page = response.read().decode()
         process.kill()
         reading.join()
@@ -177,7 +181,8 @@ def test_two_processes_cannot_work_on_one_store_in_different_directories(directo
 
 
 def test_a_store_that_is_deleted_underneath_ends_the_process_with_a_reason(directory: Path) -> None:
-    with running(directory) as (process, client):
+    # The node is still there when the actuator starts again: its drain does not begin.
+    with running(directory, "--delay-after-taint=1000") as (process, client):
         client.start_deletion(request("drain", "n0", drain=True))
         (directory / "state" / "store.sqlite").unlink()
         # The process may end before its answer is out: then the call is cancelled.

@@ -1,5 +1,6 @@
 """Taints, pods and evictions over an API server that fails, conflicts and forbids."""
 
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -198,9 +199,11 @@ def test_what_will_not_pass_is_not_tried_again(server: JsonApiServer, fault: Fau
 
 
 def test_a_server_that_does_not_answer_is_given_up(server: JsonApiServer) -> None:
-    server.fail("GET", *[Fault(500, delay_s=0.3)] * 4)
+    given_up = threading.Event()
+    server.fail("GET", *[Fault(held=given_up)] * 4)
     with pytest.raises(ClusterError, match="timed out"):
         KubeCluster(server.api(timeout_s=0.1)).get_node("n1")
+    given_up.set()
 
 
 def test_nodes_are_listed_page_by_page(server: JsonApiServer, monkeypatch: pytest.MonkeyPatch) -> None:

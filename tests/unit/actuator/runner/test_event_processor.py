@@ -21,15 +21,24 @@ from tests.builders.waiting import LIMIT_S
 
 
 class SlowStore(MemoryStore):
-    """A store whose writes take a while, counted."""
+    """A store whose writes take a while."""
+
+    def append(self, first_seq: int, records: Sequence[Record]) -> None:
+        time.sleep(0.002)
+        super().append(first_seq, records)
+
+
+class HeldStore(MemoryStore):
+    """A store whose first write takes until told that all is asked for; notes how many records each write has."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.write_count = 0
+        self.sizes: list[int] = []
+        self.all_asked = threading.Event()
 
     def append(self, first_seq: int, records: Sequence[Record]) -> None:
-        self.write_count += 1
-        time.sleep(0.002)
+        self.sizes.append(len(records))
+        assert self.all_asked.wait(LIMIT_S)
         super().append(first_seq, records)
 
 
@@ -58,15 +67,19 @@ def accepted(request_id: str, *nodes: str) -> SetAccepted:
 
 
 def test_events_of_many_threads_are_all_durable_and_share_writes() -> None:
-    store = SlowStore()
+    store = HeldStore()
     processor = processor_on(store)
     threads = [threading.Thread(target=processor.submit, args=(evicted(number),)) for number in range(100)]
     for thread in threads:
         thread.start()
+    until_s = time.monotonic() + LIMIT_S
+    while sum(store.sizes) + len(processor._queue) < 100 and time.monotonic() < until_s:
+        time.sleep(0.005)
+    store.all_asked.set()
     for thread in threads:
         thread.join()
     assert len(store.records) == 100
-    assert store.write_count < 100
+    assert len(store.sizes) <= 2
     assert len(Journal(store).tracker.data.evictions) == 100
 
 
@@ -173,8 +186,10 @@ def test_a_start_with_the_clock_behind_what_was_written_counts_ages_from_now() -
 def test_who_waits_for_a_change_is_told_of_it() -> None:
     processor = processor_on(MemoryStore())
     assert processor.wait_for_change(0, 0.01) == 0
-    threading.Timer(0.05, processor.submit, (evicted(1),)).start()
-    assert processor.wait_for_change(0, 10) == 1
+    later = threading.Timer(0.05, processor.submit, (evicted(1),))
+    later.start()
+    assert processor.wait_for_change(0, LIMIT_S) == 1
+    later.join()
 
 
 class Counting:

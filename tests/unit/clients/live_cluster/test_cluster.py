@@ -53,7 +53,7 @@ def cluster_of(server: FakeApiServer) -> LiveCluster:
 @pytest.fixture
 def cluster(server: FakeApiServer) -> Iterator[LiveCluster]:
     with cluster_of(server) as started:
-        assert started.wait_until_listed(20)
+        assert started.wait_until_listed(LIMIT_S)
         yield started
 
 
@@ -98,13 +98,13 @@ def test_all_that_lacks_in_permissions_is_said_at_once_as_rules(server: FakeApiS
 def test_a_permission_that_is_taken_away_later_is_said_too(server: FakeApiServer) -> None:
     server.fail("/api/v1/nodes", Fault(status=403, reason="Forbidden"))
     with cluster_of(server) as cluster, pytest.raises(MissingPermissionError, match="nodes"):
-        cluster.wait_until_listed(20)
+        cluster.wait_until_listed(LIMIT_S)
 
 
 def test_a_kind_that_the_server_does_not_know_has_no_objects(server: FakeApiServer) -> None:
     server.fail("/apis/policy/v1/poddisruptionbudgets", Fault(status=404, reason="NotFound"))
     with cluster_of(server) as cluster:
-        assert cluster.wait_until_listed(20)
+        assert cluster.wait_until_listed(LIMIT_S)
         assert not cluster.take([]).taken.is_empty
 
 
@@ -239,8 +239,8 @@ def refusal(cluster: LiveCluster) -> str:
 
 def test_over_a_cluster_that_can_no_longer_be_followed_nothing_is_decided(server: FakeApiServer) -> None:
     api = Api(Connection(server.url, urllib3.PoolManager(maxsize=32), lambda: ""))
-    with LiveCluster(api, replace(QUICK, silence_s=0.1, max_stale_s=0.5)) as cluster:
-        assert cluster.wait_until_listed(20)
+    with LiveCluster(api, replace(QUICK, silence_s=0.5, max_stale_s=3.0)) as cluster:
+        assert cluster.wait_until_listed(LIMIT_S)
         until(lambda: not refusal(cluster))
         server.fail("/api/v1/nodes", *[Fault(status=500)] * 100_000)
         server.cut_watches()
@@ -253,7 +253,7 @@ def test_over_a_cluster_that_can_no_longer_be_followed_nothing_is_decided(server
 def test_over_a_cluster_whose_watches_are_open_but_silent_nothing_is_decided(server: FakeApiServer) -> None:
     api = Api(Connection(server.url, urllib3.PoolManager(maxsize=32), lambda: ""))
     with LiveCluster(api, replace(QUICK, max_stale_s=0.5)) as cluster:
-        assert cluster.wait_until_listed(20)
+        assert cluster.wait_until_listed(LIMIT_S)
         text = "could not be followed for .* s: its watch is open, but nothing arrives, not even a bookmark"
         until(lambda: re.search(text, refusal(cluster)) is not None)
         assert not cluster.troubles
@@ -322,7 +322,7 @@ def test_buffers_are_followed_in_the_version_that_the_server_has(server: FakeApi
     server.put_json(path, buffer("spare", podTemplateRef={"name": "chunk"}, replicas=2))
     put(server, template("chunk"))
     with cluster_of(server) as cluster:
-        assert cluster.wait_until_listed(20)
+        assert cluster.wait_until_listed(LIMIT_S)
         assert asked(cluster) == {"CapacityBuffer/default/spare": 2}
         assert cluster.take([]).absent == ()
         server.put_json(path, buffer("spare", podTemplateRef={"name": "chunk"}, replicas=5))
@@ -334,7 +334,7 @@ def test_buffers_are_followed_in_the_version_that_the_server_has(server: FakeApi
 def test_a_kind_that_is_defined_later_is_found(server: FakeApiServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("clients.live_cluster.cluster.PAUSE_S", 0.01)
     with cluster_of(server) as cluster:
-        assert cluster.wait_until_listed(20)
+        assert cluster.wait_until_listed(LIMIT_S)
         assert cluster.take([]).absent
         server.put_json(BUFFERS.path, buffer("late", podTemplateRef={"name": "chunk"}, replicas=1))
         server.define(BUFFERS.path, "CapacityBuffer")

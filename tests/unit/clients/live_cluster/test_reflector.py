@@ -16,6 +16,7 @@ from trimtab.k8s.v1 import core_pb2
 from clients.kubernetes_api.api import Api
 from clients.kubernetes_api.connection import Connection, ConnectionSettings
 from clients.kubernetes_api.errors import ApiError
+from clients.live_cluster import reflector
 from clients.live_cluster.reflector import Reflector, ReflectorSettings
 from clients.live_cluster.relist_backoff import RelistBackoff, RelistBackoffSettings
 from clients.live_cluster.resources import BY_KIND
@@ -23,8 +24,9 @@ from tests.builders.api_server import FakeApiServer, Fault
 from tests.builders.waiting import LIMIT_S
 
 PODS = "/api/v1/pods"
+# Nothing fails for a slow answer, unless the server is told to be slow.
 QUICK = ReflectorSettings(
-    page_limit=2, list_timeout_s=0.5, watch_timeout_s=30, backoff=RelistBackoffSettings(0.01, 0.05)
+    page_limit=2, list_timeout_s=LIMIT_S, watch_timeout_s=LIMIT_S, backoff=RelistBackoffSettings(0.01, 0.05)
 )
 
 
@@ -59,7 +61,7 @@ class Running:
 
     def __init__(self, url: str, settings: ReflectorSettings = QUICK) -> None:
         self.sink, self.error = Names(), None
-        api = Api(Connection(url, urllib3.PoolManager(), lambda: "", ConnectionSettings(connect_timeout_s=2)))
+        api = Api(Connection(url, urllib3.PoolManager(), lambda: "", ConnectionSettings(connect_timeout_s=LIMIT_S)))
         self.reflector = Reflector(api, BY_KIND["Pod"], self.sink, settings)
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
@@ -158,14 +160,15 @@ def test_a_version_that_is_too_old_leads_to_a_new_list_that_forgets_what_is_gone
 ) -> None:
     running = start()
     running.until_pods("a", "b", "c", "d", "e")
-    watches = running.reflector.watches
-    # Long enough for what follows, before the server looks at the watch's version.
-    server.fail(PODS, *[Fault(delay_s=3, watch=True)])
+    running.until(lambda: running.reflector.watches == 1)
+    compacted = threading.Event()
+    server.fail(PODS, Fault(held=compacted, watch=True))
     server.cut_watches()
-    running.until(lambda: server.count(PODS, watch=True) > watches)
+    running.until(lambda: server.count(PODS, watch=True) == 2)
     server.remove(PODS, "default/a")
     server.put(PODS, pod("z"))
     server.compact()
+    compacted.set()
     running.until_pods("b", "c", "d", "e", "z")
     assert running.reflector.lists == 2
 
@@ -186,7 +189,7 @@ def test_a_version_that_is_too_old_leads_to_a_new_list_that_forgets_what_is_gone
 )
 def test_a_list_that_fails_for_now_is_asked_for_again(server: FakeApiServer, start: Start, fault: Fault) -> None:
     server.fail(PODS, fault._replace(watch=False), fault._replace(watch=False))
-    running = start()
+    running = start(replace(QUICK, list_timeout_s=0.5) if fault.delay_s else QUICK)
     running.until_pods("a", "b", "c", "d", "e")
     assert running.reflector.failures >= 1
     assert running.reflector.trouble == ""
@@ -245,15 +248,20 @@ def test_stopping_wakes_a_watch_that_waits(server: FakeApiServer, start: Start) 
 
 def test_how_long_changes_have_been_missed_counts_from_the_last_evidence(server: FakeApiServer, start: Start) -> None:
     running = start()
+
+    def evidence_s() -> float:
+        """The time of the last evidence, or a little earlier."""
+        return time.monotonic() - running.reflector.stale_s
+
     running.until_pods("a", "b", "c", "d", "e")
     server.fail(PODS, *[Fault(status=500, watch=True)] * 3)
     server.cut_watches()
     running.until(lambda: "500" in running.reflector.trouble)
-    before_s = running.reflector.stale_s
+    last_s, before_s = evidence_s(), running.reflector.stale_s
     running.until(lambda: running.reflector.stale_s > before_s)
-    running.until(lambda: running.reflector.trouble == "" or not server.faults[PODS])
+    running.until(lambda: not server.faults[PODS])
     server.bookmark(PODS)
-    running.until(lambda: running.reflector.stale_s < before_s and running.reflector.trouble == "")
+    running.until(lambda: running.reflector.trouble == "" and evidence_s() > last_s)
 
 
 def test_watches_that_expire_at_once_lead_to_fewer_and_fewer_lists_and_each_is_logged(
@@ -263,7 +271,7 @@ def test_watches_that_expire_at_once_lead_to_fewer_and_fewer_lists_and_each_is_l
     with capture_logs() as lines:
         running = start(replace(QUICK, backoff=RelistBackoffSettings(0.005, 0.04)))
         running.until(lambda: running.reflector.lists >= 6)
-    running.stop()
+        running.stop()
     pauses = [line["pause_s"] for line in lines if line["event"] == "cluster_retry"]
     assert len(pauses) >= running.reflector.lists - 1
     bounds = [0.005, 0.01, 0.02, 0.04, 0.04]
@@ -288,8 +296,10 @@ def test_watches_that_bring_changes_and_end_at_once_go_on_without_a_pause(server
 
 
 def test_a_watch_that_brings_a_bookmark_and_ends_at_once_is_opened_again_after_a_pause(
-    server: FakeApiServer, start: Start
+    server: FakeApiServer, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # However long the test takes to end it.
+    monkeypatch.setattr(reflector, "SHORT_WATCH_S", LIMIT_S)
     running = start()
     running.until_pods("a", "b", "c", "d", "e")
     for count in range(1, 4):
@@ -311,8 +321,10 @@ def test_a_watch_that_is_open_but_silent_is_replaced_by_a_list(
         server.put(PODS, pod("f"))
         running.until_pods("a", "b", "c", "d", "e", "f")
     assert running.reflector.lists >= 2
-    assert running.reflector.failures == 0
-    assert {line["event"] for line in lines} == {"watch_silent"}
+    # On a busy machine a watch may not even be open in that time, which is a failure.
+    late = [line for line in lines if line["event"] == "cluster_retry"]
+    assert all("timed out" in line["error"] for line in late)
+    assert {line["event"] for line in lines if line not in late} == {"watch_silent"}
 
 
 def test_a_silent_watch_does_not_count_as_fresh(server: FakeApiServer, start: Start) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.builders.waiting import LIMIT_S
+
 COMMANDS = {"trimtab": "clients.cli", "trimtab-planner": "planner", "trimtab-actuator": "actuator"}
 # Sends the interrupt while a module is loaded that all commands need.
 INTERRUPTED = """
@@ -28,7 +30,7 @@ runpy.run_module(module, run_name="__main__", alter_sys=True)
 def test_an_interrupt_while_the_code_is_loaded_is_told_in_one_line(program: str, tmp_path: Path) -> None:
     more = {"trimtab-actuator": [f"--state-dir={tmp_path}"], "trimtab": ["version"]}.get(program, [])
     call = [sys.executable, "-c", INTERRUPTED, COMMANDS[program], *more]
-    done = subprocess.run(call, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(call, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.stderr == f"{program}: interrupted\n"
     assert done.returncode == 128 + signal.SIGINT
 
@@ -37,8 +39,8 @@ def test_an_interrupt_while_the_code_is_loaded_is_told_in_one_line(program: str,
 def test_a_full_disk_under_the_output_is_told_in_one_line() -> None:
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "clients.cli", "--help"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60,
-            check=False,
+            [sys.executable, "-m", "clients.cli", "--help"], stdout=full, stderr=subprocess.PIPE, text=True,
+            timeout=LIMIT_S, check=False,
         )  # fmt: skip
     assert done.stderr == f"trimtab: the output cannot be written: {os.strerror(28)}\n"
     assert done.returncode == 1
@@ -46,7 +48,7 @@ def test_a_full_disk_under_the_output_is_told_in_one_line() -> None:
 
 def test_a_planner_that_cannot_write_its_address_file_says_so_in_one_line() -> None:
     call = [sys.executable, "-m", "planner", "--address-file=/proc/nowhere/address", "--log-level=error"]
-    done = subprocess.run(call, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(call, capture_output=True, text=True, timeout=LIMIT_S, check=False)
     assert done.returncode == 2
     assert done.stderr.startswith("trimtab-planner: ")
     assert "/proc/nowhere" in done.stderr

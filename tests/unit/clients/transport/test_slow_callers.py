@@ -4,7 +4,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -114,7 +114,9 @@ def test_a_request_that_takes_too_long_as_a_whole_ends_with_a_reason() -> None:
 
 
 def test_every_honest_call_is_answered_beside_200_slow_ones_and_8_that_do_not_read() -> None:
-    with serving(Planner()) as shell, dripping(shell, 200) as slow, connection(shell) as stub:
+    # However long it takes, the slow ones are not ended for it.
+    patient = {"idle_timeout_s": 3 * LIMIT_S, "receive_timeout_s": 3 * LIMIT_S, "send_timeout_s": 3 * LIMIT_S}
+    with serving(Planner(), **patient) as shell, dripping(shell, 200) as slow, connection(shell) as stub:
         frozen = [stub.CheckFit(whole()) for _ in range(8)]
         assert [next(one).pod[:1] for one in frozen] == ["x"] * 8
         assert [stub.Plan(whole(), timeout=LIMIT_S).request_id for _ in range(120)] == ["2"] * 120
@@ -126,6 +128,8 @@ def test_every_honest_call_is_answered_beside_200_slow_ones_and_8_that_do_not_re
 
 def test_slow_callers_make_room_where_all_threads_are_taken() -> None:
     with serving(Planner(), max_workers=16) as shell, dripping(shell, 60) as slow, connection(shell) as stub:
+        # One of them is refused once all threads are taken.
+        wait_until(lambda: any(call.done() for call in slow))
         assert in_the_end(stub) is None
         ended = {failure(call).reason for call in slow if call.done()}
         assert ended
@@ -159,17 +163,27 @@ def test_callers_that_do_not_read_are_ended() -> None:
 
 def test_callers_that_do_not_read_make_room_where_all_threads_are_taken() -> None:
     planner = Planner()
-    with serving(planner, max_workers=16) as shell, connection(shell) as frozen, connection(shell) as stub:
+    patient = {"send_timeout_s": 3 * LIMIT_S, "max_calls_per_caller": 16}
+    with serving(planner, max_workers=16, **patient) as shell, connection(shell) as frozen, connection(shell) as stub:
         calls = [frozen.CheckFit(whole()) for _ in range(30)]
+        wait_until(lambda: not all(call.is_active() for call in calls))
         assert in_the_end(stub) is None
         assert any(call.is_active() for call in calls)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    until_s = time.monotonic() + LIMIT_S
+    while not condition():
+        assert time.monotonic() < until_s
+        time.sleep(0.05)
 
 
 def in_the_end(stub: planner_pb2_grpc.PlannerStub) -> TrimtabError | None:
     """The error of a call that is made until it is answered, None = it was."""
     until_s = time.monotonic() + LIMIT_S
     while (error := attempt(stub)) and time.monotonic() < until_s:
-        assert error.reason == Reason.OVERLOADED
+        # On a busy machine its own request can be the slowest to arrive.
+        assert error.reason in (Reason.OVERLOADED, Reason.REQUEST_TIMEOUT)
         time.sleep(0.05)
     return error
 
@@ -203,7 +217,7 @@ class Slow(actuator_pb2_grpc.ActuatorServicer):
         self.may_go_on = threading.Event()
 
     def GetStatus(self, request, context):
-        assert self.may_go_on.wait(LIMIT_S)
+        assert self.may_go_on.wait(2 * LIMIT_S)
         return actuator_pb2.GetStatusResponse()
 
 
@@ -216,10 +230,8 @@ def test_every_one_of_thousands_of_calls_is_answered_or_refused_with_a_reason() 
             options = [("grpc.use_local_subchannel_pool", 1)]
             channel = stack.enter_context(grpc.insecure_channel(shell.address, options=options))
             stub = actuator_pb2_grpc.ActuatorStub(channel)
-            calls += [stub.GetStatus.future(actuator_pb2.GetStatusRequest(), timeout=LIMIT_S) for _ in range(900)]
-        until_s = time.monotonic() + LIMIT_S
-        while sum(call.done() for call in calls) < len(calls) - MOST_PENDING - 256 and time.monotonic() < until_s:
-            time.sleep(0.05)
+            calls += [stub.GetStatus.future(actuator_pb2.GetStatusRequest(), timeout=2 * LIMIT_S) for _ in range(900)]
+        wait_until(lambda: sum(call.done() for call in calls) >= len(calls) - MOST_PENDING - 256)
         servicer.may_go_on.set()
         reasons = [outcome(call) for call in calls]
     # On a busy machine a call whose one message is late makes room for others.

@@ -1,1 +1,1 @@
-"""What nodes of an instance type really have: taught by ready nodes, estimated for types that no node has shown."""
+"""Real resources of nodes by instance type: learned from ready nodes, estimated for types without ready nodes."""

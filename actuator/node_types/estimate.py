@@ -1,10 +1,9 @@
-"""What a node of a machine will have, from what nodes of others have.
-
-Decides in this order: nodes of this instance type in the same node group, in others, an estimate. Disk, huge pages and
-devices follow from more than the type: only nodes of the same group say what there is of them. Two amounts are
-estimated: the memory that a machine does not show to its system, as a line over the machines' memory, of the same
-family where one was seen; and what nodes reserve, by the published rule that comes closest to all nodes seen, moved by
-what it lacks. Without any node the cloud's own rule counts. Pure; each answer depends on the arguments alone.
+"""Estimates the resources of a machine's node from the nodes of other machines. Sources in this order: nodes of this
+instance type in the same node group, such nodes in other groups, an estimate. Disk, huge pages and devices depend on
+more than the type, so only nodes of the same group count for them. Two amounts are estimated: the memory that a machine
+hides from its operating system, as a line over the machines' memory (of the same family if a node of it was seen); and
+the reserved resources, by the published rule that comes closest to all nodes seen, plus its remaining error. Without
+any nodes, the cloud's own rule is used. Pure: each answer depends only on the arguments.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,12 +17,12 @@ from actuator.tracker.states import NodeAmounts, SeenType
 
 _OWN_RULE: Final = {Reservation.EKS: rules.eks, Reservation.KUBELET: rules.kubelet}
 _HIDDEN_SHARE: Final = {Reservation.EKS: rules.AWS_HIDDEN_SHARE}
-# Rules that differ by less of a node than this explain the same nodes equally well.
+# Rules that differ by less than this share of a node explain the nodes equally well.
 _EQUAL_SHARE: Final = 1e-4
 
 
 class Offer(NamedTuple):
-    """What a node has, and what of that pods may request."""
+    """The resources of a node, and those of them that pods may request."""
 
     capacity: NodeAmounts
     allocatable: NodeAmounts
@@ -40,23 +39,23 @@ class _Line(NamedTuple):
 
 
 class _Reserving(NamedTuple):
-    """A rule, and what nodes reserve beyond it over what they have of the resource."""
+    """A rule, and the amount reserved beyond it as a line over the node's amount of the resource."""
 
     rule: rules.Rule
     beyond: _Line
 
 
 class Estimator:
-    """Offers of machines, after these nodes were seen."""
+    """Offers of machines, estimated from the nodes seen."""
 
     def __init__(self, seen: Sequence[SeenType]) -> None:
-        """Fit what nodes reserve to those of each type. O(types · rules)."""
+        """Fit the reserved resources to the nodes of each type. O(types · rules)."""
         self._of_group: dict[str, list[SeenType]] = {}
         self._of_type: dict[str, list[SeenType]] = {}
         for one in seen:
             self._of_group.setdefault(one.node_group, []).append(one)
             self._of_type.setdefault(one.instance_type, []).append(one)
-        # Of groups with the same type one counts; nodes without label are of as many types as there are groups.
+        # Groups with the same type count once; nodes without label count as a separate type for each group.
         alike = [rows[-1:] if name else rows for name, rows in self._of_type.items()]
         self._types = [one for rows in alike for one in rows]
         self._hidden: dict[str, _Line | None] = {}
@@ -64,7 +63,7 @@ class Estimator:
         self._cpu = _reserving(self._types, lambda one: one.cpu_milli, lambda one: one.cpu_milli)
 
     def offer(self, group: str, machine: MachineType) -> Offer:
-        """Return what a node of a group has on a machine: as nodes show it, otherwise as it is estimated."""
+        """Return the resources of a group's node on a machine: as nodes show them, otherwise an estimate."""
         nominal = nominal_of(machine)
         of_group = self._of_group.get(group, ())
         own = [one for one in of_group if one.nominal == nominal and machine.name in ("", one.instance_type)]
@@ -96,7 +95,7 @@ class Estimator:
         return Offer(capacity, allocatable)
 
     def _hidden_bytes(self, machine: MachineType) -> float:
-        """Return the memory that the machine does not show to its system."""
+        """Return the memory that the machine hides from its operating system."""
         family = family_of(machine.name)
         if family not in self._hidden:
             alike = [one for one in self._types if family_of(one.instance_type) == family]
@@ -109,8 +108,8 @@ class Estimator:
         return line.at(machine.memory_bytes)
 
     def _pods(self, machine: MachineType) -> int:
-        """Return the number of pods: as many as addresses allow, up to the kubelet's maximum or not, or the same on all
-        nodes, whichever the nodes show.
+        """Return the number of pods by the pattern that the nodes show: as many as addresses allow, the same up to the
+        kubelet's maximum, or the same number on all nodes.
         """
         shown = [(one.capacity.pods, one.nominal.pods) for one in self._types if one.capacity.pods]
         if any(pods != min(rules.MAX_PODS, addresses) for pods, addresses in shown):
@@ -122,12 +121,12 @@ class Estimator:
 
 
 def nominal_of(machine: MachineType) -> NodeAmounts:
-    """Return what the cloud says of a machine."""
+    """Return the resources of a machine as the cloud describes it."""
     return NodeAmounts(machine.cpu_milli, machine.memory_bytes, machine.pods)
 
 
 def least(amounts: Sequence[NodeAmounts]) -> NodeAmounts:
-    """Return of each amount the least, without others; of at least one."""
+    """Return the least of each amount, without `others`; at least one row is needed."""
     return NodeAmounts(
         min(one.cpu_milli for one in amounts),
         min(one.memory_bytes for one in amounts),
@@ -136,7 +135,7 @@ def least(amounts: Sequence[NodeAmounts]) -> NodeAmounts:
 
 
 def _least_others(amounts: Sequence[NodeAmounts]) -> tuple[tuple[str, int], ...]:
-    """Return of each other resource the least that is known."""
+    """Return the least known amount of each other resource."""
     found: dict[str, int] = {}
     for one in amounts:
         for name, number in one.others:
@@ -153,7 +152,7 @@ def family_of(instance_type: str) -> str:
 def _reserving(
     seen: Sequence[SeenType], of_node: Callable[[NodeAmounts], int], of_rule: Callable[..., float]
 ) -> _Reserving | None:
-    """Return the rule that comes closest to what the nodes reserve, and what is left; None = no node was seen."""
+    """Return the rule closest to the nodes' reserved resources, and its error; None = no node was seen."""
     found = []
     for order, rule in enumerate(rules.RULES):
         rows = []
@@ -171,7 +170,7 @@ def _reserving(
 
 
 def _any(rows: Sequence[tuple[int, float]]) -> _Line:
-    """Return the line through rows of x and y, level where fewer than three x tell its slope."""
+    """Return the line through rows of x and y; level if there are fewer than three distinct x."""
     if len({x for x, _ in rows}) < 3:
         return _Line(sum(y for _, y in rows) / len(rows), 0.0)
     return _fitted(rows)
@@ -187,7 +186,7 @@ def _rising(rows: Sequence[tuple[int, float]]) -> _Line:
 
 
 def _fitted(rows: Sequence[tuple[int, float]]) -> _Line:
-    """Return the line with the least squares of the errors relative to x, which differs in at least two rows."""
+    """Return the line with the least squared errors relative to x, which must differ in at least two rows."""
     weights = [1 / x**2 for x, _ in rows]
     total = sum(weights)
     mean_x = sum(w * x for w, (x, _) in zip(weights, rows, strict=True)) / total

@@ -1,10 +1,9 @@
-"""What nodes teach about their instance types.
-
-Decides which nodes teach: those of one machine that the cloud names, or the only one of their group, never of a mix of
-types that the cloud does not tell apart. Of nodes of one type the least of each amount counts; what was known is
-replaced by less at once, by more only where the difference is more than noise. A device that a young node lacks may
-come with its plugin; one that no node has, not even an old one, will not. Of devices the amount counts that all nodes
-are made with, if any of them has so many that work: a broken one is that node's alone. Pure.
+"""Learns the resources of instance types from nodes. Decides which nodes count: those whose machine type the cloud
+names, or that is the only one of their group; never those of a mix of types that the cloud does not distinguish. Of
+nodes of one type the least of each amount counts. A smaller amount replaces the known one at once, a larger one only if
+the difference is more than noise. A device that a young node lacks may still come with its plugin; a device that even
+old nodes lack will not. Of devices, the capacity that all nodes have counts if at least one node has all of them
+working: a broken device concerns only its own node. Pure.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -20,13 +19,13 @@ from actuator.tracker.states import NodeAmounts, SeenType
 
 # Nodes of one instance type differ by some KiB.
 _NOISE_SHARE: Final = 0.01
-# Share of the memory of a machine without name that a node of it shows; any other is of another machine.
+# Least share of an unnamed machine's memory that its nodes show; a node with less is of another machine.
 _LEAST_SHARE: Final = 0.75
 
 
 class Example(NamedTuple):
-    """What nodes of one instance type in one group have, the least of each amount. `has_old` : one of them had time
-    enough to show all that it will have.
+    """Resources of the nodes of one instance type in one group, the least of each amount. `has_old` : one of them is
+    old enough to show all its resources.
     """
 
     node_group: str
@@ -37,7 +36,7 @@ class Example(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """What one node has."""
+    """The resources of one node."""
 
     capacity: NodeAmounts
     allocatable: NodeAmounts
@@ -45,9 +44,9 @@ class _Row(NamedTuple):
 
 
 def examples(nodes: Iterable[tuple[str, NodeView]], old_ms: int = 0) -> list[Example]:
-    """Return what nodes, each with its group, have, sorted by group and type; those without amounts are left out.
-
-    old_ms : nodes created before are old. O(nodes), and few quantities are read: nodes of a type mostly say the same.
+    """Return the resources of nodes, given with their groups, sorted by group and type; nodes without amounts are left
+    out. old_ms : nodes created before it are old. O(nodes); few quantities are parsed, as nodes of a type are mostly
+    alike.
     """
     distinct = {
         (group, node.instance_type, node.capacity, node.allocatable, 0 < node.created_ms < old_ms)
@@ -62,7 +61,7 @@ def examples(nodes: Iterable[tuple[str, NodeView]], old_ms: int = 0) -> list[Exa
 
 
 def machine_of(example: Example, machines: Sequence[MachineType], is_only: bool) -> MachineType | None:
-    """Return the machine of a group that the example is of, None = none. `is_only` : its group has no other type."""
+    """Return the group's machine that the example belongs to, None = none. `is_only` : its group has no other type."""
     named = next((one for one in machines if one.name and one.name == example.instance_type), None)
     if named is not None or len(machines) != 1 or machines[0].name or not is_only:
         return named
@@ -75,8 +74,8 @@ def machine_of(example: Example, machines: Sequence[MachineType], is_only: bool)
 def lesson(
     example: Example, machine: MachineType, known: SeenType | None = None, given: Collection[str] = ()
 ) -> SeenType:
-    """Return what is to be kept of an example. known : what is kept of the same type in the same group; given : other
-    resources that the cloud says its nodes have.
+    """Return the record to keep of an example. known : the record of the same type in the same group; given : other
+    resources that its nodes have according to the cloud.
     """
     nominal = nominal_of(machine)
     before = known if known is not None and known.nominal == nominal else None
@@ -97,7 +96,7 @@ def lesson(
 
 
 def is_known(new: SeenType, known: SeenType | None) -> bool:
-    """Return whether what is known of the same type in the same group holds, but for noise."""
+    """Return whether the record of the same type in the same group still holds, noise aside."""
     if known is None or known.nominal != new.nominal:
         return False
     return _holds(known.capacity, new.capacity) and _holds(known.allocatable, new.allocatable)
@@ -115,7 +114,7 @@ def _holds(before: NodeAmounts, now: NodeAmounts) -> bool:
 
 
 def _shown(rows: Sequence[_Row]) -> tuple[NodeAmounts, NodeAmounts]:
-    """Return capacity and allocatable of nodes of one type, the least of each amount; other resources as far as a node
+    """Return capacity and allocatable of nodes of one type, the least of each amount; other resources only if a node
     has them.
     """
     wholes, rests = ([dict(one.others) for one in column] for column in list(zip(*rows, strict=True))[:2])
@@ -132,7 +131,7 @@ def _shown(rows: Sequence[_Row]) -> tuple[NodeAmounts, NodeAmounts]:
 
 
 def _amounts(texts: NodeQuantities) -> NodeAmounts | None:
-    """Return amounts, without others of which there is nothing; None = cpu or memory is missing, or one cannot be
+    """Return the amounts without other resources that are 0; None = cpu or memory is missing, or an amount cannot be
     read.
     """
     try:

@@ -1,9 +1,8 @@
-"""Templates of node groups with what nodes really have, in place of what their machines have.
-
-Decides that each amount is the least over all machines of a group, and that what is declared for nodes stands. Of disk,
-huge pages and devices that no node of a machine has shown, the template's amount counts; if it gives none, a group has
-as much of the disk and of huge pages on all machines, and no device. Keeps
-what it has made for as long as neither template nor nodes seen change. Pure but for that; not thread-safe.
+"""Templates of node groups with the real resources of nodes in place of those of their machines. Each amount is the
+least over all machines of a group; amounts declared for nodes are kept. For disk, huge pages and devices that no node
+of a machine has shown, the template's amount counts; if it gives none, the group has the same disk and huge pages on
+all machines, and no devices. Keeps its results while neither the template nor the nodes seen change. Otherwise pure;
+not thread-safe.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +19,7 @@ _IN_BYTES: Final = ("memory", "ephemeral-storage")
 
 
 class Offers:
-    """Templates by node group, after these nodes were seen."""
+    """Templates by node group, from the nodes seen."""
 
     def __init__(self) -> None:
         self._begin(())
@@ -31,7 +30,7 @@ class Offers:
         self._made: dict[str, tuple[NodeTemplate, NodeTemplate]] = {}
 
     def of(self, group: str, template: NodeTemplate, seen: Sequence[SeenType]) -> NodeTemplate:
-        """Return the template with what its nodes have; the same where its amounts are those of nodes already."""
+        """Return the template with its nodes' resources; unchanged if its amounts are those of nodes already."""
         if not template.machines:
             return template
         if seen is not self._seen:
@@ -55,7 +54,7 @@ def _offered(group: str, template: NodeTemplate, estimator: Estimator) -> NodeTe
 def _with_others(
     given: Mapping[str, str], shown: Sequence[Mapping[str, int]], template: NodeTemplate
 ) -> dict[str, str]:
-    """Return the amounts with those of other resources that all machines have, by what nodes of each have shown."""
+    """Return the amounts plus the other resources that all machines have, according to their nodes."""
     texts = dict(given)
     for name in sorted({name for one in shown for name in one} - template.declared):
         known = [one[name] for one in shown if name in one]
@@ -72,7 +71,7 @@ def _text(name: str, number: int) -> str:
 
 
 def _texts(amounts: NodeAmounts, template: NodeTemplate) -> dict[str, str]:
-    """Return amounts as quantities, without what is declared, or is not known."""
+    """Return amounts as quantities, without those that are declared or not known."""
     cpu = amounts.cpu_milli
     texts = {
         "cpu": f"{cpu}m" if cpu % 1000 else str(cpu // 1000),

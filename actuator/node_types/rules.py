@@ -1,7 +1,6 @@
-"""Published rules of what a node reserves: capacity less allocatable.
-
-Decides the rules only; which of them a cluster follows is found by `actuator.node_types.estimate`. Each includes the
-kubelet's threshold of eviction. Memory in bytes, cpu in milli-cores. Pure.
+"""Published rules for the resources that a node reserves: capacity less allocatable. Decides only the rules;
+`actuator.node_types.estimate` finds the one that a cluster follows. Each includes the kubelet's threshold of eviction.
+Memory in bytes, cpu in milli-cores. Pure.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +15,7 @@ GIB: Final = 1 << 30
 EVICTION_BYTES: Final = 100 * MIB
 # Source: kubelet, `--max-pods`.
 MAX_PODS: Final = 110
-# Share of the memory that machines of AWS do not show to their system. Source: Karpenter, VM_MEMORY_OVERHEAD_PERCENT.
+# Share of the memory that AWS machines hide from their operating system. Source: Karpenter, VM_MEMORY_OVERHEAD_PERCENT.
 AWS_HIDDEN_SHARE: Final = 0.075
 # Share of each further slice: of the first core 6 %, of the second 1 %, of two more 0.5 %, then 0.25 %.
 _CPU_SLICES: Final = ((1000, 0.06), (1000, 0.01), (2000, 0.005), (float("inf"), 0.0025))
@@ -31,14 +30,14 @@ _AKS_CPU: Final = ((0, 0), (1, 60), (2, 100), (4, 140), (8, 180), (16, 260), (32
 
 
 class Reserved(NamedTuple):
-    """What a node keeps from pods."""
+    """The resources that a node withholds from pods."""
 
     cpu_milli: float
     memory_bytes: float
 
 
 Rule = Callable[[NodeAmounts, int], Reserved]
-"""From what a node has, and the pods that the addresses of its machine allow; 0 = not known."""
+"""A rule: takes a node's resources, and the number of pods that its machine's addresses allow (0 = not known)."""
 
 
 def kubelet(node: NodeAmounts, address_pods: int) -> Reserved:
@@ -54,7 +53,7 @@ def eks(node: NodeAmounts, address_pods: int) -> Reserved:
 
 
 def eks_own_pods(node: NodeAmounts, address_pods: int) -> Reserved:
-    """Return the same for nodes whose number of pods was given to them."""
+    """Return the same for nodes whose number of pods is configured."""
     return eks(node, node.pods or address_pods)
 
 
@@ -87,7 +86,7 @@ def _sliced(whole: float, slices: Sequence[tuple[float, float]]) -> float:
 
 
 def _between(at: float, points: Sequence[tuple[float, float]]) -> float:
-    """Return the value at a place between points; beyond the last as it rises between the last two."""
+    """Return the value between points by linear interpolation; beyond the last, extrapolate from the last two."""
     pairs = list(pairwise(points))
     (left, low), (right, high) = next((pair for pair in pairs if at <= pair[1][0]), pairs[-1])
     return low + (high - low) * (at - left) / (right - left)

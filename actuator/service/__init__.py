@@ -1,1 +1,1 @@
-"""The actuator as gRPC service: requests in, answers out, everything assembled."""
+"""The actuator as a gRPC service, with everything it is assembled from."""

@@ -1,7 +1,6 @@
-"""Scaling activities of groups that grow: a failed one backs the group off at once, without waiting for a time-out.
-
-Decides which groups are read: those that this actuator made larger within the time that a node may take to come.
-Seconds, unless named.
+"""Scaling activities of groups that grow: a failed one backs off the group at once, without waiting for a time-out.
+Decides which groups are read: those that this actuator scaled up within the time that a node may take to join. Seconds,
+unless named.
 """
 
 from collections.abc import Callable
@@ -24,7 +23,7 @@ SKEW_S: Final = 60.0
 
 
 class ActivityWatch:
-    """Reads the activities of groups that grow, in steps."""
+    """Reads the activities of growing groups, in steps."""
 
     def __init__(
         self, processor: EventProcessor, cloud: CloudProvider, backoff: Backoff = Backoff.UNTIL_JOINED
@@ -34,7 +33,7 @@ class ActivityWatch:
         self._backoff = backoff
 
     def step(self) -> None:
-        """Record failures that are new. Raises `CloudError`, `StoreError`, `NotLeaderError`."""
+        """Record new failures. Raises `CloudError`, `StoreError`, `NotLeaderError`."""
         for group, since_ms in sorted(self._processor.read(_growing).items()):
             for activity in reversed(self._cloud.activities(group)):
                 is_older = 0 < activity.start_ms < since_ms - SKEW_S * 1000
@@ -54,7 +53,7 @@ class ActivityWatch:
 
 
 def _growing(tracker: Tracker, now_ms: int) -> dict[str, int]:
-    """Return the groups that were made larger lately, and since when."""
+    """Return the groups that were scaled up lately, and since when."""
     found: dict[str, int] = {}
     for record in tracker.data.growths.values():
         if record.time_ms < now_ms - WATCH_S * 1000:

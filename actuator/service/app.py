@@ -1,6 +1,6 @@
 """The actuator, assembled: journal, event processor, runner, and the calls of the service.
 
-Decides how it starts (replay, reconcile, resume) and stops. Times are Unix milliseconds.
+Decides how it starts (replay, reconcile, resume) and how it stops. Times are Unix milliseconds.
 """
 
 import time
@@ -45,7 +45,7 @@ class Runtime(NamedTuple):
     make_pool: Callable[[str, int], Pool] = Scheduler
     # False = follow until `lead` is called.
     leading: bool = True
-    # Most age of the cloud's node groups in the status, seconds; 0 = they are read each time.
+    # Greatest age of the cloud's node groups in the status, seconds; 0 = they are read each time.
     groups_max_age_s: float = 0.0
 
 
@@ -85,7 +85,7 @@ class Actuator:
         self.processor.listeners.append(self._groups.on_event)
         self._offers = Offers()
         self._status = StatusWriter(self._offers)
-        # The first encoding of tens of thousands of evictions takes a while: not while callers wait.
+        # The first encoding of tens of thousands of evictions takes a while; callers must not wait for it.
         self.processor.read(lambda tracker, now_ms: self._status.write(tracker, now_ms, True))
 
     def start(self) -> None:
@@ -105,7 +105,7 @@ class Actuator:
         self.processor.resume()
 
     def _restore_taint(self, name: str) -> None:
-        """Restore the taint of a node in deletion: another client removed it while no actuator ran."""
+        """Restore the taint of a node being deleted: another client removed it while no actuator was running."""
         log.warning("the taint was removed by another client; it is restored", node=name)
         try:
             self.cluster.add_taint(name, hard_taint(self.processor.now_ms()))
@@ -114,7 +114,7 @@ class Actuator:
             log.warning("taint not restored", node=name, detail=str(error))
 
     def lead(self) -> None:
-        """Start to act, where the previous leader stopped. Raises as `start`, and `StoreError`."""
+        """Start to act where the previous leader stopped. Raises as `start`, and `StoreError`."""
         self.processor.lead()
         self.start()
 
@@ -135,12 +135,12 @@ class Actuator:
         )
 
     def offered(self, group: str, template: NodeTemplate) -> NodeTemplate:
-        """Return a template of the cloud with what nodes have, as the status has it. Raises `StoreError`."""
+        """Return a template of the cloud with the resources of real nodes, as in the status. Raises `StoreError`."""
         return self.processor.read(lambda tracker, _: self._offers.of(group, template, tracker.data.node_types))
 
 
 def _report_taint(node: str, taint: Taint | None) -> None:
-    """Log a taint of another autoscaler or of a lost store. It is not removed: its owner is unknown."""
+    """Log a taint of another autoscaler or of a lost store. It stays, as its owner is unknown."""
     log.warning(
         "unknown_taint",
         node=node,
@@ -153,7 +153,8 @@ def _report_taint(node: str, taint: Taint | None) -> None:
 def _progress(tracker: Tracker, _now_ms: int) -> tuple[set[str], set[str]]:
     """Return the nodes in progress, and those of them that must carry the taint.
 
-    One that another autoscaler has drained is looked at by its deletion: pods may have come since its taint went.
+    A node that another autoscaler has drained is checked by its deletion: pods may have come since its taint was
+    removed.
     """
     deletions = tracker.data.deletions
     unmarked = (State.PLANNED, State.ROLLING_BACK)
@@ -162,7 +163,7 @@ def _progress(tracker: Tracker, _now_ms: int) -> tuple[set[str], set[str]]:
 
 
 def _instances_in_deletion(tracker: Tracker, _now_ms: int) -> dict[str, list[str]]:
-    """Return provider ids of the instances in deletion, by node group."""
+    """Return the provider ids of the instances being deleted, by node group."""
     found: dict[str, list[str]] = {}
     for deletion in tracker.data.deletions.values():
         if deletion.provider_id:

@@ -1,4 +1,4 @@
-"""The cloud `aws` in a live cluster. Decides that AWS is asked for the groups before anything is done."""
+"""The cloud `aws` in a live cluster. Reads the groups from AWS before anything is done."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -23,7 +23,7 @@ def open_aws(
         cloud = AwsCloud(aws, settings, guard=api.http.guard)
 
         def prepare() -> None:
-            # Missing credentials and groups that do not exist are told at the start.
+            # Missing credentials and groups that do not exist are reported at the start.
             cloud.node_groups()
 
         return LiveCloud(cloud, prepare)

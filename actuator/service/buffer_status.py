@@ -1,7 +1,6 @@
-"""ApplyBufferStatus: write what became of CapacityBuffers into their status.
-
-Decides what the status says, and which buffers are written by one call: those whose status differs, up to a limit, in
-the order of the request. Nothing is stored: the next call reads the buffers again. A buffer that cannot be written
+"""ApplyBufferStatus: write the status of CapacityBuffers. Decides the content of the status, and which buffers one call
+writes: those whose status differs, up to a limit, in the order of the request. Nothing is stored: the next call reads
+the buffers again. A buffer that cannot be written
 does not stop the others. Durations in seconds.
 Source: kubernetes/autoscaler, cluster-autoscaler/apis, CapacityBufferStatus and its conditions.
 """
@@ -35,7 +34,7 @@ _TIME = "%Y-%m-%dT%H:%M:%SZ"
 def apply_buffer_status(
     cluster: Cluster, wanted: Mapping[str, BufferStatus], limits: BufferLimits, now: datetime
 ) -> actuator_pb2.ApplyBufferStatusResponse:
-    """Write what differs, within the limit of one call. wanted : by "namespace/name". Raises `ClusterError`."""
+    """Write statuses that differ, within the limit of one call. wanted : by "namespace/name". Raises `ClusterError`."""
     response = actuator_pb2.ApplyBufferStatusResponse()
     if not wanted:
         return response
@@ -61,7 +60,7 @@ def apply_buffer_status(
 
 
 def status_of(buffer: KnownBuffer, wanted: BufferStatus, now: datetime) -> dict[str, Any] | None:
-    """Return the status to write; None = it is there already."""
+    """Return the status to write; None = the buffer has it already."""
     served = not wanted.problem
     room = f"{wanted.present} of {wanted.replicas} pods have room on nodes"
     waits = wanted.present < wanted.replicas

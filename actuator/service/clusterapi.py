@@ -1,6 +1,5 @@
-"""The cloud `clusterapi` in a live cluster, which may be managed by another one.
-
-Decides that the groups are read, and the permissions in the management cluster checked, before anything is done.
+"""The cloud `clusterapi` in a live cluster, which another cluster may manage. Reads the groups and checks the
+permissions in the management cluster before anything is done.
 """
 
 from collections.abc import Callable

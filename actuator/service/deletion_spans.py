@@ -1,7 +1,6 @@
-"""A span for each deletion, from its beginning to its end, in a trace of its own.
-
-Decides that it links to the call that ordered it: the deletion goes on long after that call's trace has ended. The link
-is kept in memory; after a restart a deletion has a span without one. Never decides what is traced elsewhere.
+"""A span for each deletion, from its beginning to its end, in a separate trace. The span links to the call that
+requested the deletion, which goes on long after that call's trace has ended. The link is kept in memory, so it is
+missing after a restart. Never decides what is traced elsewhere.
 """
 
 from collections import OrderedDict
@@ -24,21 +23,21 @@ class DeletionSpans:
     """A listener of the processor."""
 
     def __init__(self) -> None:
-        # Spans of calls whose request is not decided yet, by request; of the deletion of each node in progress.
+        # Spans of calls whose request is not decided yet, by request; span of the deletion of each node in progress.
         self._asked: OrderedDict[str, trace.SpanContext] = OrderedDict()
         self._orders: dict[str, trace.SpanContext] = {}
 
     def ordered(self, request_id: str) -> None:
-        """Note that the present call asks for this; events may be handled in another call's thread."""
+        """Note that the current call makes this request; its events may be handled in another call's thread."""
         order = trace.get_current_span().get_span_context()
         if order.is_valid:
             self._asked[request_id] = order
-            # Those that were refused come never.
+            # Refused ones never get an event.
             while len(self._asked) > _MOST_ASKED:
                 self._asked.popitem(last=False)
 
     def on_event(self, event: e.Event, tracker: Tracker, now_ms: int) -> None:
-        """Remember who ordered a deletion; write the span of one that has ended."""
+        """Remember which call requested a deletion; write the span of a deletion that has ended."""
         if isinstance(event, e.SetAccepted):
             order = self._asked.pop(event.request_id, None)
             if order is not None:

@@ -1,7 +1,7 @@
 """StartDeletion and CancelDeletion.
 
-Decides when they answer: when every accepted node carries the taint, or the set has been rolled back. What is accepted
-is decided by `actuator.tracker.admission`. Times are Unix milliseconds.
+Decides when they answer: once every accepted node carries the taint, or the set has been rolled back.
+`actuator.tracker.admission` decides which nodes are accepted. Times are Unix milliseconds.
 """
 
 import time
@@ -63,7 +63,7 @@ class Deletions:
         return self._processor.read(lambda tracker, _: _answers(tracker, request_id, digest))
 
     def cancel(self, nodes: Sequence[str], detail: str) -> tuple[list[str], list[str]]:
-        """Stop deletions; returns those stopped and those not, in the order of the request."""
+        """Stop deletions; returns the stopped ones and the others, in the order of the request."""
         check_nodes("nodes", nodes)
         self._wait(lambda tracker, _: not _any_in(tracker, nodes, State.PLANNED), CANCEL_WAIT_S)
         cancelled, not_cancelled = self.begin_cancel(nodes, detail)
@@ -71,9 +71,8 @@ class Deletions:
         return cancelled, not_cancelled
 
     def begin_cancel(self, nodes: Sequence[str], detail: str) -> tuple[list[str], list[str]]:
-        """Cancel the deletions that can be cancelled; do not wait until their taints are removed.
-
-        What was cancelled before counts as cancelled: the answer to the first request may have been lost.
+        """Cancel the deletions that can be cancelled, without waiting until their taints are removed. Deletions
+        cancelled before count as cancelled: the answer to the first request may have been lost.
         """
         cancelled: list[str] = []
         not_cancelled: list[str] = []
@@ -149,7 +148,7 @@ def deletion_response(answers: Sequence[NodeAnswer]) -> actuator_pb2.StartDeleti
 
 
 def _known(tracker: Tracker, request_id: str, digest: str) -> bool:
-    """Return whether the request was decided on before. Raises when the id belongs to another request."""
+    """Return whether the request was decided before. Raises when the id belongs to another request."""
     record = tracker.data.requests.get(request_id)
     if record is None:
         return False

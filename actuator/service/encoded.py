@@ -1,7 +1,6 @@
-"""Responses that are bytes already.
-
-Decides that a method may answer with the bytes of its response in place of the message: a status of megabytes, most of
-it unchanged since the last one, is then put together and sent without being built, copied and written as a message.
+"""Responses that are encoded already. A method may answer with the bytes of its response instead of the message: a
+status of megabytes, most of it unchanged since the last one, is then assembled and sent without being built, copied and
+encoded as a message.
 """
 
 from typing import Any, NamedTuple
@@ -28,13 +27,13 @@ def add_actuator(servicer: actuator_pb2_grpc.ActuatorServicer, server: Any) -> N
 
 
 class _Spy:
-    """Takes the handlers of generated code in place of a server."""
+    """Stands in for a server to receive the handlers of generated code."""
 
     def __init__(self) -> None:
         self.handlers: dict[str, Any] = {}
 
     def add_generic_rpc_handlers(self, handlers: Any) -> None:
-        """Ignore these: the same handlers come by name."""
+        """Ignore these: the same handlers are registered by name."""
 
     def add_registered_method_handlers(self, service: str, handlers: dict[str, Any]) -> None:
         """Keep them."""

@@ -28,7 +28,7 @@ class Environment(NamedTuple):
     cloud: CloudProvider
     registrations: tuple[Registration, ...] = ()
     leadership: Leadership | None = None
-    # Most age of the cloud's node groups in a status, seconds; 0 = a read costs nothing.
+    # Greatest age of the cloud's node groups in a status, seconds; 0 = a read costs nothing.
     groups_max_age_s: float = 0.0
     # Runs before the first action of this process.
     prepare: Callable[[], None] = lambda: None

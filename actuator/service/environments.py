@@ -1,6 +1,6 @@
 """The environments of an actuator: the simulated cluster, or a live one with a cloud.
 
-Decides from the options which one is opened, and what is checked before. Opening changes nothing outside the process.
+Decides from the options which one is opened, and what is checked first. Opening changes nothing outside the process.
 """
 
 from collections.abc import Callable
@@ -32,7 +32,7 @@ _READ_BY_KWOK = ("node_start", "instance_delete")
 def open_environment(
     stack: ExitStack, state: StateOptions, options: EnvironmentOptions, store: Store, end_process: Callable[[], None]
 ) -> Environment:
-    """Open what the options name. Raises `SettingError`, `ClusterError`, `MissingExtraError`, `ValueError`."""
+    """Open it as the options say. Raises `SettingError`, `ClusterError`, `MissingExtraError`, `ValueError`."""
     _refuse_ignored(state.cloud, options)
     match state.cloud:
         case "memory":
@@ -88,7 +88,7 @@ def _changed(section: Any) -> list[str]:
 
 
 def open_memory_cluster(directory: Path, options: SimulationOptions) -> SimulatedCluster:
-    """Open the simulated cluster in a state directory; files are read only the first time."""
+    """Open the simulated cluster in a state directory; files are read the first time only."""
     cluster = SimulatedCluster(load_files(options.cluster), directory / "cluster.sqlite", options.delays())
     if cluster.restored and options.cluster:
         log.info("going on with the cluster in the state directory; --cluster files are not read again")

@@ -1,4 +1,4 @@
-"""The cloud `externalgrpc` in a live cluster. Decides that the provider is called before anything is done."""
+"""The cloud `externalgrpc` in a live cluster. Calls the provider once before anything is done."""
 
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -21,7 +21,7 @@ def open_externalgrpc(
     def build(api: Api, may_act: Callable[[], bool]) -> LiveCloud:
         del may_act
         cloud = ExternalCloud(Calls(channel, options.external.cloud_timeout), api.http.guard)
-        # A wrong address is told at the start.
+        # A wrong address is reported at the start.
         return LiveCloud(cloud, cloud.refresh)
 
     return open_live(stack, options.kube, CloudWiring((), build), store, end_process)

@@ -1,7 +1,6 @@
-"""What the cloud's configuration says of node groups, for the status: template, price, settings.
-
-Decides how often the cloud is asked. A group whose configuration cannot be read keeps what was read before, and the
-others go on. Durations in seconds. Thread-safe.
+"""The cloud's configuration of node groups, for the status: template, price, settings. Decides how often the cloud is
+read. A group whose configuration cannot be read keeps what was read before, and does not affect the others. Durations
+in seconds. Thread-safe.
 """
 
 import threading
@@ -23,7 +22,7 @@ class _Kept(NamedTuple):
 
     fields: actuator_pb2.NodeGroupStatus
     read_s: float
-    # The template, where its amounts are those of machines and not of nodes.
+    # The template, if its amounts are those of machines and not of nodes.
     template: NodeTemplate | None = None
 
 
@@ -72,7 +71,7 @@ def _read(cloud: CloudProvider, group: str, now_s: float) -> _Kept:
 
 
 def _check_amounts(template: NodeTemplate) -> None:
-    """Raise `ValueError` naming an amount that is no quantity: it must not spoil the snapshot of all groups."""
+    """Raise `ValueError` naming an amount that is no quantity, which would make the whole snapshot unusable."""
     for resource, text in (*template.capacity.items(), *template.allocatable.items()):
         try:
             parse_quantity(text)
@@ -91,7 +90,7 @@ def template_message(template: NodeTemplate) -> actuator_pb2.CloudTemplate:
 
 
 def _add_settings(fields: actuator_pb2.NodeGroupStatus, options: GroupOptions) -> None:
-    """Write the options that are set."""
+    """Copy the options that are set."""
     settings = fields.settings
     for name, value in (
         ("utilization_threshold", options.scale_down_utilization_threshold),

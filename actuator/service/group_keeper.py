@@ -1,17 +1,16 @@
-"""Node groups looked after: nodes that do not join back their group off, instances that never register are deleted.
+"""Upkeep of node groups: backs off groups whose nodes do not join, deletes instances that never register. Decides when
+a group has waited long enough, and what follows:
 
-Decides when a group has waited long enough, and what follows:
+- A group is backed off if it has wanted more nodes than have joined for longer than a node may take. Its target size is
+  lowered, by instances that have not started, to one more than the nodes that have joined: the group tries one node,
+  and planners leave it alone until that node joins (`Backoff.UNTIL_JOINED`), or for some minutes
+  (`Backoff.EXPONENTIAL`, without the extra node). This is so whoever raised the target, and also after a restart.
+- An instance that runs without Node object for as long is deleted through the journal, never below the minimum and
+  within the hourly limits; a backed-off group then gets another one in its place. If many instances have no Node
+  object, none is deleted: more likely, the ids of cloud and cluster do not match.
 
-- A group that wants more nodes than have joined for longer than a node may take is backed off. Its target size is
-  lowered to the nodes that have joined and one more, by instances that have not started: the group tries one node, and
-  is left alone by planners until that joins (`Backoff.UNTIL_JOINED`), or for some minutes (`Backoff.EXPONENTIAL`, with
-  no node more). That holds whoever raised the target, and after a restart.
-- An instance that runs without Node object for as long is deleted, through the journal, never below the minimum and
-  within the limits of an hour; in a group that is backed off another one is then asked for in its place. Where many
-  instances have no Node object, none is deleted: rather do the two sides not know each other's ids.
-
-A node has joined once it was ready without a taint of its start. What is decided is durable before anything is done;
-what is done is compared with what the cloud has, so a repetition changes nothing more. Seconds, unless named.
+A node has joined once it was ready without a startup taint. A decision is durable before it is carried out, and each
+action is compared with the state of the cloud, so a repetition changes nothing more. Seconds, unless named.
 Source: CA, clusterstate (time-outs, `fixNodeGroupSize`, `removeOldUnregisteredNodes`); the Zalando fork of it.
 """
 
@@ -34,19 +33,19 @@ from actuator.tracker.tracker import Tracker
 
 log = structlog.get_logger("groups")
 
-# So many instances, and such a share of those that run, may be without Node object before none is deleted any more.
+# If more instances than this, and a larger share of the running ones, have no Node object, none is deleted.
 # Source: CA, `--ok-total-unready-count`, `--max-total-unready-percentage`.
 OK_MISSING_COUNT: Final = 3
 MAX_MISSING_SHARE: Final = 0.45
-# Longest time without a look at the nodes: one may vanish while its instance runs.
+# Longest time without reading the nodes: one may vanish while its instance runs.
 LOOK_MS: Final = 60_000
-# Pause before a replacement is asked for again that the cloud has refused.
+# Pause before a replacement that the cloud has refused is requested again.
 REPLACE_AGAIN_MS: Final = 300_000
 
 
 class _Open(NamedTuple):
-    """What is in progress: since when nodes are awaited, and whether a back-off lacks its node, by group; the groups of
-    instances that have no node, by provider id.
+    """Open matters: since when nodes are awaited, and whether a back-off lacks its node, by group; the groups of
+    instances without node, by provider id.
     """
 
     awaited: Mapping[str, int]
@@ -55,7 +54,7 @@ class _Open(NamedTuple):
 
 
 class _Seen(NamedTuple):
-    """What cloud and cluster have: groups, their instances that stay, Node objects by provider id."""
+    """State of cloud and cluster: groups, their instances that are not being deleted, Node objects by provider id."""
 
     groups: Mapping[str, NodeGroupView]
     instances: Mapping[str, Sequence[Instance]]
@@ -63,7 +62,7 @@ class _Seen(NamedTuple):
 
 
 class GroupKeeper:
-    """Looks after the groups of a cloud, in steps."""
+    """Backs off groups and deletes instances that never register, in steps."""
 
     def __init__(
         self, processor: EventProcessor, cluster: Cluster, cloud: CloudProvider, settings: ActuatorSettings
@@ -75,7 +74,7 @@ class GroupKeeper:
         self._teacher = TypeTeacher(processor, cloud, settings.groups.not_ready_taints)
         # Provider ids of instances whose node was ready once; None = nothing was read yet.
         self._joined: set[str] | None = None
-        # Groups as they were when there was nothing to do, and until when that is believed.
+        # The groups when there was last nothing to do, and until when that may be assumed.
         self._quiet: list[NodeGroupView] | None = None
         self._look_ms = 0
 
@@ -94,7 +93,7 @@ class GroupKeeper:
             if group not in seen.groups:
                 self._processor.submit(e.NodesJoined(group))
                 self._processor.submit(e.GroupRecovered(group))
-        # An instance that was noted just now is not due yet.
+        # An instance that has just been noted is not due yet.
         lacking = set(known.missing.values()) if self._note_missing(seen, known) else set()
         for view in groups:
             try:
@@ -112,13 +111,13 @@ class GroupKeeper:
             group: [one for one in members if one.state is not InstanceState.DELETING]
             for group, members in found.items()
         }
-        # After the instances: one that is listed here has registered by then.
+        # Read after the instances: a node listed here has registered by then.
         nodes = {node.provider_id: node for node in self._cluster.list_nodes() if node.provider_id}
         return _Seen({view.id: view for view in groups}, staying, nodes)
 
     def _note_joined(self, seen: _Seen, known: _Open) -> dict[str, int]:
-        """Return how many nodes of each group have joined. Whether one of before this process began was ever ready is
-        not known: an old one counts, unless its group waits for a node.
+        """Return how many nodes of each group have joined. Whether a node from before this process started was ever
+        ready is not known: it counts, unless its group waits for a node.
         """
         is_first, before = self._joined is None, self._joined or set()
         old_ms = self._processor.now_ms() - int(self._settings.groups.max_node_provision_s * 1000)
@@ -139,7 +138,7 @@ class GroupKeeper:
         return node is not None and is_started(node, self._settings.groups.not_ready_taints)
 
     def _keep(self, view: NodeGroupView, joined: int, known: _Open) -> None:
-        """Note what is awaited, back the group off in its time, end its back-off. Raises `CloudError`."""
+        """Note awaited nodes; back off the group when its time is up; end its back-off. Raises `CloudError`."""
         group, since_ms = view.id, known.awaited.get(view.id)
         if group in known.owed:
             self._keep_backed_off(view, joined, known.owed[group])
@@ -162,7 +161,7 @@ class GroupKeeper:
             self._lower(view, joined + (not is_exponential))
 
     def _propose_if_awaited(self, group: str, since_ms: int, event: e.Event) -> bool:
-        """Record an event unless the group has grown anew meanwhile; return whether it was."""
+        """Record an event unless the group has grown again meanwhile; return whether it was recorded."""
 
         def proposal(tracker: Tracker, _now_ms: int) -> e.Event | None:
             return event if tracker.data.awaited.get(group) == since_ms else None
@@ -170,10 +169,10 @@ class GroupKeeper:
         return self._processor.propose(proposal) is not None
 
     def _keep_backed_off(self, view: NodeGroupView, joined: int, is_owed: bool) -> None:
-        """Keep the target at one node more than have joined, until that one joins."""
+        """Keep the target size one above the number of nodes that have joined, until that node joins."""
         group = view.id
         if self._settings.groups.backoff is Backoff.EXPONENTIAL:
-            # The strategy was changed: what waits without end does not any more.
+            # The strategy was changed: no group waits for its node any longer.
             self._processor.submit(e.GroupRecovered(group))
         elif is_owed:
             self._replace(view, joined)
@@ -184,7 +183,7 @@ class GroupKeeper:
             self._lower(view, joined + 1)
 
     def _replace(self, view: NodeGroupView, joined: int) -> None:
-        """Ask for an instance in place of one that never registered, once its deletion is over."""
+        """Request an instance in place of one that never registered, once that one's deletion is over."""
         group = view.id
 
         def proposal(tracker: Tracker, now_ms: int) -> e.Event | None:
@@ -211,7 +210,7 @@ class GroupKeeper:
         log.info("target_lowered", node_group=view.id, size=wanted)
 
     def _note_missing(self, seen: _Seen, known: _Open) -> bool:
-        """Note which instances run without Node object; return whether they are few enough to be deleted."""
+        """Note which instances run without Node object; return whether they are few enough to delete."""
         running = {
             one.id: group
             for group, members in seen.instances.items()
@@ -256,7 +255,7 @@ class GroupKeeper:
             log.warning("instances_never_registered", node_group=view.id, instances=names)
 
     def _provision_s(self, group: str) -> float:
-        """Return how long a node of a group may take. Raises `CloudError`."""
+        """Return how long a node of a group may take to join. Raises `CloudError`."""
         own = self._cloud.options(group).max_node_provision_s
         return self._settings.groups.max_node_provision_s if own is None else own
 
@@ -275,5 +274,5 @@ def _deletions_of(data: TrackerData, group: str) -> list[Deletion]:
 
 
 def _planned(group: str, instance: str) -> e.PlannedNode:
-    """Return the deletion of an instance without Node object; the end of its id stands for the name."""
+    """Return the deletion of an instance without Node object; the last part of its id serves as the name."""
     return e.PlannedNode(instance.rpartition("/")[2] or instance, group, drain=False, provider_id=instance)

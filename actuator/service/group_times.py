@@ -1,12 +1,10 @@
-"""When node groups last grew, lost a node and failed to, as far as the tracker's data goes back.
-
-Decides how long a group is left alone after a growth that failed: 5 min, twice as long after each failure that follows,
-at most 30 min. A growth that the cloud accepts ends the series, and so does the end of the records.
-Where back-offs end by time, an activity of the cloud that fails after a growth was accepted, or a node that does not
-join, backs the group off too; those double until there was none for three hours. Otherwise the group waits for its one
-node, without end. A refusal because the size had changed meanwhile is no failure of the group. Times are Unix
-milliseconds, 0 = not, or longer ago than the data. Source: Cluster Autoscaler, `--initial-node-group-backoff-duration`,
-`--max-node-group-backoff-duration`.
+"""When node groups last grew, shrank, or failed to do so, as far back as the tracker's data go. Decides how long a
+group is backed off after a failed growth: 5 min, doubled after each further failure, at most 30 min. A growth that the
+cloud accepts ends the series, and so does the end of the records. If back-offs end by time, a cloud activity that fails
+after the growth was accepted, or a node that does not join, also backs off the group; these back-offs double until
+there was none for three hours. Otherwise the group waits for its one node, however long. A refusal because the size had
+changed meanwhile is not a failure of the group. Times are Unix milliseconds, 0 = not, or longer ago than the data.
+Source: Cluster Autoscaler, `--initial-node-group-backoff-duration`, `--max-node-group-backoff-duration`.
 """
 
 from dataclasses import dataclass
@@ -23,8 +21,8 @@ _FAILURES: Final = (reason_pb2.GrowthReason.REFUSED, reason_pb2.GrowthReason.NOT
 
 @dataclass
 class GroupTimes:
-    """Last times of one node group. `refusal` : the cloud's words for the last growth that failed; `waits` : backed off
-    until a node joins.
+    """Last times of one node group. `refusal` : the cloud's text for the last failed growth; `waits` : backed off until
+    a node joins.
     """
 
     scale_up_ms: int = 0
@@ -37,7 +35,7 @@ class GroupTimes:
     _failed_activities: int = 0
 
     def note_growth(self, answer: GrowthAnswer, at_ms: int) -> None:
-        """Take the result of a growth into account; in order of time."""
+        """Take the result of a growth into account; call in order of time."""
         if answer.accepted:
             self.scale_up_ms = max(self.scale_up_ms, at_ms)
             self.backoff_until_ms = self._failed_growths = 0
@@ -48,9 +46,8 @@ class GroupTimes:
             self.refusal = answer.detail
 
     def note_failure(self, detail: str, at_ms: int) -> None:
-        """Take an activity that failed into account; in order of time, after all growths.
-
-        Of those that fail while the group is left alone only the text counts: they are of the same growth.
+        """Take a failed activity into account; call in order of time, after all growths. Of failures during a back-off
+        only the text counts: they belong to the same growth.
         """
         self.refusal = detail
         if at_ms >= self.backoff_until_ms:
@@ -60,7 +57,7 @@ class GroupTimes:
 
 
 def group_times(data: TrackerData) -> dict[str, GroupTimes]:
-    """Return the last times by node group. A cancelled deletion has begun, but not failed."""
+    """Return the last times by node group. A cancelled deletion began, but did not fail."""
     times: dict[str, GroupTimes] = {}
     for record in sorted(data.growths.values(), key=lambda one: (one.time_ms, one.request_id)):
         for answer in record.answers or ():

@@ -1,6 +1,6 @@
 """The cloud's node groups for the status, their instances and their configuration.
 
-Decides when the cloud is called: a status that is read often must neither wait for the cloud each time nor load it.
+Decides when the cloud is called: a status is read often, and must neither wait for the cloud each time nor load it.
 Changes by this process are always included; changes by others appear a little later. Admission never uses these views.
 Durations in seconds.
 """
@@ -20,7 +20,7 @@ from actuator.tracker.tracker import Tracker
 
 log = structlog.get_logger("status")
 
-# A template is read again after so many ages of the sizes: configurations change seldom, and cost calls for each group.
+# Templates are kept this many times longer than sizes: configurations change seldom, and cost a call per group.
 DETAIL_AGES = 12
 
 # Events that change the cloud's answer.
@@ -36,7 +36,7 @@ class Kept(NamedTuple):
     details: Mapping[str, actuator_pb2.NodeGroupStatus]
     # Provider ids by group, sorted; None = not asked for.
     instances: Mapping[str, Sequence[str]] | None = None
-    # Of the groups whose templates have the amounts of machines, and not of nodes.
+    # Groups whose templates have the amounts of machines, not of nodes.
     templates: Mapping[str, NodeTemplate] = {}
 
 
@@ -73,7 +73,7 @@ class GroupViews:
         if kept is None or age_s is None or kept.changes != self._changes or age_s >= self._max_age_s:
             return self._ask()
         if age_s > self._max_age_s / 2 and self._asking.acquire(blocking=False):
-            # Early enough for later callers.
+            # Started early enough for later callers.
             threading.Thread(target=self._refresh, name="groups", daemon=True).start()
         return kept
 

@@ -1,6 +1,5 @@
-"""The thread that looks after node groups while this process leads: failed activities, nodes that do not join.
-
-Decides when it looks; what follows is decided by `activity_watch` and `group_keeper`. Seconds.
+"""The thread that checks node groups for failed activities and nodes that do not join, while this process leads.
+Decides when they are checked; `activity_watch` and `group_keeper` decide what follows. Seconds.
 """
 
 import threading
@@ -22,7 +21,7 @@ POLL_S: Final = 10.0
 
 
 class GroupWatch:
-    """Looks every `POLL_S`: as a thread, or as a `Task` (see `actuator.runner.scheduler`)."""
+    """Checks every `POLL_S`, as a thread or as a `Task` (see `actuator.runner.scheduler`)."""
 
     name = "node groups"
 
@@ -45,7 +44,7 @@ class GroupWatch:
         self._stopped.set()
 
     def step(self) -> float:
-        """Look once, if this process leads; return the pause until the next time."""
+        """Check once, if this process leads; return the pause until the next time."""
         for step in self._steps if self._processor.leading else ():
             try:
                 step()

@@ -1,4 +1,4 @@
-"""The cloud `kwok` in a live cluster. Decides that the file of node groups is read before the cluster is contacted."""
+"""The cloud `kwok` in a live cluster. Reads the file of node groups before it contacts the cluster."""
 
 from collections.abc import Callable
 from contextlib import ExitStack

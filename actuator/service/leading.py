@@ -1,7 +1,7 @@
 """Leadership: the Lease decides who leads, the epoch of the store stops all others from acting.
 
-Decides when this process begins to act, and that it ends when it may no longer. Before each call that changes something
-both are checked: the Lease, which is a clock and may be wrong in a process that was suspended, and the store, which
+Decides when this process begins to act, and ends it when it may no longer act. Each call that changes something first
+checks both: the Lease, which depends on a clock and may be wrong in a process that was suspended, and the store, which
 records who took over last. Every write to the store checks the epoch again in its own transaction.
 """
 
@@ -34,7 +34,7 @@ class Lease(Protocol):
         """Return whether this process leads."""
 
     def start(self, on_gain: Callable[[], None] | None = None, on_loss: Callable[[], None] | None = None) -> None:
-        """Try in the background."""
+        """Try to acquire it, in the background."""
 
     def stop(self) -> None:
         """Stop trying and release it."""
@@ -50,7 +50,7 @@ class Leader(Protocol):
 
 
 class Leadership:
-    """One process as follower, as leader, and its end."""
+    """The roles of one process: follower, then leader, until its end."""
 
     def __init__(self, lease: Lease, store: Store, end_process: Callable[[], None]) -> None:
         self._lease = lease
@@ -79,7 +79,7 @@ class Leadership:
             raise ClusterError(f"whether this process leads is unknown: {error}") from error
 
     def may_act(self) -> bool:
-        """Return whether this process leads, without asking the store."""
+        """Return whether this process leads, without reading the store."""
         return self._acting and self._lease.is_held
 
     def begin(self, leader: Leader, prepare: Callable[[], None]) -> None:
@@ -108,7 +108,7 @@ class Leadership:
             try:
                 processor.refresh()
             except StoreError as error:
-                # The leader may just have compacted the log; a damaged store stops the leader.
+                # The leader may have just compacted the log. If the store is damaged, that stops the leader.
                 log.warning("the store cannot be followed", detail=str(error))
 
     def _end(self, why: str) -> None:

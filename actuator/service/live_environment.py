@@ -1,7 +1,7 @@
 """A live cluster with any cloud: the connection, the permissions, the Lease and the client of the cluster.
 
-Decides that every permission that will be needed is checked before anything is done, and that no call changes anything
-while another process leads. A module for each cloud, such as `actuator.service.kwok`, gives the rest.
+Checks every permission that will be needed before anything is done, and prevents changes while another process leads. A
+module for each cloud, such as `actuator.service.kwok`, adds the rest.
 """
 
 import os
@@ -22,7 +22,7 @@ from clients.kubernetes_api.lease import Lease
 from clients.kubernetes_api.permissions import lease_rules, require
 from clients.kubernetes_api.rules import Rule
 
-# A request to the cloud for its node groups may list all nodes: a tenth of a second for some thousands of them.
+# A request for the cloud's node groups may list all nodes: a tenth of a second for several thousand.
 GROUPS_MAX_AGE_S = 5.0
 
 
@@ -34,9 +34,8 @@ class LiveCloud(NamedTuple):
 
 
 class CloudWiring(NamedTuple):
-    """What a cloud adds: the permissions that it needs in the cluster, and its construction.
-
-    `build` gets the connection and a function that returns whether this process may act; no call is made.
+    """The parts that a cloud adds: the permissions that it needs in the cluster, and its construction. `build` gets the
+    connection and a function that returns whether this process may act; it makes no call.
     """
 
     rules: Sequence[Rule]
@@ -53,7 +52,7 @@ def open_live(
     require(api.http, [*rules, *lease_rules(kube.namespace, kube.lease_name)] if kube.leader_elect else rules)
     leadership = None
     if kube.leader_elect:
-        # A connection of its own: what blocks the actuator's calls must not block renewals of the Lease.
+        # A separate connection: blocked calls of the actuator must not block renewals of the Lease.
         lease_api = connect(kube.kubeconfig, kube.context, kube.call_timeout())
         stack.callback(lease_api.close)
         leadership = Leadership(Lease(lease_api.http, _identity(), kube.lease()), store, end_process)

@@ -1,6 +1,6 @@
 """The actuator's metrics, from its durable events.
 
-Decides names and labels: names are the Cluster Autoscaler's where it has one, labels come from enumerations only.
+Decides names and labels: the Cluster Autoscaler's names where it has them, labels from enumerations only.
 Times in seconds. Source: https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/proposals/metrics.md.
 """
 
@@ -18,7 +18,7 @@ from actuator.tracker.groups import KEPT, REGISTRATION
 from actuator.tracker.states import FINAL_STATES, Deletion, State
 from actuator.tracker.tracker import Tracker
 
-# Ages that deletions are counted by: younger than, seconds. A drain has an hour by default.
+# Upper bounds of the ages by which deletions are counted, seconds. A drain may take an hour by default.
 AGES = {"1m": 60.0, "10m": 600.0, "1h": 3600.0, "more": float("inf")}
 
 
@@ -42,7 +42,7 @@ class Metrics:
         )
 
     def watch(self, processor: EventProcessor) -> None:
-        """Count the processor's events, and show what is in progress."""
+        """Count the processor's events, and export what is in progress."""
         processor.listeners.append(self.on_event)
 
         def in_progress(_options: CallbackOptions) -> Iterable[Observation]:
@@ -96,16 +96,16 @@ class Metrics:
             self._on_end(last, now_ms)
 
     def on_unknown_taints(self, count: int) -> None:
-        """Show how many nodes carry the hard taint without a deletion known here."""
+        """Export how many nodes carry the hard taint without a deletion known here."""
         self._unknown_taint_count = count
 
     def on_eviction(self, result: str, daemon: bool = False) -> None:
-        """Count an eviction request: granted, budget (refused for now), gone (the pod was), error."""
+        """Count an eviction request: granted, budget (refused for now), gone (no such pod), error."""
         self._evictions.add(1, {"result": result, "kind": "daemon" if daemon else "moved"})
 
     @contextmanager
     def timed(self, function: str, non_empty: bool) -> Iterator[None]:
-        """Measure a function; empty calls have their own label: their zeros would hide the rest."""
+        """Measure a function. Empty calls have a separate label, because their zeros would hide the rest."""
         started = time.perf_counter()
         try:
             yield
@@ -125,7 +125,7 @@ class Metrics:
 
 
 def _counts(tracker: Tracker, now_ms: int) -> dict[tuple[State, str], int]:
-    """Return deletions in progress by state and age, those without any included."""
+    """Return the number of deletions in progress by state and age, zeros included."""
     counts = {(state, age): 0 for state in State if state not in FINAL_STATES for age in AGES}
     for deletion in tracker.data.deletions.values():
         counts[deletion.state, _age(now_ms - deletion.start_ms)] += 1
@@ -133,19 +133,19 @@ def _counts(tracker: Tracker, now_ms: int) -> dict[tuple[State, str], int]:
 
 
 def _group_counts(tracker: Tracker, now_ms: int) -> dict[str, int]:
-    """Return how many groups wait for nodes, and are backed off until a node joins, or until a time."""
+    """Return how many groups wait for nodes, are backed off until a node joins, and are backed off until a time."""
     data = tracker.data
     timed = sum(one.backoff_until_ms > now_ms and not one.waits for one in group_times(data).values())
     return {"awaiting": len(data.awaited), "backed_off_until_joined": len(data.backoffs), "backed_off": timed}
 
 
 def _age(age_ms: int) -> str:
-    """Return name of the first age that is not passed yet."""
+    """Return the name of the first age that is not passed yet."""
     return next(name for name, most_s in AGES.items() if age_ms <= most_s * 1000)
 
 
 def _oldest_ages_s(tracker: Tracker, now_ms: int) -> dict[State, float]:
-    """Return age of the oldest deletion in each state, 0 where there is none."""
+    """Return the age of the oldest deletion in each state, 0 where there is none."""
     ages = {state: 0.0 for state in State if state not in FINAL_STATES}
     for deletion in tracker.data.deletions.values():
         ages[deletion.state] = max(ages[deletion.state], (now_ms - deletion.start_ms) / 1000)
@@ -153,5 +153,5 @@ def _oldest_ages_s(tracker: Tracker, now_ms: int) -> dict[State, float]:
 
 
 def reason_name(reason: int) -> str:
-    """Return name of a `DeletionReason.Code`."""
+    """Return the name of a `DeletionReason.Code`."""
     return reason_pb2.DeletionReason.Code.Name(reason)  # type: ignore[arg-type]

@@ -1,8 +1,6 @@
-"""What is read from cluster and cloud before a deletion is decided.
-
-Decides nothing. Pods are read as the server has them in memory; the tasks read them again, consistently, once the taint
-is written. The order matters: nodes in progress are read before the target sizes; a size that no longer counts a node
-then never has it subtracted again.
+"""Reads the facts for the decision on a deletion from cluster and cloud. Decides nothing. Pods are read from the
+server's cache; the tasks read them again, consistently, once the taint is written. The order matters: nodes in progress
+are read before the target sizes, so that a node that a size no longer counts is never subtracted again.
 """
 
 from collections.abc import Sequence
@@ -18,7 +16,7 @@ from actuator.tracker.admission import Facts, GroupFacts, NodeFacts, NodeRequest
 
 log = structlog.get_logger("groups")
 
-# From so many nodes on, one list is cheaper than single gets.
+# From this many nodes on, one list is cheaper than single gets.
 LIST_FROM = 20
 
 
@@ -53,7 +51,7 @@ def observe(context: TaskContext, requests: Sequence[NodeRequest], pending: froz
 
 
 def _drain_timeout_s(cloud: CloudProvider, group: str) -> float | None:
-    """Return the option of a group; None = it has none, or none that can be read. Raises `CloudError`."""
+    """Return the option of a group; None = it has none, or an unreadable one. Raises `CloudError`."""
     try:
         return cloud.options(group).drain_timeout_s
     except ValueError as error:
@@ -62,7 +60,7 @@ def _drain_timeout_s(cloud: CloudProvider, group: str) -> float | None:
 
 
 def nodes_named(cluster: Cluster, names: list[str]) -> list[NodeView]:
-    """Return those of the nodes that exist."""
+    """Return the nodes that exist."""
     if len(names) >= LIST_FROM:
         wanted = set(names)
         return [node for node in cluster.list_nodes() if node.name in wanted]

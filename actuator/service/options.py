@@ -30,7 +30,7 @@ _K, _L, _C = KwokSettings(), LeaseSettings(name="trimtab-actuator"), KubeSetting
 
 @dataclass(frozen=True)
 class StateOptions:
-    """Where state is kept, and which cloud is acted upon."""
+    """Where state is kept, and which cloud is used."""
 
     state_dir: Annotated[Path, typer.Option(help="directory of the actuator's databases; made when missing")]
     store: Annotated[str, typer.Option(help="SQLAlchemy URL of the store; empty = SQLite in the state directory")] = ""
@@ -147,7 +147,7 @@ class WorkOptions:
 
 
 def priority_groups(text: str) -> tuple[PriorityGroup, ...]:
-    """Parse groups written as `PRIORITY:SECONDS,…`. Raises `ValueError` naming the part that is not one."""
+    """Parse groups written as `PRIORITY:SECONDS,…`. Raises `ValueError` naming the part that is no such group."""
     groups: dict[int, PriorityGroup] = {}
     for part in text.split(",") if text.strip() else ():
         priority, _, grace = part.partition(":")
@@ -225,7 +225,7 @@ class KubeOptions:
         )
 
     def call_timeout(self) -> float:
-        """Return the timeout of a call: one that a leader began must be over before another process may lead."""
+        """Return the timeout of a call: a leader's last call must be over before another process may lead."""
         if not self.leader_elect:
             return self.kube_timeout
         return min(self.kube_timeout, self.lease_duration - self.renew_deadline)

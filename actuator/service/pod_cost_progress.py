@@ -1,6 +1,5 @@
-"""What one ApplyPodCosts is asked for, and what it has done so far.
-
-Decides how many writes one call makes, and which reason an error of the cluster is. Durations in seconds.
+"""The request of one ApplyPodCosts, and its progress. Decides how many writes one call makes, and which reason is given
+for an error of the cluster. Durations in seconds.
 """
 
 import time
@@ -23,7 +22,7 @@ from actuator.kube.cluster import (
 from actuator.service.settings import PodCostLimits
 
 Reason = reason_pb2.PodCostReason.Code
-# Most failures that are listed one by one.
+# Most failures that are listed individually.
 MAX_FAILURES = 100
 # The first matching type decides.
 REASONS: tuple[tuple[type[ClusterError], int], ...] = (
@@ -36,7 +35,7 @@ REASONS: tuple[tuple[type[ClusterError], int], ...] = (
 
 
 class GroupOrder(NamedTuple):
-    """The costs of one group. costs : by pod "namespace/name", sorted; empty = it is left as it is."""
+    """The costs of one group. costs : by pod "namespace/name", sorted; empty = the group is left as it is."""
 
     owner: str
     costs: Mapping[str, int]
@@ -45,7 +44,7 @@ class GroupOrder(NamedTuple):
 
 
 class CostOrders(NamedTuple):
-    """What an `ApplyPodCosts` asks for. made : when it was decided, RFC 3339."""
+    """The request of an `ApplyPodCosts`. made : when the costs were decided, RFC 3339."""
 
     groups: Sequence[GroupOrder]
     remove: Sequence[str] = ()
@@ -59,7 +58,7 @@ class CostOrders(NamedTuple):
 
 @dataclass
 class Progress:
-    """What one call has done so far, and how much more it may do."""
+    """Progress of one call, and how much more it may do."""
 
     cluster: Cluster
     limits: PodCostLimits
@@ -79,14 +78,14 @@ class Progress:
         return True
 
     def fail(self, pod: str, reason: int, detail: str) -> str:
-        """Count a pod that could not be written; return why, for its group."""
+        """Count a pod that could not be written; return the reason, for its group."""
         self.response.failed_count += 1
         if len(self.response.failures) < MAX_FAILURES:
             self.response.failures.add(pod=pod, reason=reason, detail=detail)
         return f"{pod}: {detail}"
 
     def write(self, pod: PodCost, cost: CostWrite | None, counts: bool = True) -> str:
-        """Write or remove the cost of a pod, counted unless that was done; return why it failed, "" = it did not."""
+        """Write or remove a pod's cost; return why it failed, "" = success. `counts` = count it in the response."""
         if not self.may_write():
             self.response.left_count += counts
             return "the limit of one call left pods for the next one"
@@ -102,7 +101,7 @@ class Progress:
 
 
 def report_incomplete(progress: Progress, group: GroupOrder, missing: int, detail: str) -> None:
-    """Say that a group is not complete."""
+    """Report that a group is not complete."""
     progress.response.incomplete.add(
         owner=group.owner, pod_count=len(group.costs), ranked_count=len(group.costs) - missing, detail=detail
     )

@@ -1,11 +1,11 @@
 """ApplyPodCosts: write the pod deletion costs that the planner has decided.
 
-Decides which pods are written by one call: those whose annotations differ, up to a limit; groups in the order of the
-request, of each group those that go last first, then removals. Costs of other clients stay. Nothing is stored: the next
-call reads the pods again, so a call that dies midway is completed by the next one. A pod that cannot be written does
-not stop the others, but makes its group incomplete. Where more than one pod of a group changes, the first one written
-says that the group is unfinished, until all are written: whoever dies between leaves no group that looks complete and
-is not. One pod that is replaced is one write. Durations in seconds.
+Decides which pods one call writes: those whose annotations differ, up to a limit; groups in the order of the request,
+within each group first the pods that are to be removed last; then removals of costs. Costs of other clients stay.
+Nothing is stored: the next call reads the pods again and completes an interrupted one. A pod that cannot be written
+does not stop the others, but makes its group incomplete. If more than one pod of a group changes, the first one written
+is marked as unfinished until all are written, so an interrupted call leaves no group that only looks complete.
+Replacing one pod takes one write. Durations in seconds.
 Source: Kubernetes, "ReplicaSet", pod deletion cost: an int32, absent = 0; frequent updates are to be avoided.
 """
 
@@ -23,7 +23,7 @@ log = structlog.get_logger("pod_costs")
 
 
 def apply_pod_costs(cluster: Cluster, orders: CostOrders, limits: PodCostLimits) -> actuator_pb2.ApplyPodCostsResponse:
-    """Write what differs, within the limit of one call. Raises `ClusterError` when the pods cannot be read."""
+    """Write the costs that differ, within the limit of one call. Raises `ClusterError` if the pods cannot be read."""
     progress = Progress(cluster, limits, orders.made)
     found = cluster.pod_costs(orders.pods())
     objects = GroupObjects(progress, orders)
@@ -51,7 +51,7 @@ def _write_group(progress: Progress, group: GroupOrder, found: Mapping[str, PodC
     wanted = {key: CostWrite(cost, progress.made) for key, cost in group.costs.items()}
     problems = [problem for key in wanted if (problem := _why_not(progress, key, found.get(key)))]
     pods = [pod for key in wanted if (pod := found.get(key)) is not None and not pod.is_foreign]
-    # Who bears the mark should not be the next to go: the mark would go with it.
+    # The marked pod should not be the next to be removed: the mark would vanish with it.
     changed = sorted((pod for pod in pods if not _has(pod, wanted[pod.key])), key=lambda pod: -wanted[pod.key].cost)
     progress.response.unchanged_count += len(pods) - len(changed)
     marked = [pod for pod in pods if pod.unfinished]
@@ -70,7 +70,7 @@ def _write_group(progress: Progress, group: GroupOrder, found: Mapping[str, PodC
 
 
 def _why_not(progress: Progress, key: str, pod: PodCost | None) -> str:
-    """Return why a pod gets no cost, "" = it does."""
+    """Return why a pod gets no cost, "" = it gets one."""
     if pod is None:
         detail = "the cluster has no such pod: the group shrinks faster than it is ranked"
         return progress.fail(key, Reason.POD_NOT_FOUND, detail)
@@ -85,7 +85,7 @@ def _has(pod: PodCost, cost: CostWrite) -> bool:
 
 
 def _remove(progress: Progress, pod: PodCost | None) -> None:
-    """Remove the cost of a pod, if it is ours; one that is gone has none."""
+    """Remove the cost of a pod if it is ours; a pod that is gone has none."""
     if pod is None or pod.made is None:
         progress.response.unchanged_count += 1
     else:

@@ -1,9 +1,8 @@
-"""PodGroupCost objects: the costs of groups that have to be ranked again after each removal.
-
-All costs of such a group change together, and its status says of which generation of them it speaks, so that a
-controller can tell costs that are still to come from those that are there. Decides what is written: costs that differ,
-and a status that differs or has not been confirmed for a while, which shows readers that somebody still ranks. The
-status is written last: whoever dies before it leaves a generation without status, which readers do not use.
+"""PodGroupCost objects: the costs of groups that have to be ranked again after each removal. All costs of such a group
+change together, and its status names their generation, so a controller can recognize costs that are not complete yet.
+Decides what is written: costs that differ, and a status that differs or has not been confirmed for a while, as readers
+ignore a status that nobody confirms. The status is written last: an interrupted call leaves a generation without
+status, which readers do not use.
 Source: Kubernetes enhancement proposal 1888, phase 2B.
 """
 
@@ -44,7 +43,7 @@ class GroupObjects:
         if not group.costs:
             return
         there = [pod for key in group.costs if (pod := found.get(key)) is not None]
-        # Annotations of an earlier strategy would be read beside the object.
+        # Annotations of an earlier strategy would be read in addition to the object.
         problems = [problem for pod in there if pod.made is not None and (problem := self._progress.write(pod, None))]
         try:
             problem = self._write(cost, len(there))
@@ -60,7 +59,7 @@ class GroupObjects:
             report_incomplete(self._progress, group, missing, problem or problems[0])
 
     def remove_others(self) -> None:
-        """Remove the objects of owners that are not ranked so any more; where the kind is unknown there are none."""
+        """Remove the objects of owners that no longer have such costs; if the kind is unknown, there are none."""
         if not self._orders.remove_others:
             return
         try:
@@ -73,7 +72,7 @@ class GroupObjects:
                 self._progress.response.objects_removed_count += 1
 
     def _count(self, group: GroupOrder, problem: str) -> None:
-        """Count the pods of a group by what became of its object."""
+        """Count the pods of a group by the result for its object."""
         response, pods = self._progress.response, len(group.costs)
         if problem:
             for pod in group.costs:
@@ -85,7 +84,7 @@ class GroupObjects:
             response.unchanged_count += pods
 
     def _write(self, cost: GroupCost, observed: int) -> str:
-        """Write what differs; return why not, "" = all is there."""
+        """Write what differs; return why it failed, "" = success."""
         self._written = False
         if len(cost.name.encode()) > MOST_NAME_BYTES:
             return f"the name {cost.name[:40]}… of its PodGroupCost is too long"
@@ -111,7 +110,7 @@ class GroupObjects:
         return ""
 
     def _is_due(self, known: KnownGroupCost, status: GroupCostStatus) -> bool:
-        """Return whether the status differs, or is older than readers may take for the sign that nobody ranks."""
+        """Return whether the status differs, or is so old that readers might soon ignore it."""
         if known.status is None or known.status._replace(made="") != status._replace(made=""):
             return True
         try:

@@ -1,6 +1,6 @@
 """The actuator as a process: its directory, its lock, its end.
 
-Decides where databases lie and that only one process works in a state directory. An error in settings or data is
+Decides where databases are kept, and admits only one process to a state directory. An error in settings or data is
 reported in one line.
 """
 
@@ -85,7 +85,7 @@ def _run(
     store = SqlStore(url)
     stack.callback(store.close)
     if file is None and not options.kube.leader_elect:
-        # An earlier user of the store is refused at its next write, and stops.
+        # An earlier user of the store is refused at its next write and stops.
         store.take_over()
     environment = open_environment(stack, state, options, store, end_process)
     leadership = environment.leadership
@@ -129,16 +129,15 @@ def _more_registrations(state: StateOptions, actuator: Actuator) -> list[Registr
 
 
 def share_memory_between_threads() -> None:
-    """Limit malloc to two arenas: with one for each thread, each keeps the memory that it once used.
-
-    With 60 threads and a status of megabytes that saves 9 to 18 MiB of 190. Only glibc has such arenas.
+    """Limit malloc to two arenas: with an arena per thread, each keeps the memory that it once used. With 60 threads
+    and a status of megabytes this saves 9 to 18 MiB of 190. Only glibc has such arenas.
     """
     with suppress(OSError, AttributeError):
         ctypes.CDLL("libc.so.6").mallopt(M_ARENA_MAX, 2)
 
 
 def lock_store(file: Path, shared: bool, on_end: Callable[[Callable[[], None]], object]) -> None:
-    """Keep other processes out of a store, whatever their state directory; `shared` = not replicas that elect a leader.
+    """Keep other processes out of a store, whatever their state directory; `shared` = but for replicas with a leader.
 
     Raises `SettingError`.
     """
@@ -146,7 +145,7 @@ def lock_store(file: Path, shared: bool, on_end: Callable[[Callable[[], None]], 
 
 
 def lock_directory(directory: Path, on_end: Callable[[Callable[[], None]], object]) -> None:
-    """Make the directory, and keep other processes out until this one ends."""
+    """Create the directory, and keep other processes out until this one ends."""
     directory.mkdir(parents=True, exist_ok=True)
     _lock(directory / "lock", fcntl.LOCK_EX, on_end)
 

@@ -1,7 +1,6 @@
-"""Whether a node has started: it is ready, and carries no taint that says that it is not.
-
-Decides which taints say so: those of Kubernetes and the Cluster Autoscaler, and those that settings name. Source: CA,
-utils/taints (`--startup-taint`, `--status-taint`), utils/kubernetes (GetReadinessState).
+"""Whether a node has started: it is ready and carries no startup taint. Decides which taints are startup taints: those
+of Kubernetes and the Cluster Autoscaler, and those that the settings name. Source: CA, utils/taints (`--startup-taint`,
+`--status-taint`), utils/kubernetes (GetReadinessState).
 """
 
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ _PREFIXES: Final = (
 
 
 def is_started(node: NodeView, names: Sequence[str] = ()) -> bool:
-    """Return whether a node is ready. names : keys of further taints, or their beginnings with a "*" behind."""
+    """Return whether a node is ready. names : keys of further taints, or prefixes of keys followed by "*"."""
     return node.ready and not any(_says_not_ready(taint.key, names) for taint in node.taints)
 
 

@@ -48,12 +48,12 @@ RPCS = (
     "WatchStatus",
 )
 
-# Changes within this time reach a watcher as one; where a status is large, within so many times what sending it takes.
+# Changes within this time reach a watcher as one. For a large status it is `GATHER_FACTOR` times the time to send it.
 GATHER_S = 0.05
 GATHER_FACTOR = 20
 # Longer times are caused by the watcher itself.
 LONGEST_SEND_S = 0.1
-# How often a watcher without changes checks that its caller is still connected.
+# How often a watcher checks, without changes, that its caller is still connected.
 IDLE_S = 1.0
 
 
@@ -75,7 +75,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
     def GetInfo(  # noqa: N802
         self, request: actuator_pb2.GetActuatorInfoRequest, context: grpc.ServicerContext
     ) -> actuator_pb2.GetActuatorInfoResponse:
-        """Return what this build can do."""
+        """Return the capabilities of this build."""
         del request, context
         return actuator_pb2.GetActuatorInfoResponse(
             version=_version(),
@@ -87,7 +87,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
     def StartDeletion(  # noqa: N802
         self, request: actuator_pb2.StartDeletionRequest, context: grpc.ServicerContext
     ) -> actuator_pb2.StartDeletionResponse:
-        """Start deletions: taint now, drain and delete in the background."""
+        """Start deletions: taint at once, drain and delete in the background."""
         del context
         structlog.contextvars.bind_contextvars(request_id=request.request_id, nodes=len(request.nodes))
         with backend_errors(), self._actuator.metrics.timed("start_deletion", bool(request.nodes)):
@@ -118,7 +118,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
     def ApplyTaints(  # noqa: N802
         self, request: actuator_pb2.ApplyTaintsRequest, context: grpc.ServicerContext
     ) -> actuator_pb2.ApplyTaintsResponse:
-        """Make soft taints agree with the unneeded set."""
+        """Make the soft taints match the unneeded set."""
         del context
         check_nodes("unneeded_nodes", request.unneeded_nodes, may_be_empty=True)
         processor = self._actuator.processor
@@ -132,7 +132,7 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
                 self._actuator.settings.soft_taints,
                 processor.now_ms() // 1000,
             )
-            # Without those whose deletion began while the nodes were listed.
+            # Excludes nodes whose deletion began while the nodes were listed.
             unknown = processor.read(lambda tracker, _: result.hard_tainted - tracker.data.deletions.keys())
             self._actuator.metrics.on_unknown_taints(len(unknown))
         return actuator_pb2.ApplyTaintsResponse(
@@ -210,14 +210,14 @@ class ActuatorServicer(actuator_pb2_grpc.ActuatorServicer):
                     sent = status.revision
                     base = status.parts if request.changes_only else None
                     yield EncodedResponse(status.response)
-            # The sent status is not kept while nothing happens.
+            # Do not keep the sent status while nothing happens.
             del status
             took_s = min(time.perf_counter() - started_s, LONGEST_SEND_S)
 
 
 @contextmanager
 def backend_errors() -> Iterator[None]:
-    """Convert errors of cluster, cloud and store into gRPC errors: the caller may retry, or ask the leader."""
+    """Convert errors of cluster, cloud and store into gRPC errors: the caller may retry, or call the leader."""
     try:
         yield
     except NotLeaderError as error:

@@ -9,8 +9,8 @@ from actuator.tracker.admission import Limits
 from actuator.tracker.states import Retention
 from clients.transport.access_policy import DeletionRules
 
-# Upstream's defaults are 10 and 1; the planner proves drains jointly, therefore 10 may run at a time. After five
-# minutes the cluster has changed too much for a plan.
+# Upstream's defaults are 10 and 1; the planner checks all drains of a plan together, so 10 may run at a time. After
+# five minutes the cluster has changed too much for a plan.
 DEFAULT_LIMITS = Limits(max_parallelism=10, max_drain_parallelism=10, max_plan_age_s=300.0)
 
 
@@ -47,23 +47,23 @@ class BufferLimits:
 
 
 class Backoff(Enum):
-    """How long a group is left alone after a growth that brought no node."""
+    """How long a group is backed off after a growth that brought no node."""
 
-    # Until the one node that it then still wants joins. Source: the Zalando fork of CA, `--backoff-no-full-scale-down`.
+    # Until the one node that it still requests joins. Source: the Zalando fork of CA, `--backoff-no-full-scale-down`.
     UNTIL_JOINED = "until-joined"
-    # 5 min, twice as long each time, at most 30 min. Source: CA, `--initial-node-group-backoff-duration`.
+    # 5 min, doubled each time, at most 30 min. Source: CA, `--initial-node-group-backoff-duration`.
     EXPONENTIAL = "exponential"
 
 
 @dataclass(frozen=True)
 class GroupSettings:
-    """How node groups are looked after. Seconds."""
+    """Settings for the upkeep of node groups. Seconds."""
 
     backoff: Backoff = Backoff.UNTIL_JOINED
-    # Within this a node joins; a group's own option wins. Upstream: --max-node-provision-time.
+    # Time within which a node must join; a group's own option takes precedence. Upstream: --max-node-provision-time.
     max_node_provision_s: float = 900.0
-    # Keys of taints, or their beginnings with a "*" behind, that make a node not ready, besides those of the Cluster
-    # Autoscaler. Upstream: --startup-taint.
+    # Taints that make a node not ready, besides those of the Cluster Autoscaler: keys, or prefixes followed by "*".
+    # Upstream: --startup-taint.
     not_ready_taints: tuple[str, ...] = ()
 
 
@@ -82,11 +82,11 @@ class ActuatorSettings:
     answer_s: float = 60.0
     # Watching streams at a time; each takes a thread.
     max_watchers: int = 16
-    # What the access policy says of deletions, whoever asks; read for each request.
+    # The access policy's limits on deletions, for all callers; read for each request.
     deletion_rules: Callable[[], DeletionRules] = DeletionRules
 
     def present_limits(self) -> Limits:
-        """Return the limits with those of the access policy."""
+        """Return the limits, including those of the access policy."""
         rules = self.deletion_rules()
         return self.limits._replace(
             max_nodes_per_hour=rules.max_nodes_per_hour,

@@ -1,7 +1,6 @@
-"""ApplyTaints: make the soft taints of the cluster agree with the unneeded set.
-
-Decides which nodes are changed by one call: up to a limit, removals first (these taints keep pods off), then by name.
-Nodes in deletion are not changed. Nothing is stored: the next call reads the nodes again. Durations in seconds.
+"""ApplyTaints: make the soft taints of the cluster match the unneeded set. Decides which nodes one call changes: up to
+a limit, removals first (these taints keep pods off), then by name. Nodes being deleted are not changed. Nothing is
+stored: the next call reads the nodes again. Durations in seconds.
 """
 
 import time
@@ -27,7 +26,7 @@ log = structlog.get_logger("soft_taints")
 
 
 class SoftTaintResult(NamedTuple):
-    """Nodes tainted, untainted, and left for the next call; nodes not in deletion that carry the hard taint."""
+    """Nodes tainted, untainted, left for the next call; nodes with the hard taint that are not being deleted."""
 
     tainted_count: int
     untainted_count: int
@@ -42,7 +41,7 @@ def apply_soft_taints(
     settings: SoftTaintSettings,
     now_s: int,
 ) -> SoftTaintResult:
-    """Update the nodes that differ, within the limits; a node that refuses is skipped. Raises `ClusterError`."""
+    """Update the nodes that differ, within the limits; skip nodes that refuse. Raises `ClusterError`."""
     until = time.monotonic() + settings.max_s
     nodes = [node for node in cluster.list_nodes() if node.name not in in_deletion]
     tainted_nodes = [node for node in nodes if node.taints]

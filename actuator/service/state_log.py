@@ -1,8 +1,8 @@
 """One structured log line for each change of state of each node, and for each refusal.
 
-Decides the form only, from durable events: `node_state` (node, node_group, state, request_id; after an error reason and
-detail), `node_refused` (the same without state), `growth` (node_group, accepted, request_id, …). The reasons are those
-of the contract. Never reads the cluster.
+Decides only the form, from durable events: `node_state` (node, node_group, state, request_id; after an error also
+reason and detail), `node_refused` (the same without state), `growth` (node_group, accepted, request_id, …). The reasons
+are those of the contract. Never reads the cluster.
 """
 
 from typing import Any
@@ -16,7 +16,7 @@ from actuator.tracker.tracker import Tracker
 
 log = structlog.get_logger("nodes")
 
-# States that an operator has to know of.
+# States that an operator has to know about.
 WARNINGS = frozenset({State.FAILED, State.ROLLING_BACK})
 
 
@@ -24,7 +24,7 @@ class StateLog:
     """A listener of the processor."""
 
     def __init__(self) -> None:
-        # State of each node in progress, as it was logged last.
+        # Last logged state of each node in progress.
         self._states: dict[str, State] = {}
 
     def on_event(self, event: e.Event, tracker: Tracker, now_ms: int) -> None:
@@ -54,7 +54,7 @@ def touched(event: e.Event, tracker: Tracker) -> list[Deletion]:
     if event.node in data.deletions:
         return [data.deletions[event.node]]
     last = data.finished[-1:]
-    # Other events that come late change nothing any more.
+    # Other late events change nothing.
     ends = isinstance(event, e.InstanceGone | e.NodeGone | e.RolledBack)
     return [one for one in last if one.node == event.node and ends]
 

@@ -1,7 +1,5 @@
-"""The status as it is sent: deletions, recent evictions, results, node groups.
-
-Decides order and form only. A status is assembled from bytes that are kept: what has not changed since the last one is
-not encoded again.
+"""The encoded status: deletions, recent evictions, results, node groups. Decides only order and form. A status is
+assembled from kept bytes: parts that have not changed since the last one are not encoded again.
 """
 
 import bisect
@@ -31,10 +29,9 @@ GROUPS_FIELD = actuator_pb2.ActuatorStatus.DESCRIPTOR.fields_by_name["node_group
 
 
 class Parts(NamedTuple):
-    """What a status consists of, to find what changes after it.
-
-    number : of the writing, from 1; jump_count : times that all times were moved; deletions : by node, groups : by id,
-    as elements of their fields; evictions, finished : how many entries were added ever, up to this status.
+    """The parts of a status, for finding later changes. number : counts statuses, from 1; jump_count : how often all
+    times were shifted; deletions : by node, groups : by id, as elements of their fields; evictions, finished : number
+    of entries ever added, up to this status.
     """
 
     number: int
@@ -47,7 +44,7 @@ class Parts(NamedTuple):
 
 
 class Status(NamedTuple):
-    """A status: its revision, a response with the whole of it or with what changed since an earlier one, its parts."""
+    """A status: its revision; a response with all of it, or with the changes since an earlier one; its parts."""
 
     revision: int
     response: bytes
@@ -86,8 +83,8 @@ class StatusWriter:
         groups: KeptGroups | None = None,
         base: Parts | None = None,
     ) -> Status:
-        """Return the whole status, or what has changed since `base` where that can be told; `groups` are the cloud's,
-        None = without.
+        """Return the whole status, or the changes since `base` if they are known; `groups` are the cloud's, None =
+        without.
         """
         since = self._collect(tracker, now_ms, with_finished, groups)
         parts = self._parts
@@ -120,10 +117,10 @@ class StatusWriter:
         return Status(parts.revision, _response(CHANGE_FIELD, pieces), parts)
 
     def _collect(self, tracker: Tracker, now_ms: int, with_finished: bool, groups: KeptGroups | None) -> "_Since":
-        """Encode what has changed since the last time; return since when entries are kept."""
+        """Encode the changes since the last call; return since when entries are kept."""
         data, retention = tracker.data, tracker.retention
         if data.jump_count != self._jump_count:
-            # All times were moved.
+            # All times were shifted.
             self._jump_count = data.jump_count
             self._begin()
         since = _Since(now_ms - int(retention.evictions_s * 1000), now_ms - int(retention.finished_s * 1000))
@@ -142,7 +139,7 @@ class StatusWriter:
         return since
 
     def _group_fields(self, tracker: Tracker, groups: KeptGroups, now_ms: int) -> dict[str, bytes]:
-        """Return node groups as fields, by id, in their order."""
+        """Return node groups as fields, by id, in the order given."""
         data, found = tracker.data, {}
         for message in group_messages(groups, data.deletions.values(), group_times(data), now_ms):
             template = groups.templates.get(message.id)
@@ -168,7 +165,7 @@ class DeletionFields:
         self._kept: dict[str, tuple[tuple[object, ...], bytes]] = {}
 
     def encoded(self, deletions: dict[str, Deletion]) -> Mapping[str, tuple[tuple[object, ...], bytes]]:
-        """Return all of them as fields, each with what its bytes depend on, sorted by node. Not to be changed."""
+        """Return all as fields, each with what its bytes depend on, sorted by node. The caller must not change them."""
         kept: dict[str, tuple[tuple[object, ...], bytes]] = {}
         for node in sorted(deletions):
             deletion = deletions[node]
@@ -182,7 +179,7 @@ class DeletionFields:
 
 
 def _version(deletion: Deletion) -> tuple[object, ...]:
-    """Return what may change in the message of a deletion, and what distinguishes it from an earlier deletion."""
+    """Return the values that may change in a deletion's message, and those that identify the deletion."""
     return (
         deletion.request_id,
         deletion.start_ms,
@@ -197,7 +194,7 @@ def _version(deletion: Deletion) -> tuple[object, ...]:
 
 
 class Row(NamedTuple):
-    """An entry of a `MessageLog`: what it is sorted by, the size of its bytes, how many had been added with it."""
+    """An entry of a `MessageLog`: its sort key, the size of its bytes, the number of entries added up to it."""
 
     time_ms: int
     name: str
@@ -221,10 +218,10 @@ class MessageLog(Generic[T]):
         self._entry = entry
         self._rows: list[Row] = []
         self._known: set[str] = set()
-        # The fields of all rows, in their order.
+        # The fields of all rows, in the same order.
         self._encoded = bytearray()
         self.added_count = 0
-        """Entries that were ever added."""
+        """Number of entries ever added."""
 
     @property
     def data(self) -> Buffer:
@@ -232,9 +229,8 @@ class MessageLog(Generic[T]):
         return self._encoded
 
     def added_after(self, count: int) -> Buffer:
-        """Return the entries added after the first `count`, of those that are left, as bytes of the field, in order.
-
-        O(entries added after them) where they are the newest, as they nearly always are.
+        """Return the remaining entries that were added after the first `count`, as bytes of the field, in order.
+        O(these entries) if they are the newest, as they nearly always are.
         """
         found: list[Buffer] = []
         end = len(self._encoded)
@@ -247,7 +243,7 @@ class MessageLog(Generic[T]):
         return b"".join(reversed(found))
 
     def update(self, newest_first: Iterable[T], since_ms: int) -> None:
-        """Add the entries that are new, and forget those older than `since_ms`."""
+        """Add the new entries, and forget those older than `since_ms`."""
         new = [self._new_row(item) for item in itertools.takewhile(self._is_new, newest_first)]
         if new:
             self._add(sorted(new))
@@ -259,7 +255,7 @@ class MessageLog(Generic[T]):
             self._known.difference_update(row.identity for row in old)
 
     def _add(self, new: list[tuple[Row, bytes]]) -> None:
-        """Put rows behind the others, or in between where they belong there."""
+        """Insert rows at their place, which is usually the end."""
         rows = [row for row, _ in new]
         self._known.update(row.identity for row in rows)
         if not self._rows or self._rows[-1] <= rows[0]:
@@ -289,7 +285,7 @@ def field(number: int, message: Message) -> bytes:
 
 
 def _response(number: int, pieces: Sequence[Buffer]) -> bytes:
-    """Return pieces of a message as the one field of a response. Joined once: a large status is copied only once."""
+    """Return pieces of a message as the only field of a response. Joined once: a large status is copied once."""
     return b"".join((_tag(number), varint(sum(len(piece) for piece in pieces)), *pieces))
 
 
@@ -318,8 +314,8 @@ def _finished_entry(deletion: Deletion) -> tuple[int, str, Message]:
 def group_messages(
     groups: KeptGroups, deletions: Iterable[Deletion], times: dict[str, GroupTimes], now_ms: int
 ) -> list[actuator_pb2.NodeGroupStatus]:
-    """Return node groups with their deletions in progress, back-offs, when they last grew, shrank and failed, and what
-    the cloud's configuration says of them.
+    """Return node groups with deletions in progress, back-offs, the times when they last grew, shrank and failed, and
+    the cloud's configuration of them.
     """
     counts: dict[str, int] = {}
     for deletion in deletions:

@@ -1,8 +1,7 @@
-"""Learning from nodes: what nodes of an instance type have is kept durably, for the templates of its groups.
-
-Decides that only ready nodes without taint of their start teach, whose instances run and which nobody deletes, and when
-a group's template is asked for: when its nodes show something new, and from time to time; and how old a node is that
-will have no more than it has. What is learned of them is decided by `actuator.node_types`.
+"""Learning from nodes: keeps durably which resources the nodes of an instance type have, for the templates of its
+groups. Learns only from ready nodes without startup taint whose instances run and are not being deleted. Decides when a
+group's template is read: when its nodes show something new, and from time to time; and from which age on a node shows
+all its resources. `actuator.node_types` decides what is learned from them.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,27 +20,27 @@ from actuator.tracker.tracker import Tracker
 
 log = structlog.get_logger("groups")
 
-# What groups are made of may change, and nodes stay as they are.
+# A group's template may change while its nodes stay as they are.
 AGAIN_MS: Final = 600_000
-# A device plugin may take as long as a node. Source: CA, `--max-node-provision-time`.
+# A device plugin may take as long to start as a node. Source: CA, `--max-node-provision-time`.
 OLD_MS: Final = 900_000
 
 
 class TypeTeacher:
-    """Compares what nodes have with what is known. Not thread-safe."""
+    """Compares the resources of nodes with what is known. Not thread-safe."""
 
     def __init__(self, processor: EventProcessor, cloud: CloudProvider, not_ready_taints: Sequence[str]) -> None:
         self._processor = processor
         self._cloud = cloud
         self._not_ready_taints = not_ready_taints
-        # What was compared already, and until when that holds.
+        # What was already compared, and until when the result holds.
         self._compared: set[Example] = set()
         self._until_ms = 0
 
     def learn(self, instances: Mapping[str, Sequence[Instance]], nodes: Mapping[str, NodeView]) -> None:
-        """Keep what nodes show that is not known. Nodes by provider id. Raises `StoreError`, `NotLeaderError`.
+        """Record new knowledge from nodes. Nodes by provider id. Raises `StoreError`, `NotLeaderError`.
 
-        A group whose template cannot be read teaches nothing, and is looked at again the next time.
+        Nothing is learned of a group whose template cannot be read; it is tried again the next time.
         """
         if self._processor.steady_ms() >= self._until_ms:
             self._compared.clear()

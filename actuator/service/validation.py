@@ -30,8 +30,7 @@ DIGEST_LENGTH = 16
 
 def digest_request(request: actuator_pb2.StartDeletionRequest | actuator_pb2.ScaleUpRequest) -> str:
     """Return a digest of a request's content, which distinguishes a repetition from another request with the same id.
-
-    Who repeats it does not count: a new leader may ask what became of its predecessor's order.
+    The caller is not included: a new leader may ask for the result of its predecessor's order.
     """
     content = copy.deepcopy(request)
     content.ClearField("epoch")
@@ -39,7 +38,7 @@ def digest_request(request: actuator_pb2.StartDeletionRequest | actuator_pb2.Sca
 
 
 def check_epoch(epoch: int, data: TrackerData) -> None:
-    """Raise unless an order is of the latest term of its caller's leadership that is known, or of a later one."""
+    """Raise if an order comes from an earlier leadership term of its caller than the latest known one."""
     if epoch and epoch < data.epoch:
         raise ServiceError(
             grpc.StatusCode.FAILED_PRECONDITION,
@@ -116,7 +115,7 @@ def cost_orders(request: actuator_pb2.ApplyPodCostsRequest, now: datetime) -> Co
 
 
 def buffer_states(request: actuator_pb2.ApplyBufferStatusRequest) -> dict[str, BufferStatus]:
-    """Return what an `ApplyBufferStatus` says of each buffer, checked, by "namespace/name"."""
+    """Return the states in an `ApplyBufferStatus`, checked, by "namespace/name" of the buffer."""
     if len(request.buffers) > MAX_BUFFERS:
         raise invalid_request(f"{len(request.buffers)} buffers; give at most {MAX_BUFFERS:,}", field="buffers")
     found: dict[str, BufferStatus] = {}
@@ -147,7 +146,7 @@ def _check_owner(group: GroupOrder) -> None:
 
 
 def _moment(request: actuator_pb2.ApplyPodCostsRequest, now: datetime) -> str:
-    """Return when costs were decided, RFC 3339 in whole seconds."""
+    """Return the time when costs were decided, RFC 3339 in whole seconds."""
     if request.HasField("plan_time"):
         _check_time(request)
         now = request.plan_time.ToDatetime(UTC)
@@ -155,7 +154,7 @@ def _moment(request: actuator_pb2.ApplyPodCostsRequest, now: datetime) -> str:
 
 
 def check_names(field: str, names: Sequence[str], may_be_empty: bool = False) -> None:
-    """Raise unless there are 1 (or 0) to 10,000 names, each usable and none twice."""
+    """Raise unless there are 1 (or 0) to 10,000 names, all usable and distinct."""
     if not names and not may_be_empty:
         raise invalid_request(f"{field} is empty; give at least one", field=field)
     if len(names) > MAX_NODES:
@@ -174,7 +173,7 @@ def check_names(field: str, names: Sequence[str], may_be_empty: bool = False) ->
 
 
 def check_nodes(field: str, names: Sequence[str], may_be_empty: bool = False) -> None:
-    """Raise unless there are 1 (or 0) to 10,000 names of nodes, as Kubernetes allows them, none twice."""
+    """Raise unless there are 1 (or 0) to 10,000 distinct node names, valid in Kubernetes."""
     check_names(field, names, may_be_empty)
     for position, name in enumerate(names):
         if not is_subdomain(name):

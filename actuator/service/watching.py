@@ -1,8 +1,7 @@
-"""State shared by all watchers: one status, or change, for all of them, a limit of the bytes being sent, their places.
-
-Decides that watchers of the same status get the same bytes, and how many bytes are sent at a time: gRPC copies each
-message that it sends, and a status of megabytes would be in memory once for each watcher. Decides whose stream ends
-where more want to watch than can. Thread-safe.
+"""State shared by all watchers: one status or change for all of them, a limit on the bytes being sent, and their
+places. Watchers of the same status get the same bytes, and the number of bytes being sent at a time is limited: gRPC
+copies each message that it sends, so a status of megabytes would be in memory once per watcher. Decides whose stream
+ends if there are too many. Thread-safe.
 """
 
 import threading
@@ -18,36 +17,34 @@ MAX_BYTES_SENT = 64 << 20
 
 
 class SharedStatus:
-    """The last status that was written for a watcher, and the last change from each status that watchers have."""
+    """The last status written for a watcher, and the last change from each status that watchers have."""
 
     def __init__(self, write: Callable[[bool, Parts | None], Status]) -> None:
-        """Set up; `write` builds a status, with finished deletions or without, or what has changed since another."""
+        """Set up; `write` builds a status with or without finished deletions, or the changes since another status."""
         self._write = write
         self._lock = threading.Lock()
-        # By whether finished deletions are in it, and the number of the status that it changes, 0 = whole.
+        # By whether it includes finished deletions, and the number of the status that it changes (0 = a whole status).
         self._kept: dict[tuple[bool, int], Status] = {}
 
     def get(self, with_finished: bool, revision: int, base: Parts | None = None) -> Status:
-        """Return the status of this revision or a later one, or what has changed since `base`. Raises what `write`
-        raises.
-        """
+        """Return the status of this revision or later, or the changes since `base`. Raises what `write` raises."""
         key = with_finished, base.number if base is not None else 0
         with self._lock:
             kept = self._kept.get(key)
             if kept is None or kept.revision < revision:
-                # Who asks for this one has gone on from those before it.
+                # A watcher that asks for this change no longer needs the earlier ones.
                 self._kept = {one: status for one, status in self._kept.items() if status.revision >= revision}
                 kept = self._kept[key] = self._write(with_finished, base)
             return kept
 
     def forget(self) -> None:
-        """Forget the status: there is no watcher any more."""
+        """Forget the status: there are no watchers left."""
         with self._lock:
             self._kept.clear()
 
 
 class SendBudget:
-    """Limit of the bytes being sent at a time; a single message may be larger."""
+    """Limit on the bytes being sent at a time; a single message may be larger."""
 
     def __init__(self, most: int = MAX_BYTES_SENT) -> None:
         self._most = most
@@ -56,7 +53,7 @@ class SendBudget:
 
     @contextmanager
     def reserve(self, size: int, timeout_s: float) -> Iterator[bool]:
-        """Reserve bytes while a message is sent; False = not possible in that time."""
+        """Reserve bytes while a message is sent; False = not possible within the timeout."""
         with self._freed:
             is_reserved = self._freed.wait_for(lambda: not self._used or self._used + size <= self._most, timeout_s)
             self._used += size if is_reserved else 0
@@ -77,20 +74,20 @@ class Place:
         self._lost: ServiceError | None = None
 
     def lose(self, error: ServiceError) -> None:
-        """Take it away; the stream ends at its next look."""
+        """Take it away; the stream ends at its next check."""
         self._lost = error
 
     def check(self) -> None:
-        """Raise ServiceError where another caller has it by now."""
+        """Raise ServiceError if another caller has it by now."""
         if self._lost is not None:
             raise self._lost
 
 
 class WatcherPlaces:
-    """So many streams at a time. A caller who holds more than others gives its oldest one up to a caller with fewer."""
+    """A limited number of streams. A caller with more than others gives up its oldest one to a caller with fewer."""
 
     def __init__(self, most: int, wake: Callable[[], object]) -> None:
-        """`wake` makes streams look whether they have lost their place."""
+        """`wake` makes streams check whether they have lost their place."""
         self._most, self._wake = most, wake
         self._lock = threading.Lock()
         # The oldest first.
@@ -98,7 +95,7 @@ class WatcherPlaces:
 
     @contextmanager
     def place(self, caller: str) -> Iterator[Place]:
-        """Hold a place. Raises ServiceError OVERLOADED where all callers have their share."""
+        """Hold a place. Raises ServiceError OVERLOADED if all callers have their share."""
         place = Place(caller)
         with self._lock:
             is_full = len(self._taken) >= self._most
@@ -116,7 +113,7 @@ class WatcherPlaces:
 
     @property
     def is_empty(self) -> bool:
-        """Return whether nobody watches."""
+        """Return whether there are no watchers."""
         with self._lock:
             return not self._taken
 

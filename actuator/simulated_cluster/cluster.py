@@ -1,7 +1,7 @@
 """The simulated cluster behind the interface of a live one.
 
 Decides what its API answers: evictions are refused with "too many requests" when they would violate a
-PodDisruptionBudget. Every method is one transaction: it runs what is due, acts, then writes to the database.
+PodDisruptionBudget. Every method is one transaction: it runs due events, acts, then writes to the database.
 Thread-safe.
 """
 
@@ -57,9 +57,9 @@ class SimulatedCluster:
         sleep: Callable[[float], None] = time.sleep,
         scheduler: Scheduler | None = None,
     ) -> None:
-        """Restore the cluster in the store or file; only if it holds none, start from `objects`.
+        """Restore the cluster from the store or file; start from `objects` only if it holds none.
 
-        store : None = in memory; scheduler : None = one that packs. Raises `ObjectError`.
+        store : None = in memory; scheduler : None = `PackingScheduler`. Raises `ObjectError`.
         """
         database = Database(store) if store is None or isinstance(store, Path) else store
         self.state = ClusterState(database, scheduler)
@@ -67,10 +67,10 @@ class SimulatedCluster:
         self.faults = Faults(sleep)
         self._clock = clock
         self._lock = threading.RLock()
-        # PodGroupCost objects by namespace and name; not kept in the file, whoever ranks writes them again.
+        # PodGroupCost objects by namespace and name; not kept in the file: their writer writes them again.
         self._group_costs: dict[tuple[str, str], KnownGroupCost] = {}
         self._buffers: dict[str, KnownBuffer] = {}
-        # The nodes as they were listed last, and how often nodes had changed by then.
+        # The nodes as last listed, and how often nodes had changed by then.
         self._listed: list[NodeView] = []
         self._listed_at = -1
         self.restored = self.state.restore()
@@ -143,7 +143,7 @@ class SimulatedCluster:
             return [pod.view() for _, pod in sorted(info.pods.items())] if info else []
 
     def evict(self, pod: PodView, grace_s: int | None) -> None:
-        """Evict a pod, if its budget allows."""
+        """Evict a pod if its budget allows it."""
         with self.transaction("evict", pod.key) as state:
             found = state.pods.get((pod.namespace, pod.name))
             if found is None or found.uid != pod.uid:
@@ -174,7 +174,7 @@ class SimulatedCluster:
             return [cost for _, pod in sorted(state.pods.items()) if (cost := _cost(pod)).made is not None]
 
     def write_pod_cost(self, pod: PodCost, cost: CostWrite | None) -> None:
-        """Write or remove a pod's deletion cost; one of another client stays."""
+        """Write or remove a pod's deletion cost; another client's cost stays."""
         with self.transaction("write_pod_cost", pod.key) as state:
             found = state.pods.get((pod.namespace, pod.name))
             if found is None or found.uid != pod.uid:
@@ -230,7 +230,7 @@ class SimulatedCluster:
             self._buffers[buffer.key] = self._buffers[buffer.key]._replace(status=dict(status))
 
     def scale(self, namespace: str, name: str, replicas: int) -> None:
-        """Set how many pods a ReplicaSet keeps. Raises `NotFoundError`."""
+        """Set a ReplicaSet's number of pods. Raises `NotFoundError`."""
         with self.transaction("scale", name) as state:
             owner = state.others.get(f"ReplicaSet/{namespace}/{name}")
             if owner is None:
@@ -238,13 +238,13 @@ class SimulatedCluster:
             self.controllers.scale(owner, replicas)
 
     def objects(self) -> list[Object]:
-        """Return all objects, with status as controllers would write it, sorted by kind, namespace, name."""
+        """Return all objects, with the status that controllers would write, sorted by kind, namespace, name."""
         # Copied through JSON: the result does not change with the cluster.
         copied: list[Object] = msgspec.json.decode(self.encoded_objects())
         return copied
 
     def encoded_objects(self) -> bytes:
-        """Return what `objects` does, as a JSON array."""
+        """Return `objects()` as a JSON array."""
         with self.transaction() as state:
             self._write_statuses(state)
             found: list[Object] = [*state.groups.values(), *state.budgets.items.values(), *state.others.values()]
@@ -254,7 +254,7 @@ class SimulatedCluster:
             return msgspec.json.encode(found)
 
     def journal(self) -> list[JournalEntry]:
-        """Return what happened so far: tainted, untainted, evicted, daemon_evicted, evicted_twice, recreated, pod_lost,
+        """Return the events so far: tainted, untainted, evicted, daemon_evicted, evicted_twice, recreated, pod_lost,
         grown, deleted, cost_written.
         """
         with self.transaction() as state:

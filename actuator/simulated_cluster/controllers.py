@@ -1,7 +1,7 @@
 """The controllers of the simulated cluster: pods become ready and end, owners replace them, the scheduler places them,
 machines start and end.
 
-Decides by time alone and deterministically: the same calls at the same times give the same cluster. Times are Unix
+Deterministic: the same calls at the same times give the same cluster. Times are Unix
 milliseconds.
 """
 
@@ -15,7 +15,7 @@ from actuator.simulated_cluster.scheduler import NodeInfo
 from actuator.simulated_cluster.state import ClusterState, Instance, made_provider_id
 from actuator.simulated_cluster.tallies import OwnerTally
 
-# Letters of generated name suffixes: they form no words.
+# Letters of generated name suffixes; they cannot form words.
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 HOSTNAME_LABEL = "kubernetes.io/hostname"
 
@@ -44,7 +44,7 @@ class Delays:
         return self.node_start_s
 
     def is_broken(self, name: str, group: str) -> bool:
-        """Return whether a machine never becomes a node: it is gone when it should be one."""
+        """Return whether a machine never becomes a node: it disappears at the time when it would become one."""
         del name, group
         return False
 
@@ -59,7 +59,7 @@ class Controllers:
     def advance(self, now_ms: int) -> None:
         """Run everything that is due, in order of time."""
         for due_ms, key in self._state.next_due(now_ms):
-            # A clock that jumps back does not undo what has happened.
+            # A clock that jumps back does not undo anything.
             self._state.now_ms = max(self._state.now_ms, due_ms)
             kind, namespace, name = key.split("/", 2)
             if kind == "Pod":
@@ -71,7 +71,7 @@ class Controllers:
         self.schedule()
 
     def terminate(self, pod: Pod, grace_s: int) -> None:
-        """Terminate a pod. Owners other than StatefulSets replace it at once: they count active pods only."""
+        """Terminate a pod. Owners other than StatefulSets replace it at once, as they count only active pods."""
         state = self._state
         pod.item["metadata"]["deletionTimestamp"] = format_time(state.now_ms + grace_s * 1000)
         pod.item["metadata"]["deletionGracePeriodSeconds"] = grace_s
@@ -82,7 +82,7 @@ class Controllers:
             self._replace(pod)
 
     def scale(self, owner: Object, replicas: int) -> None:
-        """Give a ReplicaSet, and the Deployment that owns it, a size: create pods, or terminate the youngest."""
+        """Set the size of a ReplicaSet and of the Deployment that owns it: create pods, or terminate the youngest."""
         state = self._state
         above = state.owners.get(str(controller_of(owner).get("uid") or ""))
         for item in (owner, above) if above else (owner,):
@@ -142,7 +142,7 @@ class Controllers:
                 return name
 
     def start_at_once(self, group: str, count: int) -> None:
-        """Add machines that are nodes already, as at the beginning of a simulation."""
+        """Add machines that are nodes at once, as at the beginning of a simulation."""
         spec = self._state.groups[group]["spec"]
         spec["targetSize"] += count
         self._state.group_changed(group)
@@ -153,7 +153,7 @@ class Controllers:
             self._start_node(instance)
 
     def create_pod(self, owner: Object, template: Object, number: int | None = None) -> None:
-        """Create a pending pod of a controller; one of a StatefulSet has its number as its name's end."""
+        """Create a pending pod of a controller; the name of a StatefulSet's pod ends with its number."""
         item = pod_of_template(owner, template)
         metadata = item["metadata"]
         while True:
@@ -172,19 +172,20 @@ class Controllers:
         self._state.put_instance(instance)
 
     def schedule(self) -> None:
-        """Place what can be placed: by priority, then age, then name."""
+        """Schedule pending pods where possible: by priority, then age, then name."""
         state = self._state
         if not state.schedule_needed:
             return
         state.schedule_needed = False
-        # Pods alike to one that fits nowhere fit nowhere, until another pod changes what affinity and spread count.
+        # Pods like one that fits nowhere fit nowhere either, until another pod changes the counts of affinity and
+        # spread.
         hopeless: set[tuple[object, ...]] = set()
         for pod in sorted(state.pending.values(), key=_scheduling_order):
             alike = (pod.key[0], pod.shape_key, frozenset(pod.labels.items()))
             info = None if alike in hopeless else state.scheduler.choose(pod)
             if info is not None:
                 self._bind(pod, info)
-                # A pod that waits for another one by its affinity is tried again.
+                # A pod whose affinity waits for another pod is tried again.
                 state.schedule_needed = bool(hopeless)
                 continue
             hopeless.add(alike)
@@ -256,7 +257,7 @@ class Controllers:
             self._start_node(instance)
 
     def _give_up(self, instance: Instance) -> None:
-        """Let a machine go that never became a node, as a cloud does that has none left."""
+        """Drop a machine that never became a node, as a cloud without capacity does."""
         group = self._state.groups[instance.group]
         group["spec"]["targetSize"] -= 1
         self._state.group_changed(instance.group)
@@ -292,7 +293,7 @@ class Controllers:
         self._start_daemons(state.nodes[instance.name])
 
     def template_of(self, group: str) -> tuple[Object, dict[str, str]]:
-        """Return a Node object as the group's new nodes are, {} = not known, and the labels that they get besides."""
+        """Return the Node object of the group's new nodes ({} = not known), and the additional labels that they get."""
         spec = self._state.groups[group]["spec"]
         selector = spec.get("nodeSelector") or {}
         return spec.get("template") or self._like_a_member(group), selector.get("matchLabels") or selector
@@ -324,7 +325,7 @@ class Controllers:
         }
 
     def _like_a_member(self, group: str) -> Object:
-        """Return a template made of the first node of the group; {} when it has none."""
+        """Return a template made from the group's first node; {} if it has none."""
         for name, instance in sorted(self._state.instances.items()):
             if instance.group == group and name in self._state.nodes:
                 return {**self._state.nodes[name].node, "spec": {}}
@@ -337,7 +338,7 @@ class Controllers:
             self._start_daemon(info, model)
 
     def _start_daemons(self, info: NodeInfo) -> None:
-        """Create a pod of every DaemonSet that tolerates the node: a copy of one elsewhere, or from its template."""
+        """Create a pod of every DaemonSet that tolerates the node: a copy of another one, or from its template."""
         for model in self._daemon_models():
             self._start_daemon(info, model)
 
@@ -357,7 +358,7 @@ class Controllers:
             self._bind(pod, info)
 
     def _daemon_models(self) -> list[Pod]:
-        """Return a pod of each DaemonSet, sorted by namespace and name: the first there is, or one of its template."""
+        """Return a pod of each DaemonSet, sorted by namespace and name: the first found, or one from its template."""
         state = self._state
         models = []
         for uid, owner in state.owners.items():
@@ -374,7 +375,7 @@ class Controllers:
 
 
 def pod_of_template(owner: Object, template: Object) -> Object:
-    """Return a pending pod of a controller, named like it; its caller gives it a name and a uid of its own."""
+    """Return a pending pod of a controller, named like it; the caller gives it its name and uid."""
     about = owner["metadata"]
     reference = {"apiVersion": owner["apiVersion"], "kind": owner["kind"], "name": about["name"], "uid": about["uid"]}
     metadata = {
@@ -390,7 +391,7 @@ def pod_of_template(owner: Object, template: Object) -> Object:
 
 
 def write_owner_status(owner: Object, pods: OwnerTally) -> None:
-    """Write how many pods a controller has into its status, as it would itself."""
+    """Write a controller's number of pods into its status, as the controller would."""
     is_job = owner["kind"] == "Job"
     fields = {"active": pods.active} if is_job else {"replicas": pods.active, "readyReplicas": pods.ready}
     owner["status"] = {**(owner.get("status") or {}), **fields}

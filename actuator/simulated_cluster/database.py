@@ -1,8 +1,8 @@
 """The database of the simulated cluster, which outlives its process.
 
-Decides only the form: one SQLite file, a row for each object under its key, and a journal of events. A transaction of
-the cluster is one of the database. `synchronous=OFF`: the file survives a killed process, but not a power failure; it
-is a simulation, not the actuator's own store.
+Decides only the form: one SQLite file with a row for each object under its key, and a journal of events. A transaction
+of the cluster is a transaction of the database. `synchronous=OFF`: the file survives a killed process, but not a power
+failure; it is a simulation, not the actuator's own store.
 """
 
 import sqlite3
@@ -17,7 +17,7 @@ from actuator.kube.cluster import ClusterError
 
 
 class JournalEntry(NamedTuple):
-    """Something that happened: Unix milliseconds, what, to whom."""
+    """An event: Unix milliseconds, kind, subject."""
 
     time_ms: int
     what: str
@@ -37,7 +37,7 @@ class ObjectStore(Protocol):
     def save(self, things: Mapping[str, Any], entries: list[JournalEntry]) -> None:
         """Write changed things (None = deleted) and journal entries, all or nothing. Raises `DatabaseError`.
 
-        The values are the cluster's own objects and change with it: they are to be copied, not kept.
+        The values are the cluster's own objects and change with it: copy them, do not keep them.
         """
 
     def journal(self) -> list[JournalEntry]:

@@ -38,9 +38,8 @@ def budget_status(budget: Mapping[str, Any], pods: BudgetTally, scale: Scale) ->
 
 
 class Budgets:
-    """All budgets, the pods each covers, and their status as long as none of those pods changes.
-
-    Labels of pods and selectors of budgets do not change here, so who covers whom is settled once.
+    """All budgets, the pods that each covers, and their status as long as none of these pods changes. Labels of pods
+    and selectors of budgets do not change here, so a pod's budgets are found only once.
     """
 
     def __init__(self, scale: Scale) -> None:
@@ -52,7 +51,7 @@ class Budgets:
         self._of: dict[tuple[str, frozenset[tuple[str, str]]], list[PodKey]] = {}
 
     def put(self, item: Object, pods: Iterable[Pod]) -> None:
-        """Add a budget; `pods` are those of its namespace."""
+        """Add a budget; `pods` are the pods of its namespace."""
         key = item["metadata"].get("namespace") or "default", item["metadata"]["name"]
         self.items[key] = item
         self._of.clear()
@@ -84,7 +83,7 @@ class Budgets:
             self._status.pop(key, None)
 
     def status(self, key: PodKey) -> BudgetStatus:
-        """Return status of a budget. Raises ValueError when it cannot be understood."""
+        """Return the status of a budget. Raises ValueError if it is invalid."""
         found = self._status.get(key)
         if found is None:
             found = self._status[key] = budget_status(self.items[key], self._members[key], self._scale)
@@ -125,7 +124,7 @@ def _expected_and_desired(spec: Mapping[str, Any], pods: BudgetTally, scale: Sca
 
 
 def _expected(pods: BudgetTally, scale: Scale) -> int:
-    """Return the sum of desired replicas of the selected pods' controllers; for an unknown controller, its pods."""
+    """Return the sum of desired replicas of the selected pods' controllers; an unknown controller counts its pods."""
     total = 0
     for owner, count in pods.by_owner.items():
         wanted = scale(owner)

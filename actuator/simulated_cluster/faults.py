@@ -1,7 +1,7 @@
 """Faults to inject: which operations of the simulated cluster and its cloud fail, and when.
 
 Decides whether an operation fails or is slow. An operation is named like the method of `Cluster` or `CloudProvider`;
-its subject is a node, a node group or "namespace/name" of a pod.
+its subject is a node, a node group or a pod as "namespace/name".
 """
 
 import threading

@@ -76,7 +76,7 @@ def _flatten(document: Any, place: str) -> Iterator[Object]:
 
 
 def check(item: Object, place: str) -> None:
-    """Raise `ObjectError` unless an object has what every object needs."""
+    """Raise `ObjectError` unless an object has the fields that every object needs."""
     metadata = item.get("metadata")
     if not isinstance(item.get("kind"), str) or not isinstance(metadata, dict) or not metadata.get("name"):
         raise ObjectError(f"{place}: kind and metadata.name are needed")
@@ -87,7 +87,7 @@ def check(item: Object, place: str) -> None:
 
 
 def _check_names(kind: str, metadata: Mapping[str, Any], place: str) -> None:
-    """Raise `ObjectError` unless name and namespace are such as Kubernetes allows."""
+    """Raise `ObjectError` unless name and namespace are valid in Kubernetes."""
     name, namespace = metadata["name"], metadata.get("namespace") or "default"
     if kind in ("Node", "Pod") and not (isinstance(name, str) and is_subdomain(name)):
         raise ObjectError(f"{place}: {kind} {str(name)[:100]!r}: a name has {RULE}")

@@ -1,4 +1,4 @@
-"""A pod of the simulated cluster: the raw object, and values that are read from it often.
+"""A pod of the simulated cluster: the raw object, and values that are often read from it.
 
 Decides when a pod counts as active, ready and evictable. Times are Unix milliseconds.
 """
@@ -16,7 +16,7 @@ from actuator.simulated_cluster.quantities import Amounts, pod_requests
 
 PodKey = tuple[str, str]
 MOST_SHAPES = 10_000
-"""Most different specs whose requests are remembered."""
+"""Most distinct specs whose requests are remembered."""
 
 # Kinds whose controller replaces an evicted pod.
 RECREATED_KINDS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "Job"})
@@ -34,9 +34,9 @@ class Pod:
     owner: Mapping[str, Any] = field(init=False)
     # Pods with the same key are alike to the static predicates.
     static_key: bytes = field(init=False)
-    # Pods with the same key are alike to a scheduler, their namespace, labels and owner aside.
+    # Pods with the same key are alike to a scheduler except for namespace, labels and owner.
     shape_key: bytes = field(init=False)
-    # The status that was read last, and whether the pod is ready by it.
+    # The last status read, and whether the pod is ready according to it.
     _read_status: Object | None = field(init=False, default=None, repr=False)
     _is_ready: bool = field(init=False, default=False, repr=False)
 
@@ -68,12 +68,12 @@ class Pod:
 
     @property
     def node(self) -> str:
-        """Return node it is bound to, "" = none."""
+        """Return the node that it is bound to, "" = none."""
         return self.spec.get("nodeName") or ""
 
     @property
     def phase(self) -> str:
-        """Return life-cycle phase."""
+        """Return the phase."""
         return (self.item.get("status") or {}).get("phase") or "Pending"
 
     @property
@@ -104,7 +104,7 @@ class Pod:
 
     @property
     def owner_uid(self) -> str:
-        """Return uid of the controlling owner, "" = none."""
+        """Return the uid of the controlling owner, "" = none."""
         return str(self.owner.get("uid") or "")
 
     @property
@@ -114,7 +114,7 @@ class Pod:
 
     @property
     def daemon(self) -> bool:
-        """Return whether the pod is a DaemonSet's, or annotated to be treated like one."""
+        """Return whether the pod belongs to a DaemonSet, or is annotated to be treated so."""
         return self.owner.get("kind") == "DaemonSet" or self.annotations.get(DAEMON_ANNOTATION) == "true"
 
     @property
@@ -168,7 +168,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def _shape(spec: Object) -> tuple[Amounts, frozenset[tuple[str, str, int]], bytes]:
-    """Return what follows from a spec alone: requests, host ports and the key of the static predicates."""
+    """Return the values that depend only on a spec: requests, host ports and the key of the static predicates."""
     node_affinity = (spec.get("affinity") or {}).get("nodeAffinity")
     static_key = _encode((spec.get("nodeSelector"), node_affinity, spec.get("tolerations")))
     return pod_requests(spec), _host_ports(spec), static_key
@@ -180,7 +180,7 @@ def format_time(time_ms: int) -> str:
 
 
 def parse_time_ms(text: object) -> int:
-    """Read Kubernetes' form of a time; 0 = absent."""
+    """Parse a time in Kubernetes' form; 0 = absent."""
     if not text:
         return 0
     moment = text if isinstance(text, datetime) else datetime.fromisoformat(str(text))

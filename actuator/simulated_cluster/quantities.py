@@ -1,6 +1,7 @@
 """Kubernetes quantities and the requests of a pod.
 
-Decides numbers: `cpu` in milli-cores, all else in base units (bytes, counts), rounded up as the API server does.
+Decides the units: `cpu` in milli-cores, everything else in base units (bytes, counts), rounded up as the API server
+does.
 Source: https://kubernetes.io/docs/reference/kubernetes-api/common-definitions/quantity/, and "Pod overhead" and
 "Sidecar containers" for the sum over containers.
 """

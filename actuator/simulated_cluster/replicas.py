@@ -1,8 +1,7 @@
-"""Controllers that change their number of pods: which are created, and which go first.
-
-Decides the victims as the ReplicaSet controller does: those without node first, then not running, then not ready, then
-by pod deletion cost, then those that share their node with most others of the controller, then the youngest; of ages
-with the same power of two, in nanoseconds, the uid decides. Of a StatefulSet the highest number goes.
+"""Controllers that change their number of pods: which pods are created, and which are removed first. Chooses the
+victims as the ReplicaSet controller does: those without node first, then not running, then not ready, then by pod
+deletion cost, then those that share their node with most other pods of the controller, then the youngest; for ages with
+the same power of two, in nanoseconds, the uid decides. A StatefulSet removes the highest number first.
 Source: Kubernetes, pkg/controller/controller_utils.go, ActivePodsWithRanks and logarithmicRankDiff.
 """
 
@@ -18,7 +17,7 @@ from actuator.simulated_cluster.state import ClusterState
 
 
 def scale(state: ClusterState, controllers: Controllers, owner: Object, replicas: int) -> None:
-    """Give a ReplicaSet, StatefulSet or Job another number of pods, inside a transaction."""
+    """Change the number of pods of a ReplicaSet, StatefulSet or Job, inside a transaction."""
     field = "parallelism" if owner["kind"] == "Job" else "replicas"
     owner["spec"][field] = replicas
     state.put(owner)
@@ -43,7 +42,7 @@ def scale(state: ClusterState, controllers: Controllers, owner: Object, replicas
 
 
 def _order(owner: Object, pods: list[Pod], now_ms: int) -> list[Pod]:
-    """Return pods in the order in which they go."""
+    """Return the pods in the order of their removal."""
     if owner["kind"] == "StatefulSet":
         return sorted(pods, key=lambda pod: -_ordinal(pod))
     on_node = Counter(pod.node for pod in pods)
@@ -57,7 +56,7 @@ def _order(owner: Object, pods: list[Pod], now_ms: int) -> list[Pod]:
 
 
 def _since_ms(pod: Pod) -> int:
-    """Return since when a pod is ready; of one that is not, when it was created."""
+    """Return since when a pod has been ready; if it is not ready, when it was created."""
     if pod.ready:
         conditions = pod.item["status"]["conditions"]
         found = next(one.get("lastTransitionTime") for one in conditions if one["type"] == "Ready")

@@ -1,8 +1,8 @@
 """The interface of schedulers, and a small, deterministic one: chooses the node for a pending pod.
 
-The small one decides by node selector, node affinity, taints, resources, pod count and host ports; of the nodes that
-fit, one without a soft taint that the pod does not tolerate, then the fullest (bin packing, as autoscaled clusters
-configure it), then the first by name. Ignores inter-pod affinity and topology spread.
+The small one filters by node selector, node affinity, taints, resources, pod count and host ports. Of the nodes that
+fit it prefers one without an untolerated soft taint, then the fullest (bin packing, as autoscaled clusters configure
+it), then the first by name. Ignores inter-pod affinity and topology spread.
 Source: kube-scheduler's Filter plugins; scoring like NodeResourcesFit with strategy MostAllocated.
 """
 
@@ -33,7 +33,7 @@ class NodeInfo:
         self._live_count = 0
         # Results of the static predicates by `Pod.static_key`: (fits, soft taints not tolerated).
         self._static: dict[bytes, tuple[bool, int]] = {}
-        # What callers of the cluster see of the node, None = not read yet.
+        # The node as callers of the cluster see it, None = not read yet.
         self.view: NodeView | None = None
 
     def forget_static(self) -> None:
@@ -57,7 +57,7 @@ class NodeInfo:
                 self.used[name] -= value
 
     def static_fit(self, pod: Pod) -> tuple[bool, int]:
-        """Return whether labels and taints allow the pod, and the number of soft taints that it does not tolerate."""
+        """Return whether labels and taints allow the pod, and the number of soft taints not tolerated."""
         found = self._static.get(pod.static_key)
         if found is None:
             found = self._static[pod.static_key] = _static_fit(pod.spec, self.node)
@@ -76,7 +76,7 @@ class NodeInfo:
         return self.allocatable.get(name, 0) - self.used.get(name, 0)
 
     def fullness_permille(self, pod: Pod) -> int:
-        """Return mean of the used shares of cpu and memory with the pod on it, in 1/1000."""
+        """Return the mean of the used shares of cpu and memory with the pod on the node, in 1/1000."""
         shares = 0
         for name in ("cpu", "memory"):
             whole = self.allocatable.get(name, 0)
@@ -86,13 +86,13 @@ class NodeInfo:
 
 
 class Scheduler(Protocol):
-    """Chooses nodes. It is told of every change of the nodes and of the pods on them, so that it can keep sums."""
+    """Chooses nodes. It is notified of every change of nodes and of their pods, so that it can keep sums."""
 
     def node_changed(self, info: NodeInfo) -> None:
         """Note a new node, or one whose labels, taints or cordon have changed."""
 
     def node_gone(self, info: NodeInfo) -> None:
-        """Note that a node is gone; its pods went before."""
+        """Note that a node is gone; its pods were removed before."""
 
     def pod_added(self, info: NodeInfo, pod: Pod) -> None:
         """Note that a pod is on a node now."""

@@ -1,6 +1,6 @@
 """Label selectors, node selectors and tolerations on raw Kubernetes objects.
 
-Decides whether one object matches. A selector that is absent matches nothing, an empty one everything.
+Decides whether one object matches. An absent selector matches nothing, an empty one everything.
 Source: https://kubernetes.io/docs/concepts/overview/working-with-objects/labels/, kube-scheduler's NodeAffinity and
 TaintToleration.
 """

@@ -1,6 +1,6 @@
 """All objects of the simulated cluster, their indices, and their persistence.
 
-Decides only that indices agree with objects and that every change reaches the database; `controllers` decides the
+Keeps the indices consistent with the objects and writes every change to the database; `controllers` decides the
 changes. Not thread-safe: the cluster's lock guards it. Times are Unix milliseconds; 0 = never.
 """
 
@@ -49,7 +49,7 @@ class ClusterState:
         self.scheduler = scheduler or PackingScheduler()
         self.now_ms = 0
         self.nodes: dict[str, NodeInfo] = {}
-        # Pods that name a node that is not there, by its name.
+        # Pods that name a node that does not exist, by its name.
         self._astray: dict[str, dict[PodKey, Pod]] = {}
         self.pods: dict[PodKey, Pod] = {}
         self.pods_by_namespace: dict[str, dict[PodKey, Pod]] = {}
@@ -63,7 +63,7 @@ class ClusterState:
         self._instances_of: dict[str, dict[str, Instance]] = {}
         self.instance_changes = 0
         self.node_changes = 0
-        # Names of machines by provider id, and the provider ids of those that have ended.
+        # Names of machines by provider id, and the provider ids of deleted ones.
         self._name_of: dict[str, str] = {}
         self.ended: dict[str, None] = {}
         self.owners: dict[str, Object] = {}
@@ -73,7 +73,7 @@ class ClusterState:
         # Tokens of scale-ups already made, and the number of names generated so far.
         self.tokens: set[str] = set()
         self.name_count = 0
-        # Whether something has changed that may help a pending pod.
+        # Whether a change may have made room for a pending pod.
         self.schedule_needed = True
         self._due: list[tuple[int, str]] = []
         self._changed: dict[str, Any] = {}
@@ -98,7 +98,7 @@ class ClusterState:
             if key in seen:
                 raise ObjectError(f"{place}: given twice")
             seen.add(key)
-            # A recording without uids gets some, the same for every reader.
+            # A recording without uids gets generated ones, the same for every reader.
             metadata.setdefault("uid", made_uid(key, 0))
             try:
                 self.put(item)
@@ -128,7 +128,7 @@ class ClusterState:
                 self._changed[key] = (item, {})
 
     def drop(self, item: Object) -> None:
-        """Remove an object that is no node, pod, group or budget."""
+        """Remove an object that is not a node, pod, group or budget."""
         key = _key(item)
         self.owners.pop(item["metadata"].get("uid", ""), None)
         if self.others.pop(key, None) is not None:
@@ -152,7 +152,7 @@ class ClusterState:
         self._changed[f"Node//{info.name}"] = (info.node, {})
 
     def drop_node(self, name: str) -> None:
-        """Remove a node; its pods have gone before."""
+        """Remove a node; its pods were removed before."""
         info = self.nodes.pop(name, None)
         if info is not None:
             self.node_changes += 1
@@ -245,7 +245,7 @@ class ClusterState:
             self._changed[f"Ended//{oldest}"] = None
 
     def instances_of(self, group: str) -> Collection[Instance]:
-        """Return the machines of a group, in the order in which they came."""
+        """Return the machines of a group, in order of creation."""
         return self._instances_of.get(group, {}).values()
 
     def instance_of(self, provider_id: str) -> Instance | None:
@@ -267,7 +267,7 @@ class ClusterState:
         self._changed[f"Token//{token}"] = (token, {})
 
     def next_number(self) -> int:
-        """Return a number that no generated name contains yet."""
+        """Return a number that is in no generated name yet."""
         self.name_count += 1
         self._changed["NameCount//"] = (self.name_count, {})
         return self.name_count
@@ -277,15 +277,15 @@ class ClusterState:
         self._entries.append(JournalEntry(self.now_ms, what, subject))
 
     def journal(self) -> list[JournalEntry]:
-        """Return what happened so far."""
+        """Return the events so far."""
         return self._database.journal()
 
     def next_due_ms(self) -> int | None:
-        """Return when the next thing is due, None = nothing is."""
+        """Return when the next event is due, None = none is."""
         return self._due[0][0] if self._due else None
 
     def next_due(self, until_ms: int) -> Iterator[tuple[int, str]]:
-        """Remove and yield what is due by then, in order of time: due time and key of a pod or an instance."""
+        """Remove and yield the events due by then, in order of time: due time and key of a pod or an instance."""
         while self._due and self._due[0][0] <= until_ms:
             yield heapq.heappop(self._due)
 
@@ -332,7 +332,7 @@ class ClusterState:
             self.group_changed(name)
 
     def _provider_id(self, node: str) -> str:
-        """Return the provider id of a node that was read; generate one where it has none. Raises `ObjectError`."""
+        """Return the provider id of a node that was read; generate one if it has none. Raises `ObjectError`."""
         info = self.nodes[node]
         spec = info.node.setdefault("spec", {})
         if not spec.get("providerID"):
@@ -361,7 +361,7 @@ class ClusterState:
 
 
 def _due_times(pod: Pod) -> dict[str, int]:
-    """Return what is kept of a pod beside its object."""
+    """Return the data kept of a pod besides its object."""
     return {"ready_due_ms": pod.ready_due_ms, "gone_due_ms": pod.gone_due_ms}
 
 

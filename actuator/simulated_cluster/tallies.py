@@ -1,7 +1,7 @@
 """How many pods each controller and each PodDisruptionBudget has, kept up to date pod by pod.
 
-Decides nothing: a pod counts as it was when it was put last, and no longer once it is dropped. What is asked for often
-would otherwise be counted again over all pods of a controller each time.
+Decides nothing: a pod counts in the state of its last `put`, until it is dropped. Without these sums, all pods of a
+controller would be counted again for each query.
 """
 
 from collections import Counter
@@ -39,7 +39,7 @@ class OwnerTallies:
             self._add(*new)
 
     def drop(self, key: PodKey) -> None:
-        """Stop to count a pod."""
+        """Stop counting a pod."""
         self._take_out(self._of_pod.pop(key, None))
 
     def _take_out(self, known: tuple[str, OwnerTally] | None) -> None:
@@ -79,7 +79,7 @@ class BudgetTally:
             self.by_owner[owner] += 1
 
     def drop(self, key: PodKey) -> None:
-        """Stop to count a pod."""
+        """Stop counting a pod."""
         known = self._of_pod.pop(key, None)
         if known is not None:
             owner, healthy = known

@@ -137,7 +137,7 @@ class SqlStore:
         return int(epoch)
 
     def confirm(self) -> None:
-        """Raise `StoreConflictError` when another process has taken the store over, `StoreError` when it is away."""
+        """Raise `StoreConflictError` after another process has taken over, `StoreError` if the store is missing."""
         if self._epoch is None:
             return
         with self._errors("read"), self._engine.connect() as connection:

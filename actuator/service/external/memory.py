@@ -1,7 +1,6 @@
-"""What the Cluster Autoscaler reads of the cloud, in memory.
-
-Decides when the cloud is called: at the caller's `Refresh`, after changes by this process, and when what is kept is
-older than `MAX_AGE_S`. Templates, prices and options are read once between two refreshes. Thread-safe. Seconds.
+"""The data that the Cluster Autoscaler reads of the cloud, in memory. Decides when the cloud is called: at the caller's
+`Refresh`, after changes by this process, and when the data are older than `MAX_AGE_S`. Templates, prices and options
+are read once between two refreshes. Thread-safe. Seconds.
 """
 
 import threading
@@ -36,7 +35,7 @@ class Kept(NamedTuple):
 
 
 class CloudMemory:
-    """The cloud as it was read last."""
+    """The cloud as last read."""
 
     def __init__(
         self,
@@ -44,7 +43,7 @@ class CloudMemory:
         offered: Callable[[str, NodeTemplate], NodeTemplate],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Set up. `offered` makes of a group's template in the cloud what its nodes have."""
+        """Set up. `offered` turns a group's template in the cloud into the resources of its real nodes."""
         self._cloud = cloud
         self._offered = offered
         self._clock = clock
@@ -108,7 +107,7 @@ class CloudMemory:
 
 
 def _once(kept: dict[str, T], group: str, read: Callable[[str], T]) -> T:
-    """Return what is kept for a group, read the first time."""
+    """Return the value kept for a group; read it the first time."""
     if group not in kept:
         kept[group] = read(group)
     return kept[group]

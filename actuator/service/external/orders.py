@@ -1,7 +1,6 @@
-"""Deletions and growth that the Cluster Autoscaler asks for, over the journal.
-
-Decides that an order is durable before the cloud is called, and that its repetition joins what is in progress: the
-caller waits five seconds for an answer, and asks again in a later loop. The caller has tainted and drained its nodes;
+"""Deletions and scale-ups that the Cluster Autoscaler requests, recorded in the journal. An order is durable before the
+cloud is called, and a repeated order joins the one in progress: the caller waits five seconds for an answer, and asks
+again in a later loop. The caller has tainted and drained its nodes;
 a deletion begins with the call to the cloud. Times are seconds, unless named.
 """
 
@@ -28,7 +27,7 @@ ANSWER_S: Final = 4.0
 
 
 class Sizes(NamedTuple):
-    """A group, the nodes in progress that its size counts or counted when it was read, and instances that it counts."""
+    """A group, the nodes in progress that its size (still) counted when read, and the instances that it counts."""
 
     group: NodeGroupView
     pending: frozenset[str]
@@ -53,7 +52,7 @@ class ExternalOrders:
         answer_s: float = ANSWER_S,
         limits: Callable[[], Limits] = lambda: DEFAULT_LIMITS,
     ) -> None:
-        """Set up; `limits` : of an hour, those that the access policy sets at present."""
+        """Set up; `limits` returns the limits per hour that the access policy currently sets."""
         self._limits = limits
         self._processor = processor
         self._cluster = cluster
@@ -61,17 +60,17 @@ class ExternalOrders:
         self._answer_s = answer_s
 
     def delete(self, group: str, orders: Sequence[NodeOrder]) -> None:
-        """Delete instances; returns when the target size no longer counts them. Raises `ServiceError`."""
+        """Delete instances; returns once the target size no longer counts them. Raises `ServiceError`."""
         self.begin_delete(group, orders)
         ids = {order.provider_id for order in orders}
         self._wait(lambda tracker: _deletions_left(tracker, ids), f"the deletion of {len(ids)} nodes")
 
     def begin_delete(self, group: str, orders: Sequence[NodeOrder]) -> None:
-        """Record those that are not in progress, nor over. Raises `ServiceError`: then none is."""
+        """Record the deletions that are neither in progress nor over. Raises `ServiceError`, and then records none."""
         new = self._processor.read(lambda tracker, _: _new_orders(tracker, orders))
         if not new:
             return
-        # Before the sizes: one that does not count a node any more never has it subtracted again.
+        # Read before the sizes: a node that a size no longer counts is then never subtracted again.
         pending = self._processor.read(lambda tracker, _: pending_nodes(tracker.data))
         view = self._view(group)
         states = self._cloud.instance_states(group, [order.provider_id for order in new])
@@ -101,19 +100,19 @@ class ExternalOrders:
         self._processor.propose(proposal)
 
     def increase(self, group: str, delta: int) -> None:
-        """Raise the target size; returns when the cloud has. Raises `ServiceError`."""
+        """Raise the target size; returns once the cloud has done so. Raises `ServiceError`."""
         until_s = time.monotonic() + self._answer_s
         while True:
             request_id = self.begin_increase(group, delta)
             self._wait(partial(_growth_left, request_id=request_id), f"the growth of {group} by {delta}")
-            # A size that changed in between, as by a deletion, is read again: what was asked for is a difference.
+            # A size that changed in between, for example by a deletion, is read again: the request is a difference.
             if not self._processor.read(partial(_size_changed, request_id=request_id)):
                 return
             if time.monotonic() > until_s:
                 raise _later(f"the size of node group {group} changes all the time; ask again later")
 
     def begin_increase(self, group: str, delta: int) -> str:
-        """Record a growth, or join the same one that has no answer yet; return its request id."""
+        """Record a growth, or join an equal one that has no answer yet; return its request id."""
         if delta < 1:
             raise invalid_request(f"delta is {delta}; give 1 or more", field="delta")
         view = self._view(group)
@@ -151,7 +150,7 @@ class ExternalOrders:
         return view
 
     def _wait(self, left: Callable[[Tracker], bool], what: str) -> None:
-        """Wait until nothing is left to wait for. Raises what `left` raises, and UNAVAILABLE when it takes longer."""
+        """Wait until `left` returns false. Raises what `left` raises, and UNAVAILABLE when it takes longer."""
         until, revision = time.monotonic() + self._answer_s, -1
         while True:
             left_s = until - time.monotonic()
@@ -167,7 +166,7 @@ def _later(message: str) -> ServiceError:
 
 
 def _planned(group: str, order: NodeOrder, node: NodeView | None) -> PlannedNode:
-    """Return the node of an order; without Node object where its instance never registered."""
+    """Return the node of an order; it has no Node object if its instance never registered."""
     return PlannedNode(
         node=order.name,
         node_group=group,
@@ -180,10 +179,8 @@ def _planned(group: str, order: NodeOrder, node: NodeView | None) -> PlannedNode
 
 
 def _check_names(orders: Sequence[NodeOrder], known: Mapping[str, str]) -> None:
-    """Raise unless each order is of a node of its own, and no node is known with another provider id.
-
-    A name that no node has is the caller's own, as for instances that never registered; a node without provider id may
-    be any.
+    """Raise if two orders name the same node, or a node is known to have another provider id. A name that no node has
+    was made up by the caller, as for instances that never registered; a node without provider id matches any.
     """
     ordered: dict[str, str] = {}
     for name, provider_id in orders:
@@ -202,7 +199,7 @@ def _check_names(orders: Sequence[NodeOrder], known: Mapping[str, str]) -> None:
 
 
 def _last(tracker: Tracker, provider_id: str) -> Deletion | None:
-    """Return the deletion of an instance: the one in progress, or the last one that is kept."""
+    """Return the deletion of an instance: the one in progress, or the last one on record."""
     for deletion in tracker.data.deletions.values():
         if deletion.provider_id == provider_id:
             return deletion
@@ -210,7 +207,7 @@ def _last(tracker: Tracker, provider_id: str) -> Deletion | None:
 
 
 def _new_orders(tracker: Tracker, orders: Sequence[NodeOrder]) -> list[NodeOrder]:
-    """Return those that are neither deleted nor being deleted. Raises when one is being drained, or rolled back."""
+    """Return the orders neither carried out nor in progress. Raises if a node is being drained or rolled back."""
     found = []
     for order in orders:
         last = _last(tracker, order.provider_id)
@@ -239,7 +236,7 @@ def _check_minimum(tracker: Tracker, sizes: Sizes, accepted: Sequence[PlannedNod
 
 
 def _check_hour(limit: HourlyLimit, accepted: Sequence[PlannedNode]) -> None:
-    """Raise unless that many nodes may still go within the hour."""
+    """Raise unless that many more nodes may be deleted within the hour."""
     if accepted and limit.most is not None and limit.counted + len(accepted) > limit.most:
         raise ServiceError(
             grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.LIMIT_EXCEEDED, f"{len(accepted)} nodes to delete: {limit.told}"
@@ -247,7 +244,7 @@ def _check_hour(limit: HourlyLimit, accepted: Sequence[PlannedNode]) -> None:
 
 
 def _deletions_left(tracker: Tracker, provider_ids: set[str]) -> bool:
-    """Return whether the cloud has not accepted all of the deletions. Raises when one has failed."""
+    """Return whether the cloud has yet to accept some of the deletions. Raises if one has failed."""
     left = False
     for provider_id in sorted(provider_ids):
         last = _last(tracker, provider_id)

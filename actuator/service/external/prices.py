@@ -1,7 +1,6 @@
-"""Prices that the Cluster Autoscaler asks for.
-
-Decides the price of a pod: that of the share of a node which it takes, on the group where that costs least.
-The share is the largest over its resources. Prices are per hour, in any one currency.
+"""Prices that the Cluster Autoscaler requests. Decides the price of a pod: the price of the share of a node that it
+takes, in the group where this is cheapest. The share is the largest over its resources. Prices are per hour, in any one
+currency.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,14 +12,14 @@ from actuator.simulated_cluster.quantities import amount, pod_requests
 
 
 def pod_price(pod: core_pb2.Pod, groups: Iterable[tuple[NodeTemplate, float]]) -> float | None:
-    """Return the least price; None = no node has room for it. Raises ValueError when an amount cannot be read."""
+    """Return the least price; None = no node has room for it. Raises ValueError if an amount cannot be read."""
     requests = pod_requests(_spec(pod))
     prices = [price * share for template, price in groups if (share := _share(requests, template.allocatable)) <= 1]
     return min(prices, default=None)
 
 
 def _share(requests: Mapping[str, int], allocatable: Mapping[str, str]) -> float:
-    """Return the share of a node that requests take; more than 1 = they do not fit."""
+    """Return the share of a node that the requests take; more than 1 = they do not fit."""
     share = 0.0
     for resource, wanted in requests.items():
         given = amount(resource, allocatable.get(resource, "0"))
@@ -31,7 +30,7 @@ def _share(requests: Mapping[str, int], allocatable: Mapping[str, str]) -> float
 
 
 def _spec(pod: core_pb2.Pod) -> dict[str, object]:
-    """Return what of a pod counts for its requests, as an object."""
+    """Return the parts of a pod's spec that determine its requests, as an object."""
     spec = pod.spec
     found: dict[str, object] = {
         "containers": [_container(one) for one in spec.containers],

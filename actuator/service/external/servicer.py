@@ -1,6 +1,6 @@
 """The service `clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider`: 15 calls of the Cluster Autoscaler.
 
-Decides how they become reads from memory and orders over the journal. Answers stay below the 4 MiB that the Cluster
+Decides how they become reads from memory and orders in the journal. Answers stay below the 4 MiB that the Cluster
 Autoscaler accepts. `Cleanup` does nothing: work goes on without the caller.
 """
 
@@ -47,7 +47,7 @@ ROUTINE: Final = frozenset(
         "PricingPodPrice",
     )
 )
-# The Cluster Autoscaler accepts 4 MiB; some of it is not ours.
+# The Cluster Autoscaler accepts 4 MiB, framing included.
 MAX_ANSWER_BYTES: Final = (4 << 20) - (64 << 10)
 
 
@@ -71,7 +71,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
     def NodeGroupForNode(  # noqa: N802
         self, request: pb.NodeGroupForNodeRequest, context: grpc.ServicerContext
     ) -> pb.NodeGroupForNodeResponse:
-        """Return the group of a node; without id = of none."""
+        """Return the group of a node; one without id = in no group."""
         del context
         state = self._state()
         group = state.groups.get(_group_of(request.node, state))
@@ -99,7 +99,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
     def NodeGroupTemplateNodeInfo(  # noqa: N802
         self, request: pb.NodeGroupTemplateNodeInfoRequest, context: grpc.ServicerContext
     ) -> pb.NodeGroupTemplateNodeInfoResponse:
-        """Return a new node, never an empty answer: the Cluster Autoscaler could not read that."""
+        """Return a new node, never an empty answer, which the Cluster Autoscaler could not read."""
         del context
         group = self._group(request.id).id
         with backend_errors():
@@ -112,7 +112,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
     def NodeGroupGetOptions(  # noqa: N802
         self, request: pb.NodeGroupAutoscalingOptionsRequest, context: grpc.ServicerContext
     ) -> pb.NodeGroupAutoscalingOptionsResponse:
-        """Return the options; none where the group has none of its own: the caller then takes all of its defaults."""
+        """Return the options; if the group sets none, return none, and the caller takes its defaults."""
         del context
         group = self._group(request.id).id
         with backend_errors():
@@ -150,7 +150,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
         return pb.PricingPodPriceResponse(price=price * _hours(request))
 
     def GPULabel(self, request: pb.GPULabelRequest, context: grpc.ServicerContext) -> pb.GPULabelResponse:  # noqa: N802
-        """Return the cloud's label of GPU types."""
+        """Return the cloud's label for GPU types."""
         del request, context
         with backend_errors():
             return pb.GPULabelResponse(label=self._cloud.gpu_label)
@@ -158,7 +158,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
     def GetAvailableGPUTypes(  # noqa: N802
         self, request: pb.GetAvailableGPUTypesRequest, context: grpc.ServicerContext
     ) -> pb.GetAvailableGPUTypesResponse:
-        """Return the types of GPUs that templates have."""
+        """Return the GPU types in the templates."""
         del request, context
         with backend_errors():
             label = self._cloud.gpu_label
@@ -206,7 +206,7 @@ class ExternalServicer(pb_grpc.CloudProviderServicer):
     def NodeGroupDecreaseTargetSize(  # noqa: N802
         self, request: pb.NodeGroupDecreaseTargetSizeRequest, context: grpc.ServicerContext
     ) -> pb.NodeGroupDecreaseTargetSizeResponse:
-        """Lower the target size by what has not started."""
+        """Lower the target size by instances that have not started."""
         del context
         structlog.contextvars.bind_contextvars(node_group=request.id, delta=request.delta)
         with backend_errors():
@@ -249,7 +249,7 @@ def _group_message(group: NodeGroupView) -> pb.NodeGroup:
 
 
 def _group_of(node: pb.ExternalGrpcNode, state: CloudState) -> str:
-    """Return the group of a node, or of a template of ours; "" = none."""
+    """Return the group of a node, or of one of our templates; "" = none."""
     if node.provider_id:
         return state.group_of.get(node.provider_id, "")
     annotations: Mapping[str, str] = node.annotations
@@ -263,7 +263,7 @@ def _short(instance: Instance) -> pb.Instance:
 
 
 def _bounded(answer: M, what: str) -> M:
-    """Return an answer that the caller can receive. Raises `ServiceError`."""
+    """Return an answer small enough for the caller. Raises `ServiceError`."""
     if answer.ByteSize() > MAX_ANSWER_BYTES:
         message = f"{what} has {answer.ByteSize()} bytes, more than the Cluster Autoscaler accepts"
         raise ServiceError(grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.LIMIT_EXCEEDED, message)
@@ -271,7 +271,7 @@ def _bounded(answer: M, what: str) -> M:
 
 
 def _hours(request: pb.PricingNodePriceRequest | pb.PricingPodPriceRequest) -> float:
-    """Return the hours that a price is asked for. Raises `ServiceError`."""
+    """Return the number of hours for which a price is requested. Raises `ServiceError`."""
     try:
         return hours(request)
     except ValueError as error:

@@ -32,12 +32,12 @@ class ActuatorClient:
     ) -> None:
         """Connect lazily to "host:port".
 
-        security : None = as the environment says (TRIMTAB_TLS_CA, …). Errors: ValueError, OSError.
+        security : None = from the environment (TRIMTAB_TLS_CA, …). Errors: ValueError, OSError.
         """
         self._channel = connect(address, security)
         self._policy = policy or RetryPolicy()
         self._timeout_s = timeout_s
-        # The term of our leadership, which orders carry; 0 = none. Set by whoever elects a leader.
+        # The term of our leadership, sent with orders; 0 = none. Set by the leader election.
         self.epoch: Callable[[], int] = int
         self._stub = actuator_pb2_grpc.ActuatorStub(self._channel)
         self._embedded = actuator_pb2_grpc.EmbeddedClusterStub(self._channel)
@@ -86,14 +86,14 @@ class ActuatorClient:
         return self._invoke(lambda: self._stub.ApplyBufferStatus(request, timeout=self._timeout_s))
 
     def get_status(self, without_finished: bool = False, with_instances: bool = False) -> actuator_pb2.ActuatorStatus:
-        """Return the whole status; with `with_instances`, also which instances each node group has."""
+        """Return the whole status; with `with_instances`, also the instances of each node group."""
         request = actuator_pb2.GetStatusRequest(without_finished=without_finished, with_instances=with_instances)
         return self._invoke(lambda: self._stub.GetStatus(request, timeout=self._timeout_s)).status
 
     def watch_status(self, without_finished: bool = False) -> Iterator[actuator_pb2.ActuatorStatus]:
         """Yield the status now and after each change, until the caller stops or the connection fails.
 
-        Only what has changed is sent; each status is whole all the same.
+        Only changes are sent; each status yielded is complete nevertheless.
         """
         request = actuator_pb2.WatchStatusRequest(without_finished=without_finished, changes_only=True)
         followed = FollowedStatus()
@@ -109,7 +109,7 @@ class ActuatorClient:
         )
 
     def scale_replica_set(self, namespace: str, name: str, replicas: int) -> None:
-        """Set how many pods a ReplicaSet of an embedded cluster keeps."""
+        """Set the number of pods of a ReplicaSet in an embedded cluster."""
         request = actuator_pb2.ScaleReplicaSetRequest(namespace=namespace, name=name, replicas=replicas)
         self._invoke(lambda: self._embedded.ScaleReplicaSet(request, timeout=self._timeout_s))
 

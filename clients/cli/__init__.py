@@ -1,7 +1,7 @@
 """The command `trimtab`.
 
-Decides how a person asks and how the answer is shown; never decides anything about a cluster. The answer goes to
-stdout and nothing else does; progress, notes and errors go to stderr. Exit codes: 0 done, 1 failed, 2 bad input.
+Decides how input is given and how the answer is shown; never decides anything about a cluster. Only the answer goes to
+stdout; progress, notes and errors go to stderr. Exit codes: 0 done, 1 failed, 2 bad input.
 """
 
 from clients.transport.entry import run_command
@@ -20,17 +20,17 @@ def kubectl_plugin() -> None:
 
 
 def run_app() -> None:
-    """Run the command that was asked for."""
+    """Run the command of the arguments."""
     _run("trimtab")
 
 
 def run_plugin() -> None:
-    """Run the command that kubectl was asked for."""
+    """Run the command of kubectl's arguments."""
     _run("kubectl trimtab")
 
 
 def _run(program: str) -> None:
-    """Load the commands, and run the one that was asked for."""
+    """Load the commands, and run the requested one."""
     from clients.cli.commands import app
     from clients.cli.failures import explained
 

@@ -48,13 +48,13 @@ def percent(share: float) -> str:
 
 
 def some(names: Sequence[str], most: int = 3) -> str:
-    """Return the first few names and how many follow."""
+    """Return the first few names and the number of the others."""
     shown = ", ".join(names[:most])
     return f"{shown} and {len(names) - most} more" if len(names) > most else shown
 
 
 def shown_of(shown: int, total: int) -> str:
-    """Return for a title how many rows of how many are shown, "" where all are."""
+    """Return how many of how many rows are shown, for a title; "" if all are."""
     return f": {shown} of {total:,} (--verbose shows all)" if shown < total else ""
 
 

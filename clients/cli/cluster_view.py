@@ -1,6 +1,5 @@
-"""A `ClusterSnapshot` with its indices resolved, for looking things up one at a time.
-
-Never validates: the planner has accepted the snapshot before. Units as in the snapshot: cpu in
+"""A `ClusterSnapshot` with its indices resolved, for single look-ups. Never validates: the planner has already accepted
+the snapshot. Units as in the snapshot: cpu in
 milli-cores, other resources in base units.
 """
 
@@ -23,7 +22,7 @@ def _int32(data: bytes, count: int) -> Int32:
 
 @dataclass(frozen=True)
 class PodView:
-    """One pod. `node` "" = on none; `owner` None = has none, or one that the snapshot lacks."""
+    """One pod. `node` "" = on none; `owner` None = it has none, or one that is not in the snapshot."""
 
     key: str
     row: int
@@ -35,7 +34,7 @@ class PodView:
 
 
 class ClusterView:
-    """Looks up nodes, pods and what is free. Built in O(P) once, then O(1), or O(P) for what is on a node."""
+    """Looks up nodes, pods and free resources. Built once in O(P), then O(1), or O(P) for the pods of a node."""
 
     def __init__(self, snapshot: pb.ClusterSnapshot) -> None:
         self.snapshot = snapshot
@@ -67,7 +66,7 @@ class ClusterView:
 
     @cached_property
     def _node_column(self) -> Int32:
-        """String index of each pod's node; 0 for those that are on none or have ended."""
+        """String index of each pod's node; 0 for pods without node and for terminal ones."""
         pods = self.snapshot.pods
         phases = np.frombuffer(pods.phase, np.uint8)
         return np.where(np.isin(phases, _ENDED), 0, _int32(pods.node, pods.count)).astype(np.int32)
@@ -107,7 +106,7 @@ class ClusterView:
         return {self.text(key): self.text(value) for key, value in zip(keys, values, strict=True)}
 
     def pods_on(self, node: str) -> list[PodView]:
-        """Return the pods that take room on a node, sorted by key."""
+        """Return the pods that use resources of a node, sorted by key."""
         places = {index for index, text in enumerate(self.snapshot.strings) if index and text == node}
         rows = np.flatnonzero(np.isin(self._node_column, list(places))).tolist() if places else []
         return sorted((self._pod(row) for row in rows), key=lambda pod: pod.key)
@@ -129,7 +128,7 @@ class ClusterView:
 
     @cached_property
     def _free(self) -> dict[str, dict[str, int]]:
-        """What each node has left, "pods" included, by node."""
+        """Free resources by node, "pods" included."""
         snapshot = self.snapshot
         specs = np.zeros((len(snapshot.pod_specs), len(snapshot.resources)), np.int64)
         for row, spec in enumerate(snapshot.pod_specs):
@@ -151,7 +150,7 @@ class ClusterView:
         return free
 
     def free(self, node: str, without: PodView | None = None) -> dict[str, int]:
-        """Return what a node has left, "pods" included; as if `without` were not on it."""
+        """Return the free resources of a node, "pods" included, as if the pods `without` were not on it."""
         left = dict(self._free[node])
         if without is not None and without.node == node and without.phase not in _ENDED:
             left["pods"] += 1
@@ -169,20 +168,20 @@ class ClusterView:
         return shares
 
     def waiting_pods(self) -> list[str]:
-        """Return the pods that wait for a node as "namespace/name", sorted; pods that have ended do not wait."""
+        """Return the pods that wait for a node as "namespace/name", sorted; terminal pods do not wait."""
         pods = self.snapshot.pods
         ended = np.isin(np.frombuffer(pods.phase, np.uint8), _ENDED)
         free = np.flatnonzero((_int32(pods.node, pods.count) == 0) & ~ended)
         return sorted(self.pod_keys[row] for row in free.tolist()) if len(free) else []
 
     def pod_count_on(self, nodes: Collection[str]) -> int:
-        """Return how many pods take room on some nodes."""
+        """Return how many pods use resources of some nodes."""
         wanted = set(nodes)
         places = [index for index, text in enumerate(self.snapshot.strings) if index and text in wanted]
         return int(np.isin(self._node_column, places).sum())
 
     def orphaned_pod_count(self) -> int:
-        """Return how many pods are bound to a node that the snapshot lacks."""
+        """Return how many pods are bound to a node that is not in the snapshot."""
         return int((self._node_column != 0).sum()) - self.pod_count_on(self.nodes)
 
     def budgets_of(self, pod: PodView) -> list[pb.PodDisruptionBudget]:

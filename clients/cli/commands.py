@@ -1,6 +1,6 @@
 """The signatures of all commands, and nothing else: each turns its options into one call.
 
-A command has as many parameters as it has options; the limit on parameters does not hold for this module.
+A command has a parameter for each option, so the limit on parameters does not apply to this module.
 """
 
 from pathlib import Path

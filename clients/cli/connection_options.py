@@ -1,7 +1,6 @@
-"""How the commands reach planner and actuator: the options before the command's name.
-
-Decides that the options hold for every connection of the process: they go into its environment, where
-`clients.transport.client.connect` finds them. Files that cannot be used are reported before anything is begun.
+"""How the commands connect to planner and actuator: the options before the command's name. They apply to every
+connection of the process, because they go into its environment, where `clients.transport.client.connect` finds them.
+Unusable files are reported before anything else is done.
 """
 
 import os
@@ -13,7 +12,7 @@ from clients.cli.failures import InputError
 def use(
     tls_ca: Path | None, tls_cert: Path | None, tls_key: Path | None, tls_server_name: str, token_file: Path | None
 ) -> None:
-    """Take the options for all connections from here on. Errors: InputError."""
+    """Use the options for all connections from now on. Errors: InputError."""
     given = {
         "TRIMTAB_TLS_CA": tls_ca,
         "TRIMTAB_TLS_CERT": tls_cert,
@@ -38,7 +37,7 @@ def use(
 
 
 def forget() -> None:
-    """Connect in plain text from here on, whatever the environment says: for services of our own on loopback."""
+    """Connect in plain text from now on, whatever the environment: for our own services on loopback."""
     from clients.transport.channel_security import VARIABLES
 
     for name in VARIABLES:

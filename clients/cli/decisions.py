@@ -1,4 +1,4 @@
-"""`--decision`: names of decisions as people type them, and what is decided without the option."""
+"""`--decision`: names of decisions as typed by users, and the default without the option."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ Codes = list[plan_pb2.Decision.Code.ValueType]
 
 
 def read_decisions(names: Sequence[str]) -> Codes:
-    """Read names such as "scale-down" or "SCALE_DOWN"; a repetition counts once."""
+    """Read names such as "scale-down" or "SCALE_DOWN"; repetitions count once."""
     known = {name: value for name, value in plan_pb2.Decision.Code.items() if value}
     chosen: Codes = []
     for name in names:
@@ -24,9 +24,8 @@ def read_decisions(names: Sequence[str]) -> Codes:
 
 
 def default_decisions(settings: plan_pb2.PlanSettings, snapshot: snapshot_pb2.ClusterSnapshot) -> Codes:
-    """Return the decisions without the option: scale-up and scale-down, slack and pod costs where they are asked for.
-
-    Slack is asked for by its settings, by workloads and by CapacityBuffers; pod costs by targets in the settings.
+    """Return the default decisions: scale-up and scale-down, and slack and pod costs if they are configured. Slack is
+    configured by its settings, by workloads and by CapacityBuffers; pod costs by targets in the settings.
     """
     decision = plan_pb2.Decision
     chosen: Codes = [decision.SCALE_UP, decision.SCALE_DOWN]

@@ -27,7 +27,7 @@ _STATE_REMEDY = "give what `trimtab plan -o json` printed, or leave out --state"
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML in which each key is a text."""
+    """YAML in which every key is a string."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         """Build a mapping, checking its keys first."""
@@ -69,7 +69,7 @@ def read_state(path: Path | None) -> plan_pb2.PlanState | None:
 
 
 def check_state(path: Path | None, state: plan_pb2.PlanState, snapshot: snapshot_pb2.ClusterSnapshot) -> None:
-    """Check that a state and a snapshot are of one cluster: some node of the state exists. Errors: InputError."""
+    """Check that a state belongs to the snapshot's cluster: some node of the state exists. Errors: InputError."""
     named = {name for part in _parts(state) for name in getattr(part, "strings", ()) if name}
     if path is not None and named and named.isdisjoint(node.name for node in snapshot.nodes):
         example = min(named)
@@ -80,7 +80,7 @@ def check_state(path: Path | None, state: plan_pb2.PlanState, snapshot: snapshot
 
 
 def settings_notes(settings: plan_pb2.PlanSettings, snapshot: snapshot_pb2.ClusterSnapshot) -> list[str]:
-    """Return a note for each node group that the settings name and the snapshot lacks."""
+    """Return a note for each node group that is in the settings but not in the snapshot."""
     known = [group.id for group in snapshot.node_groups]
     notes = []
     for name in sorted(set(settings.node_groups) - set(known)):
@@ -91,14 +91,14 @@ def settings_notes(settings: plan_pb2.PlanSettings, snapshot: snapshot_pb2.Clust
 
 
 def _parts(state: plan_pb2.PlanState) -> Iterator[Any]:
-    """Yield the part of each decision that has one."""
+    """Yield the sub-message of each decision that has one."""
     for _, part in state.ListFields():
         yield part
 
 
 @contextmanager
 def _naming(what: str, path: Path) -> Iterator[None]:
-    """Name the file in an error."""
+    """Add the file's name to an error."""
     try:
         yield
     except InputError as error:
@@ -140,7 +140,7 @@ def _text(path: Path) -> str:
 
 
 def _parse(text: str) -> Any:
-    """Parse JSON where it looks like JSON (it may hold tabs, which YAML forbids), YAML otherwise."""
+    """Parse text that looks like JSON as JSON (it may contain tabs, which YAML forbids), otherwise as YAML."""
     if text.lstrip().startswith("{"):
         try:
             return json.loads(text, object_pairs_hook=_unique)
@@ -161,7 +161,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _into(message: MessageType, document: Any) -> MessageType:
-    """Fill a message in from its JSON form."""
+    """Fill a message from its JSON form."""
     try:
         return json_format.ParseDict(checked(document, cast(Descriptor, message.DESCRIPTOR)), message)
     except (json_format.ParseError, TypeError, ValueError, AttributeError) as error:

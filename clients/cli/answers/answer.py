@@ -1,4 +1,4 @@
-"""What renderers are given: the answer, and the request that it answers."""
+"""The input of renderers: the answer, and the request that it answers."""
 
 from dataclasses import dataclass
 
@@ -20,5 +20,5 @@ class Answer:
 
     @property
     def costs(self) -> Costs:
-        """What nodes cost."""
+        """The costs of nodes."""
         return Costs(self.view.snapshot)

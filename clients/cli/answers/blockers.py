@@ -1,7 +1,6 @@
-"""What keeps nodes: the reasons by the nodes they keep and by what these cost, with the worst offenders of each.
-
-A budget that blocks is named with its numbers, a pod that blocks by its controller. Lines are sorted by the number of
-nodes, then by their price.
+"""Why nodes stay: the reasons with the number and cost of the nodes that they keep, and the worst offenders of each. A
+blocking budget is shown with its numbers, a blocking pod by its controller. Lines are sorted by the number of nodes,
+then by their price.
 """
 
 from collections import Counter, defaultdict
@@ -33,17 +32,17 @@ def render(answer: Answer) -> Iterator[RenderableType]:
 
 
 def by_reason(answer: Answer) -> list[list[plan_pb2.UnremovableNode]]:
-    """Return the nodes that stay, by reason; the reason that keeps most nodes first."""
+    """Return the nodes that stay, by reason; the reason that keeps the most nodes comes first."""
     found: dict[tuple[int, int], list[plan_pb2.UnremovableNode]] = defaultdict(list)
     for node in answer.response.scale_down.unremovable:
-        # The pod's reason is one of its own only where a pod blocks the drain.
+        # The pod has a reason of its own only if it blocks the drain.
         found[node.reason, node.blocking_reason if node.reason == _Reason.BLOCKED_BY_POD else 0].append(node)
     costs = answer.costs
     return sorted(found.values(), key=lambda alike: (-len(alike), -costs.of(one.node for one in alike)))
 
 
 def why(answer: Answer, alike: Sequence[plan_pb2.UnremovableNode]) -> str:
-    """Return the reason of nodes that stay for the same one."""
+    """Return the common reason of nodes that stay."""
     if alike[0].reason == _Reason.NOT_UNDERUTILIZED:
         limits = {percent(threshold(answer.settings, answer.view.nodes[one.node])) for one in alike}
         return f"{why_it_stays(alike[0])}{f' of {limits.pop()}' if len(limits) == 1 else ''}"
@@ -51,7 +50,7 @@ def why(answer: Answer, alike: Sequence[plan_pb2.UnremovableNode]) -> str:
 
 
 def offenders(answer: Answer, alike: Sequence[plan_pb2.UnremovableNode]) -> list[tuple[str, int]]:
-    """Return what causes a reason and on how many nodes: budgets, controllers of pods, or predicates."""
+    """Return the causes of a reason with their numbers of nodes: budgets, controllers of pods, or predicates."""
     first, counts = alike[0], Counter[str]()
     for one in alike:
         if one.blocking_reason in _BUDGETS:
@@ -75,7 +74,7 @@ def group_text(view: ClusterView, node: str) -> str:
 
 
 def budget_text(view: ClusterView, pod: str) -> str:
-    """Return the PodDisruptionBudget that a pod is under, with its numbers; of several their names."""
+    """Return the PodDisruptionBudget that selects a pod, with its numbers; if there are several, their names."""
     found = view.pod(pod)
     budgets = view.budgets_of(found) if found else []
     if not budgets:
@@ -93,7 +92,7 @@ def budget_text(view: ClusterView, pod: str) -> str:
 
 
 def _reasons(answer: Answer) -> Table:
-    """Return a row for each reason, and below it one for each of its worst offenders."""
+    """Return a row for each reason, followed by one for each of its worst offenders."""
     groups, costs = by_reason(answer), answer.costs
     shown = groups if answer.verbose else groups[:MOST_REASONS]
     staying = len(answer.response.scale_down.unremovable)

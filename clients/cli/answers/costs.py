@@ -1,4 +1,4 @@
-"""What nodes cost an hour, from the prices of their node groups. The currency is that of the prices."""
+"""Hourly costs of nodes, from the prices of their node groups. The currency is that of the prices."""
 
 from collections.abc import Iterable
 
@@ -20,20 +20,20 @@ class Costs:
 
     @property
     def total(self) -> float:
-        """What all nodes with a price cost an hour."""
+        """Hourly cost of all nodes with a price."""
         return sum(self._by_node.values())
 
     @property
     def unknown_count(self) -> int:
-        """How many nodes have no price."""
+        """Number of nodes without a price."""
         return self._node_count - len(self._by_node)
 
     def of(self, nodes: Iterable[str]) -> float:
-        """Return what some nodes cost an hour; a node without price counts as 0."""
+        """Return the hourly cost of some nodes; a node without price counts as 0."""
         return sum(self._by_node.get(node, 0.0) for node in nodes)
 
     def text(self, nodes: Iterable[str]) -> str:
-        """Return the same with two decimals, "" where none of them has a price."""
+        """Return the same with two decimals, "" if none of them has a price."""
         known = [self._by_node[node] for node in nodes if node in self._by_node]
         return money(sum(known)) if known else ""
 

@@ -1,6 +1,5 @@
-"""What the expanders chose among: why an option won, and why the others lost.
-
-The expander that decided is the last that was asked: a chain asks the next one only while several options rate equal.
+"""The choice of the expanders: why an option won, and why the others lost. The last expander in a chain to be used made
+the decision: the next one is used only while several options are rated equal.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +16,7 @@ from clients.cli.sentences import EXPANDER_NAMES, NODE_GROUP_SENTENCES
 
 _Expander = plan_pb2.Expander
 _SCORES: Final[dict[int, Callable[[float], str]]] = {
-    # The score adds the idle share of cpu to that of memory.
+    # The score is the sum of the idle shares of cpu and memory.
     _Expander.LEAST_WASTE: lambda score: f"{percent(-score / 2)} of cpu and memory idle",
     _Expander.MOST_PODS: lambda score: counted(round(score), "pod"),
     _Expander.LEAST_NODES: lambda score: counted(round(-score), "node"),
@@ -26,7 +25,7 @@ _SCORES: Final[dict[int, Callable[[float], str]]] = {
     _Expander.HIGHEST_PRIORITY: lambda score: f"priority {score:.0f}",
     _Expander.BALANCED: lambda score: f"{counted(round(-score), 'node')} above the smallest similar group",
 }
-"""What a score means."""
+"""Meaning of each expander's score."""
 
 
 def chosen_because(decision: plan_pb2.ScaleUpDecision, group: str) -> str:
@@ -34,7 +33,7 @@ def chosen_because(decision: plan_pb2.ScaleUpDecision, group: str) -> str:
     own = [option for option in decision.options if option.node_group == group]
     chosen = next((option for option in own if option.chosen), None)
     if chosen is None:
-        # The nodes of one choice are shared with the groups that are similar to it.
+        # The nodes of a choice are balanced across similar groups.
         return "shares with a similar node group"
     expander = _last(chosen)
     if expander == _Expander.CHEAPEST_PLAN:
@@ -87,12 +86,12 @@ def _table(title: str, *columns: str) -> Table:
 
 
 def _last(option: plan_pb2.ScaleUpOption) -> int:
-    """Return the expander that was asked last for an option."""
+    """Return the last expander that rated an option."""
     return option.scores[-1].expander if option.scores else _Expander.UNSPECIFIED
 
 
 def _with_score(option: plan_pb2.ScaleUpOption, expander: int) -> str:
-    """Return an expander with what it gave the option."""
+    """Return an expander with its score for the option."""
     name = EXPANDER_NAMES[_Expander.Code.ValueType(expander)]
     score = next((one.score for one in option.scores if one.expander == expander), None)
     meaning = _SCORES.get(expander)

@@ -1,7 +1,6 @@
-"""Where pods fit, for people: on how many nodes, and on the others why not, with the amounts that lack.
-
-Pods of one controller with the same outcome share their rows. Of nodes that lack the same resources, the one that
-comes closest is the example.
+"""Where pods fit, for people: on how many nodes, and why not on the others, with the missing amounts. Pods of one
+controller with the same outcome share their rows. Of nodes that lack the same resources, the one that comes closest is
+the example.
 """
 
 from collections import defaultdict
@@ -21,7 +20,7 @@ _Reason = reason_pb2.PredicateReason
 
 
 class Outcome(NamedTuple):
-    """What a number of nodes answer to a pod, and one of them. text : "" where it fits."""
+    """An outcome for a pod that several nodes share, and one of them. text : "" if the pod fits."""
 
     text: str
     node_count: int
@@ -29,7 +28,7 @@ class Outcome(NamedTuple):
 
 
 def print_fits(console: Console, view: ClusterView, answers: Iterable[planner_pb2.CheckFitResponse]) -> None:
-    """Print for each kind of pod where it fits, and what keeps it from the other nodes."""
+    """Print where each kind of pod fits, and what keeps it off the other nodes."""
     alike: dict[tuple[str, tuple[Outcome, ...]], list[str]] = defaultdict(list)
     for answer in answers:
         pod = view.pod(answer.pod)
@@ -64,7 +63,7 @@ def _print_pod(console: Console, pods: Sequence[str], found: Sequence[Outcome]) 
 
 
 def outcomes(view: ClusterView, pod: PodView, nodes: Sequence[planner_pb2.NodeFit]) -> tuple[Outcome, ...]:
-    """Return the outcomes of a pod: where it fits, then what keeps it from most nodes."""
+    """Return the outcomes of a pod: where it fits, then those with the most nodes."""
     groups: dict[tuple[tuple[int, ...], tuple[str, ...]], list[planner_pb2.NodeFit]] = defaultdict(list)
     for node in nodes:
         groups[tuple(node.reasons), tuple(node.insufficient)].append(node)
@@ -78,7 +77,7 @@ def outcomes(view: ClusterView, pod: PodView, nodes: Sequence[planner_pb2.NodeFi
 
 
 def _shortage(view: ClusterView, pod: PodView, node: planner_pb2.NodeFit, lacking: Sequence[str]) -> float:
-    """Return by what share of its request a node falls short, over all resources that lack."""
+    """Return by what share of the request a node falls short, over all missing resources."""
     free, wanted = view.free(node.node, without=pod), view.requests(pod)
     return sum((wanted[name] - free.get(name, 0)) / max(1, wanted[name]) for name in lacking if name in wanted)
 
@@ -89,7 +88,7 @@ def _text(view: ClusterView, pod: PodView, node: planner_pb2.NodeFit, reasons: S
 
 
 def _clause(view: ClusterView, pod: PodView, node: planner_pb2.NodeFit, reason: int) -> str:
-    """Return why a node does not take a pod; for resources, by how much they lack."""
+    """Return why a node does not take a pod; for resources, how much is missing."""
     if reason != _Reason.INSUFFICIENT_RESOURCES:
         return cause(view, pod, node.node, reason)
     free, wanted = view.free(node.node, without=pod), view.requests(pod)
@@ -98,6 +97,6 @@ def _clause(view: ClusterView, pod: PodView, node: planner_pb2.NodeFit, reason: 
 
 
 def _lacks(resource: str, wanted: int, free: int) -> str:
-    """Return by how much a resource lacks."""
+    """Return how much of a resource is missing."""
     lacking = named_amount(resource, wanted - free)
     return f"lacks {lacking} (requests {amount(resource, wanted)}, free {amount(resource, free)})"

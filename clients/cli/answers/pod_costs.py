@@ -12,12 +12,12 @@ from clients.cli.answers.answer import Answer
 from clients.cli.sentences import POD_COST_SENTENCES
 
 MOST_GROUPS, MOST_PODS = 5, 6
-"""Groups, and pods of each, without `--verbose`."""
+"""Groups, and pods of each, shown without `--verbose`."""
 _Strategy = plan_pb2.PodCostStrategy.Code
 
 
 def render(answer: Answer) -> Iterator[RenderableType]:
-    """Yield the headline, a table of the groups that are ranked, and why others are not."""
+    """Yield the headline, a table of the ranked groups, and why others are not ranked."""
     groups = answer.response.pod_costs.groups
     ranked = [group for group in groups if group.complete]
     yield f"[bold]{headline(answer)}[/bold]"
@@ -69,14 +69,14 @@ def _add(table: Table, group: plan_pb2.PodCostGroup, most: int) -> None:
 
 
 def _remark(group: plan_pb2.PodCostGroup) -> str:
-    """Return what a reader has to know of a group besides its order."""
+    """Return remarks on a group besides its order."""
     if group.waits_for:
         return f"[dim]waits for {escape(group.waits_for)}[/dim]"
     return "[dim]one at a time[/dim]" if group.ranked_after_each_removal else ""
 
 
 def _name(share: plan_pb2.PodCostShare) -> str:
-    """Return the name of a strategy for the head of a column: what it adds, and in brackets its own rank."""
+    """Return a strategy's column heading: the name of what it adds, with its own rank in brackets."""
     return share.name or _Strategy.Name(share.strategy).lower().replace("_", " ")
 
 

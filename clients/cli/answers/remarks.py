@@ -1,4 +1,4 @@
-"""What there is to know about the cluster besides the decisions: pods that wait, unready nodes, notes."""
+"""Remarks on the cluster besides the decisions: waiting pods, unready nodes, notes."""
 
 from collections.abc import Iterator
 
@@ -22,7 +22,7 @@ def render(answer: Answer) -> Iterator[RenderableType]:
 
 
 def _pods(answer: Answer) -> Iterator[str]:
-    """Yield a sentence for each kind of pod that a reader should know of."""
+    """Yield a sentence for each kind of pod that a reader should know about."""
     waiting = answer.view.waiting_pods()
     if waiting:
         yield f"{_are(len(waiting), 'pod')} waiting for a node ({some(waiting, 2)}); `trimtab fit` says what fits."

@@ -1,4 +1,4 @@
-"""Scale-down for people: how many nodes can go and what that saves, which they are, and what keeps the others."""
+"""Scale-down for people: how many nodes can go, what that saves, which nodes they are, and what keeps the others."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ _TELLING_RESULTS = (
     _Result.SCALE_DOWN_CLUSTER_UNHEALTHY,
     _Result.SCALE_DOWN_THROTTLED,
 )
-"""Outcomes that say more than the numbers of nodes do."""
+"""Results that tell more than the numbers of nodes do."""
 
 
 def render(answer: Answer) -> Iterator[RenderableType]:
@@ -49,7 +49,7 @@ def render(answer: Answer) -> Iterator[RenderableType]:
 
 
 def headline(answer: Answer) -> str:
-    """Return how many nodes can go, what share that is, and what it saves."""
+    """Return the number and share of nodes that can go, and the saving."""
     decision = answer.response.scale_down
     total, going = len(answer.view.nodes), [one.node for one in decision.unneeded]
     if not going:
@@ -67,7 +67,7 @@ def _moves(decision: plan_pb2.ScaleDownDecision) -> Iterator[str]:
 
 
 def _saving(answer: Answer, going: Sequence[str]) -> str:
-    """Return what some nodes cost, or where no price is known, what they have to give."""
+    """Return the cost of some nodes or, if no price is known, their capacity."""
     costs = answer.costs
     if not costs.known:
         cores, memory = _capacity(answer, going)
@@ -80,13 +80,13 @@ def _saving(answer: Answer, going: Sequence[str]) -> str:
 
 
 def _capacity(answer: Answer, nodes: Sequence[str]) -> tuple[float, int]:
-    """Return the cores and bytes of memory that some nodes have to give."""
+    """Return the cores and bytes of memory of some nodes."""
     given = [answer.view.allocatable(node) for node in nodes]
     return sum(one.get("cpu", 0) for one in given) / 1000, sum(one.get("memory", 0) for one in given)
 
 
 def _when(answer: Answer) -> Iterator[str]:
-    """Yield what goes now, and what the rest waits for."""
+    """Yield which nodes go now, and what the rest wait for."""
     decision = answer.response.scale_down
     if not decision.unneeded:
         return
@@ -106,7 +106,7 @@ def _when(answer: Answer) -> Iterator[str]:
 
 
 def _at_most(answer: Answer, count: int) -> str:
-    """Return how many nodes may go at a time, where that is fewer than there are."""
+    """Return how many nodes may go at a time, if that is fewer than can go."""
     settings = answer.settings.scale_down
     given = settings.HasField("max_scale_down_parallelism")
     most = settings.max_scale_down_parallelism if given else DEFAULT_PARALLELISM

@@ -1,4 +1,4 @@
-"""Scale-up for people: which node groups grow, by how much, why these, what that costs, which pods nothing helps."""
+"""Scale-up for people: which node groups grow, by how much, why, at what cost, and which pods stay pending."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -41,13 +41,13 @@ def render(answer: Answer) -> Iterator[RenderableType]:
 
 
 def _is_quiet(decision: plan_pb2.ScaleUpDecision) -> bool:
-    """Whether no pod waits: beside the nodes that can go, that needs no line."""
+    """Whether no pod waits; then no line is shown beside the nodes that can go."""
     waits = decision.on_existing or decision.on_upcoming or decision.skipped
     return decision.result == _Result.SCALE_UP_NOT_NEEDED and not waits
 
 
 def headline(answer: Answer) -> str:
-    """Return by how many nodes which groups grow and what that costs, or why none grows."""
+    """Return which groups grow, by how many nodes and at what cost, or why none grows."""
     decision = answer.response.scale_up
     detail = f": {escape(decision.detail)}" if decision.detail else ""
     if decision.splits:
@@ -71,7 +71,7 @@ def _served(answer: Answer) -> str:
 
 
 def _cost(answer: Answer) -> str:
-    """Return what the cluster costs before and after, where prices are known."""
+    """Return the cluster's cost before and after, if prices are known."""
     more, costs = answer.response.scale_up.price_per_hour, answer.costs
     if not more:
         return " No price is known."
@@ -82,7 +82,7 @@ def _cost(answer: Answer) -> str:
 
 
 def _without_new_nodes(decision: plan_pb2.ScaleUpDecision) -> Iterator[str]:
-    """Yield where pods go that wait and need no new node, and which are not served."""
+    """Yield where waiting pods go that need no new node, and which pods are not served."""
     places = ((decision.on_existing, "that exist"), (decision.on_upcoming, "asked for, which are not there yet"))
     for placed, where in places:
         if placed:
@@ -102,7 +102,7 @@ def _without_new_nodes(decision: plan_pb2.ScaleUpDecision) -> Iterator[str]:
 
 
 def _growth(answer: Answer) -> Table:
-    """Return a row for each node group that grows, the one for most pods first."""
+    """Return a row for each node group that grows, the one for the most pods first."""
     splits = sorted(answer.response.scale_up.splits, key=lambda one: (-len(one.pods), one.node_group))
     shown = splits if answer.verbose else splits[:MOST_ROWS]
     priced = any(split.price_per_hour for split in splits)
@@ -128,7 +128,7 @@ def _growth(answer: Answer) -> Table:
 
 
 def _owners(answer: Answer, pods: Sequence[str]) -> str:
-    """Return the controllers of pods, those of most pods first; placeholders by the number of them."""
+    """Return the controllers of pods, those with the most pods first; for placeholders, their number."""
     placeholders = {one.name for one in answer.response.slack.placeholders}
     counts = Counter("placeholders" if pod in placeholders else answer.view.controller_text(pod) for pod in pods)
     texts = [owner if owner.startswith("pod ") else f"{owner} ({count})" for owner, count in counts.most_common()]
@@ -136,7 +136,7 @@ def _owners(answer: Answer, pods: Sequence[str]) -> str:
 
 
 def _pending(answer: Answer) -> Table:
-    """Return a row for each controller and reason for which its pods stay pending."""
+    """Return a row for each controller and each reason why its pods stay pending."""
     alike: dict[tuple[str, str], list[plan_pb2.UnschedulablePod]] = defaultdict(list)
     for one in answer.response.scale_up.unschedulable:
         alike[answer.view.controller_text(one.pod), one.detail].append(one)
@@ -156,7 +156,7 @@ def _pending(answer: Answer) -> Table:
 
 
 def _by_group(pod: plan_pb2.UnschedulablePod) -> Iterator[tuple[str, str]]:
-    """Yield node groups that give the same reason, with its code."""
+    """Yield the node groups with the same reason, and its code."""
     groups: dict[str, list[str]] = defaultdict(list)
     for group, reason in sorted(pod.reasons.items()):
         text = reason_pb2.NodeGroupReason.Code.Name(reason)

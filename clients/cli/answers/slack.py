@@ -1,4 +1,4 @@
-"""Slack as people read it: how much room is asked for, how much is there, where, and what it costs."""
+"""Slack for people: how much room is requested, how much there is, where, and what it costs."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +56,7 @@ def _price(slack: plan_pb2.SlackDecision) -> str:
 
 
 def _table(placeholders: Sequence[plan_pb2.Placeholder], every: bool) -> Table:
-    """Return a row for each set: what each of its placeholders holds back, how many there are, and where."""
+    """Return a row for each set: the size of its placeholders, how many there are, and where."""
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("room for")
     table.add_column("each holds back")

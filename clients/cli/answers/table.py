@@ -17,7 +17,7 @@ Render = Callable[[Answer], Iterator[RenderableType]]
 
 
 class Rendering(NamedTuple):
-    """One decision: its field of `PlanResponse`, and what renders it."""
+    """One decision: its field of `PlanResponse`, and its renderer."""
 
     decision: plan_pb2.Decision.Code.ValueType
     field: str
@@ -30,11 +30,11 @@ RENDERINGS = (
     Rendering(plan_pb2.Decision.SCALE_DOWN, "scale_down", scale_down.render),
     Rendering(plan_pb2.Decision.POD_COSTS, "pod_costs", pod_costs.render),
 )
-"""In the order in which decisions are shown. A decision that is not here is printed as YAML."""
+"""Decisions in display order. One that is not listed is printed as YAML."""
 
 
 def print_answer(console: Console, answer: Answer) -> None:
-    """Print every decision of an answer, then what else there is to know about the cluster."""
+    """Print every decision of an answer, then the remarks on the cluster."""
     for part in rendered(answer):
         console.print(part)
 

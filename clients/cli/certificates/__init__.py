@@ -1,1 +1,1 @@
-"""`trimtab certificates`: a CA of one's own, and certificates of the parts of Trimtab."""
+"""`trimtab certificates`: a private CA, and certificates for the components of Trimtab."""

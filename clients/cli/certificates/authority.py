@@ -1,7 +1,7 @@
 """A certificate authority in two files, and the certificates that it issues.
 
 Decides form: ECDSA P-256 with SHA-256, keys in PKCS 8 without password, certificates with one URI as identity. They are
-for clients, and for servers too where hosts are given. Times are UTC.
+client certificates, and also server certificates if hosts are given. Times are UTC.
 Source: RFC 5280; https://github.com/spiffe/spiffe/blob/main/standards/X509-SVID.md (the URI as identity).
 """
 
@@ -17,7 +17,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 CA_DAYS: Final = 3650
 _BEFORE: Final = timedelta(minutes=5)
-"""Certificates hold from a little earlier on: clocks differ."""
+"""Certificates are valid from a little earlier on, as clocks differ."""
 
 
 class Issued(NamedTuple):
@@ -36,7 +36,7 @@ class Authority:
 
     @staticmethod
     def make(name: str, now: datetime, days: int = CA_DAYS) -> tuple["Authority", Issued]:
-        """Make a new one; return it with its files."""
+        """Create a new CA; return it with its files."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         builder = _builder(subject, subject, key.public_key(), now, days)
@@ -47,7 +47,7 @@ class Authority:
 
     @staticmethod
     def read(files: Issued) -> "Authority":
-        """Return the one that files hold. Raises ValueError where they hold none."""
+        """Return the CA in the files. Raises ValueError if they contain none."""
         key = serialization.load_pem_private_key(files.key, None)
         certificate = x509.load_pem_x509_certificate(files.cert)
         if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
@@ -55,7 +55,7 @@ class Authority:
         return Authority(certificate, key)
 
     def issue(self, name: str, identity: str, hosts: Sequence[str], now: datetime, days: int) -> Issued:
-        """Issue a certificate: common name, URI, DNS names and IP addresses, days that it holds from `now` on."""
+        """Issue a certificate: common name, URI, DNS names and IP addresses, days of validity from `now` on."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         names: list[x509.GeneralName] = [x509.UniformResourceIdentifier(identity)]

@@ -1,8 +1,7 @@
-"""`trimtab certificates DIR`: write a CA, certificates of all parts, and Kubernetes Secrets with them.
-
-Decides which files there are: `ca.crt`, `ca.key`, `PART.crt`, `PART.key`, and `secrets.yaml` with a Secret
-`trimtab-PART-tls` (tls.crt, tls.key, ca.crt) for each part; the CA's key is in none. Keys are readable by their owner
-alone. Never overwrites a CA: with `renew` certificates are issued anew by the one that is there.
+"""`trimtab certificates DIR`: write a CA, certificates for all components, and Kubernetes Secrets with them. Decides
+which files are written: `ca.crt`, `ca.key`, `PART.crt`, `PART.key`, and `secrets.yaml` with a Secret `trimtab-PART-tls`
+(tls.crt, tls.key, ca.crt) for each part; the CA's key is in none. Only their owner can read keys. Never overwrites a
+CA: with `renew`, the existing CA issues new certificates.
 """
 
 import os
@@ -49,7 +48,7 @@ def certificates(directory: Path, namespace: str, days: int, names: Sequence[str
 
 
 def _authority(directory: Path, now: datetime, *, renew: bool) -> tuple[Authority, bytes]:
-    """Return the CA and its certificate: the one that is there, or a new one."""
+    """Return the CA and its certificate: the existing one, or a new one."""
     cert, key = directory / "ca.crt", directory / "ca.key"
     if renew:
         try:
@@ -66,7 +65,7 @@ def _authority(directory: Path, now: datetime, *, renew: bool) -> tuple[Authorit
 
 
 def _further(names: Sequence[str]) -> dict[str, tuple[str, ...]]:
-    """Return the further hosts of each part, written as PART=HOST."""
+    """Return the additional hosts of each component, given as PART=HOST."""
     found: dict[str, tuple[str, ...]] = {}
     known = [part.name for part in PARTS]
     for text in names:

@@ -1,17 +1,16 @@
-"""The parts of Trimtab that have certificates: their names, and what each certificate is for.
-
-Decides identities. `spiffe://trimtab/PART` is what an access policy calls a caller with such a certificate.
+"""The components of Trimtab that have certificates: their names, and what each certificate is for. Decides identities:
+an access policy names a caller with such a certificate `spiffe://trimtab/PART`.
 """
 
 from typing import Final, NamedTuple
 
 TRUST_DOMAIN: Final = "trimtab"
 LOCAL: Final = ("localhost", "127.0.0.1", "::1")
-"""Names of this machine, so that the services can be tried on it."""
+"""Names of this machine, to try the services on it."""
 
 
 class Part(NamedTuple):
-    """One part. `service` : name of its Kubernetes Service, "" = it takes no calls of ours."""
+    """One component. `service` : name of its Kubernetes Service, "" = it takes no calls from us."""
 
     name: str
     service: str

@@ -1,7 +1,6 @@
-"""The burst of the demo: a workload that suddenly wants many pods, and a moment later none.
-
-Decides what the workload is like, and what its pictures prove: every pod got a node and became ready, and afterwards
-the nodes that were added are gone or in use.
+"""The burst of the demo: a workload that is suddenly scaled to many pods, and a moment later to none. Decides the
+workload, and checks pictures of the cluster: every pod got a node and became ready, and afterwards the added nodes are
+gone or in use.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,10 +21,9 @@ _LABELS = {"app": WORKLOAD}
 
 @dataclass
 class Burst:
-    """What became of a burst. `grown` : sizes of node groups before and after; prices are an hour's, 0 = unknown.
-
-    `before`, `peak` : the cluster before it, and when all its pods were to be running, with the plan made then;
-    `after` : once it is over.
+    """The course of a burst. `grown` : sizes of node groups before and after; prices are per hour, 0 = unknown.
+    `before`, `peak`, `after` : the cluster before it, when all its pods should be running (with the plan made then),
+    and once it is over.
     """
 
     before: Picture
@@ -37,7 +35,7 @@ class Burst:
     served_s: float = 0.0
 
     def note(self, group: str, current: int, new: int) -> None:
-        """Note that a node group grows; several times count together."""
+        """Note that a node group grows; repeated growth adds up."""
         self.grown[group] = (self.grown.get(group, (current, new))[0], new)
 
 
@@ -66,7 +64,7 @@ def _object(kind: str, name: str, spec: Mapping[str, object], **metadata: object
 
 
 def complaints(burst: Burst) -> list[str]:
-    """Return what went wrong; [] = all pods were served, and none is left."""
+    """Return what went wrong; [] = all pods were served, and none are left."""
     served = running(burst.peak)
     found = [] if served == POD_COUNT else [f"{served} of {POD_COUNT} pods of the burst were running"]
     if not burst.grown:
@@ -88,7 +86,7 @@ def running(picture: Picture) -> int:
 
 
 def told(burst: Burst) -> Sequence[str]:
-    """Return the story of a burst in a few lines."""
+    """Return a summary of a burst in a few lines."""
     sizes = ", ".join(f"{group} {old:,} → {new:,}" for group, (old, new) in sorted(burst.grown.items()))
     added = sum(new - old for old, new in burst.grown.values())
     price = f" for {money(burst.price_per_hour)} an hour" if burst.price_per_hour else ""

@@ -30,7 +30,7 @@ from clients.cluster_generator import ClusterShape, generate, write_list
 
 RECORDING = "openshift-azure.json.gz"
 SHAPE = ClusterShape(seed=2)
-"""The generated cluster; with this seed strict budgets are through after few loops."""
+"""The generated cluster; with this seed, nodes behind strict budgets are drained after a few loops."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Chapter:
 
 
 def settings(parallelism: int, **scale_down: object) -> plan_pb2.PlanSettings:
-    """Return settings without timers and with the given limit on deletions at a time."""
+    """Return settings without timers and with the given limit on parallel deletions."""
     zero = Duration()
     chosen = plan_pb2.ScaleDownSettings(
         unneeded_time=zero,
@@ -60,7 +60,7 @@ def settings(parallelism: int, **scale_down: object) -> plan_pb2.PlanSettings:
 
 
 def demo(files: Sequence[Path], prices: Path | None = None, *, verbose: bool = False) -> None:
-    """Run the demo; raises `FailedError` unless everything went right. prices : a price file."""
+    """Run the demo. Raises `FailedError` if anything went wrong. prices : a price file."""
     forget()
     found = read_prices(prices) if prices is not None else None
     screen = Screen(stdout_console(), verbose=verbose)
@@ -82,7 +82,7 @@ def demo(files: Sequence[Path], prices: Path | None = None, *, verbose: bool = F
 
 
 def _own(files: Sequence[Path]) -> list[Chapter]:
-    """Return the cluster that the user brought."""
+    """Return the cluster in the user's files."""
     # Bad input is reported here, before any process is started.
     read_snapshot(files)
     text = "Your files are loaded into the simulated cluster; nothing of yours is touched."
@@ -122,7 +122,7 @@ def generated_chapter(directory: Path) -> Chapter:
         "pods that must not move. At most 80 nodes go at a time. A burst follows."
     )
     chosen = settings(80)
-    # Zones grow alike; groups differ in the label that names them.
+    # Zones are balanced; similar groups differ only in the label with their name.
     chosen.scale_up.balance_similar_node_groups = True
     chosen.planner.balance.ignored_labels.append("node.trimtab.dev/group")
     files = (target, write_workload(directory / "burst.json"))

@@ -1,7 +1,7 @@
 """Evidence from a cluster's own objects that everything went right. Shares no code with planner or actuator.
 
-A `Picture` is one consistent list of all objects. Two pictures, and those taken in between, are enough to tell whether
-a pod was lost, a budget violated, the wrong node removed or a taint left behind.
+A `Picture` is one consistent list of all objects. Two pictures, and those taken in between, show whether a pod was
+lost, a budget violated, the wrong node removed or a taint left behind.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ _OF_NODES = ("DaemonSet ", "Node ")
 
 @dataclass(frozen=True)
 class Budget:
-    """A PodDisruptionBudget in one picture: how many of its pods are healthy, how many should be."""
+    """A PodDisruptionBudget in one picture: how many of its pods are healthy, and how many should be."""
 
     name: str
     healthy: int
@@ -36,7 +36,7 @@ class Picture:
 
     @property
     def node_pod_count(self) -> int:
-        """How many pods come and go with their node: those of DaemonSets and mirror pods."""
+        """Number of pods that come and go with their node: DaemonSet and mirror pods."""
         return sum(_controller(pod).startswith(_OF_NODES) for pod in self.pods.values())
 
     @property
@@ -61,7 +61,7 @@ def picture(listed: bytes) -> Picture:
 
 
 class Witness:
-    """Compares pictures with the first one, and records every budget that is violated and was not then."""
+    """Compares pictures with the first one, and records every budget that is violated but was not violated then."""
 
     def __init__(self, before: Picture) -> None:
         self._floors = {name: min(one.desired, one.healthy) for name, one in before.budgets.items()}
@@ -77,12 +77,12 @@ class Witness:
                 self._broken.setdefault(name, f"budget {name}: {budget.healthy} healthy pods, {floor} are wanted")
 
     def broken(self) -> list[str]:
-        """Return what was seen, sorted."""
+        """Return the violations seen, sorted."""
         return [self._broken[name] for name in sorted(self._broken)]
 
 
 def complaints(before: Picture, after: Picture, planned: Collection[str]) -> list[str]:
-    """Return everything that is not as it should be after the `planned` nodes were removed; [] = all is well."""
+    """Return everything that is wrong after the `planned` nodes were removed; [] = all is well."""
     found = [f"node {name} was to go and is still there" for name in sorted(set(planned) & set(after.nodes))]
     lost = set(before.nodes) - set(after.nodes) - set(planned)
     found += [f"node {name} is gone and was not to go" for name in sorted(lost)]
@@ -98,7 +98,7 @@ def complaints(before: Picture, after: Picture, planned: Collection[str]) -> lis
 
 
 def unsettled(before: Picture, now: Picture) -> bool:
-    """Whether pods are still missing, waiting, starting or on their way out that were not so before."""
+    """Whether pods are missing, waiting, starting or terminating that were not so before."""
 
     def busy(one: Picture) -> int:
         return sum(not _healthy(pod) for pod in one.pods.values())
@@ -123,7 +123,7 @@ def _lost_pods(before: Picture, after: Picture) -> list[str]:
 
 
 def _controller(pod: Object) -> str:
-    """What would create the pod again, or the pod itself."""
+    """The controller that would recreate the pod, or the pod itself."""
     for owner in pod["metadata"].get("ownerReferences") or ():
         if owner.get("controller"):
             return f"{owner['kind']} {pod['metadata'].get('namespace', '')}/{owner['name']}"
@@ -136,7 +136,7 @@ def _key(item: Object) -> str:
 
 
 def _budget(budget: Object, pods: Sequence[Object]) -> Budget:
-    """Count a budget's healthy pods: selected, Ready, not on their way out."""
+    """Count a budget's healthy pods: selected, Ready, not terminating."""
     selector = budget["spec"].get("selector")
     chosen = [pod for pod in pods if selector is not None and _selects(selector, pod["metadata"].get("labels") or {})]
     desired = _desired(budget["spec"], budget.get("status", {}).get("expectedPods", len(chosen)))

@@ -1,8 +1,7 @@
-"""The loop of the demo: list, plan, show, act, watch for a moment, and again, until nothing more is to be changed.
-
-This is what a caller of the two services does, in short: the planner's state is carried from answer to request, the
-actuator's status goes into the next snapshot, the plan's assumptions go to the actuator. Deletions go on while the next
-plan is made. Where the scenario asks for it, the actuator is killed once, in the middle of a drain. Units: seconds.
+"""The loop of the demo: list, plan, show, act, watch for a moment, and repeat until there is nothing left to change. In
+short, this is what a caller of the two services does: it passes the planner's state from answer to request, the
+actuator's status into the next snapshot, and the plan's assumptions to the actuator. Deletions continue while the next
+plan is made. If the scenario requires it, the actuator is killed once, in the middle of a drain. Units: seconds.
 """
 
 import time
@@ -33,7 +32,7 @@ from clients.live_cluster.pod_history import PodHistory
 from clients.reference_loop.orders import deletion_order
 
 CHAPTER_TIMEOUT_S = 240.0
-"""A demo that has not settled by then has failed; the built-in ones take a tenth."""
+"""A demo that has not settled by then has failed; the built-in ones take a tenth of this."""
 SETTLE_TIMEOUT_S = 20.0
 _DRAIN_POLL_S, _DRAIN_TIMEOUT_S = 0.05, 5.0
 _State = actuator_pb2.DeletionState
@@ -41,7 +40,7 @@ _State = actuator_pb2.DeletionState
 
 @dataclass(frozen=True)
 class Scenario:
-    """The settings of each loop; whether the actuator is killed in the middle of a drain, and a burst follows."""
+    """The settings of each loop; whether the actuator is killed during a drain, and whether a burst follows."""
 
     name: str
     settings: plan_pb2.PlanSettings
@@ -51,7 +50,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Crash:
-    """A kill of the actuator: `nodes` that were being deleted then, how many of them drained, how long it was away."""
+    """A kill of the actuator: `nodes` being deleted then, how many of them were draining, how long it was down."""
 
     nodes: frozenset[str]
     draining: int
@@ -60,7 +59,7 @@ class Crash:
 
 @dataclass
 class Story:
-    """What happened: the first and the last picture, the plans, what was to go, what became of it."""
+    """What happened: the first and last pictures, the plans, the nodes to be deleted, and the results."""
 
     before: Picture
     after: Picture
@@ -69,14 +68,14 @@ class Story:
     ended: dict[str, actuator_pb2.NodeDeletion] = field(default_factory=dict)
     answers: list[Answer] = field(default_factory=list)
     crash: Crash | None = None
-    # When nothing more was to be removed, before the burst.
+    # When nothing was left to remove, before the burst.
     shrunk: Answer | None = None
     burst: Burst | None = None
-    # Pods that are gone: the planner keeps room for those that were evicted lately.
+    # Pods that are gone; the planner keeps room for recently evicted ones.
     pods: PodHistory = field(default_factory=PodHistory)
 
     def failed(self) -> dict[str, str]:
-        """Nodes that did not go, and why."""
+        """Nodes that were not deleted, and why."""
         return {
             node: f"{reason_pb2.DeletionReason.Code.Name(one.reason)} {one.detail}".strip()
             for node, one in sorted(self.ended.items())
@@ -99,7 +98,7 @@ def run(planner: PlannerAccess, actuator: ActuatorProcess, scenario: Scenario, s
 
 
 class _Loop:
-    """The rounds of one scenario, and what they need."""
+    """The rounds of one scenario and their data."""
 
     def __init__(
         self, planner: PlannerAccess, actuator: ActuatorProcess, scenario: Scenario, screen: Screen, story: Story
@@ -107,7 +106,7 @@ class _Loop:
         self._planner, self._actuator, self._scenario = planner, actuator, scenario
         self._screen, self._story = screen, story
         self._deadline = time.monotonic() + CHAPTER_TIMEOUT_S
-        # When all pods were found ready the last time.
+        # When all pods were last found ready.
         self._settled_at = 0.0
         decisions = [plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN]
         self._request = plan_pb2.PlanRequest(cluster=scenario.name, decisions=decisions, settings=scenario.settings)
@@ -125,7 +124,7 @@ class _Loop:
             elif not in_progress:
                 if calm:
                     return
-                # Pods that start just now may free a budget; the plan that follows is the last one.
+                # Pods that are still starting may allow more disruptions; the plan after that is the last one.
                 story.after, calm = _settled(self._actuator, story.before), True
                 self._settled_at = time.monotonic()
                 continue
@@ -133,7 +132,7 @@ class _Loop:
         raise FailedError(f"after {CHAPTER_TIMEOUT_S:.0f} s there is still something to change")
 
     def burst(self) -> None:
-        """Have a workload want many pods; once they are served, none; let the cluster follow both times."""
+        """Scale a workload to many pods and, once they are served, to none; run the loop until calm both times."""
         story = self._story
         burst = story.burst = Burst(story.after, story.after, story.after)
         began = time.monotonic()
@@ -175,7 +174,7 @@ class _Loop:
         return grows or going, len(status.deletions)
 
     def _grow(self, actuator: ActuatorClient, answer: plan_pb2.PlanResponse) -> None:
-        """Have node groups grown; what the actuator refuses is shown and left to the next plan."""
+        """Request the growth of node groups; refusals are shown and left to the next plan."""
         splits = {split.node_group: split for split in answer.scale_up.splits}
         for one in actuator.scale_up(self._request.request_id, list(splits.values())).splits:
             if not one.accepted:
@@ -190,7 +189,7 @@ class _Loop:
 def _snapshot(
     actuator: ActuatorClient, status: actuator_pb2.ActuatorStatus, pods: PodHistory
 ) -> snapshot_pb2.ClusterSnapshot:
-    """Build the snapshot of the cluster as it is, with what the actuator is doing."""
+    """Build the snapshot of the cluster, including the actuator's status."""
     objects = Objects()
     add_text(actuator.list_objects(), "", objects)
     rows = sorted((pod_row(pod) for pod in objects.of("Pod")), key=lambda row: (row.namespace, row.name))
@@ -201,7 +200,7 @@ def _snapshot(
 def _start(
     actuator: ActuatorClient, request: plan_pb2.PlanRequest, answer: plan_pb2.PlanResponse, story: Story, screen: Screen
 ) -> None:
-    """Have the plan carried out; what the actuator refuses is shown and left to the next plan."""
+    """Start the plan's deletions; refusals are shown and left to the next plan."""
     refused: dict[str, list[str]] = {}
     for one in actuator.start_deletion(deletion_order(request, answer)).nodes:
         if one.accepted:
@@ -229,19 +228,19 @@ def _kill_in_a_drain(actuator: ActuatorProcess, story: Story) -> Crash:
 
 
 def _note_ended(status: actuator_pb2.ActuatorStatus, story: Story) -> None:
-    """Keep how deletions ended; the actuator forgets them after a while."""
+    """Keep the results of deletions; the actuator forgets them after a while."""
     story.ended.update((one.node, one) for one in status.finished if one.node in story.planned)
 
 
 def _noted(found: Iterator[actuator_pb2.ActuatorStatus], story: Story) -> Iterator[actuator_pb2.ActuatorStatus]:
-    """Pass statuses through, keeping how deletions ended."""
+    """Pass statuses through, and keep the results of deletions."""
     for status in found:
         _note_ended(status, story)
         yield status
 
 
 def _settled(actuator: ActuatorProcess, before: Picture) -> Picture:
-    """Wait until every pod that was evicted is back on a node and ready, at most `SETTLE_TIMEOUT_S`."""
+    """Wait until every evicted pod is back on a node and ready, at most `SETTLE_TIMEOUT_S`."""
     deadline = time.monotonic() + SETTLE_TIMEOUT_S
     with ActuatorClient(actuator.address) as client:
         while True:

@@ -1,6 +1,5 @@
-"""What the real Cluster Autoscaler answered to the demo's clusters, as recorded; the file says how it was made.
-
-The recording names its input by a digest, so that it is never shown beside another one.
+"""Recorded answers of the real Cluster Autoscaler to the demo's clusters; the file describes how they were made. A
+recording identifies its input by a digest and is never shown for another one.
 """
 
 import hashlib
@@ -17,7 +16,7 @@ FILE = "cluster_autoscaler_answers.json"
 
 @dataclass(frozen=True)
 class RecordedAnswers:
-    """Loops over one input, each with the node list in another order; savings are an hour's."""
+    """Loops over one input, each with the node list in a different order; savings are per hour."""
 
     version: str
     runs: int
@@ -27,7 +26,7 @@ class RecordedAnswers:
 
 
 def recorded_answers(cluster: Path) -> RecordedAnswers | None:
-    """Return what was recorded for a cluster, or None where nothing was for exactly this input."""
+    """Return the recording for a cluster, or None if there is none for exactly this input."""
     text = (resources.files("clients.data.recordings") / FILE).read_bytes()
     document = msgspec.json.decode(text)
     found = document["answers"].get(digest(cluster.read_bytes()))
@@ -43,6 +42,6 @@ def recorded_answers(cluster: Path) -> RecordedAnswers | None:
 
 
 def digest(listed: bytes) -> str:
-    """Return the digest of a `List`'s objects, whatever its white space."""
+    """Return the digest of a `List`'s objects, independent of its white space."""
     items: list[Object] = msgspec.json.decode(listed)["items"]
     return hashlib.sha256(msgspec.json.encode(items, order="sorted")).hexdigest()

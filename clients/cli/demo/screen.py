@@ -1,4 +1,4 @@
-"""What the demo shows while it runs: a line for each loop, on a terminal with live progress below it."""
+"""The demo's display: a line for each loop, and on a terminal live progress below it."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -37,7 +37,7 @@ class Screen:
         self.console.print(text)
 
     def plan(self, loop: int, answer: Answer, took_s: float, in_progress: int) -> None:
-        """Show a plan in a line, unless it is as the last."""
+        """Show a plan in a line, unless it is like the last one."""
         decision, growth = answer.response.scale_down, answer.response.scale_up
         added = sum(split.new_size - split.current_size for split in growth.splits)
         going = len(decision.delete_empty) + len(decision.drain)
@@ -65,7 +65,7 @@ class Screen:
         )
 
     def follow(self, statuses: Iterable[actuator_pb2.ActuatorStatus]) -> None:
-        """Show deletions on a terminal until the statuses end; elsewhere only wait for that."""
+        """Show deletions on a terminal until the statuses end; without a terminal only wait."""
         if not self.console.is_terminal:
             for _ in statuses:
                 pass
@@ -87,9 +87,9 @@ def _summary(status: actuator_pb2.ActuatorStatus) -> str:
 
 
 def _live_table(status: actuator_pb2.ActuatorStatus) -> RenderableType:
-    """Return a bar for each node that is under way, and one for all."""
+    """Return a bar for each node in progress, and one for all."""
     table = Table.grid(padding=(0, 1))
-    # Those that drain show most; the rest is in the sum below.
+    # Draining nodes show the most; the others are in the sum below.
     active = sorted(status.deletions, key=lambda one: (one.state != _State.DRAINING, one.start_time.seconds, one.node))
     for one in active[:_MOST_LIVE_ROWS]:
         bar = ProgressBar(total=max(1, one.pods_total_count), completed=one.pods_gone_count, width=24)

@@ -1,7 +1,7 @@
 """The two services as processes: started on free loopback ports, always ended, nothing left on disk.
 
-Never leaves a process behind: they are ended when the context is left, however that happens, first by SIGTERM, then
-by SIGKILL. SIGTERM and SIGHUP to the demo itself count as Ctrl-C. Units: seconds.
+Never leaves a process behind: whenever the context ends, processes are stopped first by SIGTERM, then by SIGKILL.
+SIGTERM and SIGHUP to the demo itself act like Ctrl-C. Units: seconds.
 """
 
 import os
@@ -30,8 +30,8 @@ _QUICK = [
     *("--pod-start", "1", "--pod-stop", "0.5", "--node-start", "1", "--instance-delete", "0.5"),
     *("--max-parallelism", "1000", "--max-drain-parallelism", "1000"),
 ]
-"""A simulated cluster in which pods start and instances go within a second, polled as often. How many nodes may go at a
-time is left to each request."""
+"""A simulated cluster in which pods start and instances end within a second, polled as often. Each request limits how
+many nodes may be deleted at a time."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class Service:
 
 @contextmanager
 def workspace() -> Iterator[Path]:
-    """A directory that is gone afterwards; signals that ask to stop are turned into KeyboardInterrupt meanwhile."""
+    """A temporary directory; meanwhile, signals to stop are turned into KeyboardInterrupt."""
 
     def interrupt(_number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -62,7 +62,7 @@ def workspace() -> Iterator[Path]:
 
 @contextmanager
 def planner(directory: Path, *, quick_start: bool = False, options: Sequence[str] = ()) -> Iterator[Service]:
-    """Run a planner. quick_start : compile no more beforehand than scale-up and scale-down need; options : more."""
+    """Run a planner. quick_start : compile first only what scale-up and scale-down need; options : more of them."""
     with _service("planner", (*(("--quick-start",) if quick_start else ()), *options), directory) as service:
         yield service
 
@@ -76,16 +76,16 @@ class ActuatorProcess:
 
     @property
     def address(self) -> str:
-        """Where it listens, "host:port"; another one after a restart."""
+        """Address on which it listens, "host:port"; changes with a restart."""
         return self._service.address
 
     @property
     def pid(self) -> int:
-        """Its process; another one after a restart."""
+        """Its process id; changes with a restart."""
         return self._service.process.pid
 
     def kill_and_restart(self) -> float:
-        """Send SIGKILL, start it again, wait until it serves; return how long it was away, seconds."""
+        """Send SIGKILL, start it again, wait until it serves; return how long it was down, seconds."""
         killed = time.monotonic()
         self._service.process.kill()
         self._service.process.wait()
@@ -99,7 +99,7 @@ class ActuatorProcess:
 
 @contextmanager
 def actuator(directory: Path, clusters: Sequence[Path], options: Sequence[str] = ()) -> Iterator[ActuatorProcess]:
-    """Run an actuator over an embedded cluster made of the files. options : more."""
+    """Run an actuator over an embedded cluster made from the files. options : additional ones."""
     state = directory / "state"
     state.mkdir(parents=True, exist_ok=True)
     all_options = ["--cloud", "memory", "--state-dir", str(state), *_QUICK, *options]
@@ -122,7 +122,7 @@ def _service(name: str, options: Sequence[str], directory: Path) -> Iterator[Ser
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=subprocess.STDOUT,
-            # A session of its own, so that Ctrl-C reaches the demo alone and the services end in order.
+            # A new session: Ctrl-C then reaches only the demo, which stops the services in order.
             start_new_session=True,
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )
@@ -131,7 +131,7 @@ def _service(name: str, options: Sequence[str], directory: Path) -> Iterator[Ser
 
 
 def _address(name: str, process: subprocess.Popen[bytes], file: Path, log: Path) -> str:
-    """Return the address that the service has written, once it reports that it serves."""
+    """Return the address that the service wrote, once it reports SERVING."""
     deadline = time.monotonic() + START_TIMEOUT_S
     address = ""
     while time.monotonic() < deadline:
@@ -145,7 +145,7 @@ def _address(name: str, process: subprocess.Popen[bytes], file: Path, log: Path)
 
 
 def _serves(address: str) -> bool:
-    """Whether the service answers that it serves; waits for it a little."""
+    """Whether the service reports SERVING; waits for it a little."""
     with connect(address) as channel:
         try:
             wait_until_serving(channel, timeout_s=0.5)
@@ -155,12 +155,12 @@ def _serves(address: str) -> bool:
 
 
 def tail(log: Path) -> str:
-    """Return the last lines that a service wrote."""
+    """Return the last lines of a service's log."""
     return "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_LINES:]) or "(its log is empty)"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a process: gently, then not. A second Ctrl-C does not stop this."""
+    """Stop a process by SIGTERM, then by SIGKILL. A second Ctrl-C does not interrupt this."""
     if process.poll() is not None:
         return
     process.terminate()

@@ -1,4 +1,4 @@
-"""How a chapter of the demo ended: examples, reasons, before and after, and what the cluster's own objects prove."""
+"""How a chapter of the demo ended: examples, reasons, before and after, and evidence from the cluster's objects."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -24,17 +24,14 @@ MOST_EXAMPLES, MOST_REASONS = 3, 3
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a chapter came to: lines to show, and everything that went wrong."""
+    """The result of a chapter: lines to show, and everything that went wrong."""
 
     lines: tuple[RenderableType, ...]
     wrong: tuple[str, ...]
 
 
 def judge(story: Story, recorded: RecordedAnswers | None, *, brief: bool = False) -> Verdict:
-    """Compare the cluster's objects before and after, and put together what there is to show.
-
-    brief : without reasons and figures.
-    """
+    """Compare the cluster's objects before and after, and compose the output. brief : without reasons and figures."""
     wrong = [f"node {node} was not removed: {reason}" for node, reason in story.failed().items()]
     gone = story.planned - set(story.failed())
     wrong += evidence.complaints(story.before, story.after, gone)
@@ -56,7 +53,7 @@ def judge(story: Story, recorded: RecordedAnswers | None, *, brief: bool = False
 
 
 def _headline(story: Story) -> str:
-    """Return how many nodes were not needed, what that saves, and how many pods moved for it."""
+    """Return how many nodes were not needed, what that saves, and how many pods were moved."""
     total, first, last = len(story.before.nodes), story.answers[0], story.shrunk or story.answers[-1]
     gone = total - len(last.view.nodes)
     text = f"{gone:,} of {counted(total, 'node')} removed ({percent(gone / total)})" if total else "No nodes"
@@ -68,10 +65,10 @@ def _headline(story: Story) -> str:
 
 
 def _examples(answer: Answer) -> Iterator[RenderableType]:
-    """Yield a few nodes of the first plan, with the places of their pods."""
+    """Yield a few nodes of the first plan, with the destinations of their pods."""
     drained = set(answer.response.scale_down.drain)
     nodes = [one for one in answer.response.scale_down.unneeded if one.node in drained]
-    # The median shows more than nodes with one pod or with thirty.
+    # Nodes around the median are better examples than nodes with one pod or with thirty.
     nodes.sort(key=lambda one: (len(one.destinations), one.node))
     middle = max(0, len(nodes) // 2 - MOST_EXAMPLES // 2)
     chosen = nodes[middle : middle + MOST_EXAMPLES]
@@ -84,7 +81,7 @@ def _examples(answer: Answer) -> Iterator[RenderableType]:
 
 
 def _reasons(answer: Answer) -> Iterator[RenderableType]:
-    """Yield why most of the nodes stay that stay in the end."""
+    """Yield the main reasons of the nodes that stay in the end."""
     groups = by_reason(answer)
     if groups:
         yield "Why nodes stay in the end:"
@@ -110,7 +107,7 @@ def _stages(story: Story) -> list[_Stage]:
 
 
 def _before_and_after(story: Story) -> Table:
-    """Return the cluster in figures; pods that come and go with their node are counted by themselves."""
+    """Return figures of the cluster; pods that come and go with their node are counted separately."""
     stages = _stages(story)
     pictures, answers = [one.picture for one in stages], [one.answer for one in stages]
     table = Table(box=None, padding=(0, 2, 0, 0))
@@ -142,7 +139,7 @@ def _beside(answer: Answer, recorded: RecordedAnswers) -> str:
 
 
 def _proven(story: Story) -> Iterator[str]:
-    """Yield what the objects prove, when nothing went wrong."""
+    """Yield what the objects prove, if nothing went wrong."""
     if story.crash:
         yield f"[green]Survived:[/green] all {len(story.crash.nodes)} deletions that the kill interrupted have ended."
     if story.before.budgets:

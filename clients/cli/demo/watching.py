@@ -1,6 +1,5 @@
-"""Watching an actuator that may be killed meanwhile: pictures of its cluster, and the statuses that it streams.
-
-While the actuator is away nothing is seen; both go on once it is back. Units: seconds.
+"""Watching an actuator that may be killed meanwhile: pictures of its cluster, and its stream of statuses. While the
+actuator is down there are none; both continue once it is back. Units: seconds.
 """
 
 import threading
@@ -15,7 +14,7 @@ from clients.cli.demo.services import ActuatorProcess
 from clients.transport.errors import ServiceError, TrimtabError
 
 INTERVAL_S = 2.5
-"""From one plan to the next while deletions are in progress; upstream's default is ten."""
+"""Time from one plan to the next while deletions are in progress; upstream's default is ten."""
 SAMPLE_INTERVAL_S = 1.0
 
 
@@ -23,7 +22,7 @@ def statuses(address: str) -> Iterator[actuator_pb2.ActuatorStatus]:
     """Yield statuses until nothing is in progress, at most for `INTERVAL_S`."""
     end = time.monotonic() + INTERVAL_S
     with ActuatorClient(address) as watcher:
-        # A watch on which nothing arrives is ended by closing its connection.
+        # Closing the connection ends a watch that receives nothing.
         alarm = threading.Timer(INTERVAL_S, watcher.close)
         alarm.daemon = True
         alarm.start()
@@ -40,7 +39,7 @@ def statuses(address: str) -> Iterator[actuator_pb2.ActuatorStatus]:
 
 
 class Sampler:
-    """Shows the witness a picture of the cluster about each second while the context is open."""
+    """Gives the witness a picture of the cluster about once a second while the context is open."""
 
     def __init__(self, actuator: ActuatorProcess, witness: Witness) -> None:
         self._actuator, self._witness = actuator, witness
@@ -56,7 +55,7 @@ class Sampler:
                     self._witness.look(picture(client.list_objects()))
             except (TrimtabError, ServiceError):
                 continue
-            # On a slow machine the samples must not take the time that the work needs.
+            # On a slow machine the samples must not slow down the actual work.
             pause_s = max(SAMPLE_INTERVAL_S, 3 * (time.monotonic() - started))
 
     def __enter__(self) -> None:

@@ -1,5 +1,5 @@
 """`trimtab explain`: why a pod is not scheduled, why a node is not removed, in words.
 
-Every yes and no is the planner's own; this package only looks up, in the snapshot that the planner was given, the
-values that a reader wants to see beside it (which taint, how much is free). It never decides.
+Every yes and no comes from the planner; this package only looks up details for the reader in the planner's snapshot
+(which taint, how much is free). It never decides.
 """

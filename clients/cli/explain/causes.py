@@ -1,7 +1,7 @@
 """The concrete cause of a failed predicate: which taint, which label, which resource.
 
-Each function is given a pod and a node that the planner has already answered for and returns one clause of a sentence;
-where the snapshot does not show more, a general one. Never decides.
+Each function takes a pod and a node for which the planner has already answered, and returns one clause of a sentence; a
+general one if the snapshot shows no details. Never decides.
 """
 
 from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ GENERAL = {
 
 
 def cause(view: ClusterView, pod: PodView, node: str, reason: int, insufficient: Sequence[str] = ()) -> str:
-    """Return why `reason` keeps `pod` off `node`; `insufficient` are the resources that lack."""
+    """Return why `reason` keeps `pod` off `node`; `insufficient` are the missing resources."""
     found: dict[int, Callable[[], str]] = {
         Reason.TAINT_NOT_TOLERATED: lambda: _taints(view, pod, node),
         Reason.NODE_AFFINITY_NOT_MATCHED: lambda: _affinity(view, pod, node),
@@ -80,7 +80,7 @@ def _tolerates(view: ClusterView, toleration: pb.Toleration, taint: pb.Taint) ->
 
 
 def _taints(view: ClusterView, pod: PodView, node: str) -> str:
-    """The taints that no toleration covers."""
+    """Describe the taints that no toleration covers."""
     hard = [taint for taint in view.nodes[node].taints if taint.effect != pb.TaintEffect.PREFER_NO_SCHEDULE]
     refused = [taint for taint in hard if not any(_tolerates(view, one, taint) for one in pod.spec.tolerations)]
     names = ", ".join(taint_text(view, taint) for taint in refused)
@@ -88,7 +88,7 @@ def _taints(view: ClusterView, pod: PodView, node: str) -> str:
 
 
 def _affinity(view: ClusterView, pod: PodView, node: str) -> str:
-    """The pairs of the node selector that differ; else the required terms."""
+    """Describe the differing pairs of the node selector, else the required terms."""
     labels = view.labels(view.nodes[node].label_set)
     clauses = []
     for pair in pod.spec.node_selector:
@@ -103,7 +103,7 @@ def _affinity(view: ClusterView, pod: PodView, node: str) -> str:
 
 
 def _term(view: ClusterView, term: pb.NodeSelectorTerm) -> str:
-    """One alternative of node affinity."""
+    """Describe one alternative of node affinity."""
     requirements = [*term.match_expressions, *term.match_fields]
     return " and ".join(_requirement(view, one) for one in requirements) or "nothing"
 
@@ -116,7 +116,7 @@ def _requirement(view: ClusterView, requirement: pb.LabelRequirement) -> str:
 
 
 def _resources(view: ClusterView, pod: PodView, node: str, insufficient: Sequence[str]) -> str:
-    """What it wants and what is free."""
+    """Describe what the pod requests and what is free."""
     free, wanted = view.free(node, without=pod), view.requests(pod)
     lacking = list(insufficient) or [name for name, value in wanted.items() if value > free.get(name, 0)]
     return "; ".join(
@@ -125,18 +125,18 @@ def _resources(view: ClusterView, pod: PodView, node: str, insufficient: Sequenc
 
 
 def _left(resource: str, left: int) -> str:
-    """How much is free; a node may be overcommitted already."""
+    """Describe how much is free; a node may be overcommitted."""
     return f"{amount(resource, left)} free" if left >= 0 else f"overcommitted by {amount(resource, -left)}"
 
 
 def _pod_count(view: ClusterView, pod: PodView, node: str) -> str:
-    """How many pods there are and may be."""
+    """Describe how many pods there are and may be."""
     most = view.allocatable(node).get("pods", 0)
     return f"the node has {most - view.free(node, without=pod)['pods']} of at most {most} pods"
 
 
 def _ports(view: ClusterView, pod: PodView, node: str) -> str:
-    """The port and who holds it."""
+    """Describe the port and the pod that holds it."""
     wanted = {port.port for port in pod.spec.host_ports}
     for other in view.pods_on(node):
         taken = sorted(wanted & {port.port for port in other.spec.host_ports})
@@ -171,7 +171,7 @@ def _near(view: ClusterView, terms: Sequence[pb.PodAffinityTerm], verb: str) -> 
 
 
 def _volumes(view: ClusterView, pod: PodView) -> str:
-    """What is known about its claims that cannot be used."""
+    """Describe what is known about its unusable claims."""
     return "; ".join(f"claim {volume.id}: {volume.detail}" for volume in view.volumes(pod) if volume.detail)
 
 

@@ -74,7 +74,7 @@ def _existing_node(view: ClusterView, name: str) -> None:
 
 
 def _near(name: str, names: Iterable[str]) -> str:
-    """Return the names that a typing error may have meant."""
+    """Return the names closest to a mistyped one."""
     near = difflib.get_close_matches(name, list(names), n=3, cutoff=0.6)
     return f"; is it {' or '.join(near)}?" if near else ""
 
@@ -99,7 +99,7 @@ def _fit(
 def _print_pod(
     planner: PlannerAccess, explanation: PodExplanation, request: plan_pb2.PlanRequest, output: Format
 ) -> None:
-    """Print the explanation of a pod; of one that waits, also what scale-up does for it."""
+    """Print the explanation of a pod; if it waits, also what scale-up does for it."""
     pod, view = explanation.pod, explanation.view
     growth = None if pod.node else explain_growth(planner, view, pod, request)
     if output is not Format.TABLE:
@@ -116,7 +116,7 @@ def _print_pod(
 def _print_slack(
     planner: PlannerAccess, view: ClusterView, name: str, request: plan_pb2.PlanRequest, output: Format
 ) -> None:
-    """Print the explanation of a placeholder, or of slack as a whole where `name` is "".
+    """Print the explanation of a placeholder, or of slack as a whole if `name` is "".
 
     Errors: InputError with the nearest names.
     """
@@ -134,7 +134,7 @@ def _print_slack(
 def _print_node(
     planner: PlannerAccess, view: ClusterView, name: str, request: plan_pb2.PlanRequest, output: Format
 ) -> None:
-    """Print the explanation of a node; where its pods do not fit elsewhere, also why no other node takes the pod."""
+    """Print the explanation of a node; if a pod of it fits nowhere else, also why no other node takes the pod."""
     request.decisions.extend(default_decisions(request.settings, view.snapshot))
     explanation = explain_node(view, name, planner.plan(view.snapshot, request), request)
     if output is not Format.TABLE:

@@ -1,9 +1,8 @@
-"""Which node groups would help a pod that waits, and why each other would not.
-
-Built from the planner's scale-up answers. The plan says where the pod goes: to a node that exists, to one that was
-asked for, to a new one of some group, or nowhere, and then why for each group. Where it goes to a new node, the same
-plan is asked for once more with a limit by which no node may be added: the reason of every group is then a predicate,
-its own state, or that limit, and a group that only the limit keeps from growing would help.
+"""Which node groups would help a waiting pod, and why the others would not. Built from the planner's scale-up answers.
+The plan shows where the pod goes: to an existing node, to a requested one, to a new one of some group, or nowhere, with
+a reason for each group. If it goes to a new node, the plan is requested again with a limit that allows no new nodes.
+The reason for each group is then a predicate, the group's state, or that limit; groups with only the limit as a reason
+would help.
 """
 
 from collections import defaultdict
@@ -29,7 +28,7 @@ from clients.cli.sentences import NODE_GROUP_SENTENCES, PREDICATE_SENTENCES, SKI
 _Reason = reason_pb2.NodeGroupReason
 _Predicate = reason_pb2.PredicateReason
 _FIRST = (plan_pb2.Decision.SLACK, plan_pb2.Decision.SCALE_UP)
-"""The decisions that say where pods that wait go; the later ones change nothing in that."""
+"""The decisions that determine where waiting pods go; later ones do not change that."""
 
 
 @dataclass(frozen=True)
@@ -47,19 +46,19 @@ class GrowthExplanation:
 
     @property
     def split(self) -> plan_pb2.ScaleUpSplit | None:
-        """The growth that is for the pod."""
+        """The growth that serves the pod."""
         return next((one for one in self.decision.splits if self.pod.key in one.pods), None)
 
     @property
     def skipped(self) -> int:
-        """Why scale-up does not serve it, 0 = it does."""
+        """Why scale-up does not serve it; 0 = it does."""
         return next((one.reason for one in self.decision.skipped if one.pod == self.pod.key), 0)
 
 
 def explain_growth(
     planner: PlannerAccess, view: ClusterView, pod: PodView, request: plan_pb2.PlanRequest
 ) -> GrowthExplanation:
-    """Ask the planner what scale-up does for a pod that waits."""
+    """Ask the planner what scale-up does for a waiting pod."""
     wanted = plan_pb2.PlanRequest()
     wanted.CopyFrom(request)
     decisions = default_decisions(request.settings, view.snapshot)
@@ -76,7 +75,7 @@ def explain_growth(
 
 
 def _refusals(decision: plan_pb2.ScaleUpDecision, pod: PodView) -> plan_pb2.UnschedulablePod:
-    """Return what is said of a pod that stays pending; nothing where it does not."""
+    """Return the reasons of a pod that stays pending; none if it does not."""
     found = (one for one in decision.unschedulable if one.pod == pod.key)
     return next(found, plan_pb2.UnschedulablePod())
 
@@ -138,7 +137,7 @@ def growth_lines(explanation: GrowthExplanation) -> Iterator[str]:
 
 
 def _split_lines(explanation: GrowthExplanation, split: plan_pb2.ScaleUpSplit) -> Iterator[str]:
-    """Yield which group grows for the pod, what that costs, which other groups would help, and why they lost."""
+    """Yield which group grows for the pod, the cost, which other groups would help, and why they lost."""
     group = split.node_group
     count = split.new_size - split.current_size
     yield (
@@ -161,7 +160,7 @@ def _split_lines(explanation: GrowthExplanation, split: plan_pb2.ScaleUpSplit) -
 
 
 def _not_taken(decision: plan_pb2.ScaleUpDecision, group: str) -> str:
-    """Return why another group that would help does not grow for the pod."""
+    """Return why another group that would also help does not grow for the pod."""
     if any(split.node_group == group for split in decision.splits):
         return "it grows for other pods"
     lost = next((one for one in decision.options if one.node_group == group and not one.chosen), None)
@@ -169,7 +168,7 @@ def _not_taken(decision: plan_pb2.ScaleUpDecision, group: str) -> str:
 
 
 def _alike(explanation: GrowthExplanation) -> list[tuple[tuple[int, str], list[str]]]:
-    """Return the groups that do not help, by reason and cause, those of most groups first."""
+    """Return the groups that do not help, by reason and cause, those with the most groups first."""
     new_nodes = _new_nodes(explanation.view)
     found: dict[tuple[int, str], list[str]] = defaultdict(list)
     for group, reason in sorted(explanation.reasons.items()):
@@ -179,7 +178,7 @@ def _alike(explanation: GrowthExplanation) -> list[tuple[tuple[int, str], list[s
 
 
 def _why(explanation: GrowthExplanation, new_nodes: ClusterView, group: str) -> str:
-    """Return in one clause why a group does not help, with the amounts and labels of its new nodes where they tell."""
+    """Return in one clause why a group does not help, with amounts and labels of its new nodes if relevant."""
     failed = explanation.predicates.get(group)
     if not failed:
         return NODE_GROUP_SENTENCES[_Reason.Code.ValueType(explanation.reasons[group])]
@@ -192,7 +191,7 @@ def _why(explanation: GrowthExplanation, new_nodes: ClusterView, group: str) -> 
 
 
 def _lacking(new_nodes: ClusterView, pod: PodView, group: str) -> str:
-    """Return what a pod wants more of than an empty new node has; "" where only what runs on it is in the way."""
+    """Return the resources that even an empty new node lacks; "" if only the pods on it are in the way."""
     has, wanted = new_nodes.allocatable(group), new_nodes.requests(pod)
     return "; ".join(
         f"wants {named_amount(name, value)}, a new node has {amount(name, has.get(name, 0))}"
@@ -202,7 +201,7 @@ def _lacking(new_nodes: ClusterView, pod: PodView, group: str) -> str:
 
 
 _SHOWN = (_Predicate.TAINT_NOT_TOLERATED, _Predicate.NODE_AFFINITY_NOT_MATCHED)
-"""Predicates whose cause a node without pods shows."""
+"""Predicates whose cause can be seen on a node without pods."""
 
 
 def _new_nodes(view: ClusterView) -> ClusterView:

@@ -1,4 +1,4 @@
-"""Why a node goes or stays: candidate or not, used how much, who is in the way, where its pods would go, its timers.
+"""Why a node goes or stays: its utilization, what blocks it, where its pods would go, its timers.
 
 Built from the planner's scale-down answer over the same snapshot; the settings are read only to show the threshold and
 times that the planner was given.
@@ -26,7 +26,7 @@ _PodReason = reason_pb2.BlockingPodReason
 
 @dataclass(frozen=True)
 class NodeExplanation:
-    """The explanation of a node; exactly one of `unneeded` and `unremovable` is there."""
+    """The explanation of a node; exactly one of `unneeded` and `unremovable` is set."""
 
     view: ClusterView
     name: str
@@ -38,7 +38,7 @@ class NodeExplanation:
 
     @property
     def threshold(self) -> float:
-        """The utilization up to which it is a candidate, 0 to 1."""
+        """The utilization up to which the node is a candidate, 0 to 1."""
         return threshold(self.settings, self.view.nodes[self.name])
 
     @property
@@ -108,7 +108,7 @@ def node_lines(explanation: NodeExplanation) -> Iterator[str]:
 
 
 def _unneeded_lines(explanation: NodeExplanation, node: plan_pb2.UnneededNode) -> Iterator[str]:
-    """Yield that it can go, when, and where its pods would go."""
+    """Yield that the node can go, when, and where its pods would go."""
     now_ns, since_ns = explanation.now.ToNanoseconds(), node.since.ToNanoseconds()
     used = f"utilization {percent(node.utilization)}, candidates have at most {percent(explanation.threshold)}"
     since = f", and has been unneeded for {duration((now_ns - since_ns) / 1e9)}" if now_ns > since_ns else ""
@@ -133,7 +133,7 @@ def _unneeded_lines(explanation: NodeExplanation, node: plan_pb2.UnneededNode) -
 
 
 def _unremovable_lines(explanation: NodeExplanation, node: plan_pb2.UnremovableNode) -> Iterator[str]:
-    """Yield that it stays, why, and which pod is in the way."""
+    """Yield that the node stays, why, and which pod is in the way."""
     code = _NodeReason.Code.Name(node.reason)
     yield f"[red]It stays[/red]: {NODE_SENTENCES[node.reason]} [dim]({code})[/dim]."
     if node.reason == _NodeReason.NOT_UNDERUTILIZED:

@@ -23,7 +23,7 @@ _PHASES = {pb.PodPhase.SUCCEEDED: "has succeeded", pb.PodPhase.FAILED: "has fail
 
 @dataclass(frozen=True)
 class Refusal:
-    """One reason and the nodes it holds for, by concrete cause, the cause of most nodes first."""
+    """One reason and the nodes it applies to, by concrete cause; the cause with the most nodes comes first."""
 
     reason: str
     nodes: tuple[str, ...]
@@ -44,7 +44,7 @@ class PodExplanation:
 
 
 def explain_pod(view: ClusterView, pod: PodView, answer: planner_pb2.CheckFitResponse) -> PodExplanation:
-    """Combine the planner's answer with what the snapshot shows."""
+    """Combine the planner's answer with details from the snapshot."""
     found: dict[int, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for fit in answer.nodes:
         for reason in fit.reasons:
@@ -69,7 +69,7 @@ def explain_pod(view: ClusterView, pod: PodView, answer: planner_pb2.CheckFitRes
 
 
 def _not_ready(view: ClusterView, answer: planner_pb2.CheckFitResponse) -> tuple[str, ...]:
-    """Return the nodes that the pod fits by all predicates, though they are not ready: no plan moves a pod there."""
+    """Return the nodes that pass all predicates but are not ready: no plan moves a pod there."""
     ready = {node.name for node in view.snapshot.nodes if node.ready}
     return tuple(fit.node for fit in answer.nodes if fit.fits and fit.node not in ready)
 
@@ -113,14 +113,14 @@ def pod_lines(explanation: PodExplanation) -> Iterator[str]:
 
 
 def _where(pod: PodView) -> str:
-    """Whether the pod has a node."""
+    """Describe whether the pod has a node."""
     if pod.phase in _PHASES:
         return f"{_PHASES[pb.PodPhase.Code.ValueType(pod.phase)]} and takes no room"
     return f"runs on [cyan]{escape(pod.node)}[/cyan]" if pod.node else "waits for a node"
 
 
 def fit_lines(explanation: PodExplanation) -> Iterator[str]:
-    """Yield which nodes it fits, and why not the others."""
+    """Yield which nodes the pod fits, and why not the others."""
     total, fits = counted(explanation.node_count, "node"), explanation.fits
     if not explanation.node_count:
         yield "There are no nodes."

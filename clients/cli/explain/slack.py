@@ -1,8 +1,7 @@
-"""Slack as a whole, or one placeholder: how much is asked for and there, where, what it costs, what it holds back.
-
-Built from the planner's answer: slack says which placeholders there are and where, scale-up which new nodes they wait
-for, scale-down which nodes stay for them. The cost of a placeholder is the share of its node that it takes, the larger
-of those of cpu and memory, of the node's price.
+"""Slack as a whole, or one placeholder: how much is requested, how much there is and where, what it costs, what it
+reserves. Built from the planner's answer: slack gives the placeholders and their nodes, scale-up the new nodes that
+they wait for, scale-down the nodes that stay for them. A placeholder costs the share of its node's price that it takes
+of the node: the larger of the shares of cpu and memory.
 """
 
 from collections import Counter
@@ -35,7 +34,7 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class SlackExplanation:
-    """The planner's answer about slack. staying : nodes that stay, or do not go now, because slack needs them."""
+    """The planner's answer about slack. staying : nodes that stay, or are not deleted now, because slack needs them."""
 
     view: ClusterView
     answer: plan_pb2.PlanResponse
@@ -44,7 +43,7 @@ class SlackExplanation:
 
     @property
     def placeholders(self) -> Sequence[plan_pb2.Placeholder]:
-        """All placeholders, those of a set together."""
+        """All placeholders, grouped by set."""
         return self.answer.slack.placeholders
 
     def group_for(self, name: str) -> str:
@@ -52,7 +51,7 @@ class SlackExplanation:
         return next((one.node_group for one in self.answer.scale_up.splits if name in one.pods), "")
 
     def share(self, placeholder: plan_pb2.Placeholder) -> float:
-        """Return which share of its node a placeholder takes, 0 where it is on none."""
+        """Return the share of its node that a placeholder takes, 0 if it is on none."""
         if not placeholder.node:
             return 0.0
         has = self.view.allocatable(placeholder.node)
@@ -60,12 +59,12 @@ class SlackExplanation:
         return max((size / has[name] for name, size in sizes if has.get(name)), default=0.0)
 
     def price(self, placeholder: plan_pb2.Placeholder) -> float:
-        """Return what the room of a placeholder costs an hour, 0 where that is not known."""
+        """Return the hourly cost of a placeholder's room, 0 if it is not known."""
         return self.share(placeholder) * self.costs.of([placeholder.node])
 
 
 def explain_slack(planner: PlannerAccess, view: ClusterView, request: plan_pb2.PlanRequest) -> SlackExplanation:
-    """Ask the planner for slack, and for what it makes the other decisions do."""
+    """Ask the planner for slack and its effects on the other decisions."""
     wanted = plan_pb2.PlanRequest()
     wanted.CopyFrom(request)
     chosen = [plan_pb2.Decision.SLACK, *default_decisions(request.settings, view.snapshot)]
@@ -131,7 +130,7 @@ def slack_lines(explanation: SlackExplanation) -> Iterator[str]:
 
 
 def _set_lines(explanation: SlackExplanation, name: str, rows: Sequence[plan_pb2.Placeholder]) -> Iterator[str]:
-    """Yield what a set of equal placeholders keeps, where, and what those wait for that are on no node."""
+    """Yield what a set of equal placeholders reserves, where, and what those without node wait for."""
     price = sum(explanation.price(one) for one in rows)
     yield (
         f"[bold]{escape(name)}[/bold]: {counted(len(rows), 'placeholder')} of {_size(rows[0])} each, "
@@ -191,5 +190,5 @@ def _amounts(amounts: Any) -> str:
 
 
 def _cost(price: float) -> str:
-    """Return what room costs, "" where no price is known."""
+    """Return the cost of room, "" if no price is known."""
     return f", which costs {money(price)} an hour, {money(HOURS_A_MONTH * price)} a month" if price else ""

@@ -1,1 +1,1 @@
-"""Answers as Kubernetes objects, for clusters where something else carries them out."""
+"""Answers as Kubernetes objects, for clusters where another controller carries them out."""

@@ -1,7 +1,6 @@
-"""Slack for clusters that others scale: CapacityBuffers for an autoscaler that reads them, pause pods for any other.
-
-Decides names and kinds; how many placeholders there are, and of what size, is the planner's answer. Placeholders of
-CapacityBuffers are left out: those objects are in the cluster already.
+"""Slack for clusters with another autoscaler: CapacityBuffers if it reads them, otherwise pause pods. Decides names and
+kinds; the planner decides the number and size of placeholders. Placeholders of CapacityBuffers are left out, because
+those objects are in the cluster already.
 """
 
 import hashlib
@@ -17,10 +16,10 @@ from clients.cli.plan_formats import Export
 from clients.kubernetes_objects.spec_reader import Json, SpecReader
 
 LABEL = "trimtab.dev/slack-of"
-"""Says which set of placeholders a pod stands for."""
+"""Names the set of placeholders that a pod stands for."""
 PRIORITY_CLASS = "trimtab-slack"
 PRIORITY = -10
-"""Below every pod by default, and the lowest for which the Cluster Autoscaler still adds nodes."""
+"""Below every pod by default, and the lowest priority for which the Cluster Autoscaler still adds nodes."""
 _LONGEST_NAME = 50
 
 
@@ -58,7 +57,7 @@ def _sets(slack: plan_pb2.SlackDecision) -> Iterator[_Set]:
 
 
 def object_name(name: str) -> str:
-    """Return a name for objects of a set: what Kubernetes allows of it, and a digest where that is not all."""
+    """Return a name for objects of a set: the valid part of the set's name, plus a digest if that is not all of it."""
     plain = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:_LONGEST_NAME].strip("-")
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]
     return f"slack-{name}" if plain == name else f"slack-{plain}-{digest}".replace("--", "-")
@@ -97,8 +96,8 @@ def _priority_class() -> Json:
 def _deployment(one: _Set) -> Json:
     """Return a Deployment of pause pods.
 
-    They do not carry the labels of the pods that they stand for, or Services would send them requests and controllers
-    adopt them. What keeps those pods apart keeps pause pods apart by a label of their own.
+    They do not carry the labels of the pods that they stand for: Services would send them requests, and controllers
+    would adopt them. Rules that keep those pods apart apply to the pause pods by a separate label.
     """
     labels = {LABEL: one.object_name}
     return {
@@ -119,8 +118,8 @@ def _deployment(one: _Set) -> Json:
 def _apart(spec: Json, labels: dict[str, str]) -> Json:
     """Keep the pods of a set apart as its real pods would be, by the set's own label.
 
-    Spread does it, and not one more term of anti-affinity: where pods are removed to make room, kube-scheduler looks
-    at a waiting pod again at once only if it matches every such term of theirs, and else after five minutes
+    Uses topology spread rather than another anti-affinity term: when pods are removed to make room, kube-scheduler
+    retries a waiting pod at once only if it matches all their anti-affinity terms, and otherwise after five minutes
     (interpodaffinity, isSchedulableAfterPodChange).
     """
     out, own = dict(spec), {"matchLabels": labels}
@@ -131,7 +130,7 @@ def _apart(spec: Json, labels: dict[str, str]) -> Json:
     rules: dict[str, Any] = dict(out.get("affinity", {})).get("podAntiAffinity", {})
     for topology in dict.fromkeys(term["topologyKey"] for terms in rules.values() for term in terms):
         alone = {"maxSkew": 1, "topologyKey": topology, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": own}
-        # Kubernetes takes one constraint for a topology and what to do where it cannot be met.
+        # Kubernetes allows one constraint per pair of topology key and whenUnsatisfiable.
         same = ("topologyKey", "whenUnsatisfiable")
         spread = [one for one in spread if any(one.get(key) != alone[key] for key in same)]
         spread.append(alone)

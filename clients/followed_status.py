@@ -1,6 +1,5 @@
-"""The status of an actuator, kept up to date by what `WatchStatus` sends.
-
-Decides nothing; a change that does not belong to the status before it is refused.
+"""The status of an actuator, kept up to date from `WatchStatus`. Decides nothing; refuses a change that does not follow
+from the current status.
 """
 
 from typing import NamedTuple
@@ -27,10 +26,7 @@ class FollowedStatus:
         self._finished: list[actuator_pb2.NodeDeletion] = []
 
     def apply(self, response: actuator_pb2.WatchStatusResponse) -> None:
-        """Take in the next response of the stream.
-
-        Raises ValueError where it is a change of another status than the last one.
-        """
+        """Apply the next response of the stream. Raises ValueError if it changes another status than the last one."""
         if response.HasField("change"):
             self._change(response.change)
             return

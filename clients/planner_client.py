@@ -1,7 +1,7 @@
 """A client of the planner: takes whole snapshots, and handles deltas, chunks and resending itself.
 
-Decides what is sent: the difference to the last snapshot that the planner has confirmed, if there is one, and the state
-by its version where it is that of the last answer. Data that the planner no longer has are sent again, so an answer
+Decides what is sent: the difference to the last snapshot that the planner confirmed, if there is one, and only the
+version of the state if it is that of the last answer. Data that the planner no longer has are sent again, so an answer
 never depends on earlier calls. One cluster for each client; thread-safe, one call at a time.
 
 Raises `TrimtabError`. Units: seconds.
@@ -31,16 +31,16 @@ from clients.transport.errors import Reason, TrimtabError
 T = TypeVar("T")
 CHUNK_BYTES: Final = 1 << 20
 CALL_TIMEOUT_S: Final = 60.0
-"""Default deadline of a call. It bounds the simulation, so it is not small."""
+"""Default deadline of a call. It bounds the simulation, and is therefore not small."""
 _WORTH_A_DELTA_BYTES: Final = 256 << 10
 """Smaller snapshots are sent whole: computing the difference would take longer."""
 _SURELY_LARGE_PODS: Final = 10_000
-"""A snapshot with so many pods is large: its size, which takes as long to compute as to encode it, is not computed."""
+"""A snapshot with this many pods counts as large without computing its size, which takes as long as encoding it."""
 _GROWTH: Final = 4
 """An interner with this many times the entries of its first snapshot is replaced."""
 _WHOLE_MAY_HELP: Final = (Reason.SNAPSHOT_BASE_UNKNOWN, Reason.SNAPSHOT_INVALID, Reason.SNAPSHOT_MALFORMED)
-"""Errors of a delta after which the whole snapshot is sent: the base is unknown or another one, or a row is invalid,
-which is reported with the row numbers of the whole snapshot."""
+"""Errors of a delta after which the whole snapshot is sent: the base is unknown or a different one, or a row is invalid
+(the error is then reported with the row numbers of the whole snapshot)."""
 
 
 class _Cancellable(Protocol):
@@ -75,7 +75,7 @@ class PlannerClient:
         timeout_s: float = CALL_TIMEOUT_S,
         security: ChannelSecurity | None = None,
     ) -> None:
-        """Set up. security : None = as the environment says (TRIMTAB_TLS_CA, …). Errors: ValueError, OSError."""
+        """Set up. security : None = from the environment (TRIMTAB_TLS_CA, …). Errors: ValueError, OSError."""
         self._channel: grpc.Channel = connect(address, security)
         self._session = new_session()
         self._policy = policy or RetryPolicy()
@@ -98,11 +98,11 @@ class PlannerClient:
         self.close()
 
     def close(self) -> None:
-        """Close the connection; calls under way are cancelled."""
+        """Close the connection; calls in progress are cancelled."""
         self._channel.close()
 
     def wait_until_serving(self, timeout_s: float = 30.0) -> None:
-        """Wait until the planner reports that it serves."""
+        """Wait until the planner reports SERVING."""
         wait_until_serving(self._channel, timeout_s=timeout_s)
 
     def info(self) -> planner_pb2.GetPlannerInfoResponse:
@@ -115,7 +115,7 @@ class PlannerClient:
         return invoke(lambda: self._planner.BalanceScaleUp(request, timeout=self._timeout_s), self._policy)
 
     def plan(self, snapshot: snapshot_pb2.ClusterSnapshot, request: plan_pb2.PlanRequest) -> plan_pb2.PlanResponse:
-        """Ask for a plan. What describes the snapshot is filled into a copy of `request`."""
+        """Ask for a plan. The fields that describe the snapshot are set in a copy of `request`."""
         with self._lock:
             answer, sent = self._exchange(snapshot, request, self._plan)
             if sent.snapshot is not None:
@@ -126,7 +126,7 @@ class PlannerClient:
     def plan_delta(
         self, delta: snapshot_pb2.SnapshotDelta, base_version: str, request: plan_pb2.PlanRequest
     ) -> plan_pb2.PlanResponse:
-        """Ask for a plan over a delta that the caller has made. The caller handles SNAPSHOT_BASE_UNKNOWN."""
+        """Ask for a plan over a delta from the caller. The caller handles SNAPSHOT_BASE_UNKNOWN."""
         with self._lock:
             header = plan_pb2.PlanRequest()
             header.CopyFrom(request)
@@ -146,7 +146,7 @@ class PlannerClient:
         request: plan_pb2.PlanRequest,
         call: Callable[[plan_pb2.PlanRequest, _Payload], T],
     ) -> tuple[T, _Payload]:
-        """Make a call with as little data as possible; repeat it with all when the planner lacks some."""
+        """Make a call with as little data as possible; repeat it with all data if the planner lacks some."""
         header = plan_pb2.PlanRequest()
         header.CopyFrom(request)
         payload = self._payload(snapshot)
@@ -173,7 +173,7 @@ class PlannerClient:
             interned = self._intern(snapshot)
             delta = difference(self._base.snapshot, interned, self._interner) if self._base else None
         except (ValueError, IndexError):
-            # It breaks the contract; the planner's error names the row.
+            # The snapshot breaks the contract; the planner's error names the row.
             return _Payload("", snapshot.SerializeToString(), None)
         if self._base is None or delta is None:
             return _Payload("", snapshot.SerializeToString(), interned)
@@ -187,7 +187,7 @@ class PlannerClient:
         return interned
 
     def _shorten_state(self, header: plan_pb2.PlanRequest) -> None:
-        """Name the state by its version if it is that of the last answer."""
+        """Replace the state by its version if it is that of the last answer."""
         if self._state is None or not header.HasField("state"):
             return
         data, version = self._state

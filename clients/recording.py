@@ -20,7 +20,7 @@ MAGIC = "trimtab recording"
 FORMAT_VERSION = 1
 ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 MAX_FRAME_BYTES = 1 << 30
-"""As large as a snapshot may be."""
+"""The largest size of a snapshot."""
 _LEVEL = 6
 _CHUNK_BYTES = 1 << 14
 """Compressed bytes read at a time; few, because hostile data can expand ten-thousandfold."""
@@ -38,7 +38,7 @@ _FIELDS: dict[type[Recorded], str] = {
 
 
 class RecordingError(ValueError):
-    """A file is no recording, is cut off or damaged. The message is for people."""
+    """A file is not a recording, is cut off or damaged. The message is for people."""
 
 
 class RecordingWriter:
@@ -103,8 +103,8 @@ class RecordingReader:
     path : for messages; file : the compressed bytes; max_frame_bytes : largest frame that is read.
     header : the header; complete : whether the end frame has been read, known after the iteration;
     frame_bytes : size of the last frame, unpacked.
-    Errors: RecordingError on creation for what is no recording of a known version, and during iteration for a file cut
-    off inside a frame or damaged, with the number of good frames before.
+    Errors: RecordingError on creation for a file that is not a recording of a known version, and during iteration for a
+    file cut off inside a frame or damaged, with the number of good frames before.
     """
 
     def __init__(self, path: str, file: IO[bytes], max_frame_bytes: int = MAX_FRAME_BYTES) -> None:

@@ -21,7 +21,7 @@ class InputError(Exception):
 
 
 class FailedError(Exception):
-    """The work could not be done although the input was fine."""
+    """The command failed although the input was fine."""
 
 
 @contextmanager

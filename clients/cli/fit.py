@@ -1,7 +1,6 @@
-"""`trimtab fit`: for each pending pod and each node whether it fits, and every predicate that fails.
-
-One JSON object a line: {"pod": "ns/name", "node": "n1", "fits": false, "reasons": ["TAINT_NOT_TOLERATED"]}, and
-"insufficient" with the names of the resources that lack, where some do.
+"""`trimtab fit`: for each pending pod and each node, whether the pod fits and which predicates fail. One JSON object
+per line: {"pod": "ns/name", "node": "n1", "fits": false, "reasons": ["TAINT_NOT_TOLERATED"]}, and "insufficient" with
+the names of missing resources, if any.
 """
 
 import sys
@@ -23,7 +22,7 @@ _LINES_AT_ONCE = 4096
 
 
 def fit(options: CommandOptions, pods: Sequence[str]) -> None:
-    """Ask which pods fit where and print it; `pods` as "namespace/name", bound ones too; none = all that wait."""
+    """Ask which pods fit where and print it; `pods` as "namespace/name", bound or not; none = all waiting ones."""
     for pod in pods:
         if pod.count("/") != 1 or pod.startswith("/") or pod.endswith("/"):
             raise InputError(f"--pod {pod}: write it as NAMESPACE/NAME")
@@ -69,7 +68,7 @@ def _print_lines(answers: Iterable[planner_pb2.CheckFitResponse]) -> None:
 
 
 def _write(lines: list[bytes]) -> None:
-    """Write lines and forget them."""
+    """Write the lines and clear them."""
     if lines:
         sys.stdout.write(b"\n".join(lines).decode() + "\n")
         lines.clear()

@@ -1,7 +1,6 @@
-"""Prices of a file for node groups that come as objects: of a live cluster, a simulation, the demo.
-
-Decides nothing about money: `clients.cli.prices` says which line is a machine's. A group is known by the labels of its
-template, else by those of its nodes; the price of the file takes the place of its own.
+"""Prices from a file for node groups that are objects: of a live cluster, a simulation, the demo. Decides nothing about
+money: `clients.cli.prices` finds the line of a machine. A group is identified by the labels of its template, else by
+those of its nodes; the file's price replaces its own.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +25,7 @@ Json = dict[str, Any]
 def machines_by_group(
     groups: Sequence[NodeGroup], nodes: Iterable[Node], of_instance: Mapping[str, str] = MappingProxyType({})
 ) -> dict[str, set[Machine]]:
-    """Return what the nodes of each group are. of_instance : provider id to group, as the cloud knows it."""
+    """Return the machines of each group's nodes. of_instance : provider id to group, according to the cloud."""
     membership = Membership(groups, of_instance)
     members: dict[str, set[Machine]] = {}
     for node in nodes:
@@ -70,9 +69,8 @@ class NodesSeen(Protocol):
 
 
 class LivePrices:
-    """The prices of a file for the node groups of a live cluster, as `RoundSettings.priced` asks for them.
-
-    What the nodes of a group without a template are is looked at until its price is known, and then kept.
+    """The prices of a file for the node groups of a live cluster, for `RoundSettings.priced`. The nodes of a group
+    without a template are checked until its price is known; the price is then kept.
     """
 
     def __init__(self, prices: Prices, cluster: NodesSeen) -> None:

@@ -1,8 +1,7 @@
-"""Node groups made by label, for input that has none: nodes with the same values of some labels are one group.
-
-kubectl does not know node groups. For a first look, machines of one type in one zone are a good guess: such a group has
-a minimum of 0, its present size as target, and room for as many more nodes as one plan adds. Nodes of the control plane
-stay out of every group.
+"""Node groups by label, for input without node groups: nodes with the same values of some labels form a group. kubectl
+does not know node groups. For a first look, machines of one type in one zone are a good guess. Such a group has a
+minimum of 0, its current size as target, and room for as many more nodes as one plan adds. Control plane nodes are in
+no group.
 """
 
 from collections import Counter
@@ -19,7 +18,7 @@ INSTANCE_TYPE, ZONE = "node.kubernetes.io/instance-type", "topology.kubernetes.i
 DEFAULT_LABELS = (INSTANCE_TYPE, ZONE)
 NONE = "none"
 ROOM = 1000
-"""By how many nodes a group may grow: as many as one plan adds, unless settings have it otherwise."""
+"""By how many nodes a group may grow: as many as one plan adds by default."""
 _OLD_NAMES = {
     INSTANCE_TYPE: "beta.kubernetes.io/instance-type",
     ZONE: "failure-domain.beta.kubernetes.io/zone",
@@ -38,9 +37,8 @@ def read_labels(text: str | None) -> tuple[str, ...] | None:
 
 
 def group_by_labels(snapshot: pb.ClusterSnapshot, labels: Sequence[str] | None) -> None:
-    """Give a snapshot without node groups such groups, in place, and write a note about it.
-
-    labels : None = the default ones, () = none. Errors: InputError where the snapshot has groups of its own.
+    """Add such groups to a snapshot without node groups, in place, and write a note about it. labels : None = the
+    default ones, () = none. Errors: InputError if the snapshot has node groups.
     """
     if snapshot.node_groups:
         if labels:
@@ -67,11 +65,11 @@ def group_by_labels(snapshot: pb.ClusterSnapshot, labels: Sequence[str] | None) 
 
 
 def label_value(found: Mapping[str, str], label: str) -> str:
-    """Return the value of a node's label, also under the old name of one; "" = it has none."""
+    """Return the value of a node's label, also under the label's old name; "" = it has none."""
     return found.get(label) or found.get(_OLD_NAMES.get(label, ""), "")
 
 
 def _name(found: dict[str, str], labels: Sequence[str]) -> str:
-    """Return the values of the labels, those that are missing left out; "unlabelled" without any."""
+    """Return the values of the labels without missing ones; "unlabelled" if all are missing."""
     values = (label_value(found, label) for label in labels)
     return "/".join(value for value in values if value) or "unlabelled"

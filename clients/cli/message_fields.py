@@ -1,7 +1,6 @@
-"""A document that a person wrote, checked against the message that it shall become, and brought to proto3 JSON.
-
-Decides which fields exist and what kind of value each takes. Errors are in the document's terms: the path of the field,
-what is wrong, and the nearest name. Durations may be written as `10m` or `1h30m` beside proto3's `600s`.
+"""Checks a hand-written document against its message type, and converts it to proto3 JSON. Decides which fields exist
+and what kind of value each takes. Errors use the document's terms: the path of the field, the problem, and the nearest
+name. Durations may be written as `10m` or `1h30m` as well as proto3's `600s`.
 """
 
 import difflib
@@ -101,7 +100,7 @@ def _duration(value: Any, path: str) -> str:
 
 
 def _is_integer(value: Any) -> bool:
-    """Return whether proto3 JSON takes a value as a whole number; large ones are written as text."""
+    """Return whether proto3 JSON accepts a value as an integer; large ones are written as strings."""
     if isinstance(value, str):
         return re.fullmatch(r"-?\d+", value) is not None
     return isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1
@@ -122,7 +121,7 @@ def _wrong(path: str, expected: str, value: Any) -> InputError:
 
 
 def _nearest(name: str, names: list[str]) -> str:
-    """Return a question about the name that was meant, "" if none is near."""
+    """Return a suggestion of the intended name, "" if none is near."""
     lowered = {one.lower(): one for one in names}
     near = difflib.get_close_matches(name.lower(), list(lowered), 1)
     return f"; did you mean {lowered[near[0]]}?" if near else ""

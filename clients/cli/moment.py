@@ -1,4 +1,4 @@
-"""`--now`: a time in text as a protobuf timestamp."""
+"""`--now`: converts a time from text to a protobuf timestamp."""
 
 import re
 from datetime import UTC, datetime

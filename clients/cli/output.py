@@ -1,6 +1,6 @@
 """Output of answers: tables for users, JSON and YAML in the proto3 JSON mapping for programs.
 
-The JSON of a message includes fields with default values: a reader needs to know no defaults.
+The JSON of a message includes fields with default values, so a reader need not know the defaults.
 """
 
 import json
@@ -58,23 +58,23 @@ class SafeConsole(Console):
 
 
 def stdout_console() -> Console:
-    """Return the console of answers; without a terminal it is 120 columns wide, unless COLUMNS is set."""
+    """Return the console for answers; without a terminal it is 120 columns wide unless COLUMNS is set."""
     width = None if sys.stdout.isatty() or os.environ.get("COLUMNS") else PIPED_WIDTH
     return SafeConsole(soft_wrap=False, width=width, highlight=False, emoji=False)
 
 
 def print_lines(console: Console, lines: Iterable[str]) -> None:
-    """Print lines of rich text; a line that is indented and too long goes on with the same indentation."""
+    """Print lines of rich text; a long indented line continues with the same indentation."""
     for line in lines:
         text = line.lstrip(" ")
         console.print(Padding(text, (0, 0, 0, len(line) - len(text)), expand=False) if text != line else line)
 
 
 def stderr_console() -> Console:
-    """Return the console of progress and notes."""
+    """Return the console for progress and notes."""
     return SafeConsole(stderr=True, highlight=False)
 
 
 def note(text: str) -> None:
-    """Print a note, which is no part of the answer."""
+    """Print a note; it is not part of the answer."""
     sys.stderr.write(f"note: {visible(text)}\n")

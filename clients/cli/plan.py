@@ -38,7 +38,7 @@ class CommandOptions:
     prices: Path | None = None
 
     def cluster(self, request: plan_pb2.PlanRequest) -> snapshot_pb2.ClusterSnapshot:
-        """Read the cluster; one without node groups is given groups by label. Check that the request is about it."""
+        """Read the cluster; one without node groups gets groups by label. Check that the request is for it."""
         labels = read_labels(self.group_by)
         prices = read_prices(self.prices) if self.prices is not None else None
         snapshot = read_snapshot(self.files, self.max_input_bytes, annotations_read(request.settings))
@@ -51,7 +51,7 @@ class CommandOptions:
         return snapshot
 
     def request(self) -> plan_pb2.PlanRequest:
-        """Read all but the cluster, so that an error in it is reported before a large file is read."""
+        """Read everything but the cluster: its errors are then reported before a large file is read."""
         request = plan_pb2.PlanRequest(settings=read_settings(self.settings), now=self.moment())
         state = read_state(self.state)
         if state is not None:
@@ -66,7 +66,7 @@ class CommandOptions:
 def plan(
     options: CommandOptions, decisions: Sequence[plan_pb2.Decision.Code.ValueType], export: Export | None = None
 ) -> None:
-    """Request a plan and print it, or the objects that keep its slack. decisions : none = what the input asks for."""
+    """Request a plan; print it, or the objects that keep its slack. decisions : none = as the input requests."""
     request = options.request()
     snapshot = options.cluster(request)
     request.decisions.extend(decisions or default_decisions(request.settings, snapshot))
@@ -80,7 +80,7 @@ def plan(
         print_document(exported(answer.slack, export), Format.YAML)
         return
     if options.output is not Format.TABLE:
-        # Stage times differ from run to run; the same input must give the same bytes.
+        # Stage times differ between runs, but the same input must give the same bytes.
         answer.diagnostics.ClearField("stages")
         print_document(as_document(answer), options.output)
         return

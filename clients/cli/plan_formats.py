@@ -13,7 +13,7 @@ class Export(StrEnum):
 
 
 class PlanFormat(StrEnum):
-    """The values of `-o`: those of every command, and those of exports."""
+    """The values of `-o`: those of all commands, plus the exports."""
 
     TABLE = "table"
     JSON = "json"
@@ -28,5 +28,5 @@ class PlanFormat(StrEnum):
 
     @property
     def export(self) -> Export | None:
-        """What is exported, None = the answer is printed."""
+        """The export, None = the answer is printed."""
         return Export(self.value) if self.value in {one.value for one in Export} else None

@@ -53,7 +53,7 @@ def address_failures(address: str) -> Iterator[None]:
 
 
 def _what_is_at(address: str) -> str:
-    """Return what serves at an address in place of a planner."""
+    """Return which service is at an address instead of a planner."""
     channel = connect(address)
     try:
         if is_served(channel, "trimtab.v1.Actuator"):

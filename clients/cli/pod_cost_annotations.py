@@ -1,4 +1,4 @@
-"""Which annotations of pods the settings make the planner read."""
+"""The pod annotations that the planner reads according to the settings."""
 
 from trimtab.v1 import plan_pb2
 

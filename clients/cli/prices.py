@@ -1,15 +1,14 @@
-"""Price files: what a node of an instance type costs an hour, given to node groups by the labels of their nodes.
-
-CSV with the columns `type`, `price` and, if wanted, `zone` and `lifecycle`, named by the first line; or YAML, a list of
+"""Price files: the hourly price of a node by instance type, assigned to node groups by the labels of their nodes. CSV
+with the columns `type`, `price` and optionally `zone` and `lifecycle`, named in the first line; or YAML, a list of
 mappings with these keys:
 
     type,zone,lifecycle,price
     m5.large,,,0.096
     m5.large,eu-west-1a,spot,0.031
 
-`zone` empty = every zone without a line of its own; `lifecycle` is `on-demand`, which empty means too, or `spot`: what
-is interrupted has another price, so a line counts for one of them only. A price of the file takes the place of the
-group's own. Decides nothing about money: only which line is a group's. Errors name file and line.
+An empty `zone` is every zone without a separate line; `lifecycle` is `on-demand` (also if empty) or `spot`, whose price
+differs, so a line applies to one of them only. A price from the file replaces the group's own. Decides only which line
+applies to a group. Errors name file and line.
 """
 
 import csv
@@ -43,7 +42,7 @@ _SPOT_LABELS: Final = {
 
 
 class Machine(NamedTuple):
-    """What prices depend on. zone "" = any."""
+    """The properties that a price depends on. zone "" = any."""
 
     type: str
     zone: str
@@ -79,7 +78,7 @@ def read_prices(path: Path) -> Prices:
 
 
 def apply_prices(snapshot: pb.ClusterSnapshot, prices: Prices) -> None:
-    """Give node groups their prices, in place, and write a note about those that get none. O(nodes)."""
+    """Set the prices of node groups, in place, and write a note about those without a price. O(nodes)."""
     view = ClusterView(snapshot)
     members: dict[str, set[Machine]] = {}
     for node in snapshot.nodes:
@@ -97,19 +96,19 @@ def apply_prices(snapshot: pb.ClusterSnapshot, prices: Prices) -> None:
 
 
 def machines_of(template: Mapping[str, str] | None, members: set[Machine]) -> set[Machine]:
-    """Return what a group's nodes are: what the labels of its template say, else what its nodes are."""
+    """Return the machines of a group: from the labels of its template, else from its nodes."""
     own = machine_of(template) if template is not None else None
     return {own} if own is not None and own.type else members
 
 
 def one_price(machines: Iterable[Machine], prices: Prices) -> float | None:
-    """Return the price of machines; None = there is none, or not one for all."""
+    """Return the common price of machines; None = there is none, or it is not the same for all."""
     found = {price_of(machine, prices) for machine in machines}
     return found.pop() if len(found) == 1 else None
 
 
 def note_without(groups: Mapping[str, set[Machine]]) -> None:
-    """Write a note about node groups that get no price, with what their nodes are."""
+    """Write a note about node groups that get no price, with their machines."""
     if not groups:
         return
     told = [
@@ -123,12 +122,12 @@ def note_without(groups: Mapping[str, set[Machine]]) -> None:
 
 
 def price_of(machine: Machine, prices: Prices) -> float | None:
-    """Return the price of a machine: that of its zone, else that of every zone; None = there is none."""
+    """Return the price of a machine: for its zone, else for every zone; None = there is none."""
     return prices.get(machine, prices.get(machine._replace(zone="")))
 
 
 def machine_of(labels: Mapping[str, str]) -> Machine:
-    """Return what a node's labels say; type "" = they do not say it."""
+    """Return the machine according to a node's labels; type "" = they do not contain it."""
     lifecycle = SPOT if any(labels.get(key) == value for key, value in _SPOT_LABELS) else ON_DEMAND
     return Machine(label_value(labels, INSTANCE_TYPE), label_value(labels, ZONE), lifecycle)
 
@@ -174,7 +173,7 @@ def _check_columns(path: Path, columns: list[str]) -> None:
 
 
 def _yaml_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield the mappings of a list with the lines that they begin in."""
+    """Yield the mappings of a list with the lines in which they begin."""
     try:
         check_yaml(text)
         root: Any = yaml.compose(text, Loader=yaml.CSafeLoader)

@@ -1,7 +1,6 @@
-"""One clause for each reason of the contract, for people. A test holds the tables complete.
-
-A node's clause holds for one node or many; the subject of a pod's clause is the pod, which the caller writes before it.
-The subject of a node group's clause is "it".
+"""One clause for each reason of the contract, for people. A test checks that the tables are complete. A node's clause
+fits one node or many; a pod's clause follows its subject, the pod, which the caller writes. The subject of a node
+group's clause is "it".
 """
 
 from trimtab.v1 import plan_pb2, reason_pb2
@@ -153,7 +152,7 @@ PREDICATE_SENTENCES = {
 
 
 def why_it_stays(node: plan_pb2.UnremovableNode) -> str:
-    """Return one clause that says why a node stays; the pod that blocks it is "a pod"."""
+    """Return one clause with the reason why a node stays; the pod that blocks it is "a pod"."""
     if node.reason == _Node.BLOCKED_BY_POD and node.blocking_reason:
         return f"a pod {POD_SENTENCES[node.blocking_reason]}"
     return NODE_SENTENCES[node.reason]

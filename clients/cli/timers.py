@@ -5,7 +5,7 @@ from trimtab.v1 import plan_pb2, snapshot_pb2
 
 DEFAULT_THRESHOLD, DEFAULT_UNNEEDED_S, DEFAULT_UNREADY_S = 0.5, 600.0, 1200.0
 DEFAULT_PARALLELISM = 10
-"""Of `ScaleDownSettings`, as its comments give them."""
+"""Defaults of `ScaleDownSettings`, as documented in its comments."""
 
 
 def threshold(settings: plan_pb2.PlanSettings, node: snapshot_pb2.Node) -> float:
@@ -18,7 +18,7 @@ def threshold(settings: plan_pb2.PlanSettings, node: snapshot_pb2.Node) -> float
 
 
 def wait_s(settings: plan_pb2.PlanSettings, node: snapshot_pb2.Node) -> float:
-    """Return for how long a node has to be unneeded before it goes, seconds."""
+    """Return how long a node has to be unneeded before it is deleted, seconds."""
     ready = node.ready
     field, default = ("unneeded_time", DEFAULT_UNNEEDED_S) if ready else ("unready_time", DEFAULT_UNREADY_S)
     for one in (_override(settings, node), settings.scale_down):

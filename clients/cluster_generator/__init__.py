@@ -1,8 +1,8 @@
 """Synthetic clusters: deterministic in their seed, of any size, as Kubernetes objects.
 
 Decides what a plausible cluster looks like: node groups over zones, several hundred workloads, budgets, a few pods
-that cannot be moved. Reads no real cluster, no clock, and no randomness but its seed. Its clusters are synthetic:
-every figure measured on one must be labelled synthetic.
+that cannot be moved. Reads no real cluster and no clock; its only randomness is the seed. Figures measured on its
+clusters must be labelled synthetic.
 """
 
 from clients.cluster_generator.layout import Cluster, generate

@@ -25,7 +25,7 @@ DAEMONS = (
 )
 """Namespace, name, cpu in milli-cores, memory in MiB of each DaemonSet."""
 UNMOVABLE = ("bare", "local-storage", "not-safe-to-evict", "system", "tight-budget")
-"""Ways in which a pod blocks the drain of its node, in turn."""
+"""Ways in which a pod blocks the drain of its node, used in turn."""
 
 
 @dataclass(frozen=True)

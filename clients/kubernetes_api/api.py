@@ -105,7 +105,7 @@ def retry_hint_s(state: RetryCallState) -> float | None:
 
 
 def json_object(request: Request, answer: bytes) -> Json:
-    """Return an answer as the object that it is; an empty one as {}. Errors: MalformedAnswerError."""
+    """Return the JSON object of an answer; {} for an empty answer. Errors: MalformedAnswerError."""
     try:
         return dict(msgspec.json.decode(answer)) if answer else {}
     except (msgspec.MsgspecError, UnicodeDecodeError, TypeError, ValueError) as error:

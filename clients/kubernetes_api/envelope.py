@@ -23,7 +23,7 @@ LONGEST_FRAME = 64 << 20
 """Bytes; an object of Kubernetes has at most a few MiB."""
 
 MOST_RETRY_AFTER_S = 3600
-"""A longer pause that a server asks for counts as this one. Callers have narrower limits of their own."""
+"""A longer pause that a server asks for is reduced to this one. Callers have narrower limits."""
 
 M = TypeVar("M", bound=Message)
 
@@ -73,7 +73,7 @@ def read_page(body: bytes) -> Page:
 
 
 def read_frames(chunks: Iterable[bytes]) -> Iterator[Frame]:
-    """Yield the events in a byte stream cut anywhere; what is incomplete is dropped. Errors: MalformedAnswerError."""
+    """Yield the events in a byte stream; an incomplete last one is dropped. Errors: MalformedAnswerError."""
     buffer = bytearray()
     for chunk in chunks:
         buffer += chunk

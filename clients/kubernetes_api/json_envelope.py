@@ -53,7 +53,7 @@ def read_page(body: bytes) -> Page:
 
 
 def read_frames(chunks: Iterable[bytes]) -> Iterator[Frame]:
-    """Yield the events in a byte stream cut anywhere; what is incomplete is dropped. Errors: MalformedAnswerError."""
+    """Yield the events in a byte stream; an incomplete last one is dropped. Errors: MalformedAnswerError."""
     rest = b""
     for chunk in chunks:
         *lines, rest = (rest + chunk).split(b"\n")

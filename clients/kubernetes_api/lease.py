@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # settings are read where the packages that a connection need
 
 log = structlog.get_logger("lease")
 
-# Of one Lease: with a change of hands each second, within twelve days.
+# Most transitions of one Lease: at one each second, reached within twelve days.
 MOST_TRANSITIONS = 1 << 20
 
 
@@ -57,8 +57,8 @@ class Lease:
         self.identity = identity
         self.settings = settings or LeaseSettings()
         self.holder = ""
-        # The term of our leadership, for those who take orders: each leader's is greater than that of the one before,
-        # though the Lease be deleted in between. 0 = we have not led yet.
+        # The term of our leadership, for the receivers of orders: each leader's is greater than that of the one before,
+        # even if the Lease is deleted in between. 0 = we have not led yet.
         self.epoch = 0
         self._api, self._clock = api, clock or time.monotonic
         self._renewed_s: float | None = None
@@ -198,7 +198,7 @@ class Lease:
 
 
 def _epoch(lease: Json) -> int:
-    """When the Lease was made, by the API server's clock, and how often it has changed hands since; 0 = not known."""
+    """When the Lease was created, by the API server's clock, and its number of transitions since; 0 = not known."""
     created = (lease.get("metadata") or {}).get("creationTimestamp")
     if not created:
         return 0

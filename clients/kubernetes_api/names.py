@@ -1,7 +1,6 @@
-"""Names of objects: which ones Kubernetes allows, and how they go into a path.
-
-Decides nothing about what exists. A name is never put into a path but by `object_path`: unquoted, one such as
-"../namespaces/kube-system/secrets/token" would name another object.
+"""Names of objects: which ones Kubernetes allows, and how they are put into a path. Decides nothing about existing
+objects. Only `object_path` puts a name into a path: unquoted, a name such as "../namespaces/kube-system/secrets/token"
+would name another object.
 Source: apimachinery, util/validation (IsDNS1123Subdomain, IsDNS1123Label); Kubernetes, apis/core/validation: nodes and
 pods have the names of a subdomain, namespaces those of a label.
 """
@@ -17,24 +16,24 @@ _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _IS_LABEL = re.compile(_LABEL)
 _CHARACTERS = b"abcdefghijklmnopqrstuvwxyz0123456789-."
 _NO_SUBDOMAIN = ("\n-", "-\n", "\n.", ".\n", "..", ".-", "-.", "\n\n")
-"""What valid names do not contain when each stands on a line of its own."""
+"""Characters that valid names, one per line, do not contain."""
 RULE = "lower-case letters, digits, '-' and '.', a letter or digit first and last"
 
 
 def is_subdomain(name: str) -> bool:
-    """Return whether a name is that of a node or a pod."""
+    """Return whether a node or a pod may have this name."""
     return len(name) <= MAX_SUBDOMAIN_LENGTH and _SUBDOMAIN.fullmatch(name) is not None
 
 
 def is_label(name: str) -> bool:
-    """Return whether a name is that of a namespace."""
+    """Return whether a namespace may have this name."""
     return len(name) <= MAX_LABEL_LENGTH and _IS_LABEL.fullmatch(name) is not None
 
 
 def first_invalid(names: Sequence[str]) -> int | None:
     """Return the index of the first name that is not a subdomain; None if all are.
 
-    Cost: all names are checked together, some ten nanoseconds each.
+    Cost: all names are checked together, about ten nanoseconds each.
     """
     lines = "\n".join(("", *names, ""))
     if (
@@ -51,7 +50,7 @@ def first_invalid(names: Sequence[str]) -> int | None:
 def object_path(collection: str, *words: str) -> str:
     """Return the path of an object below a collection; each word becomes one segment of the path.
 
-    Errors: ValueError for a word that could be no segment ("", "." and "..").
+    Errors: ValueError for a word that cannot be a segment ("", "." and "..").
     """
     for word in words:
         if word in ("", ".", ".."):

@@ -1,4 +1,4 @@
-"""Permission checks before the first request, which let one error name all missing permissions.
+"""Permission checks before the first request: one error then names all missing permissions.
 
 Decides nothing: callers name the rules.
 """
@@ -19,7 +19,7 @@ _REVIEWS = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 
 
 def own_object(group: str, resource: str, verbs: tuple[str, ...], namespace: str, name: str) -> tuple[Rule, ...]:
-    """Return the permissions to create an object and to use these verbs on it alone."""
+    """Return the permissions to create an object and to use these verbs on that object only."""
     return (Rule(group, resource, ("create",), namespace), Rule(group, resource, verbs, namespace, name))
 
 
@@ -31,7 +31,7 @@ def lease_rules(namespace: str, name: str) -> tuple[Rule, ...]:
 def require(api: Api, rules: Iterable[Rule]) -> None:
     """Check for each verb whether it is allowed.
 
-    Errors: MissingPermissionError with the missing RBAC rules; UnreachableError, ApiError. Where the review itself is
+    Errors: MissingPermissionError with the missing RBAC rules; UnreachableError, ApiError. If the review itself is
     forbidden, everything counts as allowed: the requests themselves will fail.
     """
     missing: list[Rule] = []
@@ -44,7 +44,7 @@ def require(api: Api, rules: Iterable[Rule]) -> None:
 
 
 def rules_yaml(rules: Iterable[Rule]) -> str:
-    """Return rules in the form of a Role or ClusterRole, one a line."""
+    """Return rules in the form of a Role or ClusterRole, one per line."""
     lines = []
     for rule in rules:
         where = f"  # Role in namespace {rule.namespace}" if rule.namespace else ""

@@ -1,7 +1,7 @@
 """Bearer tokens of Kubernetes ServiceAccounts, checked by the API server.
 
-Decides that a token counts for one audience alone, and how long an answer holds: one minute, so that a revoked token is
-refused a minute later at most; a refusal ten seconds. Tokens are kept as digests. Thread-safe. Units: seconds.
+A token is accepted for one audience only. Decides how long an answer is kept: one minute, so a revoked token is refused
+a minute later at the latest; a refusal ten seconds. Tokens are kept as digests. Thread-safe. Units: seconds.
 Source: https://kubernetes.io/docs/reference/kubernetes-api/authentication-resources/token-review-v1/
 """
 
@@ -29,9 +29,9 @@ MOST_KEPT: Final = 4096
 MAX_TOKEN_CHARS: Final = 16_384
 _PATH: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 RULES: Final = (Rule("authentication.k8s.io", "tokenreviews", ("create",)),)
-"""What the service's own account needs."""
+"""Permissions of the service's own account."""
 _SERVICE_ACCOUNT: Final = "system:serviceaccount:"
-"""How names of ServiceAccounts begin. Other users are not ours: an identity provider may name them as it likes."""
+"""Prefix of the names of ServiceAccounts. Other users are not accepted: an identity provider may give them any name."""
 log = structlog.get_logger("tokens")
 
 
@@ -83,7 +83,7 @@ class TokenReviewer:
             message = "the token cannot be checked: the API server does not answer, or forbids it (the log says why)"
             raise ServiceError(grpc.StatusCode.UNAVAILABLE, Reason.BACKEND_UNAVAILABLE, message) from error
         name = (status.get("user") or {}).get("username")
-        # A server that knows nothing of audiences names none: its yes is no yes for ours.
+        # A server without support for audiences returns none: its approval does not apply to our audience.
         if not status.get("authenticated") or self._audience not in (status.get("audiences") or ()):
             return ()
         if not isinstance(name, str) or not name.startswith(_SERVICE_ACCOUNT):
@@ -92,7 +92,7 @@ class TokenReviewer:
 
 
 def open_reviewer(audience: str, kubeconfig: Path | None) -> TokenReviewer:
-    """Connect to the cluster that tokens are of. Errors: ClusterError, also where the permission is missing."""
+    """Connect to the cluster that issues the tokens. Errors: ClusterError, also if the permission is missing."""
     api = Api(connect_cluster(ConnectionSettings(kubeconfig)))
     require(api, RULES)
     return TokenReviewer(api, audience)

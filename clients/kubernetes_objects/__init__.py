@@ -1,4 +1,4 @@
-"""Kubernetes objects, as kubectl prints them or a client lists them, to a `ClusterSnapshot`.
+"""Converts Kubernetes objects, as kubectl prints them or a client lists them, to a `ClusterSnapshot`.
 
 `read_files` reads files, recordings too; `decode_objects` takes plain values; `build_snapshot` turns either into rows.
 """

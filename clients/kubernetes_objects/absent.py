@@ -1,6 +1,5 @@
-"""Notes about kinds that an input lacks although its pods refer to them, which would change answers.
-
-Decides nothing. A kind that was given, even without objects, is not missing.
+"""Notes about kinds that are missing from an input although its pods refer to them, which would change answers. Decides
+nothing. A kind that is given, even without objects, is not missing.
 """
 
 from collections import Counter
@@ -11,7 +10,7 @@ from clients.kubernetes_objects.objects import Objects
 from clients.kubernetes_objects.owners import controller_of
 
 _REPLICATED = ("Job", "ReplicaSet", "ReplicationController", "StatefulSet")
-"""Controllers that have to be known before a pod of theirs may be drained."""
+"""Kinds of controllers that must be known before their pods may be drained."""
 
 
 def absent_notes(objects: Objects, snapshot: pb.ClusterSnapshot) -> list[str]:

@@ -1,7 +1,6 @@
-"""Numbers in annotations of pods: which annotations are read is the caller's choice.
-
-Decides what a number is: what Python reads as a finite float, without underscores and white space. Anything else in
-such an annotation is NaN, so that a reader can tell it from an annotation that is absent.
+"""Numbers in annotations of pods; the caller chooses the annotations. Decides what a number is: a finite float as
+Python reads it, without underscores and white space. Anything else in such an annotation is NaN, so that a reader can
+tell it from an annotation that is absent.
 """
 
 import math
@@ -32,7 +31,7 @@ def number_of(text: str) -> float:
 
 @lru_cache(maxsize=64)
 def pod_struct(keys: tuple[str, ...]) -> type[Pod]:
-    """Return the struct of a pod whose annotations of these keys are read as well. keys : sorted."""
+    """Return a struct for pods that also has the annotations with these keys. keys : sorted."""
     declared = {info.encode_name for info in msgspec.structs.fields(PodAnnotations)}
     added = [key for key in keys if key not in declared]
     if not added:

@@ -62,7 +62,7 @@ class Actuation(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What a caller that watches a cluster has computed before. None = computed here from the objects.
+    """Results that a caller who watches a cluster already has. None = computed here from the objects.
 
     pods : rows of all pods, sorted by (namespace, name), in place of Pod objects
     storage : claims and volumes, in place of objects
@@ -91,7 +91,7 @@ def build_snapshot(objects: Objects, progress: Progress | None = None, known: Kn
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """Pause the garbage collector: decoded structs have no cycles, but are many objects to visit."""
+    """Pause the garbage collector: decoded structs have no cycles, but there are many to visit."""
     enabled = gc.isenabled()
     gc.disable()
     try:
@@ -277,7 +277,7 @@ class _Builder:
 
 
 def priority_classes(objects: Iterable[Any]) -> PriorityClasses:
-    """Return the priorities that PriorityClasses give, those of the system included."""
+    """Return the priorities of PriorityClasses, including those of the system."""
     classes = PriorityClasses(_SYSTEM_PRIORITIES)
     for one in objects:
         classes[one.metadata.name] = one.value or 0

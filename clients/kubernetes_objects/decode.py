@@ -29,7 +29,7 @@ Advance = Callable[[float], None]
 
 _BATCH = 2048
 _UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding raises: malformed or unexpected JSON, text that is not UTF-8, unlimited nesting."""
+"""Errors of decoding: malformed or unexpected JSON, text that is not UTF-8, unlimited nesting."""
 _HEAD = re.compile(rb'\{\s*"apiVersion"\s*:\s*"([^"\\]*)"\s*,\s*"kind"\s*:\s*"([^"\\]*)"')
 _TRAILING = re.compile(r"trailing characters \(byte (\d+)\)")
 _PATH = re.compile(r"^(.*?)(?: - at .*?`\$\.?(.*)`)?$", re.DOTALL)
@@ -202,7 +202,7 @@ def _convert(item: Any, expected: tuple[str, str], file: str, objects: Objects) 
 
 
 def _check_version(api_version: str, kind: str, file: str, objects: Objects) -> None:
-    """Check the version of an object that is read: of ours, an unknown one is an error; of others, it is noted."""
+    """Check an object's version: an unknown version of our own kinds is an error, of other kinds it is noted."""
     problem = version_problem(api_version, kind)
     if not problem:
         return

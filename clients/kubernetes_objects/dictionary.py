@@ -1,4 +1,4 @@
-"""The dictionaries of a snapshot that is being built: strings, label sets, pod specs, volumes.
+"""The dictionaries of a snapshot under construction: strings, label sets, pod specs, volumes.
 
 An entry gets the next free index on its first use; the numbering depends only on the order in which rows are written.
 Callers write rows in canonical order, which gives equal content equal bytes.

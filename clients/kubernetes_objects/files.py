@@ -1,4 +1,4 @@
-"""Files to a snapshot: Kubernetes objects as JSON or YAML, plain or gzipped, or one recording.
+"""Reads files into a snapshot: Kubernetes objects as JSON or YAML, plain or gzipped, or one recording.
 
 The content of a file decides what it is, not its name. The only module of this package that reads files.
 Cost: 150,000 pods of JSON in a few seconds; YAML takes about ten times as long to parse.
@@ -31,11 +31,11 @@ from clients.transport.strict_yaml import YamlError, check_yaml
 
 _RAISE_LIMIT = "raise the limit with --max-input-bytes"
 _READ_SHARE = 0.7
-"""Share of reading in the whole work, about; building takes the rest."""
+"""Approximate share of reading in the whole work; building takes the rest."""
 _SCALE = 1_000_000
 _PEEK = 4096
 _SMALL = 64
-"""Longest rest of a text, in bytes, that is checked for being white space only."""
+"""Longest remainder of a text, in bytes, that is checked for being white space only."""
 
 
 def read_files(
@@ -44,12 +44,12 @@ def read_files(
     max_bytes: int = MAX_INPUT_BYTES,
     numbers: Iterable[str] = (),
 ) -> BuiltSnapshot:
-    """Return the snapshot of a cluster kept in files, together one cluster; "-" is standard input.
+    """Return the snapshot of the cluster that the files together describe; "-" is standard input.
 
     progress : called with (done, total) in one unit for all the work; max_bytes : most bytes of one file, unpacked;
     numbers : keys of the pods' annotations that hold numbers (`PodTable.number`).
     Errors: InputError or a subclass, for a file that cannot be read or is too large, is neither Kubernetes objects nor
-    a recording, or has a broken object; with what to do.
+    a recording, or has a broken object; the message says what to do.
     """
     if not paths:
         raise InputError("no file is given; give what `kubectl get -o json` or `-o yaml` prints, or a recording")
@@ -73,7 +73,7 @@ def read_objects(paths: Iterable[str | PathLike[str]], max_bytes: int = MAX_INPU
 def _read(
     paths: Sequence[str | PathLike[str]], advance: Callable[[float], None], max_bytes: int, numbers: Iterable[str] = ()
 ) -> Objects | BuiltSnapshot:
-    """Return the objects of all files, or what a recording holds. Each file is opened once: it may be a pipe."""
+    """Return the objects of all files, or the content of a recording. Each file is opened once: it may be a pipe."""
     files = [Path(path) for path in paths]
     if files.count(STANDARD_INPUT) > 1:
         raise InputError("standard input (-) is given twice; give it once")
@@ -184,7 +184,7 @@ def _add_content(data: bytes, file: str, objects: Objects, advance: Callable[[fl
 
 
 def _add_json(data: bytes, file: str, objects: Objects, advance: Callable[[float], None]) -> None:
-    """Add every document of a text: several kubectl calls give several, and JSON Lines has one on each line."""
+    """Add every document of a text: several kubectl calls give several, JSON Lines has one per line."""
     rest = memoryview(data)
     while rest:
         start = len(data) - len(rest)

@@ -1,4 +1,4 @@
-"""In-tree volumes as the volumes of the CSI drivers that replaced their plugins.
+"""Translates in-tree volumes to the volumes of the CSI drivers that replaced their plugins.
 
 Decides which terms match a node with a bound in-tree volume: where the node's CSINode lists the plugin as migrated, the
 driver's zone label; on all other nodes, the terms of the volume itself. Reads nothing else of a volume, and changes
@@ -55,8 +55,8 @@ class Migration:
     def terms(self, plugin: str, own: Terms | None, translated: Terms | None) -> Terms | None:
         """Return terms equal to `translated` on nodes that have migrated the plugin, and to `own` on the others.
 
-        Both hold no requirements on fields, and no empty term; None = anywhere. Where nodes differ, the smaller
-        part is named; a new node counts as one of the larger part.
+        Both hold no requirements on fields, and no empty term; None = anywhere. If nodes differ, the terms name those
+        of the smaller part; a new node counts as one of the larger part.
         """
         if own == translated:
             return own

@@ -1,7 +1,7 @@
 """NodeGroup objects as rows, and the group that each node belongs to.
 
-A node belongs to the group whose cloud says so of its provider id, else to the group that names it in `spec.nodes` or
-whose `nodeSelector` matches its labels. A node of two groups is an error that names both. An empty selector selects
+A node belongs to the group that the cloud gives for its provider id, else to the group that names it in `spec.nodes` or
+whose `nodeSelector` matches its labels. A node in two groups is an error that names both. An empty selector selects
 nothing: a group may have no nodes yet.
 """
 
@@ -31,8 +31,8 @@ HEALTH = {
 class Membership:
     """The groups that a node belongs to.
 
-    Each group is indexed by one label of its `nodeSelector`, the one that the fewest groups require. A node is compared
-    with few groups, however many there are.
+    Each group is indexed by the label of its `nodeSelector` that the fewest groups require, so a node is compared with
+    few groups, however many there are.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ def shared_node_error(node: str, other: str) -> FieldError:
 
 
 def size_notes(group: NodeGroup, row: pb.NodeGroup) -> list[str]:
-    """Return a note if the target size that a group gives is outside of its limits, as a cloud allows it."""
+    """Return a note if the target size of a group is outside its limits, which clouds allow."""
     if group.spec is None or group.spec.target_size is None or row.min_size <= row.target_size <= row.max_size:
         return []
     limit = f"above maxSize {row.max_size}" if row.target_size > row.max_size else f"below minSize {row.min_size}"
@@ -118,7 +118,7 @@ def group_row(group: NodeGroup, size: int, dictionary: Dictionary) -> pb.NodeGro
 
 
 def _health(status: NodeGroupStatus) -> pb.NodeGroupHealth.Code.ValueType:
-    """Return the health that a group's status gives, UNSPECIFIED where it gives none. Errors: FieldError."""
+    """Return the health in a group's status, UNSPECIFIED if there is none. Errors: FieldError."""
     if status.health is None:
         return pb.NodeGroupHealth.UNSPECIFIED
     if status.health not in HEALTH:

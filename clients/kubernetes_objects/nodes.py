@@ -20,8 +20,8 @@ from clients.kubernetes_objects.times import timestamp
 
 SCALE_DOWN_DISABLED = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 STEERED = "trimtab.dev/steered"
-"""Marks a node that `trimtab steer` protects: the annotation that its value names follows from a plan, and is no
-operator's wish that the next plan has to heed."""
+"""Marks a node that `trimtab steer` protects: the annotation named by its value comes from a plan, not from an
+operator, and must not influence the next plan."""
 DELAY_DELETION_PREFIX = "delay-deletion.cluster-autoscaler.kubernetes.io/"
 
 
@@ -49,7 +49,7 @@ def node_row(node: Node, csi_node: CSINode | None, dictionary: Dictionary) -> pb
 
 
 def template_row(node: Node, dictionary: Dictionary) -> pb.NodeTemplate:
-    """Return what a new node of a group is like. Errors: as `node_row`."""
+    """Return the row of a new node of a group. Errors: as `node_row`."""
     row = pb.NodeTemplate()
     _add_shared(row, node, dictionary)
     return row
@@ -60,7 +60,7 @@ def _add_shared(row: pb.Node | pb.NodeTemplate, node: Node, dictionary: Dictiona
     with below("spec"):
         row.taints.extend(taints(spec.taints, dictionary))
     row.label_set = dictionary.label_set(meta.labels)
-    # As the API server does: with capacity alone, all of it is allocatable.
+    # As the API server does: with capacity only, all of it is allocatable.
     allocatable = status.capacity if status.allocatable is None else status.allocatable
     with below("status.allocatable"):
         row.allocatable.extend(_amounts(allocatable, dictionary))

@@ -69,7 +69,7 @@ def version_problem(api_version: str, kind: str) -> str:
 
 
 def kind_problem(api_version: str, kind: str) -> str:
-    """Return what is wrong with a kind that is not read: that it looks like one that is; "" for any other kind."""
+    """Return the problem of a kind that is not read but looks like one that is; "" for any other kind."""
     group = api_version.rpartition("/")[0]
     candidates = [known for known, groups in GROUPS.items() if group in groups]
     near = difflib.get_close_matches(kind, candidates, 1, _NEAR)
@@ -90,8 +90,8 @@ class Objects:
 
     by_kind : kind to objects in the order read; files : kind to (index of the first object, file), ascending;
     skipped : "apiVersion kind" to the number of objects not read; notes : remarks for the user;
-    given : the kinds that the input had, in lists without items too; numbers : sorted keys of the pods' annotations
-    that are read as numbers, to be chosen before anything is added
+    given : the kinds that the input had, including empty lists; numbers : sorted keys of the pods' annotations
+    that are read as numbers, must be set before anything is added
     """
 
     by_kind: dict[str, list[Any]] = field(default_factory=dict)
@@ -102,7 +102,7 @@ class Objects:
     numbers: tuple[str, ...] = ()
 
     def struct(self, kind: str) -> type[Any]:
-        """Return the struct as which objects of a kind are decoded."""
+        """Return the struct for decoding objects of a kind."""
         return pod_struct(self.numbers) if kind == "Pod" else STRUCTS[kind]
 
     def of(self, kind: str) -> list[Any]:

@@ -81,7 +81,7 @@ def is_of_other_kind(controller: OwnerReference) -> bool:
 
 
 def is_other_stateful_set(controller: OwnerReference) -> bool:
-    """Say whether a controller is of kind StatefulSet, but of another API group, which snapshots do not list."""
+    """Return whether a controller is a StatefulSet of another API group, which snapshots do not list."""
     return controller.kind == "StatefulSet" and (controller.api_version or "apps/").partition("/")[0] != "apps"
 
 
@@ -108,7 +108,7 @@ def owner_row(kind: str, controller: Controller, dictionary: Dictionary) -> pb.O
 
 
 def _selector(controller: Controller) -> Requirements | None:
-    """Return which pods a controller claims; None where it does not say. An empty selector claims none."""
+    """Return which pods a controller claims; None if it has no selector. An empty selector claims none."""
     selector = controller.spec.selector if controller.spec else None
     if isinstance(selector, dict):
         selector = LabelSelector(match_labels=selector)

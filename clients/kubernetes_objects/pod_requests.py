@@ -1,9 +1,9 @@
 """The requests of a pod, as kube-scheduler counts them.
 
-max(containers + sidecars, init containers in order, each with the sidecars before it), with pod-level resources in the
-place of that sum where they are set, plus overhead. Limits stand in for missing requests, as the API server defaults
-them. Pure. Each quantity is rounded up to milli-units, as the API server does when it stores one; the sums are rounded
-up to what the scheduler counts, once, at the end.
+max(containers + sidecars, init containers in order, each with the sidecars before it), with pod-level resources in
+place of that sum if set, plus overhead. Limits stand in for missing requests, as the API server defaults them. Pure.
+Each quantity is rounded up to milli-units, as the API server does when it stores one; the sums are rounded up to what
+the scheduler counts, once, at the end.
 
 Source: component-helpers resource.PodRequests (1.34); core/v1 defaults SetDefaults_ResourceList, SetDefaults_Pod,
 defaultPodRequests, defaultHugePagePodLimits; scheduler framework Resource.Add for which names count.
@@ -25,8 +25,8 @@ _PLAIN = frozenset({"cpu", "memory", "ephemeral-storage"})
 def pod_requests(spec: PodSpec, status: PodStatus | None = None) -> list[tuple[str, int]]:
     """Return (resource, amount) sorted by resource: milli-cores of cpu, base units of the rest; no zero amounts.
 
-    `status` of a pod that has a node: what its containers have allocated counts where it is more than the spec
-    (in-place resizing); None for a pod that is to be placed. Errors: FieldError with the path below `spec`.
+    `status` of a pod that has a node: the allocated resources of its containers count if they exceed the spec (in-place
+    resizing); None for a pod that is to be placed. Errors: FieldError with the path below `spec`.
     """
     running = _allocated(status)
     if running is not None and is_resize_infeasible(status):
@@ -43,7 +43,7 @@ def pod_requests(spec: PodSpec, status: PodStatus | None = None) -> list[tuple[s
 
 
 def counts(resource: str) -> bool:
-    """Return whether the scheduler reads a resource of this name when it places a pod."""
+    """Return whether the scheduler considers a resource of this name when it places a pod."""
     if resource in _PLAIN or resource.startswith(("hugepages-", "attachable-volumes-")):
         return True
     return "/" in resource and not resource.startswith("requests.")

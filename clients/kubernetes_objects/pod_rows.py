@@ -66,7 +66,7 @@ class PodRow(NamedTuple):
 
 
 def slack_of(row: PodRow) -> str | None:
-    """Return the room that a pod's own annotation asks for."""
+    """Return the slack that a pod's own annotation requests."""
     annotations = row.pod.metadata.annotations if row.pod.metadata else None
     return annotations.slack if annotations else None
 
@@ -117,7 +117,7 @@ def _is_ready(status: PodStatus) -> bool:
 
 
 def _is_unschedulable(status: PodStatus) -> bool:
-    """Say whether the scheduler has tried and failed. Source: Cluster Autoscaler, ArrangePodsBySchedulability."""
+    """Return whether the scheduler has tried and failed. Source: Cluster Autoscaler, ArrangePodsBySchedulability."""
     for condition in status.conditions or ():
         if condition.type == "PodScheduled":
             return condition.status == "False" and condition.reason == "Unschedulable"

@@ -83,7 +83,7 @@ class PodSpecTable:
     def __init__(self, dictionary: Dictionary, priorities: PriorityClasses) -> None:
         self._dictionary = dictionary
         self._priorities = priorities
-        # Indices by key, of those made so far.
+        # Indices by key of the rows made so far.
         self.known: dict[bytes, int] = {}
         self.notes: list[str] = []
 
@@ -166,7 +166,7 @@ class PodSpecTable:
                 row.scale_up_delay_s = -(-delay_ns // _SECOND_NS)
 
     def _duration_ns(self, text: str, annotation: str) -> int | None:
-        """Return a duration, 0 for a negative one; None, with a note, where it is none."""
+        """Return a duration, 0 for a negative one; None, with a note, for an invalid one."""
         try:
             return max(go_duration_ns(text), 0)
         except FieldError as error:

@@ -2,8 +2,8 @@
 
 A quantity is an exact number of nano-units until all additions are done. Decides nothing about resources.
 
-Source: apimachinery, api/resource: ParseQuantity, Value, MilliValue. Where those overflow and wrap around, this stops
-at the largest int64; a suffix without digits, which they take for 0, is refused.
+Source: apimachinery, api/resource: ParseQuantity, Value, MilliValue. Unlike those, this does not wrap around on
+overflow but stops at the largest int64, and it refuses a suffix without digits, which they read as 0.
 """
 
 import re
@@ -35,7 +35,7 @@ _REMEDY = 'write it as Kubernetes does, such as "250m", "1.5", "64Mi" or "1e3"'
 def parse_quantity(text: str) -> int:
     """Return a quantity in nano-units, rounded away from zero and cut at ±(2**63 - 1) units.
 
-    Errors: FieldError, without a path, for what is no quantity.
+    Errors: FieldError, without a path, for text that is not a quantity.
     """
     stripped = text.strip()
     match = _FORM.match(stripped) if len(stripped) <= _LONGEST else None

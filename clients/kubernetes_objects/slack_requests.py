@@ -1,8 +1,7 @@
-"""Workloads with the annotation `trimtab.dev/slack`, and CapacityBuffers, as the snapshot's requests for room.
-
-Decides which object asks and what a pod of its own looks like; never how much room that is. An annotation that
-controllers copy from one object to the next counts for the topmost object only. What cannot be used is passed on with
-its problem: one bad object does not stop the others.
+"""Workloads with the annotation `trimtab.dev/slack`, and CapacityBuffers, as the snapshot's requests for slack. Decides
+which objects request slack and what their pods look like; never how much slack that is. An annotation that controllers
+copy from one object to the next counts for the topmost object only. An unusable request is passed on with its problem:
+one bad object does not stop the others.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,9 +23,9 @@ from clients.kubernetes_objects.quantities import MILLI, NANO
 
 ANNOTATION: Final = "trimtab.dev/slack"
 ACTIVE: Final = "buffer.x-k8s.io/active-capacity"
-"""The strategy of CapacityBuffers for which room is kept; it is the default."""
+"""The strategy of CapacityBuffers that are served; it is the default."""
 WORKLOADS: Final = ("Deployment", "StatefulSet", "Job", "ReplicaSet", "ReplicationController")
-"""Kinds with pods and a number of them, those that own others first."""
+"""Kinds with pods and replicas; kinds that own others come first."""
 _MOST: Final = 2**31 - 1
 Sorted = Mapping[str, Sequence[Any]]
 
@@ -34,7 +33,7 @@ Sorted = Mapping[str, Sequence[Any]]
 def slack_requests(
     objects: Sorted, priorities: PriorityClasses, rows: Iterable[PodRow] = ()
 ) -> pb.SlackRequests | None:
-    """Return the requests of all objects, by kind and sorted by name; None where there are none.
+    """Return the requests of all objects, by kind and sorted by name; None if there are none.
 
     rows : pods that are known as rows, sorted by namespace and name.
     """
@@ -68,7 +67,7 @@ class _Reader:
         )
 
     def workloads(self) -> Iterator[pb.SlackRequest]:
-        """Yield the requests of annotated workloads, but of those that another workload owns."""
+        """Yield the requests of annotated workloads that no other workload owns."""
         for (kind, namespace, name), one in self._by_key.items():
             amount = _annotation(one)
             if amount is None or self._is_owned(one, namespace):
@@ -80,7 +79,7 @@ class _Reader:
             yield self._with_template(row, one.spec.template if one.spec else None, namespace)
 
     def pods(self) -> Iterator[pb.SlackRequest]:
-        """Yield the requests of annotated pods: of those of a workload one, for the workload."""
+        """Yield the requests of annotated pods; the pods of one workload give one request, for the workload."""
         seen: set[str] = set()
         for pod in self._objects.get("Pod", ()):
             annotations = pod.metadata.annotations
@@ -93,7 +92,7 @@ class _Reader:
                 yield self._with_content(row, known, known.namespace)
 
     def _of_pod(self, amount: str | None, pod: Pod, own_name: str, seen: set[str]) -> pb.SlackRequest | None:
-        """Return what a pod asks for, None = nothing, or nothing that another pod or its workload does not ask for."""
+        """Return a pod's request; None = it has none, or another pod or its workload makes the same request."""
         if amount is None:
             return None
         kind, namespace, name, scale = self._owner_of(pod, own_name)
@@ -155,7 +154,7 @@ class _Reader:
         return self._with_template(row, one.spec.template if one.spec else None, namespace)
 
     def _with_template(self, row: pb.SlackRequest, template: PodTemplateSpec | None, namespace: str) -> pb.SlackRequest:
-        """Complete a request by the pod that is made from a template."""
+        """Complete a request with the pod of a template."""
         if template is None:
             return pb.SlackRequest(object=row.object, problem="it has no pod template")
         return self._with_pod(row, pod_of_template(template, namespace, "placeholder"), namespace)
@@ -173,9 +172,8 @@ class _Reader:
         return row
 
     def _is_owned(self, one: Any, namespace: str) -> bool:
-        """Say whether another known workload owns it, which then asks for both.
-
-        Deployments copy their annotations to their ReplicaSets, and never take one off again.
+        """Return whether another known workload owns it, whose request then counts for both. Deployments copy their
+        annotations to their ReplicaSets, and never remove them there.
         """
         owner = controller_of(one.metadata.owner_references)
         return owner is not None and (owner.kind or "", namespace, owner.name or "") in self._by_key
@@ -200,6 +198,6 @@ def _key(one: Any) -> tuple[str, str]:
 
 
 def _annotation(one: Any) -> str | None:
-    """Return what an object other than a pod asks for."""
+    """Return the request of an object other than a pod."""
     annotations: Mapping[str, str] | None = one.metadata.annotations
     return (annotations or {}).get(ANNOTATION)

@@ -1,6 +1,5 @@
-"""Pod specs of the contract as `spec` of a Kubernetes pod: what scheduling reads, and one container that does nothing.
-
-Decides nothing. Requests of all containers are one container's; what only draining reads is left out.
+"""Converts pod specs of the contract to `spec` of a Kubernetes pod: the fields for scheduling, and one idle container.
+Decides nothing. One container has the requests of all containers; fields that only draining reads are left out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -27,7 +26,7 @@ _OPERATORS = {
 
 
 class SpecReader:
-    """Reads the specs, label sets and selectors of one dictionary, which a snapshot has too."""
+    """Reads the specs, label sets and selectors of one dictionary, such as a snapshot's."""
 
     def __init__(self, dictionary: pb.PodDictionary | pb.ClusterSnapshot) -> None:
         self._dictionary = dictionary
@@ -43,7 +42,7 @@ class SpecReader:
         return {self._text[keys[at]]: self._text[values[at]] for at in entries}
 
     def spec(self, index: int) -> Json:
-        """Return the spec of a pod that asks for the same nodes and room."""
+        """Return the spec of a pod with the same requests and constraints."""
         spec = self._dictionary.pod_specs[index]
         out: Json = {"containers": [self._container(spec)], "terminationGracePeriodSeconds": 0}
         if spec.node_selector:
@@ -76,7 +75,7 @@ class SpecReader:
 
     def _container(self, spec: pb.PodSpec) -> Json:
         requests = self.amounts((one.resource, one.amount) for one in spec.requests)
-        # Kubernetes wants limits equal to requests for resources that cannot be shared.
+        # Kubernetes requires limits equal to requests for resources that cannot be shared.
         whole = {name: amount for name, amount in requests.items() if "/" in name or name.startswith("hugepages-")}
         container: Json = {"name": "pause", "image": PAUSE_IMAGE, "resources": {"requests": requests}}
         if whole:

@@ -1,8 +1,8 @@
-"""Claims that pods mount, reduced to what scheduling needs: one `Volume` row each.
+"""Claims that pods mount, reduced to what the scheduler needs: one `Volume` row each.
 
 Binding is resolved once for all nodes, in the order in which kube-scheduler's plugins would stop:
 missing or lost or terminating claim, claim of another pod, volume missing, unbound with immediate binding, waiting.
-An unbound claim that waits may also take an available volume of its class; its node affinity then is one more
+A waiting unbound claim may also take an available volume of its class, whose node affinity is then one more
 alternative. Not modelled: two claims that compete for one available volume; storage capacity tracking.
 
 Source: kube-scheduler 1.34 plugins volumebinding (GetPodVolumeClaims, FindMatchingVolume), volumezone,
@@ -41,7 +41,7 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 UNCOUNTED_PLUGINS = frozenset(
     {"kubernetes.io/azure-file", "kubernetes.io/portworx-volume", "kubernetes.io/vsphere-volume"}
 )
-"""In-tree plugins that are migrated, but that the scheduler does not count."""
+"""Migrated in-tree plugins that the scheduler does not count."""
 ZONE_LABELS = (migration.OLD_ZONE, migration.OLD_REGION, migration.ZONE, migration.REGION)
 
 

@@ -1,6 +1,6 @@
 """Convert the actuator's status to the form of a snapshot.
 
-The actuator knows which pods were evicted, not what they requested. The requests come from the pods seen in the
+The actuator knows which pods were evicted, not what they requested. Their requests come from the pods seen in the
 cluster. An eviction of an unknown pod is left out, with a note: the planner then reserves no room for that pod.
 """
 

@@ -1,8 +1,7 @@
-"""Node groups as the cloud knows them, from the actuator's status, over what files declare.
-
-Decides that the cloud's knowledge takes precedence: sizes, template, price, whole or not at all, and which nodes belong
-to which group. A file gives what the cloud does not know. Settings of a group are the other way round: what the
-settings file says of it wins over the cloud's tags, and both win over the general settings.
+"""Node groups according to the cloud, from the actuator's status, combined with those declared in files. The cloud
+takes precedence for sizes, template and price (each as a whole), and for the group of each node; files supply what the
+cloud does not know. For settings of a group it is the other way round: the settings file takes precedence over the
+cloud's tags, and both over the general settings.
 """
 
 from collections.abc import Sequence
@@ -18,7 +17,7 @@ _HEALTH = {value: name for name, value in HEALTH.items()}
 
 
 def cloud_groups(groups: Sequence[NodeGroup], status: actuator_pb2.ActuatorStatus | None) -> list[NodeGroup]:
-    """Return node groups as the actuator's status has them, by name, with groups only it knows."""
+    """Return node groups as in the actuator's status, by name, including groups known only there."""
     found = {(group.metadata.name if group.metadata else None) or "": group for group in groups}
     for one in status.node_groups if status is not None else ():
         old = found.get(one.id)
@@ -47,7 +46,7 @@ def cloud_groups(groups: Sequence[NodeGroup], status: actuator_pb2.ActuatorStatu
 
 
 def known_prices(groups: Sequence[NodeGroup], status: actuator_pb2.ActuatorStatus | None) -> dict[str, float]:
-    """Return the price of a node and hour by node group, where files or the cloud give one."""
+    """Return the hourly price of a node by node group, for groups whose price files or the cloud give."""
     found = {one.metadata.name or "": one.spec.price for one in groups if one.metadata and one.spec}
     found |= {
         one.id: one.price_per_hour
@@ -66,7 +65,7 @@ def group_of_instance(status: actuator_pb2.ActuatorStatus | None) -> dict[str, s
 def with_cloud_settings(
     settings: plan_pb2.PlanSettings, status: actuator_pb2.ActuatorStatus | None
 ) -> plan_pb2.PlanSettings:
-    """Return settings with those that the cloud gives its groups, where the settings say nothing of the same."""
+    """Return the settings, completed by the cloud's settings for its groups."""
     given = {one.id: one.settings for one in status.node_groups if one.HasField("settings")} if status else {}
     if not given:
         return settings

@@ -4,8 +4,8 @@
         cluster.wait_until_listed(timeout_s=60)
         taken = cluster.take(groups, status)
 
-Decides when the cluster is known well enough: every kind has been listed, none is stale, and no watch has failed for
-good.
+Decides when the cluster is known well enough: every kind has been listed, none is stale, and no watch has failed
+permanently.
 """
 
 import threading
@@ -35,11 +35,11 @@ from clients.live_cluster.taken import Seen
 log = structlog.get_logger("live_cluster")
 
 MOST_NOTES = 20
-"""Most notes of one snapshot that are passed on; the rest are counted."""
+"""Most notes of one snapshot that are passed on; the rest are only counted."""
 
 
 PAUSE_S = 60.0
-"""Pause before it is asked again whether the server knows a kind: its CustomResourceDefinition may come later."""
+"""Pause before checking again whether the server knows a kind: its CustomResourceDefinition may come later."""
 
 
 class LiveCluster:
@@ -99,9 +99,9 @@ class LiveCluster:
         self.stop()
 
     def wait_until_listed(self, timeout_s: float) -> bool:
-        """Wait until every kind is listed; return whether it is. Errors: ClusterError when a watch failed for good.
-
-        Python's garbage collector is paused: hundreds of thousands of rows are made, none of them in a cycle.
+        """Wait until every kind is listed; return whether it is. Errors: ClusterError when a watch failed permanently.
+        Python's garbage collector is paused meanwhile: hundreds of thousands of rows are created, none of them in a
+        cycle.
         """
         with collection_paused(), self._changed:
             self._changed.wait_for(lambda: self._failure is not None or not self.missing, timeout_s)
@@ -115,15 +115,15 @@ class LiveCluster:
 
     @property
     def troubles(self) -> dict[str, str]:
-        """The failures that have not passed yet, by kind."""
+        """The failures that are still present, by kind."""
         return {one.resource.kind: one.trouble for one in self._reflectors if one.trouble}
 
     def take(self, groups: list[NodeGroup], status: actuator_pb2.ActuatorStatus | None = None) -> Seen:
         """Return the changes since the last call, or the whole cluster.
 
-        groups : node groups as declared in files; status : of the actuator, whose knowledge of groups takes precedence.
-        Errors: ClusterError while a kind is not listed or is stale, an object cannot be used, or a watch failed for
-        good.
+        groups : node groups as declared in files; status : of the actuator, whose data on groups take precedence.
+        Errors: ClusterError while a kind is not listed or is stale, an object cannot be used, or a watch failed
+        permanently.
         """
         self._refuse_stale()
         with self._lock:
@@ -165,7 +165,7 @@ class LiveCluster:
             self._maker.forget()
 
     def put_back(self) -> None:
-        """Make the next `take` return the changes of the last one once more, with those since: they did not arrive."""
+        """Make the next `take` return the last changes again, plus those since: they did not arrive."""
         with self._lock:
             self._maker.put_back()
 
@@ -197,7 +197,7 @@ class LiveCluster:
             raise self._failure
 
     def _refuse_stale(self) -> None:
-        """Raise when a kind is stale: a decision over an old state may remove nodes that are needed by now."""
+        """Raise when a kind is stale: a decision on an old state may remove nodes that are needed by now."""
         followed = [one for one in self._reflectors if one.resource.kind not in self._absent]
         oldest = max(followed, key=lambda one: one.stale_s)
         limit_s = oldest.settings.max_stale_s
@@ -206,7 +206,7 @@ class LiveCluster:
             raise ClusterError(f"{oldest.resource.plural} could not be followed for {oldest.stale_s:.0f} s: {what}")
 
     def _follow(self, reflector: Reflector) -> None:
-        """Run a reflector until the end; where the server knows the kind in no version, ask again from time to time."""
+        """Run a reflector until the end; if the server knows no version of the kind, ask again from time to time."""
         versions = reflector.resource.by_version
         while not self._stopped.is_set():
             for resource in versions:
@@ -240,6 +240,6 @@ class LiveCluster:
 
 
 def _few(notes: list[str]) -> list[str]:
-    """Return the first notes, and how many more there are."""
+    """Return the first notes, and the number of others."""
     more = len(notes) - MOST_NOTES
     return notes if more <= 0 else [*notes[:MOST_NOTES], f"and {more} more notes of this kind"]

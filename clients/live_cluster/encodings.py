@@ -11,7 +11,7 @@ from clients.kubernetes_api.errors import ApiError
 
 
 class Encoding(NamedTuple):
-    """How answers are asked for and read. Errors of all functions: MalformedAnswerError."""
+    """How answers are requested and read. Errors of all functions: MalformedAnswerError."""
 
     # Media types of lists and watches.
     listed_as: str
@@ -36,7 +36,7 @@ PROTOBUF: Final = Encoding(
     envelope.resource_version_of,
     _protobuf_error,
 )
-"""Of the kinds that are part of Kubernetes."""
+"""For kinds that are part of Kubernetes."""
 JSON: Final = Encoding(
     json_envelope.JSON,
     json_envelope.JSON,
@@ -45,4 +45,4 @@ JSON: Final = Encoding(
     json_envelope.resource_version_of,
     json_envelope.error_of,
 )
-"""Of kinds that a CustomResourceDefinition defines."""
+"""For kinds that a CustomResourceDefinition defines."""

@@ -34,7 +34,7 @@ def list_page(api: Api, resource: Resource, limit: int, next_page: str, timeout_
 def open_watch(
     api: Api, resource: Resource, resource_version: str, timeout_s: float, silence_s: float
 ) -> "WatchStream":
-    """Open a watch, with bookmarks, that the server ends after `timeout_s`.
+    """Open a watch with bookmarks, which the server ends after `timeout_s`.
 
     silence_s : longest pause between two pieces of data. Errors: ApiError, UnreachableError.
     """
@@ -58,7 +58,7 @@ class WatchStream:
         end_s: float,
         read_frames: Callable[[Iterable[bytes]], Iterator[Frame]],
     ) -> None:
-        """`end_s` : monotonic time at which the watch ends here, for a server that does not end it."""
+        """`end_s` : monotonic time at which the watch is ended here, in case the server does not end it."""
         self._response, self._end_s, self._read_frames = response, end_s, read_frames
         self._closed = False
 

@@ -39,8 +39,8 @@ class _Metadata(msgspec.Struct):
 
 
 def custom_object(kind: str, raw: bytes) -> Any:
-    """Return an object of a kind that a CustomResourceDefinition defines, from JSON, without its status: that is
-    written by whoever serves it. One with a field of the wrong type is returned without content.
+    """Return an object of a kind that a CustomResourceDefinition defines, from JSON, without its status, which its
+    controller writes. An object with a field of the wrong type is returned without content.
 
     Errors: MalformedAnswerError for bytes that are no object.
     """
@@ -138,7 +138,7 @@ def _entry_value(entry: Descriptor) -> Read:
 
 
 def _message_reader(descriptor: Descriptor, hint: Any) -> Read:
-    """Return the reader of a message: one that stands for a plain value, or a struct."""
+    """Return the reader of a message that stands for a plain value or a struct."""
     plain = _PLAIN.get(descriptor.name)
     return plain if plain is not None else _converter(descriptor, hint)
 

@@ -1,4 +1,4 @@
-"""The pods of a cluster, and the last state of pods that are gone: the actuator reports evictions for some minutes.
+"""The pods of a cluster, and the last state of pods that are gone: the actuator reports evictions for several minutes.
 
 Decides which row describes an evicted pod: its own last state, otherwise that of another pod of the same owner, which
 has the same requests. Not thread-safe.
@@ -14,11 +14,11 @@ from clients.kubernetes_objects.pod_rows import PodRow
 Key = tuple[str, str]
 """(namespace, name)."""
 MOST_DEPARTED = 50_000
-"""Most pods that are gone, and most of their owners, whose last state is kept."""
+"""Most gone pods, and most owners of them, whose last state is kept."""
 
 
 class PodHistory:
-    """Pods present and gone. Code that changes `pods` also updates `pods_of` (keys by owner) and calls `remember`."""
+    """Pods present and gone. Who changes `pods` must update `pods_of` (keys by owner) and call `remember`."""
 
     def __init__(self) -> None:
         self.pods: dict[Key, PodRow] = {}
@@ -50,7 +50,7 @@ class PodHistory:
                 kept.popitem(last=False)
 
     def describe(self, evictions: Iterable[actuator_pb2.Eviction]) -> list[PodRow | None]:
-        """Return the row of each evicted pod, or of another pod of its owner under its name; None when unknown."""
+        """Return the row of each evicted pod, or that of another pod of its owner; None when unknown."""
         siblings: dict[str, PodRow | None] = {}
         return [self._describe(one, siblings) for one in evictions]
 

@@ -1,9 +1,9 @@
-"""Convert encoded pods to rows: what the pods of one workload share is converted once.
+"""Convert encoded pods to rows: the parts that the pods of one workload share are converted once.
 
 Some fields of a row are copied from the pod (names, times, labels, the node, names of claims, the one node that a pod
 is pinned to, its deletion cost). They are removed from the message, or replaced by placeholders. The rest of the
 message is the key of a cached row, into which the fields are copied. `clients.kubernetes_objects.pod_rows` alone
-decides what a row contains, as for files; a property test proves that both ways agree.
+decides what a row contains, as for files; a property test compares the two.
 """
 
 from collections.abc import Iterable
@@ -21,9 +21,9 @@ from clients.kubernetes_objects.pod_rows import Labels, PodRow, deletion_cost, p
 from clients.live_cluster.objects import json_names, to_struct
 
 MOST_KEPT = 50_000
-"""Most cached rows; a cluster has some thousand distinct pods. A full cache is emptied, which only costs time."""
+"""Most cached rows; a cluster has several thousand distinct pods. A full cache is emptied, which only costs time."""
 PLACEHOLDER = "\x00"
-"""Replaces names; no name of Kubernetes contains it."""
+"""Replaces names; no name in Kubernetes contains it."""
 _NODE_NAME = "metadata.name"
 _COST = meta_pb2.StringEntry(key="controller.kubernetes.io/pod-deletion-cost").SerializeToString()
 _ANNOTATIONS = tuple(meta_pb2.StringEntry(key=name).SerializeToString() for name in json_names(PodAnnotations))
@@ -47,7 +47,7 @@ class _Volumes(NamedTuple):
 
 _NO_VOLUMES = _Volumes()
 _Key = tuple[bytes, str, tuple[bytes, ...], tuple[bytes, ...], tuple[bytes, ...]]
-"""What pods of one workload share: spec and status, namespace, volumes, owners, annotations that are read."""
+"""The parts that pods of one workload share: spec and status, namespace, volumes, owners, annotations that are read."""
 _parse = core_pb2.RawPod.FromString
 
 
@@ -61,7 +61,7 @@ class PodReader:
         self._labels: dict[tuple[bytes, ...], Labels] = {}
         self._strings: dict[str, str] = {}
         self._plain_volumes: set[bytes] = set()
-        # What follows the name in tokens' volumes.
+        # The part after the name in volumes with tokens.
         self._token_sources: set[bytes] = set()
 
     def read(self, raw: bytes) -> PodRow:
@@ -140,7 +140,7 @@ class PodReader:
         return labels
 
     def _take_volumes(self, spec: core_pb2.RawPodSpec) -> _Volumes:
-        """Remove the volumes; the token volume, whose name differs in each pod, is dropped."""
+        """Remove the volumes; the token volume, whose name is different in each pod, is dropped."""
         claims: list[str] = []
         kept = []
         plain, token_sources = self._plain_volumes, self._token_sources

@@ -1,13 +1,13 @@
 """Keep one kind of objects up to date: list, then watch, until told to stop.
 
 Decides when to list again (the resource version is too old, or a watch is silent), when to continue a watch where it
-ended, and how long to pause after a failure (as client-go, `relist_backoff`; the server's hint counts up to a limit).
-Never interprets an object. Nothing is lost between list and watch: the watch begins at the list's version, and each
-event advances it. Units: seconds.
+ended, and how long to pause after a failure (like client-go, see `relist_backoff`; the server's hint is followed up to
+a limit). Never interprets an object. Nothing is lost between list and watch: the watch begins at the list's version,
+and each event advances it. Units: seconds.
 
-Freshness is counted from the last evidence that nothing was missed: a complete list, an event or a bookmark. An open
-watch is no evidence: a connection may be open and dead. API servers send a bookmark about once a minute; a watch that
-stays silent for longer is replaced by a list.
+Staleness is the time since the last evidence that nothing was missed: a complete list, an event or a bookmark. An open
+watch is no evidence, as its connection may be dead. API servers send a bookmark about once a minute; a watch that stays
+silent for longer is replaced by a list.
 
 Source: Kubernetes API concepts, "Efficient detection of changes"; client-go, tools/cache/reflector.go.
 """
@@ -30,16 +30,16 @@ from clients.live_cluster.resources import Resource
 log = structlog.get_logger("live_cluster")
 
 MOST_WATCH_FAILURES: Final = 5
-"""Failures of a watch in a row after which the kind is listed again: the server may not know the version any more."""
+"""Consecutive failures of a watch after which the kind is listed again: the server may no longer know the version."""
 SHORT_WATCH_S: Final = 1.0
-"""A watch that ends sooner without a change of an object has failed: bookmarks alone are no reason to hurry."""
+"""A watch that ends sooner without a change of an object counts as failed: bookmarks alone do not avoid the pause."""
 
 
 @dataclass(frozen=True)
 class ReflectorSettings:
     """How a kind is listed and watched."""
 
-    # Objects on one page of a list. 5,000 pods are some 13 MiB.
+    # Objects on one page of a list. 5,000 pods are about 13 MiB.
     page_limit: int = 5000
     # Seconds after which the server ends a watch, so that a dead connection is noticed. client-go: 5 to 10 minutes.
     watch_timeout_s: float = 300.0
@@ -47,7 +47,7 @@ class ReflectorSettings:
     list_timeout_s: float = 60.0
     # Seconds without event and bookmark after which a kind is listed again. API servers send a bookmark every minute.
     silence_s: float = 75.0
-    # Seconds without list, event and bookmark after which the cluster counts as unknown. More than `silence_s`.
+    # Seconds without list, event and bookmark after which the cluster's state counts as unknown. More than `silence_s`.
     max_stale_s: float = 120.0
     # Longest pause that a server may ask for (Retry-After), seconds.
     max_retry_after_s: float = 30.0
@@ -56,16 +56,16 @@ class ReflectorSettings:
 
 
 class Sink(Protocol):
-    """Who takes the objects. Calls come from one thread per kind."""
+    """The receiver of the objects. Calls come from one thread per kind."""
 
     def put(self, kind: str, objects: Sequence[bytes]) -> None:
-        """Take encoded objects that are new or changed, or the same as before."""
+        """Receive encoded objects: new, changed or unchanged."""
 
     def drop(self, kind: str, raw: bytes) -> None:
         """Forget an object; `raw` is its last state."""
 
     def listing(self, kind: str) -> None:
-        """A list begins: what is not put until `listed` is gone."""
+        """A list begins: objects that are not put before `listed` are gone."""
 
     def listed(self, kind: str) -> None:
         """The list is complete."""
@@ -87,7 +87,7 @@ class Reflector:
         self._confirmed_at_s: float | None = None
         self._watch_failures = 0
         self._version = ""
-        # Version of the last change that a watch has brought.
+        # Version of the last change received by a watch.
         self._changed_at = ""
         self._stopped = threading.Event()
         self._stream: WatchStream | None = None
@@ -100,7 +100,7 @@ class Reflector:
         return 0.0 if confirmed_at_s is None else time.monotonic() - confirmed_at_s
 
     def run(self) -> None:
-        """List and watch until `stop`. Errors: failures that do not pass (a forbidden verb)."""
+        """List and watch until `stop`. Errors: permanent failures (a forbidden verb)."""
         self._version = ""
         while not self._stopped.is_set():
             try:
@@ -125,7 +125,7 @@ class Reflector:
                 self._stream.close()
 
     def _pause(self, error: ClusterError) -> None:
-        """Note a failure and wait: longer after each one, and as long as the server asks, within a limit."""
+        """Note a failure and wait: longer after each one, and within a limit as long as the server asks."""
         self.failures += 1
         self.trouble = str(error)
         hint_s = error.retry_after_s if isinstance(error, ApiError) else None
@@ -165,12 +165,12 @@ class Reflector:
         self._confirm()
 
     def _watch(self) -> None:
-        """Follow one watch to its end; the next one continues there. Errors: ClusterError: it failed or was short."""
+        """Follow one watch to its end; the next continues there. Errors: ClusterError if it failed or was too short."""
         begun_s, known = time.monotonic(), self._changed_at
         try:
             self._follow()
             is_short = time.monotonic() - begun_s < SHORT_WATCH_S
-            # The next one begins after the last change: it cannot bring the same ones again and again.
+            # The next one begins after the last change, so it cannot deliver the same changes repeatedly.
             if is_short and self._changed_at == known and not self._stopped.is_set():
                 raise UnreachableError("a watch ended at once, without a change")
         except SilentWatchError:
@@ -185,7 +185,7 @@ class Reflector:
             raise SilentWatchError("a watch ended without an event or a bookmark")
 
     def _follow(self) -> None:
-        """Pass on the events of one watch. A cut after the first one is no error."""
+        """Pass on the events of one watch. A lost connection after the first one is no error."""
         has_seen, settings = False, self.settings
         try:
             stream = open_watch(self._api, self.resource, self._version, settings.watch_timeout_s, settings.silence_s)

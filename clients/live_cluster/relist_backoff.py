@@ -1,8 +1,8 @@
 """How long a reflector pauses before it lists or watches again.
 
-Decides the pause alone: it doubles with each call, with jitter, and starts again once no pause was needed for a while.
-A list that succeeds does not start it again: where every watch fails at once, lists succeed and must still become rare.
-Units: seconds.
+Decides only the pause: it doubles with each call, with jitter, and is reset once no pause was needed for a while. A
+successful list does not reset it: if every watch fails at once, lists succeed and must still become rare. Units:
+seconds.
 
 Source: client-go, tools/cache/reflector.go (800 ms to 30 s, factor 2, jitter 1, reset after 2 minutes).
 """
@@ -21,7 +21,7 @@ class RelistBackoffSettings:
     first_s: float = 0.8
     # The pauses stop growing here; with jitter they take up to twice this.
     longest_s: float = 30.0
-    # Without a pause for so long, the next one is a first one.
+    # If there was no pause for this long, the next one is a first one again.
     reset_after_s: float = 120.0
 
 

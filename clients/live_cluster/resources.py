@@ -19,7 +19,7 @@ class Resource(NamedTuple):
     """A kind of objects. `group` is "" for the core group; paths have no trailing slash.
 
     message : None = the kind is defined by a CustomResourceDefinition, which clusters may lack, and comes as JSON;
-    other_versions : to be tried in this order where the server does not know `version`
+    other_versions : tried in this order if the server does not know `version`
     """
 
     kind: str
@@ -82,6 +82,6 @@ RESOURCES: tuple[Resource, ...] = (
     Resource("Node", "", "nodes", core_pb2.Node, namespaced=False),
     Resource("Pod", "", "pods", core_pb2.Pod),
 )
-"""The kinds of which a snapshot is made; kinds that others refer to come first."""
+"""The kinds from which a snapshot is built; kinds that others refer to come first."""
 
 BY_KIND = {resource.kind: resource for resource in RESOURCES}

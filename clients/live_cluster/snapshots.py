@@ -1,8 +1,8 @@
-"""Snapshots and deltas of a store: the whole cluster once, then what has changed since.
+"""Snapshots and deltas of a store: the whole cluster once, then the changes since.
 
 Decides the content of a delta: changed rows are built again, keys that are gone since the last snapshot are listed.
-`clients.kubernetes_objects.build_snapshot` builds the rows, of all objects or of the changed ones. The cost of a delta
-is proportional to the changes; a whole snapshot takes some microseconds a pod.
+`clients.kubernetes_objects.build_snapshot` builds the rows, from all objects or the changed ones. The cost of a delta
+is proportional to the changes; a whole snapshot takes several microseconds per pod.
 
 Not thread-safe: `LiveCluster` holds the lock.
 """
@@ -41,7 +41,7 @@ class _Sent(NamedTuple):
 
 
 class _Before(NamedTuple):
-    """What was known before a delta: of what the last snapshot has, the keys that the delta is about."""
+    """The state before a delta: those keys of the last snapshot that the delta touches."""
 
     changes: Changes
     sent: _Sent
@@ -58,11 +58,11 @@ class SnapshotMaker:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._sent: _Sent | None = None
-        # Before the last delta; None = the last snapshot was whole.
+        # State before the last delta; None = the last snapshot was whole.
         self._before: _Before | None = None
         self._groups: dict[str, NodeGroup] = {}
         self._group_of: dict[str, str] = {}
-        # Provider id to node group, as the cloud knew it last.
+        # Provider id to node group, as last known by the cloud.
         self._group_of_instance: Mapping[str, str] = {}
         self._actuation: Actuation | None = None
         self._slack = pb.SlackRequests()
@@ -72,7 +72,7 @@ class SnapshotMaker:
         self._sent = None
 
     def put_back(self) -> None:
-        """Make the next `take` return the changes of the last one once more, with those since: they did not arrive."""
+        """Make the next `take` return the last changes again, plus those since: they did not arrive."""
         sent, before, self._before = self._sent, self._before, None
         if sent is None or before is None:
             self.forget()
@@ -164,7 +164,7 @@ class SnapshotMaker:
         return built
 
     def _moved(self, group_of_instance: Mapping[str, str]) -> list[str]:
-        """Keep which instances are in which group; return the nodes for which that has changed."""
+        """Store the group of each instance; return the nodes whose group has changed."""
         before, self._group_of_instance = self._group_of_instance, group_of_instance
         if before == group_of_instance:
             return []
@@ -173,7 +173,7 @@ class SnapshotMaker:
         return [key[1] for key, node in present if node.spec and node.spec.provider_id in changed]
 
     def _add_slack(self, changed: pb.ClusterSnapshot) -> None:
-        """Add the requests of annotated workloads and pods and of CapacityBuffers where they have changed."""
+        """Add the requests of annotated workloads and pods and of CapacityBuffers if they have changed."""
         objects = self._store.objects
         asking = {kind: [objects[kind][key] for key in sorted(objects[kind])] for kind in (*WORKLOADS, *BUFFERS)}
         pods = [self._store.pods[key] for key in sorted(self._store.asking_pods)]
@@ -283,7 +283,7 @@ def _add_deleted_keys(delta: pb.SnapshotDelta, sent: _Sent, changes: Changes, st
 
 
 def _touched(sent: _Sent, changes: Changes) -> _Sent:
-    """Return what of the last snapshot the changes are about, and all of its groups."""
+    """Return the keys of the last snapshot that the changes touch, and all of its groups."""
     return _Sent(
         sent.pods & changes.pods,
         sent.nodes & changes.nodes,
@@ -295,7 +295,7 @@ def _touched(sent: _Sent, changes: Changes) -> _Sent:
 
 
 def _restore(keys: set[K], touched: set[K], present: set[K]) -> None:
-    """Undo what a delta did to the keys of the last snapshot, in place."""
+    """Undo a delta's changes to the keys of the last snapshot, in place."""
     keys -= touched
     keys |= present
 

@@ -4,7 +4,7 @@ Decides which rows a change touches: a claim touches the pods that mount it; a C
 with in-tree volumes; the first and the last pod of a controller touch the controller. `clients.kubernetes_objects`
 alone decides what a row contains. An object whose declared fields are unchanged touches nothing.
 
-Not thread-safe: `LiveCluster` holds the lock. Cost: 10 to 20 microseconds a pod; only the end of a list visits all
+Not thread-safe: `LiveCluster` holds the lock. Cost: 10 to 20 microseconds per pod; only the end of a list visits all
 objects of a kind.
 """
 
@@ -29,9 +29,9 @@ Key = tuple[str, str]
 """(namespace, name); the namespace is "" for kinds without."""
 OWNERS = tuple(API_VERSIONS)
 BUFFERS = ("CapacityBuffer", "PodTemplate")
-"""Kinds that only requests for slack are made of."""
+"""Kinds that are used only for requests for slack."""
 _CONTENT = PodRow._fields.index("pod")
-"""Fields of a row before this one go into a snapshot, and its numbers."""
+"""Only the fields of a row before this one, and its numbers, are put into a snapshot."""
 
 
 class Changes(NamedTuple):
@@ -43,7 +43,7 @@ class Changes(NamedTuple):
     budgets: set[Key]
     namespaces: set[str]
     buffers: set[tuple[str, Key]]
-    """Of what only requests for slack are made of, and pods that ask by their own annotation."""
+    """Kinds used only for requests for slack, and pods that request slack by their own annotation."""
 
 
 class Store:
@@ -54,7 +54,7 @@ class Store:
         self.objects: dict[str, dict[Key, Any]] = {kind: {} for kind in BY_KIND}
         self.history = PodHistory()
         self.pods, self.pods_of = self.history.pods, self.history.pods_of
-        # Pods that ask for slack by their own annotation.
+        # Pods that request slack by their own annotation.
         self.asking_pods: set[Key] = set()
         # Objects that cannot be used, with the reason.
         self.problems: dict[tuple[str, Key], str] = {}
@@ -62,10 +62,11 @@ class Store:
         self.revision = 0
         self.changes = _no_changes()
         self._reader = PodReader(numbers)
-        # Pods by mounted claim; claims by the volume that they name, "" = none yet.
+        # Pods by mounted claim; claims by the volume that they name ("" = none yet).
         self._mounted: dict[Key, set[Key]] = defaultdict(set)
         self._claims_of: dict[str, set[Key]] = defaultdict(set)
-        # Volumes of in-tree plugins: which nodes reach them depends on the plugins that nodes have migrated to CSI.
+        # Volumes of in-tree plugins: which nodes can reach them depends on the plugins that the nodes have migrated to
+        # CSI.
         self._in_tree: set[str] = set()
         self._owner_at: dict[str, tuple[str, Key]] = {}
         self._unconfirmed: dict[str, set[Key]] = {}
@@ -100,7 +101,7 @@ class Store:
         return taken
 
     def add_changes(self, changes: Changes) -> None:
-        """Add changes that were taken, and are to be taken once more."""
+        """Add back changes that were taken and are to be taken again."""
         self.changes.pods.update(changes.pods)
         self.changes.nodes.update(changes.nodes)
         self.changes.owners.update(changes.owners)
@@ -162,7 +163,7 @@ class Store:
         return key
 
     def forget(self, kind: str, key: Key) -> None:
-        """Remove an object by its key; nothing happens when there is none."""
+        """Remove an object by its key, if it exists."""
         self.problems.pop((kind, key), None)
         old = self._of(kind).pop(key, None)
         if old is None:
@@ -222,7 +223,7 @@ class Store:
             self._touch_volume(key[1], new)
         elif kind == "StorageClass":
             self._touch_mounting(self._claims_of.get("", set()))
-        # A PriorityClass touches nothing: the API server fills priorities in when it creates a pod.
+        # A PriorityClass touches nothing: the API server sets priorities when it creates a pod.
 
     def _touch_controller(self, kind: str, key: Key, old: Any, new: Any) -> None:
         if old is not None and self._owner_at.get(old.metadata.uid or "") == (kind, key):

@@ -1,4 +1,4 @@
-"""One snapshot of a cluster, or what has changed since the one before, as a value. Decides nothing."""
+"""One snapshot of a cluster, or the changes since the one before, as a value. Decides nothing."""
 
 from typing import NamedTuple
 
@@ -8,7 +8,7 @@ from trimtab.v1 import snapshot_pb2 as pb
 class Taken(NamedTuple):
     """Exactly one of `snapshot` (the whole cluster) and `delta`; `is_empty`: nothing has changed.
 
-    notes : what a person should know about the objects, as `build_snapshot` returns them for files
+    notes : remarks for users about the objects, like those of `build_snapshot` for files
     """
 
     snapshot: pb.ClusterSnapshot | None

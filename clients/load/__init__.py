@@ -1,2 +1,2 @@
-"""`trimtab load`: bursts of Deployments and quiet between them, on a live cluster, to watch it grow, hold slack and
-shrink."""
+"""`trimtab load`: bursts of Deployments with quiet periods between them on a live cluster, to watch its scaling and
+slack."""

@@ -1,7 +1,5 @@
-"""What a burst is made of, and what is measured of one.
-
-Decides names, labels and form of the Deployments; never when they come or go. Durations in seconds, moments in Unix
-seconds.
+"""The Deployments of a burst, and its measurements. Decides names, labels and form of the Deployments; never when they
+are created or deleted. Durations in seconds, times in Unix seconds.
 """
 
 from collections.abc import Mapping
@@ -13,12 +11,12 @@ LABEL: Final = "app.kubernetes.io/managed-by"
 VALUE: Final = "trimtab-load"
 IMAGE: Final = "registry.k8s.io/pause:3.10"
 AT_ONCE_S: Final = 1.0
-"""Times of Kubernetes are whole seconds: a pod that is bound at once may seem to have waited for one."""
+"""Times in Kubernetes are whole seconds: a pod that is bound at once may seem to have waited for one second."""
 
 
 @dataclass(frozen=True)
 class LoadSettings:
-    """What comes and goes. length_s : how long a burst lasts; quiet_s : how long nothing is there after it."""
+    """The bursts of a load. length_s : how long a burst lasts; quiet_s : the pause after it."""
 
     namespace: str = "trimtab-load"
     burst_count: int = 3
@@ -47,7 +45,7 @@ class PodTimes(NamedTuple):
 
 @dataclass
 class Burst:
-    """One burst as it was seen. waits_s : how long each pod waited that was bound."""
+    """One burst as observed. waits_s : how long each bound pod waited."""
 
     number: int
     pod_count: int
@@ -57,14 +55,14 @@ class Burst:
     waits_s: dict[str, float] = field(default_factory=dict)
 
     def see(self, pods: list[PodTimes], node_count: int) -> None:
-        """Note what there is now."""
+        """Note the current state."""
         self.nodes_most = max(self.nodes_most, node_count)
         for pod in pods:
             if pod.bound_s is not None:
                 self.waits_s[pod.name] = max(0.0, pod.bound_s - pod.created_s)
 
     def document(self) -> Json:
-        """Return the burst as JSON has it. Waits are null where no pod was bound."""
+        """Return the burst for JSON output. Waits are null if no pod was bound."""
         waits = sorted(self.waits_s.values())
         return {
             "number": self.number,
@@ -80,7 +78,7 @@ class Burst:
 
 
 def deployment(settings: LoadSettings, burst: int, number: int) -> Json:
-    """Return one Deployment of a burst: pods that do nothing, as every Pod Security Standard permits them."""
+    """Return one Deployment of a burst: idle pods, which every Pod Security Standard permits."""
     name = f"burst-{burst}-{number}"
     labels = {"app": name, LABEL: VALUE}
     requests = {"cpu": settings.cpu, "memory": settings.memory}

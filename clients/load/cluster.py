@@ -1,4 +1,4 @@
-"""The load's own objects in a live cluster: created, looked at, deleted. Touches nothing without the load's label.
+"""Creates, reads and deletes the load's own objects in a live cluster. Touches nothing without the load's label.
 
 Errors of all methods: ClusterError.
 """
@@ -59,7 +59,7 @@ class LoadedCluster:
         self._namespace = object_path(NAMESPACES, settings.namespace)
 
     def prepare(self) -> None:
-        """Create the namespace, unless it is there."""
+        """Create the namespace unless it exists."""
         try:
             self._api.json("POST", NAMESPACES, namespace(self._settings))
         except ApiError as error:
@@ -76,7 +76,7 @@ class LoadedCluster:
         self._delete(Request("DELETE", self._deployments, OURS))
 
     def clean(self) -> None:
-        """Delete all that the load has made, the namespace if it has made that."""
+        """Delete everything that the load has created, including the namespace if it created it."""
         self.end()
         try:
             found = self._read(_Object, Request("GET", self._namespace))
@@ -93,7 +93,7 @@ class LoadedCluster:
         return sorted(_times(pod) for pod in every if pod.metadata.deletion_timestamp is None)
 
     def node_count(self) -> int:
-        """Return how many nodes there are, of those that the load may run on."""
+        """Return the number of nodes on which the load may run."""
         selector = ",".join(f"{key}={value}" for key, value in sorted(self._settings.node_selector.items()))
         query = {"labelSelector": selector} if selector else {}
         return len(self._read(_List, Request("GET", NODES, query, accept=METADATA_LIST)).items or [])

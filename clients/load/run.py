@@ -1,7 +1,5 @@
-"""Bursts one after the other: begin, look, end, look while it is quiet.
-
-Decides the order and what is said; the clock and the pauses are given. Cleans up whatever happens. Durations in
-seconds.
+"""Runs bursts one after the other: begin, observe, end, observe the quiet period. Decides the order and the messages;
+clock and pauses are given. Cleans up in any case. Durations in seconds.
 """
 
 from collections.abc import Callable
@@ -11,7 +9,7 @@ from clients.kubernetes_api.errors import ClusterError
 from clients.load.bursts import Burst, LoadSettings, PodTimes
 
 LOOK_S: Final = 2.0
-"""Pause between two looks."""
+"""Pause between two observations."""
 
 
 class InUseError(ClusterError):
@@ -19,7 +17,7 @@ class InUseError(ClusterError):
 
 
 class Loaded(Protocol):
-    """What is used of a cluster; see `clients.load.cluster.LoadedCluster`."""
+    """The part of a cluster's interface used here; see `clients.load.cluster.LoadedCluster`."""
 
     def prepare(self) -> None:
         """Create the namespace."""
@@ -41,7 +39,7 @@ class Loaded(Protocol):
 
 
 class Around(NamedTuple):
-    """Clock, pauses, and who is told of progress, a line each."""
+    """Clock, pauses, and the receiver of progress messages, a line each."""
 
     clock: Callable[[], float]
     sleep: Callable[[float], None]
@@ -49,7 +47,7 @@ class Around(NamedTuple):
 
 
 def run(cluster: Loaded, settings: LoadSettings, around: Around) -> list[Burst]:
-    """Let all bursts come and go. Raises ClusterError; what was made is deleted then, too."""
+    """Run all bursts. Raises ClusterError; the created objects are deleted then, too."""
     cluster.prepare()
     if cluster.pods():
         raise InUseError(
@@ -74,7 +72,7 @@ def _burst(cluster: Loaded, settings: LoadSettings, number: int, around: Around)
 
 
 def _look(cluster: Loaded, burst: Burst, length_s: float, around: Around, what: str) -> int:
-    """Look again and again for so long, and say what has changed; return how many nodes there are at the end."""
+    """Observe repeatedly for this long, and report changes; return the number of nodes at the end."""
     until, said = around.clock() + length_s, ""
     while True:
         pods, nodes = cluster.pods(), cluster.node_count()

@@ -1,4 +1,4 @@
-"""Which pods a controller removes when it scales a group down: a reference for controllers of one's own.
+"""Which pods a controller removes when it scales a group down: a reference implementation for other controllers.
 
     ranking = of_object(pod_group_cost)         # or of_annotations(pods), of kubectl's JSON
     choice = choose(group, ranking, moment, oldest_first, PickerSettings(timeout_s=30))

@@ -1,14 +1,12 @@
-"""Choose which pods of a group go, by their ranks; wait for ranks that are to come; after a time fall back.
+"""Choose which pods of a group to remove, by their ranks; wait for missing ranks; fall back after a timeout.
 
 Rules, in this order:
-1. Pods that are not running well go first, whatever their ranks: those that `Group.first` names.
-2. A group of which a pod has no rank, whose ranks are stale, or whose ranking says that it is not ready, is not chosen
-from:
-   wait; after the timeout the controller's own order decides, as if there were no ranks.
-3. A ranking that holds until the next removal only gives one pod; the next one is given once there are ranks again of
-exactly
-   the pods that are left. A group that waits for another is waited with. The timeout holds for these as well.
-4. Otherwise the highest ranks go; equal ones by the controller's own order.
+1. Pods that are not running well go first, whatever their ranks: those in `Group.first`.
+2. If a pod of the group has no rank, or the ranks are stale, or the ranking is marked as not ready: wait; after the
+   timeout the controller's own order decides, as if there were no ranks.
+3. A ranking that is valid only until the next removal gives one pod; the next pod is given once exactly the remaining
+   pods are ranked again. A group that has to wait for another one waits. The timeout applies to these cases, too.
+4. Otherwise the pods with the highest ranks go; the controller's own order breaks ties.
 """
 
 from collections.abc import Sequence
@@ -20,7 +18,7 @@ from clients.pod_removal.ranking import Ranking
 
 class Group(NamedTuple):
     """pods : names of all pods of the group in the controller's own order of removal; first : those of them that go
-    before any rank counts (not on a node, pending, not ready); surplus : how many are to go.
+    before ranks matter (not on a node, pending, not ready); surplus : how many to remove.
     """
 
     pods: Sequence[str]
@@ -29,7 +27,7 @@ class Group(NamedTuple):
 
 
 class Moment(NamedTuple):
-    """Unix seconds. since_s : when the group first had the surplus that it has, or last lost a pod."""
+    """Unix seconds. since_s : when the current surplus began, or the group last lost a pod."""
 
     now_s: float
     since_s: float
@@ -39,16 +37,16 @@ class Moment(NamedTuple):
 class PickerSettings:
     """How long to wait, seconds."""
 
-    # After this the controller's own order decides: shrinking late is worse than shrinking in another order.
+    # After this time the controller's own order decides: shrinking late is worse than shrinking in another order.
     timeout_s: float = 30.0
-    # Ranks that nobody has confirmed for longer are not used: whoever ranks may have died. The actuator confirms every
-    # minute.
+    # Ranks that were not confirmed for longer are not used: their writer may have died. The actuator confirms them
+    # every minute.
     max_age_s: float = 300.0
 
 
 class Choice(NamedTuple):
-    """victims : names, in order; wait : there is more to remove, ask again; fell_back : ranks were not used;
-    why : why it waits or fell back, "" = neither."""
+    """victims : names, in order; wait : there is more to remove, call again; fell_back : ranks were not used; why :
+    reason to wait or to fall back, "" = neither."""
 
     victims: tuple[str, ...]
     wait: bool = False
@@ -74,7 +72,7 @@ def choose(group: Group, ranking: Ranking, moment: Moment, settings: PickerSetti
     ordered = sorted(others, key=lambda pod: (-ranking.ranks[pod], place[pod]))
     most = ranking.max_removals or left
     if unwell and ranking.max_removals:
-        # What has just gone changes the ranks too.
+        # Pods that have just gone change the ranks, too.
         return Choice(tuple(unwell), wait=True, why="the group is ranked again after each removal")
     is_short = most < left
     return Choice(

@@ -1,7 +1,5 @@
-"""What is known of the ranks of a group, read from Kubernetes JSON: from its PodGroupCost, or from its pods'
-annotations.
-
-Decides what can be read; never trusts it: anything that is not as the actuator writes it leaves a pod unranked.
+"""The ranks of a group, read from Kubernetes JSON: from its PodGroupCost, or from its pods' annotations. Decides which
+values are valid: a pod whose value the actuator would not have written so is unranked.
 Times are Unix seconds.
 """
 
@@ -20,8 +18,9 @@ Json = Mapping[str, Any]
 
 class Ranking(NamedTuple):
     """ranks : by name of the pod, a higher one is removed sooner; made_s : when they were last confirmed, None = not
-    known; ready : whether whoever ranks says that they may be used; why_not : what it says otherwise; max_removals :
-    pods that may go before the group is ranked again, 0 = any number; waits_for : the group that goes first, "" = none.
+    known; ready : whether the ranks are marked as usable; why_not : the given reason otherwise; max_removals :
+    pods that may go before the group is ranked again, 0 = any number; waits_for : the group that is scaled down first,
+    "" = none.
     """
 
     ranks: Mapping[str, int] = {}
@@ -60,9 +59,9 @@ def of_object(item: Json | None) -> Ranking:
 def of_annotations(pods: Iterable[Json]) -> Ranking:
     """Read the ranks of pods from their annotations, as kubectl prints the pods.
 
-    An annotation is as old as the pod's rank, which does not change for long while nothing else does: its time tells
-    when the rank was made, not when it was confirmed, so no age is known. While one of the pods says that others are
-    still to be written, old and new ranks are side by side and none may be used.
+    The time in an annotation is when the rank was computed, not when it was last confirmed, and a rank may stay
+    unchanged for long, so no age is known. While one of the pods is marked because other ranks are still to be written,
+    old and new ranks are mixed and none may be used.
     """
     ranks, why_not = {}, ""
     for pod in pods:

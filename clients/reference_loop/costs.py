@@ -1,4 +1,4 @@
-"""What a cluster costs before and after a round's plan, for the status of the loop.
+"""The costs of a cluster before and after a round's plan, for the status of the loop.
 
 Decides what counts: instances of node groups with a known price; new nodes of the plan, and nodes that it removes now.
 Money is in the currency of the prices; a month has 730 hours.
@@ -11,7 +11,7 @@ from clients.reference_loop.rounds import RoundResult
 
 
 def costs(done: RoundResult) -> dict[str, Any] | None:
-    """Return costs of an hour and a month: now, after the plan, and of all nodes that are not needed; None = no price
+    """Return hourly and monthly costs: now, after the plan, and of all unneeded nodes; None = no price
     or no size is known.
     """
     groups = done.status.node_groups if done.status is not None else ()

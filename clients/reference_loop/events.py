@@ -3,8 +3,8 @@
 Decides which changes of the actuator's status become events, and their text. Events are written in the background, at a
 bounded rate; one that cannot be written is counted and dropped.
 
-Source: Cluster Autoscaler, core/scaledown (reasons `ScaleDown`, `ScaleDownFailed`, `ScaleDownEmpty`, and on which
-object each is).
+Source: Cluster Autoscaler, core/scaledown (reasons `ScaleDown`, `ScaleDownFailed`, `ScaleDownEmpty`, and the object of
+each).
 """
 
 import queue

@@ -1,8 +1,7 @@
-"""Events of growth: on node groups' growth, on the pods that it is for, and on pods that no node group helps.
-
-Decides which results of a round become events, and their text. A pod is told about once for each reason.
+"""Events of scale-up: on the growth of node groups, on the pods that it serves, and on pods that no node group helps.
+Decides which results of a round become events, and their text. A pod gets one event for each reason.
 Source: Cluster Autoscaler, observers/scale-up (reasons `TriggeredScaleUp`, `NotTriggerScaleUp`, `ScaledUpGroup`,
-`FailedToScaleUpGroup`, and on which object each is).
+`FailedToScaleUpGroup`, and the object of each).
 """
 
 from collections.abc import Iterator
@@ -16,15 +15,15 @@ from clients.reference_loop.rounds import RoundResult
 TRIGGERED, NOT_TRIGGERED = "TriggeredScaleUp", "NotTriggerScaleUp"
 SCALED_UP, SCALE_UP_FAILED = "ScaledUpGroup", "FailedToScaleUpGroup"
 MOST_PODS: Final = 1000
-"""Most pods told about in one round: ten thousand waiting pods must not fill the event store."""
+"""Most pods that get events in one round: ten thousand waiting pods must not fill the event store."""
 
 
 class GrowthEvents:
-    """Turns the results of rounds into events. Only growth that was ordered is told."""
+    """Turns the results of rounds into events. Only requested growth gives events."""
 
     def __init__(self, status_map: Subject) -> None:
         self._map = status_map
-        # Pods that no group helps, and the sentence that was told.
+        # Pods that no group helps, and the sentence of their last event.
         self._helpless: dict[str, str] = {}
 
     def of(self, done: RoundResult) -> list[Event]:
@@ -65,7 +64,7 @@ class GrowthEvents:
             if known.get(one.pod) == one.detail:
                 continue
             if told >= MOST_PODS:
-                # To be told in a later round.
+                # Left for a later round.
                 del self._helpless[one.pod]
                 continue
             told += 1

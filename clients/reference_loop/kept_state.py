@@ -1,10 +1,8 @@
-"""The planner's state across restarts and changes of the leader, so that timers of nodes continue.
-
-Decides what is kept (since when nodes are unneeded, and why others are not; where pods went only in a file, since it is
-large and saves nothing but time), how often it is written, and when a state is too old to be used. Timers continue
-where they were when the state was written: the time in between is not credited, since nobody watched the nodes, and
-since it may be the difference of two clocks. What is kept is a `PlanRequest` with `now`, `cluster` and `state`,
-compressed.
+"""Keeps the planner's state across restarts and changes of the leader, so the timers of nodes continue. Decides what is
+kept (since when nodes are unneeded, and why others are not; destinations of pods only in a file, since they are large
+and only save time), how often it is written, and when a state is too old. Timers continue where they were when the
+state was written: the time since then does not count, since nothing watched the nodes, and since it may be a difference
+between two clocks. Kept is a compressed `PlanRequest` with `now`, `cluster` and `state`.
 
 A state that cannot be read or belongs to another cluster is logged and not used. Units: seconds; times are Unix
 seconds.
@@ -36,7 +34,7 @@ MOST_FILE_BYTES = 256 << 20
 PAUSE_S = 20.0
 """Shortest time between two writes."""
 REFRESH_S = 60.0
-"""Longest time between two writes of an unchanged state: its time shows that a loop still watches."""
+"""Longest time between two writes of an unchanged state: its time shows that a loop is still running."""
 
 
 class Place(Protocol):
@@ -123,7 +121,7 @@ class StateKeeper:
         self._written_s = float("-inf")
 
     def load(self, now_s: float) -> plan_pb2.PlanState | None:
-        """Return the state to continue from. Errors: ClusterError, when it is not known whether there is one."""
+        """Return the state to continue from. Errors: ClusterError if it is not known whether there is one."""
         try:
             data = self._place.read()
             kept = _unpacked(data, self._place.limit_bytes) if data else None
@@ -138,7 +136,8 @@ class StateKeeper:
         elif age_s > self._max_age_s:
             log.warning("state_too_old", age_s=round(age_s), max_age_s=self._max_age_s)
         else:
-            # Nobody watched since then, or the clocks differ; both look the same. Timers are credited with neither.
+            # Either nothing watched the nodes since then, or the clocks differ; both look the same. Neither counts for
+            # timers.
             shift(kept.state, age_s)
             log.info("state_resumed", age_s=round(age_s, 1), unneeded=len(kept.state.scale_down.unneeded.node) // 4)
             return kept.state
@@ -165,7 +164,7 @@ class StateKeeper:
 
 
 def _packed(kept: plan_pb2.PlanRequest, limit_bytes: int) -> bytes:
-    """Compress a state, without optional parts where it would be too large. Errors: ValueError when it still is."""
+    """Compress a state, without optional parts if it would be too large. Errors: ValueError if it still is."""
     for field in ("", "hints", "unremovable"):
         if field:
             kept.state.scale_down.ClearField(field)  # type: ignore[arg-type]

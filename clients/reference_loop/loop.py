@@ -1,7 +1,6 @@
-"""The loop: make rounds, as leader only, until told to stop; repeat a round that fails.
-
-Decides when a round is made: at once as leader, then every `interval_s`; after a failure with growing pauses. Failures
-are reported in the log, the status ConfigMap and the health endpoints. Never decides about the cluster. Unit: seconds.
+"""The loop: make rounds, only as leader, until stopped; retry failed rounds. Decides when a round is made: at once on
+becoming leader, then every `interval_s`; after failures with growing pauses. Failures are reported in the log, the
+status ConfigMap and the health endpoints. Never decides about the cluster. Unit: seconds.
 """
 
 import threading
@@ -42,7 +41,7 @@ class LoopSettings:
 
     # Seconds from the beginning of a round to that of the next. 10: upstream's `--scan-interval`.
     interval_s: float = 10.0
-    # Rounds to make; 0 = until told to stop.
+    # Rounds to make; 0 = until stopped.
     rounds: int = 0
     # Pauses after failed rounds.
     backoff: Backoff = field(default_factory=lambda: Backoff(1.0, 60.0))
@@ -66,7 +65,7 @@ class Loop:
     def __init__(
         self, rounds: RoundRunner, settings: LoopSettings, around: LoopServices, clock: LoopClock | None = None
     ) -> None:
-        """`clock` gives the moment that plans are made for."""
+        """`clock` gives the time for which plans are made."""
         self._rounds, self._settings, self._around = rounds, settings, around
         self._clock = clock or LoopClock()
         self._first_id = f"{int(self._clock.look().now_s * 1000):x}"
@@ -83,7 +82,7 @@ class Loop:
         self._stopped.set()
 
     def run(self) -> None:
-        """Make rounds until `stop`. Errors: MissingPermissionError, which no repetition mends."""
+        """Make rounds until `stop`. Errors: MissingPermissionError, for which a retry is useless."""
         try:
             self._run()
         finally:
@@ -95,7 +94,7 @@ class Loop:
             if self._leads():
                 try:
                     self._patiently()
-                except RetryError:  # told to stop between two attempts
+                except RetryError:  # stopped between two attempts
                     return
                 if self._settings.rounds and self._count >= self._settings.rounds:
                     return
@@ -117,7 +116,7 @@ class Loop:
         return self._leads() and not self._stopped.is_set()
 
     def _patiently(self) -> None:
-        """Make one round, again while it fails and we lead."""
+        """Make one round; retry while it fails and this process leads."""
         Retrying(
             retry=retry_if_exception(_may_pass),
             wait=self._settings.backoff.pause_s,
@@ -149,10 +148,10 @@ class Loop:
         self.last, self._has_state = None, True
 
     def _keep_state(self, is_last: bool = False) -> None:
-        """Keep the planner's state, as leader only, once there is one of this leadership."""
+        """Keep the planner's state, only as leader, and only one from this term of leadership."""
         keeper = self._around.states
         if keeper is not None and self.last is not None and self._has_state and self._leads():
-            now_s = self._look()  # before the state is read: a step moves its timers
+            now_s = self._look()  # before the state is read: a clock step shifts its timers
             keeper.save(self.last.answer.state, now_s, is_last)
 
     def _note_failure(self, state: RetryCallState) -> None:
@@ -201,12 +200,12 @@ class Loop:
             log.warning("status_not_written", error=str(error))
 
     def _request_id(self) -> str:
-        """Return an id that this process has not used, however the clock is set, and that others do not use."""
+        """Return a unique id, even if the clock is set back."""
         holder = self._around.lease.identity if self._around.lease is not None else "loop"
         return f"{holder[:80]}-{self._first_id}-{self._attempts}"
 
     def _look(self) -> float:
-        """Return the time; a step of the wall clock is logged, and timers of nodes are moved with it."""
+        """Return the time; log a step of the wall clock, and shift the timers of nodes by it."""
         now_s, step_s = self._clock.look()
         if step_s:
             log.warning("clock_stepped", step_s=round(step_s, 3), effect="timers of nodes are moved by the same")

@@ -1,8 +1,7 @@
-"""The loop's time: the wall clock, whose steps are noticed and never credited to timers.
-
-Decides what a step is: the wall clock moved by more than `LARGEST_DRIFT_S` further, or less far, than the monotonic
-clock since the last look. The loop's time follows the wall clock, because objects and other processes carry its times;
-`shift` moves the planner's timers by the same step, so that durations stay what the monotonic clock says.
+"""The loop's time: the wall clock, whose steps are detected and do not count for timers. Decides what a step is: since
+the last look, the advance of the wall clock differs from that of the monotonic clock by more than `LARGEST_DRIFT_S`.
+The loop's time follows the wall clock, because objects and other processes use it; `shift` moves the planner's timers
+by the same step, so durations remain those of the monotonic clock.
 Units: seconds, nanoseconds where named.
 """
 
@@ -14,11 +13,11 @@ import numpy as np
 from trimtab.v1 import plan_pb2
 
 LARGEST_DRIFT_S: Final = 2.0
-"""A wall clock may drift so much, or be slewed by NTP, from one look to the next. A larger difference is a step."""
+"""Between two looks, a wall clock may drift or be slewed by NTP this much. A larger difference is a step."""
 
 
 class Moment(NamedTuple):
-    """now_s : Unix seconds; step_s : how far the wall clock was set since the last look, 0 = it was not."""
+    """now_s : Unix seconds; step_s : step of the wall clock since the last look, 0 = none."""
 
     now_s: float
     step_s: float
@@ -33,7 +32,7 @@ class LoopClock:
         self._offset_s = wall() - monotonic()
 
     def look(self) -> Moment:
-        """Return the time, and by how much the wall clock was set since the last look."""
+        """Return the time, and the step of the wall clock since the last look."""
         now_s = self._wall()
         offset_s = now_s - self._monotonic()
         step_s, self._offset_s = offset_s - self._offset_s, offset_s
@@ -41,7 +40,7 @@ class LoopClock:
 
 
 def shift(state: plan_pb2.PlanState, by_s: float) -> None:
-    """Move all times of a planner's state, in place; a time that is not known stays 0."""
+    """Shift all times of a planner's state, in place; an unknown time stays 0."""
     for times in (state.scale_down.unneeded, state.scale_down.unremovable):
         if times.time_ns:
             column = np.frombuffer(times.time_ns, "<i8")

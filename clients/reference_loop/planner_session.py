@@ -1,7 +1,7 @@
-"""The client side of a delta session: send the whole cluster once, then changes, and the whole when a base is lost.
+"""The client side of a delta session: send the whole cluster once, then changes; start again if the base is lost.
 
-Decides what is sent: snapshot or delta, state or its version. The planner stays stateless: a replica that does not have
-the base or the state answers so, and receives all of it. Reads only the versions of an answer.
+Decides what is sent: snapshot or delta, state or its version. The planner stays stateless: a replica without the base
+or the state says so, and then receives all of it. Reads only the versions of an answer.
 """
 
 from collections.abc import Callable, Iterator
@@ -21,7 +21,7 @@ from clients.transport.errors import Reason, TrimtabError
 PIECE_BYTES = 1 << 20
 """Largest piece of a snapshot that the contract allows."""
 WHILE_BUSY: Final = RetryPolicy(attempts=3, backoff=Backoff(0.5, 2.0))
-"""How often a request goes again to a planner that has too much to do, after it has waited there for its turn."""
+"""How often a request is sent again to an overloaded planner, after it has waited there for its turn."""
 
 
 class PlannerLink(Protocol):
@@ -70,9 +70,8 @@ class GrpcLink:
         return invoke(lambda: self._stub.GetInfo(request, timeout=self._timeout_s), self._policy)
 
     def send(self, request: plan_pb2.PlanRequest, payload: bytes) -> plan_pb2.PlanResponse:
-        """Call `Plan`; repeat while the planner is unavailable, within the retry policy.
-
-        What a busy planner has refused goes again as it is a few times.
+        """Call `Plan`; repeat while the planner is unavailable, within the retry policy. A request refused by an
+        overloaded planner is sent again unchanged a few times.
         """
         metadata = about_cluster(self._session, request.cluster)
 
@@ -101,15 +100,15 @@ class PlannerSession:
 
     @property
     def has_base(self) -> bool:
-        """Whether the next call may bring changes, in place of the whole cluster."""
+        """Whether the next call may send changes instead of the whole cluster."""
         return bool(self._version)
 
     def resume(self, state: plan_pb2.PlanState | None) -> None:
-        """Continue from a state that was kept elsewhere; None = from none."""
+        """Continue from a state that was kept elsewhere; None = without state."""
         self._state, self._state_version = state, ""
 
     def shift_timers(self, by_s: float) -> None:
-        """Move the times of the state, in place: the wall clock they were taken from was set by so much."""
+        """Shift the times of the state, in place, by a step of the wall clock."""
         if self._state is not None:
             shift(self._state, by_s)
             self._state_version = ""  # the planner's copy has the old times
@@ -121,12 +120,10 @@ class PlannerSession:
     def plan(
         self, request: plan_pb2.PlanRequest, taken: Taken, whole: Callable[[], Taken]
     ) -> tuple[plan_pb2.PlanResponse, Taken]:
-        """Return the answer, and what was sent to the planner.
-
-        request : without versions, sizes and state, which are filled in; taken : the changes since the last call, or
-        the whole cluster; whole : returns the whole cluster, when the planner needs it. After an error the next call
-        must bring the whole cluster, unless `has_base`: a busy planner has refused changes, and the next call brings
-        these again, with those since.
+        """Return the answer, and the request that was sent. request : without versions, sizes and state, which are
+        filled in; taken : the changes since the last call, or the whole cluster; whole : returns the whole cluster, for
+        when the planner needs it. After an error the next call must send the whole cluster, unless `has_base`: then an
+        overloaded planner refused changes, and the next call sends these again, plus those since.
         """
         version, self._version = self._version, ""
         if taken.snapshot is None and not version:
@@ -145,9 +142,8 @@ class PlannerSession:
         return answer, taken
 
     def ask(self, request: plan_pb2.PlanRequest, taken: Taken) -> plan_pb2.PlanResponse:
-        """Return the answer to a request that was made before, with its own state if it has one.
-
-        A request that names its state by version continues from the last answer of this session.
+        """Return the answer to a prepared request, with its own state if it has one. A request with only a state
+        version continues from the last answer of this session.
         """
         if request.HasField("state"):
             self._state, self._state_version = request.state, ""
@@ -162,7 +158,7 @@ class PlannerSession:
         return answer
 
     def _send(self, request: plan_pb2.PlanRequest, taken: Taken, version: str) -> plan_pb2.PlanResponse:
-        """Send one request; send it again with the whole state when the planner does not have that."""
+        """Send one request; send it again with the whole state if the planner does not have it."""
         payload = _payload(taken)
         request.base_version = "" if taken.snapshot is not None else version
         request.snapshot_size_bytes = len(payload)

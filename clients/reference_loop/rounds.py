@@ -38,7 +38,7 @@ class Cluster(Protocol):
         """Make the next `take` return the whole cluster."""
 
     def put_back(self) -> None:
-        """Make the next `take` return the changes of the last one once more, with those since."""
+        """Make the next `take` return the last changes again, plus those since."""
 
 
 class Actuator(Protocol):
@@ -48,7 +48,7 @@ class Actuator(Protocol):
         """Return its capabilities."""
 
     def get_status(self, without_finished: bool = False, with_instances: bool = False) -> actuator_pb2.ActuatorStatus:
-        """Return the whole status; with `with_instances`, also which instances each node group has."""
+        """Return the whole status; with `with_instances`, also the instances of each node group."""
 
     def start_deletion(self, request: actuator_pb2.StartDeletionRequest) -> actuator_pb2.StartDeletionResponse:
         """Start deletions."""
@@ -88,16 +88,16 @@ class RoundSettings:
     # Requested decisions; () = all that the planner offers.
     decisions: tuple[plan_pb2.Decision.Code.ValueType, ...] = ()
     plan: plan_pb2.PlanSettings = field(default_factory=plan_pb2.PlanSettings)
-    # Node groups as declared; what the actuator knows of them takes precedence.
+    # Node groups as declared; the actuator's data take precedence.
     groups: tuple[NodeGroup, ...] = ()
     # Decide, but carry nothing out.
     dry_run: bool = False
-    # Have pod deletion costs written. Without it they are only recommended, in the answer.
+    # Have the actuator write pod deletion costs. Otherwise they are only in the answer.
     apply_pod_costs: bool = False
-    # Largest difference between our clock and the actuator's, seconds, with which deletions are started: beyond it one
-    # of the two has wrong timers, or takes a plan for older or newer than it is.
+    # Deletions are started only if the difference between our clock and the actuator's is at most this, seconds:
+    # otherwise timers may be wrong, or a plan may seem older or newer than it is.
     max_clock_skew_s: float = 30.0
-    # Give the declared groups, and those of the status in place, prices of the caller's own.
+    # Sets the caller's prices in the declared groups and, in place, in those of the status.
     priced: Callable[[tuple[NodeGroup, ...], actuator_pb2.ActuatorStatus | None], tuple[NodeGroup, ...]] = (
         lambda groups, _status: groups
     )
@@ -111,7 +111,7 @@ class RoundResult:
     answer: plan_pb2.PlanResponse
     status: actuator_pb2.ActuatorStatus | None
     was_delta: bool
-    # How far the actuator's clock is ahead of ours, seconds, at least; negative = behind. None = not known.
+    # How far the actuator's clock is at least ahead of ours, seconds; negative = behind. None = not known.
     clock_skew_s: float | None = None
     # Nodes whose deletion has started, and node groups that the cloud has grown.
     accepted: list[str] = field(default_factory=list)
@@ -121,7 +121,7 @@ class RoundResult:
     notes: list[str] = field(default_factory=list)
     # Kinds that the API server does not know.
     absent: tuple[str, ...] = ()
-    # Price of a node and hour by node group, where it is known.
+    # Hourly price of a node by node group, where known.
     prices: dict[str, float] = field(default_factory=dict)
 
 
@@ -140,9 +140,9 @@ class RoundRunner:
         self._settings, self._recorder = settings, recorder
         # The declared groups with their prices, as of the round.
         self._groups = settings.groups
-        # Owners whose pods got costs in the last round; None = not known, costs of an earlier process may be there.
+        # Owners whose pods got costs in the last round; None = not known, an earlier process may have written some.
         self._ranked_owners: frozenset[str] | None = None
-        # CapacityBuffers as their status was written last.
+        # The status of CapacityBuffers as last written.
         self._told_buffers: list[plan_pb2.SlackObject] = []
 
     def run(self, request_id: str, now: Timestamp, may_act: Callable[[], bool]) -> RoundResult:
@@ -168,7 +168,7 @@ class RoundRunner:
         try:
             answer, sent = self._planner.plan(request, seen.taken, lambda: self._whole(status))
         except Exception:
-            # The changes have to go again. Where the planner still has what they are relative to, they are enough.
+            # The changes must be sent again. They are enough if the planner still has their base.
             if self._planner.has_base:
                 self._cluster.put_back()
             else:
@@ -195,11 +195,11 @@ class RoundRunner:
             log.error("recording_ended", error=str(error))
 
     def resume(self, state: plan_pb2.PlanState | None) -> None:
-        """Continue from the state of another loop or an earlier process; None = from none."""
+        """Continue from the state of another loop or an earlier process; None = without state."""
         self._planner.resume(state)
 
     def shift_timers(self, by_s: float) -> None:
-        """Move the timers of nodes: the wall clock was set by so much."""
+        """Shift the timers of nodes by a step of the wall clock."""
         self._planner.shift_timers(by_s)
 
     def _take(self, status: actuator_pb2.ActuatorStatus | None) -> Seen:
@@ -210,7 +210,7 @@ class RoundRunner:
         return self._take(status).taken
 
     def _decisions(self) -> list[plan_pb2.Decision.Code.ValueType]:
-        """Return the decisions to ask for: requested and offered."""
+        """Return the decisions to ask for: those both requested and offered."""
         offered = self._planner.decisions()
         wanted = self._settings.decisions or tuple(offered)
         missing = [plan_pb2.Decision.Code.Name(one) for one in wanted if one not in offered]
@@ -219,7 +219,7 @@ class RoundRunner:
         return [one for one in wanted if one in offered]
 
     def _act(self, actuator: Actuator, done: RoundResult, may_act: Callable[[], bool]) -> None:
-        """Give the orders of the plan that the actuator offers; growth first, pods wait for it."""
+        """Send the orders of the plan that the actuator supports; growth first, as pods wait for it."""
         takes = set(actuator.get_info().rpcs)
         answer = done.answer
         ranks = self._settings.apply_pod_costs and answer.HasField("pod_costs")
@@ -243,7 +243,7 @@ class RoundRunner:
             step()
 
     def _rank(self, actuator: Actuator, done: RoundResult) -> None:
-        """Have costs written, and those of owners that are no longer ranked removed."""
+        """Have the actuator write costs, and remove those of owners that are no longer ranked."""
         groups = done.answer.pod_costs.groups
         owners = frozenset(group.owner for group in groups)
         known = self._ranked_owners
@@ -251,13 +251,13 @@ class RoundRunner:
         if not groups and not others:
             return
         answer = actuator.apply_pod_costs(groups, done.request.now, others)
-        # What the limit of one call has left is removed by a later one.
+        # Costs left because of the limit of one call are removed by a later one.
         self._ranked_owners = None if others and answer.left_count else owners
         for one in answer.incomplete[:MOST_NOTED]:
             done.notes.append(f"{one.owner}: {one.ranked_count} of {one.pod_count} pods have their cost: {one.detail}")
 
     def _tell_buffers(self, actuator: Actuator, done: RoundResult) -> None:
-        """Have the status of CapacityBuffers written, where it is not as the last round left it."""
+        """Have the actuator write the status of CapacityBuffers where it has changed since the last round."""
         buffers = [one for one in done.answer.slack.objects if one.object.startswith("CapacityBuffer/")]
         if buffers == self._told_buffers or not buffers:
             return
@@ -267,7 +267,7 @@ class RoundRunner:
             done.notes.append(f"the status of a CapacityBuffer is not written: {failure}")
 
     def _clocks_differ(self, done: RoundResult) -> bool:
-        """Return whether the clocks differ too much to delete nodes, and say so."""
+        """Return whether the clocks differ too much to delete nodes, and log it."""
         skew_s, limit_s = done.clock_skew_s, self._settings.max_clock_skew_s
         if skew_s is None or abs(skew_s) <= limit_s:
             return False
@@ -296,9 +296,8 @@ class RoundRunner:
 
 
 def _skew_s(status: actuator_pb2.ActuatorStatus | None, now: Timestamp, elapsed_s: float) -> float | None:
-    """Return the least difference of clocks that explains when a status was made.
-
-    The status was made between `now` and `elapsed_s` later by our clock.
+    """Return the least difference of clocks that explains a status's time. By our clock, the status was made between
+    `now` and `elapsed_s` later.
     """
     if status is None or not status.HasField("time"):
         return None

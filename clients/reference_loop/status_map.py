@@ -1,6 +1,6 @@
 """The status ConfigMap: the state of the loop for users of kubectl, in the layout of the Cluster Autoscaler's.
 
-Decides nothing. Written after each round when more than its times has changed, and at least once a minute.
+Decides nothing. Written after each round in which more than its times has changed, and at least once a minute.
 Source: Cluster Autoscaler, clusterstate/api (field names and values of the status).
 """
 
@@ -112,7 +112,7 @@ class StatusMap:
 
 
 def _slack(done: RoundResult) -> dict[str, Any]:
-    """Return the room that is asked for and there, by resource in its unit, and what stands in the way."""
+    """Return the requested and the existing room, by resource in its unit, and the problems."""
     slack = done.answer.slack
     found: dict[str, Any] = {
         "result": reason_pb2.SlackResult.Code.Name(slack.result),
@@ -129,7 +129,7 @@ def _slack(done: RoundResult) -> dict[str, Any]:
 
 
 def _health(decision: plan_pb2.ScaleDownDecision) -> dict[str, Any]:
-    """Return whether so few nodes are unready that some may go."""
+    """Return whether few enough nodes are unready to allow scale-down."""
     if decision.result == reason_pb2.ScaleDownResult.SCALE_DOWN_CLUSTER_UNHEALTHY:
         return {"status": "Unhealthy", "message": decision.detail}
     return {"status": "Healthy"}

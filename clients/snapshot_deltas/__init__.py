@@ -1,4 +1,4 @@
-"""The difference of two snapshots as a `SnapshotDelta`, found by keys; and deltas applied to a snapshot.
+"""Computes the difference of two snapshots as a `SnapshotDelta`, by keys; applies deltas to a snapshot.
 
 Decides which rows have changed, never what they mean. Two snapshots number equal strings, label sets and specs
 differently, so each is first converted to one persistent numbering (`interning`). Then pods are compared column by

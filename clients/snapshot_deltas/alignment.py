@@ -2,8 +2,8 @@
 
 Tables whose keys are in the same rows are compared bytewise. Otherwise pods are matched by a fingerprint, and each
 match is verified by its bytes, in runs of pods that are consecutive on both sides. The remaining pods (new, gone or
-replaced) are looked up by key. The order of rows matters for speed only. Cost: some 10 ns a pod, and 2 us for each new
-or gone one.
+replaced) are looked up by key. The order of rows matters for speed only. Cost: about 10 ns per pod, and 2 us for each
+new or gone one.
 """
 
 from typing import Final, NamedTuple
@@ -16,7 +16,7 @@ from clients.snapshot_deltas.pod_columns import Int64, PodColumns, Texts, UInt64
 _ROUNDS: Final = tuple(
     np.uint64(odd) for odd in (0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93, 0xA0761D6478BD642F, 0xE7037ED1A0B428DB)
 )
-"""A multiplier for each round of looking for partners; any odd numbers give right answers."""
+"""A multiplier for each round of matching; any odd numbers give correct answers."""
 
 
 _WORD: Final = 8
@@ -90,7 +90,7 @@ def _rows_that_differ(before: Texts, after: Texts) -> Int64:
 
 
 def _partners(before: UInt64, after: UInt64) -> tuple[Int64, Int64]:
-    """Return rows of either side with equal fingerprints, ascending in the second; not all that there are.
+    """Return pairs of rows with equal fingerprints, ascending in the second; some may be missing.
 
     Each round hashes fingerprints into a table. Rows that are overwritten take part in the next round, with another
     hash.
@@ -115,7 +115,7 @@ def _partners(before: UInt64, after: UInt64) -> tuple[Int64, Int64]:
 
 
 def _checked(before: PodColumns, after: PodColumns, first: Int64, second: Int64) -> tuple[Int64, Int64]:
-    """Return those pairs of rows that have equal keys and uids. Compares runs of rows at once."""
+    """Return the pairs of rows with equal keys and uids. Compares runs of rows at once."""
     equal: NDArray[np.bool_] = before.namespace[first] == after.namespace[second]
     for old, new in ((before.names, after.names), (before.uids, after.uids)):
         equal &= old.lengths[first] == new.lengths[second]

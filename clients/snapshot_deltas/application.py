@@ -1,7 +1,7 @@
-"""Apply deltas to a snapshot, all as messages: this gives the last cluster of a recording.
+"""Apply deltas to a snapshot, all as messages; used to read the last cluster of a recording.
 
 Checks only that deleted keys exist (ValueError); the planner validates the rest. The dictionaries of the deltas are
-appended to those of the base; strings, label sets and specs that no row uses any more stay in them. Cost: proportional
+appended to those of the base; strings, label sets and specs that are no longer used stay in them. Cost: proportional
 to the base and the deltas.
 """
 
@@ -116,7 +116,7 @@ class Application:
 
 
 class _Part:
-    """The dictionaries of a message, appended to those of the whole: the new index of each entry."""
+    """The new index of each entry of a message's dictionaries, which are appended to those of the whole."""
 
     def __init__(self, whole: pb.ClusterSnapshot, message: pb.ClusterSnapshot) -> None:
         self.strings = _appended(len(whole.strings), len(message.strings))

@@ -1,6 +1,5 @@
-"""The difference of two interned snapshots, as a message with dictionaries of its own.
-
-Decides which rows have changed. Returns None where the whole snapshot is the better message.
+"""The difference of two interned snapshots, as a message with its own dictionaries. Decides which rows have changed.
+Returns None if it is better to send the whole snapshot.
 """
 
 from typing import Final
@@ -27,7 +26,7 @@ _DELETED: Final = {
 
 
 def difference(before: InternedSnapshot, after: InternedSnapshot, interner: Interner) -> pb.SnapshotDelta | None:
-    """Return what turns `before` into `after`, both numbered by `interner`; None = send the whole snapshot."""
+    """Return the delta from `before` to `after`, both numbered by `interner`; None = send the whole snapshot."""
     if before.resources != after.resources or (before.actuation is not None and after.actuation is None):
         return None
     names = list(interner.strings)
@@ -60,7 +59,7 @@ def difference(before: InternedSnapshot, after: InternedSnapshot, interner: Inte
 
 
 def _changed_pods(before: PodColumns, after: PodColumns, alignment: Alignment) -> Int64:
-    """Return the rows of `after` of pods that both sides have and that differ. Vectorised."""
+    """Return the rows of `after` of pods that exist on both sides and differ. Vectorised."""
     a, b = alignment.before, alignment.after
     differs = np.zeros(len(after.namespace), np.bool_)
     differs[alignment.other_uid] = True
@@ -102,6 +101,6 @@ def _pods_with_other_numbers(before: PodColumns, after: PodColumns, row_of: Int6
 
 
 def _moved(places: Int64, row_of: Int64) -> Int64:
-    """Return places whose upper half is a row, in new rows; -1 where the row is gone."""
+    """Return the places, whose upper half is a row, with new rows; -1 if the row is gone."""
     row = row_of[places >> 32]
     return np.where(row >= 0, (row << 32) | (places & 0xFFFFFFFF), -1)

@@ -1,11 +1,11 @@
 """Convert snapshots to one persistent numbering, in which equal content has equal numbers.
 
-Numbers are given by first appearance. A caller starts a new interner when the old one has grown. Index 0 is "" among
+Numbers are assigned by first appearance. A caller starts a new interner when the old one has grown. Index 0 is "" among
 strings and the empty set among label sets, as on the wire.
 
-Cost: reading the columns, and a microsecond a row, while each message has the same dictionaries as the one before, or
-appends to them: then equal bytes of a row mean equal content. Otherwise some ten microseconds for each node, label set
-and distinct spec.
+Cost: reading the columns, plus a microsecond per row as long as each message has the same dictionaries as the one
+before, or appends to them: equal bytes of a row then mean equal content. Otherwise about ten microseconds for each
+node, label set and distinct spec.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -143,7 +143,7 @@ class Interner:
         return InternedSnapshot(message, tuple(message.resources), pods, rows, acting, slack, spec_strings)
 
     def _label_sets(self, sets: tuple[bytes, bytes, bytes], strings: Int32, first: int) -> Int32:
-        """Return the number of each label set from `first` on; entries are sorted: their order means nothing."""
+        """Return the number of each label set from `first` on; entries are sorted, as their order has no meaning."""
         offsets = np.frombuffer(sets[0], "<i4").astype(np.int64)
         if len(offsets) < 2:
             offsets = np.zeros(2, np.int64)
@@ -194,7 +194,7 @@ def _by_key(rows: list[_Encoded]) -> dict[str, bytes]:
 
 
 def _as_it_is(row: Any, numbers: Numbers, key: Callable[[Any], str] | None) -> _Encoded:  # noqa: ARG001
-    """Encode a row of a message whose numbers are the interned ones; its strings are not listed."""
+    """Encode a row of a message whose numbers equal the interned ones; its strings are not listed."""
     return _Encoded(key(row) if key else "", row.SerializeToString(), ())
 
 

@@ -16,7 +16,7 @@ Int64 = NDArray[np.int64]
 UInt64 = NDArray[np.uint64]
 _WINDOW: Final = 8
 _ODD: Final = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)
-"""Multipliers without pattern; any odd numbers give right answers."""
+"""Multipliers without pattern; any odd numbers give correct answers."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Texts:
 class PodColumns:
     """Pods in the order of the table.
 
-    namespace : int32[P]; columns : all other columns of P values but names and uids, those that refer in interned
+    namespace : int32[P]; columns : all other columns of P values except names and uids, with references as interned
     numbers; mounts : int64, ascending: pod row times 2^32 plus interned volume; number_places : int64, ascending: pod
     row times 2^32 plus interned key of an annotation; number_bits : int64, the bits of the number in it.
     """

@@ -1,6 +1,5 @@
-"""Chosen rows of a snapshot as the `changed` half of a delta, with dictionaries that hold what the rows use.
-
-Decides the numbering: strings keep their index of the snapshot, and unused ones are blank, so specs and rows are copied
+"""Selected rows of a snapshot as the `changed` half of a delta, with dictionaries of the entries that the rows use.
+Decides the numbering: strings keep their index in the snapshot, and unused ones are blank, so specs and rows are copied
 unchanged. Label sets, specs and volumes are numbered by first use.
 """
 

@@ -1,1 +1,1 @@
-"""Steering: an autoscaler that is there already removes nodes, and annotations say which it may look at."""
+"""Steering: an existing autoscaler removes nodes, and annotations restrict which nodes it considers."""

@@ -1,8 +1,7 @@
-"""Which annotations of nodes to write, given what nodes have and what the plan says. Pure; writes nothing.
-
-A node that should stay is protected by the autoscaler's own annotation. A second one marks it as ours, and names the
-first: what has no mark is somebody else's and never written. Annotations only ever keep an autoscaler from nodes; one
-that stays behind deletes nothing.
+"""Which annotations of nodes to write, given the nodes' annotations and the plan. Pure; writes nothing. A node that
+should stay is protected by the autoscaler's own annotation. A second annotation marks the first as ours and names it:
+an annotation without mark belongs to somebody else and is never changed. Annotations only keep an autoscaler off nodes;
+one that is left behind deletes nothing.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -13,11 +12,11 @@ from clients.kubernetes_objects.nodes import SCALE_DOWN_DISABLED, STEERED
 PROTECTED: Final = "true"
 KARPENTER: Final = "karpenter.sh/do-not-disrupt"
 KEYS: Final[Mapping[str, str]] = {"cluster-autoscaler": SCALE_DOWN_DISABLED, "karpenter": KARPENTER}
-"""The annotation that keeps each autoscaler from a node. Karpenter's keeps it from replacing one as well."""
+"""The annotation that keeps each autoscaler from removing a node. Karpenter's also prevents replacing it."""
 
 
 class NodeMarks(NamedTuple):
-    """A node as far as it matters here. leaving : it is being deleted, and is let alone."""
+    """The properties of a node that matter here. leaving : it is being deleted, and is left alone."""
 
     name: str
     uid: str
@@ -26,7 +25,7 @@ class NodeMarks(NamedTuple):
 
 
 class Write(NamedTuple):
-    """One write: exactly these annotations of ours on a node; none of them takes ours off."""
+    """One write: a node gets exactly these annotations of ours; none = ours are removed."""
 
     name: str
     uid: str
@@ -34,7 +33,7 @@ class Write(NamedTuple):
 
     @property
     def protects(self) -> bool:
-        """Whether the node is protected by it."""
+        """Whether the write protects the node."""
         return bool(self.annotations)
 
 
@@ -44,11 +43,10 @@ def ours(key: str) -> dict[str, str]:
 
 
 def writes(nodes: Iterable[NodeMarks], stay: Collection[str], key: str) -> list[Write]:
-    """Return the writes after which the nodes of `stay`, and no others, are protected by us; [] = nothing to do.
-
-    nodes : all nodes; stay : names of those to protect; key : the autoscaler's annotation. Where somebody else has set
-    the annotation, nothing is written; where somebody has changed ours, the mark is taken off. Nodes to protect come
-    first, both in order of name: an autoscaler never sees a node open that should stay once another one is opened.
+    """Return the writes after which we protect the nodes of `stay` and no others; [] = nothing to do. nodes : all
+    nodes; stay : names of those to protect; key : the autoscaler's annotation. If somebody else has set the annotation,
+    nothing is written; if somebody has changed ours, the mark is removed. Nodes to protect come first, each part in
+    order of name: no node loses its protection before all that should stay have it.
     """
     protect, release = [], []
     for node in sorted(nodes):
@@ -62,7 +60,7 @@ def writes(nodes: Iterable[NodeMarks], stay: Collection[str], key: str) -> list[
         elif not wanted or node.annotations.get(marked) != PROTECTED:
             release.append(Write(node.name, node.uid, {}))
         elif marked != key:
-            # For another autoscaler from now on.
+            # The autoscaler has changed.
             if key in node.annotations:
                 release.append(Write(node.name, node.uid, {}))
             else:
@@ -71,5 +69,5 @@ def writes(nodes: Iterable[NodeMarks], stay: Collection[str], key: str) -> list[
 
 
 def clean(nodes: Iterable[NodeMarks]) -> list[Write]:
-    """Return the writes that take everything of ours off, from nodes that are being deleted too."""
+    """Return the writes that remove all our annotations, also from nodes that are being deleted."""
     return [Write(node.name, node.uid, {}) for node in sorted(nodes) if STEERED in node.annotations]

@@ -1,18 +1,16 @@
-"""What steering asks of a plan, and what a plan says about each node.
-
-Decides that every plan looks at all nodes again: one that could not go because a budget was used up can go as soon as
-it is not, and its protection has to go with that.
+"""The settings of plans for steering, and the result of a plan for each node. Every plan considers all nodes again: a
+node that a used-up budget kept can go as soon as the budget allows it, and must then lose its protection.
 """
 
 from trimtab.v1 import plan_pb2
 from trimtab.v1.reason_pb2 import UnremovableReason
 
 _NOT_STEERED = frozenset({UnremovableReason.NOT_AUTOSCALED, UnremovableReason.CURRENTLY_BEING_DELETED})
-"""Nodes of no known group, of which nothing can be said, and nodes that go already."""
+"""Nodes without known group, which cannot be judged, and nodes that are already being removed."""
 
 
 def settings_to_steer(given: plan_pb2.PlanSettings) -> plan_pb2.PlanSettings:
-    """Return the settings of plans to steer by: as given, and nodes are looked at again at once unless that is set."""
+    """Return the settings of plans for steering: as given, with nodes considered again at once unless set."""
     settings = plan_pb2.PlanSettings()
     settings.CopyFrom(given)
     if not settings.scale_down.HasField("unremovable_node_recheck_timeout"):

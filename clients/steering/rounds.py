@@ -1,7 +1,6 @@
-"""Rounds of the reference loop that steer instead of act: after each plan, the annotations of nodes follow it.
-
-Decides nothing about the cluster beyond the plan. A round without a scale-down decision writes nothing. Raises what a
-round raises.
+"""Rounds of the reference loop that steer instead of acting: after each plan, they update the annotations of nodes.
+Decides nothing about the cluster beyond the plan. A round without a scale-down decision writes nothing. Raises the
+errors of a round.
 """
 
 from collections.abc import Callable, Iterable
@@ -37,17 +36,17 @@ class SteerSettings:
 
     # The annotation that keeps the autoscaler from a node.
     key: str
-    # Longest time that the writes of one round may take, seconds; the others wait for the next round.
+    # Longest time for the writes of one round, seconds; the remaining ones wait for the next round.
     write_time_s: float = 10.0
-    # Say what would be written, and write nothing.
+    # Log the writes without making them.
     dry_run: bool = False
 
 
 class PodCostsOnly(ActuatorClient):
-    """An actuator that is asked to write pod deletion costs and nothing else."""
+    """An actuator that is used only to write pod deletion costs."""
 
     def get_info(self) -> actuator_pb2.GetActuatorInfoResponse:
-        """Return its capabilities without all others."""
+        """Return the capabilities without the others."""
         info = super().get_info()
         kept = [rpc for rpc in info.rpcs if rpc == "ApplyPodCosts"]
         del info.rpcs[:]
@@ -86,7 +85,7 @@ class SteeringRounds(RoundRunner):
 
 
 def take_all_off(nodes: Iterable[Node], writer: MarkWriter, within_s: float, dry_run: bool = False) -> int:
-    """Take everything of ours off; return how many nodes are left. Errors: ClusterError."""
+    """Remove all our annotations; return how many nodes are left. Errors: ClusterError."""
     marks = marks_of(nodes)
     wanted = clean(marks)
     made = writer.write(wanted, marks, lambda: not dry_run, within_s)
@@ -95,7 +94,7 @@ def take_all_off(nodes: Iterable[Node], writer: MarkWriter, within_s: float, dry
 
 
 def marks_of(nodes: Iterable[Node]) -> list[NodeMarks]:
-    """Return nodes as steering sees them; those without name or uid are none yet."""
+    """Return nodes in the form used for steering, without nodes that have no name or uid yet."""
     return [
         NodeMarks(meta.name, meta.uid, meta.annotations or {}, _is_leaving(node))
         for node in nodes

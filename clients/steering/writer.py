@@ -1,7 +1,6 @@
-"""Write annotations of nodes by server-side apply, no faster than allowed, and none twice.
-
-Decides the pace, and what a failed write means: a node that has gone, or an annotation that somebody else owns, is let
-alone. What was written and is not seen yet is not written again. Units: seconds.
+"""Write annotations of nodes by server-side apply, at a limited rate, and none twice. Decides the pace, and how
+failures are handled: a node that has gone, or an annotation that somebody else owns, is left alone. A write that is not
+visible in the watch yet is not repeated. Units: seconds.
 """
 
 import time
@@ -23,7 +22,7 @@ APPLY_PATCH: Final = "application/apply-patch+yaml"
 UNSEEN_S: Final = 60.0
 """How long a write may take to be seen in the watch before it is made again."""
 _LET_ALONE: Final = (404, 409, 422)
-"""The node has gone, is another one of that name, or somebody else owns the annotation."""
+"""The node has gone, another node has its name, or somebody else owns the annotation."""
 
 
 class Server(Protocol):
@@ -34,7 +33,7 @@ class Server(Protocol):
 
 
 class Written(NamedTuple):
-    """What came of writes. left : not made for want of time or permission to go on; failed : by node."""
+    """The results of writes. left : not made, because time was up or `may_go_on` forbade it; failed : by node."""
 
     done: list[str]
     failed: dict[str, str]
@@ -42,7 +41,7 @@ class Written(NamedTuple):
 
 
 class _Sent(NamedTuple):
-    """A write, and what the node looked like before it."""
+    """A write, and the node before it."""
 
     seen: dict[str, str]
     write: Write
@@ -50,7 +49,7 @@ class _Sent(NamedTuple):
 
 
 class MarkWriter:
-    """Writes to one cluster. most_per_s : writes a second, on average; clock, sleep : for tests."""
+    """Writes to one cluster. most_per_s : most writes per second, on average; clock, sleep : for tests."""
 
     def __init__(
         self,
@@ -65,7 +64,7 @@ class MarkWriter:
         self._sent: dict[str, _Sent] = {}
 
     def unseen(self, writes: Iterable[Write], nodes: Iterable[NodeMarks]) -> list[Write]:
-        """Return the writes without those that were made and are not seen yet."""
+        """Return the writes without those that were made but are not visible yet."""
         seen = {node.name: dict(node.annotations) for node in nodes}
         self._sent = {name: one for name, one in self._sent.items() if self._is_open(one, seen.get(name))}
         return [one for one in writes if _write_of(self._sent.get(one.name)) != one]
@@ -76,7 +75,7 @@ class MarkWriter:
     def write(
         self, writes: Iterable[Write], nodes: Iterable[NodeMarks], may_go_on: Callable[[], bool], within_s: float
     ) -> Written:
-        """Make writes one after the other; asked before each whether to go on, and for `within_s` at most."""
+        """Make writes one after the other; check before each whether to go on, and take at most `within_s`."""
         seen = {node.name: dict(node.annotations) for node in nodes}
         waiting = list(writes)
         end_s = self._clock() + within_s
@@ -97,8 +96,8 @@ class MarkWriter:
         return result
 
     def _apply(self, one: Write) -> str:
-        """Make one write; return why it was not made, "" = it was. Errors: ClusterError where others would fail too."""
-        # With its uid, a node that has gone is not created again.
+        """Make one write; return why it failed, "" = success. Errors: ClusterError where others would fail too."""
+        # The uid prevents that a node that has gone is created again.
         metadata = {"name": one.name, "uid": one.uid, "annotations": dict(one.annotations)}
         body = msgspec.json.encode({"apiVersion": "v1", "kind": "Node", "metadata": metadata})
         path = object_path("/api/v1/nodes", one.name)
@@ -118,7 +117,7 @@ def _write_of(sent: _Sent | None) -> Write | None:
 
 
 def report(result: Written, wanted: list[Write], dry_run: bool) -> None:
-    """Log one line on the writes of a round, if there were any; and who is in the way."""
+    """Log one line on the writes of a round, if there were any, and on conflicting owners."""
     if not wanted:
         return
     log.info(

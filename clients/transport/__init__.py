@@ -3,7 +3,7 @@
 Decides how a server starts, reports its health, answers errors, logs calls and stops, and how a client connects,
 retries and reads errors. Never knows what a call means. All durations are in seconds.
 
-- `errors`: `ServiceError` (raised by a service), `TrimtabError` (raised to a caller).
+- `errors`: `ServiceError` (raised in a service), `TrimtabError` (raised in a caller).
 - `interceptor`: the one place where an exception becomes a gRPC status.
 - `server`: `Registration`, `ServerSettings`, `Shell` and `serve`.
 - `telemetry`: structured logs, metrics with a Prometheus endpoint, traces.

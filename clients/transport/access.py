@@ -1,8 +1,6 @@
-"""Who is let in: a caller's identities, held against the access policy.
-
-Decides the errors of callers who are not known or may not do what they ask for; each names what is missing, and is
-written to the log `audit`. Where there is neither policy nor token review, whoever TLS lets in may do everything.
-Thread-safe.
+"""Who may call: checks a caller's identities against the access policy. Decides the errors for callers who are not
+known or not allowed to make a call; each names what is missing, and is written to the log `audit`. Without policy and
+token review, every caller that TLS accepts may do everything. Thread-safe.
 """
 
 from collections.abc import Callable
@@ -22,14 +20,13 @@ if TYPE_CHECKING:  # pydantic takes a while to load, and commands come past here
 audit = structlog.get_logger("audit")
 
 Review = Callable[[str], tuple[str, ...]]
-"""Returns the identities of a token, () = it is not valid. Raises ServiceError where that cannot be told."""
+"""Returns the identities of a token, () = it is not valid. Raises ServiceError if that cannot be checked."""
 
 
 @dataclass(frozen=True)
 class Access:
-    """What a service lets callers do.
-
-    policy : returns the present policy, None = there is none; review : of bearer tokens, None = they are ignored.
+    """What callers of a service may do. policy : returns the current policy, None = there is none; review : of bearer
+    tokens, None = they are ignored.
     """
 
     policy: "Callable[[], AccessPolicy] | None" = None
@@ -41,19 +38,19 @@ class Access:
         return self.policy is not None or self.review is not None
 
     def lets_anyone(self, right: Right) -> bool:
-        """Return whether callers without identity have a right at present."""
+        """Return whether callers without identity currently have any right."""
         if self.policy is not None:
             return right in self.policy().rights(())
         return not self.knows_callers
 
     def deletion_rules(self) -> "DeletionRules":
-        """Return what holds for deletions at present."""
+        """Return the current rules for deletions."""
         from clients.transport.access_policy import DeletionRules
 
         return DeletionRules() if self.policy is None else self.policy().deletions
 
     def enter(self, method: str, context: grpc.ServicerContext) -> Caller:
-        """Return the caller of a call and make it the thread's; refuse one who may not call this method at all."""
+        """Return the caller of a call and bind it to the thread; refuse one that may not call this method."""
         set_caller(Caller())
         token = bearer_token(context) if self.review is not None else ""
         identities = certificate_identities(context)

@@ -1,7 +1,5 @@
-"""Opens what decides about callers: the policy file, and the review of tokens by an API server.
-
-Decides that the file is read again when it changes, while a new one that cannot be used changes nothing, and that
-nobody needs Kubernetes who does not review tokens.
+"""Opens the policy file and the review of tokens by an API server. The file is read again when it changes; an unusable
+new version changes nothing. Kubernetes is needed only for reviewing tokens.
 """
 
 from collections.abc import Callable
@@ -17,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def open_access(policy: Path | None, audience: str, kubeconfig: Path | None) -> Access:
-    """Open what the options name; `audience` "" = tokens are not taken. No request is made but one for permissions.
-
-    Errors: ValueError, OSError for the policy; ValueError where tokens could not be reviewed; MissingExtraError.
+    """Open the policy and the token review that the options name; `audience` "" = tokens are not accepted. The only
+    request is a check of permissions. Errors: ValueError, OSError for the policy; ValueError if tokens cannot be
+    reviewed; MissingExtraError.
     """
     if kubeconfig is not None and not audience:
         raise ValueError("--token-kubeconfig needs --token-audience: without it no token is taken")

@@ -1,7 +1,6 @@
-"""The access policy: which identities may do what, as a file says.
-
-Decides the form of the file and what its rules grant; never who a caller is. All that no rule grants is refused. An
-unknown key or value is an error that names its place. In patterns `*` stands for any text.
+"""The access policy: a file that defines which identities may do what. Decides the form of the file and what its rules
+grant; never who a caller is. Anything that no rule grants is refused. An unknown key or value is an error that names
+its place. In patterns `*` stands for any text.
 """
 
 from fnmatch import fnmatchcase
@@ -28,26 +27,26 @@ Pattern = Annotated[str, Field(min_length=1, max_length=512)]
 
 
 class CallerRule(_Section):
-    """What callers with one of these identities may do."""
+    """The rights of callers with one of these identities."""
 
     identities: Annotated[list[Pattern], Field(min_length=1)]
     rights: Annotated[list[Right], Field(min_length=1)]
-    # Names of clusters that `plan` holds for. The name of a request that names none is "".
+    # Names of clusters to which `plan` applies. A request without a name has the name "".
     clusters: list[str] = []
 
     def matches(self, identities: tuple[str, ...]) -> bool:
-        """Return whether the rule is about a caller."""
+        """Return whether the rule applies to a caller."""
         return any(fnmatchcase(one, pattern) for one in identities for pattern in self.identities)
 
 
 class DeletionRules(_Section):
-    """What holds for every deletion, whoever asks."""
+    """Rules for every deletion, whoever requests it."""
 
     # Refuse nodes without `assumption`, requests without `plan_time`.
     require_assumption: Annotated[bool, Field(strict=True)] = False
     require_plan_time: Annotated[bool, Field(strict=True)] = False
-    # Most nodes that the cloud is told to delete within any hour, and the same as a share of all nodes of its node
-    # groups (rounded down, but at least one node). The lower one holds; None = no limit.
+    # Most nodes that are deleted in the cloud within any hour, and the same as a share of all nodes of its node groups
+    # (rounded down, but at least one node). The lower limit applies; None = no limit.
     max_nodes_per_hour: Annotated[int, Field(ge=0, strict=True)] | None = None
     max_share_per_hour: Annotated[float, Field(ge=0, le=1)] | None = None
 
@@ -58,12 +57,12 @@ class AccessPolicy(_Section):
     api_version: Literal["trimtab.dev/v1"]
     kind: Literal["AccessPolicy"]
     callers: list[CallerRule]
-    # Rights of callers that show neither certificate nor token: a Cluster Autoscaler has none to show to its expander.
+    # Rights of callers without certificate and token: a Cluster Autoscaler has none for its expander.
     anonymous: list[Literal[Right.CHOOSE]] = []
     deletions: DeletionRules = DeletionRules()
 
     def rights(self, identities: tuple[str, ...]) -> frozenset[Right]:
-        """Return all rights of a caller; `identities` () = nobody knows it."""
+        """Return all rights of a caller; `identities` () = unknown caller."""
         if not identities:
             return frozenset(self.anonymous)
         return frozenset(right for rule in self.callers if rule.matches(identities) for right in rule.rights)
@@ -93,6 +92,6 @@ def read_policy(path: Path) -> AccessPolicy:
 
 
 def _told(error: Any) -> str:
-    """Return one error of pydantic: where and what."""
+    """Return the text of a pydantic error: place and problem."""
     place = ".".join(map(str, error["loc"])) or "the file"
     return f"{place}: {error['msg']}"

@@ -1,6 +1,5 @@
-"""How long to pause before something is tried again: one definition for services, clients and loops.
-
-Decides the distribution (random, its bound doubling with each failure in a row), never what is tried again.
+"""How long to pause before a retry: one definition for services, clients and loops. Decides the distribution (random,
+with a bound that doubles with each consecutive failure), never what is retried.
 Unit: seconds.
 """
 
@@ -15,7 +14,7 @@ class Backoff:
 
     # Longest pause after the first failure; it doubles with each one after.
     first_s: float
-    # Longest pause of all.
+    # Upper limit of all pauses.
     longest_s: float
 
     def pause_s(self, state: RetryCallState) -> float:

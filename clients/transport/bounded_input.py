@@ -34,7 +34,7 @@ class UnreadableTextError(ValueError):
 
 @contextmanager
 def open_input(path: Path) -> Iterator[io.BufferedReader]:
-    """Open a file, a pipe, or standard input for "-". It is read once, from its start: a pipe cannot go back."""
+    """Open a file, a pipe, or standard input for "-". It is read once, from its start, as a pipe cannot go back."""
     if path == STANDARD_INPUT:
         yield cast(io.BufferedReader, sys.stdin.buffer)
         return
@@ -43,9 +43,8 @@ def open_input(path: Path) -> Iterator[io.BufferedReader]:
 
 
 def read_bounded(file: io.BufferedReader, max_bytes: int = MAX_INPUT_BYTES) -> bytes:
-    """Return all bytes of a file, unpacked where they are gzip.
-
-    Errors: InputSizeError for more than `max_bytes`, as soon as they are read; DamagedInputError; OSError.
+    """Return all bytes of a file, unpacked if they are gzip. Errors: InputSizeError as soon as more than `max_bytes`
+    are read; DamagedInputError; OSError.
     """
     packed = file.peek(2)[:2] == _GZIP_MAGIC
     source = gzip.GzipFile(fileobj=file) if packed else file
@@ -62,9 +61,8 @@ def read_bounded(file: io.BufferedReader, max_bytes: int = MAX_INPUT_BYTES) -> b
 
 
 def read_text(path: Path, expected: str, encoding: str = "utf-8") -> str:
-    """Return the text of a file, unpacked where it is gzip. Errors: UnreadableTextError.
-
-    expected : what the error adds where the bytes are no text.
+    """Return the text of a file, unpacked if it is gzip. Errors: UnreadableTextError. expected : added to the error if
+    the bytes are not text.
     """
     try:
         with path.open("rb") as file:

@@ -12,9 +12,9 @@ from typing import Final, NamedTuple
 import grpc
 
 SESSION_KEY: Final = "trimtab-session"
-"""Metadata by which a client's own calls are known as such, whatever stands between: a secret of the client."""
+"""Metadata that identifies all calls of one client, through any proxy: a secret of the client."""
 CLUSTER_KEY: Final = "trimtab-cluster"
-"""Metadata by which a load balancer sends all calls about one cluster to the same planner; no service reads it."""
+"""Metadata for load balancers, to send all calls about one cluster to the same planner; no service reads it."""
 _MAX_SESSION: Final = 128
 _BEARER: Final = "bearer "
 
@@ -27,12 +27,12 @@ class Caller(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return the identity that logs show, "" = not known: the token's where there is one."""
+        """Return the identity for logs, "" = not known: the token's, if there is one."""
         return self.identities[0] if self.identities else ""
 
     @property
     def share(self) -> str:
-        """Return what limits of one caller count by: its identities, or the client where nobody knows it."""
+        """Return the key by which limits per caller count: its identities, or the client if it is unknown."""
         return "\n".join(self.identities) or self.connection
 
 
@@ -40,7 +40,7 @@ _current: ContextVar[Caller] = ContextVar("caller", default=Caller())  # noqa: B
 
 
 def current_caller() -> Caller:
-    """Return the caller of the call that this thread works on."""
+    """Return the caller of the call that this thread is handling."""
     return _current.get()
 
 
@@ -68,9 +68,8 @@ def bearer_token(context: grpc.ServicerContext) -> str:
 
 
 def connection_of(context: grpc.ServicerContext, is_known: bool) -> str:
-    """Return what tells apart callers with the same identity, or with none.
-
-    That is the client's session; without one, for callers who are not known, the connection itself.
+    """Return a key that distinguishes callers with the same identity, or with none: the client's session or, for
+    unknown callers without session, the connection.
     """
     session = _metadata(context, SESSION_KEY)[:_MAX_SESSION]
     if session:

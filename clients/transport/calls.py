@@ -1,12 +1,11 @@
-"""The calls that a server has open, and how long it waits for their callers.
-
-Decides when a call is ended because its caller does not go on: a request that does not arrive, an answer that is not
-read. Each call takes a thread until it ends, so callers that wait must not keep out those that do not. Never looks at
-messages. Times in seconds, monotonic. Safe between threads.
+"""The open calls of a server, and how long it waits for their callers. Decides when a call is ended because its caller
+makes no progress: a request that does not arrive, an answer that is not read. Each call takes a thread until it ends,
+so slow callers must not keep out the others. Never reads messages. Times in seconds, monotonic. Safe between threads.
 
 A call is *receiving* (its request is not whole yet), *working*, or *sending* (a message waits until the caller takes
-it). Only receiving and sending calls are ended here. Where no more calls may be open, in all or of one caller, one that
-has waited for its caller for a while makes room: of the caller with most calls, the one that has for longest.
+it). Only receiving and sending calls are ended here. If the limit of open calls is reached, in total or for one caller,
+a call that has waited for its caller for a while is ended to make room: the one that has waited longest, of the caller
+with the most calls.
 """
 
 import threading
@@ -23,12 +22,12 @@ from clients.transport.errors import ServiceError, not_ready, overloaded, reques
 
 _LOOK_EVERY_S: Final = 0.25
 _LAST_SEND_S: Final = 1.0
-"""How long a message may wait for its reader once the server stops."""
+"""How long a message may wait to be read once the server stops."""
 
 
 @dataclass(frozen=True)
 class CallLimits:
-    """How long a server waits for callers, and for how many."""
+    """How long a server waits for callers, and how many calls it accepts."""
 
     # Longest pause between two messages of a request, seconds. A piece of 1 MiB takes that long at 0.8 Mbit/s.
     idle_s: float = 10.0
@@ -38,11 +37,11 @@ class CallLimits:
     send_s: float = 30.0
     # Calls open at the same time.
     most: int = 224
-    # The same of one caller: nobody alone keeps all others out.
+    # The same for one caller, so that none can keep out the others.
     most_of_caller: int = 112
-    # A call whose request has been on its way this long makes room for another one, seconds. Honest ones take less.
+    # A call whose request has taken this long, seconds, is ended if room is needed. Normal ones take less.
     room_after_s: float = 1.0
-    # The same where its answer is not read. It ends without a reason then, so a busy machine must not look like that.
+    # The same for an answer that is not read. The call then ends without a reason, so a busy client must not be hit.
     room_after_unread_s: float = 5.0
 
 
@@ -57,17 +56,17 @@ class OpenCall:
         self._calls = calls
         self._context = context
         self._arrived: SimpleQueue[Any] = SimpleQueue()
-        # What it waits for its caller since; None while it is worked on.
+        # Since when it waits for its caller; None while it is being handled.
         self.waits_since_s: float | None = time.monotonic()
         self.is_receiving = True
-        # Whose it is, once that is known.
+        # Its caller, once known.
         self.caller = ""
-        # Between the end of a request and a call that is ended for want of it.
+        # Guards against ending a call because its request is missing just when the request arrives.
         self._lock = threading.Lock()
         self._error: ServiceError | None = None
 
     def receive(self, messages: Iterator[bytes]) -> Generator[bytes, None, None]:
-        """Yield the messages of the request as they arrive. Raises ServiceError where they do not in time."""
+        """Yield the messages of the request as they arrive. Raises ServiceError if they do not arrive in time."""
         wanted = threading.Semaphore(1)
         abandoned = threading.Event()
         threading.Thread(
@@ -96,7 +95,7 @@ class OpenCall:
             yield arrived
 
     def work(self) -> None:
-        """Note that the call waits for its caller no longer. Raises ServiceError if it was ended just before."""
+        """Note that the call no longer waits for its caller. Raises ServiceError if it was ended just before."""
         with self._lock:
             self.waits_since_s, self.is_receiving = None, False
             error, self._error = self._error, None
@@ -109,7 +108,7 @@ class OpenCall:
             self.waits_since_s, self.is_receiving = time.monotonic(), False
 
     def end(self, error: ServiceError) -> None:
-        """End a call that waits for its caller: with an error where one can be sent, else without."""
+        """End a call that waits for its caller: with an error if one can be sent, else without."""
         with self._lock:
             if self.is_receiving:
                 self._error = error
@@ -130,7 +129,7 @@ class Calls:
         self._watching = False
 
     def open(self, context: grpc.ServicerContext) -> OpenCall:
-        """Return a new call. Raises ServiceError where there are as many as may be and none makes room."""
+        """Return a new call. Raises ServiceError if the limit is reached and no call can be ended to make room."""
         call = OpenCall(self, context)
         with self._changed:
             if self._stopping:
@@ -146,7 +145,7 @@ class Calls:
         return call
 
     def belongs(self, call: OpenCall, caller: str) -> None:
-        """Note whose a call is. Raises ServiceError where its caller has as many as may be and none makes room."""
+        """Note the caller of a call. Raises ServiceError if its limit is reached and no call can be ended."""
         most = self.limits.most_of_caller
         with self._changed:
             others = {one for one in self._open - self._ended - {call} if one.caller == caller}
@@ -156,14 +155,14 @@ class Calls:
                 self._make_room(others, message)
 
     def watch(self) -> None:
-        """End calls whose messages are not read, until the server has stopped. Runs in a thread of its own."""
+        """End calls whose messages are not read, until the server has stopped. Runs in a separate thread."""
         with self._changed:
             while not (self._stopping and not self._open):
                 self._end_unread()
                 self._changed.wait(_LOOK_EVERY_S)
 
     def stop(self, grace_s: float) -> None:
-        """End calls whose request is not there; wait until the others are done, at most `grace_s`."""
+        """End calls whose request has not arrived; wait until the others are done, at most `grace_s`."""
         with self._changed:
             self._stopping = True
             for call in list(self._open - self._ended):
@@ -184,7 +183,7 @@ class Calls:
 
     def _end_unread(self) -> None:
         longest_s = min(self.limits.send_s, _LAST_SEND_S) if self._stopping else self.limits.send_s
-        # Those that were ended too: for want of its request, while it was sending its first message already.
+        # Includes ended calls: one whose request was missing may have been sending its first message already.
         for wait in _waiting(self._open):
             if wait.since_s + longest_s > time.monotonic():
                 return
@@ -192,7 +191,7 @@ class Calls:
                 self._end(wait.call, request_timeout("the answer is not read"))
 
     def _make_room(self, calls: Collection[OpenCall], refusal: str) -> None:
-        """End one of these calls. Raises ServiceError OVERLOADED where none has waited for its caller long enough."""
+        """End one of these calls. Raises ServiceError OVERLOADED if none has waited for its caller long enough."""
         now_s, limits = time.monotonic(), self.limits
         late = [
             wait
@@ -213,14 +212,14 @@ class _Wait(NamedTuple):
 
 
 def _waiting(calls: Iterable[OpenCall]) -> list[_Wait]:
-    """Return the calls that wait for their callers, the one that has for longest first."""
+    """Return the calls that wait for their callers, the longest wait first."""
     return sorted(_Wait(since_s, id(one), one) for one in calls if (since_s := one.waits_since_s))
 
 
 def _pump(
     messages: Iterator[bytes], arrived: "SimpleQueue[Any]", wanted: threading.Semaphore, abandoned: threading.Event
 ) -> None:
-    """Hand on each message that is wanted. gRPC's own iterator cannot be waited for with a time limit."""
+    """Pass on each requested message. gRPC's own iterator offers no wait with a time limit."""
     try:
         while True:
             wanted.acquire()

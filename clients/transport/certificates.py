@@ -1,8 +1,8 @@
 """Certificate files, read again whenever they change.
 
-Decides when files count as changed (their inode, size or time of change is another) and which content holds: that of
-the last set of files that fit each other. A new set that cannot be used is reported once in the log, and the one before
-stays in use. Never judges whom a certificate belongs to. Thread-safe.
+Decides when files count as changed (a different inode, size or change time) and which content is used: that of the last
+consistent set of files. An unusable new set is reported once in the log, and the previous one stays in use. Never
+decides whom a certificate belongs to. Thread-safe.
 """
 
 import os
@@ -39,17 +39,17 @@ class CertificateFiles:
     ca: Path | None = None
 
     def paths(self) -> tuple[Path, ...]:
-        """Return the files that there are."""
+        """Return the files that are set."""
         return tuple(path for path in (self.cert, self.key, self.ca) if path is not None)
 
     def check(self, options: tuple[str, str]) -> None:
-        """Raise ValueError where one of certificate and key is missing; `options` are the names of both."""
+        """Raise ValueError if only one of certificate and key is given; `options` are the names of both."""
         if (self.cert is None) != (self.key is None):
             missing = options[1] if self.key is None else options[0]
             raise ValueError(f"{options[0]} and {options[1]} belong together; give {missing} too")
 
     def read(self) -> Pem:
-        """Read the files. Raises OSError or ValueError, which name the file, where they cannot be used together."""
+        """Read the files. Raises OSError or ValueError, which name the file, if they cannot be used together."""
         pem = Pem(*(None if path is None else path.read_bytes() for path in (self.cert, self.key, self.ca)))
         if self.cert is not None and self.key is not None:
             try:
@@ -65,7 +65,7 @@ class CertificateFiles:
 
 
 class Reloaded(Generic[T]):
-    """A value that is made of files, and made again when they change."""
+    """A value made from files, and made again when they change."""
 
     def __init__(self, paths: tuple[Path, ...], make: Callable[[], T]) -> None:
         """Make it. Raises what `make` raises (OSError, ValueError)."""
@@ -77,7 +77,7 @@ class Reloaded(Generic[T]):
         self._value = self._made()
 
     def get(self) -> T:
-        """Return the value made of the present files, or of the last ones that could be used."""
+        """Return the value made from the current files, or from the last usable ones."""
         with self._lock:
             try:
                 signature = self._sign()
@@ -97,7 +97,7 @@ class Reloaded(Generic[T]):
         log.info("files read again", files=[str(path) for path in self._paths])
 
     def _made(self) -> T:
-        """Return a value of files that did not change meanwhile, as far as a few attempts can tell."""
+        """Return a value made from files that did not change meanwhile; gives up after a few attempts."""
         for _ in range(_ATTEMPTS):
             before = self._sign()
             value = self._make()

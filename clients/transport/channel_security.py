@@ -1,7 +1,7 @@
 """How a client's connection is protected: the server's CA, our certificate, our token.
 
-Decides that a token travels over TLS alone, and that files are read again when they change: certificates for the next
-call, which then opens a new connection, tokens for each call. Settings come from the environment unless given.
+A token is sent only over TLS. Files are read again when they change: certificates for the next call, which then opens a
+new connection, tokens for each call. Settings come from the environment unless given.
 """
 
 import os
@@ -27,21 +27,21 @@ VARIABLES: Final = (
 
 @dataclass(frozen=True)
 class ChannelSecurity:
-    """What a client trusts and shows. Without `tls_ca` the connection is plain text."""
+    """The CA that a client trusts, and its credentials. Without `tls_ca` the connection is plain text."""
 
     # CAs of the services, PEM.
     tls_ca: Path | None = None
     # Our certificate and key, PEM, for services that ask for one.
     tls_cert: Path | None = None
     tls_key: Path | None = None
-    # Name that the service's certificate must have, where it is not the host of its address.
+    # Name that the service's certificate must have, if it is not the host of its address.
     tls_server_name: str = ""
     # File with a bearer token, such as that of a Kubernetes ServiceAccount.
     token_file: Path | None = None
 
     @staticmethod
     def from_environment(environment: Mapping[str, str] | None = None) -> "ChannelSecurity":
-        """Return what the variables say; an empty one is as none."""
+        """Return the settings in the variables; an empty one counts as unset."""
         source = os.environ if environment is None else environment
         ca, cert, key, name, token = (source.get(variable, "") for variable in VARIABLES)
         return ChannelSecurity(_path(ca), _path(cert), _path(key), name, _path(token))
@@ -52,7 +52,7 @@ class ChannelSecurity:
         return CertificateFiles(self.tls_cert, self.tls_key, self.tls_ca)
 
     def check(self) -> None:
-        """Raise ValueError where something is given that has no effect, or would be sent in plain text."""
+        """Raise ValueError if a setting would have no effect, or would be sent in plain text."""
         self.files.check(("--tls-cert", "--tls-key"))
         if self.tls_ca is not None:
             return
@@ -91,7 +91,7 @@ def _path(text: str) -> Path | None:
 
 
 class _Token(grpc.AuthMetadataPlugin):
-    """Sends the token that the file has at the time of each call: Kubernetes renews it in place."""
+    """Sends the file's current token with each call: Kubernetes renews it in place."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -105,9 +105,8 @@ class _Token(grpc.AuthMetadataPlugin):
 
 
 class RenewedChannel(grpc.Channel):
-    """A channel that calls go over a new connection of, once `present` returns another channel.
-
-    Calls under way end where they began: the channel before the present one stays open until another follows.
+    """A channel that switches to a new connection once `present` returns another channel. Calls in progress end on
+    their connection: the previous channel stays open until the next switch.
     """
 
     def __init__(self, present: Callable[[], grpc.Channel]) -> None:
@@ -144,7 +143,7 @@ class RenewedChannel(grpc.Channel):
         return _Method(self, "stream_stream", args, kwargs)
 
     def subscribe(self, callback: Any, try_to_connect: bool = False) -> None:
-        """Follow the state of the present connection."""
+        """Follow the state of the current connection."""
         self.current().subscribe(callback, try_to_connect)
 
     def unsubscribe(self, callback: Any) -> None:
@@ -152,7 +151,7 @@ class RenewedChannel(grpc.Channel):
         self.current().unsubscribe(callback)
 
     def close(self) -> None:
-        """Close; calls under way are cancelled."""
+        """Close; calls in progress are cancelled."""
         with self._lock:
             self._is_closed = True
             for channel in self._opened:
@@ -166,7 +165,7 @@ class RenewedChannel(grpc.Channel):
 
 
 class _Method:
-    """A method of whichever channel is the present one."""
+    """A method of the current channel."""
 
     def __init__(self, channel: RenewedChannel, kind: str, args: Any, kwargs: Any) -> None:
         self._channel, self._kind, self._args, self._kwargs = channel, kind, args, kwargs

@@ -22,20 +22,20 @@ from clients.transport.traces import traced
 
 T = TypeVar("T")
 
-# Answers carry whole plans and statuses: 5,000 nodes with destinations are some 10 MiB.
+# Answers carry whole plans and statuses: 5,000 nodes with destinations are about 10 MiB.
 MAX_RESPONSE_BYTES = 256 << 20
 
 Metadata = tuple[tuple[str, str], ...]
 
 _MAX_CLUSTER_BYTES: Final = 253
-"""Of a longer name, which the planner refuses, so much is sent: headers of calls are small."""
+"""A longer name, which the planner refuses, is cut to this length: headers of calls are small."""
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How often and how long a call to an unavailable service is repeated."""
+    """How often and for how long a call to an unavailable service is retried."""
 
-    # Calls in all. 5 bridge a restart of a second or two.
+    # Calls in total. 5 bridge a restart of a second or two.
     attempts: int = 5
     # Seconds after which no further call is made.
     total_s: float = 30.0
@@ -46,7 +46,7 @@ class RetryPolicy:
 def connect(address: str, security: ChannelSecurity | None = None) -> grpc.Channel:
     """Open a channel to "host:port"; no call is made. Reconnects quickly, for services on the same machine.
 
-    security : None = as the environment says. Errors: ValueError, OSError where its files cannot be used.
+    security : None = from the environment. Errors: ValueError, OSError if its files cannot be used.
     """
     channel = (security or ChannelSecurity.from_environment()).open_channel(
         address,
@@ -62,7 +62,7 @@ def connect(address: str, security: ChannelSecurity | None = None) -> grpc.Chann
 
 
 def new_session() -> Metadata:
-    """Return metadata by which a planner tells this client's snapshots from those of others, for all of its calls."""
+    """Return metadata for all calls of this client: a planner keeps its snapshots apart from others by it."""
     return ((SESSION_KEY, secrets.token_hex(16)),)
 
 
@@ -88,7 +88,7 @@ def invoke(
     policy: RetryPolicy | None = None,
     passes: Callable[[BaseException], bool] = is_unavailable,
 ) -> T:
-    """Make a call, and repeat it while its errors are of those that pass. Raises `TrimtabError`."""
+    """Make a call, and retry it while its errors are transient. Raises `TrimtabError`."""
     policy = policy or RetryPolicy()
 
     def once() -> T:
@@ -112,7 +112,7 @@ def invoke(
 
 
 def stream(call: Callable[[], Iterable[T]]) -> Iterator[T]:
-    """Iterate over a streamed answer, with errors converted. Never repeated: only the caller knows where to resume."""
+    """Iterate over a streamed answer, with errors converted. Never retried: only the caller knows where to resume."""
     try:
         yield from call()
     except grpc.RpcError as error:
@@ -120,7 +120,7 @@ def stream(call: Callable[[], Iterable[T]]) -> Iterator[T]:
 
 
 def is_served(channel: grpc.Channel, service: str, timeout_s: float = 5.0) -> bool:
-    """Return whether the peer has a service of this full name, going by its health service."""
+    """Return whether the peer has a service of this full name, according to its health service."""
     try:
         health_pb2_grpc.HealthStub(channel).Check(health_pb2.HealthCheckRequest(service=service), timeout=timeout_s)
     except grpc.RpcError:
@@ -129,7 +129,7 @@ def is_served(channel: grpc.Channel, service: str, timeout_s: float = 5.0) -> bo
 
 
 def wait_until_serving(channel: grpc.Channel, service: str = "", timeout_s: float = 30.0) -> None:
-    """Wait until `grpc.health.v1` reports SERVING. Raises `TrimtabError` when it does not in time."""
+    """Wait until `grpc.health.v1` reports SERVING. Raises `TrimtabError` if it does not in time."""
     stub = health_pb2_grpc.HealthStub(channel)
     policy = RetryPolicy(attempts=1 << 30, total_s=timeout_s, backoff=Backoff(0.02, 0.2))
 

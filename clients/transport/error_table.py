@@ -1,7 +1,7 @@
 """Every error of the contract in one table: when it is sent, with which gRPC code, what the caller does.
 
-Decides code and wording of the documentation. `protos/README.md` shows this table; a test holds both equal, and every
-place that raises an error to the code given here. Never raises one itself.
+Decides code and wording of the documentation. `protos/README.md` shows this table; a test compares the two, and checks
+the code of every place that raises an error. Never raises one itself.
 """
 
 from typing import Final, NamedTuple

@@ -1,6 +1,6 @@
 """Errors of the contract, on both sides of the wire.
 
-Decides how an error is written into a gRPC status and read out of one: `google.rpc.Status` with one
+Decides how an error is written to and read from a gRPC status: `google.rpc.Status` with one
 `google.rpc.ErrorInfo`, domain "trimtab.dev", reason an `ErrorReason` name. Never decides which error a call gives.
 Source: https://google.aip.dev/193 (the error model), `protos/trimtab/v1/reason.proto` (the reasons).
 """
@@ -32,8 +32,8 @@ RETRY_AFTER_S: Final[Mapping["reason_pb2.ErrorReason.Code.ValueType", float]] = 
         Reason.LIMIT_EXCEEDED: 10.0,
     }
 )
-"""Seconds after which the same request may succeed, sent as `google.rpc.RetryInfo`: about what a call takes, a start,
-an outage that is over soon, a deletion."""
+"""Seconds after which the same request may succeed, sent as `google.rpc.RetryInfo`: roughly the length of a call, a
+start, a short outage, a deletion."""
 
 
 class ServiceError(Exception):
@@ -93,18 +93,18 @@ def invalid_request(message: str, **metadata: str) -> ServiceError:
 
 
 def not_implemented(what: str) -> ServiceError:
-    """UNIMPLEMENTED / DECISION_UNAVAILABLE: this build does not do that; `GetInfo` lists what it does."""
+    """UNIMPLEMENTED / DECISION_UNAVAILABLE: this build does not support it; `GetInfo` lists what it supports."""
     message = f"{what} is not available in this build; GetInfo lists what is"
     return ServiceError(grpc.StatusCode.UNIMPLEMENTED, Reason.DECISION_UNAVAILABLE, message)
 
 
 def not_ready(message: str) -> ServiceError:
-    """UNAVAILABLE / NOT_READY: the service is starting or stopping; the caller tries again."""
+    """UNAVAILABLE / NOT_READY: the service is starting or stopping; the caller should retry."""
     return ServiceError(grpc.StatusCode.UNAVAILABLE, Reason.NOT_READY, message)
 
 
 def overloaded(message: str) -> ServiceError:
-    """RESOURCE_EXHAUSTED / OVERLOADED: as many calls as may be are open or worked on."""
+    """RESOURCE_EXHAUSTED / OVERLOADED: the limit of open or active calls is reached."""
     return ServiceError(grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.OVERLOADED, message)
 
 
@@ -114,7 +114,7 @@ def request_timeout(message: str) -> ServiceError:
 
 
 def to_status(error: ServiceError) -> grpc.Status:
-    """Write an error as rich status; texts too long for HTTP/2 trailers are cut."""
+    """Convert an error to a rich status; texts too long for HTTP/2 trailers are cut."""
     info = error_details_pb2.ErrorInfo(reason=error.reason_name, domain=DOMAIN)
     for key, value in error.metadata.items():
         info.metadata[key] = value[:MAX_METADATA_CHARS]
@@ -143,7 +143,7 @@ def from_rpc_error(error: grpc.RpcError) -> TrimtabError:
 
 
 def _error_infos(error: grpc.RpcError) -> list[error_details_pb2.ErrorInfo]:
-    """Return every `ErrorInfo` of the status; none for a status that contradicts itself."""
+    """Return every `ErrorInfo` of the status; none for an inconsistent status."""
     if not isinstance(error, grpc.Call):
         return []
     try:

@@ -1,6 +1,6 @@
-"""An HTTP or HTTPS port for short answers, with a fixed number of threads whatever the callers do.
+"""An HTTP or HTTPS port for short answers, with a fixed number of threads, whatever the callers do.
 
-Decides how long a connection may take and how many there may be; never what is answered. Times in seconds.
+Decides how long a connection may take and how many may be open; never the answers. Times in seconds.
 """
 
 import socket
@@ -18,7 +18,7 @@ _MOST_CONNECTIONS: Final = 64
 _LONGEST_S: Final = 5.0
 """Longest time for one connection. A scrape takes milliseconds."""
 SHOWED_CERTIFICATE: Final = "trimtab.showed_certificate"
-"""Key of a request's WSGI environment: whether its caller showed a certificate, which was then checked."""
+"""Key of a request's WSGI environment: whether its caller has presented a valid certificate."""
 
 Page = Callable[[dict[str, Any], Any], Iterable[bytes]]
 """A WSGI application."""
@@ -28,7 +28,7 @@ class _Handler(WSGIRequestHandler):
     """Answers one request; leaves no line in the log."""
 
     def handle(self) -> None:
-        """Answer, or leave it where the caller is gone."""
+        """Answer, unless the caller is gone."""
         with suppress(OSError):
             super().handle()
 
@@ -87,7 +87,7 @@ class _Server(WSGIServer):
             self.shutdown_request(request)
 
     def _secured(self, request: Any, context: ssl.SSLContext) -> ssl.SSLSocket:
-        """Return a connection that speaks TLS, under the same limit of time; nothing is sent yet."""
+        """Return a TLS connection with the same time limit; nothing is sent yet."""
         with self._lock:
             secured = context.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
             self._since_s[secured] = self._since_s.pop(request)
@@ -105,9 +105,9 @@ class _Server(WSGIServer):
 
 
 def serve_http(host: str, port: int, tls: Callable[[], ssl.SSLContext] | None, page: Page) -> _Server:
-    """Serve a page in threads of its own, port 0 = any; `server_port` has the port, `close` ends it.
+    """Serve a page in separate threads, port 0 = any; `server_port` has the port, `close` ends it.
 
-    tls : gives the TLS context of the next connection, None = plain text. Raises OSError where the port is taken.
+    tls : gives the TLS context of the next connection, None = plain text. Raises OSError if the port is taken.
     """
     server = _Server((host, port), tls)
     server.set_app(page)

@@ -1,11 +1,10 @@
 """The one server interceptor: requests are received and parsed, exceptions become statuses, calls are logged.
 
-Decides what a caller sees when a call fails: a `ServiceError` as it is, bytes that cannot be parsed as
-REQUEST_INVALID, a method that is not implemented as UNIMPLEMENTED, everything unknown as INTERNAL (with the
-traceback in the log, not on the wire). One structured log line and one measurement per call. Never touches messages.
-
-Every method is served as one whose request is a stream, which a single message is too on the wire: gRPC waits for a
-single message without a time limit, and keeps a thread meanwhile. Health and reflection have threads of their own.
+Decides what a caller sees when a call fails: a `ServiceError` unchanged, REQUEST_INVALID for bytes that cannot be
+parsed, UNIMPLEMENTED for a method that is not implemented, INTERNAL for anything else (with the traceback in the log,
+not on the wire). One structured log line and one measurement per call. Never changes messages. Every method is served
+as one with a request stream (on the wire a single message is one, too), because gRPC waits for a single message without
+a time limit and blocks a thread meanwhile. Health and reflection have separate threads.
 """
 
 import threading
@@ -34,12 +33,12 @@ from clients.transport.errors import (
 
 log = structlog.get_logger("call")
 
-# Health and reflection answer whatever the state of the service, and are not worth a log line each.
+# Health and reflection answer in any state of the service; their calls are not logged.
 UNGUARDED_PREFIXES = ("/grpc.health.", "/grpc.reflection.")
 _SIDE_THREADS: Final = 16
 _REFUSING_THREADS: Final = 2
 MOST_PENDING: Final = 1000
-"""Calls that may wait for a thread; more are refused at once."""
+"""Most calls that may wait for a thread; more are refused at once."""
 
 if TYPE_CHECKING:
     ServerInterceptor = grpc.ServerInterceptor[Any, Any]  # generic in the stubs alone
@@ -52,8 +51,8 @@ Behaviour = Callable[[Any, grpc.ServicerContext], Any]
 class CallInterceptor(ServerInterceptor):
     """Wraps every method of the services.
 
-    calls : those of the services; is_ready : whether calls are let in; access : who may call what; routine : "/SERVICE/
-    NAME" of methods that are called all the time and change nothing.
+    calls : those of the services; is_ready : whether calls are accepted; access : who may call what; routine :
+    "/SERVICE/ NAME" of methods that are called very often and change nothing.
     """
 
     def __init__(
@@ -150,20 +149,20 @@ class _Call:
         self._started = time.perf_counter()
 
     def enter(self, is_refused: bool) -> OpenCall:
-        """Forget what the thread's last call bound to the log; refuse what the service cannot take, or may not."""
+        """Clear the log context of the thread's last call; refuse calls that the service cannot or may not accept."""
         structlog.contextvars.clear_contextvars()
         self._interceptor.start()
         self._interceptor.check_ready()
         if is_refused:
             raise overloaded(f"{MOST_PENDING} calls wait already; try again later")
         self._opened = self._interceptor.calls.open(self._context)
-        # Before anything of the request is read.
+        # Before any part of the request is read.
         self._caller = self._interceptor.access.enter(self._method, self._context)
         self._interceptor.calls.belongs(self._opened, self._caller.share)
         return self._opened
 
     def leave(self, code: grpc.StatusCode, reason: str, **more: Any) -> None:
-        """Write the call's log line and measurement. What is left is to send the status."""
+        """Write the call's log line and measurement. Only the status remains to be sent."""
         if self._opened is not None:
             self._opened.send()
         duration_s = time.perf_counter() - self._started
@@ -181,7 +180,7 @@ class _Call:
         self._interceptor.measure(self._method, code, duration_s)
 
     def _level(self, code: grpc.StatusCode) -> Callable[..., Any]:
-        """Return what writes the log line: routine calls as expected are not worth one unless asked for."""
+        """Return the log function: successful routine calls are logged only at level debug."""
         if code in (grpc.StatusCode.INTERNAL, grpc.StatusCode.UNKNOWN):
             return log.error  # type: ignore[no-any-return]
         routine = self._method in self._interceptor.routine and code in (
@@ -214,13 +213,13 @@ def as_service_error(error: Exception, caller_waits: bool = True) -> ServiceErro
 
 
 def _behaviour(handler: Any) -> Behaviour:
-    """Return what a handler does, whichever of the four kinds it is."""
+    """Return the behaviour function of a handler of any of the four kinds."""
     behaviour: Behaviour = handler.unary_unary or handler.unary_stream or handler.stream_unary or handler.stream_stream
     return behaviour
 
 
 def _serve(handler: Any, behaviour: Behaviour, threads: ThreadPoolExecutor | None) -> Any:
-    """Return a handler whose request is a stream of bytes. threads : those it runs in, None = the server's."""
+    """Return a handler whose request is a stream of bytes. threads : to run in, None = the server's."""
     if threads is not None:
         behaviour.experimental_thread_pool = threads  # type: ignore[attr-defined]
     build = (
@@ -230,7 +229,7 @@ def _serve(handler: Any, behaviour: Behaviour, threads: ThreadPoolExecutor | Non
 
 
 def _aside(handler: Any, calls: Calls, threads: ThreadPoolExecutor) -> Any:
-    """Return a handler that keeps out of the way of the services' calls."""
+    """Return a handler that takes no threads from the services' calls."""
     behaviour = _behaviour(handler)
     if getattr(behaviour, "experimental_non_blocking", False):
 
@@ -253,7 +252,7 @@ def _aside(handler: Any, calls: Calls, threads: ThreadPoolExecutor) -> Any:
 
 
 def _request(handler: Any, call: OpenCall, raw: Iterator[bytes]) -> Any:
-    """Return what the method takes: the message, or an iterator over the messages as they arrive."""
+    """Return the method's argument: the message, or an iterator over the messages as they arrive."""
     arriving = call.receive(raw)
     if handler.request_streaming:
         return _parse_stream(_whole(call, arriving), handler.request_deserializer)
@@ -266,7 +265,7 @@ def _request(handler: Any, call: OpenCall, raw: Iterator[bytes]) -> Any:
 
 
 def _whole(call: OpenCall, arriving: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the messages of a stream; with the last one the call waits for its caller no longer."""
+    """Yield the messages of a stream; after the last one the call no longer waits for its caller."""
     yield from arriving
     call.work()
 

@@ -1,8 +1,7 @@
 """The Prometheus endpoint: metrics by HTTP or HTTPS.
 
-Beside `/metrics` it has `/healthz` and `/readyz`, because the kubelet's gRPC probes speak no TLS. Where callers need
-certificates, metrics are for those who show one; health is for everybody, as the kubelet shows none.
-Never decides which metrics there are.
+Besides `/metrics` it has `/healthz` and `/readyz`, because the kubelet's gRPC probes do not support TLS. If callers
+need certificates, they do for metrics but not for health, as the kubelet has none. Never decides which metrics exist.
 """
 
 from collections.abc import Callable, Iterable
@@ -17,9 +16,8 @@ from clients.transport.port_security import PortSecurity
 def serve_metrics(
     host: str, port: int, security: PortSecurity | None = None, is_ready: Callable[[], bool] = bool
 ) -> tuple[int, Callable[[], None]]:
-    """Serve the metrics of this process; return the port and what ends it.
-
-    Errors: OSError where the port is taken or a file cannot be read; ValueError where the files cannot be used.
+    """Serve the metrics of this process; return the port and a function that ends it. Errors: OSError if the port is
+    taken or a file cannot be read; ValueError if the files cannot be used.
     """
     security = security or PortSecurity()
     server = serve_http(host, port, security.http_context(), _pages(security.client_ca is not None, is_ready))

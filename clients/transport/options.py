@@ -77,7 +77,7 @@ TokenKubeconfigOption = Annotated[
 
 
 def print_version(context: typer.Context, parameter: typer.CallbackParam, wanted: bool) -> None:
-    """Print the version and end, where the command line asks for it (an environment variable does not)."""
+    """Print the version and exit, if requested on the command line (not by an environment variable)."""
     source = context.get_parameter_source(parameter.name or "")
     if wanted and source is not None and source.name == "COMMANDLINE":
         typer.echo(version("trimtab"))
@@ -116,7 +116,7 @@ class ServerOptions:
     token_kubeconfig: TokenKubeconfigOption = None
 
     def security(self) -> PortSecurity:
-        """Return what protects the ports. Raises `ValueError` where the files do not belong together."""
+        """Return the protection of the ports. Raises `ValueError` if the files do not belong together."""
         security = PortSecurity(
             cert=self.tls_cert,
             key=self.tls_key,
@@ -179,7 +179,7 @@ def add_command(app: typer.Typer, run: Callable[..., None], *sections: type) -> 
 
 
 def _check_finite(values: dict[str, Any]) -> None:
-    """Raise `typer.BadParameter` for "nan" and "inf", which are read as numbers and compare with nothing."""
+    """Raise `typer.BadParameter` for "nan" and "inf", which are parsed as numbers but break comparisons."""
     for name, value in values.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise typer.BadParameter(

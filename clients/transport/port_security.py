@@ -1,8 +1,7 @@
-"""What protects a port that a process listens on: TLS, and who may connect.
-
-Decides that plain text stays on loopback unless the operator says otherwise in as many words, and which TLS is spoken:
-1.3 on HTTP ports; on gRPC ports at least 1.2, and 1.3 alone where `require_tls_1_3` was called before gRPC was loaded.
-Certificates are read again when their files change, and hold for connections from then on.
+"""Protection of a port that a process listens on: TLS, and who may connect. Plain text is restricted to loopback unless
+the operator explicitly allows more. TLS versions: 1.3 on HTTP ports; on gRPC ports at least 1.2, and only 1.3 if
+`require_tls_1_3` was called before gRPC was loaded. Certificates are read again when their files change, and then apply
+to new connections.
 """
 
 import ipaddress
@@ -24,12 +23,12 @@ ANONYMOUS_OPTION: Final = "--allow-anonymous-on-network"
 
 
 class ExposedPortError(ValueError):
-    """A port would be open to the network without protection; the message says what to give."""
+    """A port would be open to the network without protection; the message names the remedy."""
 
 
 @dataclass(frozen=True)
 class PortSecurity:
-    """The files of `--tls-cert`, `--tls-key`, `--tls-client-ca`, and what may be open to the network without them."""
+    """The files of `--tls-cert`, `--tls-key`, `--tls-client-ca`, and whether ports may be exposed without them."""
 
     cert: Path | None = None
     key: Path | None = None
@@ -49,13 +48,13 @@ class PortSecurity:
         return self.cert is not None
 
     def check(self) -> None:
-        """Raise ValueError where the files do not belong together."""
+        """Raise ValueError if the files do not belong together."""
         self.files.check(("--tls-cert", "--tls-key"))
         if self.client_ca is not None and not self.has_tls:
             raise ValueError("--tls-client-ca needs --tls-cert and --tls-key: certificates are a matter of TLS")
 
     def check_exposure(self, option: str, host: str) -> None:
-        """Raise ExposedPortError for a port in plain text on another host than loopback; `option` set the address."""
+        """Raise ExposedPortError for a plain-text port on a host other than loopback; `option` set the address."""
         if not self.has_tls and not self.allow_plaintext and not is_loopback(host):
             raise ExposedPortError(
                 f"{option} {host}: this port would be open to the network in plain text; give --tls-cert, --tls-key and"
@@ -63,7 +62,7 @@ class PortSecurity:
             )
 
     def check_callers(self, option: str, host: str, knows_callers: bool) -> None:
-        """Raise ExposedPortError for a port on the network where callers are not known by certificate or token."""
+        """Raise ExposedPortError for a network port that identifies callers neither by certificate nor by token."""
         if not self.has_tls or knows_callers or self.client_ca or self.allow_anonymous or is_loopback(host):
             return
         raise ExposedPortError(
@@ -77,7 +76,7 @@ class PortSecurity:
         given = [kept.get()]
 
         def changed() -> grpc.ServerCertificateConfiguration | None:
-            """Return the present configuration where it is another one; called before each handshake."""
+            """Return the current configuration if it has changed; called before each handshake."""
             latest = kept.get()
             if latest is given[0]:
                 return None
@@ -89,9 +88,8 @@ class PortSecurity:
         return credentials
 
     def http_context(self, client_may_be_unknown: bool = True) -> Callable[[], ssl.SSLContext] | None:
-        """Return what gives the TLS context of the next HTTP connection; None = plain text. Raises OSError, ValueError.
-
-        client_may_be_unknown : a certificate is asked for and checked, but the connection stands without one too.
+        """Return a function that gives the TLS context of the next HTTP connection; None = plain text. Raises OSError,
+        ValueError. client_may_be_unknown : a certificate is requested and checked, but not required.
         """
         if not self.has_tls:
             return None
@@ -111,17 +109,17 @@ class PortSecurity:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a host to listen on is reached from this machine alone; a name counts by all its addresses."""
+    """Return whether a listening host can be reached only from this machine; all addresses of a name count."""
     try:
         found = {info[4][0] for info in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
     except OSError:
-        # Binding will say what is wrong with it.
+        # Binding will report the problem.
         return False
     return bool(found) and all(ipaddress.ip_address(str(one).partition("%")[0]).is_loopback for one in found)
 
 
 def speaks_tls_1_3_alone() -> bool:
-    """Return whether gRPC in this process takes nothing older than TLS 1.3, going by the environment."""
+    """Return whether gRPC in this process accepts nothing older than TLS 1.3, according to the environment."""
     return "PSK" in os.environ.get(CIPHERS_VARIABLE, "")
 
 

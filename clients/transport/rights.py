@@ -1,6 +1,5 @@
-"""What callers may be allowed to do, and which right each method of the services needs.
-
-A method that is not here is refused where there is a policy.
+"""The rights of callers, and which right each method of the services needs. Under a policy, a method that is not listed
+here is refused.
 """
 
 from collections.abc import Mapping
@@ -10,7 +9,7 @@ from typing import Final
 
 
 class Right(StrEnum):
-    """What a caller may be allowed to do; the words of the file."""
+    """A right that a caller may have, as named in the file."""
 
     PLAN = "plan"  # ask the planner about clusters of the names in `clusters`
     CHOOSE = "choose"  # have the planner choose among a Cluster Autoscaler's options; all that `anonymous` can grant
@@ -28,7 +27,7 @@ _CLOUD: Final = "/clusterautoscaler.cloudprovider.v1.externalgrpc.CloudProvider/
 
 RIGHT_OF_METHOD: Final[Mapping[str, Right]] = MappingProxyType(
     {
-        # Which cluster is asked about is checked once the request is there.
+        # The request's cluster is checked once the request has arrived.
         f"{_PLANNER}Plan": Right.PLAN,
         f"{_PLANNER}CheckFit": Right.PLAN,
         f"{_PLANNER}BalanceScaleUp": Right.PLAN,
@@ -44,7 +43,7 @@ RIGHT_OF_METHOD: Final[Mapping[str, Right]] = MappingProxyType(
         f"{_ACTUATOR}ApplyPodCosts": Right.POD_COSTS,
         f"{_ACTUATOR}ApplyBufferStatus": Right.BUFFER_STATUS,
         "/trimtab.v1.EmbeddedCluster/ListObjects": Right.READ,
-        # Only of the simulated cluster.
+        # Only for the simulated cluster.
         "/trimtab.v1.EmbeddedCluster/ScaleReplicaSet": Right.GROW,
         f"{_CLOUD}NodeGroupIncreaseSize": Right.GROW,
         f"{_CLOUD}NodeGroupDeleteNodes": Right.DELETE,

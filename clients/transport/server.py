@@ -37,7 +37,7 @@ log = structlog.get_logger("server")
 
 _OPTIONS: Final = (
     ("grpc.so_reuseport", 0),
-    # A caller that is frozen or gone answers no ping; its connection and calls end after 30 s.
+    # A caller that is suspended or gone answers no ping; its connection and calls end after 30 s.
     ("grpc.keepalive_time_ms", 20_000),
     ("grpc.keepalive_timeout_ms", 10_000),
     ("grpc.keepalive_permit_without_calls", 1),
@@ -45,17 +45,17 @@ _OPTIONS: Final = (
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     # A connection without calls is closed; clients connect again by themselves.
     ("grpc.max_connection_idle_ms", 900_000),
-    # More calls of one connection wait at the caller.
+    # Further calls of one connection wait at the caller.
     ("grpc.max_concurrent_streams", 1000),
-    # Calls that Python has not seen yet; beyond this gRPC ends them without a reason of ours.
+    # Calls that Python has not seen yet; beyond this number gRPC ends them, without our error details.
     ("grpc.server.max_pending_requests", 100_000),
     ("grpc.server.max_pending_requests_hard_limit", 100_000),
 )
 
 _AUTHENTICATED: Final = (
-    # Callers have to show their certificates again: one that is expired or withdrawn does not live on in a connection.
+    # Callers have to present their certificates again: an expired or revoked one does not live on in a connection.
     ("grpc.max_connection_age_ms", 3_600_000),
-    # Streams that are still open then.
+    # For streams that are still open then.
     ("grpc.max_connection_age_grace_ms", 600_000),
 )
 
@@ -63,7 +63,7 @@ _AUTHENTICATED: Final = (
 class Registration(NamedTuple):
     """One gRPC service: the generated `add_…Servicer_to_server`, the servicer, and the full name.
 
-    routine : names of methods that are called all the time and change nothing; they are logged at level debug.
+    routine : names of methods that are called very often and change nothing; they are logged at level debug.
     """
 
     add: Callable[[Any, grpc.Server], None]
@@ -82,25 +82,25 @@ class ServerSettings:
     address_file: Path | None = None
     # host:port of the Prometheus endpoint. "" = none.
     metrics_address: str = ""
-    # Threads for calls; each call takes one until it ends, a watching stream for as long as it lasts. Made when needed.
+    # Threads for calls; each call takes one until it ends, also a watching stream. Created when needed.
     max_workers: int = 256
-    # Calls that one caller may have open, by identity, or by connection where nobody knows it. 0 = half of all.
+    # Calls that one caller may have open, by identity or, for unknown callers, by connection. 0 = half of all.
     max_calls_per_caller: int = 0
     # Longest pause within a request, longest time for all of it, longest time until a message is read, seconds.
     idle_timeout_s: float = 10.0
     receive_timeout_s: float = 60.0
     send_timeout_s: float = 30.0
-    # Seconds that calls in flight have to finish once the server has to stop.
+    # Seconds for calls in flight to finish once the server has to stop.
     grace_s: float = 20.0
     # Largest message accepted, bytes. gRPC's own default: larger payloads travel as streams.
     max_message_bytes: int = 4 << 20
-    # TLS, and what may be open to the network without it.
+    # TLS, and whether ports may be exposed without it.
     security: PortSecurity = field(default_factory=PortSecurity)
     # Who may call what.
     access: Access = field(default_factory=Access)
 
     def limits(self) -> CallLimits:
-        """Return how long callers are waited for. Some threads are spare, to refuse calls and to let some make room."""
+        """Return the limits of calls. Some threads are spare, to refuse calls and to end some to make room."""
         most = self.max_workers - max(1, self.max_workers // 8)
         of_caller = min(self.max_calls_per_caller or most // 2, most)
         return CallLimits(self.idle_timeout_s, self.receive_timeout_s, self.send_timeout_s, most, of_caller)
@@ -116,10 +116,8 @@ class Shell:
         settings: ServerSettings | None = None,
         telemetry: Telemetry | None = None,
     ) -> None:
-        """Bind, but let no call in before `ready`.
-
-        Errors: OSError when the address is taken or malformed; ValueError when it would be open to the network without
-        protection, or the certificate cannot be used.
+        """Bind, but accept no call before `ready`. Errors: OSError if the address is taken or malformed; ValueError if
+        it would be open to the network without protection, or the certificate cannot be used.
         """
         self.settings = settings or ServerSettings()
         security = self.settings.security
@@ -162,7 +160,7 @@ class Shell:
             write_whole(self.settings.address_file, self.address + "\n")
 
     def ready(self) -> None:
-        """Let calls in and report SERVING."""
+        """Accept calls and report SERVING."""
         self._ready.set()
         self._report(health_pb2.HealthCheckResponse.SERVING)
         log.info("ready")
@@ -178,7 +176,7 @@ class Shell:
         if end_streams is not None:
             end_streams()
         self._calls.stop(self.settings.grace_s)
-        # What is left are watchers of the health, and calls that have not ended within the grace period.
+        # Only watchers of the health, and calls that did not end within the grace period, are left.
         self._server.stop(None)
         stopped.wait()
         self.telemetry.close()
@@ -197,7 +195,7 @@ class Shell:
         self.stop()
 
     def _interceptors(self) -> list[Any]:
-        """Ours, inside the one that opens a span, if there are traces."""
+        """Return our interceptor, inside the one that opens a span if there are traces."""
         access = self.settings.access
         ours = CallInterceptor(self.telemetry.meter, self._calls, self._ready.is_set, access, self._routine)
         if not self.telemetry.traces:
@@ -225,7 +223,7 @@ class Shell:
 
 
 def _transport(security: PortSecurity) -> str:
-    """Return what the port speaks, for the log."""
+    """Return the port's protocol, for the log."""
     if not security.has_tls:
         return "plain text"
     spoken = "TLS 1.3" if speaks_tls_1_3_alone() else "TLS 1.2 or later"
@@ -241,7 +239,7 @@ def serve(
     """Run a service until SIGTERM or SIGINT. Call from the main thread.
 
     `prepare` runs after the port is bound and before the service is ready (compile kernels, recover state);
-    `end_streams` makes streams end when the service stops; `close` runs last, also when `prepare` fails.
+    `end_streams` makes streams end when the service stops; `close` runs last, even if `prepare` fails.
     """
     with _stop_signals() as signals:
         shell.start()
@@ -258,10 +256,9 @@ def serve(
 
 
 class _StopSignals:
-    """SIGTERM and SIGINT, as bytes that the interpreter writes to a socket the moment one is caught.
-
-    A lock is no means to wait for a signal: one that is caught just before the main thread falls asleep does not wake
-    it, and the handler, which runs in that thread, could need the very lock that it has interrupted.
+    """SIGTERM and SIGINT, as bytes that the interpreter writes to a socket as soon as it catches one. Waiting for a
+    signal on a lock does not work: a signal caught just before the main thread falls asleep does not wake it, and the
+    handler, which runs in that thread, could need the very lock that it has interrupted.
     """
 
     def __init__(self, arrived: socket.socket) -> None:
@@ -278,7 +275,7 @@ class _StopSignals:
 
 @contextmanager
 def _stop_signals() -> Iterator[_StopSignals]:
-    """Catch the signals from here on; those that come after the block are caught and mean nothing."""
+    """Catch the signals from now on; those that come after the block are caught and ignored."""
     arrived, written = socket.socketpair()
     with arrived, written:
         written.setblocking(False)

@@ -1,7 +1,6 @@
-"""Keys that a JSON object repeats: a decoder takes the last one and drops the others without a word.
-
-Checks in two steps, because a full check costs more than decoding: a count of colons before and after a decoder has
-dropped repeated keys, and only where the counts differ a check key by key.
+"""Repeated keys in a JSON object: a decoder takes the last one and silently drops the others. Checks in two steps,
+because a full check costs more than decoding: it counts colons before and after a decoder has dropped repeated keys,
+and checks key by key only if the counts differ.
 """
 
 import json
@@ -20,7 +19,7 @@ class RepeatedKeyError(ValueError):
 
 
 def may_repeat_keys(raw: Raw | bytes) -> bool:
-    """Return whether some object of a JSON text may have a key twice. False is certain.
+    """Return whether any object of a JSON text may have a key twice. False is certain.
 
     Each key has one colon, and colons in strings are the same before and after, except where they are escaped.
     """
@@ -29,7 +28,7 @@ def may_repeat_keys(raw: Raw | bytes) -> bool:
 
 
 def may_repeat_fields(text: bytes) -> bool:
-    """Return whether a JSON object, its values aside, may have a key twice. False is certain."""
+    """Return whether a JSON object itself, not its values, may have a key twice. False is certain."""
     fields = _FIELDS(text)
     return text.count(b":") != sum(1 + key.count(":") + bytes(value).count(b":") for key, value in fields.items())
 

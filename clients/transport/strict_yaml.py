@@ -10,9 +10,9 @@ from typing import Any, Final
 import yaml
 
 MAX_DEPTH: Final = 200
-"""Collections inside each other. Objects of Kubernetes have fewer than 50."""
+"""Most nested collections. Kubernetes objects have fewer than 50."""
 MAX_EXPANSION: Final = 1_000_000
-"""Values that aliases may stand for in all. Files that people write have a few thousand."""
+"""Most values that aliases may stand for in total. Hand-written files have a few thousand."""
 
 
 class YamlError(ValueError):

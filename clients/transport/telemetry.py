@@ -37,14 +37,14 @@ log = structlog.get_logger("telemetry")
 
 @dataclass
 class Telemetry:
-    """What a running service measures with; `close` ends it."""
+    """The telemetry of a running service; `close` ends it."""
 
     meter: Meter
-    # Where the Prometheus endpoint listens; "" = nowhere.
+    # Address of the Prometheus endpoint; "" = none.
     metrics_address: str = ""
     traces: bool = False
     closers: list[Callable[[], object]] = field(default_factory=list)
-    # Set while the service takes calls; `/readyz` beside the metrics tells.
+    # Set while the service accepts calls; `/readyz` beside the metrics reports it.
     ready: threading.Event = field(default_factory=threading.Event)
 
     def close(self) -> None:
@@ -76,7 +76,7 @@ def configure_logging(level: str = "info") -> None:
 def start_telemetry(service: str, metrics_address: str = "", security: PortSecurity | None = None) -> Telemetry:
     """Start metrics and, where configured, traces. `metrics_address` is "host:port", port 0 = any, "" = none.
 
-    Errors: OSError, ValueError where the address or the files of `security` cannot be used.
+    Errors: OSError, ValueError if the address or the files of `security` cannot be used.
     """
     security = security or PortSecurity()
     resource = Resource.create({"service.name": service})

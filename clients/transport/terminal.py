@@ -4,7 +4,7 @@ import re
 from typing import Final
 
 _CONTROL: Final = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-"""Control characters but the line feed, and characters that change the direction or the line of what follows."""
+"""Control characters except the line feed, and characters that change the direction or line of the text after them."""
 
 
 def visible(text: str) -> str:

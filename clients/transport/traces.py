@@ -1,7 +1,7 @@
 """Traces of calls, on the client's side.
 
-Decides that a call carries the trace that its caller is in, where this process has traces (see `telemetry`) and the
-extra `otlp` is installed. Never starts them, and loads nothing where there are none.
+A call carries the trace of its caller, if this process has traces (see `telemetry`) and the extra `otlp` is installed.
+Never starts traces, and loads nothing if there are none.
 """
 
 import sys
@@ -12,7 +12,7 @@ import grpc
 
 
 def traced(channel: grpc.Channel) -> grpc.Channel:
-    """Return a channel each of whose calls is a span of the present trace; the channel itself where there are none."""
+    """Return a channel whose calls are spans of the current trace; the channel itself if there are no traces."""
     if "opentelemetry.sdk.trace" not in sys.modules:
         return channel
     from opentelemetry import trace
@@ -24,7 +24,7 @@ def traced(channel: grpc.Channel) -> grpc.Channel:
         instrumentation: Any = import_module("opentelemetry.instrumentation.grpc")
         extension: Any = import_module("opentelemetry.instrumentation.grpc.grpcext")
     except ModuleNotFoundError:
-        # A program that uses these clients may have traces of its own.
+        # A program that uses these clients may have its own traces.
         return channel
     intercepted: grpc.Channel = extension.intercept_channel(channel, instrumentation.client_interceptor())
     return intercepted

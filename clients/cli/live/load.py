@@ -1,4 +1,4 @@
-"""`trimtab load`: check what is asked for, put bursts on a live cluster, and print what became of them."""
+"""`trimtab load`: check the options, put bursts on a live cluster, and print the results."""
 
 import time
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from clients.load.run import Around, run
 
 @dataclass(frozen=True)
 class Asked:
-    """What `trimtab load` is given."""
+    """The options of `trimtab load`."""
 
     kubeconfig: Path | None
     context: str
@@ -41,7 +41,7 @@ class Asked:
 
 
 def load(asked: Asked) -> None:
-    """Put the load on the cluster, until it is over or SIGTERM or SIGINT; take all of it away in any case."""
+    """Put the load on the cluster until it is over, or until SIGTERM or SIGINT; remove all of it in any case."""
     settings = _settings(asked)
     console = stderr_console()
 
@@ -55,7 +55,7 @@ def load(asked: Asked) -> None:
 
 
 def _settings(asked: Asked) -> LoadSettings:
-    """Return what is asked for, checked. Errors: InputError."""
+    """Return the settings of the load, checked. Errors: InputError."""
     if not is_label(asked.namespace):
         raise InputError(f"--namespace {asked.namespace}: a namespace has {RULE.replace(chr(39) + '.' + chr(39), '')}")
     for option, text in (("--cpu", asked.cpu), ("--memory", asked.memory)):

@@ -31,7 +31,7 @@ LIST_TIMEOUT_S = 600.0
 
 @dataclass(frozen=True)
 class Asked:
-    """What `trimtab record` is given."""
+    """The options of `trimtab record`."""
 
     file: Path
     source: ClusterSource
@@ -44,9 +44,8 @@ class Asked:
 
 
 def record(asked: Asked) -> None:
-    """Record; with redaction, what is not redacted never reaches the file that was asked for.
-
-    Told to stop, it keeps the rounds that it has.
+    """Record; with redaction, unredacted data never reach the requested file. On a signal to stop, keeps the rounds
+    made so far.
     """
     configure_logging("warning")
     check_writable("FILE", asked.file)
@@ -96,7 +95,7 @@ def _record(asked: Asked, target: Path, stopping: Stopping) -> int:
 
 
 def _rounds(asked: Asked, rounds: RoundRunner, bar: Progress, told: threading.Event) -> int:
-    """Make the rounds until there are enough or we are told to stop; return how many."""
+    """Make rounds until there are enough or a signal to stop arrives; return how many."""
     task = bar.add_task("recording", total=asked.rounds)
     for number in range(asked.rounds):
         begun_s = time.monotonic()
@@ -117,7 +116,7 @@ def _rounds(asked: Asked, rounds: RoundRunner, bar: Progress, told: threading.Ev
 
 
 def _list(cluster: LiveCluster, bar: Progress) -> None:
-    """Wait until every kind is listed, and show how far it is."""
+    """Wait until every kind is listed, and show the progress."""
     total = len(cluster.missing)
     task = bar.add_task("listing", total=total)
     end_s = time.monotonic() + LIST_TIMEOUT_S

@@ -1,4 +1,4 @@
-"""`trimtab replay`: a recording through a planner, round by round, and every difference to what was answered then."""
+"""`trimtab replay`: run a recording through a planner, and show every difference to the recorded answers."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,10 +21,10 @@ from clients.transport.errors import Reason, TrimtabError
 from planner.scale_up.option_choice import choose_option
 
 MOST_SHOWN = 200
-"""Differences in a table; JSON has them all."""
+"""Most differences in a table; JSON has all of them."""
 ABSENT = "—"
 _VARYING = ("stateVersion", "snapshotVersion", "requestId")
-"""Digests may differ between builds although all they stand for is equal; what they stand for is compared."""
+"""Digests may differ between builds for equal content; the content itself is compared."""
 
 
 class Recorded(NamedTuple):
@@ -37,7 +37,7 @@ class Recorded(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """One value that is not what it was. `path` is that of the JSON form."""
+    """One value that differs. `path` is its path in the JSON form."""
 
     round: int
     path: str
@@ -72,7 +72,7 @@ def replay(file: Path, planner: str | None, output: Format) -> None:
 
 
 def read_rounds(name: str, opened: Any) -> Iterator[Recorded | OptionChoice]:
-    """Yield the rounds and choices of a recording. Errors: InputError for what is damaged or out of order."""
+    """Yield the rounds and choices of a recording. Errors: InputError for damaged or unordered frames."""
     taken: Taken | None = None
     request: plan_pb2.PlanRequest | None = None
     kept = plan_pb2.PlanRequest()
@@ -100,7 +100,7 @@ def read_rounds(name: str, opened: Any) -> Iterator[Recorded | OptionChoice]:
 
 
 def _completed(request: plan_pb2.PlanRequest, kept: plan_pb2.PlanRequest) -> plan_pb2.PlanRequest:
-    """Return a request with the settings and state that frames before it gave."""
+    """Return a request with the settings and state of earlier frames."""
     if not request.HasField("settings") and kept.HasField("settings"):
         request.settings.CopyFrom(kept.settings)
     if not request.HasField("state") and kept.HasField("state"):
@@ -110,9 +110,8 @@ def _completed(request: plan_pb2.PlanRequest, kept: plan_pb2.PlanRequest) -> pla
 
 
 def _replayed(link: PlannerLink, rounds: Iterator[Recorded | OptionChoice]) -> Iterator[list[tuple[str, Any, Any]]]:
-    """Yield the differences of each round. Each is asked with the state that was recorded, not with our own.
-
-    Choices are made here: what they depend on is recorded whole, and no service takes it in this form.
+    """Yield the differences of each round. Each request uses the recorded state, not our own. Choices are made here:
+    their input is recorded completely, and no service accepts it in this form.
     """
     session = PlannerSession(link)
     for one in rounds:
@@ -130,7 +129,7 @@ def _replayed(link: PlannerLink, rounds: Iterator[Recorded | OptionChoice]) -> I
 
 
 def _comparable(answer: plan_pb2.PlanResponse, redacted: bool) -> dict[str, Any]:
-    """Return what two equal requests must have in common, lists of named things by name."""
+    """Return the parts in which two equal requests must agree, with lists of named items as mappings."""
     document = as_document(answer)
     if redacted:
         strip(document)
@@ -142,7 +141,7 @@ def _comparable(answer: plan_pb2.PlanResponse, redacted: bool) -> dict[str, Any]
 
 
 def strip(value: Any) -> None:
-    """Take out, in place, what a redacted recording lacks: texts for people, hints."""
+    """Remove, in place, what a redacted recording lacks: texts for people, hints."""
     if isinstance(value, dict):
         for name in ("detail", "notes", "hints", "basis"):
             value.pop(name, None)
@@ -168,7 +167,7 @@ def _keyed(value: Any) -> Any:
 
 
 def compare(recorded: Any, replayed: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield (path, recorded, replayed) of every value that differs; what only one side has is ABSENT on the other."""
+    """Yield (path, recorded, replayed) of every value that differs; a value on one side only is ABSENT on the other."""
     if isinstance(recorded, dict) and isinstance(replayed, dict):
         for key in sorted(recorded.keys() | replayed.keys()):
             below = f"{path}.{key}" if path else key

@@ -1,4 +1,4 @@
-"""Rounds of the loop into a recording, each readable once it is written."""
+"""Writes rounds of the loop to a recording; each can be read as soon as it is written."""
 
 from datetime import UTC, datetime
 from importlib.metadata import version

@@ -1,4 +1,4 @@
-"""`trimtab run`: put the reference loop together, run it until SIGTERM or SIGINT, take it apart in order."""
+"""`trimtab run`: assemble the reference loop, run it until SIGTERM or SIGINT, shut it down in order."""
 
 import os
 import socket
@@ -38,14 +38,14 @@ from clients.transport.telemetry import configure_logging, start_telemetry
 log = structlog.get_logger("loop")
 
 ONCE = RetryPolicy(attempts=1)
-"""Calls are not repeated one by one: the loop makes a new round after a pause, and can be stopped meanwhile."""
+"""Single calls are not retried: the loop makes a new round after a pause, and can be stopped meanwhile."""
 LIST_TIMEOUT_S = 600.0
-"""Longest time for the first list of a cluster; the largest take a minute."""
+"""Longest time for the first list of a cluster; the largest clusters take a minute."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What `trimtab run` is given."""
+    """The options of `trimtab run`."""
 
     source: ClusterSource
     planner: str
@@ -71,7 +71,7 @@ class Asked:
 
 
 def run(asked: Asked) -> None:
-    """Run the loop. A dry run writes nothing to the cluster, so that it may run beside one that acts."""
+    """Run the loop. A dry run writes nothing to the cluster, so it may run beside a loop that acts."""
     if asked.dry_run:
         asked = replace(asked, leader_elect=False, status_config_map="", state_config_map="", events=False)
     try:
@@ -96,7 +96,7 @@ def run(asked: Asked) -> None:
 
 
 def _run(asked: Asked, settings: RoundSettings, prices: Prices | None, ending: tuple[Stopping, ExitStack]) -> None:
-    """Put everything together, run, and have the stack take it apart."""
+    """Assemble everything and run it; the stack shuts it down."""
     stopping, stack = ending
     stack.callback(start_telemetry("trimtab-loop").close)
     api = asked.source.api()
@@ -126,7 +126,7 @@ def _run(asked: Asked, settings: RoundSettings, prices: Prices | None, ending: t
 
 
 def _open_health(asked: Asked, health: Health, stack: ExitStack) -> str:
-    """Serve health, with the loop's certificate if it has one; return the address with the port that was found."""
+    """Serve health, with the loop's certificate if it has one; return the address with the actual port."""
     ours = ChannelSecurity.from_environment()
     security = PortSecurity(cert=ours.tls_cert, key=ours.tls_key, allow_plaintext=asked.allow_plaintext)
     try:
@@ -136,7 +136,7 @@ def _open_health(asked: Asked, health: Health, stack: ExitStack) -> str:
 
 
 def _needs(asked: Asked) -> list[Rule]:
-    """What the loop does to the cluster itself; the actuator has permissions of its own."""
+    """Permissions for the loop's own writes; the actuator has separate permissions."""
     needs: list[Rule] = []
     if asked.leader_elect:
         needs += lease_rules(asked.namespace, asked.lease_name)
@@ -150,7 +150,7 @@ def _needs(asked: Asked) -> list[Rule]:
 
 
 def _services(asked: Asked, api: Api, health: Health, stack: ExitStack) -> LoopServices:
-    """Start what the loop tells others by; the stack ends it."""
+    """Start the services through which the loop reports; the stack stops them."""
     identity = f"{socket.gethostname()}-{os.getpid()}"
     lease = writer = None
     if asked.leader_elect:
@@ -175,7 +175,7 @@ def _services(asked: Asked, api: Api, health: Health, stack: ExitStack) -> LoopS
 
 
 def _states(asked: Asked, api: Api) -> StateKeeper | None:
-    """Where the planner's memory is kept, if anywhere: a file, else the ConfigMap."""
+    """Where the planner's state is kept, if anywhere: a file, else the ConfigMap."""
     max_age_s = max(asked.state_max_age_s, 3 * asked.interval_s)
     if asked.state_file is not None:
         return StateKeeper(StateFile(asked.state_file), asked.source.name, max_age_s)
@@ -186,7 +186,7 @@ def _states(asked: Asked, api: Api) -> StateKeeper | None:
 
 
 def wait_until_listed(cluster: LiveCluster, health: Health) -> None:
-    """Wait for the first list, saying what it waits for."""
+    """Wait for the first list, and log what it waits for."""
     for _ in range(int(LIST_TIMEOUT_S)):
         if cluster.wait_until_listed(1.0):
             health.not_ready = "no round has ended well yet"

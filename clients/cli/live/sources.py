@@ -1,4 +1,4 @@
-"""What the commands on live clusters read before they begin: connection, node groups, settings."""
+"""Input of the commands on live clusters: connection, node groups, settings."""
 
 import os
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ from clients.kubernetes_objects.kinds import NodeGroup
 
 @dataclass(frozen=True)
 class ClusterSource:
-    """Which cluster, and what is declared about it. Nothing is read yet."""
+    """Which cluster, and its declarations. Nothing is read yet."""
 
     kubeconfig: Path | None = None
     context: str = ""
@@ -32,7 +32,7 @@ class ClusterSource:
         return Api(connect_cluster(ConnectionSettings(self.kubeconfig, self.context)))
 
     def groups(self) -> tuple[NodeGroup, ...]:
-        """Read the node groups; what is no NodeGroup in the files is an error, since it would have no effect."""
+        """Read the node groups; any other object in the files is an error, since it would have no effect."""
         if not self.node_groups:
             return ()
         objects = read_objects(self.node_groups)
@@ -52,7 +52,7 @@ class ClusterSource:
 
 @contextmanager
 def cluster_failures() -> Iterator[None]:
-    """Turn failures of a cluster into the command line's."""
+    """Turn failures of a cluster into those of the command line."""
     try:
         yield
     except ConfigurationError as error:
@@ -62,7 +62,7 @@ def cluster_failures() -> Iterator[None]:
 
 
 def check_writable(option: str, path: Path | None) -> None:
-    """Refuse a path that no file can be written to, before anything is begun. Errors: InputError."""
+    """Refuse a path to which no file can be written, before anything else is done. Errors: InputError."""
     if path is None:
         return
     if path.is_dir() or not path.absolute().parent.is_dir():

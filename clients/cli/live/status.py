@@ -1,4 +1,4 @@
-"""`trimtab status`: what the loop decided last and what it costs, deletions in progress, evictions, back-offs.
+"""`trimtab status`: the loop's last decisions and their costs, deletions in progress, evictions, back-offs.
 
 Reads the loop's status ConfigMap and the actuator's status; writes nothing. Times are shown as ages.
 """
@@ -39,7 +39,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Asked:
-    """What `trimtab status` is given. rounds : times that it looks, 0 = until it is stopped."""
+    """The options of `trimtab status`. rounds : how often it looks, 0 = until it is stopped."""
 
     source: ClusterSource
     actuator: str | None
@@ -60,7 +60,7 @@ class Seen:
 
 
 def status(asked: Asked) -> None:
-    """Print the status, once or again and again."""
+    """Print the status, once or repeatedly."""
     with cluster_failures(), ExitStack() as stack:
         api = _api(asked)
         client = stack.enter_context(ActuatorClient(asked.actuator)) if asked.actuator else None
@@ -100,7 +100,7 @@ def _api(asked: Asked) -> Api | None:
 
 
 def _looks(asked: Asked, api: Api | None, client: ActuatorClient | None) -> Iterator[Seen]:
-    """Yield what is found, time and again."""
+    """Yield what is found at each look."""
     count = 0
     while True:
         try:
@@ -133,7 +133,7 @@ def _loop(asked: Asked, api: Api | None) -> Json:
 
 
 def _print(seen: Seen, output: Format, is_line: bool = False) -> None:
-    """Print what was found; in a watch JSON is one object a line."""
+    """Print what was found; in a watch, JSON is one object per line."""
     if output is Format.TABLE:
         stdout_console().print(shown(seen, time.time()))
         return
@@ -181,7 +181,7 @@ def _money(cost: Json, name: str) -> str:
 
 
 def _ago(text: object, now_s: float) -> str:
-    """Return how long ago a moment of the ConfigMap is."""
+    """Return how long ago a time in the ConfigMap is."""
     try:
         moment = text if isinstance(text, datetime) else datetime.fromisoformat(str(text))
         then_s = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
@@ -195,7 +195,7 @@ def _age(moment: Timestamp, now_s: float) -> str:
 
 
 def _deletions(found: actuator_pb2.ActuatorStatus, now_s: float) -> Iterator[RenderableType]:
-    """Yield the deletions in progress, and those that ended lately."""
+    """Yield the deletions in progress, and the recently ended ones."""
     yield f"\n[bold]{counted(len(found.deletions), 'deletion')} in progress[/bold]"
     if found.deletions:
         yield _nodes(found.deletions, now_s)
@@ -240,7 +240,7 @@ def _groups(found: actuator_pb2.ActuatorStatus, now_s: float) -> Table:
 
 
 def _backoff(group: actuator_pb2.NodeGroupStatus, now_s: float) -> str:
-    """Return how long a group is left alone, and why; "" = it is not."""
+    """Return how long a group is backed off, and why; "" = it is not."""
     if group.health != snapshot_pb2.NodeGroupHealth.BACKED_OFF:
         return ""
     if not group.HasField("backoff_until"):

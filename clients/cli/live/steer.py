@@ -1,4 +1,4 @@
-"""`trimtab steer`: put rounds that steer together, run them, and take all annotations off in the end."""
+"""`trimtab steer`: assemble rounds that steer, run them, and remove all annotations at the end."""
 
 import os
 import socket
@@ -36,13 +36,13 @@ from clients.transport.telemetry import configure_logging
 log = structlog.get_logger("steer")
 
 LAST_WRITES_PER_S: Final = 100.0
-"""Pace at which annotations are taken off in the end: a pod has half a minute to end."""
+"""Pace at which annotations are removed at the end: a pod has half a minute to terminate."""
 LAST_WRITES_S: Final = 600.0
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What `trimtab steer` is given."""
+    """The options of `trimtab steer`."""
 
     source: ClusterSource
     planner: str | None
@@ -68,7 +68,7 @@ class Asked:
 
 
 def steer(asked: Asked) -> None:
-    """Steer until SIGTERM or SIGINT, or take all annotations off where only that is asked for."""
+    """Steer until SIGTERM or SIGINT, or only remove all annotations if that is requested."""
     if asked.autoscaler not in KEYS:
         raise InputError(f"--autoscaler {asked.autoscaler}: name one of {', '.join(KEYS)}")
     if not asked.clean and asked.planner is None:
@@ -84,7 +84,7 @@ def steer(asked: Asked) -> None:
 
 
 def _clean(asked: Asked, stopping: Stopping, stack: ExitStack) -> None:
-    """Take all annotations of ours off, whoever wrote them."""
+    """Remove all our annotations, whichever process wrote them."""
     del stopping
     api = asked.source.api()
     cluster = stack.enter_context(LiveCluster(api, resources=[BY_KIND["Node"]], needs=_write_rules(asked)))
@@ -120,7 +120,7 @@ def _run(asked: Asked, stopping: Stopping, stack: ExitStack) -> None:
 
 
 def _end(asked: Asked, cluster: LiveCluster, api: Api, lease: Lease | None) -> None:
-    """Take all annotations off, unless told to leave them or another process steers by now."""
+    """Remove all annotations, unless they should stay or another process steers by now."""
     if asked.leave or asked.dry_run or (lease is not None and not lease.is_held):
         return
     try:

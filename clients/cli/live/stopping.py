@@ -1,7 +1,6 @@
-"""How `trimtab run` ends when it is told to: at once before the loop runs, then in order, within seconds.
-
-Decides that calls under way get `GRACE_S` to end by themselves before their connections are closed: a planner or an
-actuator that does not answer must not keep us. Unit: seconds.
+"""How `trimtab run` ends on a signal: at once before the loop runs, afterwards in order, within seconds. Calls in
+progress get `GRACE_S` to end by themselves before their connections are closed: a planner or an actuator that does not
+answer must not delay the end. Unit: seconds.
 """
 
 import signal
@@ -14,7 +13,7 @@ GRACE_S = 3.0
 
 
 class StoppedEarlyError(Exception):
-    """Told to stop while nothing runs yet."""
+    """A signal to stop arrived while nothing was running yet."""
 
 
 class Stopping:
@@ -28,7 +27,7 @@ class Stopping:
 
     @contextmanager
     def on_signals(self) -> Iterator[None]:
-        """Listen to signals. Told to stop before `loop`, end the block quietly."""
+        """Handle signals. On a signal before `loop`, end the block quietly."""
         before = {number: signal.signal(number, self._on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             yield
@@ -40,7 +39,7 @@ class Stopping:
 
     @contextmanager
     def loop(self, stop: Callable[[], None], cut: Callable[[], None]) -> Iterator[None]:
-        """While the block runs, answer a signal with `stop`, and `GRACE_S` later with `cut`, in another thread."""
+        """While the block runs, a signal calls `stop`, and `GRACE_S` later `cut`, in another thread."""
         self._runs = True
         if self._told.is_set():
             raise StoppedEarlyError
@@ -51,8 +50,8 @@ class Stopping:
             self._ended.set()
 
     def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
-        # A handler may not take locks that the main thread may hold: it sets this, and the thread does the rest.
-        # Setting takes a lock too, which a second signal finds taken if it interrupts the first one's handler.
+        # A handler must not take locks that the main thread may hold: it sets this, and the thread does the rest.
+        # Setting it takes a lock too, which a second signal would find locked if it interrupted the first handler.
         was_told, self._was_told = self._was_told, True
         if not was_told:
             self._told.set()

@@ -17,7 +17,7 @@ from clients.kubernetes_objects.kinds.metadata import (
 
 
 class PodAnnotations(Struct, gc=False, omit_defaults=True):
-    """The annotations of a pod that mean something to us; all others are skipped."""
+    """The annotations of a pod that are read; all others are skipped."""
 
     safe_to_evict: str | None = field(default=None, name="cluster-autoscaler.kubernetes.io/safe-to-evict")
     safe_to_evict_local_volumes: str | None = field(
@@ -147,7 +147,7 @@ class EmptyDir(Struct, gc=False, omit_defaults=True):
 
 
 class Present(Struct, gc=False, omit_defaults=True):
-    """Something of which only the presence matters."""
+    """A field of which only the presence matters."""
 
 
 class ClaimSource(Struct, rename="camel", gc=False, omit_defaults=True):
@@ -253,7 +253,7 @@ class PodCondition(Struct, gc=False, omit_defaults=True):
 
 
 class ContainerStatus(Struct, rename="camel", gc=False, omit_defaults=True):
-    """What a container has been given, which in-place resizing can make differ from its spec."""
+    """Resources that a container was given; they may differ from its spec after in-place resizing."""
 
     name: str | None = None
     resources: Resources | None = None

@@ -1,8 +1,7 @@
-"""Integers in strings that selectors compare: which they are, and others in the same order.
-
-Decides the new digits: an integer keeps its sign, its length and its leading zeros, and each digit becomes the lowest
-one that keeps all integers apart and in order, by value and bytewise. A single integer becomes 1, 10, 100, …; digits
-survive only where so many integers begin alike that no others are left.
+"""Integers in strings that selectors compare: finds them, and replaces them by others in the same order. Decides the
+new digits: an integer keeps its sign, length and leading zeros, and each digit becomes the lowest one that keeps all
+integers distinct and in order, by value and bytewise. A single integer becomes 1, 10, 100, …; digits survive only if so
+many integers begin alike that no others are left.
 """
 
 from collections import defaultdict
@@ -19,7 +18,7 @@ _BOUND = 1 << 63
 
 
 class ComparedIntegers:
-    """Collects, over all snapshots of a recording, integers that some selector or toleration compares."""
+    """Collects the integers that selectors or tolerations compare, over all snapshots of a recording."""
 
     def __init__(self) -> None:
         self._keys: set[str] = set()
@@ -42,7 +41,7 @@ class ComparedIntegers:
                 self._operands.add(strings[one.value])
 
     def tokens(self) -> dict[str, str]:
-        """Return the replacement of each integer that is compared."""
+        """Return the replacement of each compared integer."""
         compared = {text for text in self._operands if _is_integer(text)}
         return in_order(compared.union(*(self._values[key] for key in self._keys if key in self._values)))
 
@@ -52,7 +51,7 @@ class ComparedIntegers:
 
 
 def in_order(texts: Iterable[str]) -> dict[str, str]:
-    """Return other integers in the order of these, by value and bytewise; different texts stay different."""
+    """Return other integers in the same order, by value and bytewise; different texts stay different."""
     parts = {text: _parts(text) for text in texts}
     following: dict[str, set[str]] = defaultdict(set)
     for _, digits in parts.values():

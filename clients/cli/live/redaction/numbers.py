@@ -1,17 +1,16 @@
-"""The numbers of a recording that could tell whose it is: amounts, prices, times, ports.
-
-Each is replaced so that every decision stays what it was:
-- amounts of a resource are divided by what all have in common, and multiplied by a random number: which pods fit where,
-  and how much of a node is used, follows from ratios. The number of pods on a node is not scaled, pods are counted.
-- prices are multiplied by a random power of two: no sum of them is rounded differently.
-- times are moved, so that the first request is made at `FIRST_NOW_S`. Pods older than every timer are of one age, nodes
-  keep the order of their creation only. Other times keep their distance, fractions of seconds included, since timers
-  compare it.
+"""The numbers of a recording that could identify its owner: amounts, prices, times, ports. Each is replaced in a way
+that does not change any decision:
+- amounts of a resource are divided by their common divisor, and multiplied by a random number: only ratios determine
+  which pods fit where, and how much of a node is used. The number of pods on a node is not scaled, as pods are counted.
+- prices are multiplied by a random power of two: sums of them are rounded as before.
+- times are shifted such that the first request is made at `FIRST_NOW_S`. Pods older than every timer get the same age;
+  nodes keep only the order of their creation. Other times keep their distances, including fractions of seconds, since
+  timers compare them.
 - host ports are numbered in their order.
 
 What stays: counts (sizes of groups, replicas, budgets, limits of volumes and of skew), priorities and deletion costs
-(their amount rates evictions), settings without a unit of the cluster, how much more than a plan any other could save,
-and what follows from all that in answers.
+(their amount rates evictions), settings that are not amounts of the cluster, the upper bound of what another plan could
+save, and the values in answers that follow from all these.
 """
 
 import math
@@ -28,7 +27,7 @@ from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
 
 FIRST_NOW_S: Final = 1_000_000_000
-"""The moment of the first request afterwards, within a second."""
+"""The new time of the first request, within a second."""
 _SECOND_NS: Final = 10**9
 _COUNTED: Final = "pods"
 _MOST_FACTOR: Final = 1000
@@ -36,11 +35,11 @@ _MOST_AMOUNT: Final = 1 << 46
 """Amounts are scaled up to this: the sum over 50,000 nodes still fits in 63 bits."""
 _MOST_EXPONENT: Final = 12
 _LEAST_OLD_S: Final = 24 * 3600
-"""Ages of pods below this stay, whatever the timers are: what is replayed may have other settings."""
+"""Ages of pods below this stay, whatever the timers are: a replay may have other settings."""
 
 
 class Visitor(Protocol):
-    """Sees each number of a kind, and returns what takes its place."""
+    """Visits each number of a kind, and returns its replacement."""
 
     def amount(self, resource: str, value: int) -> int:
         """An amount of a resource."""
@@ -52,7 +51,7 @@ class Visitor(Protocol):
         """A moment; not 0."""
 
     def node_time_ns(self, value: int) -> int:
-        """The moment of a node's creation; not 0."""
+        """The time of a node's creation; not 0."""
 
     def pod_times_s(self, values: Any) -> Any:
         """Moments of pods' creation : int64 column; 0 = unknown."""
@@ -62,7 +61,7 @@ class Visitor(Protocol):
 
 
 class Found:
-    """A visitor that changes nothing and collects what a replacement depends on."""
+    """A visitor that changes nothing and collects the data that replacements depend on."""
 
     def __init__(self) -> None:
         self._divisor: dict[str, int] = defaultdict(int)
@@ -118,7 +117,7 @@ class Found:
                 self._timer_s = max(self._timer_s, *timers, 0)
 
     def replacements(self, draw: random.Random) -> "Replacements":
-        """Return what takes the place of the numbers."""
+        """Return the replacements of the numbers."""
         factors = {}
         for resource, most in self._most.items():
             divisor = 1 if resource == _COUNTED else self._divisor[resource] or 1
@@ -138,7 +137,7 @@ class Found:
 
 
 def _factor(draw: random.Random, divisor: int, limit: int) -> int:
-    """Draw a factor up to a limit. Not one that only moves the decimal point: the digits of an amount would stay."""
+    """Draw a factor up to a limit. A factor that only moves the decimal point is not used: it would keep the digits."""
     digits = str(divisor).rstrip("0")
     return draw.choice([one for one in range(1, limit + 1) if str(one).rstrip("0") != digits] or [1])
 
@@ -146,8 +145,8 @@ def _factor(draw: random.Random, divisor: int, limit: int) -> int:
 class Replacements(NamedTuple):
     """A visitor that replaces.
 
-    factors : (divisor, factor) by resource; earlier_s : by how much all moments become earlier; old_s : pods created up
-    to then are older than every timer; node_times, ports : by value
+    factors : (divisor, factor) by resource; earlier_s : how much earlier all times become; old_s : pods created until
+    then are older than every timer; node_times, ports : by value
     """
 
     factors: dict[str, tuple[int, int]]
@@ -175,7 +174,7 @@ class Replacements(NamedTuple):
         return self.node_times[value]
 
     def pod_times_s(self, values: Any) -> Any:
-        """Move them; those older than every timer become equal."""
+        """Shift them; those older than every timer become equal."""
         moved = np.maximum(np.maximum(values, self.old_s) - self.earlier_s, 1)
         return np.where(values > 0, moved, values)
 
@@ -184,13 +183,13 @@ class Replacements(NamedTuple):
         return self.ports[value]
 
     def moment(self, time: datetime) -> datetime:
-        """Return a moment of a header, moved."""
+        """Return the shifted time of a header."""
         moved_s = time.timestamp() - self.earlier_s
         return datetime.fromtimestamp(max(moved_s, 0), UTC)
 
 
 def visit(message: Message, visitor: Visitor) -> None:
-    """Put all numbers of a frame's content through a visitor, in place."""
+    """Pass all numbers of a frame's content through a visitor, in place."""
     if isinstance(message, plan_pb2.PlanRequest):
         message.snapshot_size_bytes = 0
     if isinstance(message, pb.SnapshotDelta):
@@ -280,7 +279,7 @@ def _visit_pods(pods: Any, visitor: Visitor, _: Sequence[str]) -> None:
         pods.created = visitor.pod_times_s(np.frombuffer(pods.created, "<i8")).astype("<i8").tobytes()
     if pods.deletion:
         deletion = np.frombuffer(pods.deletion, "<i8").tolist()
-        # A pod that is terminating stays so: 0 s would be none.
+        # A terminating pod stays so: 0 s would mean that it is not terminating.
         moved = [max(visitor.time_ns(one * _SECOND_NS) // _SECOND_NS, 1) if one else 0 for one in deletion]
         pods.deletion = np.array(moved, "<i8").tobytes()
 

@@ -1,6 +1,5 @@
-"""A recording, written again redacted.
-
-The file is read twice: first for all strings and numbers, then to write it. Decides nothing about a cluster.
+"""Writes a redacted copy of a recording. The file is read twice: first to collect all strings and numbers, then to
+write the copy. Decides nothing about a cluster.
 """
 
 import hashlib
@@ -76,7 +75,7 @@ def _redact_strings(message: Any, tokens: Mapping[str, str], uids: dict[str, str
 
 
 def _name_state(request: plan_pb2.PlanRequest) -> None:
-    """Name the state of the last answer instead of giving it: a replay has it, with hints of its own."""
+    """Refer to the state of the last answer instead of including it: a replay has it, with its own hints."""
     if request.HasField("state"):
         request.ClearField("state")
         request.state_version = REDACTED
@@ -100,7 +99,7 @@ def _uids(snapshot: pb.ClusterSnapshot) -> dict[str, str]:
 
 
 def _redo_digest(node: plan_pb2.UnneededNode, uids: Mapping[str, str]) -> None:
-    """Make the digest of the pods to be moved again, of their new uids, as `NodeAssumption` defines it."""
+    """Recompute the digest of the pods to be moved from their new uids, as `NodeAssumption` defines it."""
     moved = sorted(uids[pod] for pod in node.destinations if pod in uids)
     if node.assumption.pods_to_move_digest:
         text = "".join(uid + "\n" for uid in moved)

@@ -1,7 +1,6 @@
-"""The strings of a frame, each put through a function, in place.
-
-Decides which fields hold strings of the recorded cluster, and which texts are left out altogether: texts for people,
-digests of the planner, and what no decision reads.
+"""Passes the strings of a frame through a function, in place. Decides which fields hold strings of the recorded
+cluster, and which texts are left out altogether: texts for people, digests of the planner, and texts that no decision
+reads.
 """
 
 import re
@@ -23,14 +22,14 @@ UNTOUCHED = frozenset(
         "DecisionSummary.counts",
     )
 )
-"""Fields whose strings are words of the contract, or made again elsewhere."""
+"""Fields whose strings are words of the contract, or are recomputed elsewhere."""
 CLEARED = frozenset(
     (
         "detail", "problems", "notes", "comment", "hints", "basis", "stages", "provider_id", "min_available",
         "max_unavailable", "schedules",
     )
 )  # fmt: skip
-"""Names of fields that are left out, in all messages: schedules, too, for the moments they name are moved."""
+"""Names of fields that are left out in all messages; schedules too, as times are shifted."""
 DIGESTS = frozenset(
     (
         "PlanRequest.base_version",
@@ -41,15 +40,15 @@ DIGESTS = frozenset(
         "SlackObject.problem",
     )
 )
-"""Digests of what was recorded, with which a guess could be confirmed, and texts with names. That there was one stays.
+"""Digests of recorded data, which could confirm a guess, and texts with names. Only their presence is kept.
 """
 REDACTED = "redacted"
 AMOUNT = re.compile(r"[0-9]+%?")
-"""`SlackRequest.amount` where it can be read; what cannot be read may hold anything."""
+"""Readable values of `SlackRequest.amount`; unreadable ones may contain anything."""
 
 
 def walk(message: Message, replace: Replace) -> None:
-    """Put every string through `replace`, in place, and clear what is left out."""
+    """Pass every string through `replace`, in place, and clear the fields that are left out."""
     kind = message.DESCRIPTOR.name
     if isinstance(message, pb.PodTable):
         _walk_texts(message, replace)
@@ -65,7 +64,7 @@ def walk(message: Message, replace: Replace) -> None:
 
 
 def _walk_field(message: Message, field: FieldDescriptor, value: Any, replace: Replace) -> None:
-    """Put the strings of one field through `replace`."""
+    """Pass the strings of one field through `replace`."""
     inner = field.message_type
     if inner is not None and inner.GetOptions().map_entry:
         _walk_map(field, value, replace, inner.fields_by_name["value"].message_type is not None)
@@ -81,7 +80,7 @@ def _walk_field(message: Message, field: FieldDescriptor, value: Any, replace: R
 
 
 def _walk_map(field: FieldDescriptor, value: Any, replace: Replace, is_message: bool) -> None:
-    """Replace the keys of a map, and its values where they are names."""
+    """Replace the keys of a map, and its values if they are names."""
     entries = dict(value.items())
     value.clear()
     for key, item in entries.items():

@@ -1,7 +1,6 @@
-"""The token of each string of a recording: equal strings have equal tokens, in the order that the strings had.
-
-Decides which strings stay: those that Kubernetes or the planner gives a meaning. Never reads a message. Everything else
-is replaced, integers too; integers that some selector compares become others in the same order (`integers`).
+"""The token of each string of a recording: equal strings have equal tokens, in the order of the strings. Decides which
+strings stay: those with a meaning to Kubernetes or the planner. Never reads a message. Everything else is replaced,
+including integers; integers that a selector compares become others in the same order (`integers`).
 """
 
 import re
@@ -16,7 +15,7 @@ KEPT = frozenset((
     "ToBeDeletedByClusterAutoscaler", "DeletionCandidateOfClusterAutoscaler",
     "ReplicaSet", "StatefulSet", "Deployment", "DaemonSet", "ReplicationController", "Job", "v1", "apps", "batch",
     "resourceClaims",
-    # Domains of keys; what follows a domain is replaced, but in the keys below.
+    # Domains of keys; the part after a domain is replaced, except in the keys below.
     "kubernetes.io", "k8s.io", "topology.kubernetes.io", "failure-domain.beta.kubernetes.io", "beta.kubernetes.io",
     "node.kubernetes.io", "node-role.kubernetes.io", "node-restriction.kubernetes.io", "app.kubernetes.io",
     "node.cloudprovider.kubernetes.io", "cluster-autoscaler.kubernetes.io",
@@ -44,23 +43,22 @@ _KEYS = {
 KEPT_KEYS = frozenset(f"{domain}/{word}" for domain, words in _KEYS.items() for word in words.split())
 """Keys that Kubernetes knows."""
 _OWN_DOMAIN = ".kubernetes.io"
-"""Resources of domains below it count as Kubernetes' own: the token of such a domain ends so too."""
+"""Resources of its subdomains count as Kubernetes' own, so the token of such a domain has the same ending."""
 _STARTS = ("", "0", "A", "a")
-"""Anchors that there always are: below each kind of first character that a valid string may have."""
+"""Anchors that always exist: one below each kind of first character that a valid string may have."""
 _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-"""Values of labels and names in their keys; and what stands before the slash of a key."""
+"""Values of labels and names in their keys; and the part before the slash of a key."""
 _PARTED = re.compile(r"[^/]+")
 
 
 def tokens_of(strings: Iterable[str], integers: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the token of each string that has one: kept strings themselves, and all without a slash.
-
-    integers : integers that are compared, with their tokens.
+    """Return the token of each string that has one: kept strings, and all strings without a slash. integers : compared
+    integers with their tokens.
 
     The order of tokens without a slash, bytewise, is that of their strings: a token is that of the greatest anchor
     below (a kept string or an integer), "-" (which sorts before all other characters of names), and a number. A token
-    is as valid in a label, and before the slash of its key, as its string. Strings with a slash are made of the tokens
+    is as valid in a label, and before the slash of its key, as its string. Strings with a slash consist of the tokens
     of their parts.
     """
     ordered = sorted(set(strings), key=str.encode)
@@ -97,7 +95,7 @@ def replaced(text: str, tokens: Mapping[str, str]) -> str:
 
 
 def _ending(text: str) -> str:
-    """Return the ending that keeps a token as valid as its string, and a domain below Kubernetes' own there."""
+    """Return the ending that keeps a token as valid as its string, and a subdomain of Kubernetes' domain within it."""
     if text.endswith(_OWN_DOMAIN) and _DOMAIN.fullmatch(text):
         return _OWN_DOMAIN
     if _DOMAIN.fullmatch(text):

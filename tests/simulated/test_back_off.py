@@ -1,6 +1,8 @@
 """Groups that have run out of instances: where growth ends up, through planner and actuator, on virtual time.
 
-Source: the Zalando fork of CA, ZALANDO_CHANGES ("More reliable backoff logic") and its simulations.
+Source: the Zalando fork of CA, ZALANDO_CHANGES ("More reliable backoff logic") and its simulations. Of the groups n1 to
+n4 there, three have run out of instances. Each of which only silence tells so is waited for once, as in the fork's
+`TestZalandoScalingTest`: three time-outs where nothing else is known, two where the shortage of one is.
 """
 
 from dataclasses import replace
@@ -14,7 +16,7 @@ from actuator.service.settings import ActuatorSettings, Backoff
 from clients.simulator.simulation import Simulation
 
 LABEL = "zalando.org/scaling-priority"
-NEVER = "2400h"
+NEVER, NEVER_S = "2400h", 2400 * 3600.0
 NAMES = ("n1", "n2", "n3", "n4")
 
 
@@ -31,6 +33,12 @@ def simulation(*out: str, kind: type[Simulation] = Simulation) -> Simulation:
         start = NEVER if name in out else "60s"
         made.add_group(name, cpu="4", memory="32Gi", labels={LABEL: str(100 - place)}, start=start)
     return made
+
+
+def run_out(made: Simulation, *groups: str) -> None:
+    """From now on machines of these groups never start."""
+    for name in groups:
+        made._groups[name] = made._groups[name].model_copy(update={"start": NEVER_S})
 
 
 def grown(made: Simulation) -> list[str]:
@@ -99,6 +107,24 @@ def test_where_one_failure_is_told_at_once_the_fourth_serves_after_two_time_outs
     assert time_outs(made) == ["n2", "n3"]
     made.run_for("3m")
     assert made.pending == []
+
+
+def test_where_one_shortage_is_known_from_before_the_fourth_serves_after_two_time_outs() -> None:
+    """By silence alone: hours later, after any back-off by time, n1 is not tried again."""
+    made = simulation("n1")
+    made.add_workload("before", replicas=1, cpu="1", memory="24Gi")
+    made.run_for("25m")
+    assert (grown(made), time_outs(made)) == (["n1", "n2"], ["n1"])
+    made.run_for("6h")
+    assert backed_off(made) == {"n1"}
+    run_out(made, "n2", "n3")
+    demand(made)
+    made.run_for("32m")
+    assert grown(made)[2:] == ["n2", "n3", "n4"]
+    assert [group for group in time_outs(made) if group != "n1"] == ["n2", "n3"]
+    made.run_for("3m")
+    assert (made.pending, backed_off(made)) == ([], {"n1", "n2", "n3"})
+    assert sizes(made) == {"n1": 1, "n2": 2, "n3": 1, "n4": 2}
 
 
 def test_an_instance_that_joins_late_makes_its_group_healthy_again() -> None:

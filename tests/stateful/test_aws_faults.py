@@ -1,10 +1,16 @@
 """Calls of AWS fail in every way while the actuator deletes instances, grows a group, and ends an instance that never
-registers: moto behind a proxy. In the end nothing was deleted twice, the sizes are right, and no group is stuck.
+registers: moto behind a proxy. The actuator dies at a write besides. In the end nothing was deleted twice, the sizes
+are right, and no group is stuck.
+
+In the suite a few deaths meet a few faults; every fault with a death at every write takes the better part of an hour:
+`TRIMTAB_ALL_DEATHS=1 pytest tests/stateful/test_aws_faults.py`.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -20,7 +26,7 @@ from actuator.service.settings import GroupSettings
 from clients.transport.backoff import Backoff
 from clients.transport.errors import ServiceError
 from tests.builders import aws as fake_aws
-from tests.builders.actuator import SETTINGS, Stage
+from tests.builders.actuator import SETTINGS, Crash, Stage
 from tests.builders.aws import AwsProxy, Fault
 from tests.builders.kubernetes import node
 
@@ -49,10 +55,19 @@ class OverAws(Stage):
         self.asked = 0
         groups = GroupSettings(max_node_provision_s=PROVISION_S)
         super().__init__([], replace(SETTINGS, groups=groups))
-        api = AwsApi(fake_aws.REGION, proxy.address)
-        settings = AwsSettings(groups=("g",))
-        self.cloud = AwsCloud(api, settings, Reader(api, Backoff(0.0, 0.001)), clock=self.time.clock)  # type: ignore[assignment]
-        self.boot()
+        self.api = AwsApi(fake_aws.REGION, proxy.address)
+        self.restart()
+
+    def restart(self, die_at: int | None = None) -> None:
+        """Start a process, which knows what is in the store and in AWS, and dies at a write of its own."""
+        while True:
+            settings, reader = AwsSettings(groups=("g",)), Reader(self.api, Backoff(0.0, 0.001))
+            self.cloud = AwsCloud(self.api, settings, reader, clock=self.time.clock)  # type: ignore[assignment]
+            with suppress(CloudError):
+                self.boot()
+                break
+        self.breaker.only, self.breaker.die_at = "append", die_at
+        self.breaker.count = 0
         self.steps = (
             ActivityWatch(self.actuator.processor, self.cloud).step,
             GroupKeeper(self.actuator.processor, self.cluster, self.cloud, self.actuator.settings).step,
@@ -158,8 +173,20 @@ def life(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[AwsProxy, OverAws]]:
         yield proxy, stage
 
 
+def ended() -> set[str]:
+    """Return all instances that AWS has ended, whenever it launched them."""
+    found = fake_aws.client("ec2").describe_instances()["Reservations"]
+    return {
+        f"aws:///{one['Placement']['AvailabilityZone']}/{one['InstanceId']}"
+        for reservation in found
+        for one in reservation["Instances"]
+        if one["State"]["Name"] != "running"
+    }
+
+
 def check(stage: OverAws) -> None:
     left = stage.instances()
+    assert ended() == {*stage.deleted, stage.lost}, "none that came later has ended"
     assert set(stage.first) - set(left) == {*stage.deleted, stage.lost}, "these have ended, and no other"
     assert (stage.group()["DesiredCapacity"], len(left)) == (WANTED_SIZE, WANTED_SIZE)
     assert sorted(stage.cluster.state.nodes) == sorted(instance.rpartition("/")[2] for instance in left)
@@ -187,3 +214,39 @@ def test_each_call_that_fails_in_each_way_ends_right(calls: str, kind: str, monk
         stage.live()
         check(stage)
         assert any(proxy.count(action) for action in CALLS[calls])
+
+
+# Before and after each write of a life without fault, and then some.
+MOST_WRITES, SOME = 70, 9
+DEATHS = (
+    [*product(FAULTS, range(1, MOST_WRITES))]
+    if os.environ.get("TRIMTAB_ALL_DEATHS")
+    else [(FAULTS[at % len(FAULTS)], at) for at in range(1, 50, SOME)]
+)
+
+
+@pytest.mark.parametrize(
+    ("fault", "at"), DEATHS, ids=lambda value: "-".join(value) if isinstance(value, tuple) else None
+)
+def test_a_death_at_a_write_besides_ends_right(
+    fault: tuple[str, str], at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls, kind = fault
+
+    def begin() -> None:
+        for action in CALLS[calls]:
+            strike(proxy, stage, kind, action)
+
+    with life(monkeypatch) as (proxy, stage):
+        stage.breaker.die_at = at
+        # The fault meets the process that dies, or the next one.
+        if at % 2:
+            begin()
+        with suppress(Crash):
+            stage.live()
+        assert stage.breaker.dead or os.environ.get("TRIMTAB_ALL_DEATHS")
+        if not at % 2:
+            begin()
+        stage.restart()
+        stage.live()
+        check(stage)

@@ -6,6 +6,7 @@ write takes minutes: `TRIMTAB_ALL_DEATHS=1 pytest tests/stateful/test_cloud_faul
 """
 
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from itertools import product
 from typing import Any
@@ -64,6 +65,7 @@ class Faulty(Kept):
         return faulty
 
     def restart(self, die_at: int | None = None) -> None:
+        self.forget()
         while True:
             try:
                 self.boot(die_at)
@@ -72,6 +74,9 @@ class Faulty(Kept):
             self.keeper = self.new_keeper()
             self.watch = ActivityWatch(self.actuator.processor, self.cloud)
             return
+
+    def forget(self) -> None:
+        """Let go of what only a process knew."""
 
     def live(self) -> None:
         """Let everything happen until the end, as the service does it and a caller wants it."""
@@ -124,9 +129,12 @@ class External(Faulty):
     """The same over the calls of an external provider."""
 
     def stand_before(self, cloud: CloudProvider) -> Failing:
-        provider = FaultyProvider(cloud, self.time.sleep)
-        self.cloud = ExternalCloud(provider, clock=self.time.clock)  # type: ignore[arg-type, assignment]
-        return provider
+        self.provider = FaultyProvider(cloud, self.time.sleep)
+        self.forget()
+        return self.provider
+
+    def forget(self) -> None:
+        self.cloud = ExternalCloud(self.provider, clock=self.time.clock)  # type: ignore[arg-type, assignment]
 
 
 def survive(operation: str = "", kind: str = "", after: int = 0, die_at: int | None = None) -> Faulty:
@@ -144,6 +152,21 @@ def survive(operation: str = "", kind: str = "", after: int = 0, die_at: int | N
     stage.restart()
     stage.live()
     return stage
+
+
+def deaths(some: Iterable[int], every: Iterable[int]) -> Iterable[int]:
+    """Return the writes to die at."""
+    return every if os.environ.get("TRIMTAB_ALL_DEATHS") else some
+
+
+def check_deaths(operation: str, kind: str, after: int, writes: Iterable[int]) -> None:
+    """Run the story with a fault and a death at each of these writes."""
+    for at in writes:
+        stage = survive(operation, kind, after + at % 5, die_at=at)
+        try:
+            check(stage)
+        except AssertionError as error:
+            raise AssertionError(f"died at write {at}: {stage.breaker.last}") from error
 
 
 def check(stage: Faulty) -> None:
@@ -179,12 +202,7 @@ def test_each_call_that_fails_in_each_way_ends_right(operation: str, kind: str) 
     assert (operation == "remember") != bool(stage.faulty.struck[operation])
     number = FAULTS.index((operation, kind))
     some = range(1 + number % SOME, MOST_WRITES, SOME)
-    for at in range(1, MOST_WRITES) if os.environ.get("TRIMTAB_ALL_DEATHS") else some:
-        stage = survive(operation, kind, after=at % 5, die_at=at)
-        try:
-            check(stage)
-        except AssertionError as error:
-            raise AssertionError(f"died at write {at}: {stage.breaker.last}") from error
+    check_deaths(operation, kind, 0, deaths(some, range(1, MOST_WRITES)))
 
 
 @pytest.mark.parametrize("after", [0, 7], ids=["at once", "later"])
@@ -195,6 +213,10 @@ def test_each_call_of_an_external_provider_that_fails_in_each_way_ends_right(
     stage = survive(operation, kind, after)
     check(stage)
     assert after or bool(stage.faulty.struck[operation]) == (operation not in NOT_NEEDED)
+    # Half of the writes at once and the others later; of these, one for each fault.
+    number = RPC_FAULTS.index((operation, kind))
+    some = [1 + number % (MOST_WRITES - 1)] if after else []
+    check_deaths(operation, kind, after, deaths(some, range(1 + bool(after), MOST_WRITES, 2)))
 
 
 def test_a_process_that_is_slow_to_be_told_what_an_earlier_one_did_goes_on_with_it() -> None:

@@ -14,12 +14,14 @@ def score(context: ExpanderContext, state: ChoiceState, options: Options) -> Flo
     """Return the score of each option, at most 0. float64[O]."""
     del state
     groups = context.groups
-    cpu = _idle(groups.cpu_milli[options.group] * options.node_count, options.cpu_milli)
-    memory = _idle(groups.memory_bytes[options.group] * options.node_count, options.memory_bytes)
+    # As floats: what very many of the largest nodes have is beyond int64. Up to 2**53 they are exact.
+    node_count = options.node_count.astype(np.float64)
+    cpu = _idle(groups.cpu_milli[options.group] * node_count, options.cpu_milli)
+    memory = _idle(groups.memory_bytes[options.group] * node_count, options.memory_bytes)
     return -(cpu + memory)
 
 
-def _idle(offered: Int64, requested: Int64) -> Float64:
+def _idle(offered: Float64, requested: Int64) -> Float64:
     share = np.zeros(len(offered))
     np.divide(offered - requested, offered, out=share, where=offered > 0)
     return share

@@ -18,6 +18,7 @@ from clients.kubernetes_objects.errors import FieldError
 from clients.kubernetes_objects.kinds.pods import Container, PodSpec, Resources
 from clients.kubernetes_objects.pod_requests import pod_requests
 from planner.model.effort import Effort
+from planner.snapshot.checks import MAX_AMOUNT
 
 _NOTHING = b""
 _MOST_ALIKE: Final = 4
@@ -79,7 +80,7 @@ class PodReader:
             spec = core_pb2.RawPod.FromString(raw).spec
             content = _content(spec)
             known = self._shape_of_content.get(content)
-            return self._add(content, dict(pod_requests(_struct(spec)))) if known is None else known
+            return self._add(content, bounded(pod_requests(_struct(spec)))) if known is None else known
         except (DecodeError, FieldError):
             self.unreadable += 1
             known = self._shape_of_content.get(_NOTHING)
@@ -89,6 +90,11 @@ class PodReader:
         self._shape_of_content[content] = len(self.shapes)
         self.shapes.append(requests)
         return len(self.shapes) - 1
+
+
+def bounded(requests: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """Return amounts within those that a snapshot may hold, so that sums and products stay within int64."""
+    return {resource: min(max(amount, 0), MAX_AMOUNT) for resource, amount in requests}
 
 
 def _content(spec: core_pb2.RawPodSpec) -> bytes:

@@ -25,7 +25,8 @@ from planner.model.effort import UNLIMITED, Effort
 from planner.model.values import NodeGroup
 from planner.scale_up.limits import health_reason
 from planner.service.expander.clusters import Found
-from planner.service.expander.pods import PodReader
+from planner.service.expander.pods import PodReader, bounded
+from planner.snapshot.checks import MAX_TOTAL
 
 Int64 = NDArray[np.int64]
 
@@ -99,7 +100,7 @@ def _describe(group: pb.OptionGroup, raw: bytes | None, asked: pb.OptionChoice) 
 
 def _amounts(entries: Iterable[meta_pb2.QuantityEntry]) -> dict[str, int]:
     nano = amounts({entry.key: entry.value.string for entry in entries})
-    return {name: amount_of(name, value) for name, value in nano.items() if value}
+    return bounded((name, amount_of(name, value)) for name, value in nano.items() if value)
 
 
 def _add_known(group: pb.OptionGroup, known: NodeGroup, found: Found, now_ns: int) -> None:
@@ -131,7 +132,8 @@ def _add_options(asked: pb.OptionChoice, options: list[ca.Option], reader: PodRe
 
 
 def _total(resource: str, reader: PodReader, counts: list[int]) -> int:
-    return sum(shape.get(resource, 0) * count for shape, count in zip(reader.shapes, counts, strict=True) if count)
+    total = sum(shape.get(resource, 0) * count for shape, count in zip(reader.shapes, counts, strict=True) if count)
+    return min(total, MAX_TOTAL)
 
 
 def _add_pods(asked: pb.OptionChoice, reader: PodReader, shape_of: Int64, pods_of: list[Int64]) -> None:

@@ -149,6 +149,18 @@ def test_pods_and_nodes_that_cannot_be_read_keep_no_answer_back() -> None:
         assert chosen(ask(request)) in (["small"], ["large"])
 
 
+@pytest.mark.parametrize("chain", ["least-waste", "most-pods", "cheapest-plan"])
+def test_amounts_beyond_any_machine_keep_no_answer_back(chain: str) -> None:
+    huge = [a_pod(f"p{i}", cpu="200E", memory="200E") for i in range(3)]
+    nodes = NODES | {"most": a_node("m", cpu="9E", memory="9E")}
+    request = sent(OPTIONS | {"huge": (2**31 - 1, huge), "most": (2**31 - 1, PODS)}, nodes)
+    with serving(expander_chain=chain) as ask:
+        assert len(chosen(ask(request))) == 1
+    # Where everything fits and little is left over, what is beyond counts as much, not as a number below zero.
+    with serving(expander_chain="least-waste") as ask:
+        assert chosen(ask(sent({"small": (3, PODS), "most": (2**31 - 1, PODS)}, nodes))) == ["small"]
+
+
 def test_settings_that_cannot_be_meant_are_an_error_and_so_no_veto() -> None:
     with serving(expander_chain="priority") as ask, pytest.raises(grpc.RpcError) as failed:
         ask(sent(OPTIONS, NODES))

@@ -11,7 +11,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
-from trimtab.v1 import reason_pb2
 
 from planner.facts.utilization import Float64
 from planner.model.settings import SECOND_NS
@@ -22,6 +21,7 @@ from planner.scale_down.report.kernels.wire import (
     write_staying,
     write_unneeded,
 )
+from planner.scale_down.report.node_texts import Blocking, NodeTexts
 from planner.scale_down.request import ScaleDownRequest
 from planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
 from planner.snapshot.texts import Names, joined, texts_of
@@ -51,14 +51,14 @@ class Unneeded(NamedTuple):
 class Staying(NamedTuple):
     """Nodes that stay, ascending. reason : uint8[V] `UnremovableReason.Code`; the rest by node, where there is any.
 
-    blocking : pod in the way and `BlockingPodReason.Code`; failed : nodes by `PredicateReason` name.
+    blocking : pod in the way, and why; failed : nodes by `PredicateReason` name.
     """
 
     nodes: Int32
     reason: UInt8
-    blocking: Mapping[int, "tuple[str, reason_pb2.BlockingPodReason.Code.ValueType]"]
+    blocking: Blocking
     failed: Mapping[int, Mapping[str, int]]
-    details: Mapping[int, str]
+    details: NodeTexts
 
 
 def add_unneeded(decision: pb.ScaleDownDecision, request: ScaleDownRequest, unneeded: Unneeded, share: Float64) -> None:
@@ -153,15 +153,12 @@ def add_staying(decision: pb.ScaleDownDecision, request: ScaleDownRequest, stayi
 
 def _staying_rows(staying: Staying, share: Float64) -> StayingRows:
     """Return the entries as columns. share : float64[V] utilization."""
-    nodes = staying.nodes.tolist()
-    nothing = "", 0
-    blocking = [staying.blocking.get(node, nothing) for node in nodes]
-    pods, pod_offsets = joined([pod for pod, _ in blocking])
-    details, detail_offsets = joined([staying.details.get(node, "") for node in nodes])
+    pods, pod_offsets = joined(staying.blocking.pods.of(staying.nodes))
+    details, detail_offsets = joined(staying.details.of(staying.nodes))
     return StayingRows(
         node=staying.nodes,
         reason=staying.reason.astype(np.uint8),
-        blocking_reason=np.array([code for _, code in blocking], np.uint8),
+        blocking_reason=staying.blocking.why[staying.nodes],
         utilization=_as_bytes(np.where(np.isnan(share), 0.0, share)),
         pods=pods,
         pod_offsets=pod_offsets,

@@ -2,9 +2,14 @@
 
 from typing import Final, cast
 
+import numpy as np
 from trimtab.v1 import plan_pb2, reason_pb2
 
+from planner.snapshot.columns import UInt8
+
 _BLOCKING: Final = frozenset(reason_pb2.BlockingPodReason.Code.values())
+_BLOCKING_CODE: Final = np.full(256, reason_pb2.BlockingPodReason.UNEXPECTED_ERROR, np.uint8)
+_BLOCKING_CODE[list(_BLOCKING)] = list(_BLOCKING)
 _ORDERS: Final = frozenset(plan_pb2.CandidateOrder.Code.values())
 _UNREMOVABLE: Final = {number: name for name, number in reason_pb2.UnremovableReason.Code.items()}
 _PREDICATES: Final = {number: name for name, number in reason_pb2.PredicateReason.Code.items()}
@@ -15,6 +20,11 @@ def blocking_code(number: int) -> "reason_pb2.BlockingPodReason.Code.ValueType":
     if number not in _BLOCKING:
         return reason_pb2.BlockingPodReason.UNEXPECTED_ERROR
     return cast("reason_pb2.BlockingPodReason.Code.ValueType", number)
+
+
+def blocking_codes(numbers: UInt8) -> UInt8:
+    """Return the same of an array. uint8."""
+    return _BLOCKING_CODE[numbers]
 
 
 def order_code(number: int) -> "plan_pb2.CandidateOrder.Code.ValueType":

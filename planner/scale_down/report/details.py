@@ -3,7 +3,7 @@
 One short clause a node, where there is anything to say beyond the reason itself.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -13,6 +13,7 @@ from planner.model.settings import SECOND_NS
 from planner.scale_down.context import Context
 from planner.scale_down.drainability import outcome
 from planner.scale_down.report.codes import unremovable_name
+from planner.scale_down.report.node_texts import NodeTexts
 from planner.scale_down.search.displaced import name_of
 from planner.scale_down.search.drain_sets import Attempt
 from planner.scale_down.search.fewer_placeholders import Besides
@@ -93,31 +94,35 @@ def _pods_text(context: Context, pods: list[int]) -> str:
     return f"waits for pod {name_of(context, pods[0])}{more} to complete"
 
 
-def why_staying(context: Context, reasons: UInt8) -> Mapping[int, str]:
-    """Return by node what there is to say about why it stays. reasons : uint8[N], 0 = it does not."""
-    return {node: text for node, text in _staying(context, reasons) if text}
-
-
-def _staying(context: Context, reasons: UInt8) -> Iterator[tuple[int, str]]:
-    request = context.request
-    nodes, most = request.snapshot.nodes, request.round.settings.max_balance_difference
-    failed = context.previous.failed
-    rows = np.flatnonzero(reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE)
-    ages_s = (request.now_ns - failed.time_ns[rows]) // SECOND_NS
-    # Most have failed in the same loop, for one of a few reasons.
-    texts_of_age: dict[tuple[int, int], str] = {}
-    for node, why, age_s in zip(failed.node[rows].tolist(), failed.reason[rows].tolist(), ages_s.tolist(), strict=True):
-        text = texts_of_age.get((why, age_s))
-        if text is None:
-            text = texts_of_age[why, age_s] = f"{unremovable_name(why)} {age_s} s ago"
-        yield node, text
-    texts = {
+def put_why_staying(context: Context, reasons: UInt8, texts: NodeTexts) -> None:
+    """Put what there is to say about why a node stays. reasons : uint8[N], 0 = it does not."""
+    _put_recently_failed(context, reasons, texts)
+    most = context.request.round.settings.max_balance_difference
+    of_reason = {
         Reason.UNEXPECTED_ERROR: "the node has no allocatable cpu or memory",
         Reason.NOT_UNNEEDED_OTHER_REASON: "its removal saves too little for each pod that would have to move",
         Reason.ATOMIC_SCALE_DOWN_FAILED: WHOLE,
         Reason.BALANCE: f"similar node groups and their zones may differ by {most} at most",
     }
-    for reason, text in texts.items():
-        yield from ((node, text) for node in np.flatnonzero(reasons == reason).tolist())
-    for node in np.flatnonzero(reasons == Reason.IN_COOLDOWN).tolist():
-        yield node, context.cooldown.groups[int(nodes.group[node])]
+    for reason, text in of_reason.items():
+        texts.put_one(_with(reasons, reason), text)
+    cooling = _with(reasons, Reason.IN_COOLDOWN)
+    group = context.request.snapshot.nodes.group[cooling]
+    for row in np.unique(group).tolist():
+        texts.put_one(cooling[group == row], context.cooldown.groups[row])
+
+
+def _with(reasons: UInt8, reason: int) -> Int32:
+    """Return the nodes with a reason. int32."""
+    return np.flatnonzero(reasons == reason).astype(np.int32)
+
+
+def _put_recently_failed(context: Context, reasons: UInt8, texts: NodeTexts) -> None:
+    """Put of nodes whose failed simulation is still believed what it said, and how long ago."""
+    failed = context.previous.failed
+    rows = np.flatnonzero(reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE)
+    ages_s = (context.request.now_ns - failed.time_ns[rows]) // SECOND_NS
+    # Most have failed in the same loop, for one of a few reasons.
+    pairs, of = np.unique(np.stack([failed.reason[rows], ages_s]), axis=1, return_inverse=True)
+    found = [f"{unremovable_name(why)} {age_s} s ago" for why, age_s in pairs.T.tolist()]
+    texts.put_shared(failed.node[rows], found, of.reshape(-1).astype(np.int32))

@@ -5,7 +5,7 @@ Decides nothing but the outcome's name. Nodes in order of name.
 
 from collections.abc import Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
@@ -18,9 +18,10 @@ from planner.round.decision import Decided
 from planner.scale_down.context import Context
 from planner.scale_down.drainability import outcome
 from planner.scale_down.report.answer import Staying, Unneeded, add_staying, add_unneeded
-from planner.scale_down.report.codes import blocking_code, order_code
-from planner.scale_down.report.details import why_in_turn, why_staying, why_waiting
+from planner.scale_down.report.codes import blocking_code, blocking_codes, order_code
+from planner.scale_down.report.details import put_why_staying, why_in_turn, why_waiting
 from planner.scale_down.report.explain import Explanation, explain
+from planner.scale_down.report.node_texts import Blocking, NodeTexts
 from planner.scale_down.report.slack import needed_for_slack
 from planner.scale_down.request import ScaleDownRequest
 from planner.scale_down.search.displaced import names_of, pods_of_leaving_nodes, take_out
@@ -35,7 +36,7 @@ from planner.simulation.build import Simulation
 from planner.snapshot.columns import Bool, Int32, Int64, UInt8
 
 Reason = reason_pb2.UnremovableReason
-Blocking = reason_pb2.BlockingPodReason
+Blocked = reason_pb2.BlockingPodReason
 Outcome = reason_pb2.ScaleDownResult
 FOR_SLACK: Final = np.uint8(Reason.NEEDED_FOR_SLACK)
 RESERVED: Final = np.uint8(Reason.RESERVED_FOR_PENDING_PODS)
@@ -77,7 +78,9 @@ def conclude(finding: Finding) -> Decided:
     staying = np.flatnonzero(reasons).astype(np.int32)
     told = explain(finding.simulation, finding.problem, choice.attempt if choice else None)
     blocking = _blocking(finding, reasons, told)
-    details = {**told.details, **why_staying(context, reasons)}
+    details = NodeTexts(len(reasons))
+    details.put(_numbers(told.details), told.details.values())
+    put_why_staying(context, reasons, details)
     names = request.snapshot.nodes.name
     stays = Staying(staying, reasons[staying], blocking, told.failed, details)
     add_staying(decision, request, stays, share)
@@ -182,28 +185,30 @@ def _reserved(context: Context, problem: Problem) -> Bool:
     return reserved
 
 
-def _blocking(
-    finding: Finding, reasons: UInt8, told: Explanation
-) -> dict[int, "tuple[str, reason_pb2.BlockingPodReason.Code.ValueType]"]:
+def _blocking(finding: Finding, reasons: UInt8, told: Explanation) -> Blocking:
     """Return by node the pod in its way and why."""
     context = finding.context
-    blocking: dict[int, tuple[str, reason_pb2.BlockingPodReason.Code.ValueType]] = {}
+    pods, why = NodeTexts(len(reasons)), np.zeros(len(reasons), np.uint8)
     failed = context.previous.failed
     rows = np.flatnonzero(reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE)
-    codes = map(blocking_code, failed.blocking_reason[rows].tolist())
-    pods = map(failed.blocking_pod.__getitem__, rows.tolist())
-    blocking.update(zip(failed.node[rows].tolist(), zip(pods, codes, strict=True), strict=True))
+    pods.put_shared(failed.node[rows], failed.blocking_pod, rows.astype(np.int32))
+    why[failed.node[rows]] = blocking_codes(failed.blocking_reason[rows])
     node_of = context.request.snapshot.pods.node
     stopping = np.flatnonzero(outcome.blocks(finding.codes) & (node_of >= 0))
     stopping = stopping[reasons[node_of[stopping]] == Reason.BLOCKED_BY_POD]
     nodes, first = np.unique(node_of[stopping], return_index=True)
-    codes = map(blocking_code, map(outcome.blocking_reason, finding.codes[stopping[first]].tolist()))
-    names = names_of(context, stopping[first])
-    blocking.update(zip(nodes.tolist(), zip(names, codes, strict=True), strict=True))
-    for found, why in ((told.no_place, Blocking.NO_PLACE), (told.over_budget, Blocking.NOT_ENOUGH_PDB)):
-        names = names_of(context, np.fromiter(found.values(), np.int64, len(found)))
-        blocking.update((node, (name, why)) for node, name in zip(found, names, strict=True))
-    return blocking
+    pods.put(nodes, names_of(context, stopping[first]))
+    why[nodes] = [blocking_code(outcome.blocking_reason(code)) for code in finding.codes[stopping[first]].tolist()]
+    for found, reason in ((told.no_place, Blocked.NO_PLACE), (told.over_budget, Blocked.NOT_ENOUGH_PDB)):
+        nodes = _numbers(found)
+        pods.put(nodes, names_of(context, np.fromiter(found.values(), np.int64, len(found))))
+        why[nodes] = reason
+    return Blocking(pods, why)
+
+
+def _numbers(by_node: Mapping[int, Any]) -> Int32:
+    """Return the nodes that there is something for. int32."""
+    return np.fromiter(by_node.keys(), np.int32, len(by_node))
 
 
 def _result(finding: Finding, removal: Removal, unneeded_count: int) -> "reason_pb2.ScaleDownResult.Code.ValueType":
@@ -243,7 +248,7 @@ def _state(
     finding: Finding,
     accepted: Int32,
     reasons: UInt8,
-    blocking: Mapping[int, "tuple[str, reason_pb2.BlockingPodReason.Code.ValueType]"],
+    blocking: Blocking,
     drains: bool,
 ) -> pb.ScaleDownState:
     context, choice = finding.context, finding.choice
@@ -292,7 +297,7 @@ def _moves(finding: Finding, accepted: Int32) -> Moves:
 def _failed(
     finding: Finding,
     reasons: UInt8,
-    blocking: Mapping[int, "tuple[str, reason_pb2.BlockingPodReason.Code.ValueType]"],
+    blocking: Blocking,
 ) -> FailedNodes:
     """Return what is believed of failed simulations from now on: what is still believed, and what failed now."""
     context = finding.context
@@ -309,8 +314,4 @@ def _failed(
     time_ns[now_failed] = request.now_ns
     why[now_failed] = reasons[now_failed]
     node = np.flatnonzero(why).astype(np.int32)
-    nothing = "", Blocking.UNSPECIFIED
-    rows = [blocking.get(one, nothing) for one in node.tolist()]
-    return FailedNodes(
-        node, time_ns[node], why[node], np.array([code for _, code in rows], np.uint8), tuple(pod for pod, _ in rows)
-    )
+    return FailedNodes(node, time_ns[node], why[node], blocking.why[node], blocking.pods.of(node))

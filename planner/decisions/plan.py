@@ -86,6 +86,7 @@ def _round(
         effort=work.effort,
         reuse=work.reuse,
         earlier=work.earlier,
+        latest=work.latest,
         growth=rows.growth,
         together=work.together,
     )

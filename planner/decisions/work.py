@@ -7,7 +7,16 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
-from planner.model.derive import Derive, Earlier, Reuse, build_always, nothing_earlier, write_always
+from planner.model.derive import (
+    NOTHING_KEPT,
+    Derive,
+    Earlier,
+    Latest,
+    Reuse,
+    build_always,
+    nothing_earlier,
+    write_always,
+)
 from planner.model.effort import UNLIMITED, Effort
 from planner.model.together import ONE_BY_ONE, Together
 
@@ -21,7 +30,7 @@ class Work(NamedTuple):
     """stage : context of a named stage, which may raise when nobody waits for the answer any more;
 
     time_left : False once a simulation should stop, None = no bound; derive : see `Derive`; effort : see `Effort`;
-    reuse : see `Reuse`; earlier : see `Earlier`; together : see `Together`.
+    reuse : see `Reuse`; earlier : see `Earlier`; latest : see `Latest`; together : see `Together`.
     """
 
     stage: Callable[[str], AbstractContextManager[None]] = no_stop_watch
@@ -30,4 +39,5 @@ class Work(NamedTuple):
     effort: Effort = UNLIMITED
     reuse: Reuse = write_always
     earlier: Earlier = nothing_earlier
+    latest: Latest = NOTHING_KEPT
     together: Together = ONE_BY_ONE

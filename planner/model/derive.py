@@ -3,7 +3,7 @@
 The pure packages keep nothing themselves. An answer never depends on what a cache holds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -43,6 +43,32 @@ class Reuse(Protocol):
 
     def __call__(self, key: str, write: Callable[[], bytes]) -> bytes:
         """Return the bytes of this key."""
+
+
+class Latest(Protocol):
+    """Keeps with a snapshot, under each name, the object of the latest key. Objects are never written once put.
+
+    key : identifies every input besides the snapshot; an answer must be as if nothing had been kept.
+    """
+
+    def get(self, name: str, key: Hashable) -> Any:
+        """Return the object put under this name with an equal key, or None."""
+
+    def put(self, name: str, key: Hashable, value: object) -> None:
+        """Keep an object in place of the one before."""
+
+
+class _NothingKept:
+    """Keeps nothing."""
+
+    def get(self, name: str, key: Hashable) -> Any:
+        """Return None."""
+
+    def put(self, name: str, key: Hashable, value: object) -> None:
+        """Drop the object."""
+
+
+NOTHING_KEPT: Latest = _NothingKept()
 
 
 def nothing_earlier(name: str) -> Any:  # noqa: ARG001

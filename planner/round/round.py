@@ -14,7 +14,16 @@ import numpy as np
 from google.protobuf.message import Message
 
 from planner.facts.recent_evictions import awaited
-from planner.model.derive import Derive, Earlier, Reuse, build_always, nothing_earlier, write_always
+from planner.model.derive import (
+    NOTHING_KEPT,
+    Derive,
+    Earlier,
+    Latest,
+    Reuse,
+    build_always,
+    nothing_earlier,
+    write_always,
+)
 from planner.model.effort import UNLIMITED, Effort
 from planner.model.settings import PlannerSettings
 from planner.model.together import ONE_BY_ONE, Together
@@ -53,9 +62,9 @@ class Round:
     """A decision is a function of this, its settings and its state, as far as `time_left` lets it get on.
 
     now_ns : Unix nanoseconds; time_left : False once a simulation should stop, None = no bound; derive : see `Derive`;
-    effort : see `Effort`; reuse : see `Reuse`; earlier : see `Earlier`; decided : results of the decisions taken before
-    in this round, by `Decision.Code`; growth : the virtual nodes by which groups grow, none where no decision has asked
-    for them; together : see `Together`.
+    effort : see `Effort`; reuse : see `Reuse`; earlier : see `Earlier`; latest : see `Latest`; decided : results of the
+    decisions taken before in this round, by `Decision.Code`; growth : the virtual nodes by which groups grow,
+    none where no decision has asked for them; together : see `Together`.
     """
 
     snapshot: Snapshot
@@ -68,9 +77,14 @@ class Round:
     effort: Effort = UNLIMITED
     reuse: Reuse = write_always
     earlier: Earlier = nothing_earlier
+    latest: Latest = NOTHING_KEPT
     decided: dict[int, Message] = field(default_factory=dict)
     growth: Growth = NO_GROWTH.growth
     together: Together = ONE_BY_ONE
+
+    def in_time(self) -> bool:
+        """Return whether there is time left."""
+        return self.time_left is None or self.time_left()
 
     @cached_property
     def evictions(self) -> tuple[RecentEviction, ...]:

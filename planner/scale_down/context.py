@@ -16,7 +16,7 @@ from planner.facts.minimums import Spare, spare
 from planner.facts.pdb import BudgetMembership
 from planner.facts.readiness import is_ready, may_start, unhealthy
 from planner.facts.utilization import Float64, NodeUse, Utilization, measure
-from planner.model.settings import PlannerSettings
+from planner.model.settings import SECOND_NS, PlannerSettings
 from planner.model.values import RecentEviction
 from planner.placement.hints import PodGroups, pod_groups, with_placeholders
 from planner.scale_down import drainability
@@ -113,15 +113,29 @@ def survey(request: ScaleDownRequest) -> Context:
         spare=spare(snapshot, general.limits, leaving),
         pending=_pending(snapshot, general, ended | expendable),
         ready=ready,
-        unhealthy=unhealthy(
-            ~ready & ~leaving & ~may_start(snapshot, now_ns), settings.max_unready_share, settings.ok_unready_count
-        ),
+        unhealthy=_unhealthy(request, ready, leaving),
         cooldown=cooldown(snapshot.groups, settings, now_ns),
         balance=_balance(request, leaving),
         basis=basis(snapshot, settings, general),
         use=facts.use,
         slack=_slack(request, previous, leaving, columns),
     )
+
+
+def at_moment(known: Context, request: ScaleDownRequest) -> Context:
+    """Return the context of a later request, of which nodes and pods are judged as they were. O(N + G)."""
+    return known._replace(
+        request=request,
+        columns=known.columns._replace(now_s=request.now_ns // SECOND_NS),
+        unhealthy=_unhealthy(request, known.ready, known.leaving),
+        cooldown=cooldown(request.snapshot.groups, request.settings, request.now_ns),
+    )
+
+
+def _unhealthy(request: ScaleDownRequest, ready: Bool, leaving: Bool) -> str:
+    """Return why nothing goes, "" = it may. ready, leaving : bool[N]."""
+    settings, starting = request.settings, may_start(request.snapshot, request.now_ns)
+    return unhealthy(~ready & ~leaving & ~starting, settings.max_unready_share, settings.ok_unready_count)
 
 
 def _slack(request: ScaleDownRequest, previous: PreviousLoop, leaving: Bool, columns: PodDrainColumns) -> Slack | None:

@@ -18,6 +18,8 @@ from planner.scale_down.drainability import pod_columns
 from planner.scale_down.drainability.pod_columns import PodDrainColumns
 from planner.snapshot.columns import Int64, Snapshot
 
+FACTS_READ: Final = (*pdb.READ, *pod_columns.READ)
+"""Fields of the snapshot that `Facts.pods` is gathered from."""
 _USE_READ: Final = ("resources", "specs", "pods.node", "pods.spec", "nodes.name")
 
 
@@ -35,9 +37,7 @@ class Facts(NamedTuple):
 def facts_of(snapshot: Snapshot, derive: Derive, effort: Effort = UNLIMITED) -> Facts:
     """Return the facts, each kept or gathered."""
     under = derive("budgets of pods", partial(pdb.membership, snapshot, effort, derive), of=pdb.READ)
-    columns = derive(
-        "what rules see of pods", partial(pod_columns.of_snapshot, snapshot, under), of=(*pdb.READ, *pod_columns.READ)
-    )
+    columns = derive("what rules see of pods", partial(pod_columns.of_snapshot, snapshot, under), of=FACTS_READ)
     rating = derive("ratings of evictions", partial(_rated, snapshot), of=("specs", "pods.spec", "pods.deletion_cost"))
     use = derive("requests on nodes", partial(_use, snapshot, effort), of=_USE_READ)
     return Facts(under, columns, rating.priority, rating.of_pods, use)

@@ -18,7 +18,9 @@ from planner.scale_down import drainability, eligibility
 from planner.scale_down.context import Context, survey
 from planner.scale_down.drainability import outcome
 from planner.scale_down.eligibility import NodeFindings
-from planner.scale_down.report.findings import Finding, conclude, not_tried
+from planner.scale_down.kept import keep_plan, kept_plan, key_of
+from planner.scale_down.report.findings import conclude, not_tried
+from planner.scale_down.report.found import Finding, Found, sift
 from planner.scale_down.request import ScaleDownRequest
 from planner.scale_down.search.displaced import (
     hold_placed,
@@ -27,6 +29,7 @@ from planner.scale_down.search.displaced import (
     promised_nodes,
     settle_evicted,
     settle_leaving,
+    take_out,
     unplaced,
 )
 from planner.scale_down.search.drain_sets import Task
@@ -49,25 +52,51 @@ VOLUME: Final = (CPU, MEMORY)
 def decide_scale_down(request: ScaleDownRequest) -> Decided:
     """Take the scale-down decision.
 
-    The round's simulation is left with the pods where the plan has them; `Decided.finish` takes the nodes out of it. A
-    log that proves too short is replaced by a larger one, and all is decided again.
+    The round's simulation is left as it came, or with the pods where the plan has them; `Decided.finish` brings there
+    what is not, and takes the nodes out of it.
     """
     if not request.settings.enabled:
         return not_tried(request)
+    key = key_of(request)
+    kept = kept_plan(request, key) if key else None
+    if kept is not None:
+        return conclude(*kept)._replace(finish=partial(_carry_out, request))
+    context, found = _find(request)
+    # Out of time, a loop may have found less than another would.
+    if key and request.round.in_time():
+        keep_plan(key, context, found)
+    return conclude(context, found)._replace(finish=partial(_take_out, context, found))
+
+
+def _find(request: ScaleDownRequest) -> tuple[Context, Found]:
+    """Make the plan; the simulation is left with the pods where it has them.
+
+    A log that proves too short is replaced by a larger one, and all is decided again.
+    """
     context = survey(request)
     start = current_mark(request.round.simulation.state)
     while True:
         simulation = request.round.simulation
         try:
-            found = _decide(context, simulation)
+            found = sift(_simulated(context, simulation))
             check_log(simulation.state)
         except MoveLogFullError:
             request.round.go_on_with(simulation._replace(state=with_larger_log(simulation.state, start)))
         else:
-            return found
+            return context, found
 
 
-def _decide(context: Context, simulation: Simulation) -> Decided:
+def _take_out(context: Context, found: Found) -> None:
+    """Take the nodes that go out of the simulation."""
+    take_out(context, context.request.round.simulation, found.accepted)
+
+
+def _carry_out(request: ScaleDownRequest) -> None:
+    """Make in the simulation a plan that was kept."""
+    _take_out(*_find(request))
+
+
+def _simulated(context: Context, simulation: Simulation) -> Finding:
     eligible_but_budgets = _ineligible(context, _blocked(context, context.codes))
     problem = _problem(context, simulation, np.flatnonzero(eligible_but_budgets == 0).astype(np.int32))
     if context.request.round.decided:
@@ -81,9 +110,9 @@ def _decide(context: Context, simulation: Simulation) -> Decided:
     reasons = _ineligible(context, blocked)
     if stuck >= 0:
         detail = f"pod {name_of(context, stuck)} of {what} has no place"
-        return conclude(Finding(context, simulation, problem, codes, reasons, None, detail))
+        return Finding(context, simulation, problem, codes, reasons, None, detail)
     choice, besides = _simulate(context, simulation, problem, reasons)
-    return conclude(Finding(context, simulation, problem, codes, reasons, choice, "", besides))
+    return Finding(context, simulation, problem, codes, reasons, choice, "", besides)
 
 
 class _Moving(NamedTuple):

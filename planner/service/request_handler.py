@@ -156,7 +156,7 @@ def _forget(_request: plan_pb2.PlanRequest, _snapshot: Snapshot) -> None:
 
 
 def _work(watch: StopWatch, caller: Caller, kept: CachedSnapshot, reuse: Reuse) -> Work:
-    return Work(watch.stage, caller.bounds.time_left, kept.derive, watch.effort, reuse, kept.earlier)
+    return Work(watch.stage, caller.bounds.time_left, kept.derive, watch.effort, reuse, kept.earlier, kept.latest)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ a caller whose base was evicted sends the full snapshot. Thread-safe.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from hashlib import blake2b
 from operator import attrgetter
 from typing import Any, Final, NamedTuple, TypeVar, cast
@@ -37,14 +37,45 @@ class _Derived(NamedTuple):
     of: tuple[str, ...]
 
 
+class LatestObjects:
+    """The object of the latest key under each name: a `Latest`. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: dict[str, tuple[Hashable, object]] = {}
+
+    def get(self, name: str, key: Hashable) -> Any:
+        """Return the object of this name and key, or None."""
+        with self._lock:
+            of, value = self._kept.get(name, (None, None))
+        return value if of == key else None
+
+    def put(self, name: str, key: Hashable, value: object) -> None:
+        """Keep an object in place of the one before."""
+        with self._lock:
+            self._kept[name] = (key, value)
+
+    def objects(self) -> list[object]:
+        """Return keys and objects."""
+        with self._lock:
+            return [part for one in self._kept.values() for part in one]
+
+    def clear(self) -> None:
+        """Drop all objects."""
+        with self._lock:
+            self._kept.clear()
+
+
 class CachedSnapshot:
     """A snapshot with the objects derived from it; its `derive` is a `Derive`. Objects are never written once built.
 
-    base : the snapshot that a delta was applied to; objects derived from its unchanged fields are taken over.
+    latest : objects kept with it, each for one set of other inputs; base : the snapshot that a delta was applied to;
+    objects derived from its unchanged fields are taken over.
     """
 
     def __init__(self, snapshot: Snapshot, base: "CachedSnapshot | None" = None) -> None:
         self.snapshot = snapshot
+        self.latest = LatestObjects()
         self._lock = threading.RLock()
         self._derived = base.derived_of_same(snapshot) if base else {}
         # Of the base, until the same is derived of this snapshot.
@@ -84,12 +115,14 @@ class CachedSnapshot:
     def size(self) -> int:
         """Return the approximate size in bytes; parts shared with other snapshots are included."""
         with self._lock:
-            return size_of(self.snapshot, *(one.value for one in self._derived.values()))
+            derived = [one.value for one in self._derived.values()]
+        return size_of(self.snapshot, *derived, *self.latest.objects())
 
     def drop_derived(self) -> None:
-        """Drop the derived objects; keep the snapshot."""
+        """Drop the derived objects and the latest ones; keep the snapshot."""
         with self._lock:
             self._derived, self._earlier = {}, {}
+        self.latest.clear()
 
 
 def _field(snapshot: Snapshot, path: str) -> object:

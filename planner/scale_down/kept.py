@@ -1,0 +1,114 @@
+"""What a loop found, kept with its snapshot for loops to come that would find the same.
+
+A loop over the same snapshot with the same state and settings finds the same as long as the moment makes no difference:
+pods are judged as they were, the same nodes leave, wait for a cool-down, or have failed a simulation too recently. Then
+only what depends on the moment itself is worked out anew: since when, for how long yet, what goes now. Nothing is kept
+of rounds in which another decision came before, or pods evicted lately or placeholders need room.
+
+Decides nothing; what is answered is what would be answered had nothing been kept.
+"""
+
+from functools import partial
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from planner.facts.leaving import being_deleted
+from planner.model.settings import SECOND_NS, PlannerSettings, ScaleDownSettings
+from planner.placement.state_columns import UnreadableStateError, column
+from planner.scale_down import drainability
+from planner.scale_down.context import Context, at_moment
+from planner.scale_down.drainability import long_terminating
+from planner.scale_down.drainability.pod_columns import PodDrainColumns
+from planner.scale_down.facts import FACTS_READ, facts_of
+from planner.scale_down.report.found import Found
+from planner.scale_down.request import ScaleDownRequest
+from planner.scale_down.selection.cooldown import cooldown
+from planner.simulation.build import SimulationSettings
+from planner.simulation.virtual_rows import NOTHING_VIRTUAL
+
+_NAME: Final = "plan of scale-down"
+
+
+class Key(NamedTuple):
+    """What a plan follows from besides the snapshot. state : its digest; moment : all that time makes a difference to,
+    each as a column of a length that snapshot and state fix."""
+
+    settings: ScaleDownSettings
+    general: PlannerSettings
+    state: bytes
+    moment: bytes
+
+
+class _Kept(NamedTuple):
+    """context : fields of the `Context` behind its request."""
+
+    context: tuple[Any, ...]
+    found: Found
+
+
+def key_of(request: ScaleDownRequest) -> Key | None:
+    """Return the key of the plan that a request asks for; None where it follows from more. O(N + bytes of the state +
+    pods that time makes a difference to)."""
+    this = request.round
+    if this.decided or this.evictions or this.placeholders:
+        return None
+    simulation = this.simulation
+    if simulation.virtual != NOTHING_VIRTUAL or simulation.settings != SimulationSettings():
+        return None
+    failed = _recently_failed(request)
+    if failed is None:
+        return None
+    state = b"" if request.state is None else sha256(request.state.SerializeToString(deterministic=True)).digest()
+    waits = cooldown(request.snapshot.groups, request.settings, request.now_ns).groups
+    moment = (
+        being_deleted(request.snapshot, request.now_ns).tobytes(),
+        bytes(map(bool, waits)),
+        failed,
+        _judged(request),
+    )
+    return Key(request.settings, this.settings, state, b"".join(moment))
+
+
+def _recently_failed(request: ScaleDownRequest) -> bytes | None:
+    """Return which failed simulations of the state are still believed; None where one of its times is not in the past,
+    which makes it count as now."""
+    if request.state is None:
+        return b""
+    try:
+        times = [
+            column(part.time_ns, np.int64, "time_ns") for part in (request.state.unneeded, request.state.unremovable)
+        ]
+    except UnreadableStateError:
+        return None
+    if any(((one <= 0) | (one > request.now_ns)).any() for one in times):
+        return None
+    return (request.now_ns - times[1] < request.settings.recheck_timeout_ns).tobytes()
+
+
+def _judged(request: ScaleDownRequest) -> bytes:
+    """Return how the pods are judged that time makes a difference to."""
+    facts = facts_of(request.snapshot, request.derive, request.effort)
+    some = request.derive("pods that time makes a difference to", partial(_changing, facts.pods), of=FACTS_READ)
+    now = some._replace(settings=request.settings, now_s=request.now_ns // SECOND_NS)
+    return drainability.judge(now).tobytes() + long_terminating.is_long_terminating(now).tobytes()
+
+
+def _changing(pods: PodDrainColumns) -> PodDrainColumns:
+    """Return the columns of the pods that are judged by their age, or by the time since their deletion. O(P)."""
+    rows = np.flatnonzero(pods.system | (pods.deletion_s > 0))
+    return PodDrainColumns._make(one[rows] if isinstance(one, np.ndarray) else one for one in pods)
+
+
+def kept_plan(request: ScaleDownRequest, key: Key) -> tuple[Context, Found] | None:
+    """Return what a loop with this key found, in the context of the request; None where nothing is kept."""
+    kept: _Kept | None = request.round.latest.get(_NAME, key)
+    if kept is None:
+        return None
+    return at_moment(Context._make((request, *kept.context)), request), kept.found
+
+
+def keep_plan(key: Key, context: Context, found: Found) -> None:
+    """Keep what a loop found."""
+    context.request.round.latest.put(_NAME, key, _Kept(tuple(context)[1:], found))

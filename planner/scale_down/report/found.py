@@ -1,0 +1,227 @@
+"""What a loop found: taken out of the simulation and the columns over pods that it was found in.
+
+Decides nothing. Nodes in order of name.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import numpy as np
+from trimtab.v1 import reason_pb2
+
+from planner.placement.hints import Moves
+from planner.placement.kernels.search import HINT_HITS, SEARCHES
+from planner.scale_down.context import Context
+from planner.scale_down.drainability import outcome
+from planner.scale_down.report.details import why_in_turn
+from planner.scale_down.report.explain import Explanation, explain
+from planner.scale_down.report.slack import needed_for_slack
+from planner.scale_down.search.displaced import pods_of_leaving_nodes
+from planner.scale_down.search.fewer_placeholders import NONE_BESIDES, Besides
+from planner.scale_down.search.kernels.drain_sets import Problem
+from planner.scale_down.search.portfolio import Choice
+from planner.simulation.build import Simulation
+from planner.snapshot.columns import Bool, Int32, Int64, UInt8
+
+Reason = reason_pb2.UnremovableReason
+FOR_SLACK: Final = np.uint8(Reason.NEEDED_FOR_SLACK)
+RESERVED: Final = np.uint8(Reason.RESERVED_FOR_PENDING_PODS)
+
+
+class Finding(NamedTuple):
+    """What the loop found. codes : uint8[P] rules' outcomes, budgets included; reasons : uint8[N] why a node is not
+    eligible, 0 = it is; choice : None when there could be no candidates, for which `trouble` says why; besides : nodes
+    of it that go only because slack asks for less then."""
+
+    context: Context
+    simulation: Simulation
+    problem: Problem
+    codes: UInt8
+    reasons: UInt8
+    choice: Choice | None
+    trouble: str
+    besides: Besides = NONE_BESIDES
+
+
+class Counts(NamedTuple):
+    """Numbers of the answer, as `ScaleDownDecision` has them."""
+
+    evaluated: int
+    hint_hits: int
+    searches: int
+
+
+class Chosen(NamedTuple):
+    """The attempt taken. order : `CandidateOrder.Code`; stopped_at : node where a bound stopped it, -1 = complete;
+    tried : attempts made; headroom : as in `Choice`."""
+
+    order: int
+    stopped_at: int
+    tried: int
+    headroom: float
+
+
+class Found(NamedTuple):
+    """What the answer is written from, besides the context; `planner.scale_down.kept` keeps it for later moments.
+
+    accepted : int32[U] in order; unneeded : int32[U] the same ascending; bounds, pods, destination : their pods to move
+    as in `Unneeded`; waiting, risky : bool[U], see `UnneededSet`; in_turn : by node why its pods are evicted in turn;
+    codes : uint8[P], budgets included; reasons : uint8[N] why a node stays, 0 = it is unneeded; tried : bool[N], it was
+    a candidate; stopping : pods that block their nodes; told : what explains why candidates stay; moves : destinations
+    to remember; counts : those of the answer; choice : None when there could be no candidates, for which `trouble` says
+    why.
+    """
+
+    accepted: Int32
+    unneeded: Int32
+    bounds: Int64
+    pods: Int32
+    destination: Int32
+    waiting: Bool
+    risky: Bool
+    in_turn: Mapping[int, str]
+    codes: UInt8
+    reasons: UInt8
+    tried: Bool
+    stopping: Int64
+    told: Explanation
+    moves: Moves
+    counts: Counts
+    choice: Chosen | None
+    trouble: str
+    besides: Besides
+
+
+def sift(finding: Finding) -> Found:
+    """Take out of a finding what the answer is written from. O(P + moved pods)."""
+    context, choice = finding.context, finding.choice
+    accepted = choice.attempt.accepted if choice else np.zeros(0, np.int32)
+    nodes = np.sort(accepted)
+    bounds, pods = _real_moves_of(finding, nodes)
+    reasons = _final_reasons(finding, nodes)
+    where = choice.attempt.problem.destination if choice else finding.problem.destination
+    left, attempt = finding.problem.budgets.left, choice.attempt if choice else None
+    return Found(
+        accepted=accepted,
+        unneeded=nodes,
+        bounds=bounds,
+        pods=pods,
+        destination=where[pods],
+        waiting=_nodes_with(context, finding.codes == outcome.WAIT)[nodes],
+        risky=_risky(finding, nodes, bounds, pods),
+        in_turn=why_in_turn(context, left, attempt) if attempt else {},
+        codes=finding.codes,
+        reasons=reasons,
+        tried=finding.reasons == 0,
+        stopping=_stopping(finding, reasons),
+        told=explain(finding.simulation, finding.problem, attempt),
+        moves=_moves(finding, accepted),
+        counts=_counts(finding),
+        choice=Chosen(attempt.order, attempt.stopped_at, choice.tried, choice.headroom) if choice and attempt else None,
+        trouble=finding.trouble,
+        besides=finding.besides,
+    )
+
+
+def _moves_of(problem: Problem, nodes: Int32) -> tuple[Int64, Int32]:
+    """Return the pods to move of some nodes, node by node: int64[U+1] bounds and int32[M] pods."""
+    lengths = problem.offsets[nodes + 1] - problem.offsets[nodes]
+    bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+    rows = np.arange(bounds[-1]) + np.repeat(problem.offsets[nodes] - bounds[:-1], lengths)
+    return bounds, problem.pods[rows]
+
+
+def _real_moves_of(finding: Finding, nodes: Int32) -> tuple[Int64, Int32]:
+    """Return the same without placeholders, which nobody moves."""
+    bounds, pods = _moves_of(finding.problem, nodes)
+    real = pods < len(finding.codes)
+    upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(real, dtype=np.int64)])
+    return upto[bounds], pods[real]
+
+
+def _nodes_with(context: Context, mask: Bool) -> Bool:
+    """Say for each node whether it has a pod for which the mask : bool[P] holds. bool[N]."""
+    node = context.request.snapshot.pods.node
+    found = np.zeros(len(context.leaving), bool)
+    found[node[mask & (node >= 0)]] = True
+    return found
+
+
+def _risky(finding: Finding, nodes: Int32, bounds: Int64, pods: Int32) -> Bool:
+    """Say for each node whether the whole plan leaves a budget of one of its pods with nothing. bool[U].
+
+    Pods of nodes being deleted have used up theirs before.
+    """
+    under, left = finding.context.under, finding.problem.budgets.left.copy()
+    pairs = np.repeat(np.arange(len(under.offsets) - 1), np.diff(under.offsets))
+    moved = np.zeros(len(under.offsets) - 1, bool)
+    moved[pods] = True
+    used = moved[pairs] & (under.needs > 0)
+    np.subtract.at(left, under.budgets[used], 1)
+    risky_pod = np.zeros(len(moved), bool)
+    risky_pod[pairs[used & (left[under.budgets] <= 0)]] = True
+    owner = np.repeat(np.arange(len(nodes)), np.diff(bounds))
+    risky = np.zeros(len(nodes), bool)
+    risky[owner[risky_pod[pods]]] = True
+    return risky
+
+
+def _final_reasons(finding: Finding, unneeded: Int32) -> UInt8:
+    """Return by node why it stays, 0 = it is unneeded. uint8[N]."""
+    reasons = finding.reasons.copy()
+    eligible = reasons == 0
+    if finding.choice:
+        reasons[eligible] = finding.choice.attempt.problem.outcome[eligible]
+        reasons[_reserved(finding.context, finding.choice.attempt.problem) & eligible] = RESERVED
+        reasons[needed_for_slack(finding.context, finding.simulation, finding.choice.attempt.problem)] = FOR_SLACK
+    else:
+        reasons[eligible] = Reason.NOT_EVALUATED
+    reasons[unneeded] = 0
+    return reasons
+
+
+def _reserved(context: Context, problem: Problem) -> Bool:
+    """Say for each node whether it stays as the destination of pending pods alone. bool[N]."""
+    target = problem.destination[context.pending]
+    only_pending = problem.received == np.bincount(target[target >= 0], minlength=len(problem.received))
+    destination = problem.outcome == Reason.DESTINATION_OF_MOVED_PODS
+    reserved: Bool = destination & only_pending[: len(destination)]
+    return reserved
+
+
+def _stopping(finding: Finding, reasons: UInt8) -> Int64:
+    """Return of each node that a pod blocks the first such pod, in order of the nodes. int64; O(P)."""
+    node_of = finding.context.request.snapshot.pods.node
+    stopping = np.flatnonzero(outcome.blocks(finding.codes) & (node_of >= 0))
+    stopping = stopping[reasons[node_of[stopping]] == Reason.BLOCKED_BY_POD]
+    _, first = np.unique(node_of[stopping], return_index=True)
+    found: Int64 = stopping[first]
+    return found
+
+
+def _counts(finding: Finding) -> Counts:
+    if finding.choice is None:
+        counts = finding.problem.counts
+        return Counts(0, int(counts[HINT_HITS]), int(counts[SEARCHES]))
+    attempt = finding.choice.attempt
+    return Counts(attempt.evaluated, attempt.hint_hits, attempt.searches)
+
+
+def _moves(finding: Finding, accepted: Int32) -> Moves:
+    """Return every destination: of pods from nodes being deleted, from unneeded nodes, and of pods on no node."""
+    context = finding.context
+    snapshot = context.request.snapshot
+    where = finding.choice.attempt.problem.destination if finding.choice else finding.problem.destination
+    leaving_pods = pods_of_leaving_nodes(context)
+    leaving, counts = np.unique(snapshot.pods.node[leaving_pods], return_counts=True)
+    bounds, pods = _moves_of(finding.problem, accepted)
+    known = len(snapshot.pods.spec)
+    evicted = np.arange(known, known + len(context.evictions), dtype=np.int32)
+    loose = np.concatenate([context.pending, evicted])
+    source = np.concatenate([leaving, accepted, np.array([len(context.leaving)])]).astype(np.int32)
+    lengths = np.concatenate([counts, np.diff(bounds), np.array([len(loose)])])
+    moved = np.concatenate([leaving_pods, pods, loose]).astype(np.int32)
+    ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
+    # A virtual node is no place to remember.
+    target = where[moved]
+    return Moves(source, ends, moved, np.where(target < len(context.leaving), target, -1).astype(np.int32))

@@ -1,0 +1,143 @@
+"""A plan that was kept answers what would be answered had nothing been kept, and is not asked where it might not."""
+
+from collections.abc import Hashable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from trimtab.v1 import plan_pb2
+
+from planner.decisions.plan import plan
+from planner.decisions.work import Work
+from planner.service.version_cache import CachedSnapshot, LatestObjects
+from planner.snapshot.columns import Snapshot
+from planner.snapshot.decode import canonicalize
+from tests.builders.kubernetes import Json, daemon_set, node, node_group, pod, replica_set, snapshot_of, taint
+from tests.builders.random_clusters import clusters
+from tests.builders.snapshots import Cluster, write
+
+NOW_S = 1_700_000_020
+"""Twenty seconds after the pods of random clusters were created or deleted."""
+SCALE_DOWN, POD_COSTS = plan_pb2.Decision.SCALE_DOWN, plan_pb2.Decision.POD_COSTS
+WEB = replica_set("web", 9)
+
+
+class Watched(LatestObjects):
+    """Counts what was asked for and found."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found = 0
+
+    def get(self, name: str, key: Hashable) -> Any:
+        value = super().get(name, key)
+        self.found += value is not None
+        return value
+
+
+def ask(now_s: int, *decisions: "plan_pb2.Decision.Code.ValueType", threshold: float = 1.0) -> plan_pb2.PlanRequest:
+    request = plan_pb2.PlanRequest(decisions=decisions or [SCALE_DOWN])
+    request.now.seconds = now_s
+    request.settings.scale_down.utilization_threshold = threshold
+    request.settings.scale_down.unneeded_time.seconds = 30
+    request.settings.scale_down.skip_nodes_with_system_pods = True
+    return request
+
+
+def both(
+    snapshot: Snapshot, request: plan_pb2.PlanRequest, state: plan_pb2.PlanState | None, latest: LatestObjects
+) -> plan_pb2.PlanResponse:
+    """Return the answer, which is the same with what was kept as without."""
+    afresh = plan(snapshot, request, state, Work())
+    again = plan(snapshot, request, state, Work(derive=CachedSnapshot(snapshot).derive, latest=latest))
+    assert again.SerializeToString(deterministic=True) == afresh.SerializeToString(deterministic=True)
+    return afresh
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from([0, 1, 10, 31, 299, 3_600, -5]), st.sampled_from([0.5, 1.0]), st.booleans()),
+    min_size=2,
+    max_size=5,
+)
+
+
+@given(clusters(), STEPS)
+def test_loops_over_one_snapshot_answer_the_same_whether_their_plans_are_kept_or_not(
+    cluster: Cluster, steps: list[tuple[int, float, bool]]
+) -> None:
+    snapshot, latest, now_s, state = canonicalize(write(cluster)), LatestObjects(), NOW_S, None
+    for later_s, threshold, has_costs in steps:
+        now_s += later_s
+        request = ask(now_s, *([SCALE_DOWN, POD_COSTS] if has_costs else [SCALE_DOWN]), threshold=threshold)
+        state = both(snapshot, request, state, latest).state
+
+
+def nodes_of(*names: str, **about: Any) -> list[Json]:
+    return [WEB, *(node(name, **about) for name in names), node_group("g", nodes=list(names))]
+
+
+QUIET = [*nodes_of("n1", "n2", "n3"), *(pod(f"p-{i}", "1", node=f"n{i}", owner=WEB) for i in (1, 2, 3))]
+
+
+def loops(objects: list[Json], *moments_s: int) -> tuple[list[plan_pb2.PlanResponse], Watched]:
+    """Decide at each of the moments, with the state of the loop before."""
+    snapshot, latest, answers = canonicalize(snapshot_of(*objects)), Watched(), []
+    for now_s in moments_s:
+        answers.append(both(snapshot, ask(now_s), answers[-1].state if answers else None, latest))
+    return answers, latest
+
+
+def test_a_quiet_cluster_is_searched_once() -> None:
+    answers, latest = loops(QUIET, *range(NOW_S, NOW_S + 60, 10))
+    assert latest.found >= 3
+    assert [entry.node for entry in answers[-1].scale_down.unneeded] == ["n1", "n2"]
+    assert [len(answer.scale_down.drain) for answer in answers] == [0, 0, 0, 2, 2, 2]
+
+
+def stamp(at_s: int) -> str:
+    return f"2023-11-14T22:{13 + (at_s + 20) // 60:02}:{(at_s + 20) % 60:02}Z"
+
+
+CHANGES: dict[str, tuple[list[Json], int]] = {
+    "a system pod gets old enough": (
+        [*QUIET, pod("dns", node="n1", namespace="kube-system", owner=WEB, created=stamp(0))], NOW_S + 3_600
+    ),
+    "a deletion is overdue": (
+        [*QUIET, pod("going", "2", node="n1", owner=daemon_set(), created=stamp(0), deletion=stamp(0))], NOW_S + 600
+    ),
+    "a deletion that began long ago is given up": (
+        [*nodes_of("n1", "n2"), node("n3", taints=[taint(f"ToBeDeletedByClusterAutoscaler={NOW_S}:NoSchedule")])],
+        NOW_S + 400,
+    ),
+    "a failed simulation is too long ago": (
+        [*nodes_of("n1", "n2"), *(pod(f"p{i}", "3", node=f"n{i}", owner=WEB) for i in (1, 2))], NOW_S + 330
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_time_makes_a_difference_to_is_found_anew(name: str) -> None:
+    objects, later_s = CHANGES[name]
+    answers, latest = loops(objects, NOW_S, NOW_S + 1, NOW_S + 2, NOW_S + 3)
+    assert latest.found > 0
+    before = latest.found
+    snapshot = canonicalize(snapshot_of(*objects))
+    both(snapshot, ask(later_s), answers[-1].state, latest)
+    assert latest.found == before
+
+
+def test_time_that_has_run_out_keeps_nothing() -> None:
+    snapshot, latest = canonicalize(snapshot_of(*QUIET)), LatestObjects()
+    plan(snapshot, ask(NOW_S), None, Work(latest=latest, time_left=lambda: False))
+    assert latest.objects() == []
+
+
+def test_what_was_kept_counts_with_its_snapshot_and_goes_with_what_is_derived() -> None:
+    kept = CachedSnapshot(canonicalize(snapshot_of(*QUIET)))
+    plan(kept.snapshot, ask(NOW_S), None, Work(derive=kept.derive))
+    before = kept.size()
+    plan(kept.snapshot, ask(NOW_S), None, Work(derive=kept.derive, latest=kept.latest))
+    assert kept.size() > before
+    kept.drop_derived()
+    assert kept.latest.objects() == []

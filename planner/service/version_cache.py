@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 from trimtab.v1 import plan_pb2 as pb
 
 from planner.model.derive import FOR_NEXT
-from planner.snapshot.cache import LeastRecentlyUsed, size_of
+from planner.snapshot.cache import LeastRecentlyUsed, Sizes
 from planner.snapshot.columns import Snapshot
 
 T = TypeVar("T")
@@ -77,6 +77,7 @@ class CachedSnapshot:
         self.snapshot = snapshot
         self.latest = LatestObjects()
         self._lock = threading.RLock()
+        self._sizes = Sizes(base.sizes() if base else None)
         self._derived = base.derived_of_same(snapshot) if base else {}
         # Of the base, until the same is derived of this snapshot.
         self._earlier: dict[str, object] = base.derived_for_next() if base else {}
@@ -115,8 +116,13 @@ class CachedSnapshot:
     def size(self) -> int:
         """Return the approximate size in bytes; parts shared with other snapshots are included."""
         with self._lock:
-            derived = [one.value for one in self._derived.values()]
-        return size_of(self.snapshot, *derived, *self.latest.objects())
+            derived = (one.value for one in self._derived.values())
+            return self._sizes.size_of(self.snapshot, *derived, *self.latest.objects())
+
+    def sizes(self) -> Sizes:
+        """Return a copy of what has been measured."""
+        with self._lock:
+            return Sizes(self._sizes)
 
     def drop_derived(self) -> None:
         """Drop the derived objects and the latest ones; keep the snapshot."""

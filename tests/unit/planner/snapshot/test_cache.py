@@ -2,12 +2,15 @@
 
 import tracemalloc
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from planner.service.warm_up import small_cluster
-from planner.snapshot.cache import LeastRecentlyUsed, size_of
+from planner.snapshot.cache import LeastRecentlyUsed, Sizes, size_of
 from planner.snapshot.decode import canonicalize
 
 
@@ -100,3 +103,28 @@ def test_what_is_kept_counts_as_what_it_takes_within_a_factor(make: Callable[[],
     finally:
         tracemalloc.stop()
     assert taken / 2 < size_of(kept) < taken * 5
+
+
+class Pair(NamedTuple):
+    """Two things."""
+
+    first: object
+    second: object
+
+
+ARRAY, ROWS = np.zeros(1000, np.int64), tuple(f"name-{i}" for i in range(100))
+POOL: list[object] = [
+    ARRAY, ARRAY[:5], ROWS, "text", b"bytes", 7, None, (), [ARRAY, ROWS], {"rows": ROWS}, Holder(),
+    tuple(np.zeros(i, np.int8) for i in range(70)),
+]  # fmt: skip
+for _one in tuple(POOL):
+    POOL += [Pair(_one, ROWS), (_one, Pair(ARRAY, _one))]
+POOL += [Pair(one, {"again": one}) for one in POOL[-4:]]
+
+
+@given(st.lists(st.lists(st.sampled_from(POOL), max_size=6), min_size=1, max_size=4), st.booleans())
+def test_what_was_measured_before_has_the_same_size(rounds: list[list[object]], are_handed_on: bool) -> None:
+    sizes = Sizes()
+    for values in rounds:
+        sizes = Sizes(sizes) if are_handed_on else sizes
+        assert sizes.size_of(*values) == size_of(*values)

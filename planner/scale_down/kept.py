@@ -1,9 +1,9 @@
-"""What a loop found, kept with its snapshot for loops to come that would find the same.
+"""What a loop found, kept with its snapshot for later loops that would find the same.
 
 A loop over the same snapshot with the same state and settings finds the same as long as the moment makes no difference:
 pods are judged as they were, the same nodes leave, wait for a cool-down, or have failed a simulation too recently. Then
 only what depends on the moment itself is worked out anew: since when, for how long yet, what goes now. Nothing is kept
-of rounds in which another decision came before, or pods evicted lately or placeholders need room.
+of rounds in which another decision came before, or in which pods evicted lately or placeholders need room.
 
 Decides nothing; what is answered is what would be answered had nothing been kept.
 """
@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from planner.facts.leaving import being_deleted
+from planner.model.derive import NOTHING_KEPT
 from planner.model.settings import SECOND_NS, PlannerSettings, ScaleDownSettings
 from planner.placement.state_columns import UnreadableStateError, column
 from planner.scale_down import drainability
@@ -52,7 +53,7 @@ def key_of(request: ScaleDownRequest) -> Key | None:
     """Return the key of the plan that a request asks for; None where it follows from more. O(N + bytes of the state +
     pods that time makes a difference to)."""
     this = request.round
-    if this.decided or this.evictions or this.placeholders:
+    if this.latest is NOTHING_KEPT or this.decided or this.evictions or this.placeholders:
         return None
     simulation = this.simulation
     if simulation.virtual != NOTHING_VIRTUAL or simulation.settings != SimulationSettings():

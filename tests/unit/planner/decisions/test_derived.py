@@ -17,7 +17,7 @@ from planner.decisions.fit import check_fit
 from planner.decisions.plan import plan
 from planner.decisions.work import Work
 from planner.model.values import Owner
-from planner.service.version_cache import CachedSnapshot
+from planner.service.version_cache import CachedSnapshot, LatestObjects
 from planner.simulation.build import Simulation
 from planner.snapshot.columns import FLAG_DAEMON, Snapshot, Text
 from planner.snapshot.decode import canonicalize
@@ -159,12 +159,12 @@ def test_what_is_kept_after_a_change_of_one_field_is_what_would_be_built(
 ) -> None:
     request = ask(1.0, daemons=True, spread_timeout=False)
     base = CachedSnapshot(canonicalize(generated))
-    state = plan(base.snapshot, request, None, Work(derive=base.derive)).state
+    state = plan(base.snapshot, request, None, Work(derive=base.derive, latest=base.latest)).state
     after = with_one_change(base.snapshot, field)
     assert attrgetter(field)(after) is not attrgetter(field)(base.snapshot)
     kept, fresh = CachedSnapshot(after, base), Kept()
-    afresh = plan(after, request, state, Work(derive=fresh.derive))
-    again = plan(after, request, state, Work(derive=kept.derive))
+    afresh = plan(after, request, state, Work(derive=fresh.derive, latest=LatestObjects()))
+    again = plan(after, request, state, Work(derive=kept.derive, latest=kept.latest))
     assert again.SerializeToString(deterministic=True) == afresh.SerializeToString(deterministic=True)
     for name, one in fresh.objects.items():
         assert look(content(kept.derive(name, list))) == look(content(one)), name
@@ -177,14 +177,15 @@ def content(derived: Any) -> Any:
 
 def test_a_delta_keeps_what_it_does_not_touch() -> None:
     base = CachedSnapshot(canonicalize(write(SMALL)))
-    plan(base.snapshot, ask(1.0, daemons=True, spread_timeout=False), None, Work(derive=base.derive))
+    work = Work(derive=base.derive, latest=base.latest)
+    plan(base.snapshot, ask(1.0, daemons=True, spread_timeout=False), None, work)
     known = set(base.derived_of_same(base.snapshot))
     facts = {"budgets of pods", "what rules see of pods", "ratings of evictions", "requests on nodes"}
     assert {"simulation ", "pods by node", "digests of pods", *facts} <= known
     lost = {field: known - set(base.derived_of_same(with_one_change(base.snapshot, field))) for field in CHANGING}
     assert lost["pods.uid"] == {"digests of pods"}
     assert lost["pods.deletion_cost"] == {"ratings of evictions"}
-    assert lost["owners"] == {"what rules see of pods"}
+    assert lost["owners"] == {"what rules see of pods", "pods that time makes a difference to"}
     assert lost["pods.node"] == {"simulation ", "pods by node", "requests on nodes"}
     assert lost["nodes.unschedulable"] == {"simulation "}
     assert "budgets of pods" in lost["pods.flags"]

@@ -15,7 +15,7 @@ import yaml
 from clients.kubernetes_api.names import RULE, is_label, is_subdomain
 from clients.transport.bounded_input import DamagedInputError, InputSizeError, read_bounded
 from clients.transport.strict_json import RepeatedKeyError, may_repeat_keys, refuse_repeated_keys
-from clients.transport.strict_yaml import YamlError, check_yaml
+from clients.transport.strict_yaml import YamlError, check_yaml, told
 
 Object = dict[str, Any]
 
@@ -34,7 +34,8 @@ def _load_file(path: Path) -> Iterator[Object]:
         with path.open("rb") as file:
             data = read_bounded(file)
     except (OSError, InputSizeError, DamagedInputError) as error:
-        raise ObjectError(f"{path}: cannot be read: {error}") from error
+        problem = error.strerror if isinstance(error, OSError) else str(error)
+        raise ObjectError(f"{path}: cannot be read: {problem}") from error
     name = path.name.removesuffix(".gz")
     try:
         if name.endswith(".json"):
@@ -54,7 +55,7 @@ def _load_file(path: Path) -> Iterator[Object]:
         UnicodeDecodeError,
         RecursionError,
     ) as error:
-        raise ObjectError(f"{path}: {error}") from error
+        raise ObjectError(f"{path}: {told(error)}") from error
     for document in documents:
         yield from _flatten(document, str(path))
 

@@ -6,6 +6,7 @@ Decides when a pod counts as active, ready and evictable. Times are Unix millise
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -179,6 +180,7 @@ def format_time(time_ms: int) -> str:
     return datetime.fromtimestamp(time_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+@lru_cache(maxsize=4096)
 def parse_time_ms(text: object) -> int:
     """Parse a time in Kubernetes' form; 0 = absent."""
     if not text:

@@ -19,7 +19,7 @@ from trimtab.v1 import plan_pb2, snapshot_pb2
 from clients.cli.failures import InputError
 from clients.cli.message_fields import checked
 from clients.transport.bounded_input import DamagedInputError, InputSizeError, open_input, read_bounded
-from clients.transport.strict_yaml import YamlError, check_yaml
+from clients.transport.strict_yaml import YamlError, check_yaml, told
 
 MessageType = TypeVar("MessageType", bound=Message)
 LARGEST_DOCUMENT_BYTES = 1 << 28
@@ -114,7 +114,7 @@ def _document(path: Path) -> dict[str, Any]:
     except RecursionError:
         raise InputError("it is nested too deep") from None
     except (yaml.YAMLError, ValueError) as error:
-        raise InputError(f"neither YAML nor JSON: {' '.join(str(error).split())}") from None
+        raise InputError(f"neither YAML nor JSON: {told(error)}") from None
     if document is None:
         return {}
     if not isinstance(document, dict):

@@ -26,7 +26,7 @@ from clients.cli.failures import InputError
 from clients.cli.label_groups import INSTANCE_TYPE, ZONE, label_value
 from clients.cli.output import note
 from clients.transport.bounded_input import UnreadableTextError, read_text
-from clients.transport.strict_yaml import YamlError, check_yaml
+from clients.transport.strict_yaml import YamlError, check_yaml, told
 
 COLUMNS: Final = ("type", "price", "zone", "lifecycle")
 ON_DEMAND, SPOT = "on-demand", "spot"
@@ -180,7 +180,7 @@ def _yaml_rows(path: Path, text: str) -> Iterator[tuple[int, dict[str, str]]]:
     except YamlError as error:
         raise InputError(f"{path}: {error}") from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise InputError(f"{path}: {' '.join(str(error).split())}") from None
+        raise InputError(f"{path}: {told(error)}") from None
     if not isinstance(root, yaml.SequenceNode):
         raise InputError(f"{path}: line 1: a list of mappings is expected, with {', '.join(COLUMNS)}")
     for item in root.value:

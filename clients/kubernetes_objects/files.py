@@ -27,7 +27,7 @@ from clients.transport.bounded_input import (
     open_input,
     read_bounded,
 )
-from clients.transport.strict_yaml import YamlError, check_yaml
+from clients.transport.strict_yaml import YamlError, check_yaml, told
 
 _RAISE_LIMIT = "raise the limit with --max-input-bytes"
 _READ_SHARE = 0.7
@@ -218,7 +218,7 @@ def _add_yaml(data: bytes, file: str, objects: Objects) -> None:
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
-        first = str(error).replace("\n", " ")[:300]
+        first = told(error)[:300]
         raise InputError(f"{file}: neither JSON nor YAML: {first}; give what kubectl prints") from None
 
 

@@ -1,7 +1,8 @@
-"""Whether a round would find a cluster full: no pod waits, and every node is too much in use to be removed.
+"""Whether a round would find a cluster full: no pod waits, and every node is too much in use to be removed, but for
+those that wait for their time: they are empty, or their last simulation has failed.
 
-Such a round orders nothing and remembers nothing, whatever its pods are, so a simulation leaves it out. Decides from
-the settings and the last answer when use alone settles that; errs on the side of a round.
+Such a round orders nothing and remembers what the last one did, whatever the pods on nodes in use are, so a simulation
+leaves it out. Decides from the settings and the last answer when use alone settles that; errs on the side of a round.
 """
 
 from collections.abc import Iterator
@@ -15,9 +16,11 @@ MARGIN: Final = 0.01
 """So much more than the threshold: requests are rounded in more than one way."""
 _THRESHOLD: Final = 0.5
 _USED: Final = reason_pb2.UnremovableReason.NOT_UNDERUTILIZED
+_FAILED: Final = reason_pb2.UnremovableReason.RECENTLY_UNREMOVABLE
 _NOTHING_FOUND: Final = (
     reason_pb2.ScaleDownResult.SCALE_DOWN_NO_CANDIDATES,
     reason_pb2.ScaleDownResult.SCALE_DOWN_IN_COOLDOWN,
+    reason_pb2.ScaleDownResult.SCALE_DOWN_NO_NODE_DELETED,
 )
 _Thresholds: TypeAlias = plan_pb2.ScaleDownSettings | plan_pb2.NodeGroupSettings
 _DECISIONS: Final = {plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN}
@@ -28,29 +31,44 @@ class FullCluster:
 
     def __init__(self) -> None:
         self._least_use: float | None = None
+        self._waiting: frozenset[str] = frozenset()
+
+    @property
+    def waiting(self) -> frozenset[str]:
+        """Return the nodes that wait for their time, by name; the others are in use."""
+        return self._waiting
 
     def add(self, done: RoundResult) -> None:
         """Take a round into account."""
-        self._least_use = _threshold(done.request.settings) if _was_full(done) else None
+        is_full = _was_full(done)
+        self._least_use = _threshold(done.request.settings) if is_full else None
+        self._waiting = frozenset(_waiting(done.answer.scale_down)) if is_full else frozenset()
 
     def lasts(self, least_use: float) -> bool:
         """Return whether a round would find what the last one did, as far as the nodes that are there can tell.
 
-        least_use : share of the node that is used least, 0 = not known
+        least_use : share of the node that is used least, 0 = not known; those that wait do not count, and none of
+        their pods may have changed
         """
         return self._least_use is not None and least_use > self._least_use + MARGIN
 
 
 def _was_full(done: RoundResult) -> bool:
-    """Return whether a round found every node in use, and remembers nothing."""
-    answer, found = done.answer, done.answer.scale_down
-    kept = answer.state.scale_down
+    """Return whether a round found every node in use or waiting, and remembers nothing but since when."""
+    found = done.answer.scale_down
     return (
         {plan_pb2.Decision.SCALE_DOWN} <= set(done.request.decisions) <= _DECISIONS
         and found.result in _NOTHING_FOUND
-        and not (found.unneeded or kept.unneeded.time_ns or kept.unremovable.time_ns or answer.state.scale_up.hints.pod)
-        and all(one.reason == _USED for one in found.unremovable)
+        and not done.answer.state.scale_up.hints.pod
+        and not any(one.destinations for one in found.unneeded)
+        and all(one.reason in (_USED, _FAILED) for one in found.unremovable)
     )
+
+
+def _waiting(found: plan_pb2.ScaleDownDecision) -> Iterator[str]:
+    """Yield the nodes that are empty, and those that are not simulated again yet."""
+    yield from (one.node for one in found.unneeded)
+    yield from (one.node for one in found.unremovable if one.reason == _FAILED)
 
 
 def _threshold(settings: plan_pb2.PlanSettings) -> float | None:

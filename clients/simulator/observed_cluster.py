@@ -4,8 +4,7 @@ Decides which objects have changed: the cluster writes each transaction here, in
 decides what a delta contains. What is written can be watched, for measurements.
 """
 
-from collections.abc import Callable, Mapping
-from functools import lru_cache
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
@@ -36,7 +35,6 @@ _OF_PODS = frozenset({"Pod", "NameCount", *API_VERSIONS})
 KEPT_APART = ("PodDisruptionBudget",)
 """Kinds whose status is written here before they are read."""
 _encode = msgspec.json.Encoder().encode
-_parsed_ms = lru_cache(maxsize=4096)(parse_time_ms)
 
 
 class ObservedCluster:
@@ -74,6 +72,10 @@ class ObservedCluster:
         Only pods without a disruption budget: of the others, budgets count those that are ready.
         """
         return not self._has_more_than_pods and all(self._has_started(key) for key in self._changed)
+
+    def has_touched(self, nodes: Collection[str]) -> bool:
+        """Return whether a pod on one of these nodes has come, gone or changed since the last snapshot."""
+        return bool(nodes) and any(node in nodes for key in self._changed for node in self._nodes_of(key))
 
     def load(self) -> list[tuple[str, Any]]:
         """Return nothing: a simulation begins anew."""
@@ -150,6 +152,14 @@ class ObservedCluster:
         is_same = pod.uid == before.uid and pod.node == before.node != ""
         return is_same and not (before.deletion_s or pod.terminating or pod.terminal)
 
+    def _nodes_of(self, key: str) -> tuple[str, ...]:
+        """Return the nodes that what was written is on: the present one, and that of the last snapshot."""
+        assert self._cluster is not None, "observe comes first"
+        kind, namespace, name = key.split("/", 2)
+        of_pod = namespace, name
+        found = (self._cluster.state.pods.get(of_pod), self._store.pods.get(of_pod)) if kind == "Pod" else ()
+        return tuple(one.node for one in found if one is not None)
+
     def _read_statuses(self, state: ClusterState, owners: Mapping[str, None], changed: Mapping[str, None]) -> None:
         """Write the statuses that controllers keep, and read them."""
         for uid in owners:
@@ -188,8 +198,8 @@ class ObservedCluster:
             name=pod.key[1],
             uid=pod.uid,
             node=pod.node,
-            created_s=_parsed_ms(metadata.get("creationTimestamp")) // 1000,
-            deletion_s=_parsed_ms(metadata.get("deletionTimestamp")) // 1000,
+            created_s=parse_time_ms(metadata.get("creationTimestamp")) // 1000,
+            deletion_s=parse_time_ms(metadata.get("deletionTimestamp")) // 1000,
             phase=phase_code(pod.phase),
             flags=flags,
         )

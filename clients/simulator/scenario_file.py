@@ -15,7 +15,7 @@ from clients.simulator.recorded_rounds import read_rounds
 from clients.simulator.scenario import Scenario
 from clients.simulator.trace import Arrival, read_trace
 from clients.transport.bounded_input import UnreadableTextError, read_text
-from clients.transport.strict_yaml import YamlError, check_yaml
+from clients.transport.strict_yaml import YamlError, check_yaml, told
 
 Trace = tuple[Arrival, ...] | RecordedCluster
 """What arrives besides the workloads of the scenario."""
@@ -45,7 +45,7 @@ def read_scenario(path: Path) -> tuple[Scenario, Trace]:
     except YamlError as error:
         raise ScenarioError(f"{path}: {error}") from None
     except (yaml.YAMLError, RecursionError, ValueError) as error:
-        raise ScenarioError(f"{path}: {' '.join(str(error).split())}") from None
+        raise ScenarioError(f"{path}: {told(error)}") from None
     if not isinstance(document, dict):
         raise ScenarioError(f"{path}: line 1: a mapping is expected: {', '.join(_keys())}")
     try:

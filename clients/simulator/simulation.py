@@ -2,8 +2,8 @@
 
 Decides the order of what happens at one moment: the cluster, workloads, the actuator, a sample, a round of the loop.
 Rounds in which nothing can be new are skipped: no timer has ended, and since the last one nothing was written but that
-pods are ready, or nothing but pods on nodes that all stay too full to be removed. Times are Unix seconds; durations are
-seconds or text as in Go ("1h30m").
+pods are ready, or nothing but pods on nodes that all stay too full to be removed (see `full_cluster`). Times are Unix
+seconds; durations are seconds or text as in Go ("1h30m").
 """
 
 import copy
@@ -229,9 +229,10 @@ class Simulation:
             return True
         if not self._observed.has_changed or (self._only_scales and self._observed.has_only_started()):
             return False
-        if self._observed.has_more_than_pods or not self._full.lasts(self._scheduler.least_use()):
+        waiting = self._full.waiting
+        if self._observed.has_more_than_pods or not self._full.lasts(self._scheduler.least_use(waiting)):
             return True
-        return not self._is_idle()
+        return self._observed.has_touched(waiting) or not self._is_idle()
 
     def _runner_of(self) -> RoundRunner:
         if self._runner is None:
@@ -251,8 +252,9 @@ class Simulation:
     def _is_idle(self) -> bool:
         """Return whether no pod waits for a node, and no node comes or goes."""
         state = self.cluster.state
-        comes = any(one.start_due_ms or one.gone_due_ms for one in state.instances.values())
-        return self._actuator.is_idle and not state.pending and not comes and len(state.instances) == len(state.nodes)
+        if state.pending or not self._actuator.is_idle or len(state.instances) != len(state.nodes):
+            return False
+        return not any(one.start_due_ms or one.gone_due_ms for one in state.instances.values())
 
     def _fill(self, trace: Sequence[Arrival] | RecordedCluster) -> None:
         """Set up what the scenario names; DaemonSets first, so that no pod takes their room."""

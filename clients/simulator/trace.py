@@ -11,6 +11,7 @@ required. The pods of a line belong to one Job, which creates evicted ones again
 """
 
 import csv
+import io
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Final, NamedTuple
 from actuator.simulated_cluster.quantities import parse_quantity
 from clients.simulator.failures import ScenarioError
 from clients.simulator.scenario import seconds
+from clients.transport.bounded_input import UnreadableTextError, read_text
 
 REQUIRED: Final = ("time", "cpu", "memory")
 COLUMNS: Final = (*REQUIRED, "pods", "lifetime", "labels")
@@ -40,12 +42,14 @@ class Arrival(NamedTuple):
 def read_trace(path: Path) -> tuple[Arrival, ...]:
     """Read a trace. Raises ScenarioError."""
     try:
-        with path.open(newline="", encoding="utf-8") as file:
-            return tuple(_arrivals(path, csv.DictReader(file, restkey="", strict=True)))
-    except OSError as error:
-        raise ScenarioError(f"{path}: {error.strerror}") from None
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise ScenarioError(f"{path}: this is no CSV: {error}") from None
+        text = read_text(path, " (CSV is expected)")
+    except UnreadableTextError as error:
+        raise ScenarioError(f"{path}: {error}") from None
+    reader = csv.DictReader(io.StringIO(text, newline=""), restkey="", strict=True)
+    try:
+        return tuple(_arrivals(path, reader))
+    except csv.Error as error:
+        raise ScenarioError(f"{path}: line {reader.reader.line_num}: this is no CSV: {error}") from None
 
 
 def _arrivals(path: Path, reader: "csv.DictReader[str]") -> Iterator[Arrival]:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
 from clients.transport.rights import Right
-from clients.transport.strict_yaml import YamlError, check_yaml
+from clients.transport.strict_yaml import YamlError, check_yaml, told
 
 MAX_POLICY_BYTES: Final = 1 << 20
 
@@ -86,7 +86,7 @@ def read_policy(path: Path) -> AccessPolicy:
         check_yaml(data)
         return AccessPolicy.model_validate(yaml.safe_load(data))
     except (YamlError, yaml.YAMLError) as error:
-        raise ValueError(f"{path}: {' '.join(str(error).split())}") from error
+        raise ValueError(f"{path}: {told(error)}") from error
     except ValidationError as error:
         raise ValueError(f"{path}: {'; '.join(map(_told, error.errors()[:5]))}") from error
 

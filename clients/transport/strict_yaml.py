@@ -37,6 +37,14 @@ def check_yaml(data: bytes | str) -> None:
         checker.read(event)
 
 
+def told(error: Exception) -> str:
+    """Return what the parser says of a text that is not YAML, in one line that begins with the line of the text."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return " ".join(str(error).split())
+    what = " ".join(part for part in (error.context, error.problem) if part)
+    return f"line {error.problem_mark.line + 1}: {what}"
+
+
 class _Checker:
     """The state of one check."""
 

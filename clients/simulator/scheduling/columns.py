@@ -4,6 +4,7 @@ Decides nothing: it keeps sums, O(terms) for each pod that comes or goes. A node
 slot of a node that is gone is used again. Units: `cpu` in milli-cores, all else in base units.
 """
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -76,20 +77,23 @@ class Columns:
         for held in self.rules(pod).anti_affinity:
             self.held(held)[slot] += sign
 
-    def least_use(self) -> float:
+    def least_use(self, aside: Collection[str] = ()) -> float:
         """Return the share of cpu or memory, whichever is more, that is requested of the node that is used least.
 
-        0 where that is not all that counts: without nodes, with GPUs, with pods of a low priority. O(nodes).
+        aside : names of nodes that do not count. 0 where that is not all that counts: without nodes, with GPUs, with
+        pods of a low priority. O(nodes).
         """
         has_gpus = any(name.endswith(_GPU) and column.any() for name, column in self.allocatable.items())
-        if not self.slot_of or has_gpus or self._low_count:
+        counts = self.live.copy()
+        counts[[self.slot_of[name] for name in aside if name in self.slot_of]] = False
+        if not counts.any() or has_gpus or self._low_count:
             return 0.0
         share = np.zeros(self.size)
         for name in ("cpu", "memory"):
             room = self.allocatable.get(name)
             if room is not None:
                 share = np.maximum(share, self._resource(self.used, name) / np.maximum(room, 1))
-        return float(share[self.live].min())
+        return float(share[counts].min())
 
     def rules(self, pod: Pod) -> Rules:
         """Return the rules of a pod, and count what they ask for."""

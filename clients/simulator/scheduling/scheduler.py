@@ -8,6 +8,7 @@ image locality, volumes. Terminating pods count until they are gone.
 Source: kube-scheduler, plugins noderesources, podtopologyspread, tainttoleration, interpodaffinity.
 """
 
+from collections.abc import Collection
 from typing import Final, Literal
 
 import numpy as np
@@ -75,9 +76,9 @@ class KubeScheduler:
         """Note that a pod has left a node."""
         self._columns.add(info, pod, -1)
 
-    def least_use(self) -> float:
+    def least_use(self, aside: Collection[str] = ()) -> float:
         """Return how much of the node that is used least is in use; see `Columns.least_use`."""
-        return self._columns.least_use()
+        return self._columns.least_use(aside)
 
     def feasible(self, pod: Pod) -> list[str]:
         """Return the nodes that the pod fits, sorted."""

@@ -77,7 +77,8 @@ def served(_made: object, result: dict[str, Any]) -> None:
     summary = result["summary"]
     assert summary["podsPendingAtEnd"] == 0
     assert summary["podsLost"] == 0
-    assert summary["rounds"] > 100
+    assert summary["nodesAdded"] > 0
+    assert summary["podsScheduled"] > 0
     assert summary["timeToScheduleS"]["p99"] <= 120, summary["timeToScheduleS"]
 
 

@@ -54,7 +54,7 @@ def written(directory: Path, text: str, name: str = "scenario.yaml") -> Path:
         pytest.param("name: a\nname: b\n", "line 2: key 'name' is given twice", id="key twice"),
         pytest.param("workloads:\n- {name: w}\n- {name: w}\n", "ReplicaSet default/w is given twice", id="name twice"),
         pytest.param("- a\n", "line 1: a mapping is expected", id="list"),
-        pytest.param("a: [\n", "while parsing", id="no YAML"),
+        pytest.param("seed: 1\na: [\nb: }\n", "line 3: while parsing a flow node did not find", id="no YAML"),
         pytest.param("trace: {file: absent.csv}\n", "absent.csv: No such file", id="absent trace"),
         pytest.param("start: 2026-03-02T00:00:00\n", "start: give a time zone", id="no time zone"),
     ],
@@ -88,6 +88,7 @@ def test_all_errors_of_a_file_are_told_in_its_order(tmp_path: Path) -> None:
         pytest.param("time,cpu,memory,pods\n0,1,1Gi,0\n", "line 2: pods '0'", id="no pods"),
         pytest.param("time,cpu,memory,labels\n0,1,1Gi,app\n", "line 2: labels: 'app' is not KEY=VALUE", id="label"),
         pytest.param("time,cpu,memory\n,1,1Gi\n", "line 2: time:", id="no time"),
+        pytest.param('time,cpu,memory\n0,"1,1Gi\n', "line 2: this is no CSV", id="open quote"),
     ],
 )
 def test_what_is_wrong_in_a_trace_is_named_with_its_line(tmp_path: Path, text: str, told: str) -> None:

@@ -6,6 +6,7 @@ import pytest
 from trimtab.v1 import plan_pb2
 
 from clients.simulator import Simulation
+from clients.simulator.objects import GROUP_LABEL
 from clients.simulator.planner_link import InProcessLink
 from clients.simulator.result import encoded, result_of
 from clients.simulator.scenario import Scenario
@@ -134,6 +135,24 @@ def in_use(web_milli: int, threshold: float = 0.5) -> tuple[Scenario, plan_pb2.P
     return Scenario.model_validate(document), settings
 
 
+def packed(*, free: int = 0, db: int = 0) -> tuple[Scenario, plan_pb2.PlanSettings]:
+    """Three nodes in use, where jobs come and go; others that are free, or have a database each that uses them little
+    and fits nowhere else. No node is unneeded for long enough to go.
+    """
+    sizes = {"general": (3, "4"), "free": (free, "4"), "large": (db, "16")}
+    groups = [{"name": name, "size": size, "maxSize": 6, "cpu": cpu} for name, (size, cpu) in sizes.items()]
+    only = {"spec": {"nodeSelector": {GROUP_LABEL: "general"}}}
+    workloads: list[dict[str, Any]] = [{"name": "web", "replicas": 11, "pod": {"cpu": "1", **only}}]
+    if db:
+        workloads.append({"name": "db", "replicas": db, "pod": {"cpu": "5"}})
+    etl = {"name": "etl", "perHour": 30, "pods": 2, "lifetime": "3m", "pod": {"cpu": "100m", "start": "12s", **only}}
+    document = {"seed": 4, "duration": "3h", "nodeGroups": groups, "workloads": workloads, "batches": [etl]}
+    settings = plan_pb2.PlanSettings()
+    settings.scale_down.unneeded_time.FromSeconds(4 * 3600)
+    settings.scale_down.unremovable_node_recheck_timeout.FromSeconds(1800)
+    return Scenario.model_validate(document), settings
+
+
 def with_slack(rate: float) -> plan_pb2.PlanSettings:
     settings = plan_pb2.PlanSettings()
     settings.slack.extra_capacity_min_rate = rate
@@ -148,6 +167,8 @@ def with_slack(rate: float) -> plan_pb2.PlanSettings:
         pytest.param(*in_use(800), id="every node is in use"),
         pytest.param(*in_use(600), id="every node is near the threshold"),
         pytest.param(*in_use(800, 0.7), id="every node is near another threshold"),
+        pytest.param(*packed(free=2), id="nodes are in use or empty"),
+        pytest.param(*packed(db=1), id="nodes are in use or cannot go"),
         pytest.param(small(decisions=["scale-up", "scale-down", "pod-costs"], duration="40m"), None, id="pod costs"),
         pytest.param(small(decisions=["slack", "scale-up", "scale-down"], duration="40m"), with_slack(0.3), id="slack"),
     ],
@@ -165,9 +186,10 @@ def test_rounds_that_are_left_out_would_have_changed_nothing(
 
 
 def test_pods_that_come_and_go_on_nodes_that_stay_in_use_cause_no_rounds() -> None:
-    full, near = (Simulation(*one[:1], settings=one[1]).run() for one in (in_use(800), in_use(600)))
-    assert full.summary()["podsScheduled"] > 100
-    assert full.round_count < near.round_count / 3
+    chosen = (in_use(800), packed(free=2), packed(db=1), in_use(600))
+    *full, near = (Simulation(one, settings=settings).run() for one, settings in chosen)
+    assert all(one.summary()["podsScheduled"] > 100 for one in full)
+    assert [one for one in full if one.round_count >= near.round_count / 2] == []
 
 
 def test_pods_that_become_ready_cause_a_round_only_where_a_budget_counts_them() -> None:

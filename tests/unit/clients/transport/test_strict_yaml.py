@@ -5,7 +5,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clients.transport.strict_yaml import YamlError, check_yaml
+from clients.transport.strict_yaml import YamlError, check_yaml, told
 
 LAUGHS = "a: &a [x, x, x, x, x, x, x, x, x, x]\n" + "\n".join(
     f"{new}: &{new} [{', '.join([f'*{old}'] * 10)}]" for old, new in zip("abcdefgh", "bcdefghi", strict=True)
@@ -41,3 +41,18 @@ VALUES = st.recursive(
 def test_what_is_written_from_values_is_accepted(values: list[object], flow: bool) -> None:
     shared = [values, values]
     check_yaml(yaml.safe_dump_all([*values, shared], default_flow_style=flow))
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        pytest.param("a: 1\nb: [\nc: }\n", "line 3: while parsing a flow node did not find expected", id="syntax"),
+        pytest.param("a: 1\nb: !!python/tuple []\n", "line 2: could not determine a constructor", id="tag"),
+        pytest.param("a: \0", "unacceptable character", id="character"),
+    ],
+)
+def test_what_is_no_yaml_is_told_in_one_line_with_that_of_the_text(text: str, what: str) -> None:
+    with pytest.raises(yaml.YAMLError) as failed:
+        yaml.load(text, Loader=yaml.CSafeLoader)
+    assert told(failed.value).startswith(what)
+    assert "\n" not in told(failed.value)

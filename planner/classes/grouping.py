@@ -1,7 +1,5 @@
-"""Give equal rows the same number, vectorised; all classes are built on this.
-
-Contract: exact (every hash is verified); numbers follow first appearance or the key, never a hash. No knowledge of pods
-or nodes. Source: own.
+"""Number equal rows equally, vectorised; all classes are built on this. Contract: exact (every hash is verified);
+numbers follow first appearance or the key, never a hash. No knowledge of pods or nodes. Source: own.
 """
 
 from collections.abc import Hashable
@@ -47,7 +45,7 @@ def group_keys(keys: Int64, size: int) -> Groups:
 def first_rows(group: Int32, count: int) -> Int64:
     """Return the first row of each group : int64[count]. group : int32[rows]."""
     first = np.empty(count, np.int64)
-    # Where an index repeats, numpy keeps the last value written: in reverse order that is the first row.
+    # If an index repeats, numpy keeps the last value written: in reverse order, that is the first row.
     first[group[::-1]] = np.arange(len(group) - 1, -1, -1, dtype=np.int64)
     return first
 

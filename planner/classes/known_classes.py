@@ -1,8 +1,6 @@
-"""Which of the classes that exist a further pod belongs to.
-
-Contract: exact. A pod gets the class that `planner.classes.pod_classes` would give it, or none where it would get a
-class of its own, or where a term might look into its namespace that holds no pod so far. Cost: O(S + further pods),
-vectorised; loops over the further pods' labels only.
+"""Assign further pods to existing classes. Contract: exact. A pod gets the class that `planner.classes.pod_classes`
+would give it; none if it would get a new class, or if a term might select from its namespace, which has no pods so far.
+Cost: O(S + further pods), vectorised; loops over the further pods' labels only.
 """
 
 from collections.abc import Callable, Container, Iterable
@@ -19,11 +17,11 @@ from planner.model.values import LabelRequirement, Selector
 from planner.snapshot.columns import Bool, Int32
 
 NONE = -1
-"""No class that exists."""
+"""No existing class."""
 
 
 def label_groups(labels: LabelMatrix, sets: list[dict[str, str]]) -> Int32:
-    """Return the group of each label set, or a number from `labels.groups.size` on where it would be a new one."""
+    """Return the group of each label set, or a number from `labels.groups.size` on for a new one."""
     codes = np.full((len(sets), len(labels.columns)), ABSENT, np.int32)
     for row, one in enumerate(sets):
         for key, column in labels.columns.items():
@@ -34,8 +32,8 @@ def label_groups(labels: LabelMatrix, sets: list[dict[str, str]]) -> Int32:
 
 
 def namespace_numbers(classes: PodClasses, names: list[str], holding: Callable[[], Container[str]]) -> Int32:
-    """Return the index of each namespace in `classes.namespaces`, NONE where it holds no pod. holding : those that
-    do."""
+    """Return the index of each namespace in `classes.namespaces`, NONE if it has no pods. holding : those that have
+    pods."""
     number = {name: at for at, name in enumerate(classes.namespaces[:-1])}
     out = np.array([number.get(name, NONE) for name in names], np.int32)
     if (out == NONE).any():
@@ -73,7 +71,7 @@ def known_classes(
 
 
 def selectors_of(specs: Iterable[SchedulingSpec]) -> list[Selector]:
-    """Return the distinct selectors by which affinity terms and spread constraints look at pods. O(specs)."""
+    """Return the distinct pod selectors of affinity terms and spread constraints. O(specs)."""
     looking = [spec for spec in specs if spec.looks_at_pods]
     terms = [term.selector for spec in looking for term in spec.pod_affinity + spec.pod_anti_affinity]
     constraints = [constraint.selector for spec in looking for constraint in spec.topology_spread]
@@ -93,5 +91,5 @@ def _may_hold(requirement: LabelRequirement, labels: dict[str, str]) -> bool:
         return value is None or value not in requirement.values
     if requirement.operator == LabelOperator.EXISTS:
         return value is not None
-    # Operators that selectors of pods do not know are left to those who know better.
+    # An operator that pod selectors do not know counts as a possible match.
     return requirement.operator != LabelOperator.DOES_NOT_EXIST or value is None

@@ -1,7 +1,7 @@
 """Label sets as a matrix with one column for each label key that some selector uses.
 
-Contract: two label sets have equal rows exactly if no selector noted in `LookedAt` distinguishes them. A value that no
-selector names is "other"; if no selector tests presence, "other" equals "absent". Knows nothing of pods, nodes or
+Contract: two label sets have equal rows if and only if no selector noted in `LookedAt` distinguishes them. A value that
+no selector names is "other"; if no selector tests presence, "other" equals "absent". Knows nothing of pods, nodes or
 namespaces. Source: apimachinery labels.Requirement.Matches, v0.34.
 """
 
@@ -20,7 +20,7 @@ ABSENT, OTHER = 0, 1
 """Codes of a column; a value that selectors name has its code from `FIRST_NAMED` on."""
 FIRST_NAMED = 2
 UNSEEN = -1
-"""Instead of a code, where every value counts: a value that no label set has."""
+"""In place of a code, if every value counts: a value that no label set has."""
 
 _BYTES_OF_LABEL = 48
 """Memory of a label while labels are sorted by column."""
@@ -70,9 +70,9 @@ class LookedAt:
 class LabelMatrix(NamedTuple):
     """Rows of label sets reduced to the keys and values in use.
 
-    columns : key -> column; codes : int32[groups, columns]; groups : group of each row asked for;
+    columns : key -> column; codes : int32[groups, columns]; groups : group of each given row;
     code_of : string -> code, for each column; value_of : code -> string, for each column; other : the code of a value
-    that `code_of` lacks, for each column, UNSEEN where every value counts.
+    that `code_of` lacks, for each column, UNSEEN if every value counts.
     """
 
     columns: dict[str, int]
@@ -115,7 +115,7 @@ class LabelMatrix(NamedTuple):
 
 
 def parse_integer(text: str) -> int | None:
-    """Parse as Go's ParseInt(text, 10, 64) does; None where that fails."""
+    """Parse as Go's ParseInt(text, 10, 64) does; None if that fails."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not (digits.isascii() and digits.isdigit()):
         return None
@@ -145,7 +145,7 @@ def label_matrix(
     row, key, value = label_entries(sets, rows)
     column_of = np.full(len(strings) + 1, -1, np.int32)
     for text, number in looked_at.keys.items():
-        column_of[string_index(strings, text)] = number  # a key that no set has lands in the spare last place
+        column_of[string_index(strings, text)] = number  # a key that no set has goes to the spare last place
     column_of[-1] = -1
     column = column_of[key]
     kept = column >= 0

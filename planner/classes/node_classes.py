@@ -1,8 +1,6 @@
-"""Nodes that no static predicate distinguishes share a class.
-
-Contract: a class is (labels in use, name where a selector names it, taint set, unschedulable). A label such as the
-hostname splits nodes only where a selector names its value; K stays near the number of node groups. Cost: O(N x keys in
-use), vectorised.
+"""Nodes that no static predicate distinguishes share a class. Contract: a class is (labels in use, name if a selector
+names it, taint set, unschedulable). A label such as the hostname splits nodes only if a selector names its value; K
+stays near the number of node groups. Cost: O(N x keys in use), vectorised.
 """
 
 from typing import NamedTuple
@@ -31,9 +29,8 @@ class NodeInput(NamedTuple):
 
 
 class NodeClasses(NamedTuple):
-    """K node classes.
-
-    of : int32[N]; rows : what requirements see of each class; taint_set : int32[K] into `taint_sets`;
+    """K node classes. of : int32[N]; rows : each class in the form for requirements; taint_set : int32[K] into
+    `taint_sets`;
     unschedulable : bool[K].
     """
 
@@ -45,7 +42,7 @@ class NodeClasses(NamedTuple):
 
 
 class NodeSelectors(NamedTuple):
-    """All that selects nodes by label: scheduling specs, terms of volumes, and (key, values) of volumes' zones."""
+    """All selectors of nodes by label: scheduling specs, terms of volumes, and (key, values) of volumes' zones."""
 
     specs: SchedulingSpecs
     terms: tuple[tuple[NodeSelectorTerm, ...], ...]

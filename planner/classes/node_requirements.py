@@ -1,7 +1,7 @@
 """Node selectors, required node affinity and similar requirements, evaluated for all node classes at once.
 
-Contract: as kube-scheduler, also for objects that the API server refuses: a term with a requirement that cannot be
-parsed, an empty term and an empty list of terms match nothing.
+Contract: same results as kube-scheduler, also for objects that the API server refuses: a term with an unparsable
+requirement, an empty term and an empty list of terms match nothing.
 Source: component-helpers nodeaffinity.LazyErrorNodeSelector and apimachinery labels.NewRequirement, v0.34.
 """
 
@@ -84,10 +84,9 @@ def note_requirement(requirement: NodeRequirement, looked_at: LookedAt, names: s
 
 
 class NodeRows:
-    """Node classes as requirements see them: labels reduced to what is looked at, and names.
-
-    labels : matrix whose groups are the rows of `group`; group : int32[K]; name : tuple of K names looked at, "" for
-    any other, None for a node without a name. Results are kept by content.
+    """Node classes in the form for requirements: labels in use, and names. labels : matrix whose groups are the rows of
+    `group`; group : int32[K]; name : tuple of K names in use, "" for any other, None for a node without a name. Results
+    are cached by content.
     """
 
     def __init__(
@@ -102,7 +101,7 @@ class NodeRows:
         self._by_terms: dict[tuple[NodeSelectorTerm, ...], Bool] = {}
 
     def release(self) -> None:
-        """Forget whose effort is bounded: what is kept serves later requests too."""
+        """Drop the request's bound on effort: the object is kept for later requests."""
         self._effort = UNLIMITED
 
     @property
@@ -124,7 +123,7 @@ class NodeRows:
         own = self._names if requirement.key == NAME_FIELD else ("",) * self.count
         equal = np.fromiter((name == wanted for name in own), np.bool_, self.count)
         met: Bool = equal if requirement.operator == LabelOperator.IN else ~equal
-        # A node without a name has no fields, and fields are then not asked about.
+        # A node without a name has no fields, and fields are then not checked.
         met |= self._name == FIRST_NAMED
         return met
 

@@ -1,8 +1,7 @@
-"""Pods that no predicate tells apart share a class.
-
-Contract: a class is (scheduling spec, namespace where some term looks, labels as far as some selector looks, what its
-volumes ask of nodes, terminating, gated). The node that a pod is pinned to stays out of the class, or every DaemonSet
-pod would have its own; only where topology spread counts within a pod's own node affinity is it let in.
+"""Pods that no predicate distinguishes share a class. Contract: a class is (scheduling spec, namespace if some term
+selects from it, labels in use by selectors, its volumes' requirements on nodes, terminating, gated). The node that a
+pod is pinned to is not part of the class, or every DaemonSet pod would have its own class; it is included only if
+topology spread counts within the pod's own node affinity.
 Cost: O(P + labels), vectorised; loops run over distinct specs only.
 """
 
@@ -20,7 +19,7 @@ from planner.snapshot.columns import NO_NODE, UNKNOWN_NODE, Bool, Int32, Int64, 
 
 
 class PodRows(NamedTuple):
-    """Pods as classes see them, the snapshot's first, virtual ones after them.
+    """The pods to classify: the snapshot's, then virtual ones.
 
     namespace : int32[P] into the strings; spec : int32[P] scheduling spec; label_set, pinned : int32[P] as in the
     snapshot; volume_set : int32[P], 0 = none; terminating, gated, spread_expired : bool[P].
@@ -40,8 +39,8 @@ class PodClasses(NamedTuple):
     """S pod classes.
 
     of : int32[P]; first : int64[S] a pod of each; spec, volume_set : int32[S]; namespace : int32[S] into `namespaces`,
-    the last of which stands for all where no term looks; label_group : int32[S] into the groups of `labels`;
-    pinned : int32[S] as in the snapshot, NO_NODE where it is no part of the class; terminating, gated, spread_expired
+    the last of which stands for all from which no term selects; label_group : int32[S] into the groups of `labels`;
+    pinned : int32[S] as in the snapshot, NO_NODE if it is not part of the class; terminating, gated, spread_expired
     : bool[S]; flags : int32[S] those of them that are part of the class.
     """
 
@@ -160,7 +159,7 @@ def _namespaces(
 
 
 def pinned_in_class(pinned: Int32, spec: Int32, specs: SchedulingSpecs) -> Int32:
-    """Return where pods are pinned to as far as it is part of their class, else NO_NODE. spec : int32[P], -1 = one
+    """Return the node of each pinned pod if it is part of its class, else NO_NODE. spec : int32[P], -1 = one
     that has no spread constraints."""
     counts_within = [any(c.honor_node_affinity for c in one.topology_spread) for one in specs.rows]
     within = np.array([*counts_within, False], np.bool_)

@@ -1,7 +1,7 @@
 """Which pod classes a selector with its namespaces matches.
 
-Contract: results are bool[S], kept by content, so that equal terms of many specs are evaluated once. A selector that is
-None matches nothing, () everything. Source: apimachinery metav1.LabelSelectorAsSelector, labels.Selector, v0.34.
+Contract: results are bool[S], cached by content, so that equal terms of many specs are evaluated once. A selector that
+is None matches nothing, () everything. Source: apimachinery metav1.LabelSelectorAsSelector, labels.Selector, v0.34.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from planner.snapshot.columns import Bool, LabelSets
 
 
 class NamespaceRows:
-    """The namespaces that terms select from, by name, with their labels where they are listed.
+    """The namespaces that terms select from, by name, with their labels if they are listed.
 
     In the order of `classes.namespaces`; the last one stands for all other namespaces and is in no set.
     """
@@ -37,7 +37,7 @@ class NamespaceRows:
         rows = np.array([label_sets.get(name, 0) for name in self._names], np.int32)
         self._labels: LabelMatrix = label_matrix(strings, sets, rows, looked_at)
         self._listed = np.array([name in label_sets for name in self._names], np.bool_)
-        # One more row: the empty label set, which unlisted namespaces have and which stands for "no labels given".
+        # One more row: the empty label set, which stands for "no labels given" and for unlisted namespaces.
         self._empty: LabelMatrix = label_matrix(strings, sets, np.zeros(1, np.int32), looked_at)
 
     def named(self, names: tuple[str, ...]) -> Bool:
@@ -108,7 +108,8 @@ class PodMatching:
         """Return the classes that a term of a pod to be placed matches : bool[S].
 
         Own namespace must be filled in. The scheduler adds the listed namespaces that the selector matches to the named
-        ones, and then still asks the selector about an empty label set: one that this matches takes all namespaces.
+        ones, and then also applies the selector to an empty label set: a selector that matches it selects all
+        namespaces.
         Source: interpodaffinity mergeAffinityTermNamespacesIfNotEmpty (which changes a copy), v1.34.3.
         """
         selector = term.namespace_selector

@@ -1,7 +1,7 @@
 """The part of pod specs that scheduling uses, each distinct part numbered once.
 
-Contract: two pod specs share a scheduling spec exactly if all predicates treat them the same; priority and what only
-eviction uses (grace period, safe-to-evict, …) are dropped. Knows nothing of labels or nodes.
+Contract: two pod specs share a scheduling spec if and only if all predicates treat them alike; priority and fields used
+only for eviction (grace period, safe-to-evict, …) are dropped. Knows nothing of labels or nodes.
 """
 
 from typing import NamedTuple
@@ -24,7 +24,7 @@ NodeRequirement = tuple[tuple[tuple[str, str], ...], tuple[NodeSelectorTerm, ...
 
 
 class SchedulingSpec(NamedTuple):
-    """What the predicates use; see `planner.model.values.PodSpec` for the fields."""
+    """The fields that predicates use; see `planner.model.values.PodSpec`."""
 
     requests: tuple[tuple[str, int], ...]
     node_requirement: NodeRequirement
@@ -39,7 +39,7 @@ class SchedulingSpec(NamedTuple):
 
     @property
     def looks_at_pods(self) -> bool:
-        """Whether other pods' labels matter to it."""
+        """Whether other pods' labels affect it."""
         return bool(self.pod_affinity or self.pod_anti_affinity or self.topology_spread)
 
 

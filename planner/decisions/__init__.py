@@ -1,4 +1,3 @@
-"""The decisions of one request, composed: which are taken, with what settings, from which simulation.
-
-Pure: a function of snapshot and request. What is lent by the caller (stop-watch, bound) is in `planner.decisions.work`.
+"""The decisions of one request, composed: which ones are taken, with which settings, on which simulation. Pure: a
+function of snapshot and request. The caller's tools (stop-watch, bound) are in `planner.decisions.work`.
 """

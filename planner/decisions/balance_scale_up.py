@@ -1,6 +1,5 @@
-"""Answer BalanceScaleUp: split new nodes over the node groups of a request, whatever the cluster is like.
-
-The order of the groups in the request changes nothing: of groups of one size, the first by id comes first.
+"""Answer BalanceScaleUp: split new nodes over the node groups of a request, independent of any cluster. The order of
+groups in the request has no effect: ties in size are broken by id.
 Raises RequestError.
 """
 
@@ -15,7 +14,7 @@ from planner.scale_up.balance import split
 from planner.snapshot.columns import Int64, UInt8
 
 _MOST_BYTES_BESIDES_ID = 32
-"""Of a split: two lengths, four fields, three numbers."""
+"""Largest size of a split besides its id: two lengths, four fields, three numbers."""
 
 
 class _Asked(NamedTuple):
@@ -66,7 +65,7 @@ def _order(asked: _Asked) -> Int64:
 
 
 def _refuse(request: planner_pb2.BalanceScaleUpRequest) -> NoReturn:
-    """Name what cannot be split."""
+    """Raise an error that names what cannot be split."""
     if not request.node_groups:
         raise RequestError("node_groups", "there is none; give the node groups to split over")
     seen: dict[str, int] = {}

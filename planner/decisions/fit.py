@@ -1,7 +1,6 @@
-"""CheckFit: for pods and all nodes, whether the pod fits, and every predicate that says no.
-
-Decides which pods are looked at: those named, or all that wait for a node. A pod that is on a node already is looked at
-as if it were on none. Cost: O(pods * nodes); answers are made a few pods at a time. Raises RequestError.
+"""CheckFit: for pods and all nodes, whether the pod fits, and every failing predicate. Decides which pods are checked:
+those named, or all that wait for a node. A pod that is on a node is checked as if it were on none. Cost: O(pods *
+nodes); answers are made for a few pods at a time. Raises RequestError.
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,7 +44,7 @@ def check_fit(snapshot: Snapshot, request: plan_pb2.PlanRequest, work: Work) -> 
 
 
 def chosen_pods(snapshot: Snapshot, keys: Sequence[str]) -> Int32:
-    """Return the pods named "namespace/name", each once, or all that are on no node and have not ended; ascending."""
+    """Return the pods given as "namespace/name", each once, or all non-terminal pods without node; ascending."""
     pods = snapshot.pods
     if not keys:
         waiting = (pods.node == NO_NODE) & ~np.isin(pods.phase, _TERMINAL)

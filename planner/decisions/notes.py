@@ -1,6 +1,5 @@
-"""What a caller should know of a request besides the answer: settings without effect, references that lead nowhere.
-
-Decides nothing. Every setting that this build does not serve is noted when it is given.
+"""Notes on a request besides the answer: settings without effect, dangling references. Decides nothing. Every given
+setting that this build does not support is noted.
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,7 +17,7 @@ _TERMINAL: Final = (snapshot_pb2.PodPhase.SUCCEEDED, snapshot_pb2.PodPhase.FAILE
 
 
 class Counts(NamedTuple):
-    """Pods that take part, those of them that cannot be decided, those on nodes that the snapshot lacks."""
+    """Pods considered, those of them that cannot be decided, those on nodes that the snapshot lacks."""
 
     pods: int
     unsupported: int
@@ -61,7 +60,7 @@ def notes(snapshot: Snapshot, request: pb.PlanRequest, table: Table) -> Iterator
 
 
 def _on_settings(snapshot: Snapshot, settings: pb.PlanSettings, table: Table) -> Iterable[str]:
-    """Yield which settings have no effect."""
+    """Yield notes on settings without effect."""
     groups = {group.id for group in snapshot.groups}
     for name in sorted(settings.node_groups):
         if name not in groups:

@@ -1,8 +1,6 @@
-"""Plan: the decisions asked for, one after the other over one simulation, in one answer.
-
-Decides which settings, state and simulation each decision gets and in which order they are taken; never what a decision
-says. Raises SettingsError for settings that cannot be meant; the request is checked before
-(`planner.decisions.requests`).
+"""Plan: the requested decisions, one after the other on one simulation, in one answer. Decides which settings, state
+and simulation each decision gets, and the order of decisions; never their results. Raises SettingsError for invalid
+settings; the request is checked before (`planner.decisions.requests`).
 """
 
 from functools import partial
@@ -29,8 +27,8 @@ def plan(
 ) -> pb.PlanResponse:
     """Take the decisions. `state` : that of the last answer, None = first loop.
 
-    The state of a decision that is not asked for is handed back as it came. `request_id`, `state_version` and the
-    stages of the diagnostics are the caller's to fill in.
+    The state of a decision that is not requested is returned unchanged. The caller sets `request_id`, `state_version`
+    and the stages of the diagnostics.
     """
     asked = [decision for decision in table if decision.code in request.decisions]
     settings = {decision.code: decision.resolve(request.settings) for decision in asked}
@@ -49,7 +47,7 @@ def plan(
 def _need(
     asked: list[Decision], settings: dict[Any, Any], snapshot: Snapshot, request: pb.PlanRequest
 ) -> GrowthNeed | None:
-    """Return what the decision by which groups grow asks of the simulation. There is at most one such decision."""
+    """Return the growth requirements on the simulation. At most one decision has any."""
     for decision in asked:
         if decision.growth is not None:
             return decision.growth(snapshot, settings[decision.code], _now_ns(request))
@@ -63,7 +61,7 @@ def _now_ns(request: pb.PlanRequest) -> int:
 def _round(
     snapshot: Snapshot, request: pb.PlanRequest, work: Work, diagnostics: pb.Diagnostics, need: GrowthNeed | None
 ) -> Round:
-    """Return what all decisions of the request are given."""
+    """Return the common input of all decisions of the request."""
     with work.stage("classes"):
         rows, key = growing(snapshot, need, work.derive)
 
@@ -93,7 +91,7 @@ def _round(
 
 
 def _take(decision: Decision, this: Round, settings: Any, answer: pb.PlanResponse, is_last: bool) -> None:
-    """Take one decision and write what comes of it into the answer."""
+    """Take one decision and write its result into the answer."""
     field: Any = decision.field
     known = getattr(answer.state, field) if answer.state.HasField(field) else None
     decided = decision.decide(this, settings, known)
@@ -107,14 +105,14 @@ def _take(decision: Decision, this: Round, settings: Any, answer: pb.PlanRespons
     answer.diagnostics.decisions.add(decision=decision.code, result=summary.result, counts=summary.counts)
     this.decided[decision.code] = result
     if not is_last:
-        # Committed before, too, so that the log has room for what is left to do.
+        # Commit before, too, so that the log has room for the remaining moves.
         commit(this.simulation.state)
         decided.finish()
         commit(this.simulation.state)
 
 
 def _describe(snapshot: Snapshot, work: Work, diagnostics: pb.Diagnostics) -> None:
-    """Write how much there is in the snapshot."""
+    """Write the sizes of the snapshot."""
     counts = work.derive("counts", partial(count_pods, snapshot))
     diagnostics.node_count = len(snapshot.nodes.name)
     diagnostics.pod_count = counts.pods

@@ -1,6 +1,5 @@
-"""What a request must say, apart from snapshot and settings.
-
-Decides whether a request can be understood; never answers it. Raises RequestError, DecisionUnavailableError.
+"""Validation of a request, except for snapshot and settings. Decides whether a request is valid; never answers it.
+Raises RequestError, DecisionUnavailableError.
 """
 
 from typing import Final
@@ -33,7 +32,7 @@ class DecisionUnavailableError(ValueError):
 
 
 def check_request(request: pb.PlanRequest) -> None:
-    """Refuse what neither Plan nor CheckFit can use."""
+    """Refuse requests that neither Plan nor CheckFit can use."""
     _check_size("request_id", request.request_id, MAX_REQUEST_ID_BYTES)
     _check_size("cluster", request.cluster, MAX_CLUSTER_BYTES)
     _check_size("base_version", request.base_version, MAX_VERSION_BYTES)
@@ -45,7 +44,7 @@ def check_request(request: pb.PlanRequest) -> None:
 
 
 def check_decisions(request: pb.PlanRequest, table: Table = TABLE) -> None:
-    """Refuse a list of decisions that is empty, repeats one, or has one that does not exist or is not in the table."""
+    """Refuse a list of decisions that is empty, has one twice, or one that does not exist or is not in the table."""
     if not request.decisions:
         raise RequestError("decisions", "there is none; name at least one")
     known = set(pb.Decision.Code.values()) - {pb.Decision.UNSPECIFIED}

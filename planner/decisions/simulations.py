@@ -1,4 +1,4 @@
-"""The simulation of a request: its snapshot with the request's moment and simulation settings."""
+"""The simulation of a request: its snapshot, with the request's time and simulation settings."""
 
 from hashlib import blake2b
 
@@ -23,17 +23,16 @@ def simulate(
     effort: Effort = UNLIMITED,
     nodes_key: str = "",
 ) -> Simulation:
-    """Return a simulation of its own, with every running pod on its node and the virtual ones on none.
-
-    What follows from the snapshot, the virtual nodes and the kinds of pods is built once and copied. nodes_key : names
-    the virtual nodes; equal keys imply equal nodes.
+    """Return a separate simulation with every running pod on its node and the virtual ones on none. The part that
+    depends only on the snapshot, the virtual nodes and the kinds of pods is built once and copied. nodes_key :
+    identifies the virtual nodes; equal keys imply equal nodes.
     """
     settings = simulation_settings(request.settings)
     if settings != SimulationSettings():
         return build_simulation(snapshot, virtual, request.now.seconds, settings, effort)
     rest = VirtualRows(nodes=virtual.nodes, kinds=virtual.kinds)
     key = f"simulation {nodes_key}{_digest(virtual.kinds)}"
-    # Virtual nodes are made from groups and much else; without them a delta keeps what it does not touch.
+    # Virtual nodes depend on groups and much else; without them, parts that a delta does not touch are kept.
     kept = derive(key, lambda: to_keep(build_simulation(snapshot, rest, effort=effort)), () if nodes_key else READ)
     return with_virtual(kept._replace(snapshot=snapshot), virtual.pods, effort=effort)
 
@@ -44,7 +43,7 @@ def _digest(kinds: tuple[VirtualPod, ...]) -> str:
 
 
 def growing(snapshot: Snapshot, need: GrowthNeed | None, derive: Derive) -> tuple[GrowthRows, str]:
-    """Return the virtual nodes by which groups grow, and their key. Laid out once for each key."""
+    """Return the virtual nodes with which groups grow, and their key. Laid out once for each key."""
     if need is None:
         return NO_GROWTH, ""
     asked = need

@@ -1,7 +1,6 @@
-"""All decisions that this build takes, in the order in which a plan takes them. The only place that lists them.
-
-What waits for a place and what adds room comes before what takes room away, and costs follow what was decided:
-slack, scale-up, scale-down, pod costs, whatever the order of the request.
+"""All decisions of this build, in the order in which a plan takes them. The only place that lists them. Decisions that
+place pods or add room precede those that remove room, and costs come after both: slack, scale-up, scale-down, pod
+costs, whatever the order in the request.
 """
 
 from collections.abc import Iterable
@@ -25,7 +24,7 @@ def codes(table: Table) -> "list[pb.Decision.Code.ValueType]":
 
 
 def missing(table: Table) -> Iterable[str]:
-    """Yield the fields, in `PlanSettings` and `PlanResponse`, of the decisions that exist but are not in a table."""
+    """Yield the fields, in `PlanSettings` and `PlanResponse`, of existing decisions that are not in a table."""
     taken = {decision.code for decision in table}
     for name, code in pb.Decision.Code.items():
         if code not in taken and code != pb.Decision.UNSPECIFIED:

@@ -1,6 +1,5 @@
-"""What a decision is lent by whoever runs it: a stop-watch, a bound, a place to keep derived things.
-
-The pure packages read no clock and keep nothing; they ask this.
+"""Tools that the caller provides to decisions: a stop-watch, a bound, a cache for derived objects. The pure packages
+read no clock and keep nothing; they use these.
 """
 
 from collections.abc import Callable
@@ -27,7 +26,7 @@ def no_stop_watch(name: str) -> AbstractContextManager[None]:  # noqa: ARG001
 
 
 class Work(NamedTuple):
-    """stage : context of a named stage, which may raise when nobody waits for the answer any more;
+    """stage : context of a named stage, which may raise if nobody waits for the answer any more;
 
     time_left : False once a simulation should stop, None = no bound; derive : see `Derive`; effort : see `Effort`;
     reuse : see `Reuse`; earlier : see `Earlier`; latest : see `Latest`; together : see `Together`.

@@ -1,8 +1,8 @@
 """The parts of a cluster that balanced scale-down keeps even: similar node groups, and the zones of their nodes.
 
-A group is judged by its first node: by what `planner.facts.similarity` says of its capacity, its allocatable amounts,
-its lasting taints and, of its labels, those that some pod selects nodes by, a provider's too. All-or-nothing groups are
-left out.
+A group is represented by its first node: `planner.facts.similarity` compares its capacity, allocatable amounts, lasting
+taints and those labels that some pod selects nodes by, including labels of providers. All-or-nothing groups are left
+out.
 """
 
 from typing import Final, NamedTuple
@@ -21,9 +21,9 @@ _NO_NAMES: Final = TaintNames()
 class Parts(NamedTuple):
     """Parts to balance, over the nodes that are not being deleted.
 
-    group, zone : int32[N] part of each node, -1 = none; a zone of one kind of groups is a part;
-    group_kind : int32[G], zone_kind : int32[Z] similar parts have the same kind, -1 = none; group_size : int64[G],
-    zone_size : int64[Z] nodes of each part.
+    group, zone : int32[N] part of each node, -1 = none; a zone within one kind of groups is a part; group_kind :
+    int32[G], zone_kind : int32[Z] similar parts have the same kind, -1 = none; group_size : int64[G], zone_size :
+    int64[Z] nodes of each part.
     """
 
     group: Int32
@@ -58,7 +58,7 @@ def divide(snapshot: Snapshot, leaving: Bool, settings: SimilaritySettings) -> P
 
 
 def _kinds(snapshot: Snapshot, group: Int32, settings: SimilaritySettings) -> Int32:
-    """Return the kind of each group, -1 for those without nodes. int32[G]; first group by name first."""
+    """Return the kind of each group, -1 for those without nodes. int32[G]; kinds are numbered by their first group."""
     shapes: list[NodeShape | None] = [None] * len(snapshot.groups)
     wanted = set(settings.compared_labels) or _selected_keys(snapshot)
     for row, node in zip(*(found.tolist() for found in np.unique(group, return_index=True)), strict=True):
@@ -68,7 +68,7 @@ def _kinds(snapshot: Snapshot, group: Int32, settings: SimilaritySettings) -> In
 
 
 def _selected_keys(snapshot: Snapshot) -> set[str]:
-    """Return the labels that some pod selects nodes by."""
+    """Return the labels by which some pod selects nodes."""
     keys = {key for spec in snapshot.specs for key, _ in spec.node_selector}
     for spec in snapshot.specs:
         for term in spec.node_affinity or ():
@@ -77,7 +77,7 @@ def _selected_keys(snapshot: Snapshot) -> set[str]:
 
 
 def _shape(snapshot: Snapshot, node: int, wanted: set[str]) -> NodeShape:
-    """Return what is compared of a node, of its labels the wanted ones."""
+    """Return the compared properties of a node, with the wanted labels."""
     nodes, sets, strings = snapshot.nodes, snapshot.label_sets, snapshot.strings
     first, last = sets.offsets[nodes.label_set[node] : nodes.label_set[node] + 2] if len(sets.offsets) > 1 else (0, 0)
     labels = ((strings[sets.keys[at]], strings[sets.values[at]]) for at in range(first, last))
@@ -96,7 +96,7 @@ def _amounts(snapshot: Snapshot, row: Int64) -> list[tuple[str, int]]:
 
 
 def _zones(snapshot: Snapshot) -> Int32:
-    """Return the string index of each node's zone, -1 without one. int32[N]."""
+    """Return the string index of each node's zone, -1 if it has none. int32[N]."""
     sets = snapshot.label_sets
     zone = np.full(max(len(sets.offsets) - 1, 1), -1, np.int32)
     key = string_index(snapshot.strings, ZONE_LABEL)

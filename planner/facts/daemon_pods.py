@@ -1,7 +1,5 @@
-"""Pods of DaemonSets and static pods: which there are, and which DaemonSet each belongs to.
-
-Decides nothing about nodes. The spec of a DaemonSet is that of its newest pod, so a DaemonSet without any pod is not
-known. Cost: O(P), vectorised; loops run over DaemonSets.
+"""DaemonSet pods and static pods, and the DaemonSet of each. Decides nothing about nodes. The spec of a DaemonSet is
+that of its newest pod, so a DaemonSet without pods is not known. Cost: O(P), vectorised; loops run over DaemonSets.
 """
 
 from typing import Final, NamedTuple
@@ -11,7 +9,7 @@ import numpy as np
 from planner.snapshot.columns import FLAG_DAEMON, FLAG_MIRROR, UNKNOWN_OWNER, Bool, Int32, Int64, Snapshot
 
 SYSTEM_NODE_CRITICAL: Final = 2_000_001_000
-"""Priority of pods that evict others from any node, unless their policy forbids it."""
+"""Priority of pods that preempt others on any node, unless their policy forbids it."""
 
 
 class DaemonPods(NamedTuple):
@@ -35,7 +33,7 @@ def daemon_pods(snapshot: Snapshot) -> DaemonPods:
     runs = ~pods.is_terminal() & (pods.deletion_s == 0)
     static = runs & ((pods.flags & FLAG_MIRROR) != 0)
     rows = np.flatnonzero(runs & ~static & ((pods.flags & FLAG_DAEMON) != 0) & (pods.owner != NONE))
-    # Controllers that the snapshot does not list are told apart by their uids all the same.
+    # Controllers that the snapshot does not list can still be distinguished by their uids.
     owner = pods.owner.astype(np.int64)
     dangling = snapshot.dangling.owner
     owner[dangling.row] = len(snapshot.owners) + dangling.name

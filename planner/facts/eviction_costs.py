@@ -22,6 +22,6 @@ def eviction_ratings(snapshot: Snapshot, priority: Int64) -> Float64:
 
 def eviction_costs(snapshot: Snapshot, rating: Float64, moving: Bool) -> Float64:
     """Return the summed cost of all moving pods of each node. rating : float64[P]; moving : bool[P]. float64[N]."""
-    # Without any pod, bincount would count instead of add.
+    # Without any pods, bincount would count instead of adding.
     cost = np.bincount(snapshot.pods.node[moving], weights=rating[moving], minlength=len(snapshot.nodes.name))
     return cost.astype(np.float64)

@@ -1,6 +1,6 @@
 """Find the nodes being deleted: reported by the actuator, or with its taint.
 
-A taint counts while it is younger than the longest time a cloud provider has for a deletion; so does a value that is
+A taint counts while it is younger than the longest time that a cloud provider has for a deletion, or if its value is
 not a time. Source: Cluster Autoscaler, actuation.IsNodeBeingDeleted, taints.GetToBeDeletedTime.
 """
 

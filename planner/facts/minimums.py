@@ -1,4 +1,4 @@
-"""Headroom above minimum sizes: nodes that each group, and resources that the cluster, can still lose.
+"""Headroom above minimums: the nodes that each group, and the resources that the cluster can still lose.
 
 Nodes being deleted count as gone. Source: Cluster Autoscaler, unneeded.Nodes.removableAt, resource limits.
 """
@@ -17,7 +17,7 @@ class Spare(NamedTuple):
 
     group : int32[N] node group, G for none; group_left : int64[G+1] nodes that each group can lose (none: unlimited);
     amount : int64[N, Q] share of each node in each minimum; amount_left : int64[Q] amount that can be removed, negative
-    where the minimum is not met already.
+    if the minimum is not met.
     """
 
     group: Int32
@@ -38,7 +38,7 @@ def spare(snapshot: Snapshot, limits: tuple[ResourceLimit, ...], leaving: Bool) 
 
 
 def _deletions_by_group(snapshot: Snapshot, leaving: Bool) -> dict[int, int]:
-    """Count deletions by node group: reported ones, and nodes that only have the taint."""
+    """Count deletions by node group: reported ones, plus nodes that only have the taint."""
     row_of = {group.id: row for row, group in enumerate(snapshot.groups)}
     reported = {deletion.node for deletion in snapshot.deletions}
     rows = [row_of.get(deletion.node_group, -1) for deletion in snapshot.deletions]
@@ -47,7 +47,7 @@ def _deletions_by_group(snapshot: Snapshot, leaving: Bool) -> dict[int, int]:
 
 
 def _amounts(snapshot: Snapshot, limits: tuple[ResourceLimit, ...], leaving: Bool) -> tuple[Int64, Int64]:
-    """Return what each node counts for in each minimum, int64[N, Q], and what can be spared of each, int64[Q]."""
+    """Return each node's share of each minimum, int64[N, Q], and how much of each can be removed, int64[Q]."""
     nodes, minimums = snapshot.nodes, [limit for limit in limits if limit.minimum is not None]
     amount = np.zeros((len(nodes.name), len(minimums)), np.int64)
     left = np.zeros(len(minimums), np.int64)

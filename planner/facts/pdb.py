@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: which pods each one covers, what an eviction uses, and what remains.
+"""PodDisruptionBudgets: which pods each one covers, which disruptions an eviction uses, and how many remain.
 
 Remaining disruptions come from the status; an absent or outdated status allows none. The status already excludes pods
 that are unhealthy or terminating, so evicting these uses no disruption:
@@ -147,7 +147,7 @@ def _exempts_unhealthy(budget: PodDisruptionBudget) -> bool:
 
 
 def exhausted(under: BudgetMembership, remaining: Int64) -> Bool:
-    """Return for each pod whether one of its budgets lacks the disruption it needs. bool[P]."""
+    """Return for each pod whether one of its budgets lacks the disruption that it needs. bool[P]."""
     lacking = (under.needs > 0) & (remaining[under.budgets] < 1)
     return _any_by_pod(under, lacking)
 
@@ -173,7 +173,7 @@ def _is_exempt(pods: PodColumns) -> Bool:
 
 
 def use_up(under: BudgetMembership, remaining: Int64, pods: Int64) -> None:
-    """Subtract in place the disruptions that evicting `pods` uses, never below 0: these evictions are not refused."""
+    """Subtract in place the disruptions that evicting `pods` uses, at least 0: these evictions are not refused."""
     chosen = np.zeros(len(under.offsets) - 1, bool)
     chosen[pods] = True
     of_pair = np.repeat(chosen, np.diff(under.offsets))

@@ -14,6 +14,6 @@ def prices(snapshot: Snapshot) -> Float64:
 
 
 def savings(price: Float64) -> Float64:
-    """Return what removing each node is worth: its price; where unknown, the mean of the known; without any, 1."""
+    """Return the saving by removing each node: its price; if unknown, the mean price; without any prices, 1."""
     known = ~np.isnan(price)
     return np.where(known, price, price[known].mean() if known.any() else 1.0)

@@ -1,9 +1,9 @@
-"""Recently evicted pods that their controller will create again and has not created yet.
+"""Recently evicted pods that their controller will recreate but has not recreated yet.
 
 Such a pod is on no node and in no list, but will need room soon. Not counted: evictions older than the TTL; pods that
-are still in the snapshot and are not terminating; DaemonSet pods, which go with their node. Of a controller whose
-replica counts are known, at most as many pods as it still lacks are counted; otherwise all. An eviction whose spec the
-caller does not know counts as a pod of the same owner, the first by name; where there is none, it is not counted.
+are still in the snapshot and are not terminating; DaemonSet pods, which go with their node. If the replica counts of a
+controller are known, at most as many of its pods count as it still lacks; otherwise all. An eviction whose spec the
+caller does not know counts as a pod of the same owner, the first by name; if there is none, it is not counted.
 Source: Cluster Autoscaler, core/scaledown/planner, filterOutRecreatedPods; the bound by missing replicas is our own.
 """
 
@@ -19,7 +19,7 @@ _COUNTED = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet", "Job
 
 
 def awaited(snapshot: Snapshot, now_ns: int, ttl_ns: int) -> tuple[RecentEviction, ...]:
-    """Return the evicted pods to keep room for, by namespace and name. O(E log P)."""
+    """Return the evicted pods that need room, by namespace and name. O(E log P)."""
     if not snapshot.recent_evictions:
         return ()
     owners = {owner.uid: owner for owner in snapshot.owners}
@@ -40,9 +40,8 @@ def awaited(snapshot: Snapshot, now_ns: int, ttl_ns: int) -> tuple[RecentEvictio
 
 
 def described(snapshot: Snapshot, evictions: Sequence[RecentEviction]) -> list[RecentEviction]:
-    """Return evictions, those of unknown spec with that of a pod of the same owner, -1 where there is none.
-
-    O(P) where a spec is unknown, otherwise O(E).
+    """Return the evictions; those of unknown spec get the spec of a pod of the same owner, -1 if there is none. O(P) if
+    a spec is unknown, otherwise O(E).
     """
     if all(one.spec >= 0 for one in evictions):
         return list(evictions)
@@ -62,7 +61,7 @@ def _is_daemon(owner: Owner | None) -> bool:
 
 
 def _lacking(owner: Owner, unknown: int) -> int:
-    """Return how many pods a controller has still to create; `unknown` where its replica counts are unknown."""
+    """Return how many pods a controller still has to create; `unknown` if its replica counts are unknown."""
     if owner.kind not in _COUNTED or owner.desired_replicas < 0 or owner.current_replicas < 0:
         return unknown
     return max(owner.desired_replicas - owner.current_replicas, 0)

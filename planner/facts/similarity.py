@@ -1,9 +1,8 @@
-"""Which node groups are similar, by what a node of each is like.
-
-The one definition for scale-up and scale-down: the same capacity of each resource, memory within a ratio; the same
-resources, allocatable and free, each within a ratio; the same labels and taints. Labels of place and provider do not
-count, nor those that a setting names. Instead of all that, settings may name the labels to compare. Groups in one node
-pool of Azure are similar whatever their nodes are like. Who describes the nodes says what of them is compared.
+"""Which node groups are similar, by a node of each. The single definition for scale-up and scale-down: the same
+capacity of each resource, memory within a ratio; the same resources, allocatable and free, each within a ratio; the
+same labels and taints. Labels for location and provider do not count, nor those named in a setting. Alternatively,
+settings may name the labels to compare. Groups in one node pool of Azure are similar whatever their nodes. The caller
+chooses which properties of nodes are compared.
 Source: Cluster Autoscaler, nodegroupset, IsCloudProviderNodeInfoSimilar with the labels of all its providers.
 """
 
@@ -50,17 +49,15 @@ PROVIDER_LABELS: Final = frozenset(
         "topology.k8s.aws/zone-id",
     }
 )
-"""Labels that differ between groups of the same nodes on one provider or another."""
+"""Labels of providers that differ between groups of equal nodes."""
 _MEMORY: Final = "memory"
 
 Amounts = Iterable[tuple[str, int]]
 
 
 class NodeShape(NamedTuple):
-    """A node of a group, as far as it is compared.
-
-    capacity, allocatable, free : amounts by resource name, those that are 0 left out where the node lacks the resource;
-    labels : (key, value) pairs; ignored : labels that need not be the same.
+    """The compared properties of a group's node. capacity, allocatable, free : amounts by resource name, without the 0
+    of resources that the node lacks; labels : (key, value) pairs; ignored : labels that need not be the same.
     """
 
     capacity: Amounts
@@ -72,10 +69,8 @@ class NodeShape(NamedTuple):
 
 
 class Sample(NamedTuple):
-    """What has to be the same, and amounts that may differ.
-
-    same : anything that can be compared and hashed; pools : of `_POOL_LABELS`, "" = none; allocatable, free : in the
-    order of the resources in `same`.
+    """Properties that must be equal, and amounts that may differ. same : anything comparable and hashable; pools : of
+    `_POOL_LABELS`, "" = none; allocatable, free : in the order of the resources in `same`.
     """
 
     same: tuple[object, ...]
@@ -86,12 +81,12 @@ class Sample(NamedTuple):
 
 
 def sample(shape: NodeShape, settings: SimilaritySettings) -> Sample | None:
-    """Return what is compared of a node; None = it lacks a label to compare, and is similar to none."""
+    """Return the sample of a node; None = it lacks a label to compare, and is similar to none."""
     return samples([shape], settings)[0]
 
 
 def samples(shapes: Iterable[NodeShape | None], settings: SimilaritySettings) -> list[Sample | None]:
-    """Return what is compared of each node; None for None. About 10 us each."""
+    """Return the sample of each node; None for None. About 10 us each."""
     if settings.compared_labels:
         return [_named_labels(shape, settings.compared_labels) if shape else None for shape in shapes]
     kept: dict[tuple[object, ...], _Labels] = {}
@@ -105,11 +100,11 @@ def _named_labels(shape: NodeShape, keys: Sequence[str]) -> Sample | None:
 
 
 _Labels = tuple[tuple[tuple[str, str], ...], tuple[str, ...]]
-"""Labels that count, and pools."""
+"""Compared labels, and pools."""
 
 
 def _all_there_is(shape: NodeShape, settings: SimilaritySettings, kept: dict[tuple[object, ...], _Labels]) -> Sample:
-    """Return the sample of a node. kept : labels that were looked at before; most groups share theirs."""
+    """Return the sample of a node. kept : labels seen before; most groups share theirs."""
     key = (tuple(shape.labels), shape.ignored)
     counted = kept.get(key)
     if counted is None:
@@ -138,7 +133,7 @@ def _counted_labels(labels: dict[str, str], ignored: frozenset[str]) -> _Labels:
 class Similarity:
     """Node groups compared with each other.
 
-    samples : returns one for each group, None = similar to none; called when something is asked for the first time.
+    samples : returns one for each group, None = similar to none; called on first use.
     """
 
     def __init__(self, samples: Callable[[], Sequence[Sample | None]], settings: SimilaritySettings) -> None:
@@ -160,7 +155,7 @@ class Similarity:
         return rows
 
     def to(self, group: int) -> Int64:
-        """Return the rows of the groups that are similar to one, ascending, itself not among them. int64."""
+        """Return the rows of the groups that are similar to one, ascending, without itself. int64."""
         known = self._similar.get(group)
         if known is None:
             candidates = sorted({row for key in _keys(self._samples[group]) for row in self._rows[key]} - {group})
@@ -172,8 +167,8 @@ class Similarity:
     def kinds(self) -> Int32:
         """The kind of each group, -1 = similar to none. int32[G].
 
-        A group is of the first kind whose first group it is similar to. So where ratios make A similar to B and B to C,
-        but not A to C, A and B are of one kind and C of another.
+        A group has the first kind to whose first group it is similar. So if ratios make A similar to B and B to C, but
+        not A to C, then A and B have one kind and C another.
         """
         kinds = np.full(len(self._samples), -1, np.int32)
         first: list[int] = []
@@ -207,7 +202,7 @@ def are_similar(one: Sample, other: Sample, ratios: SimilaritySettings) -> bool:
 
 
 def _keys(one: Sample | None) -> list[object]:
-    """Return keys of which similar samples have one in common."""
+    """Return keys such that similar samples share at least one."""
     return [one.same, *((at, pool) for at, pool in enumerate(one.pools) if pool)] if one else []
 
 

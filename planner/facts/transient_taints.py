@@ -1,4 +1,4 @@
-"""Taints that a new node of a group does not have: of node conditions, autoscalers, start-up and status.
+"""Taints that a new node of a group does not keep: those of node conditions, autoscalers, start-up and status.
 
 Decides nothing else about a node. Source: Cluster Autoscaler, utils/taints (NodeConditionTaints, SanitizeTaints,
 TaintConfig), utils/kubernetes (GetReadinessState, taints of nodes that are not ready).
@@ -35,7 +35,7 @@ _UNTIL_READY: Final = frozenset(
         "node.cloudprovider.kubernetes.io/uninitialized",
     }
 )
-"""A new node has these; controllers take them away some moments after it has become ready."""
+"""A new node has these; controllers remove them shortly after it has become ready."""
 _STARTUP_PREFIXES: Final = (
     "ignore-taint.cluster-autoscaler.kubernetes.io/",
     "startup-taint.cluster-autoscaler.kubernetes.io/",
@@ -44,12 +44,12 @@ _STATUS_PREFIX: Final = "status-taint.cluster-autoscaler.kubernetes.io/"
 
 
 def is_startup_taint(key: str, startup: TaintNames) -> bool:
-    """Return whether a taint goes once its node has started. startup : those that the settings name besides."""
+    """Return whether a taint is removed once its node has started. startup : additional ones named in the settings."""
     return key in _UNTIL_READY or key.startswith(_STARTUP_PREFIXES) or startup.match(key)
 
 
 def says_not_ready(key: str, names: TaintNames) -> bool:
-    """Return whether a node with this taint is not ready. names : those that the settings name besides."""
+    """Return whether a node with this taint is not ready. names : additional ones named in the settings."""
     return is_startup_taint(key, names) or key.startswith(_STATUS_PREFIX)
 
 

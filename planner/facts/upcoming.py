@@ -1,10 +1,10 @@
-"""Nodes that were asked of the cloud and cannot take pods yet: not registered, or registered and still starting.
+"""Upcoming nodes, requested but not able to take pods yet: not registered, or still starting.
 
-A node starts while it is not ready (`readiness`) and is younger than the longest start. A node that is
-being deleted is registered and does not start: as long as its group's target size counts it, no other node comes for
-it. What was asked is given up when the group is in back-off, or longer after its last growth than a cloud may take.
+A node starts while it is not ready (`readiness`) and is younger than the longest start. A node that is being deleted is
+registered and not starting: as long as its group's target size counts it, no other node comes for it. Requested nodes
+no longer count when the group is in back-off, or when its last growth is longer ago than a cloud may take.
 Source: Cluster Autoscaler, clusterstate.GetUpcomingNodes and updateReadinessStats. Upstream counts a node that is being
-drained as one to come, so that pods wait for a node that never comes.
+drained as upcoming, so that pods wait for a node that never comes.
 """
 
 from typing import Final
@@ -21,7 +21,7 @@ LONGEST_PROVISION_NS: Final = 15 * 60 * SECOND_NS
 
 
 def upcoming(snapshot: Snapshot, leaving: Bool, now_ns: int, not_ready: TaintNames) -> Int64:
-    """Return how many nodes of each group are to come. int64[G], at least 0.
+    """Return the number of upcoming nodes of each group. int64[G], at least 0.
 
     leaving : bool[N], nodes that are being deleted; not_ready : taints that make a node not ready.
     """
@@ -31,13 +31,13 @@ def upcoming(snapshot: Snapshot, leaving: Bool, now_ns: int, not_ready: TaintNam
     target = np.array([group.target_size for group in groups], np.int64)
     missing = np.maximum(target - registered, 0)
     missing[[_is_given_up(group.health, group.last_scale_up_ns, now_ns) for group in groups]] = 0
-    # Nodes above the target size are the cloud's to remove, starting ones too.
+    # The cloud removes nodes above the target size, including starting ones.
     coming: Int64 = np.minimum(missing + np.bincount(nodes.group[starts], minlength=len(groups)), target)
     return coming
 
 
 def starting(snapshot: Snapshot, now_ns: int, not_ready: TaintNames) -> Bool:
-    """Return which nodes have registered and are not started yet. bool[N]. A node of unknown age has started."""
+    """Return which nodes have registered but not started yet. bool[N]. A node of unknown age has started."""
     starts: Bool = may_start(snapshot, now_ns) & ~is_ready(snapshot, not_ready)
     return starts
 

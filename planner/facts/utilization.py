@@ -33,15 +33,15 @@ class Utilization(NamedTuple):
 
 
 class NodeUse(NamedTuple):
-    """Requests. requests : float64[R, S] of each spec; used : float64[R, N] sum over the pods of a node, 0 for
-    resources that utilization does not use."""
+    """Requests on nodes. requests : float64[R, S] of each spec; used : float64[R, N] sum over the pods of a node, 0 for
+    resources that do not count for utilization."""
 
     requests: Float64
     used: Float64
 
 
 class _NotCounted(NamedTuple):
-    """Node and spec of pods on nodes that do not count, and of those subtracted from both sides. int32 each."""
+    """Node and spec of pods on nodes that do not count, and of pods subtracted from both sides. int32 each."""
 
     node: Int32
     spec: Int32
@@ -83,7 +83,7 @@ NO_GPU_YET: Final = -2
 
 
 def _gpu_resource(snapshot: Snapshot, gpu_label: str) -> Int32:
-    """Return by node its first resource that is a GPU, NO_GPU_YET when only the label says so. int32[N]."""
+    """Return each node's first GPU resource, NO_GPU_YET if it only has the label. int32[N]."""
     nodes = snapshot.nodes
     resource = np.full(len(nodes.name), NOT_A_GPU_NODE, np.int32)
     if gpu_label:
@@ -108,7 +108,7 @@ def _not_counted(snapshot: Snapshot, settings: ScaleDownSettings, ignored: Bool)
     daemons_out = _daemons_left_out(snapshot, settings)
     out = np.zeros(len(placed), bool)
     if daemons_out.any():
-        # Pods on no node or an unknown one are masked below; their negative numbers are no rows.
+        # Pods on no node or an unknown one are masked below; their negative numbers are not rows.
         out |= ((pods.flags & FLAG_DAEMON) != 0) & daemons_out[np.maximum(pods.node, 0)]
     if settings.ignore_mirror_pods_utilization:
         out |= (pods.flags & FLAG_MIRROR) != 0
@@ -127,7 +127,7 @@ def _share(snapshot: Snapshot, not_counted: _NotCounted, use: NodeUse, resource:
     left = room - reserved
     share = np.full(count, np.nan)
     np.divide(used, left, out=share, where=(room > 0) & (left > 0))
-    # A node filled by what is left out has no room that could be used: any use at all is above every threshold.
+    # A node filled by ignored pods has no usable room: any further use is above every threshold.
     full = (room > 0) & (left <= 0)
     share[full] = np.where(used[full] > 0, np.inf, 0.0)
     return share

@@ -1,1 +1,1 @@
-"""Placement of pods: hints of the last loop, the search for a node, and the reasons without one."""
+"""Placement of pods: hints from the last loop, the search for a node, and the reasons if there is none."""

@@ -1,8 +1,7 @@
-"""What new nodes of each group could hold at best, from classes, amounts and static predicates alone.
-
-For choosing among many groups without packing for each of them. Contract: a bound never denies what is possible: a
-pod whose class a group does not admit fits no new node of it, and the admitted pods need at least `least_nodes`. What
-counters decide on (ports, affinity, spread, volumes) is not asked. Pure. O(C · G · R), vectorised.
+"""Upper bounds on what new nodes of each group can hold, from classes, amounts and static predicates only. Used to
+choose among many groups without packing for each of them. Contract: bounds are optimistic: a pod whose class a group
+does not admit fits none of its new nodes, and the admitted pods need at least `least_nodes`. Predicates decided by
+counters (ports, affinity, spread, volumes) are not checked. Pure. O(C · G · R), vectorised.
 """
 
 from typing import NamedTuple
@@ -19,8 +18,8 @@ class GroupBounds(NamedTuple):
 
     classes : int64[C] ascending; counts : int64[C] pods of each; admitted : bool[C, G]; pods : int64[G] how many pods
     are admitted; demand : int64[G, R] what they request together; free : int64[G, R] amounts of a new node; least_nodes
-    : int64[G] nodes that they need at least; same_as : int64[G] the first group whose new nodes are the same for these
-    pods, itself = none before it: packings for both give the same.
+    : int64[G] nodes that they need at least; same_as : int64[G] the first group whose new nodes are equal for these
+    pods (itself if there is no earlier one): packings for both give the same result.
     """
 
     classes: Int64
@@ -34,7 +33,7 @@ class GroupBounds(NamedTuple):
 
 
 def fresh_amounts(simulation: Simulation, growth: Growth) -> Int64:
-    """Return what is free on a new node of each group, its residents taken off : int64[G, R], 0 without prototype."""
+    """Return the free amounts of a new node of each group, residents subtracted : int64[G, R], 0 without prototype."""
     state = simulation.state
     known = growth.prototype != NO_PROTOTYPE
     prototypes = growth.prototype[known]
@@ -55,7 +54,7 @@ def group_bounds(simulation: Simulation, growth: Growth, pods: Int32) -> GroupBo
     state = simulation.state
     classes, counts = np.unique(state.pod_class[pods], return_counts=True)
     free, known = fresh_amounts(simulation, growth), growth.prototype != NO_PROTOTYPE
-    # A group without a prototype looks at some node here and is taken out in the end.
+    # A group without a prototype uses an arbitrary node here and is removed at the end.
     node_class = state.node_class[np.where(known, growth.prototype, 0)]
     admitted = (state.blocked[classes][:, node_class] == 0) & known
     need, request = state.resources.need[classes], state.resources.request[classes]
@@ -76,7 +75,7 @@ def group_bounds(simulation: Simulation, growth: Growth, pods: Int32) -> GroupBo
 
 
 def _same_as(simulation: Simulation, growth: Growth, classes: Int64, admitted: Bool, free: Int64) -> Int64:
-    """Return for each group the first one whose new nodes differ in nothing that packing looks at : int64[G]."""
+    """Return for each group the first one whose new nodes are equal in everything relevant to packing : int64[G]."""
     state = simulation.state
     columns = [np.ascontiguousarray(admitted.T), free, np.ascontiguousarray(state.volumes.limit.T)[growth.prototype]]
     if not state.local_class[classes].all():

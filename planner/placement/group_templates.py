@@ -1,11 +1,10 @@
-"""What a new node of each node group is like, and which pods of DaemonSets run on it from the start.
-
-Taken from the group's template or from one of its nodes, without what only that node has: its name, taints of its
-start, of its condition and of autoscalers, its pods. A DaemonSet pod is there if the template or the node has it; of
-the other DaemonSets, those that would run there are added where the template names no pod at all, where the settings
-ask for it, or where the pods evict others from a node. Requests of static pods are taken off what a node offers.
-Decides nothing about the size or health of groups. Source: Cluster Autoscaler, node_info_utils.go,
-MixedTemplateNodeInfoProvider, daemonset.GetDaemonSetPodsForNode.
+"""The template of a new node of each node group, and the DaemonSet pods that run on it from the start. Taken from the
+group's template or from one of its nodes, without what is specific to that node: its name, its startup, condition and
+autoscaler taints, and its pods. A DaemonSet pod is included if the template or the node has it; other DaemonSets that
+would run there are added if the template names no pods at all, if the settings require it, or if their pods preempt
+others. Requests of static pods are subtracted from the node's amounts. Decides nothing about the size or health of
+groups. Source: Cluster Autoscaler, node_info_utils.go, MixedTemplateNodeInfoProvider,
+daemonset.GetDaemonSetPodsForNode.
 """
 
 from collections.abc import Sequence
@@ -41,7 +40,7 @@ from planner.simulation.virtual_rows import (
 from planner.snapshot.columns import NO_NODE, Bool, Int64, NodeColumns, Snapshot
 
 STABLE_NS: Final = 60 * SECOND_NS
-"""How long a node is ready before others are taken to be like it."""
+"""How long a node must be ready before it serves as an example for others."""
 _DEPRECATED_LABELS: Final = {
     "node.kubernetes.io/instance-type": "beta.kubernetes.io/instance-type",
     "topology.kubernetes.io/region": "failure-domain.beta.kubernetes.io/region",
@@ -50,21 +49,20 @@ _DEPRECATED_LABELS: Final = {
 _FROM_TEMPLATE: Final = NO_NODE
 _NOTHING: Final = -2
 _OF_OWN_TEMPLATES: Final = ("templates", "groups", "label_sets", "strings", "resources")
-"""What templates rest on that are the groups' own, besides what their name says."""
+"""Fields on which templates given by the groups themselves depend."""
 
 Amounts = tuple[tuple[str, int], ...]
-"""Amounts by resource name; those that are 0 are left out."""
+"""Amounts by resource name, without zeros."""
 GroupTemplates = tuple[GroupTemplate | None, ...]
-"""By node group; None where neither template nor node is there (`NodeGroupReason.NO_TEMPLATE`)."""
+"""By node group; None if there is neither a template nor a node (`NodeGroupReason.NO_TEMPLATE`)."""
 
 
 def group_templates(
     snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool, now_ns: int, derive: Derive = build_always
 ) -> GroupTemplates:
-    """Return the template of each node group. leaving : bool[N], nodes that are being deleted.
-
-    What is built is kept: as long as its groups and DaemonSets stay as they are where all templates are the groups'
-    own, otherwise for the snapshot. O(N + P + groups · (labels + DaemonSets)).
+    """Return the template of each node group. leaving : bool[N], nodes that are being deleted. The result is cached: if
+    all templates are given by the groups, as long as groups and DaemonSets are unchanged, otherwise for the snapshot.
+    O(N + P + groups · (labels + DaemonSets)).
     """
     chosen = _chosen(snapshot, settings, leaving, now_ns)
     daemons = daemon_pods(snapshot)
@@ -78,7 +76,7 @@ def group_templates(
 
 
 def templates_key(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool, now_ns: int) -> str:
-    """Return what the templates depend on besides the snapshot, as a digest. O(N)."""
+    """Return a digest of what the templates depend on besides the snapshot. O(N)."""
     return _key(settings, _chosen(snapshot, settings, leaving, now_ns))
 
 
@@ -89,9 +87,8 @@ def _key(settings: ScaleUpSettings, chosen: Int64) -> str:
 
 
 def _chosen(snapshot: Snapshot, settings: ScaleUpSettings, leaving: Bool, now_ns: int) -> Int64:
-    """Return the node that each group's template is taken from, or _FROM_TEMPLATE, _NOTHING. int64[G].
-
-    Of the nodes that can serve as an example, the first by name; the worse ones only where nothing else is there.
+    """Return the node that each group's template is taken from, or _FROM_TEMPLATE, _NOTHING. int64[G]. It is the first
+    by name of the nodes that can serve as an example; less suitable ones only if there is nothing else.
     """
     nodes, count = snapshot.nodes, len(snapshot.groups)
     good = is_ready(snapshot, settings.not_ready_taints) & ~nodes.unschedulable & ~leaving
@@ -118,7 +115,7 @@ def _has_deletion_taint(nodes: NodeColumns) -> Bool:
 
 
 class _Examples(NamedTuple):
-    """Pods of the nodes that templates are taken from. by_node : node to its pods, in order of name."""
+    """Pods of the nodes from which templates are taken. by_node : node to its pods, in order of name."""
 
     daemons: DaemonPods
     by_node: dict[int, list[int]]
@@ -166,7 +163,7 @@ def _build(
 
 
 def _examples(snapshot: Snapshot, daemons: DaemonPods, chosen: Int64) -> _Examples:
-    # Two entries more, for the numbers -1 and -2 of pods that are on no node or on an unknown one.
+    # Two more entries, for the numbers -1 and -2 of pods on no node or on an unknown one.
     is_example = np.zeros(len(snapshot.nodes.name) + 2, bool)
     is_example[chosen[chosen >= 0]] = True
     node = snapshot.pods.node
@@ -179,7 +176,7 @@ def _examples(snapshot: Snapshot, daemons: DaemonPods, chosen: Int64) -> _Exampl
 def _template(
     snapshot: Snapshot, settings: ScaleUpSettings, examples: _Examples, group: int, node: int
 ) -> GroupTemplate:
-    """Return the template of a group without the DaemonSets that neither its template nor its node has."""
+    """Return the template of a group, without DaemonSets that neither its template nor its node has."""
     table, row = (snapshot.nodes, node) if node >= 0 else (snapshot.templates, snapshot.groups[group].template)
     given = template_of(snapshot, table, row)
     taints = lasting(given.taints, settings.startup_taints, settings.status_taints)
@@ -194,7 +191,7 @@ def _template(
 
 
 def _without(amounts: Amounts, pods: Sequence[PodSpec]) -> Amounts:
-    """Return amounts less what pods request, and less one pod each."""
+    """Return the amounts minus the requests of pods, and minus one pod each."""
     left = dict(amounts)
     for pod in pods:
         for name, amount in (*pod.requests, (PODS, 1)):
@@ -204,7 +201,7 @@ def _without(amounts: Amounts, pods: Sequence[PodSpec]) -> Amounts:
 
 
 def _with_deprecated(labels: Labels) -> Labels:
-    """Return a template's labels with the deprecated ones that its nodes will have besides."""
+    """Return a template's labels, plus the deprecated ones that its nodes will have."""
     more = {_DEPRECATED_LABELS[key]: value for key, value in labels if key in _DEPRECATED_LABELS}
     return tuple(sorted((dict(labels) | more).items())) if more else labels
 
@@ -216,7 +213,7 @@ def _as_virtual(snapshot: Snapshot, pod: int) -> VirtualPod:
 
 
 def _would_run(templates: Sequence[NodeTemplate], specs: Sequence[PodSpec]) -> list[list[int]]:
-    """Return for each template which of the DaemonSets of the given specs run there, by selectors and taints."""
+    """Return for each template which DaemonSets (given by specs) run there, by selectors and taints."""
     labels = {one.labels: None for one in templates}
     taints = {one.taints: None for one in templates}
     place = {value: at for at, value in enumerate(labels)}, {value: at for at, value in enumerate(taints)}
@@ -233,7 +230,7 @@ def _would_run(templates: Sequence[NodeTemplate], specs: Sequence[PodSpec]) -> l
 
 
 def _node_rows(labels: Sequence[Labels], specs: SchedulingSpecs) -> NodeRows:
-    """Return label sets as node requirements see them; no node has a name that one asks for."""
+    """Return label sets in the form for node requirements; no node has a name that could be requested."""
     looked_at = LookedAt()
     for requirement in specs.node_requirements:
         note_requirement(requirement, looked_at, set())

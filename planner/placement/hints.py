@@ -1,8 +1,6 @@
-"""Where pods went in the last loop, and its form on the wire.
-
-A pod is known by its node, or by being on none, and a short digest of its uid. Hints only say what is tried first: what
-is forgotten or matched wrongly costs a search. Decides nothing about whether a pod fits. Symbols: P' pods of the
-snapshot and virtual ones behind them, N nodes, group N being the pods on none.
+"""Destinations of pods in the last loop, and their encoding. A pod is identified by its node (or none) and a short
+digest of its uid. Hints only decide what is tried first: a forgotten or wrong one costs a search. Decides nothing about
+whether a pod fits. Symbols: P' pods of the snapshot followed by virtual ones, N nodes; group N is the pods on no node.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,9 +20,8 @@ from planner.snapshot.offsets import find_offsets_fault
 
 
 class PodGroups(NamedTuple):
-    """Pods by node, group N being those on none: members[offsets[g] : offsets[g+1]]. digests : int32[P'] of uids.
-
-    P' counts the pods of the snapshot, those evicted lately and placeholders.
+    """Pods by node, with group N for those on none: members[offsets[g] : offsets[g+1]]. digests : int32[P'] of uids. P'
+    counts the pods of the snapshot, recently evicted ones and placeholders.
     """
 
     offsets: Int64
@@ -42,7 +39,7 @@ class Moves(NamedTuple):
 
 
 def pod_groups(snapshot: Snapshot, evictions: Sequence[RecentEviction], derive: Derive) -> PodGroups:
-    """Return the snapshot's pods by node, and those evicted lately. What follows from the snapshot is kept."""
+    """Return the snapshot's pods by node, and recently evicted ones. The snapshot's part is cached."""
     return with_evicted(group_pods(snapshot, derive), evictions)
 
 
@@ -62,7 +59,7 @@ def _by_node(snapshot: Snapshot) -> tuple[Int64, Int32]:
 
 
 def with_evicted(groups: PodGroups, evictions: Sequence[RecentEviction]) -> PodGroups:
-    """Put the pods evicted lately, which are on no node, behind those that the snapshot has on none."""
+    """Append the recently evicted pods, which are on no node, to the snapshot's pods on no node."""
     if not evictions:
         return groups
     known, more = len(groups.members), len(evictions)
@@ -79,8 +76,8 @@ def with_evicted(groups: PodGroups, evictions: Sequence[RecentEviction]) -> PodG
 
 
 def with_placeholders(groups: PodGroups, names: Sequence[str], node: Int64) -> PodGroups:
-    """Put placeholders, numbered behind all others, behind the pods of their nodes. node : int64[names], those from N
-    on and -1 are in no group. O(P)."""
+    """Append placeholders, numbered after all other pods, to the pods of their nodes. node : int64[names]; placeholders
+    with a node from N on, or -1, are in no group. O(P)."""
     if not names:
         return groups
     first, node_count = len(groups.digests), len(groups.offsets) - 2
@@ -97,7 +94,7 @@ def with_placeholders(groups: PodGroups, names: Sequence[str], node: Int64) -> P
 
 def _digests(texts: Text) -> Int32:
     digests = np.empty(len(texts.offsets) - 1, np.int32)
-    with np.errstate(over="ignore"):  # the hash wraps around; run as plain Python, numpy would warn of it
+    with np.errstate(over="ignore"):  # the hash overflows on purpose; in plain Python, numpy would warn
         digest_texts(texts.data, texts.offsets, digests)
     return digests
 
@@ -108,7 +105,7 @@ def read_hints(
     """Return where each pod went, -1 = not known. int32[P']. Raises UnreadableStateError.
 
     number_of : int32[strings] node of each string of the state, -1 = gone; destinations : translates the column of
-    destinations, where they are not all nodes of the snapshot.
+    destinations, if these are not all nodes of the snapshot.
     """
     hint = np.full(len(pods.digests), -1, np.int32)
     strings = column(given.source, np.int32, "hints.source")

@@ -1,8 +1,8 @@
 """Orders in which pods are packed onto new nodes.
 
-Contract: pods of one class follow one another in the order in which they were given; classes with equal scores come as
-their first pods do. Pure; O(M log M) once for all pods, O(C log C + M) for each order. The first order is the Cluster
-Autoscaler's: by the sum of what a pod takes of the cpu and of the memory of a new node, largest first (source:
+Contract: pods of one class are consecutive, in the order given; classes with equal scores are in the order of their
+first pods. Pure; O(M log M) once for all pods, O(C log C + M) for each order. The first order is the Cluster
+Autoscaler's: by the sum of the pod's shares of a new node's cpu and memory, largest first (source:
 estimator.DecreasingPodOrderer).
 """
 
@@ -22,8 +22,8 @@ Float64 = NDArray[np.float64]
 class PodsByClass(NamedTuple):
     """Pods of C classes.
 
-    classes : int64[C] ascending; first : int64[C] which of the pods given is the first of its class; members : int32[M]
-    pods by class, offsets : int64[C+1] of each class, its pods in the order given.
+    classes : int64[C] ascending; first : int64[C] position of each class's first pod; members : int32[M] pods by class,
+    in the order given; offsets : int64[C+1] of each class.
     """
 
     classes: Int64
@@ -56,8 +56,8 @@ def orders(simulation: Simulation, pods: PodsByClass, rows: Int64, free: Int64, 
     """Return the distinct orders to try of the classes `rows`, each as int64[rows] positions in `pods.classes`.
 
     free : int64[R] amounts of a new node; bound_most : int64[S] as `boundness` returns it. By the sum of the shares of
-    cpu and memory, by the largest share of any resource, and, where some classes are bound more than others
-    (`boundness`), those first.
+    cpu and memory; by the largest share of any resource; and, if some classes are bound more than others (`boundness`),
+    with those first.
     """
     state, classes, first = simulation.state, pods.classes[rows], pods.first[rows]
     shares = state.resources.request[classes] / np.maximum(free, 1)
@@ -75,10 +75,9 @@ def orders(simulation: Simulation, pods: PodsByClass, rows: Int64, free: Int64, 
 
 
 def boundness(state: SimulationState) -> Int64:
-    """Return how few nodes a class can share. int64[S]: 2 for pods that keep apart from one another, one to a node or
-    domain, by host ports for example; 1 for those that affinity or spread binds otherwise; 0 for all others.
-
-    What fills nodes should come behind them.
+    """Return how constrained the nodes of a class are. int64[S]: 2 for pods of which a node or domain takes only one,
+    because of host ports for example; 1 for pods with other affinity or spread constraints; 0 for all others. Pods that
+    merely fill nodes should come after them.
     """
     presence, count = state.presence, len(state.local_class)
     adding, emptying = (

@@ -1,8 +1,6 @@
-"""How many new nodes pods need, and which pod goes to which of them.
-
-Decides by placing pods, in the order given, on virtual nodes that are opened one after the other
-(`planner.placement.kernels.packing`); the simulation is left as it was until `place_on_new_nodes` does it for good.
-Never decides which group grows or in which order pods come. Pure.
+"""How many new nodes pods need, and which pod goes to which of them. Places pods, in the order given, on virtual nodes
+that are opened one after the other (`planner.placement.kernels.packing`); the simulation is left unchanged until
+`place_on_new_nodes` makes the moves. Never decides which group grows, or the order of pods. Pure.
 """
 
 from collections.abc import Sequence
@@ -18,10 +16,9 @@ from planner.snapshot.columns import Int32, Int64
 
 
 class GrowingGroups(NamedTuple):
-    """Groups that may grow in one packing; of several the one with the fewest nodes grows first, ties by order.
-
-    groups : group numbers, each with a prototype; sizes : nodes that each has, upcoming ones included; most : how many
-    more each may have.
+    """Groups that may grow in one packing; the one with the fewest nodes grows first, ties by order. groups : group
+    numbers, each with a prototype; sizes : current nodes of each, upcoming ones included; most : how many more each may
+    have.
     """
 
     groups: Sequence[int]
@@ -30,11 +27,9 @@ class GrowingGroups(NamedTuple):
 
 
 class Packed(NamedTuple):
-    """What came of a packing.
-
-    nodes : how many new nodes; placed : how many pods; pods : int32[M] in the order of placing; node_of : int32[M] of
-    each of them the new node, 0 to nodes - 1 in the order of opening, -1 = no place; group_of : int32[nodes] position
-    in `GrowingGroups.groups` of each new node.
+    """The result of a packing. nodes : number of new nodes; placed : number of pods; pods : int32[M] in the order of
+    placing; node_of : int32[M] the new node of each, 0 to nodes - 1 in the order of opening, -1 = no place; group_of :
+    int32[nodes] position in `GrowingGroups.groups` of each new node.
     """
 
     nodes: int
@@ -45,7 +40,7 @@ class Packed(NamedTuple):
 
 
 class Packer(NamedTuple):
-    """A simulation in which groups can grow, and scratch for packings of it. bound : int64[S] as `boundness` says."""
+    """A simulation in which groups can grow, with scratch for packings. bound : int64[S] as returned by `boundness`."""
 
     simulation: Simulation
     growth: Growth
@@ -54,7 +49,7 @@ class Packer(NamedTuple):
 
 
 def packer(simulation: Simulation, growth: Growth) -> Packer:
-    """Return what `pack` works on. O(S)."""
+    """Return the input of `pack`. O(S)."""
     state = simulation.state
     classes, limits = len(state.local_class), len(state.spread.limit)
     return Packer(
@@ -74,11 +69,10 @@ def packer(simulation: Simulation, growth: Growth) -> Packer:
 
 
 def pack(within: Packer, groups: GrowingGroups, pods: Int32, most_nodes: int, start_blank: int = 0) -> Packed:
-    """Pack pods : int32[M], on no node, onto new nodes of the groups; the simulation is left as it was.
-
-    most_nodes : of all groups together; start_blank : how many blank nodes are open already. A pod that no node opened
-    so far admits and no further node would admit is left out; the others are placed all the same. The caller has to
-    call `planner.simulation.log.check_log`.
+    """Pack pods : int32[M], on no node, onto new nodes of the groups; the simulation is left unchanged. most_nodes : of
+    all groups together; start_blank : number of blank nodes that are open already. A pod that neither an opened nor
+    another new node admits is left out; the others are still placed. The caller has to call
+    `planner.simulation.log.check_log`.
     """
     blanks, count = within.growth.blanks[start_blank:], len(groups.groups)
     task = kernels.Task(
@@ -104,9 +98,8 @@ def pack(within: Packer, groups: GrowingGroups, pods: Int32, most_nodes: int, st
 
 
 class PodsToPack(NamedTuple):
-    """Pods to pack. pods : by class; rows : int64 the classes among them that are packed; free : int64[R] amounts of a
-    new node; takers : int64[S] groups that may take a class; least_nodes : fewer never take all of these pods, 0 = not
-    known."""
+    """Pods to pack. pods : by class; rows : int64 the classes to pack; free : int64[R] amounts of a new node; takers :
+    int64[S] groups that may take a class; least_nodes : lower bound on the nodes for all these pods, 0 = not known."""
 
     pods: PodsByClass
     rows: Int64
@@ -118,12 +111,10 @@ class PodsToPack(NamedTuple):
 def pack_best(
     within: Packer, groups: GrowingGroups, asked: PodsToPack, most_nodes: int, start_blank: int = 0
 ) -> Packed:
-    """Return the best of the packings in each order of `planner.placement.orders`: most pods, then fewest nodes.
-
-    Where the nodes do not suffice, one more order has those first that the fewest groups take; of packings that rate
-    equal, that is better which serves more pods that no other group takes, and then more bound ones. Ties go to the
-    first order, which is first-fit-decreasing by the Cluster Autoscaler's measure. No order is tried any more once all
-    pods are on as few nodes as can be.
+    """Return the best packing over the orders of `planner.placement.orders`: most pods, then fewest nodes. If the nodes
+    do not suffice, another order starts with the pods that the fewest groups take; ties are then broken by more pods
+    that no other group takes, and by more bound pods. Remaining ties go to the first order, first-fit-decreasing by the
+    Cluster Autoscaler's measure. Stops once all pods are on the fewest possible nodes.
     """
     best: Packed | None = None
     tries = orders(within.simulation, asked.pods, asked.rows, asked.free, within.bound)
@@ -152,10 +143,9 @@ def _rank(within: Packer, asked: PodsToPack, packed: Packed) -> tuple[int, int, 
 def place_on_new_nodes(
     within: Packer, group_of: Sequence[int] | Int32 | Int64, pods: Int32, node_of: Int32, start_blank: int = 0
 ) -> Int32:
-    """Open one new node for each entry of `group_of`, and place pods on them; return by pod the node, -1 = it fits not.
-
-    group_of : the group of each new node; pods, node_of : int32[M] as in `Packed`. The moves stay in the simulation. A
-    pod of a packing fits where it went as long as the nodes are of the groups that they were of there.
+    """Open one new node for each entry of `group_of`, and place pods on them; return the node by pod, -1 = does not
+    fit. group_of : the group of each new node; pods, node_of : int32[M] as in `Packed`. The moves stay in the
+    simulation. A pod fits its node of a packing as long as the nodes belong to the same groups as there.
     """
     prototype_of = within.growth.prototype[np.asarray(group_of, np.int64)]
     placed_on = np.full(len(pods), -1, np.int32)

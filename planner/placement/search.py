@@ -1,4 +1,4 @@
-"""A search for places, ready for `planner.placement.kernels.search`. Decides nothing."""
+"""Builds the input of `planner.placement.kernels.search`. Decides nothing."""
 
 from typing import Final
 
@@ -9,11 +9,11 @@ from planner.simulation.state import SimulationState
 from planner.snapshot.columns import Bool, Int32
 
 MOST_DOMAINS: Final = 64
-"""Domains up to which a search goes by domain: zones, not hosts, of which the first with room is soon found."""
+"""Most domains of a key for a search by domain: useful for zones but not for hosts."""
 
 
 def new_search(state: SimulationState, order: Int32, allowed: Bool) -> Search:
-    """Return a search that has found nothing yet. order : int32[D]; allowed : bool[N]. O(topology rows · D log D)."""
+    """Return a new search. order : int32[D]; allowed : bool[N]. O(topology rows · D log D)."""
     cursor, failed = np.zeros((2, len(state.local_class)), np.int64)
     return Search(order, allowed, cursor, failed, _domains(state, order))
 

@@ -1,6 +1,5 @@
-"""Columns of a state that a caller sends back, read so that whatever they hold does no harm.
-
-Decides nothing about what they mean. Raises UnreadableStateError.
+"""Reads the columns of a state that a caller sends back, safely for any content. Decides nothing about their meaning.
+Raises UnreadableStateError.
 """
 
 from collections.abc import Sequence
@@ -29,7 +28,7 @@ def column(data: bytes, kind: type[_Number], name: str) -> NDArray[_Number]:
 
 
 def translated(strings: Int32, number_of: Int32, name: str) -> Int32:
-    """Return what string indices stand for. number_of : int32[strings], of each string of the state."""
+    """Return the numbers that string indices stand for. number_of : int32[strings], of each string of the state."""
     if len(strings) and not (strings.min() >= 0 and strings.max() < len(number_of)):
         raise UnreadableStateError(f"{name} names a string that is not there")
     numbers: Int32 = number_of[strings]
@@ -37,7 +36,7 @@ def translated(strings: Int32, number_of: Int32, name: str) -> Int32:
 
 
 def check_lengths(name: str, *lengths: int) -> None:
-    """Refuse columns of different lengths. name : of the message that has them."""
+    """Refuse columns of different lengths. name : of their message."""
     if len(set(lengths)) > 1:
         raise UnreadableStateError(f"the columns of {name} differ in length")
 
@@ -45,7 +44,7 @@ def check_lengths(name: str, *lengths: int) -> None:
 def numbers_of(strings: Sequence[str], names: Sequence[str]) -> Int32:
     """Return the position in `names`, sorted, of each string of a state, -1 = none. int32[strings], at least one.
 
-    O(names + strings), or O(strings · log names) where strings are few.
+    O(names + strings), or O(strings · log names) if there are few strings.
     """
     if len(strings) * len(names).bit_length() < len(names):
         return np.array([string_index(names, name) for name in strings] or [-1], np.int32)

@@ -1,9 +1,7 @@
-"""Places for the pods that wait for one, on nodes that exist and on nodes that are on their way.
-
-Pods of nodes being deleted come first, then other displaced ones, then pending ones; of each the most important, the
-largest and the oldest. A pod goes back to where the last loop had it if that is possible, before any other pod looks
-for a place; otherwise to the fullest node that admits it, nodes on their way last. A pod that finds no place does not
-keep the others from theirs. Never adds a node. Pure; the moves stay in the simulation.
+"""Places waiting pods on existing nodes and on upcoming ones. Pods of nodes being deleted come first, then other
+displaced pods, then pending ones; within each, by priority, size and age. A pod goes back to its place in the last loop
+if possible, before any other pod is placed; otherwise to the fullest node that admits it, upcoming nodes last. A pod
+without a place does not stop the others. Never adds a node. Pure; the moves stay in the simulation.
 Source: Cluster Autoscaler, core/podlistprocessor (currently_drained_nodes, filter_out_schedulable), which goes round
 the nodes instead.
 """
@@ -25,7 +23,7 @@ from planner.snapshot.dictionaries import CPU, MEMORY
 
 
 class PodOrder(Enum):
-    """In which order pods of one priority look for a place. BOUND_FIRST : see `in_order`; LISTED : by name."""
+    """The order in which pods of one priority are placed. BOUND_FIRST : see `in_order`; LISTED : by name."""
 
     BOUND_FIRST = auto()
     LARGEST_FIRST = auto()
@@ -35,7 +33,7 @@ class PodOrder(Enum):
 
 
 class NodeOrder(Enum):
-    """In which order nodes that exist are tried. FULLEST_FIRST : by cpu or memory; LISTED : by name."""
+    """The order in which existing nodes are tried. FULLEST_FIRST : by cpu or memory; LISTED : by name."""
 
     FULLEST_FIRST = auto()
     EMPTIEST_FIRST = auto()
@@ -43,19 +41,19 @@ class NodeOrder(Enum):
 
 
 class PlacementOrder(NamedTuple):
-    """A way to place what waits: one of many, of which none is best for every cluster."""
+    """Orders in which waiting pods are placed; none is best for every cluster."""
 
     pods: PodOrder
     nodes: NodeOrder
 
 
 USUAL: Final = PlacementOrder(PodOrder.BOUND_FIRST, NodeOrder.FULLEST_FIRST)
-"""The room that only some nodes have is not lost to pods that any node could take, and empty nodes stay empty."""
+"""Room that only some nodes have is not used up by pods that fit anywhere, and empty nodes stay empty."""
 
 
 class Places(NamedTuple):
-    """Where pods may be placed. order : int32[D] nodes, best first; allowed : bool[N'], those in `order`; pods : in
-    which order pods look for a place there."""
+    """Nodes on which pods may be placed. order : int32[D] nodes, best first; allowed : bool[N'], those in `order`; pods
+    : the order of pods."""
 
     order: Int32
     allowed: Bool
@@ -63,10 +61,8 @@ class Places(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """What became of the pods that waited.
-
-    pods : int32[M] in the order in which they were looked at; node : int32[M] where each is now, -1 = nowhere; leaving
-    : int32 those of them that are of nodes being deleted; hint_hits, searches : how places were found.
+    """The result for waiting pods. pods : int32[M] in the order of placement; node : int32[M] the node of each, -1 =
+    none; leaving : int32 those from nodes being deleted; hint_hits, searches : how places were found.
     """
 
     pods: Int32
@@ -77,7 +73,7 @@ class Waiting(NamedTuple):
 
     @property
     def left(self) -> Int32:
-        """Those without a place, in the same order. int32."""
+        """Pods without a place, in the same order. int32."""
         left: Int32 = self.pods[self.node == NOWHERE]
         return left
 
@@ -85,10 +81,9 @@ class Waiting(NamedTuple):
 def places(
     simulation: Simulation, leaving: Bool, not_ready: TaintNames, upcoming: Int64, way: PlacementOrder = USUAL
 ) -> Places:
-    """Return where pods may be placed: ready nodes that stay and have started, then nodes on their way.
-
-    leaving : bool[N], nodes being deleted; not_ready : taints that make a node not ready; upcoming : int64 nodes of the
-    simulation that stand for those on their way.
+    """Return the nodes on which pods may be placed: ready nodes that stay and have started, then upcoming ones. leaving
+    : bool[N], nodes being deleted; not_ready : taints that make a node not ready; upcoming : int64 nodes of the
+    simulation that stand for upcoming ones.
     """
     snapshot = simulation.snapshot
     nodes = snapshot.nodes
@@ -107,10 +102,9 @@ def places(
 
 
 def pods_to_move(snapshot: Snapshot, leaving: Bool, expendable_priority: int) -> Int32:
-    """Return the pods that nodes being deleted still have to give up, node by node in pod order. int32.
-
-    leaving : bool[N]; expendable_priority : pods of lower priority need no place. A pod that is terminating has been
-    evicted: what takes its place is pending, placed, or a recent eviction. O(P) where a node is being deleted.
+    """Return the pods that still have to leave nodes being deleted, node by node in pod order. int32. leaving :
+    bool[N]; expendable_priority : pods of lower priority need no place. A terminating pod has been evicted: its
+    replacement is pending, placed, or a recent eviction. O(P) if a node is being deleted.
     """
     if not leaving.any():
         return np.zeros(0, np.int32)
@@ -124,7 +118,7 @@ def pods_to_move(snapshot: Snapshot, leaving: Bool, expendable_priority: int) ->
 
 
 def close_leaving(simulation: Simulation, leaving: Bool, pods: Int32) -> None:
-    """Close nodes being deleted, and take the pods off them that have to move and are still there."""
+    """Close nodes being deleted, and take off the pods that still have to leave them."""
     if not leaving.any() and not len(pods):
         return
     still_there = simulation.state.pod_node[pods] == simulation.snapshot.pods.node[pods]
@@ -134,11 +128,10 @@ def close_leaving(simulation: Simulation, leaving: Bool, pods: Int32) -> None:
 def place_waiting(
     simulation: Simulation, where: Places, displaced: Int32, pending: Int32, hint: Int32, leaving: Int32
 ) -> Waiting:
-    """Place what is on no node.
-
-    displaced : int32 virtual pods, such as those evicted lately; pending : int32 pods of the snapshot; leaving : int32
-    pods of nodes being deleted, already taken off them; hint : int32[P'] node, -1 = none. Pods that have a place
-    already keep it. O(pods · terms + classes · N) for classes that only their node decides on.
+    """Place the pods that are on no node. displaced : int32 virtual pods, such as recently evicted ones; pending :
+    int32 pods of the snapshot; leaving : int32 pods of nodes being deleted, already taken off them; hint : int32[P']
+    node, -1 = none. Pods that have a place keep it. O(pods · terms + classes · N) for classes that depend only on their
+    node.
     """
     state = simulation.state
     pods = np.concatenate([in_order(simulation, some, where.pods) for some in (leaving, displaced, pending)])
@@ -157,32 +150,30 @@ def place_waiting(
         place_all(state, search, hints, destination, counts, waiting, False)
         before, waiting = len(waiting), _unplaced(simulation, waiting)
         if len(waiting) != before:
-            # Pods that were placed later may be those that affinity asks for, or even out a spread.
+            # Pods placed later may satisfy an affinity, or even out a spread.
             waiting = waiting[state.local_class[state.pod_class[waiting]] == 0]
     return Waiting(pods, state.pod_node[pods].astype(np.int32), leaving, int(counts[HINT_HITS]), int(counts[SEARCHES]))
 
 
 def place_where(simulation: Simulation, where: Places, pods: Int32, node: Int32) -> None:
-    """Place pods : int32[M] that are on no node where they are told to go, as soon as that node admits them.
-
-    node : int32[P'], -1 = nowhere. A node that is not in `where` counts as none.
+    """Place pods : int32[M], on no node, on their given nodes as soon as these admit them. node : int32[P'], -1 = none.
+    A node that is not in `where` counts as none.
     """
     state, before = simulation.state, -1
     waiting = _unplaced(simulation, pods[node[pods] != NOWHERE])
     search, counts = new_search(state, where.order[:0], where.allowed), np.zeros(2, np.int64)
     while len(waiting) not in {0, before}:
-        # What was placed since may be what affinity asks for, or even out a spread.
+        # Pods placed since then may satisfy an affinity, or even out a spread.
         before = len(waiting)
         place_all(state, search, node, node.copy(), counts, waiting, False)
         waiting = _unplaced(simulation, waiting)
 
 
 def in_order(simulation: Simulation, pods: Int32, order: PodOrder = PodOrder.BOUND_FIRST) -> Int32:
-    """Return pods : int32[M] in the order in which they look for a place. O(M log M).
-
-    By priority; the more bound first (`planner.placement.orders.boundness`); by the largest of their shares of what all
-    nodes offer of a resource; equal pods behind one another, by age, by number. A pod of unknown age is old, and so are
-    virtual ones. Other orders change what comes between priority and the number.
+    """Return pods : int32[M] in the order in which they are placed. O(M log M). By priority; more bound pods first
+    (`planner.placement.orders.boundness`); by their largest share of all nodes' amount of a resource; equal pods
+    together; by age; by number. Pods of unknown age count as old, and so do virtual ones. Other orders change the
+    criteria between priority and number.
     """
     if not len(pods):
         return pods
@@ -216,12 +207,12 @@ def priorities(simulation: Simulation, pods: Int32) -> Int64:
 
 
 def _priorities(snapshot: Snapshot) -> Int64:
-    """Return the priority of each spec. int64[S+1], the last for snapshots without any."""
+    """Return the priority of each spec. int64[S+1]; the last entry is for snapshots without specs."""
     return np.array([*(spec.priority for spec in snapshot.specs), 0], np.int64)
 
 
 def _may_fit(simulation: Simulation, where: Places, pods: Int32) -> Int32:
-    """Return those of the pods that ask for no more of any resource than some node has. int32. O(N + S + pods)."""
+    """Return the pods that request no more of any resource than some node has. int32. O(N + S + pods)."""
     amounts = simulation.state.resources
     most = amounts.free[where.order].max(axis=0, initial=0)
     found: Int32 = pods[(amounts.need <= most).all(axis=1)[simulation.state.pod_class[pods]]]

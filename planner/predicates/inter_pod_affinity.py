@@ -2,7 +2,7 @@
 
 Contract: counters of placed pods by domain. Affinity counts pods that match all terms of the incoming pod at once; the
 first pod of a group fits any node with all topology keys if it matches its own terms and no counted pod does.
-Anti-affinity counts, for the incoming pod's terms, pods that match; and, for placed pods' terms, the pods that have
+Anti-affinity counts matching pods for the incoming pod's terms and, for the terms of placed pods, the pods that have
 them. Terminating pods count. Nodes without a topology key: no affinity there, anti-affinity does not apply.
 Source: plugin interpodaffinity filtering, v1.34.3. The evaluation of terms is in `planner.classes.pod_matching`.
 """

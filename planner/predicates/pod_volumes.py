@@ -57,7 +57,7 @@ def volume_counters(
     handle_pods = _distinct(pod, handles[volume] if len(volume) else volume)
     handle_driver = np.zeros(int(handles.max(initial=-1)) + 1, np.int64)
     handle_driver[handles[handles >= 0]] = driver[handles >= 0]
-    # A claim that only one pod mounts never conflicts.
+    # A claim mounted by one pod only never conflicts.
     claim_users = np.bincount(claim_pods[1], minlength=1)
     several = claim_users[claim_pods[1]] > 1
     claim_pods = (claim_pods[0][several], claim_pods[1][several])

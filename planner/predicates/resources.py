@@ -1,7 +1,7 @@
-"""NodeResourcesFit: free amounts of every resource that some pod asks for, and room for one more pod.
+"""NodeResourcesFit: free amounts of every resource that some pod requests, and room for one more pod.
 
 Contract: a request of 0 is never checked; a resource that the node does not offer counts as 0; names that are neither
-known to the scheduler nor qualified are ignored, as it ignores them. Amounts : int64, cpu in milli-cores.
+known to the scheduler nor qualified are ignored, as the scheduler does. Amounts : int64, cpu in milli-cores.
 Source: plugin noderesources fit, v1.34.3.
 """
 
@@ -15,7 +15,7 @@ from planner.snapshot.columns import Int64
 
 PODS = "pods"
 POD_ROOM = 2
-"""Column of the pods that a node still takes, behind cpu and memory; the others follow in the snapshot's order."""
+"""Column for pods, after cpu and memory; the other resources follow in the snapshot's order."""
 _PLAIN = ("cpu", "memory", "ephemeral-storage")
 NOT_CHECKED = -(1 << 63)
 
@@ -36,7 +36,7 @@ def is_counted(name: str) -> bool:
 
 
 def checked_resources(resources: tuple[str, ...], specs: SchedulingSpecs) -> tuple[str, ...]:
-    """Return the names of the R resources to count: cpu, memory, pods, then all else that is asked for."""
+    """Return the names of the R resources to count: cpu, memory, pods, then all others that are requested."""
     asked = {name for spec in specs.rows for name, amount in spec.requests if amount > 0 and is_counted(name)}
     first = ("cpu", "memory", PODS)
     known = [name for name in resources if name in asked and name not in first]

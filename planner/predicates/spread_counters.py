@@ -1,8 +1,8 @@
 """The counters behind topology spread: pods by domain, and a histogram of them that gives the minimum in O(1).
 
-Contract: numbers only, no knowledge of pods. A counter belongs to a (node set, topology row) pair, of which all
-counters share how many eligible nodes each domain has. The histogram of a counter has buckets 0 .. B-1, the last for
-all larger counts; domains are searched only if the smallest count is in that one. The kernels are in
+Contract: numbers only, no knowledge of pods. A counter belongs to a (node set, topology row) pair; the counters of a
+pair share the number of eligible nodes in each domain. The histogram of a counter has buckets 0 .. B-1, the last one
+also for all larger counts; domains are searched only if the smallest count is in the last bucket. The kernels are in
 `planner.predicates.kernels.spread`.
 """
 
@@ -144,7 +144,7 @@ def _starts(sizes: NDArray[np.int64]) -> Int64:
 def _buckets(
     count: int, added: tuple[Int32, Int32], domains: NDArray[np.int64], pods_of_class: NDArray[np.int64] | None
 ) -> NDArray[np.int64]:
-    """Return the bucket count of each counter: one per count where pods are few, else enough for an even spread."""
+    """Return the bucket count of each counter: one per count for few pods, else enough for an even spread."""
     offsets, items = added
     if pods_of_class is None or not count:
         return np.full(count, _FEWEST_BUCKETS, np.int64)

@@ -35,7 +35,7 @@ def any_tolerates(tolerations: tuple[Toleration, ...], taint: Taint) -> bool:
 
 
 class _Taints:
-    """Distinct taints, found by what tolerations ask for. Numbers as in `numbers`."""
+    """Distinct taints, indexed for look-ups by tolerations. Numbers as in `numbers`."""
 
     def __init__(self, taints: Iterable[Taint]) -> None:
         self.numbers = {taint: at for at, taint in enumerate(dict.fromkeys(taints))}
@@ -51,7 +51,7 @@ class _Taints:
                 self._found.setdefault(asked, []).append(at)
 
     def tolerated_by(self, toleration: Toleration) -> NDArray[np.int64]:
-        """Return the numbers of the taints that a toleration covers, as `tolerates` has it."""
+        """Return the numbers of the taints that a toleration covers; agrees with `tolerates`."""
         if toleration.operator in _EQUAL:
             value: str | None = toleration.value
         elif toleration.operator == TolerationOperator.EXISTS:
@@ -70,7 +70,7 @@ def untolerated(
     taint_sets: tuple[tuple[Taint, ...], ...],
     effort: Effort = UNLIMITED,
 ) -> Bool:
-    """Return which sets of tolerations leave a taint of which set uncovered : bool[toleration sets, taint sets].
+    """Return which sets of tolerations leave a taint of which taint set uncovered : bool[toleration sets, taint sets].
 
     O(taints + tolerations + pairs of a set of tolerations and a taint that it covers).
     """

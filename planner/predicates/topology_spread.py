@@ -1,8 +1,8 @@
 """PodTopologySpread: DoNotSchedule constraints, as counts of matching pods by domain and the smallest of them.
 
-Contract: a domain is eligible while a node is in it that has all topology keys of the pod's constraints and passes the
-constraint's inclusion policies. Counted are the pods of the incoming pod's namespace on such nodes that match and do
-not terminate; an empty selector counts no pod, though it matches the pod itself. With fewer eligible domains than
+Contract: a domain is eligible if it has a node with all topology keys of the pod's constraints that passes the
+constraint's inclusion policies. The count includes matching, not terminating pods of the incoming pod's namespace on
+such nodes; an empty selector counts no pod, although it matches the pod itself. With fewer eligible domains than
 minDomains the smallest count is 0. A retired node keeps its domains unless the constraint honours taints that the pod
 does not tolerate. Source: plugin podtopologyspread filtering and common, v1.34.3; the retired node: the
 node that the Cluster Autoscaler's simulation taints and keeps.
@@ -32,7 +32,7 @@ DRAINED = Taint(TO_BE_DELETED_TAINT, "being-simulated", TaintEffect.NO_SCHEDULE)
 
 
 class SpreadNodes(NamedTuple):
-    """What eligibility needs: node classes, nodes excluded by requirement [distinct, K] and by taints [distinct, K]."""
+    """Input for eligibility: node classes, nodes excluded by requirement [distinct, K] and by taints [distinct, K]."""
 
     classes: NodeClasses
     excluded: Bool

@@ -21,7 +21,7 @@ ZONE_LABELS = {
     "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
     "topology.kubernetes.io/region": "topology.kubernetes.io/region",
 }
-"""Label of a volume -> label of the node to use where the node lacks the volume's label."""
+"""Label of a volume -> label to use for nodes without the volume's label."""
 _SEPARATOR = "__"
 _UNUSABLE = (VolumeState.UNBOUND_IMMEDIATE, VolumeState.MISSING)
 

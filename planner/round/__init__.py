@@ -1,6 +1,6 @@
-"""What every decision of one plan is given, and the face that each decision has.
+"""The input of all decisions of a plan, and the interface of a decision.
 
-`planner.round.round.Round` holds snapshot, moment, seed, planner-wide settings and the one simulation on which all
-decisions of a plan work; `planner.round.decision.Decision` is what a decision's package offers to the table of
+`planner.round.round.Round` holds snapshot, time, seed, planner-wide settings and the one simulation on which all
+decisions of a plan work; `planner.round.decision.Decision` is the entry of a decision's package in the table of
 decisions. Takes no decision.
 """

@@ -1,4 +1,4 @@
-"""The face of a decision: what its package offers, and what it answers.
+"""The interface of a decision: its package's functions, and its answer.
 
 A decision is one package with one `Decision`, and one line in `planner.decisions.table`. Requests, answers, state,
 notes, logs, metrics and the warm-up follow from the table.
@@ -17,16 +17,14 @@ from planner.snapshot.columns import Snapshot
 
 
 def _nothing() -> None:
-    """Leave the simulation as it is."""
+    """Leave the simulation unchanged."""
 
 
 class Decided(NamedTuple):
-    """What a decision answers.
-
-    result : the decision's field of `PlanResponse`; state : its field of `PlanState`, for the next request; notes :
-    what the caller should know; finish : brings what was decided into the round's simulation, as far as it is not there
-    yet, called only where another decision follows; more : the rest of the result as bytes of messages, merged in turn
-    once it is in the answer, because a copy of many entries takes as long as reading them.
+    """The answer of a decision. result : the decision's field of `PlanResponse`; state : its field of `PlanState`, for
+    the next request; notes : for the caller; finish : makes the remaining moves of the decision in the round's
+    simulation, called only if another decision follows; more : the rest of the result as bytes of messages, merged one
+    after the other once the result is in the answer, because copying many entries takes as long as parsing them.
     """
 
     result: Message
@@ -37,7 +35,7 @@ class Decided(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What logs and metrics say of a result. result : name of an enumeration's value; counts : numbers by name."""
+    """A result for logs and metrics. result : name of an enumeration's value; counts : numbers by name."""
 
     result: str
     counts: dict[str, int]
@@ -49,9 +47,9 @@ class Decision:
 
     resolve : returns its settings from those of the request; raises SettingsError; decide : takes the decision, given
     the round, the settings as `resolve` returns them, and the state of the last answer, None = first loop; summarize :
-    returns what came of a result; warm_up : changes the settings of the request with which kernels are compiled, so
-    that all of them run; growth : returns what the decision asks of the simulation so that groups can grow in it
-    (`Round.growth`), a function of snapshot, settings and Unix nanoseconds; None = nothing.
+    returns the summary of a result; warm_up : changes the settings of the request with which kernels are compiled, so
+    that all kernels run; growth : returns the requirements for groups to grow in the simulation (`Round.growth`), a
+    function of snapshot, settings and Unix nanoseconds; None = no requirements.
     """
 
     code: "pb.Decision.Code.ValueType"

@@ -1,8 +1,7 @@
-"""One round: what every decision of one plan is given.
-
-The decisions of a plan work on one simulation, one after the other. What a decision has done in it (placeholders and
-pods placed, nodes opened or drained) is there for the next; before the first, every running pod is on its node and the
-pods to wait for (recent evictions) are on none. Reads no clock: the moment comes with the request.
+"""One round: the common input of all decisions of a plan. The decisions of a plan work on one simulation, one after the
+other. The moves of a decision (placeholders and pods placed, nodes opened or drained) stay for the next one; before the
+first, every running pod is on its node and awaited pods (recent evictions) are on none. Reads no clock: the time comes
+with the request.
 """
 
 from collections.abc import Callable, Hashable
@@ -37,7 +36,8 @@ from planner.snapshot.columns import Int32, Int64, Snapshot
 class SimulationFactory(Protocol):
     """Returns a simulation of the snapshot with virtual pods, numbered from P on in the order given.
 
-    kinds : pods like those among them of which the snapshot may have none; what is kept from round to round knows them.
+    kinds : examples of virtual pods of which the snapshot may have none; the cached simulation already has their
+    classes.
     """
 
     def __call__(self, virtual: tuple[VirtualPod, ...], kinds: tuple[VirtualPod, ...] = ()) -> Simulation:
@@ -45,10 +45,9 @@ class SimulationFactory(Protocol):
 
 
 class HeldRoom(NamedTuple):
-    """The placeholders that keep room: sets of equal ones, those of a set behind each other.
-
-    names : of all M; bounds : int64[Q+1], the placeholders of each set; without : returns how many of each set would be
-    asked for if nodes : int32 of the snapshot were not there, int64[Q]; kind : returns what of a node that depends on.
+    """The placeholders that keep room: sets of equal ones, each set consecutive. names : of all M; bounds : int64[Q+1],
+    the placeholders of each set; without : returns how many of each set would be requested without these nodes : int32
+    of the snapshot, int64[Q]; kind : returns the properties of a node on which that depends.
     """
 
     names: tuple[str, ...]
@@ -59,12 +58,11 @@ class HeldRoom(NamedTuple):
 
 @dataclass(frozen=True)
 class Round:
-    """A decision is a function of this, its settings and its state, as far as `time_left` lets it get on.
-
-    now_ns : Unix nanoseconds; time_left : False once a simulation should stop, None = no bound; derive : see `Derive`;
-    effort : see `Effort`; reuse : see `Reuse`; earlier : see `Earlier`; latest : see `Latest`; decided : results of the
-    decisions taken before in this round, by `Decision.Code`; growth : the virtual nodes by which groups grow,
-    none where no decision has asked for them; together : see `Together`.
+    """A decision is a function of this, its settings and its state, within the bound of `time_left`. now_ns : Unix
+    nanoseconds; time_left : False once a simulation should stop, None = no bound; derive : see `Derive`; effort : see
+    `Effort`; reuse : see `Reuse`; earlier : see `Earlier`; latest : see `Latest`; decided : results of the decisions
+    taken before in this round, by `Decision.Code`; growth : the virtual nodes with which groups grow, none if no
+    decision requires them; together : see `Together`.
     """
 
     snapshot: Snapshot
@@ -88,17 +86,17 @@ class Round:
 
     @cached_property
     def evictions(self) -> tuple[RecentEviction, ...]:
-        """Pods evicted lately that will come back and are not back yet; they follow the snapshot's pods."""
+        """Recently evicted pods that will be recreated but are not yet; they follow the snapshot's pods."""
         return awaited(self.snapshot, self.now_ns, self.settings.recent_eviction_ttl_ns)
 
     @cached_property
     def simulation(self) -> Simulation:
-        """The one simulation of the round, built when a decision first asks for it."""
+        """The one simulation of the round, built on first use."""
         return self.simulate(evicted_pods(self.snapshot, self.evictions))
 
     @cached_property
     def room(self) -> HeldRoom:
-        """The placeholders that keep room, as virtual pods behind `evictions`; slack puts them there."""
+        """The placeholders that keep room, as virtual pods after `evictions`; slack adds them."""
         return HeldRoom((), np.zeros(1, np.int64), lambda _: np.zeros(0, np.int64), int)
 
     @property
@@ -107,9 +105,8 @@ class Round:
         return self.room.names
 
     def hold_room(self, room: HeldRoom, pods: tuple[VirtualPod, ...], kinds: tuple[VirtualPod, ...]) -> None:
-        """Put placeholders into the round, on no node yet, before its simulation is first asked for.
-
-        kinds : one pod of each kind among them. Raises RuntimeError where the simulation is there already.
+        """Add placeholders to the round, on no node yet, before its simulation is first used. kinds : one pod of each
+        kind among them. Raises RuntimeError if the simulation exists already.
         """
         if "simulation" in vars(self):
             raise RuntimeError("placeholders come before everything that simulates")
@@ -117,6 +114,6 @@ class Round:
         vars(self)["simulation"] = self.simulate(evicted_pods(self.snapshot, self.evictions) + pods, kinds)
 
     def go_on_with(self, simulation: Simulation) -> None:
-        """Put a simulation in place of the one of the round: the same cluster and moves, with more room for them, or
-        with more virtual pods and nodes (`planner.simulation.virtual`)."""
+        """Replace the simulation of the round: the same cluster and moves, with more room for moves, or with more
+        virtual pods and nodes (`planner.simulation.virtual`)."""
         vars(self)["simulation"] = simulation

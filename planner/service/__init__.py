@@ -1,1 +1,1 @@
-"""The planner's gRPC service: the one impure part. Streams, deadlines, caches, metrics and logs; no decisions."""
+"""The planner's gRPC service, its only impure part: streams, deadlines, caches, metrics and logs; no decisions."""

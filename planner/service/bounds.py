@@ -15,7 +15,7 @@ from planner.service.failures import cancelled, deadline_exceeded
 RESERVE_SHARE: Final = 0.15
 RESERVE_LEAST_S: Final = 0.02
 RESERVE_MOST_S: Final = 2.0
-"""Time kept for the answer: a share of the caller's, within limits. Sending a plan of 5,000 nodes takes 50 ms."""
+"""Time for the answer: a bounded share of the caller's time. Sending a plan of 5,000 nodes takes 50 ms."""
 
 
 def _yes() -> bool:

@@ -1,9 +1,9 @@
 """Compile kernels from the last to the first, beside a service that compiles them from the first to the last.
 
-Run as a process of its own, `python -m planner.service.compile_ahead`, by `planner.service.warm_up` where kernels have
-to be compiled. The same requests are answered with kernels as plain Python, which takes a moment and says which are
-called with which types. Ends when all is compiled, or when standard input closes: then the service has ended or does
-not need it any more. Whatever goes wrong here, the service compiles what is missing.
+`planner.service.warm_up` runs it as a separate process, `python -m planner.service.compile_ahead`, if kernels have to
+be compiled. It first answers the same requests with kernels as plain Python, which is quick and shows which kernels are
+called with which types. Ends when everything is compiled, or when standard input closes: the service has then ended or
+no longer needs it. If it fails, the service compiles the rest itself.
 """
 
 import os
@@ -17,7 +17,7 @@ def main() -> None:
     """Compile all."""
     threading.Thread(target=_end_with_service, daemon=True).start()
     record_calls()
-    # Only now: kernels are defined when their modules are imported.
+    # Imported only now: kernels are defined when their modules are imported.
     from planner.service.warm_up import QUICK, answer_requests
 
     answer_requests(quick=QUICK in sys.argv)

@@ -1,6 +1,5 @@
-"""Errors of the pure packages as errors of the contract. The only place that decides code, reason and metadata.
-
-`protos/README.md` lists them with what the caller should do.
+"""Converts errors of the pure packages to errors of the contract. The only place that decides code, reason and
+metadata. `protos/README.md` lists them with the remedies for the caller.
 """
 
 import grpc
@@ -54,7 +53,7 @@ def base_unknown(request: plan_pb2.PlanRequest) -> ServiceError:
 
 
 def state_unknown(request: plan_pb2.PlanRequest) -> ServiceError:
-    """Return the error: the state named by its version is not in the cache."""
+    """Return the error: the state given by its version is not in the cache."""
     message = f"state_version: state {request.state_version!r} is not known here; send the state itself"
     metadata = {"state_version": request.state_version}
     return ServiceError(grpc.StatusCode.FAILED_PRECONDITION, Reason.STATE_UNKNOWN, message, metadata)

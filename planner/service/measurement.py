@@ -35,7 +35,7 @@ class Instruments:
 
 
 class StopWatch:
-    """Times of the stages of one call. The time of an inner stage is subtracted from the outer one."""
+    """Times of the stages of one call. The time of an inner stage is subtracted from that of the outer one."""
 
     def __init__(self, effort: Effort, instruments: Instruments) -> None:
         self.effort = effort

@@ -99,9 +99,8 @@ def _serve(
 
 
 def _own_port(expander: ExpanderOptions, shell: Shell, choices: Registration, telemetry: Telemetry) -> Shell | None:
-    """Return the server for autoscalers alone, if there is to be one. They cannot show a certificate.
-
-    Errors: ValueError where it would answer anyone on the network, and nobody has said so.
+    """Return the separate server for autoscalers, which cannot present a certificate; None = none configured. Errors:
+    ValueError if it would answer anyone on the network without explicit permission.
     """
     if not expander.expander_address:
         return None
@@ -123,7 +122,7 @@ def _own_port(expander: ExpanderOptions, shell: Shell, choices: Registration, te
 
 
 def compile_all() -> None:
-    """Compile all kernels and keep them. Exits with 1 where there is no directory to keep them in."""
+    """Compile all kernels and cache them. Exits with 1 if there is no directory for the cache."""
     if not kept_in():
         sys.stderr.write(
             "trimtab-planner: compiled kernels cannot be kept; set NUMBA_CACHE_DIR to a writable directory\n"

@@ -1,6 +1,6 @@
-"""Handle a request without gRPC: request and bytes in, answer out. Shared by the service and the in-process planner.
+"""Handle a request (message and bytes) without gRPC. Shared by the service and the in-process planner.
 
-Decides the order of steps and what is logged, measured and cached; never decides about the cluster. One structured log
+Decides the order of steps, and what is logged, measured and cached; never decides about the cluster. One structured log
 line per decision. Raises ServiceError for every error that a caller can cause. Thread-safe.
 """
 
@@ -34,7 +34,7 @@ log = structlog.get_logger("planner")
 
 
 class Caller(NamedTuple):
-    """Identity and deadline of the caller, and `take`, called before memory is allocated for the request."""
+    """Identity and deadline of the caller; `take` is called before memory is allocated for the request."""
 
     identity: str = ""
     bounds: Bounds = Bounds()
@@ -44,7 +44,7 @@ class Caller(NamedTuple):
 class RequestHandler:
     """Answers Plan, CheckFit and BalanceScaleUp.
 
-    cache : for bases of deltas and states, or the memory for one in bytes, 0 = none; table : the available decisions;
+    cache : for bases of deltas and states, or its size in bytes, 0 = none; table : the available decisions;
     `on_plan` may be set and is then called with each plan's request and snapshot.
     """
 
@@ -81,7 +81,7 @@ class RequestHandler:
     def check_fit(
         self, request: plan_pb2.PlanRequest, payload: bytes, caller: Caller
     ) -> Iterator[planner_pb2.CheckFitResponse]:
-        """Yield for each pod the nodes that it fits. Checks start with the first `next`."""
+        """Yield the nodes that each pod fits. Checks start with the first `next`."""
         watch = StopWatch(RequestEffort(caller.bounds, caller.take), self._instruments)
         scope = CacheScope(caller.identity, request.cluster)
         with _contract_errors():
@@ -94,7 +94,7 @@ class RequestHandler:
         watch.write(plan_pb2.Diagnostics())
 
     def balance_scale_up(self, request: planner_pb2.BalanceScaleUpRequest) -> planner_pb2.BalanceScaleUpResponse:
-        """Split a number of new nodes between node groups. Neither logged nor measured but as a call."""
+        """Split a number of new nodes between node groups. Logged and measured only as a call."""
         with _contract_errors():
             return balance_scale_up(request)
 
@@ -152,7 +152,7 @@ class RequestHandler:
 
 
 def _forget(_request: plan_pb2.PlanRequest, _snapshot: Snapshot) -> None:
-    """Keep nothing of a plan."""
+    """Do nothing with a plan."""
 
 
 def _work(watch: StopWatch, caller: Caller, kept: CachedSnapshot, reuse: Reuse) -> Work:

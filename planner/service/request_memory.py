@@ -1,7 +1,7 @@
 """Memory of requests: estimated, and refused before allocation.
 
 Decides whether a request may allocate more memory; each stage asks before it allocates (`planner.model.effort`). One
-limit holds for all concurrent requests together. Thread-safe.
+limit applies to all concurrent requests together. Thread-safe.
 """
 
 import threading

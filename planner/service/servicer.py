@@ -1,6 +1,5 @@
-"""The planner's gRPC service: streams in, answers of the request handler out.
-
-Decides the caller's identity and the number of concurrent calls; never decides about the cluster.
+"""The planner's gRPC service: receives streams, sends the request handler's answers. Decides the caller's identity and
+the number of concurrent calls; never decides about the cluster.
 """
 
 import math
@@ -71,7 +70,7 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
     def CheckFit(  # noqa: N802
         self, request_iterator: Iterator[plan_pb2.PlanRequestPart], context: grpc.ServicerContext
     ) -> Iterator[planner_pb2.CheckFitResponse]:
-        """Yield for each pod the nodes that it fits."""
+        """Yield the nodes that each pod fits."""
         with self._memory.share() as take:
             request, payload = collect(request_iterator, self._options.max_snapshot_bytes, take, self._admit)
             answers = self._handler.check_fit(request, payload, self._caller(context, take))
@@ -79,7 +78,7 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
                 take_for_reading(payload, take)
                 answer = next(answers, None)
             while answer is not None:
-                # No place is held while the caller reads.
+                # The call holds no place while the caller reads.
                 yield answer
                 with self._turn(context, _GO_ON_S):
                     answer = next(answers, None)
@@ -92,9 +91,8 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
         return self._handler.balance_scale_up(request)
 
     def _turn(self, context: grpc.ServicerContext, wait_s: float | None = None) -> AbstractContextManager[None]:
-        """Hold a place among concurrent calls. The request is complete: no place waits for a caller.
-
-        wait_s : None = as the options say, and at most half of what is left to the call's deadline.
+        """Hold a place among concurrent calls. Called once the request is complete, so no place waits for a caller.
+        wait_s : None = as in the options, and at most half of the time left to the call's deadline.
         """
         remaining_s: float | None = context.time_remaining()
         if wait_s is None:
@@ -102,7 +100,7 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
         return self._turns.place(current_caller().share, wait_s, context.is_active)
 
     def _admit(self, request: plan_pb2.PlanRequest) -> None:
-        """Refuse a request about a cluster that its caller may not plan for."""
+        """Refuse a request for a cluster that its caller may not plan for."""
         self._access.check_cluster(current_caller(), request.cluster)
 
     def _caller(self, context: grpc.ServicerContext, take: Take) -> Caller:
@@ -113,8 +111,7 @@ class PlannerServicer(planner_pb2_grpc.PlannerServicer):
 
 
 def _identity(caller: transport.Caller) -> str:
-    """Return whose the snapshots and states of a call are: the caller's, and of its calls those of this client.
-
-    Callers with the same identity, or with none, may share a proxy: a version that one knows shows nothing of another.
+    """Return the owner of a call's snapshots and states: the caller, and among its calls this client. Callers with the
+    same identity, or with none, may share a proxy; knowing a version must not give access to another client's data.
     """
     return "\n".join([*caller.identities, caller.connection])

@@ -67,7 +67,7 @@ QuickStartOption = Annotated[
 
 @dataclass(frozen=True)
 class StartOptions:
-    """What is done before serving, or instead of it."""
+    """Work to be done before serving, or instead of it."""
 
     compile: CompileOption = False
     quick_start: QuickStartOption = False
@@ -84,30 +84,30 @@ class PlannerOptions:
     max_concurrent: ConcurrentOption = 8
     """Each holds a snapshot in memory; more requests than cores only slow all of them down."""
     queue_s: QueueOption = 10.0
-    """Callers take turns. A plan of 5,000 nodes takes half a second: a request that waits longer has a better chance
-    at another replica."""
+    """Callers take turns. A plan of 5,000 nodes takes half a second: a request that waits longer should try another
+    replica."""
     max_request_memory: RequestMemoryOption = 2 << 30
-    """Beside the cache and the program itself, this fits the 4 GiB of `deploy/chart/values.yaml`; an estimate,
-    slightly above the real use. 50,000 nodes with 1.5 million pods take about 1 GiB."""
+    """Together with the cache and the program itself, this fits the 4 GiB of `deploy/chart/values.yaml`. Memory is
+    estimated slightly above the real use. 50,000 nodes with 1.5 million pods take about 1 GiB."""
     longest_call_s: LongestCallOption = 300.0
     """50,000 nodes with 1.5 million pods take about 5 s."""
 
 
 @dataclass(frozen=True)
 class ExpanderOptions:
-    """How an autoscaler's requests for the best option are answered."""
+    """How requests of an autoscaler for the best option are answered."""
 
     expander_address: ExpanderAddressOption = ""
-    """A port of its own where callers of the planner need certificates, which the Cluster Autoscaler cannot show."""
+    """A separate port if callers of the planner need certificates: the Cluster Autoscaler cannot present one."""
     expander_chain: ExpanderChainOption = ""
-    """The loop's settings by default: one place for a cluster's policy."""
+    """The loop's settings by default: a single place for a cluster's policy."""
     expander_cluster: ExpanderClusterOption = ""
-    """Needed where several clusters have node groups of the same names."""
+    """Needed if several clusters have node groups with the same names."""
     expander_record: ExpanderRecordOption = None
-    """A file begun anew at each start; a choice takes some hundred bytes a group."""
+    """The file is overwritten at each start; a choice takes several hundred bytes per group."""
 
     def chain(self) -> list[plan_pb2.Expander.Code.ValueType]:
-        """Return the expanders named. Raises ValueError for a name that is none."""
+        """Return the named expanders. Raises ValueError for an unknown name."""
         codes = []
         for name in self.expander_chain.split(",") if self.expander_chain else ():
             key = name.strip().upper().replace("-", "_")
@@ -118,7 +118,7 @@ class ExpanderOptions:
         return codes
 
     def chosen(self, settings: plan_pb2.PlanSettings) -> plan_pb2.PlanSettings:
-        """Return settings with the expanders named here in the place of their own, if any are."""
+        """Return the settings, with the expanders named here in place of their own, if any are named."""
         if not self.expander_chain:
             return settings
         own = plan_pb2.PlanSettings()

@@ -1,7 +1,6 @@
-"""Threads in which parts of one decision run side by side: a `Together`.
-
-Kernels release Python's lock, so those of two threads run at the same time. The thread that asks does its share, and
-that of the others where all of them are busy with other calls. Thread-safe; a thread starts when it is first needed.
+"""Threads in which parts of one decision run in parallel: a `Together`. Kernels release Python's lock, so those of two
+threads run at the same time. The calling thread does its share, and also that of the others if all of them are busy
+with other calls. Thread-safe; a thread is started when first needed.
 """
 
 import os
@@ -11,7 +10,7 @@ from typing import Final, TypeVar
 
 T = TypeVar("T")
 MOST: Final = 4
-"""Threads of one call at most: scale-down, which alone uses them, makes about four attempts after its first."""
+"""Most threads of one call: scale-down, the only user, makes about four attempts after its first."""
 
 
 def cores() -> int:
@@ -20,9 +19,8 @@ def cores() -> int:
 
 
 class SideBySide:
-    """Runs computations in the caller's thread and in `width` - 1 others, which all calls share.
-
-    width : by default as many as there are cores, up to MOST.
+    """Runs computations in the caller's thread and in `width` - 1 others, which all calls share. width : by default the
+    number of cores, up to MOST.
     """
 
     def __init__(self, width: int | None = None) -> None:
@@ -31,11 +29,11 @@ class SideBySide:
 
     @property
     def width(self) -> int:
-        """How many may run at the same time."""
+        """How many tasks may run at the same time."""
         return self._width
 
     def __call__(self, tasks: Sequence[Callable[[], T]]) -> list[T]:
-        """Return the results in the order of the tasks. Raises what the first of them raises that fails."""
+        """Return the results in the order of the tasks. Raises the error of the first failing task."""
         if self._width == 1:
             return [task() for task in tasks]
         begun = [self._threads.submit(task) for task in tasks[1:]]
@@ -47,5 +45,5 @@ class SideBySide:
 
 
 def _result(begun: "Future[T]", task: Callable[[], T]) -> T:
-    """Return the result of a task that another thread has begun, or that none has come to yet."""
+    """Return the result of a task, whether another thread has begun it or not."""
     return task() if begun.cancel() else begun.result()

@@ -1,7 +1,6 @@
-"""Join a stream of request parts into one request: the header first, then the snapshot's pieces in order.
-
-Decides whether the parts form a request; reads nothing of header and snapshot but the announced size. Holds at most the
-announced bytes, which are bounded. Raises ServiceError.
+"""Join a stream of request parts into one request: the header first, then the snapshot's pieces in order. Decides
+whether the parts form a request; of header and snapshot it reads only the announced size. Holds at most the announced
+bytes, which are bounded. Raises ServiceError.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -20,7 +19,7 @@ _PARSED_FACTOR: Final = 5
 
 
 def take_for_reading(payload: bytes, take: Callable[[int, str], None]) -> None:
-    """Take the memory to read a snapshot's bytes. A request that waits for its turn holds its bytes alone."""
+    """Take the memory to read a snapshot's bytes. A request that waits for its turn holds only its bytes."""
     take(_PARSED_FACTOR * len(payload), "the snapshot as it is read")
 
 
@@ -32,8 +31,8 @@ def collect(
 ) -> tuple[pb.PlanRequest, bytes]:
     """Return the header and the snapshot's bytes, at most `most`.
 
-    take : called before memory is allocated for the bytes; admit : called with the header before
-    anything else is received, and raises to refuse it.
+    take : called before memory is allocated for the bytes; admit : called with the header before anything else is
+    received; raises to refuse the request.
     """
     stream = iter(parts)
     first = next(stream, None)

@@ -1,9 +1,8 @@
-"""Turns of callers: how many requests are worked on at a time, and whose is next.
-
-Decides that callers take turns, however many requests each has waiting; those of one caller go in order of arrival.
-A request waits for a limited time, and only while its caller does. A caller that waited in vain keeps its rank among
-the callers: when it comes again, it is before those that came, or were served, after it first did. So under overload
-all are served as often, and not some by luck. Never looks at requests. Thread-safe. Times in seconds, monotonic.
+"""Turns of callers: how many requests are handled at a time, and whose is next. Callers take turns, however many
+requests each has waiting; the requests of one caller are handled in order of arrival. A request waits for a limited
+time, and only while its caller does. A caller that waited in vain keeps its rank: on its next request, it comes before
+callers that arrived, or were served, after it first arrived. So all callers are served equally often under overload.
+Never reads requests. Thread-safe. Times in seconds, monotonic.
 """
 
 import threading
@@ -16,9 +15,9 @@ from typing import Final
 from planner.service.failures import cancelled, overloaded
 
 _LOOK_EVERY_S: Final = 0.25
-"""How often a waiting request looks whether its caller is still there."""
+"""How often a waiting request checks whether its caller is still there."""
 MOST_REFUSED: Final = 1024
-"""Callers that are remembered though they do not wait: those that waited in vain; those for longest are forgotten."""
+"""Most callers that are remembered although they no longer wait, having waited in vain; the oldest are forgotten."""
 
 
 class _Ticket:
@@ -36,7 +35,7 @@ class Turns:
         self._lock = threading.Lock()
         self._free = place_count
         self._waiting: dict[str, deque[_Ticket]] = {}
-        # Callers not served since they came, whether they wait or were refused, in the order in which they came.
+        # Callers not served since they arrived, whether waiting or refused, in order of arrival.
         self._since: dict[str, None] = {}
 
     @contextmanager
@@ -68,7 +67,7 @@ class Turns:
                 raise cancelled() if is_gone else overloaded(self._count)
 
     def _withdraw(self, caller: str, ticket: _Ticket) -> bool:
-        """Give up a ticket; False = it has been granted meanwhile."""
+        """Withdraw a ticket; False = it has been granted meanwhile."""
         with self._lock:
             if ticket.granted.is_set():
                 return False
@@ -80,7 +79,7 @@ class Turns:
             return True
 
     def _forget(self) -> None:
-        """Forget the callers refused first, where too many are remembered. Call under the lock."""
+        """Forget the callers refused first if too many are remembered. Call under the lock."""
         if len(self._since) - len(self._waiting) > MOST_REFUSED:
             del self._since[next(caller for caller in self._since if caller not in self._waiting)]
 

@@ -20,7 +20,7 @@ T = TypeVar("T")
 STATE_SHARE: Final = 0.1
 """Share of the memory for states; their size is about a tenth of the snapshot's."""
 ANSWER_SHARE: Final = 0.1
-"""Share of the memory for parts of answers, which are reused while nothing changes."""
+"""Share of the memory for parts of answers, which are reused as long as nothing changes."""
 
 
 class CacheScope(NamedTuple):
@@ -79,7 +79,7 @@ class CachedSnapshot:
         self._lock = threading.RLock()
         self._sizes = Sizes(base.sizes() if base else None)
         self._derived = base.derived_of_same(snapshot) if base else {}
-        # Of the base, until the same is derived of this snapshot.
+        # Objects of the base, until the same ones are derived from this snapshot.
         self._earlier: dict[str, object] = base.derived_for_next() if base else {}
 
     def derive(self, name: str, build: Callable[[], T], of: tuple[str, ...] = ()) -> T:
@@ -103,7 +103,7 @@ class CachedSnapshot:
         }
 
     def earlier(self, name: str) -> Any:
-        """Return what was derived under a name, of this snapshot or else of its base: an `Earlier`."""
+        """Return the object derived under a name from this snapshot, or else from its base: an `Earlier`."""
         with self._lock:
             found = self._derived.get(name)
             return self._earlier.get(name) if found is None else found.value
@@ -186,8 +186,8 @@ class VersionCache:
 
 
 class LatestCache(VersionCache):
-    """The latest snapshot of each scope, whatever its size: for a caller in the planner's own process, who sends each
-    delta against the last answer. Sizes are not measured, which takes longer than most small plans.
+    """The latest snapshot of each scope, whatever its size, for a caller in the planner's own process, which sends each
+    delta relative to the last answer. Sizes are not measured, because that takes longer than most small plans.
     """
 
     def __init__(self, limit: int) -> None:
@@ -196,10 +196,10 @@ class LatestCache(VersionCache):
         self._latest: dict[CacheScope, CachedSnapshot] = {}
 
     def snapshot(self, scope: CacheScope, version: str) -> CachedSnapshot | None:
-        """Return the latest snapshot if it is this one, else None."""
+        """Return the latest snapshot if it has this version, else None."""
         kept = self._latest.get(scope)
         return kept if kept is not None and kept.snapshot.version == version else None
 
     def keep_snapshot(self, scope: CacheScope, kept: CachedSnapshot) -> None:
-        """Keep a snapshot in place of the one before."""
+        """Keep a snapshot in place of the previous one."""
         self._latest[scope] = kept

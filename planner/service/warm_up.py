@@ -1,10 +1,9 @@
-"""Compile every kernel before the service is ready, by answering small requests built like real ones.
-
-Decides what has to run: a whole snapshot whose pods are out of order, a delta, a plan, a check of what fits, a split of
-new nodes. The arrays have the types and layout of real ones, because they come the same way. Nothing is kept. Where
+"""Compile every kernel before the service is ready, by answering small requests built like real ones. Decides which
+requests are needed: a whole snapshot with unordered pods, a delta, a plan, a check of fitting nodes, a split of new
+nodes. The arrays have the types and layout of real ones, because they are made in the same way. Results are dropped. If
 kernels have to be compiled and there is a second core, a second process compiles half of them
-(`planner.service.compile_ahead`). A quick start leaves out what scale-up and scale-down with default settings do
-without; that is compiled when it is first asked for.
+(`planner.service.compile_ahead`). A quick start leaves out the kernels that scale-up and scale-down with default
+settings do not need; these are compiled on first use.
 """
 
 import os
@@ -38,7 +37,7 @@ _PODS: Final = (
 def warm_up(quick: bool = False) -> None:
     """Compile or load kernels, all or those of a quick start.
 
-    Takes a minute where all are compiled, two thirds of that for a quick start, a second where they are loaded.
+    Takes a minute to compile all, two thirds of that for a quick start, a second if they are loaded.
     """
     with second_process(quick):
         answer_requests(quick)
@@ -46,7 +45,7 @@ def warm_up(quick: bool = False) -> None:
 
 @contextmanager
 def second_process(quick: bool = False) -> Iterator[None]:
-    """Start a process that compiles as well, once there is something to compile; end it when it is not needed."""
+    """Start a second compiling process once there is something to compile; end it when it is no longer needed."""
     started: list[subprocess.Popen[bytes]] = []
 
     def start() -> None:
@@ -69,7 +68,7 @@ def second_process(quick: bool = False) -> Iterator[None]:
 
 
 def answer_requests(quick: bool = False) -> None:
-    """Answer one request of each kind, so that every kernel is called as it will be; quick : of the usual kinds."""
+    """Answer one request of each kind, so that every kernel is called as in real use; quick : only the usual kinds."""
     handler = RequestHandler(NoOpMeterProvider().get_meter("warm-up"), _ENOUGH_BYTES, log_decisions=False)
     request = _usual_request() if quick else _full_request()
     first = handler.plan(request, growing_cluster().SerializeToString(), Caller())
@@ -97,8 +96,8 @@ def _full_request() -> plan_pb2.PlanRequest:
 
 
 def _usual_request() -> plan_pb2.PlanRequest:
-    """Return a request for scale-up and scale-down with default settings, but nodes go at once and groups are
-    balanced.
+    """Return a request for scale-up and scale-down with default settings, except that nodes are deleted at once and
+    groups are balanced.
     """
     request = plan_pb2.PlanRequest(decisions=[plan_pb2.Decision.SCALE_UP, plan_pb2.Decision.SCALE_DOWN])
     request.now.seconds = NOW_S
@@ -108,13 +107,13 @@ def _usual_request() -> plan_pb2.PlanRequest:
 
 
 def small_split() -> planner_pb2.BalanceScaleUpRequest:
-    """Return two groups of different sizes, and more nodes than they can take."""
+    """Return two groups of different sizes, and more nodes than they can add."""
     groups = [planner_pb2.NodeGroupSize(node_group=name, current_size=i, max_size=3) for i, name in enumerate("ab")]
     return planner_pb2.BalanceScaleUpRequest(node_groups=groups, new_nodes=6)
 
 
 def growing_cluster() -> pb.ClusterSnapshot:
-    """Return the small cluster with two similar node groups and pods for which they have to grow."""
+    """Return the small cluster with two similar node groups, and pods that need new nodes in them."""
     cluster = small_cluster((*_PODS[:-1], ("large-1", "", 2, 0), ("large-2", "", 2, 0), _PODS[-1]))
     cluster.pod_specs.append(_plain_spec(3950))
     cluster.node_groups.add(id="like it", max_size=5, price_per_hour=1)
@@ -126,7 +125,7 @@ def growing_cluster() -> pb.ClusterSnapshot:
 
 
 def small_cluster(pods: Sequence[tuple[str, str, int, int]] = _PODS) -> pb.ClusterSnapshot:
-    """Return three nodes, with pods that use every predicate and can be moved: their names, nodes, specs, labels."""
+    """Return three nodes, and movable pods that use every predicate: their names, nodes, specs, labels."""
     cluster = pb.ClusterSnapshot(strings=_STRINGS, resources=["cpu", "memory", "pods"])
     text = {name: i for i, name in enumerate(_STRINGS)}
     labels = [[], *([(text["kubernetes.io/hostname"], text[name]), (text["zone"], text[name])] for name in "abc")]

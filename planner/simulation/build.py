@@ -1,8 +1,7 @@
-"""A simulation from a snapshot: classes, static matrix, counters, all placed pods counted.
-
-Contract: pure. Pods in a terminal phase and pods on unknown nodes are left out, as the scheduler's cache
-has it. Virtual pods start on no node, virtual nodes closed unless given as open. Cost: vectorised over pods, labels and
-nodes; loops over distinct specs, terms, volumes.
+"""Builds a simulation from a snapshot: classes, static matrix, and counters with all placed pods. Contract: pure. Pods
+in a terminal phase and pods on unknown nodes are left out, as in the scheduler's cache. Virtual pods start on no node,
+virtual nodes closed unless given as open. Cost: vectorised over pods, labels and nodes; loops over distinct specs,
+terms, volumes.
 """
 
 from typing import Final, NamedTuple
@@ -35,8 +34,8 @@ from planner.snapshot.columns import Bool, Int32, Int64, Snapshot, UInt8
 
 
 class SimulationSettings(NamedTuple):
-    """honor_spread_timeout : a pod older than its annotation `zalando.org/topology-spread-timeout` says has no spread
-    constraints any more. Off by default: it needs a scheduler that does the same."""
+    """honor_spread_timeout : the spread constraints of a pod expire at the age in its annotation
+    `zalando.org/topology-spread-timeout`. Off by default: it needs a scheduler that does the same."""
 
     honor_spread_timeout: bool = False
 
@@ -80,15 +79,13 @@ READ: Final = (
         )
     ),
 )
-"""Fields of the snapshot that a simulation is built from."""
+"""Fields of the snapshot from which a simulation is built."""
 
 
 class Simulation(NamedTuple):
-    """A simulation with what explanations and extensions need.
-
-    state : what kernels take; snapshot, virtual, now_s, settings : what it was built from; pod_count, node_count : the
-    snapshot's, virtual ones follow; resources : names of the columns of `state.resources`; specs, pods, nodes : the
-    classes.
+    """A simulation with the data for explanations and extensions. state : the argument of kernels; snapshot, virtual,
+    now_s, settings : its sources; pod_count, node_count : the snapshot's, virtual ones follow; resources : names of the
+    columns of `state.resources`; specs, pods, nodes : the classes.
     """
 
     state: SimulationState
@@ -120,7 +117,7 @@ def build_simulation(
 def build_empty(
     snapshot: Snapshot, virtual: VirtualRows, now_s: int, settings: SimulationSettings, effort: Effort
 ) -> Simulation:
-    """Build a simulation with no pod on any node, and no node in the topology: what `fill` takes."""
+    """Build a simulation with no pod on any node, and no node in the topology, as the input of `fill`."""
     given = joined(snapshot, virtual)
     specs = scheduling_specs(given.pods.specs)
     mounts = (snapshot.pods.volume_pod, snapshot.pods.volume)
@@ -183,7 +180,7 @@ def _pod_rows(given: PodInput, specs: SchedulingSpecs, rest: tuple[Int32, int, S
 
 
 def is_spread_expired(timeout_s: Int64, created_s: Int64, now_s: int, settings: SimulationSettings) -> Bool:
-    """Return which pods have no spread constraints any more : bool[P]. timeout_s, created_s : int64[P]."""
+    """Return which pods' spread constraints have expired : bool[P]. timeout_s, created_s : int64[P]."""
     if not settings.honor_spread_timeout:
         return np.zeros(len(timeout_s), np.bool_)
     return (timeout_s >= 0) & (now_s - created_s > timeout_s)
@@ -243,7 +240,7 @@ def _namespace_rows(snapshot: Snapshot, given: Inputs, specs: SchedulingSpecs, c
 def _local_classes(
     presence: PresenceCounters, spread: SpreadCounters, topologies: Topologies, joining: VirtualNodeColumns
 ) -> UInt8:
-    """Return the classes that depend on the node alone : uint8[S]: none of their domains has two nodes, or will."""
+    """Return the classes that depend on the node alone : uint8[S]. Their domains never have two nodes."""
     single = np.zeros(len(topologies.keys), np.bool_)
     for row in range(len(topologies.keys)):
         is_distinct = topologies.size(row) == int((topologies.domains(row) >= 0).sum())

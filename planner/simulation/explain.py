@@ -1,7 +1,7 @@
 """Why a pod does not fit a node, for people and for CheckFit.
 
-Contract: all failing predicates in upstream's order, and the names of the resources that are short. The pod must be
-on no node, as `find` leaves it. Nothing is changed. O(terms of the pod) for one node; O(N x terms) for all.
+Contract: all failing predicates in upstream's order, and the names of the resources that are short. The pod must be on
+no node. Nothing is changed. O(terms of the pod) for one node; O(N x terms) for all.
 """
 
 from typing import NamedTuple
@@ -30,8 +30,8 @@ def explain(simulation: Simulation, pod: int, node: int) -> Refusal:
 
 
 def insufficient(simulation: Simulation, pod: int, node: int, mask: int) -> list[str]:
-    """Return the names of the resources that are short, if `mask` says that any is. Pod room has a reason of its
-    own."""
+    """Return the names of the resources that are short, if `mask` has such a reason. Pod slots have a separate
+    reason."""
     if not mask >> PredicateReason.INSUFFICIENT_RESOURCES & 1:
         return []
     resources = simulation.state.resources

@@ -1,7 +1,7 @@
 """Copy a simulation: written arrays are copied, the others shared.
 
-Contract: pure. The cached simulation is never handed out and never changes. A copy equals it bit by bit and behaves as
-a newly built one. Cost: O(P + counters) copied bytes, a tenth of building.
+Contract: pure. The cached simulation is never handed out and never changes. A copy equals it bit by bit and behaves
+like a newly built one. Cost: O(P + counters) copied bytes, a tenth of building.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from planner.simulation.state import SimulationState
 
 
 def to_keep(built: Simulation) -> Simulation:
-    """Return a newly built simulation for the cache: with an empty log, as it sees no moves."""
+    """Return a newly built simulation for the cache: with an empty log, as no moves are made in it."""
     return built._replace(state=built.state._replace(log=move_log(0)))
 
 
@@ -26,7 +26,7 @@ def fresh(kept: Simulation, more_pods: int = 0) -> Simulation:
 
 
 def branch(state: SimulationState) -> SimulationState:
-    """Return a copy of a state, the moves in its log included, which goes its own way from now on."""
+    """Return an independent copy of a state, including the moves in its log."""
     made, length = _state(state, 0), state.log.length[0]
     log = move_log(len(state.log.moves))
     log.moves[:length] = state.log.moves[:length]
@@ -35,7 +35,7 @@ def branch(state: SimulationState) -> SimulationState:
 
 
 def go_over_to(state: SimulationState, other: SimulationState) -> None:
-    """Bring a state, in place, to where a branch of it has come."""
+    """Update a state, in place, to equal a branch of it."""
     for array, its in zip(_written(state), _written(other), strict=True):
         np.copyto(array, its)
     length = other.log.length[0]
@@ -43,7 +43,7 @@ def go_over_to(state: SimulationState, other: SimulationState) -> None:
 
 
 def _written(state: SimulationState) -> Iterator[NDArray[Any]]:
-    """Yield the arrays that moves write, but for the moves in the log."""
+    """Yield the arrays that moves change, except the log's moves."""
     presence, spread, carried = state.presence, state.spread, state.volumes
     yield from (state.pod_node, state.node_state, state.resources.free, presence.counts, presence.total)
     yield from (spread.nodes_in, spread.domains_in, spread.counts, spread.histogram, spread.lowest)
@@ -78,7 +78,7 @@ def _state(kept: SimulationState, more_pods: int) -> SimulationState:
 
 
 def _with_own_node_columns(kept: SimulationState) -> SimulationState:
-    """Copy what opening a blank node as one of a template writes."""
+    """Copy the columns that change when a blank node is opened as one of a template."""
     return kept._replace(
         node_class=kept.node_class.copy(),
         presence=kept.presence._replace(domain=kept.presence.domain.copy()),

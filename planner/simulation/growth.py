@@ -1,9 +1,8 @@
-"""Virtual nodes by which node groups grow in a simulation.
-
-Contract: pure. Each group with a template has one *prototype*, a node that is never opened and shows what a new node of
-the group is like; its *upcoming* nodes, asked of the cloud and not registered yet, are open from the start. A number of
-*blank* nodes, shared by all groups, become nodes of a group when `planner.simulation.kernels.open_as` opens them like
-its prototype. The residents of all of them are the template's DaemonSet pods. Names are those of no other node.
+"""Virtual nodes with which node groups grow in a simulation. Contract: pure. Each group with a template has one
+*prototype*, a node that is never opened and serves as the model of a new node; its *upcoming* nodes, requested from the
+cloud but not registered yet, are open from the start. A number of *blank* nodes, shared by all groups, become nodes of
+a group when `planner.simulation.kernels.open_as` opens them like its prototype. The residents of all these nodes are
+the template's DaemonSet pods. Their names are unique.
 """
 
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -20,7 +19,7 @@ NO_PROTOTYPE: Final = -1
 
 
 class Growth(NamedTuple):
-    """Where the virtual nodes of growth are among the N nodes of a simulation.
+    """Positions of the virtual nodes of growth among the N nodes of a simulation.
 
     prototype : int64[G] by group, NO_PROTOTYPE = none; upcoming_offsets : int64[G+1]; upcoming : int64[U] nodes, by
     group; blanks : int64[B]; blank_names : names of the blank nodes.
@@ -38,18 +37,17 @@ class Growth(NamedTuple):
 
 
 class GrowthRows(NamedTuple):
-    """Rows for the simulation, which has to have no other virtual nodes before them, and where they will be."""
+    """Virtual rows for the simulation, and their positions in it. No other virtual nodes may precede them."""
 
     nodes: tuple[VirtualNodes, ...]
     growth: Growth
 
 
 class GrowthNeed(NamedTuple):
-    """What a decision asks of the simulation so that groups can grow in it.
-
-    key : names all that `templates` depends on besides the snapshot, short; templates : returns the template of each
-    group, None = it cannot grow; called only where nothing is kept under the key; upcoming : by group, how many nodes
-    are on their way; blanks : how many new nodes can be open at the same time.
+    """A decision's requirements for groups to grow in the simulation. key : short digest of what `templates` depends on
+    besides the snapshot; templates : returns the template of each group, None = it cannot grow; called only if nothing
+    is cached under the key; upcoming : by group, number of upcoming nodes; blanks : how many new nodes can be open at
+    the same time.
     """
 
     key: str
@@ -59,7 +57,7 @@ class GrowthNeed(NamedTuple):
 
     @property
     def whole_key(self) -> str:
-        """The key of the rows as they will be laid out."""
+        """The key of the laid-out rows."""
         return f"{self.key} {self.blanks} {blake2b(repr(self.upcoming).encode(), digest_size=8).hexdigest()}"
 
 
@@ -99,7 +97,7 @@ def growth_rows(
     rows = np.arange(row - int(offsets[-1]), row, dtype=np.int64)
     blank_names: tuple[str, ...] = ()
     if blanks > 0:
-        # One more, which stays closed.
+        # One more blank node, which stays closed.
         all_blank = names.take("new", blanks + 1)
         nodes.append(VirtualNodes(NodeTemplate(), all_blank, is_blank=True))
         blank_names = all_blank[1:]
@@ -112,13 +110,13 @@ def _id(snapshot: Snapshot, group: int) -> str:
 
 
 class _Names:
-    """Gives out names that no node and no label of the snapshot has."""
+    """Generates names that no node and no label of the snapshot has."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._taken: tuple[Container[str], ...] = (set(snapshot.nodes.name), set(snapshot.strings))
 
     def take(self, prefix: str, count: int) -> tuple[str, ...]:
-        """Return so many names, "prefix-1" and so on, those left out that are taken. Prefixes are asked for once."""
+        """Return that many names, "prefix-1" and so on, without names in use. Call once for each prefix."""
         found = self._free(prefix)
         return tuple(next(found) for _ in range(count))
 

@@ -1,8 +1,7 @@
-"""The snapshot's rows and virtual ones as one set of columns.
-
-Contract: virtual rows follow the snapshot's, in the order given; behind all pods come the residents of virtual nodes,
-once for each template. Strings that the snapshot lacks are put in sorted
-place, so that lookups stay valid; specs, label sets, taint sets and resources that it lacks are appended.
+"""Joins the snapshot's rows and virtual ones into one set of columns. Contract: virtual rows follow the snapshot's, in
+the order given; the residents of virtual nodes follow all pods, once for each template. Strings that the snapshot lacks
+are inserted in sorted order, so that look-ups stay valid; specs, label sets, taint sets and resources that it lacks are
+appended.
 """
 
 from typing import NamedTuple
@@ -95,7 +94,7 @@ class _LabelSets:
         self.texts = {text for labels in sets for pair in labels for text in pair}
 
     def behind(self, old: LabelSets, place: dict[str, int]) -> LabelSets:
-        """Return the label sets with these behind them."""
+        """Return the label sets with these appended."""
         lengths = np.array([len(labels) for labels in self._sets], np.int32)
         keys = np.array([place[key] for labels in self._sets for key, _ in labels], np.int32)
         values = np.array([place[value] for labels in self._sets for _, value in labels], np.int32)
@@ -107,7 +106,7 @@ class _LabelSets:
 
 
 def _with_strings(whole: Inputs, wanted: set[str]) -> Inputs:
-    """Add strings; indices move, since strings stay sorted."""
+    """Add strings; indices change, since strings stay sorted."""
     strings = tuple(sorted({*whole.strings, *wanted}))
     if len(strings) == len(whole.strings):
         return whole

@@ -18,7 +18,7 @@ _GROWTH: Final = 4
 
 
 class MoveLogFullError(RuntimeError):
-    """The log had no room for a move, so the counters are not what the moves should have made them."""
+    """The log had no room for a move, so the counters are wrong."""
 
 
 def log_for(pods: int, nodes: int) -> MoveLog:
@@ -28,7 +28,7 @@ def log_for(pods: int, nodes: int) -> MoveLog:
 
 def move_log(capacity: int) -> MoveLog:
     """Return an empty log."""
-    # Rows are written before they are read, and most never are: clearing megabytes would cost more than many a plan.
+    # Rows are written before they are read, and most never are: clearing megabytes would cost more than many plans.
     return MoveLog(np.empty((capacity, 3), np.int64), np.zeros(1, np.int64), np.zeros(1, np.int64))
 
 
@@ -39,7 +39,7 @@ def check_log(state: SimulationState) -> None:
 
 
 def commit(state: SimulationState) -> None:
-    """Make all moves final: the log is empty again. Raises MoveLogFullError where one was refused."""
+    """Make all moves final: the log is empty again. Raises MoveLogFullError if one was refused."""
     check_log(state)
     state.log.length[0] = 0
 

@@ -1,10 +1,9 @@
-"""Classes for virtual pods that are like others but for their requests, or that nothing but their node matters to.
-
-Contract: exact; pure. A pod class is appended where all that depends on other pods can be taken from a class that
-exists: from one whose spec differs in its requests alone, in the same namespace and with the same labels as far as
-terms look; or, for a pod without ports, disks, affinity and spread constraints, from any other such pod of that
-namespace with those labels, or from nowhere, if no term selects it. Its node requirement has to be that of some class.
-All other pods need a simulation built again. Cost: O(scheduling specs + S · K).
+"""Adds classes for virtual pods that differ from others only in their requests, or that depend only on their node.
+Contract: exact; pure. A pod class is appended if everything that depends on other pods can be taken from an existing
+class: one whose spec differs only in its requests, in the same namespace and with the same labels as far as terms
+select them; or, for a pod without ports, disks, affinity and spread constraints, from any other such pod of that
+namespace with those labels, or from none if no term selects it. Some class must have its node requirement. For all
+other pods, the simulation has to be built again. Cost: O(scheduling specs + S · K).
 """
 
 from collections.abc import Hashable
@@ -33,9 +32,9 @@ _BY_TOLERATIONS: Final = static_bit(PredicateReason.NODE_UNSCHEDULABLE) | static
 _BY_REQUIREMENT: Final = static_bit(PredicateReason.NODE_AFFINITY_NOT_MATCHED)
 _NO_REQUIREMENT: Final[NodeRequirement] = ((), None)
 _PLAIN: Final = ((), (), (), (), False, (), ())
-"""Fields of a scheduling spec behind requests, node requirement and tolerations, of a pod that looks at no others."""
+"""Fields of a scheduling spec after requests, node requirement and tolerations, for a pod independent of others."""
 _NOTHING: Final = -1
-"""Instead of a class from which lists are taken: they are empty."""
+"""In place of a class from which lists are taken: the lists are empty."""
 
 
 class NewClasses(NamedTuple):
@@ -47,7 +46,7 @@ class NewClasses(NamedTuple):
 
 
 class _Sources(NamedTuple):
-    """Where what new classes have comes from. lists : int64[C] class or _NOTHING; blocked : uint8[C, K]."""
+    """The sources of new classes. lists : int64[C] class or _NOTHING; blocked : uint8[C, K]."""
 
     lists: Int64
     blocked: UInt8
@@ -59,9 +58,8 @@ def is_plain(spec: SchedulingSpec) -> bool:
 
 
 def with_more_classes(given: Simulation, new: NewClasses) -> Simulation | None:
-    """Return the simulation with the classes behind those that it has, None where it has to be built again.
-
-    The given simulation is a caller's own; what changes is replaced, not written to.
+    """Return the simulation with the classes appended, None if it has to be built again. The caller owns the given
+    simulation; arrays that change are replaced, not written to.
     """
     asked = {name for spec in new.specs for name, amount in spec.requests if amount > 0 and is_counted(name)}
     if not given.pods.size or not asked <= set(given.resources):
@@ -113,7 +111,7 @@ def _more_spread(spread: SpreadCounters, sources: Int64) -> SpreadCounters:
 
 
 def _with_specs(specs: SchedulingSpecs, more: list[SchedulingSpec]) -> tuple[SchedulingSpecs, Int32]:
-    """Return the specs with those that are new behind them, and the number of each that was asked for."""
+    """Return the specs with the new ones appended, and the number of each requested one."""
     number = dict(specs.number)
     of = np.array([number.setdefault(spec, len(number)) for spec in more], np.int32)
     rows = list(number)
@@ -137,13 +135,13 @@ _Value = TypeVar("_Value", bound=Hashable)
 
 
 def _numbered(known: list[_Value], values: list[_Value]) -> tuple[Int32, list[_Value]]:
-    """Number values, those known as they are."""
+    """Number values; known ones keep their numbers."""
     of, distinct = number_values([*known, *values])
     return of[len(known) :], distinct
 
 
 def _sources(given: Simulation, specs: SchedulingSpecs, spec: Int32, new: NewClasses) -> _Sources | None:
-    """Return from where each class takes what it has, None where one finds nothing to take it from."""
+    """Return the source of each class, None if one has no source."""
     twin = _alike(given.pods, _shapes(specs), spec, new)
     lists = twin.copy()
     blocked = given.state.blocked[np.maximum(twin, 0)]
@@ -151,7 +149,7 @@ def _sources(given: Simulation, specs: SchedulingSpecs, spec: Int32, new: NewCla
     if missing.any():
         plain = np.array([is_plain(row) for row in specs.rows], np.int32)
         lists[missing] = _alike(given.pods, plain, spec, new)[missing]
-        # Where no term looks, pods without constraints of their own have no lists.
+        # If no term selects them, pods without constraints have no lists.
         unseen = new.namespace == len(given.pods.namespaces) - 1
         by_node = _blocked(given, specs, spec[missing])
         if by_node is None or (missing & ((lists == NONE) & ~unseen | (plain[spec] == 0))).any():
@@ -162,16 +160,15 @@ def _sources(given: Simulation, specs: SchedulingSpecs, spec: Int32, new: NewCla
 
 
 def _shapes(specs: SchedulingSpecs) -> Int32:
-    """Number what scheduling specs are but for their requests : int32[specs]."""
+    """Number scheduling specs, ignoring their requests : int32[specs]."""
     rest, _ = number_values([spec[3:] for spec in specs.rows])
     columns = (specs.node_requirement, specs.tolerations, rest)
     return group_columns([(column, int(column.max(initial=0)) + 1) for column in columns]).of
 
 
 def _alike(classes: PodClasses, shape: Int32, spec: Int32, new: NewClasses) -> Int64:
-    """Return for each new class one that exists and has the same shape, namespace and labels : int64[C], or NONE.
-
-    shape : int32[specs]. Only classes of pods that run, mount nothing and are bound to no node are alike.
+    """Return for each new class an existing one with the same shape, namespace and labels : int64[C], or NONE. shape :
+    int32[specs]. Only classes of pods that run, mount nothing and are not pinned to a node count.
     """
     rows = np.flatnonzero((classes.flags == 0) & (classes.volume_set == 0) & (classes.pinned == NO_NODE))
     columns = [
@@ -186,7 +183,7 @@ def _alike(classes: PodClasses, shape: Int32, spec: Int32, new: NewClasses) -> I
 
 
 def _blocked(given: Simulation, specs: SchedulingSpecs, spec: Int32) -> UInt8 | None:
-    """Join the static predicates of plain specs : uint8[C, K], None where no class has the node requirement of one."""
+    """Join the static predicates of plain specs : uint8[C, K], None if no class has the node requirement of one."""
     nodes = given.nodes
     of, tolerations = number_values([specs.rows[at].tolerations for at in spec.tolist()])
     bare = untolerated(tolerations, nodes.taint_sets)[:, nodes.taint_set]
@@ -218,7 +215,7 @@ def _requests(resources: tuple[str, ...], specs: list[SchedulingSpec]) -> Int64:
 
 
 def _more(lists: Lists, sources: Int64) -> Lists:
-    """Return lists with those of the sources behind them, empty ones for _NOTHING."""
+    """Return the lists with those of the sources appended, empty ones for _NOTHING."""
     at = np.maximum(sources, 0)
     lengths = np.where(sources == _NOTHING, 0, lists.offsets[at + 1] - lists.offsets[at]).astype(np.int64)
     ends = np.cumsum(lengths)
@@ -238,7 +235,7 @@ def _appended(column: UInt8, sources: Int64, otherwise: int) -> UInt8:
 
 
 def _with_rows(classes: PodClasses, spec: Int32, new: NewClasses) -> PodClasses:
-    """Append rows of classes; the pods that have them follow."""
+    """Append rows of classes; their pods are appended later."""
     count = len(spec)
     nothing: Bool = np.zeros(count, np.bool_)
     zeros = np.zeros(count, np.int32)

@@ -1,7 +1,6 @@
-"""All that a placement simulation changes, in one NamedTuple that kernels take whole.
-
-Contract: counters only; what they mean is in the predicates' modules. `log` holds what was done, so that it can be
-undone. Two states with the same history of moves have equal counters bit by bit.
+"""The mutable state of a placement simulation, in one NamedTuple that kernels take as a whole. Contract: counters only;
+the predicates' modules define their meaning. `log` holds the moves, so that they can be undone. Two states with the
+same history of moves have equal counters bit by bit.
 """
 
 from typing import NamedTuple
@@ -19,17 +18,17 @@ NOWHERE = -1
 """A pod that is on no node."""
 
 PLACE, REMOVE, RETIRE, DROP, OPEN_NODE, CLOSE_NODE, PLACE_SEVERAL = 0, 1, 2, 3, 4, 5, 6
-"""Moves, as the log holds them."""
+"""Codes of moves in the log."""
 LOG_FULL = -2
 NOT_POSSIBLE = -1
 DONE = 0
 
 
 class MoveLog(NamedTuple):
-    """moves : int64[capacity, 3] (move, pod, node), where a node is opened or closed (move, prototype or -1, node), and
-    for several pods of one class (PLACE_SEVERAL + count, class, node); length : int64[1]; refused : int64[1] moves for
-    which there was no room and which were not done. `refused` is never reset: what was computed since rests on moves
-    that are missing."""
+    """moves : int64[capacity, 3] (move, pod, node); if a node is opened or closed (move, prototype or -1, node); for
+    several pods of one class (PLACE_SEVERAL + count, class, node); length : int64[1]; refused : int64[1] moves for
+    which there was no room and which were not made. `refused` is never reset: later results depend on the missing
+    moves."""
 
     moves: Int64
     length: Int64
@@ -37,12 +36,11 @@ class MoveLog(NamedTuple):
 
 
 class VirtualNodeColumns(NamedTuple):
-    """What virtual nodes bring along and become.
-
-    own_row : uint8[rows] topology rows in which each virtual node is a domain of its own, such as that of the hostname;
-    resident_offsets : int32[N+1], resident : int64[n] classes of the pods that a node has while it is open; opened_as :
-    int64[N] the prototype whose columns a blank node has, -1 = none; blank : int64[1] a blank node that is never
-    opened, whose columns the others get back when they are closed, -1 = there is none.
+    """Residents and current templates of virtual nodes. own_row : uint8[rows] topology rows in which each virtual node
+    is a separate domain, such as the hostname's; resident_offsets : int32[N+1], resident : int64[n] classes of the pods
+    that a node has while it is open; opened_as : int64[N] the prototype whose columns a blank node has, -1 = none;
+    blank : int64[1] a blank node that is never opened, whose columns the others get again when they are closed, -1 =
+    none.
     """
 
     own_row: UInt8
@@ -57,8 +55,8 @@ class SimulationState(NamedTuple):
     """P pods and N nodes (virtual ones last), S pod classes, K node classes.
 
     pod_class : int64[P]; pod_node : int64[P] node or NOWHERE; pinned : int64[P] the only node a pod may go to, -1 =
-    any, -2 = one that is not there; node_class : int64[N]; node_state : uint8[N]; blocked : uint8[S, K] bits of
-    static predicates; local_class : uint8[S] 1 where fitting depends on the node alone (no affinity, no spread).
+    any, -2 = one that does not exist; node_class : int64[N]; node_state : uint8[N]; blocked : uint8[S, K] bits of
+    static predicates; local_class : uint8[S] 1 if fitting depends on the node alone (no affinity, no spread).
     """
 
     pod_class: Int64

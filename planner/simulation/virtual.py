@@ -1,12 +1,9 @@
-"""A simulation with virtual pods and nodes in it, from one without them.
-
-Contract: pure. The given simulation stays as it is. The result is a writable copy: pods are where they
-are in the given one, nodes are open, retired, dropped or closed as there, its log is empty; it answers as one built
-from a snapshot in which the virtual rows are real, with closed nodes left out.
-
-Pods whose classes exist (those of recently evicted pods nearly always do), or are like others but for their requests
-(`planner.simulation.more_classes`), are appended to the columns of pods: O(copied bytes). Anything else is built again
-from the snapshot and all virtual rows.
+"""Adds virtual pods and nodes to a simulation. Contract: pure. The given simulation stays unchanged. The result is a
+writable copy: pods are on the same nodes, nodes are open, retired, dropped or closed as in the given one, its log is
+empty; it answers like one built from a snapshot in which the virtual rows are real, without closed nodes. Pods whose
+classes exist (as nearly always for recently evicted pods), or whose classes differ from others only in their requests
+(`planner.simulation.more_classes`), are appended to the columns of pods: O(copied bytes). Otherwise the simulation is
+built again from the snapshot and all virtual rows.
 """
 
 from typing import Final, NamedTuple
@@ -33,7 +30,7 @@ from planner.simulation.virtual_rows import VirtualNodes, VirtualPod
 from planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
 
 _LABEL_SETS: Final = 64
-"""Up to so many different label sets each is looked at by all selectors; building again is faster for more."""
+"""Most distinct label sets that are matched one by one with all selectors; building again is faster for more."""
 
 
 def with_virtual(
@@ -42,7 +39,7 @@ def with_virtual(
     nodes: tuple[VirtualNodes, ...] = (),
     effort: Effort = UNLIMITED,
 ) -> Simulation:
-    """Return the simulation with virtual pods, on no node, and virtual nodes behind those that it has."""
+    """Return the simulation with virtual pods, on no node, and virtual nodes appended."""
     if not nodes:
         distinct, of = _distinct(pods)
         known = _known(given, distinct)
@@ -53,7 +50,7 @@ def with_virtual(
 
 
 def _distinct(pods: tuple[VirtualPod, ...]) -> tuple[tuple[VirtualPod, ...], Int64]:
-    """Return the pods with those that are one object once only, and where each pod is among them. int64[pods]."""
+    """Return the distinct pod objects, and the position of each pod among them. int64[pods]."""
     distinct = dict(zip(map(id, pods), pods, strict=True))
     number = dict(zip(distinct, range(len(distinct)), strict=True))
     of = np.fromiter(map(number.__getitem__, map(id, pods)), np.int64, len(pods))
@@ -61,8 +58,9 @@ def _distinct(pods: tuple[VirtualPod, ...]) -> tuple[tuple[VirtualPod, ...], Int
 
 
 class _Known(NamedTuple):
-    """What is known of pods. classes : int64[pods], NONE = it has none yet, written where one is appended; namespace,
-    label_group : int32[pods] as in `PodClasses`; bound : bool[pods] pinned to a node or free of its spread constraints.
+    """Known properties of pods. classes : int64[pods], NONE = no class yet, set when one is appended; namespace,
+    label_group : int32[pods] as in `PodClasses`; bound : bool[pods] pinned to a node, or with expired spread
+    constraints.
     """
 
     classes: Int64
@@ -77,7 +75,7 @@ def _known(given: Simulation, pods: tuple[VirtualPod, ...]) -> _Known:
         return _Known(np.zeros(0, np.int64), nothing, nothing, np.zeros(0, np.bool_))
     spec = _specs(given, pods)
     namespace = namespace_numbers(given.pods, [pod.namespace for pod in pods], lambda: _namespaces_with_pods(given))
-    # Labels are no part of a class where no term looks.
+    # Labels are not part of a class if no term selects on them.
     looked_into = namespace != len(given.pods.namespaces) - 1
     labels = [dict(pod.labels) if seen else {} for pod, seen in zip(pods, looked_into.tolist(), strict=True)]
     created_s = np.array([pod.created_s for pod in pods], np.int64)
@@ -92,7 +90,7 @@ def _known(given: Simulation, pods: tuple[VirtualPod, ...]) -> _Known:
 
 def _specs(given: Simulation, pods: tuple[VirtualPod, ...]) -> Int32:
     """Return the scheduling spec of each pod : int32[pods], NONE = it is new."""
-    # By identity, since pods of one workload share their spec and a look at one costs some microseconds.
+    # By identity, since pods of one workload share their spec, and examining one costs several microseconds.
     number: dict[int, int] = {}
     for pod in pods:
         if id(pod.spec) not in number:
@@ -101,7 +99,7 @@ def _specs(given: Simulation, pods: tuple[VirtualPod, ...]) -> Int32:
 
 
 def _with_classes(own: Simulation, pods: tuple[VirtualPod, ...], known: _Known) -> Simulation | None:
-    """Append the classes that pods lack to a simulation of its own; None where it has to be built again."""
+    """Append the missing classes of pods to the caller's own simulation; None if it has to be built again."""
     missing = np.flatnonzero(known.classes == NONE)
     if not len(missing):
         return own
@@ -129,7 +127,7 @@ def _with_classes(own: Simulation, pods: tuple[VirtualPod, ...], known: _Known) 
 
 
 def _move_unseen(own: Simulation, pods: tuple[VirtualPod, ...], known: _Known, plain: list[int]) -> None:
-    """Put plain pods that no selector selects where no term looks: it is all the same to them and to the others."""
+    """Assign plain pods that no selector selects to the namespace without terms: it makes no difference to any pod."""
     labels = {pods[at].labels for at in plain}
     if not 0 < len(labels) <= _LABEL_SETS:
         return
@@ -149,7 +147,7 @@ def _namespaces_with_pods(given: Simulation) -> set[str]:
 
 
 def _with_pods(own: Simulation, pods: tuple[VirtualPod, ...], classes: Int64, pinned: Int64) -> Simulation:
-    """Append pods to a simulation of its own."""
+    """Append pods to the caller's own simulation."""
     if not pods:
         return own
     state, count = own.state, len(pods)
@@ -170,7 +168,7 @@ def _rebuilt(
 ) -> Simulation:
     virtual = given.virtual.and_more(pods, nodes)
     built = build_empty(given.snapshot, virtual, given.now_s, given.settings, effort)
-    # Virtual nodes come last, and so do those that are new; of pods likewise.
+    # Virtual nodes come last, so new ones are appended at the end; likewise for pods.
     built.state.node_state[: len(given.state.node_state)] = given.state.node_state
     built.state.virtual.opened_as[: len(given.state.node_state)] = given.state.virtual.opened_as
     where = np.full(len(built.state.pod_node), NOWHERE, np.int64)

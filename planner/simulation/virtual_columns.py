@@ -1,6 +1,6 @@
 """Columns of a simulation that only virtual nodes have.
 
-Contract: pure; from the virtual rows alone. Virtual nodes follow the real ones in the order given.
+Contract: pure; depends only on the virtual rows. Virtual nodes follow the real ones in the order given.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from planner.snapshot.columns import Int32, UInt8
 
 
 def node_states(virtual: VirtualRows, real: int) -> UInt8:
-    """Return the state of each node at first : uint8[N]. real : how many nodes are not virtual."""
+    """Return the initial state of each node : uint8[N]. real : number of nodes that are not virtual."""
     virtual_states = [np.full(len(one.names), OPEN if one.is_open else CLOSED, np.uint8) for one in virtual.nodes]
     return np.concatenate([np.full(real, OPEN, np.uint8), *virtual_states])
 
@@ -22,7 +22,7 @@ def virtual_node_columns(
 ) -> VirtualNodeColumns:
     """Return the columns. resident_class : int32[residents] in the order of `VirtualRows.residents`. O(N + residents).
 
-    Nodes of one template have lists of residents of their own.
+    Each node has its own list of residents, also within a template.
     """
     count = real + virtual.node_count
     own_row = np.array([row == OWN_NODE or key == HOSTNAME for row, key in enumerate(topologies.keys)], np.uint8)

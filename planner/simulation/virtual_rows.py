@@ -1,7 +1,7 @@
 """Pods and nodes that the snapshot lacks: evicted pods, placeholders, nodes that a node group would add.
 
 Contract: values only. Virtual pods are numbered after the snapshot's pods, virtual nodes after its nodes, in the order
-given. A virtual pod is on no node at first, does not terminate, is not gated and mounts no volume. A virtual node is
+given. A virtual pod is initially on no node, is not terminating, not gated and mounts no volume. A virtual node is
 closed until it is opened, unless it is given as open.
 """
 
@@ -11,7 +11,7 @@ from planner.model.values import PodSpec, RecentEviction, Taint
 from planner.snapshot.columns import NO_NODE, Int64, NodeColumns, Snapshot
 
 HOSTNAME: Final = "kubernetes.io/hostname"
-"""The label whose value is the name of each virtual node, whatever the template says: the kubelet sets it."""
+"""The label whose value is the name of each virtual node, whatever is in the template: the kubelet sets it."""
 
 Labels = tuple[tuple[str, str], ...]
 """(key, value) pairs, sorted by key."""
@@ -28,8 +28,8 @@ class VirtualPod(NamedTuple):
 
 
 class NodeTemplate(NamedTuple):
-    """What a node looks like to scheduling. `allocatable` : amounts by resource name, cpu in milli-cores, others in
-    base units; `attach_limits` : volumes by driver."""
+    """The properties of a node that scheduling uses. `allocatable` : amounts by resource name, cpu in milli-cores,
+    others in base units; `attach_limits` : volumes by driver."""
 
     labels: Labels = ()
     allocatable: tuple[tuple[str, int], ...] = ()
@@ -42,8 +42,8 @@ class GroupTemplate(NamedTuple):
     """A new node of a node group.
 
     daemonset_pods : the pods of DaemonSets that run on it from the start, pinned to no node; they are not part of the
-    template's amounts; capacity : amounts by resource name, as `allocatable`; node : the node of the snapshot that it
-    is modelled on, NO_NODE = the group's template.
+    template's amounts; capacity : amounts by resource name, as `allocatable`; node : the snapshot's node on which it is
+    modelled, NO_NODE = the group's template.
     """
 
     template: NodeTemplate
@@ -53,12 +53,10 @@ class GroupTemplate(NamedTuple):
 
 
 class VirtualNodes(NamedTuple):
-    """Nodes of one template. `names` are those of no other node.
-
-    residents : pods that each of the nodes has while it is open, such as those of DaemonSets. They are no rows of pods:
-    they come and go with the node; is_open : the nodes are open from the start; is_blank : the nodes have nothing but
-    their names, and each but the first, which stays closed, can be opened as a node of another template
-    (`planner.simulation.kernels.open_as`).
+    """Nodes of one template. `names` are unique among all nodes. residents : pods that each of the nodes has while it
+    is open, such as DaemonSet pods. They are not rows of pods: they come and go with the node; is_open : the nodes are
+    open from the start; is_blank : the nodes have only their names, and each except the first, which stays closed, can
+    be opened as a node of another template (`planner.simulation.kernels.open_as`).
     """
 
     template: NodeTemplate
@@ -77,7 +75,7 @@ class VirtualNodes(NamedTuple):
 class VirtualRows(NamedTuple):
     """All virtual rows of a simulation.
 
-    kinds : pods that are no rows, but have classes: pods like them can be added without building anew.
+    kinds : pods that are not rows but have classes: pods like them can be added without building again.
     """
 
     pods: tuple[VirtualPod, ...] = ()
@@ -85,7 +83,7 @@ class VirtualRows(NamedTuple):
     kinds: tuple[VirtualPod, ...] = ()
 
     def and_more(self, pods: tuple[VirtualPod, ...], nodes: tuple[VirtualNodes, ...]) -> "VirtualRows":
-        """Return these rows with more behind them."""
+        """Return these rows with more appended."""
         return VirtualRows(self.pods + pods, self.nodes + nodes, self.kinds)
 
     @property
@@ -100,7 +98,7 @@ class VirtualRows(NamedTuple):
 
     @property
     def without_row(self) -> tuple[VirtualPod, ...]:
-        """All pods that have classes but no rows: residents, then kinds."""
+        """Pods that have classes but are not rows: residents, then kinds."""
         return self.residents + self.kinds
 
 
@@ -121,7 +119,7 @@ def evicted_pods(snapshot: Snapshot, evictions: tuple[RecentEviction, ...]) -> t
 
 
 def amounts_of(snapshot: Snapshot, row: Int64) -> tuple[tuple[str, int], ...]:
-    """Return amounts : int64[R] by the names of their resources, those that are 0 left out."""
+    """Return amounts : int64[R] by the names of their resources, without zeros."""
     return tuple([pair for pair in zip(snapshot.resources, row.tolist(), strict=True) if pair[1]])
 
 

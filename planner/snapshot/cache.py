@@ -60,28 +60,28 @@ class LeastRecentlyUsed(Generic[V]):
 
 
 Parts = dict[int, int]
-"""Bytes by identity of the array, buffer or container that takes them; what has no identity counts with its holder."""
+"""Bytes by identity of the array, buffer or container that occupies them; other objects count with their container."""
 
 
 def size_of(*values: object) -> int:
     """Return the approximate size of objects in bytes: arrays, bytes and texts exactly, rows of tables by content.
 
     Fields of named tuples, dataclasses and other objects are counted one by one, and so are the items of small
-    containers. A part of an array counts as all of the memory that it keeps; what is held several times counts once.
-    O(arrays + texts).
+    containers. A view of an array counts as all the memory that it keeps alive; an object that is held several times
+    counts once. O(arrays + texts).
     """
     parts: Parts = {}
     return sum(_add(value, parts) for value in values) + sum(parts.values())
 
 
 class Sizes:
-    """Measures objects that are never written; parts that were measured the time before are not measured again.
+    """Measures objects that never change; parts that were measured the last time are not measured again.
 
-    before : what another has measured. Not thread-safe.
+    before : an earlier one, whose measurements are taken over. Not thread-safe.
     """
 
     def __init__(self, before: "Sizes | None" = None) -> None:
-        # The objects are held, so that no other gets the identity of one.
+        # Keeps the objects alive, so that none of their identities is reused.
         self._measured: dict[int, tuple[object, Parts]] = dict(before._measured) if before else {}
 
     def size_of(self, *values: object) -> int:
@@ -94,7 +94,7 @@ class Sizes:
         return own + sum(parts.values())
 
     def _take(self, value: object, known: dict[int, tuple[object, Parts]]) -> int:
-        """Note the parts of a value, field by field; return the bytes of one without an identity."""
+        """Note the parts of a value, field by field; return its bytes if it is counted with its container, else 0."""
         if id(value) in self._measured:
             return 0
         fields: tuple[object, ...] | None = value if isinstance(value, tuple) and hasattr(value, "_fields") else None
@@ -113,9 +113,9 @@ class Sizes:
 
 
 def _add(value: object, parts: Parts) -> int:
-    """Add what a value consists of, as far as it is not there yet; return the bytes of one without an identity.
+    """Add the parts of a value that are not there yet; return its bytes if it is counted with its container, else 0.
 
-    `parts` holds identities of objects that live on while it is used.
+    `parts` holds identities of objects that stay alive while it is used.
     """
     if isinstance(value, bytes | str):
         return getsizeof(value)
@@ -138,7 +138,7 @@ def _add(value: object, parts: Parts) -> int:
 
 
 def _add_array(array: np.ndarray[Any, Any], parts: Parts) -> None:
-    """Add the bytes that an array keeps in memory: those of the array, or of the buffer, that it is a part of."""
+    """Add the bytes that an array keeps in memory: its own, or those of the array or buffer that it views."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     parts.setdefault(id(array if array.base is None else array.base), int(array.nbytes))

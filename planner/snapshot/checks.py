@@ -23,7 +23,7 @@ MAX_TIME_S: Final = 9_000_000_000
 MAX_PODS: Final = 5_000_000
 MAX_NODES: Final = 250_000
 MAX_NODE_CELLS: Final = 64_000_000
-"""Maximum of nodes times resources, 512 MB per array. Without it a few bytes could request any amount of memory."""
+"""Maximum of nodes times resources, 512 MB per array. Without it, a few bytes could request any amount of memory."""
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
@@ -40,7 +40,7 @@ def read_column(data: bytes, dtype: type[_Scalar], count: int, table: str, field
 
 
 def read_optional(data: bytes, dtype: type[_Scalar], count: int, table: str, field: str) -> NDArray[_Scalar]:
-    """Return a column as `read_column` does, or zeros where it is empty."""
+    """Return a column as `read_column` does, or zeros if it is empty."""
     return read_column(data, dtype, count, table, field) if data else np.zeros(count, dtype)
 
 
@@ -100,7 +100,7 @@ class Row:
         return self.needed(value, field)
 
     def at_least(self, value: int, least: int, field: str) -> int:
-        """Return a number that must not be smaller."""
+        """Return a number that must not be smaller than the minimum."""
         return value if value >= least else self.refuse(field, f"{value} is too small; use at least {least}")
 
     def amount(self, value: int, field: str) -> int:

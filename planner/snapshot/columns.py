@@ -80,7 +80,7 @@ class PodColumns(NamedTuple):
     flags : uint8[P]; deletion_cost : int32[P]; pinned : int32[P] into `nodes`, NO_NODE or UNKNOWN_NODE;
     volume_pod : int32[M] ascending; volume : int32[M] into `volumes`;
     number_pod, number_key : int32[A] pod and index into `Snapshot.strings`, ascending; number : float64[A] of that
-    annotation, infinity where its value is no number.
+    annotation, infinity if its value is not a number.
     """
 
     namespace: Int32
@@ -159,10 +159,8 @@ class DanglingReferences(NamedTuple):
 
 
 class Snapshot(NamedTuple):
-    """A whole cluster in canonical form; `version` is the hex digest of all the rest.
-
-    `resources` begins with cpu, memory, ephemeral-storage, pods; then, sorted, the others that some node offers or some
-    pod requests.
+    """A whole cluster in canonical form; `version` is the hex digest of everything else. `resources` begins with cpu,
+    memory, ephemeral-storage, pods; then follow, sorted, the others that some node offers or some pod requests.
     `namespaces` : (name, label set), sorted by name. `slack_requests` : sorted by object.
     """
 

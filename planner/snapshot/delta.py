@@ -1,8 +1,8 @@
 """Apply a delta to a snapshot; the result equals, bit by bit, the new snapshot sent in full.
 
-Decides nothing about the cluster. Both sides are brought into canonical form; their dictionaries are joined (in order,
-nothing is sorted again), rows are taken from one side or the other, and unused entries are dropped as for a full
-snapshot. Cost: one copy of the columns, and O(changes * log rows). Raises SnapshotError, SnapshotMalformedError.
+Decides nothing about the cluster. Both sides are brought into canonical form; their dictionaries are merged in order
+without sorting again, rows are taken from one side or the other, and unused entries are dropped as for a full snapshot.
+Cost: one copy of the columns, and O(changes * log rows). Raises SnapshotError, SnapshotMalformedError.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ from planner.snapshot.sharing import share
 
 _BYTES_OF_CELL: Final = 40
 _BYTES_OF_POD: Final = 150
-"""Memory of a pod's columns; some exist twice while they are joined."""
+"""Memory of a pod's columns, some of which exist twice while they are joined."""
 
 
 def parse_delta(data: bytes) -> pb.SnapshotDelta:
@@ -80,6 +80,6 @@ def apply_delta(
 
 
 def _kept_digest(base: Snapshot, shared: Snapshot, derive: Derive, path: str, compute: Callable[[], bytes]) -> bytes:
-    """Return the digest of a field; that of a field which the base has as well is kept with the base."""
+    """Return the digest of a field; if the base has the same field, its digest is cached with the base."""
     field = attrgetter(path)
     return derive(f"digest of {path}", compute, of=(path,)) if field(shared) is field(base) else compute()

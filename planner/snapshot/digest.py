@@ -1,8 +1,9 @@
 """The version of a snapshot: a digest of its content.
 
-Decides what content is: every array with its type and shape, every row, each under the name of its field. Two snapshots
-have one version only if they are equal bit by bit. The first 128 bits of SHA-256, for which processors have
-instructions. O(bytes) of the fields whose digests are not kept, about 2 GB/s; a quarter of that without them.
+Decides what counts as content: every array with its type and shape, every row, each under the name of its field. Two
+snapshots have the same version only if they are equal bit by bit. Uses the first 128 bits of SHA-256, for which
+processors have instructions. O(bytes) of the fields whose digests are not cached, about 2 GB/s; a quarter of that
+without these instructions.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,18 +29,18 @@ _encode = msgspec.msgpack.Encoder().encode
 _WORTH_NARROWING = 1024
 _NESTED: Final = (LabelSets, NodeColumns, PodColumns, DanglingReferences, Dangling)
 Kept = Callable[[str, Callable[[], bytes]], bytes]
-"""Returns the digest of the field with a path, or has it computed."""
+"""Returns the digest of the field with a path, cached or computed."""
 
 
 def build_anew(path: str, compute: Callable[[], bytes]) -> bytes:  # noqa: ARG001
-    """Compute a digest; nothing is kept."""
+    """Compute a digest without caching."""
     return compute()
 
 
 def digest(snapshot: Snapshot, kept: Kept = build_anew) -> str:
     """Return 32 hex digits over all fields but `version`: a digest of the digests of the fields, each under its path.
 
-    kept : returns the digest of one field, computed now or earlier.
+    kept : returns the digest of one field, cached or computed.
     """
     sink = sha256()
     for path, value in _fields(snapshot, ""):
@@ -76,7 +77,7 @@ def _digest_of(value: Any) -> bytes:
 def _narrowed(column: NDArray[Any]) -> NDArray[Any]:
     """Return the same values in fewer bytes; hashing dominates the cost of a large snapshot's digest.
 
-    A constant column becomes its one value; integers become 16 or 32 bits wide where they fit.
+    A constant column becomes a single value; integers become 16 or 32 bits wide where they fit.
     """
     if column.size < _WORTH_NARROWING or column.dtype.kind not in "iu":
         return column

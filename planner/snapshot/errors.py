@@ -1,6 +1,6 @@
 """Errors for snapshots and deltas that are refused.
 
-Decides the wording only: every error names table, row, field, and what to send instead. Rows count from 0, as in the
+Decides only the wording: every error names table, row, field, and the remedy. Rows count from 0, as in the
 message.
 """
 
@@ -9,7 +9,7 @@ WHOLE_TABLE = -1
 
 
 class SnapshotError(ValueError):
-    """A table breaks its contract. `row` is WHOLE_TABLE, or `field` "", where the problem concerns no single one."""
+    """A table breaks its contract. `row` is WHOLE_TABLE, or `field` "", if no single one is at fault."""
 
     def __init__(self, table: str, row: int, field: str, problem: str) -> None:
         place = table if row == WHOLE_TABLE else f"{table}[{row}]"

@@ -1,7 +1,7 @@
 """Join the dictionaries of two canonical snapshots, with the new number of each entry of both.
 
-Canonical order is kept: a column that ascends by old numbers ascends by new ones. Cost: O(entries of the delta) where
-it adds none and the base's numbers are cached, else O(entries) with a merge of sorted runs.
+Canonical order is kept: a column that ascends by old numbers ascends by new ones. Cost: O(entries of the delta) if it
+adds none and the base's numbers are cached, else O(entries) with a merge of sorted runs.
 """
 
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ def join_dictionaries(base: Snapshot, changed: Snapshot, derive: Derive = build_
 
 
 def renumbered(numbers: Int32, column: Int32) -> Int32:
-    """Return a column in new numbers; the same object where the numbers do not change."""
+    """Return a column in new numbers; the same object if the numbers do not change."""
     return column if is_identity(numbers) else numbers[column]
 
 
@@ -74,7 +74,7 @@ def _ranks(ascending: Sequence[Any]) -> dict[Any, int]:
 def _join(
     first: Sequence[Any], second: Sequence[Any], first_ranks: dict[Any, int], second_keys: Sequence[Any]
 ) -> tuple[Sequence[Any], tuple[Int32, Int32]]:
-    """Join two lists that ascend by their keys, equal keys once. first_ranks : the first one's keys, numbered."""
+    """Join two lists in ascending order of keys, equal keys once. first_ranks : the first one's keys, numbered."""
     if all(key in first_ranks for key in second_keys):
         same = np.arange(len(first), dtype=np.int32)
         return first, (same, np.array([first_ranks[key] for key in second_keys], np.int32))

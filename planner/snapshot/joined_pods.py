@@ -68,10 +68,9 @@ def join_pods(
 
 
 class _Merge(NamedTuple):
-    """Where the pods of both sides are in the result.
-
-    source : int64[Q], the row of each, rows of `changed` counted after those of `base`; position : int64[C], where
-    those of `changed` are; in_place : the rows are those of `base`; no pod is added or removed.
+    """The places of both sides' pods in the result. source : int64[Q], the row of each, rows of `changed` counted after
+    those of `base`; position : int64[C], the places of those of `changed`; in_place : the rows are those of `base`; no
+    pod is added or removed.
     """
 
     source: Int64

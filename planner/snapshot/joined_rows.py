@@ -41,7 +41,7 @@ class JoinedTables(NamedTuple):
 
 
 class Deleted(NamedTuple):
-    """Keys to remove, and the name of their field."""
+    """Keys to remove, and the name of the field with them."""
 
     field: str
     keys: Sequence[str]

@@ -1,6 +1,6 @@
 """Rows of a snapshot found by name: strings and nodes in sorted tuples, pods by "namespace/name".
 
-Never raises: what the snapshot lacks has index -1, or `found` False.
+Never raises: a missing name has index -1, or `found` False.
 """
 
 from bisect import bisect_left
@@ -14,13 +14,13 @@ from planner.snapshot.kernels import text as kernels
 
 
 def string_index(strings: Sequence[str], text: str) -> int:
-    """Return the index of a string in a sorted sequence, -1 where it is missing. O(log n)."""
+    """Return the index of a string in a sorted sequence, -1 if it is missing. O(log n)."""
     at = bisect_left(strings, text)
     return at if at < len(strings) and strings[at] == text else -1
 
 
 def find_pods(snapshot: Snapshot, keys: Sequence[str]) -> tuple[Int64, Bool]:
-    """Return (row : int64[C], found : bool[C]) of pods "namespace/name"; a row counts only where it was found.
+    """Return (row : int64[C], found : bool[C]) of pods "namespace/name"; a row is valid only if it was found.
 
     O(C log P) comparisons, in a kernel.
     """

@@ -12,16 +12,17 @@ from planner.snapshot.columns import Int32
 
 
 class OffsetsFault(NamedTuple):
-    """The first offset that is wrong, and what is wrong with it."""
+    """The first wrong offset, and its problem."""
 
     row: int
     problem: str
 
 
 def find_offsets_fault(offsets: Int32, entry_count: int) -> OffsetsFault | None:
-    """Return why `offsets` : int32[sets + 1] do not divide `entry_count` entries, None if they do. O(sets).
+    """Return why `offsets` : int32[sets + 1] do not partition `entry_count` entries, None if they do. O(sets).
 
-    Valid offsets begin with 0, end with `entry_count`, lie between and never decrease. The range is checked first.
+    Valid offsets begin with 0, end with `entry_count`, stay in this range and never decrease. The range is checked
+    first.
     """
     wide = offsets.astype(np.int64)
     if not len(wide):

@@ -1,6 +1,5 @@
-"""Numbers that pods carry in annotations, as columns sorted by pod and key.
-
-Decides their order and what counts as no number; checks each column. Raises SnapshotError with the row of the message.
+"""Numbers in the annotations of pods, as columns sorted by pod and key. Decides their order and the value for invalid
+numbers; checks each column. Raises SnapshotError with the row of the message.
 """
 
 from collections.abc import Sequence
@@ -15,7 +14,7 @@ from planner.snapshot.errors import SnapshotError
 
 TABLE: Final = "pods"
 NO_NUMBER: Final = np.inf
-"""What an annotation holds that is no number. Unlike NaN it equals itself, so that equal columns are found equal."""
+"""Value for an annotation that is not a number. Unlike NaN it equals itself, so equal columns compare equal."""
 
 
 class PodNumbers(NamedTuple):

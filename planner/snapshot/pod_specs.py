@@ -31,7 +31,7 @@ _VOLUME_STATES: Final = frozenset(pb.VolumeState.Code.values())
 
 
 class _Row(Row):
-    """The current row; tolerations repeat between specs, each distinct one is read once."""
+    """The current row; tolerations repeat across specs, so each distinct one is read only once."""
 
     __slots__ = ("tolerations",)
 
@@ -174,7 +174,7 @@ _READ: Final[dict[str, Callable[[_Row, Any], Any]]] = {
     "scale_up_delay_s": lambda row, delay_s: row.at_least(delay_s, 0, "scale_up_delay_s"),
     "ignored_by_slack": lambda _, ignored: ignored,
 }
-"""How each field of the message except `requests` is read into the field of `PodSpec` with the same name."""
+"""Readers of the message's fields except `requests`, for the fields of `PodSpec` with the same names."""
 
 
 def _volume(row: Row, m: pb.Volume) -> Volume:

@@ -1,6 +1,6 @@
 """References by name into a table where the name may be missing.
 
-A missing name gets a special index in the column and is kept separately: a delta may add the row. Cost: O(rows)
+A missing name gets a special index in the column and is stored separately: a delta may add the row. Cost: O(rows)
 vectorised, and a dictionary lookup per distinct name.
 """
 
@@ -51,9 +51,8 @@ def unresolve(column: Int32, known: Sequence[str], dangling: Dangling) -> tuple[
 
 
 class Followed(NamedTuple):
-    """A column whose table has become another one, and what of it the new table lacks.
-
-    column : int32[P] into the new table; rows : int32[U] ascending, target : int32[U] into `names`: what is missing.
+    """A column after its table was replaced, and its references that the new table lacks. column : int32[P] into the
+    new table; rows : int32[U] ascending, target : int32[U] into `names`: the missing references.
     """
 
     column: Int32
@@ -63,18 +62,17 @@ class Followed(NamedTuple):
 
 
 def follow(column: Int32, before: Sequence[str], lacks: Dangling, known: Mapping[str, int]) -> Followed:
-    """Bring a column into the numbers of a table that has taken the place of another. Cost: vectorised over rows.
-
-    before : the names of the old table; lacks : what the old one lacked; known : the new table's numbers by name, in
+    """Convert a column to the numbers of the table that replaces its own. Cost: vectorised over rows. before : the
+    names of the old table; lacks : the old table's missing references; known : the new table's numbers by name, in
     ascending order of both.
     """
-    # Most often the table has the rows it had.
+    # In most cases the table has the same rows as before.
     if len(before) == len(known) and all(map(eq, before, known)):
         lookup = np.arange(len(before), dtype=np.int32)
     else:
         lookup = np.fromiter((known.get(name, MISSING) for name in before), np.int32, len(before))
     found = np.fromiter((known.get(name, MISSING) for name in lacks.names), np.int32, len(lacks.names))
-    # The column holds NONE and MISSING too, which count from the end.
+    # The column also holds NONE and MISSING, which index from the end.
     moved = column if is_identity(lookup) else np.append(lookup, np.array((MISSING, NONE), np.int32))[column]
     if (found != MISSING).any():
         moved = moved.copy()

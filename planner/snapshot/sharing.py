@@ -1,4 +1,4 @@
-"""Share equal parts of a snapshot with its base: the same objects, which `is` can compare.
+"""Share equal parts of a snapshot with its base: they become the same objects, which `is` can compare.
 
 Never changes content: a field or column that equals the base's bit by bit becomes the base's object. After a delta
 
@@ -7,7 +7,7 @@ Never changes content: a field or column that equals the base's bit by bit becom
 - a whole table (`snapshot.nodes`, `snapshot.pods`) is the base's if all its columns are;
 - equal parts take memory once.
 
-Columns of indices are compared as numbers: such a column has the same meaning only with the same dictionary
+Columns of indices are compared as numbers. Such a column has the same meaning only with the same dictionary
 (`pods.spec` with `specs`), so code that reuses an object derived from it must check both.
 Cost: one comparison of the columns, about 2 ms at 150,000 pods.
 """
@@ -41,7 +41,7 @@ def _share(old: Any, new: Any) -> Any:
 
 
 def _equal(old: Any, new: Any) -> bool:
-    """Return whether two arrays are equal bit by bit, in type and shape too. Most that differ do so early."""
+    """Return whether two arrays are equal bit by bit, in type and shape too. Most unequal ones differ early."""
     if old.dtype != new.dtype or old.shape != new.shape:
         return False
     return bool((old[:_EARLY] == new[:_EARLY]).all()) and bool((old == new).all())

@@ -1,6 +1,5 @@
-"""Workloads and CapacityBuffers for which room is to be kept, as values with their own dictionary resolved.
-
-Decides their canonical order, by object; never how much room they ask for. Raises SnapshotError. Source:
+"""Requests for slack from workloads and CapacityBuffers, as values with their own dictionary resolved. Decides their
+canonical order, by object; never how much room they request. Raises SnapshotError. Source:
 `protos/trimtab/v1/snapshot.proto`.
 """
 

@@ -16,7 +16,7 @@ from planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
 
 @by_reference()
 class Names(NamedTuple):
-    """Texts of what is named. namespace : int32[P] into the texts namespaces; pods and nodes : texts by number."""
+    """The names as texts. namespace : int32[P] into the texts `namespaces`; pods and nodes : texts by number."""
 
     namespace: Int32
     namespaces: UInt8
@@ -28,7 +28,7 @@ class Names(NamedTuple):
 
 
 def texts_of(snapshot: Snapshot, derive: Derive) -> Names:
-    """Return the texts of what answers name, kept or gathered."""
+    """Return the texts of the names in answers, cached or gathered."""
     return derive("texts", partial(_gather, snapshot), of=("strings", "pods.namespace", "pods.name", "nodes.name"))
 
 
@@ -44,7 +44,7 @@ def _gather(snapshot: Snapshot) -> Names:
 
 
 def _used_namespaces(snapshot: Snapshot) -> tuple[list[str], Int32]:
-    """Return the namespaces of pods and by pod the number of its own. Pods are sorted by namespace: int32[P]."""
+    """Return the namespaces of pods, and each pod's number of its own : int32[P]. Pods are sorted by namespace."""
     column = snapshot.pods.namespace
     starts = np.flatnonzero(np.diff(column, prepend=-1))
     number = np.cumsum(np.diff(column, prepend=-1) != 0, dtype=np.int32) - np.int32(1)
@@ -52,7 +52,7 @@ def _used_namespaces(snapshot: Snapshot) -> tuple[list[str], Int32]:
 
 
 def joined(texts: Sequence[str]) -> tuple[UInt8, Int64]:
-    """Return texts one after the other: their bytes, and int64[texts + 1] where each begins."""
+    """Return concatenated texts: their bytes, and int64[texts + 1] the start of each."""
     data = "".join(texts).encode()
     lengths = np.fromiter(map(len, texts), np.int64, len(texts))
     if lengths.sum() != len(data):

@@ -1,7 +1,7 @@
 """The node groups of a `BalanceScaleUpRequest` read from its bytes, and the splits of its answer written as bytes.
 
-Why by hand: reading and setting the fields of a thousand messages one by one takes several times as long as to parse
-and to split. Source: protobuf encoding; the bytes are those that protobuf writes, fields in the order of their numbers.
+Written by hand because reading and setting the fields of a thousand messages takes several times as long as parsing and
+splitting. Source: protobuf encoding; the bytes are those that protobuf writes, fields in the order of their numbers.
 """
 
 from planner.model.jit import inner_kernel, kernel, widened
@@ -53,7 +53,7 @@ def read_group(data: UInt8, at: int, end: int, groups: Int64, row: int) -> bool:
 
 @kernel
 def read_groups(data: UInt8, groups: Int64) -> bool:
-    """Fill groups : int64[A, 4] with what `FIRST` and the others name; return whether there are no unknown fields.
+    """Fill groups : int64[A, 4] with the columns `FIRST` and so on; return whether there are no unknown fields.
 
     data : a serialized request, whose groups come first. O(bytes).
     """
@@ -81,7 +81,7 @@ def is_less(data: UInt8, groups: Int64, one: int, other: int) -> bool:
 
 @kernel
 def ids_ascend(data: UInt8, groups: Int64, order: Int64) -> bool:
-    """Return whether the ids, in an order, ascend and none is there twice. O(bytes)."""
+    """Return whether the ids, in an order, strictly ascend. O(bytes)."""
     at = 1
     while at < len(order) and is_less(data, groups, order[at - 1], order[at]):
         at += 1

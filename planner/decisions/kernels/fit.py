@@ -11,7 +11,7 @@ def explain(sim: SimulationState, pods: Int32, masks: Int64, lacking: Bool, firs
     """Fill masks : int64[Q, N] with `failing` of pods[first], pods[first + 1], … on each node.
 
     pods : int32, of which Q from `first` on; a pod that is on a node is taken off it meanwhile. lacking : bool[Q, N, R]
-    is set where a resource is not free in sufficient quantity. Returns Q. O(Q * N * terms).
+    is set if too little of a resource is free. Returns Q. O(Q * N * terms).
     """
     count = min(len(masks), len(pods) - first)
     free, need = sim.resources.free, sim.resources.need

@@ -1,4 +1,4 @@
-"""Pods grouped by node by counting, in pod order within each node.
+"""Group pods by node with a counting sort, in pod order within each node.
 
 Source: counting sort.
 """
@@ -9,7 +9,7 @@ from planner.snapshot.columns import Int32, Int64
 
 @kernel
 def group_by_node(node: Int32, offsets: Int64, members: Int32) -> None:
-    """Fill `members` with the pods of node 0, of node 1, … and last those on no node of the snapshot.
+    """Fill `members` with the pods of node 0, node 1, … and finally those on no node of the snapshot.
 
     node : int32[P], negative = on none; offsets : int64[N+2], zeroed, filled so that group g is
     members[offsets[g] : offsets[g+1]], group N being "none"; members : int32[P]. O(P + N).
@@ -20,7 +20,7 @@ def group_by_node(node: Int32, offsets: Int64, members: Int32) -> None:
         offsets[group + 1] += 1
     for group in range(groups):
         offsets[group + 1] += offsets[group]
-    # Filled from behind, so that each group's start moves from its end to its beginning.
+    # Filled backwards: each group's offset moves from its end to its beginning.
     for group in range(groups, 0, -1):
         offsets[group] = offsets[group - 1]
     for pod in range(len(node)):

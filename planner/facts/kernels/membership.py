@@ -1,6 +1,6 @@
 """Write the budgets that cover each pod, from the label sets that each budget selects.
 
-Source: counting into compressed rows, twice over the pods of the namespaces that have budgets.
+Source: compressed rows by counting, in two passes over the pods of the namespaces that have budgets.
 """
 
 from planner.model.jit import kernel, widened

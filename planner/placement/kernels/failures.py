@@ -1,7 +1,6 @@
-"""Which nodes admit a pod that has to leave its own, and why the others do not, as the simulation stands.
-
-A pod counts for the spread, the affinity and the claims of others, itself included, where it is. So a pod to which any
-of that matters is asked for while it is on no node. Its own node is no destination. The simulation is left as it was.
+"""Which nodes admit a pod that has to leave its own, and why the others do not, in the current simulation. On its node,
+a pod counts for spread, affinity and claims, its own included. A pod to which these matter is therefore taken off its
+node while it is checked. Its own node is no destination. The simulation is left unchanged.
 Source: own.
 """
 
@@ -13,9 +12,8 @@ from planner.snapshot.columns import Bool, Int32, Int64
 
 @kernel
 def count_failures(sim: SimulationState, pods: Int32, allowed: Bool, counts: Int64) -> None:
-    """Add to counts : int64[K, REASONS] how many allowed nodes each predicate rules out for each pod, its own included.
-
-    counts[:, 0] counts the nodes that none rules out. O(K · N).
+    """Add to counts : int64[K, REASONS] how many allowed nodes each predicate rules out for each pod, its own node
+    included. counts[:, 0] counts the nodes that no predicate rules out. O(K · N).
     """
     for row in range(len(pods)):
         fork = mark(sim)
@@ -28,7 +26,7 @@ def count_failures(sim: SimulationState, pods: Int32, allowed: Bool, counts: Int
 
 @kernel
 def discount_failures(sim: SimulationState, pods: Int32, nodes: Int32, counts: Int64) -> None:
-    """Take one node for each pod out of its counts : int64[K, REASONS] again. O(K)."""
+    """Subtract one node for each pod from its counts : int64[K, REASONS]. O(K)."""
     for row in range(len(pods)):
         fork = mark(sim)
         take_off_counted(sim, widened(pods[row]))
@@ -38,9 +36,8 @@ def discount_failures(sim: SimulationState, pods: Int32, nodes: Int32, counts: I
 
 @kernel
 def mark_placeable(sim: SimulationState, pods: Int32, nodes: Int32, allowed: Bool, placeable: Bool) -> int:
-    """Mark in placeable : bool[K] the pods that some allowed node admits, other than that in nodes : int32[K].
-
-    Returns how many were marked. O(K · N).
+    """Mark in placeable : bool[K] the pods that an allowed node other than nodes : int32[K] admits. Returns how many
+    were marked. O(K · N).
     """
     count = 0
     for row in range(len(pods)):
@@ -58,14 +55,14 @@ def mark_placeable(sim: SimulationState, pods: Int32, nodes: Int32, allowed: Boo
 
 @copied_kernel
 def take_off_counted(sim: SimulationState, pod: int) -> None:
-    """Take a pod off its node where that can matter to what other nodes admit."""
+    """Take a pod off its node if that can affect which nodes admit it."""
     if sim.local_class[sim.pod_class[pod]] == 0 or sim.volumes.row[pod] >= 0:
         remove(sim, pod)
 
 
 @inner_kernel
 def count_failure(sim: SimulationState, pod: int, node: int, step: int, counts: Int64) -> None:
-    """Add `step` to counts : int64[32] for each predicate that says no, to counts[0] if none does."""
+    """Add `step` to counts : int64[32] for each failing predicate, or to counts[0] if none fails."""
     mask = failing(sim, pod, node)
     if mask == 0:
         counts[0] += step

@@ -1,4 +1,4 @@
-"""Match hints of the last loop to pods, by short digests of uids within each source node.
+"""Match hints from the last loop to pods, by short digests of uids within each source node.
 
 A digest is 32 bits of a multiply-and-rotate hash over 8-byte words; it only has to distinguish the pods of one node,
 and a false match only costs one attempt at a destination. Source: own.
@@ -14,10 +14,10 @@ from planner.snapshot.columns import Int32, Int64, UInt8
 
 @inner_kernel
 def word_at(data: UInt8, at: int, last: int) -> np.uint64:
-    """Return the 8 bytes at a position, the first lowest, as if zeros followed the byte before `last`."""
+    """Return the 8 bytes at a position, little-endian, with zeros from `last` on."""
     word = np.uint64(0)
     if at + 8 <= last:
-        # A loop of known length, so that the compiler makes one load of it.
+        # The constant length lets the compiler turn the loop into one load.
         for place in range(8):
             word |= np.uint64(data[at + place]) << np.uint64(8 * place)
         return word
@@ -58,9 +58,9 @@ def match_hints(
 ) -> int:
     """Write the remembered destination of each pod that is still on its source node; return how many.
 
-    offsets, members : pods by group; digests : int32[P]; order : int32[len(pod)] scratch; hint : int32[P], left alone
-    where nothing is remembered. Both sides are in pod order: the entry behind the last match is compared first. Where
-    that is another pod's, the first entry with the digest is searched for, the entries of the node being sorted once.
+    offsets, members : pods by group; digests : int32[P]; order : int32[len(pod)] scratch; hint : int32[P], unchanged if
+    nothing is remembered. Both sides are in pod order: the entry after the last match is compared first. If it belongs
+    to another pod, the first entry with the digest is searched for, after sorting the entries of the node once.
     O(pods), and O(pods · log pods) for nodes whose pods have changed.
     """
     source, bounds, pod, destination = remembered

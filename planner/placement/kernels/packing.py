@@ -1,12 +1,11 @@
-"""Pack pods onto new nodes: first fit over the nodes opened so far, then one more node.
-
-A pod goes to the first new node that admits it; where there is none, a blank node is opened as one of the groups, the
-one with the fewest nodes among those whose new node admits the pod. While pods are only placed, what resources, ports,
-disks and anti-affinity refuse they refuse for good; what spread constraints refuse they refuse until a smallest count
-rises, and what affinity refuses until another pod is counted. So a cursor for each class passes what needs no second
-look, and a class that found no place is skipped until that can have changed. Equal pods that only amounts decide on
-are placed many at a time. O(pods · terms + classes · new nodes) for classes that only their node decides on.
-Source: Cluster Autoscaler, estimator.BinpackingNodeEstimator, for what is tried; own loop.
+"""Pack pods onto new nodes: first fit over the nodes opened so far, then one more node. A pod goes to the first new
+node that admits it; if there is none, a blank node is opened for a group: the one with the fewest nodes among those
+whose new node admits the pod. As pods are only added, a refusal by resources, ports, disks or anti-affinity is
+permanent, one by spread constraints lasts until a smallest count rises, and one by affinity until another pod is
+counted. So each class has a cursor that skips nodes which need no second check, and a class without a place is skipped
+until that may have changed. Equal pods that depend only on amounts are placed many at a time. O(pods · terms + classes
+· new nodes) for classes that depend only on their node. Source: Cluster Autoscaler, estimator.BinpackingNodeEstimator,
+for the candidates; own loop.
 """
 
 from typing import NamedTuple, cast
@@ -28,11 +27,9 @@ _ADMITTED, _FOR_GOOD, _FOR_NOW, _THIS_POD = (cast(int, np.int64(n)) for n in ran
 
 
 class Groups(NamedTuple):
-    """Q groups that may grow, the first preferred among equal ones.
-
-    prototype : int64[Q]; size, left : int64[Q] nodes of the group, and how many more it may have, in place; total_left
-    : int64[1] the same for all together, in place; opened : int64[Q] new nodes of each, written; tried : uint8[Q]
-    scratch.
+    """Q groups that may grow; among equal ones the first is preferred. prototype : int64[Q]; size, left : int64[Q]
+    nodes of the group, and how many more it may have, in place; total_left : int64[1] the latter for all groups
+    together, in place; opened : int64[Q] new nodes of each, written; tried : uint8[Q] scratch.
     """
 
     prototype: Int64
@@ -44,11 +41,10 @@ class Groups(NamedTuple):
 
 
 class Refusals(NamedTuple):
-    """What is known of each class, of use for one packing after the other; S classes, L spread limits, A affinities.
-
-    cursor : int32[S] new nodes before it refuse the class for good; passed : int32[S] new nodes before it refuse it as
-    long as no smallest count exceeds `passed_lowest` : int32[L]; failed : uint8[S] no node admits the class as long as
-    no smallest count exceeds `failed_lowest` : int32[L], the domains are `failed_domains` : int32[L] and the counters
+    """Known refusals of each class, reusable for the next packing; S classes, L spread limits, A affinities. cursor :
+    int32[S] new nodes before it refuse the class permanently; passed : int32[S] new nodes before it refuse it as long
+    as no smallest count exceeds `passed_lowest` : int32[L]; failed : uint8[S] no node admits the class as long as no
+    smallest count exceeds `failed_lowest` : int32[L], the domains are `failed_domains` : int32[L] and the counters
     `failed_total` : int32[A].
     """
 
@@ -66,7 +62,7 @@ class Task(NamedTuple):
     """One packing.
 
     pods : int32[M] in the order in which they are placed; blanks : int64[B] closed blank nodes to open, in order;
-    refused : uint8[S, Q] scratch, a new node of the group refuses the class for good; node_of : int32[M] position in
+    refused : uint8[S, Q] scratch, a new node of the group refuses the class permanently; node_of : int32[M] position in
     `blanks` or -1, group_of : int32[B] position in `groups`, counts : int64[COUNTS]  written.
     """
 
@@ -82,7 +78,7 @@ class Task(NamedTuple):
 
 @kernel
 def pack_pods(sim: SimulationState, task: Task) -> None:
-    """Pack pods onto new nodes, and leave the simulation as it was. The pods are on no node."""
+    """Pack pods, which are on no node, onto new nodes. The simulation is left unchanged."""
     before = mark(sim)
     last = NOWHERE
     for row in range(len(task.pods)):
@@ -119,7 +115,7 @@ def pack_pods(sim: SimulationState, task: Task) -> None:
 
 @copied_kernel
 def forget(sim: SimulationState, task: Task, pod_class: int) -> None:
-    """Begin anew with a class."""
+    """Reset the known refusals of a class."""
     memory = task.memory
     memory.cursor[pod_class] = 0
     memory.passed[pod_class] = 0
@@ -132,7 +128,7 @@ def forget(sim: SimulationState, task: Task, pod_class: int) -> None:
 
 @copied_kernel
 def is_countable(sim: SimulationState, pod: int) -> bool:
-    """Return whether amounts and static predicates alone decide how many pods like this one a node takes."""
+    """Return whether only amounts and static predicates decide how many pods like this one a node takes."""
     pod_class = sim.pod_class[pod]
     bound = sim.presence.empty_offsets[pod_class] < sim.presence.empty_offsets[pod_class + 1]
     return bool(sim.local_class[pod_class] != 0 and not bound and sim.volumes.row[pod] < 0 and sim.pinned[pod] == -1)
@@ -140,7 +136,7 @@ def is_countable(sim: SimulationState, pod: int) -> bool:
 
 @copied_kernel
 def room_for(sim: SimulationState, pod_class: int, node: int, most: int) -> int:
-    """Return how many pods of a class, up to `most`, the amounts that are free on a node admit. O(R)."""
+    """Return how many pods of a class, up to `most`, fit the free amounts of a node. O(R)."""
     free, request = sim.resources.free, sim.resources.request
     room = most
     for resource in range(free.shape[1]):
@@ -153,7 +149,7 @@ def room_for(sim: SimulationState, pod_class: int, node: int, most: int) -> int:
 
 @inner_kernel
 def place_for(sim: SimulationState, task: Task, pod: int) -> int:
-    """Return the position of the first new node that admits a pod, opened for it where no other does; -1 if none."""
+    """Return the position of the first new node that admits a pod, opening one if needed; -1 if none does."""
     memory, groups, pod_class = task.memory, task.groups, sim.pod_class[pod]
     if sim.pinned[pod] != -1 or (memory.failed[pod_class] != 0 and not may_fit_now(sim, memory, pod_class)):
         return NOWHERE
@@ -185,7 +181,7 @@ def place_for(sim: SimulationState, task: Task, pod: int) -> int:
             memory.cursor[pod_class] = at
         if for_now:
             memory.passed[pod_class] = at
-    # What this pod's own volumes have refused says nothing of others of its class.
+    # A refusal because of this pod's own volumes does not hold for others of its class.
     if sim.volumes.row[pod] < 0:
         note_failure(sim, memory, pod_class)
     return NOWHERE
@@ -193,7 +189,7 @@ def place_for(sim: SimulationState, task: Task, pod: int) -> int:
 
 @copied_kernel
 def first_to_ask(sim: SimulationState, memory: Refusals, pod_class: int) -> int:
-    """Return the first new node that has to be asked again whether it admits a class."""
+    """Return the first new node that has to be checked again for a class."""
     needs_others = sim.presence.filled_offsets[pod_class] < sim.presence.filled_offsets[pod_class + 1]
     if has_risen(sim, memory, pod_class) or needs_others:
         memory.passed[pod_class] = memory.cursor[pod_class]
@@ -202,7 +198,7 @@ def first_to_ask(sim: SimulationState, memory: Refusals, pod_class: int) -> int:
 
 @copied_kernel
 def next_group(task: Task, pod_class: int) -> int:
-    """Return the group with the fewest nodes of those whose new node may still admit a class, -1 = none."""
+    """Return the group with the fewest nodes among those whose new node may still admit a class, -1 = none."""
     groups, chosen = task.groups, NOWHERE
     if groups.total_left[0] > 0 and task.counts[OPENED] < len(task.blanks):
         for q in range(len(groups.prototype)):
@@ -226,10 +222,9 @@ def note_opened(task: Task, group: int) -> None:
 
 @copied_kernel
 def may_be_admitted(sim: SimulationState, groups: Groups, pod_class: int) -> bool:
-    """Return whether some group's new nodes, open or not, may admit a class, as far as shared domains decide on it.
-
-    What refuses the class in the zone of a group, say, refuses it on all nodes of the group there: one node more in a
-    domain that has some changes nothing.
+    """Return whether new nodes of some group, open or not, may admit a class, judging by shared domains only. For
+    example, a refusal in a group's zone applies to all nodes of the group: adding a node to a domain that already has
+    nodes changes nothing.
     """
     limits = sim.spread.limit_offsets[pod_class] < sim.spread.limit_offsets[pod_class + 1]
     if not limits and sim.presence.filled_offsets[pod_class] == sim.presence.filled_offsets[pod_class + 1]:
@@ -242,7 +237,7 @@ def may_be_admitted(sim: SimulationState, groups: Groups, pod_class: int) -> boo
 
 @copied_kernel
 def is_refused_there(sim: SimulationState, pod_class: int, prototype: int) -> bool:
-    """Return whether the domains that a prototype shares with others refuse a class."""
+    """Return whether a class is refused in the domains that a prototype shares with other nodes."""
     limit, own_row = sim.spread.limit, sim.virtual.own_row
     for at in range(sim.spread.limit_offsets[pod_class], sim.spread.limit_offsets[pod_class + 1]):
         pair = sim.spread.pair[limit[at, 0]]
@@ -265,7 +260,7 @@ def is_refused_there(sim: SimulationState, pod_class: int, prototype: int) -> bo
 
 @copied_kernel
 def refusal(sim: SimulationState, pod: int, pod_class: int, node: int) -> int:
-    """Return whether an open node refuses a pod: its class for good, its class for now, or this pod."""
+    """Return how an open node refuses a pod: its class permanently, its class for now, only this pod, or not at all."""
     if not fits_locally(sim, pod_class, node) or presence.is_kept_out(sim.presence, pod_class, node):
         return _FOR_GOOD
     if not spread.is_even(sim.spread, pod_class, node) or not presence.is_near_others(sim.presence, pod_class, node):
@@ -278,7 +273,7 @@ def refusal(sim: SimulationState, pod: int, pod_class: int, node: int) -> int:
 
 @copied_kernel
 def has_risen(sim: SimulationState, memory: Refusals, pod_class: int) -> bool:
-    """Return whether a smallest count exceeds the one with which nodes were passed; note the smaller one."""
+    """Return whether a smallest count exceeds the one at which nodes were skipped; note the smaller one."""
     risen = False
     for at in range(sim.spread.limit_offsets[pod_class], sim.spread.limit_offsets[pod_class + 1]):
         counter = sim.spread.limit[at, 0]
@@ -292,7 +287,7 @@ def has_risen(sim: SimulationState, memory: Refusals, pod_class: int) -> bool:
 
 @copied_kernel
 def note_failure(sim: SimulationState, memory: Refusals, pod_class: int) -> None:
-    """Note that no node admits a class, and on what that rests."""
+    """Note that no node admits a class, and the counters on which this depends."""
     memory.failed[pod_class] = 1
     for at in range(sim.spread.limit_offsets[pod_class], sim.spread.limit_offsets[pod_class + 1]):
         counter = sim.spread.limit[at, 0]
@@ -304,7 +299,7 @@ def note_failure(sim: SimulationState, memory: Refusals, pod_class: int) -> None
 
 @copied_kernel
 def may_fit_now(sim: SimulationState, memory: Refusals, pod_class: int) -> bool:
-    """Return whether a class that no node admitted has to be tried again."""
+    """Return whether a class that no node admitted should be tried again."""
     for at in range(sim.spread.limit_offsets[pod_class], sim.spread.limit_offsets[pod_class + 1]):
         counter = sim.spread.limit[at, 0]
         domains = sim.spread.domains_in[sim.spread.pair[counter]]
@@ -320,11 +315,11 @@ def may_fit_now(sim: SimulationState, memory: Refusals, pod_class: int) -> bool:
 def place_on_new(
     sim: SimulationState, blanks: Int64, prototype_of: Int64, pods: Int32, node_of: Int32, placed_on: Int32
 ) -> int:
-    """Open blanks[i] as prototype_of[i], in order, and place pods on them where they fit; return how many.
+    """Open blanks[i] as prototype_of[i], in order, and place pods on them if they fit; return how many.
 
     blanks : int64[B]; prototype_of : int64[K], K <= B; pods, node_of : int32[M] position of the node, -1 = none;
-    placed_on : int32[M] the node or -1, written. A node is opened when the first pod comes to it, so that pods of a
-    packing fit as they did there; those on which none comes are opened in the end. The moves stay.
+    placed_on : int32[M] the node or -1, written. A node is opened for its first pod, so that pods of a packing fit as
+    they did there; nodes without pods are opened at the end. The moves stay.
     """
     opened, placed = 0, 0
     for row in range(len(pods)):

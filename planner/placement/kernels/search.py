@@ -1,10 +1,8 @@
-"""The search for a node for a pod, and the placing of pods that wait for one.
-
-A pod goes to its remembered node if that still fits, else to the first node in search order that does. A cursor for
-each class remembers up to where no node has room for it; room only ever shrinks, so for classes that only room decides
-on the whole search costs O(classes · N + pods). A class that has found no place is not searched for again until a pod
-was placed.
-Source: Cluster Autoscaler, scheduling.HintingSimulator, which goes round the nodes instead.
+"""The search for a pod's node, and the placement of waiting pods. A pod goes to its remembered node if it still fits
+there, else to the first node in search order that it fits. Each class has a cursor before which no node has room for
+it. Room only shrinks, so the whole search costs O(classes · N + pods) for classes that depend only on room. A class
+without a place is not searched for again until a pod was placed. Source: Cluster Autoscaler,
+scheduling.HintingSimulator, which goes round the nodes instead.
 """
 
 from typing import NamedTuple
@@ -23,12 +21,12 @@ HINT_HITS, SEARCHES = 0, 1
 
 
 class Domains(NamedTuple):
-    """Search order by topology domain, so that domains that a spread constraint rules out are passed as a whole.
+    """Search order by topology domain: domains that a spread constraint rules out are skipped as a whole.
 
     chain : int32[rows] of each topology row its place in the other arrays, -1 = not there; head : int32[Q, most] by
-    domain the first position in search order, -1 = none, following : int32[Q, D] by position the next one of the same
+    domain the first position in search order, -1 = none, following : int32[Q, D] by position the next one in the same
     domain; at : int32[most] scratch, by domain the position before which no node has room for a class; of : int64[1]
-    that class, -1 = none. Empty arrays = nothing is known by domain.
+    that class, -1 = none. Empty arrays = no domains are known.
     """
 
     chain: Int32
@@ -44,11 +42,10 @@ NO_DOMAINS = Domains(_NONE, np.zeros((0, 0), np.int32), np.zeros((0, 0), np.int3
 
 @by_reference()
 class Search(NamedTuple):
-    """Where pods may go.
-
-    order : int32[D] nodes, best first; allowed : bool[N], in place; cursor : int64[S], in place, by pod class the
-    position in `order` before which no node has room; failed : int64[S], in place, by pod class 1 + the length of the
-    log when the last search of `place_all` found nothing, 0 = none has; domains : of use for `place_all` only.
+    """The nodes of a search. order : int32[D] nodes, best first; allowed : bool[N], in place; cursor : int64[S], in
+    place, by pod class the position in `order` before which no node has room; failed : int64[S], in place, by pod class
+    1 + the length of the log when the last search of `place_all` found nothing, 0 = none has; domains : used by
+    `place_all` only.
     """
 
     order: Int32
@@ -60,10 +57,9 @@ class Search(NamedTuple):
 
 @inner_kernel
 def has_room_left(sim: SimulationState, search: Search, pod: int, candidate: int) -> bool:
-    """Say whether any node that may receive has room for a pod; move the cursor of its class up to it.
-
-    To be asked while nothing is placed tentatively, so that what the cursor passes is full for good. It does not pass
-    the candidate (-1 = none), which may receive again if it stays.
+    """Return whether any allowed node has room for a pod; move the cursor of its class up to it. Call only while
+    nothing is placed tentatively: the nodes that the cursor passes are then full permanently. It does not pass the
+    candidate (-1 = none), which may receive pods again if it stays.
     """
     of_class = sim.pod_class[pod]
     at = search.cursor[of_class]
@@ -83,7 +79,7 @@ def has_room_left(sim: SimulationState, search: Search, pod: int, candidate: int
 
 @inner_kernel
 def seek(sim: SimulationState, search: Search, pod: int) -> int:
-    """Return the first node in search order that may receive and fits a pod, -1 if none."""
+    """Return the first allowed node in search order that fits a pod, -1 if none."""
     pinned = widened(sim.pinned[pod])
     if pinned >= 0:
         return int(pinned) if search.allowed[pinned] and fits(sim, pod, pinned) else -1
@@ -96,14 +92,14 @@ def seek(sim: SimulationState, search: Search, pod: int) -> int:
 
 @copied_kernel
 def hinted(sim: SimulationState, search: Search, hint: Int32, pod: int) -> int:
-    """Return the node that a pod was on before, -1 if there is none or it does not admit the pod any more."""
+    """Return the hinted node of a pod, -1 if there is none or it no longer admits the pod."""
     target = widened(hint[pod])
     return int(target) if target >= 0 and search.allowed[target] and fits(sim, pod, target) else -1
 
 
 @inner_kernel
 def destination_of(sim: SimulationState, search: Search, hint: Int32, counts: Int64, pod: int) -> int:
-    """Return where a pod goes: to its hint if that still fits, else the first node that does; -1 if none.
+    """Return a pod's destination: its hint if that still fits, else the first node that does; -1 if none.
 
     hint : int32[P] node or -1; counts : int64, in place, adds to HINT_HITS or SEARCHES.
     """
@@ -119,9 +115,8 @@ def destination_of(sim: SimulationState, search: Search, hint: Int32, counts: In
 def place_all(
     sim: SimulationState, search: Search, hint: Int32, destination: Int32, counts: Int64, pods: Int32, strict: bool
 ) -> int:
-    """Place pods : int32[M], hints first; with `strict` return the first that finds no place; -1 if none.
-
-    A pod that is on a node stays. Writes destination : int32[P], -1 = no place, and `counts`; nothing is undone.
+    """Place pods : int32[M], hints first; with `strict`, return the first one without a place, -1 if none. A pod that
+    is on a node stays. Writes destination : int32[P], -1 = no place, and `counts`; nothing is undone.
     """
     search.failed[:] = 0
     search.domains.of[:] = -1
@@ -146,9 +141,9 @@ def place_all(
 
 @inner_kernel
 def seek_for_all(sim: SimulationState, search: Search, pod: int) -> int:
-    """Return what `seek` does, but not for one pod after the other what it has just returned for one like it."""
+    """Return the result of `seek`, without repeating the search for pods like the one before."""
     of_class = sim.pod_class[pod]
-    # Pods of a class differ in the node that they are pinned to and in what their volumes ask.
+    # Pods of a class differ in the node that they are pinned to and in their volumes.
     alike = sim.pinned[pod] == -1 and sim.volumes.row[pod] < 0
     if alike and search.failed[of_class] == 1 + sim.log.length[0]:
         return -1
@@ -165,7 +160,7 @@ def seek_for_all(sim: SimulationState, search: Search, pod: int) -> int:
 
 @copied_kernel
 def chained_limit(sim: SimulationState, domains: Domains, of_class: int) -> int:
-    """Return the first spread constraint of a class over domains that are known, as a place in `limit`; -1 = none."""
+    """Return the first spread constraint of a class whose domains are known, as a position in `limit`; -1 = none."""
     if len(domains.chain) > 0:
         for at in range(sim.spread.limit_offsets[of_class], sim.spread.limit_offsets[of_class + 1]):
             if domains.chain[sim.spread.pair_row[sim.spread.pair[sim.spread.limit[at, 0]]]] >= 0:
@@ -175,7 +170,7 @@ def chained_limit(sim: SimulationState, domains: Domains, of_class: int) -> int:
 
 @inner_kernel
 def seek_by_domain(sim: SimulationState, search: Search, pod: int, limit: int) -> int:
-    """Return the first node in search order that may receive and fits a pod, -1 if none. O(domains + nodes passed)."""
+    """Return the first allowed node in search order that fits a pod, -1 if none. O(domains + nodes skipped)."""
     spread, domains, of_class = sim.spread, search.domains, sim.pod_class[pod]
     counter = spread.limit[limit, 0]
     pair = spread.pair[counter]
@@ -210,7 +205,7 @@ def seek_by_domain(sim: SimulationState, search: Search, pod: int, limit: int) -
 
 @kernel
 def evacuate(sim: SimulationState, nodes: Int32, pods: Int32, gone: bool) -> None:
-    """Close nodes and take pods off them; with `gone` the nodes, on which no pod is left, leave the topology too."""
+    """Close nodes and take pods off them; with `gone`, the nodes, then without pods, also leave the topology."""
     for node in nodes:
         retire(sim, widened(node))
     for pod in pods:

@@ -17,7 +17,7 @@ def count(presence: PresenceCounters, pod_class: int, node: int, sign: int) -> N
 
 @inlined_kernel
 def is_kept_out(presence: PresenceCounters, pod_class: int, node: int) -> bool:
-    """Return whether a counter that must be 0 on the node is not. A node without the topology key is in no domain."""
+    """Return whether a counter that must be 0 on the node is not 0. A node without the topology key is in no domain."""
     for at in range(presence.empty_offsets[pod_class], presence.empty_offsets[pod_class + 1]):
         counter = presence.empty[at, 0]
         domain = presence.domain[presence.row[counter], node]
@@ -28,7 +28,7 @@ def is_kept_out(presence: PresenceCounters, pod_class: int, node: int) -> bool:
 
 @inlined_kernel
 def kept_out_because(presence: PresenceCounters, pod_class: int, node: int) -> int:
-    """Return the mask `1 << reason` of the counters that must be empty on the node and are not."""
+    """Return the mask `1 << reason` of the counters that must be 0 on the node but are not."""
     mask = 0
     for at in range(presence.empty_offsets[pod_class], presence.empty_offsets[pod_class + 1]):
         counter = presence.empty[at, 0]
@@ -42,8 +42,8 @@ def kept_out_because(presence: PresenceCounters, pod_class: int, node: int) -> i
 def is_near_others(presence: PresenceCounters, pod_class: int, node: int) -> bool:
     """Return whether required affinity is met on the node.
 
-    All topology keys must be there. Where a counter is 0, the pod may still be the first of its group: it meets its own
-    terms, and no placed pod is counted anywhere.
+    The node must have all topology keys. If a counter is 0, the pod may still be the first of its group: it matches its
+    own terms, and no placed pod is counted anywhere.
     """
     begin, end = presence.filled_offsets[pod_class], presence.filled_offsets[pod_class + 1]
     missing = False

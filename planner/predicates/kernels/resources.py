@@ -24,7 +24,7 @@ def has_pod_room(resources: ResourceCounters, node: int) -> bool:
 
 @inlined_kernel
 def has_amounts(resources: ResourceCounters, pod_class: int, node: int) -> bool:
-    """Return whether the amounts that a pod of the class asks for are free, room for pods aside. O(R)."""
+    """Return whether the amounts that a pod of the class requests are free; pod slots are not checked. O(R)."""
     free, need = resources.free, resources.need
     for resource in range(free.shape[1]):
         if resource != POD_ROOM and free[node, resource] < need[pod_class, resource]:

@@ -1,4 +1,4 @@
-"""PodTopologySpread over spread counters. O(constraints) for each pod, the smallest count kept as counts change."""
+"""PodTopologySpread over spread counters. O(constraints) per pod; the smallest count follows the changes."""
 
 from planner.model.jit import inlined_kernel
 from planner.predicates.spread_counters import SpreadCounters
@@ -19,7 +19,7 @@ def settle(spread: SpreadCounters, counter: int) -> None:
     if bucket < last:
         spread.lowest[counter] = bucket
         return
-    # All counts are in the last bucket, which holds different ones: look at the domains.
+    # All counts are in the last bucket, which holds different counts: search the domains.
     lowest = -1
     start, nodes = spread.start[counter], spread.pair_start[pair]
     for domain in range(spread.pair_start[pair + 1] - nodes):
@@ -62,7 +62,7 @@ def count(spread: SpreadCounters, pod_class: int, node: int, sign: int) -> None:
 
 @inlined_kernel
 def is_even(spread: SpreadCounters, pod_class: int, node: int) -> bool:
-    """Return whether all constraints of the class hold with one more of its pods on the node."""
+    """Return whether all constraints of the class still hold with one more of its pods on the node."""
     for at in range(spread.limit_offsets[pod_class], spread.limit_offsets[pod_class + 1]):
         counter = spread.limit[at, 0]
         pair = spread.pair[counter]
@@ -79,7 +79,7 @@ def is_even(spread: SpreadCounters, pod_class: int, node: int) -> bool:
 
 @inlined_kernel
 def move_domain(spread: SpreadCounters, pair: int, domain: int, sign: int) -> None:
-    """A domain of a pair becomes eligible (sign 1), or is no longer (sign -1)."""
+    """Make a domain of a pair eligible (sign 1), or no longer eligible (sign -1)."""
     spread.domains_in[pair] += sign
     for counter in range(spread.pair_counters[pair], spread.pair_counters[pair + 1]):
         first = spread.histogram_start[counter]
@@ -94,7 +94,7 @@ def move_domain(spread: SpreadCounters, pair: int, domain: int, sign: int) -> No
 
 @inlined_kernel
 def move_node(spread: SpreadCounters, node: int, sign: int, stays: int) -> None:
-    """A node joins (sign 1) or leaves (sign -1) the pairs whose `stays` is as given. O(pairs)."""
+    """Add a node to (sign 1), or remove it from (sign -1), the pairs whose `stays` is as given. O(pairs)."""
     for pair in range(len(spread.pair_row)):
         nodes = spread.pair_nodes[pair]
         if spread.stays[nodes] == stays and spread.eligible[nodes, node] != 0:

@@ -15,7 +15,7 @@ def is_claim_used(volumes: VolumeCounters, row: int) -> bool:
 
 @inlined_kernel
 def is_over_limit(volumes: VolumeCounters, row: int, node: int) -> bool:
-    """Return whether the node cannot attach the pod's volumes that are not there yet. Volumes come by driver."""
+    """Return whether the node cannot attach the pod's unattached volumes. Volumes are sorted by driver."""
     driver, new = -1, 0
     for at in range(volumes.attach_offsets[row], volumes.attach_offsets[row + 1]):
         if volumes.attach[at, 0] != driver:

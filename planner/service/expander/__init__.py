@@ -1,1 +1,1 @@
-"""The expander service of the Cluster Autoscaler, `grpcplugin.Expander`: requests in, choices of the planner out."""
+"""The expander service of the Cluster Autoscaler, `grpcplugin.Expander`: answers with the planner's choices."""

@@ -1,7 +1,6 @@
-"""What the last plan of each cluster was made of: sizes, prices and health of its node groups, and its settings.
-
-The Cluster Autoscaler sends none of that. Decides which cluster a request is about: the named one, else the only one
-that has its node groups. It is known to this process alone and never outlives it. Thread-safe.
+"""The input of each cluster's last plan: sizes, prices and health of its node groups, and its settings. The Cluster
+Autoscaler sends none of these. Decides which cluster a request is about: the named one, else the only one that has its
+node groups. Only this process has these data, and they are lost when it ends. Thread-safe.
 """
 
 import threading
@@ -18,13 +17,13 @@ from planner.snapshot.columns import Snapshot
 
 MOST_CLUSTERS: Final = 64
 MAX_AGE_S: Final = 600.0
-"""Age up to which sizes and health are believed; prices and settings are for longer."""
+"""Age up to which sizes and health are used; prices and settings are used for longer."""
 _REMEDY: Final = "sizes, prices and health are unknown, only what the autoscaler sent counts"
 
 
 @dataclass(frozen=True)
 class LastPlan:
-    """What a plan was made of. made_s : when, monotonic seconds."""
+    """The input of a plan. made_s : when it was made, monotonic seconds."""
 
     cluster: str
     settings: plan_pb2.PlanSettings
@@ -35,12 +34,12 @@ class LastPlan:
 
     @property
     def is_recent(self) -> bool:
-        """Whether sizes and health may be believed."""
+        """Whether sizes and health may be used."""
         return time.monotonic() - self.made_s <= MAX_AGE_S
 
 
 class Found(NamedTuple):
-    """The plan of the cluster that a request is about, None = not known; note : why it is not, "" = it is."""
+    """The plan of the cluster that a request is about, None = not known; note : why it is not known, "" = it is."""
 
     plan: LastPlan | None
     note: str = ""
@@ -54,7 +53,7 @@ class LastPlans:
         self._plans: OrderedDict[str, LastPlan] = OrderedDict()
 
     def remember(self, request: plan_pb2.PlanRequest, snapshot: Snapshot) -> None:
-        """Keep what a plan was made of."""
+        """Keep the input of a plan."""
         settings = plan_pb2.PlanSettings()
         settings.CopyFrom(request.settings)
         plan = LastPlan(
@@ -72,7 +71,7 @@ class LastPlans:
                 self._plans.popitem(last=False)
 
     def find(self, cluster: str, node_groups: Iterable[str]) -> Found:
-        """Return the last plan of a cluster; cluster "" = of the only one that has any of the node groups."""
+        """Return the last plan of a cluster; cluster "" = the only cluster that has any of the node groups."""
         with self._lock:
             plans = dict(self._plans)
         if cluster:

@@ -1,9 +1,7 @@
-"""What the pods of a request ask for, each distinct pod parsed once.
-
-The autoscaler sends the same pod with every option that serves it, encoded the same, and often all pods of one option
-with the next one too; pods of one workload differ in their metadata and in the names of their volumes alone. Decides
-nothing: `clients.kubernetes_objects` says what a pod requests. A pod that cannot be read counts as one that requests
-nothing.
+"""The resource requests of the pods in a request, with each distinct pod parsed once. The autoscaler sends the same
+pod, in the same encoding, with every option that serves it, and often repeats all pods of one option in the next; pods
+of one workload differ only in their metadata and the names of their volumes. Decides nothing:
+`clients.kubernetes_objects` defines what a pod requests. An unreadable pod counts as one without requests.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +20,7 @@ from planner.snapshot.checks import MAX_AMOUNT
 
 _NOTHING = b""
 _MOST_ALIKE: Final = 4
-"""Earlier options that an option is compared with: a bound on the work for options that only look alike."""
+"""Most earlier options that an option is compared with: bounds the work for options that only look alike."""
 
 _Ends = tuple[int, bytes, bytes]
 
@@ -30,8 +28,8 @@ _Ends = tuple[int, bytes, bytes]
 class PodReader:
     """Reads the pods of one request, within its limits.
 
-    shapes : what pods request, amounts by resource name, milli-cores of cpu, base units of the rest; shape_of : of each
-    distinct pod, in the order in which they were met.
+    shapes : requests of pods, amounts by resource name, milli-cores of cpu, base units of the rest; shape_of : the
+    shape of each distinct pod, in order of appearance.
     """
 
     def __init__(self, effort: Effort) -> None:
@@ -45,10 +43,9 @@ class PodReader:
         self._read: dict[_Ends, list[tuple[Sequence[bytes], NDArray[np.int64]]]] = {}
 
     def read_all(self, pods: Sequence[bytes]) -> NDArray[np.int64]:
-        """Return the number of each encoded pod, the same for pods that are encoded the same. int64[M], read-only.
-
-        pods : field of a message, unchanged as long as the reader is used. Two of them are compared without an object
-        for each pod.
+        """Return the number of each encoded pod, equal for equal encodings. int64[M], read-only. pods : field of a
+        message, unchanged as long as the reader is used. Two such fields are compared without creating an object for
+        each pod.
         """
         self._effort.check()
         if not pods:
@@ -98,7 +95,7 @@ def bounded(requests: Iterable[tuple[str, int]]) -> dict[str, int]:
 
 
 def _content(spec: core_pb2.RawPodSpec) -> bytes:
-    """Return the fields that decide what a pod requests, encoded."""
+    """Return the encoded fields that determine a pod's requests."""
     kept = core_pb2.RawPodSpec(overhead=spec.overhead)
     kept.containers.extend(map(_resources_of, spec.containers))
     kept.init_containers.extend(map(_resources_of, spec.init_containers))

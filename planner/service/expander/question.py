@@ -1,8 +1,7 @@
-"""A request of the Cluster Autoscaler, and what is known of its cluster, as an `OptionChoice` without answer.
-
-Decides what counts where the autoscaler and the last snapshot both know something: new nodes are like the autoscaler
-says, it has just built them; sizes, prices and health are the snapshot's, nobody else has them. Unreadable parts are
-noted and never keep an answer back.
+"""Combines a request of the Cluster Autoscaler with the known data of its cluster to an `OptionChoice` without answer.
+Decides which source counts: new nodes are as the autoscaler describes them, since it has just built their templates;
+sizes, prices and health come from the last snapshot, as the request has none. Unreadable parts are noted and never
+prevent an answer.
 """
 
 import math
@@ -34,9 +33,8 @@ Int64 = NDArray[np.int64]
 def question(
     request: ca.BestOptionsRequest, found: Found, settings: PlanSettings, now_ns: int, effort: Effort = UNLIMITED
 ) -> pb.OptionChoice:
-    """Return what is asked. found : the cluster; settings : those that choose; now_ns : Unix nanoseconds.
-
-    Raises what `effort` raises.
+    """Return the question. found : the cluster; settings : those for the choice; now_ns : Unix nanoseconds. Raises what
+    `effort` raises.
     """
     options = _distinct(request.options)
     asked = pb.OptionChoice(settings=settings, seed=_seed(options))
@@ -63,7 +61,7 @@ def _distinct(options: Iterable[ca.Option]) -> list[ca.Option]:
 
 
 def _seed(options: Iterable[ca.Option]) -> int:
-    """Return a digest of the options, the same for the same ones in any order."""
+    """Return a digest of the options that does not depend on their order."""
     content = repr(sorted((one.node_group_id, one.node_count) for one in options)).encode()
     return int.from_bytes(blake2b(content, digest_size=8).digest(), "big", signed=True)
 
@@ -81,14 +79,14 @@ def _known(asked: pb.OptionChoice, found: Found) -> Mapping[str, NodeGroup]:
 
 
 def _describe(group: pb.OptionGroup, raw: bytes | None, asked: pb.OptionChoice) -> None:
-    """Write what a new node of a group is like, in place."""
+    """Write the template of a group's new node, in place."""
     if raw is None:
         asked.notes.append(f"{group.node_group}: no node was sent, nothing is known of its size")
         return
     try:
         node = core_pb2.Node.FromString(raw)
         capacity = _amounts(node.status.capacity)
-        # As the API server does: with capacity alone, all of it is allocatable.
+        # As the API server does: with capacity only, all of it is allocatable.
         allocatable = _amounts(node.status.allocatable) if node.status.allocatable else capacity
     except (DecodeError, FieldError) as error:
         asked.notes.append(f"{group.node_group}: its node cannot be read, {error}")
@@ -104,7 +102,7 @@ def _amounts(entries: Iterable[meta_pb2.QuantityEntry]) -> dict[str, int]:
 
 
 def _add_known(group: pb.OptionGroup, known: NodeGroup, found: Found, now_ns: int) -> None:
-    """Write what the snapshot knows of a group, in place."""
+    """Write the snapshot's data of a group, in place."""
     if not math.isnan(known.price_per_hour):
         group.price_per_hour = known.price_per_hour
     if found.plan is not None and found.plan.is_recent:
@@ -113,7 +111,7 @@ def _add_known(group: pb.OptionGroup, known: NodeGroup, found: Found, now_ns: in
 
 
 def _add_options(asked: pb.OptionChoice, options: list[ca.Option], reader: PodReader) -> None:
-    """Write the options and, where CHEAPEST_PLAN needs them, their pods, in place."""
+    """Write the options and, if CHEAPEST_PLAN needs them, their pods, in place."""
     pods_of = [reader.read_all(option.pod_bytes or option.pod) for option in options]
     shape_of = np.array(reader.shape_of, np.int64)
     for option, pods in zip(options, pods_of, strict=True):
@@ -137,7 +135,7 @@ def _total(resource: str, reader: PodReader, counts: list[int]) -> int:
 
 
 def _add_pods(asked: pb.OptionChoice, reader: PodReader, shape_of: Int64, pods_of: list[Int64]) -> None:
-    """Write pods that request the same and are in the same options as one row, in place."""
+    """Write pods, one row for all with the same requests and options, in place."""
     member = np.zeros((len(shape_of), len(pods_of)), bool)
     for at, pods in enumerate(pods_of):
         member[pods, at] = True

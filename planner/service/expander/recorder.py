@@ -1,4 +1,4 @@
-"""Choices as a recording, for `trimtab replay`. A full disk ends the recording and nothing else."""
+"""Records choices for `trimtab replay`. A full disk ends only the recording."""
 
 import threading
 from contextlib import suppress
@@ -16,7 +16,7 @@ log = structlog.get_logger("expander")
 
 
 class ChoiceRecorder:
-    """Writes each choice as a frame, readable at once. Thread-safe. Errors: OSError at the start."""
+    """Writes each choice as a frame that can be read at once. Thread-safe. Errors: OSError at the start."""
 
     def __init__(self, path: Path) -> None:
         header = RecordingHeader(producer=f"trimtab-planner {version('trimtab')}", comment="choices of the expander")

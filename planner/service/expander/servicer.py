@@ -1,7 +1,8 @@
 """Answers `grpcplugin.Expander`, as the Cluster Autoscaler calls it with `--expander=grpc`.
 
-Decides that an answer is never empty where something was asked: since 1.32 the autoscaler takes an empty one as a veto.
-An error leaves it all its options. One log line per choice; what each depended on is recorded where that is wanted.
+An answer to a request with options is never empty: since 1.32 the autoscaler treats an empty one as a veto. After an
+error the autoscaler keeps all its options. Writes one log line per choice; the input of choices is recorded if
+configured.
 """
 
 import threading
@@ -40,7 +41,7 @@ class Recorder(Protocol):
 
 
 class ExpanderServicer(expander_pb2_grpc.ExpanderServicer):
-    """Chooses among options. plans : what is known of clusters; memory : of all requests of the process."""
+    """Chooses among options. plans : known data of clusters; memory : of all requests of the process."""
 
     def __init__(
         self,
@@ -58,7 +59,7 @@ class ExpanderServicer(expander_pb2_grpc.ExpanderServicer):
     def BestOptions(  # noqa: N802
         self, request: ca.BestOptionsRequest, context: grpc.ServicerContext
     ) -> ca.BestOptionsResponse:
-        """Return the option to take; all of them where an expander excludes all."""
+        """Return the chosen option; all options if an expander excludes all of them."""
         if not request.options:
             return ca.BestOptionsResponse()
         if not self._slots.acquire(blocking=False):
@@ -89,7 +90,7 @@ class ExpanderServicer(expander_pb2_grpc.ExpanderServicer):
 
 
 def _log(choice: pb.OptionChoice, duration_s: float) -> None:
-    """Log a choice; as a warning where it rests on less than it could, or none was made."""
+    """Log a choice; as a warning if data were missing, or no choice was made."""
     decided = {Expander.Code.Name(one.decided_by) for one in choice.answer.verdicts if one.decided_by}
     unable = [one.node_group for one in choice.groups if one.unable]
     write = log.warning if choice.notes or choice.answer.node_group == NO_NODE_GROUP else log.info

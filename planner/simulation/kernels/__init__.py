@@ -1,4 +1,4 @@
-"""The kernels by which other packages drive a simulation; `planner.simulation` says what each does."""
+"""The kernels with which other packages use a simulation; `planner.simulation` describes each."""
 
 from planner.simulation.kernels.checks import failing, failing_everywhere, fits
 from planner.simulation.kernels.moves import (

@@ -1,4 +1,4 @@
-"""Does a pod fit a node, and why not. Nothing is changed. O(terms of the pod)."""
+"""Checks whether a pod fits a node, and why not. Nothing is changed. O(terms of the pod)."""
 
 from trimtab.v1.reason_pb2 import PredicateReason
 
@@ -20,7 +20,7 @@ _STATIC = tuple(int(reason) for reason in STATIC_REASONS)
 
 @inlined_kernel
 def fits_locally(sim: SimulationState, pod_class: int, node: int) -> bool:
-    """Return whether the node's state, static predicates and free amounts admit the class."""
+    """Return whether the node's state, static predicates and free amounts admit a pod of the class."""
     if sim.node_state[node] != OPEN or sim.blocked[pod_class, sim.node_class[node]] != 0:
         return False
     return resources.has_room(sim.resources, pod_class, node)
@@ -41,7 +41,7 @@ def fits_counters(sim: SimulationState, pod: int, pod_class: int, node: int) -> 
 
 @inlined_kernel
 def fits(sim: SimulationState, pod: int, node: int) -> bool:
-    """Return whether all predicates admit the pod, which is on no node, to the node. Cheapest first; O(its terms)."""
+    """Return whether all predicates admit a pod, which is on no node, to the node. Cheapest first; O(its terms)."""
     if sim.pinned[pod] != -1 and sim.pinned[pod] != node:
         return False
     pod_class = sim.pod_class[pod]

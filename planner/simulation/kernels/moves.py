@@ -1,4 +1,4 @@
-"""Moves of pods and nodes, each written to the log, and their undoing. O(terms of the pod) or O(spread pairs)."""
+"""Moves of pods and nodes, each written to the log, and their reversal. O(terms of the pod) or O(spread pairs)."""
 
 from typing import cast
 
@@ -27,16 +27,16 @@ from planner.simulation.state import (
 )
 from planner.snapshot.columns import Int64
 
-# Typed, or every kernel below would be compiled once for each literal that it is called with.
+# Typed: otherwise every kernel below would be compiled once for each literal argument.
 _JOIN, _LEAVE = cast(int, np.int64(1)), cast(int, np.int64(-1))
-_GHOSTS_LEAVE, _GHOSTS_STAY = cast(int, np.int64(0)), cast(int, np.int64(1))
+_RETIRED_LEAVE, _RETIRED_STAY = cast(int, np.int64(0)), cast(int, np.int64(1))
 _PLACE, _REMOVE, _RETIRE, _DROP = (cast(int, np.int64(n)) for n in (PLACE, REMOVE, RETIRE, DROP))
 _OPEN, _CLOSE, _SEVERAL, _NO_POD = (cast(int, np.int64(n)) for n in (OPEN_NODE, CLOSE_NODE, PLACE_SEVERAL, NOWHERE))
 
 
 @copied_kernel
 def _count(sim: SimulationState, pod_class: int, node: int, sign: int) -> None:
-    """Count pods of a class on a node, `sign` of them; fewer than none are taken off."""
+    """Count `sign` pods of a class on a node; a negative number takes them off."""
     resources.take(sim.resources, pod_class, node, sign)
     presence.count(sim.presence, pod_class, node, sign)
     spread.count(sim.spread, pod_class, node, sign)
@@ -59,13 +59,13 @@ def _note_place(sim: SimulationState, pod: int, node: int, sign: int) -> None:
 
 @copied_kernel
 def _retire(sim: SimulationState, node: int, sign: int) -> None:
-    spread.move_node(sim.spread, node, sign, _GHOSTS_LEAVE)
+    spread.move_node(sim.spread, node, sign, _RETIRED_LEAVE)
     sim.node_state[node] = RETIRED if sign < 0 else OPEN
 
 
 @copied_kernel
 def _drop(sim: SimulationState, node: int, sign: int) -> None:
-    spread.move_node(sim.spread, node, sign, _GHOSTS_STAY)
+    spread.move_node(sim.spread, node, sign, _RETIRED_STAY)
     if has_residents(sim, node):
         move_residents(sim, node, sign)
     sim.node_state[node] = DROPPED if sign < 0 else RETIRED
@@ -73,7 +73,7 @@ def _drop(sim: SimulationState, node: int, sign: int) -> None:
 
 @inner_kernel
 def look_like(sim: SimulationState, node: int, like: int) -> None:
-    """Copy what a template decides from one node to another, which keeps its name. O(node sets + topology rows)."""
+    """Copy a template's columns from one node to another, which keeps its name. O(node sets + topology rows)."""
     sim.node_class[node] = sim.node_class[like]
     free, eligible, limit = sim.resources.free, sim.spread.eligible, sim.volumes.limit
     for resource in range(free.shape[1]):
@@ -99,7 +99,7 @@ def move_residents(sim: SimulationState, node: int, sign: int) -> None:
 
 @inlined_kernel
 def has_residents(sim: SimulationState, node: int) -> bool:
-    """Return whether a node brings pods along."""
+    """Return whether a node has residents."""
     like = sim.virtual.opened_as[node]
     of = like if like >= 0 else node
     return bool(sim.virtual.resident_offsets[of] < sim.virtual.resident_offsets[of + 1])
@@ -107,21 +107,21 @@ def has_residents(sim: SimulationState, node: int) -> bool:
 
 @inner_kernel
 def join(sim: SimulationState, node: int, prototype: int) -> None:
-    """Let a closed node join, as one like the prototype, -1 = as it is; without a log entry."""
+    """Add a closed node to the cluster, like the prototype (-1 = as it is); without a log entry."""
     if prototype >= 0:
         look_like(sim, node, prototype)
         sim.virtual.opened_as[node] = prototype
     move_residents(sim, node, _JOIN)
-    spread.move_node(sim.spread, node, _JOIN, _GHOSTS_LEAVE)
-    spread.move_node(sim.spread, node, _JOIN, _GHOSTS_STAY)
+    spread.move_node(sim.spread, node, _JOIN, _RETIRED_LEAVE)
+    spread.move_node(sim.spread, node, _JOIN, _RETIRED_STAY)
     sim.node_state[node] = OPEN
 
 
 @inner_kernel
 def leave(sim: SimulationState, node: int) -> None:
     """Undo `join`."""
-    spread.move_node(sim.spread, node, _LEAVE, _GHOSTS_LEAVE)
-    spread.move_node(sim.spread, node, _LEAVE, _GHOSTS_STAY)
+    spread.move_node(sim.spread, node, _LEAVE, _RETIRED_LEAVE)
+    spread.move_node(sim.spread, node, _LEAVE, _RETIRED_STAY)
     move_residents(sim, node, _LEAVE)
     if sim.virtual.opened_as[node] >= 0:
         look_like(sim, node, sim.virtual.blank[0])
@@ -140,7 +140,7 @@ def _write(log: MoveLog, move: int, pod: int, node: int) -> None:
 
 @copied_kernel
 def _is_full(log: MoveLog) -> bool:
-    """Return whether the log is full; this move and every later one then count as refused."""
+    """Return whether the log is full; if so, this move and every later one count as refused."""
     full = log.refused[0] > 0 or log.length[0] >= len(log.moves)
     log.refused[0] += full
     return bool(full)
@@ -176,8 +176,8 @@ def remove(sim: SimulationState, pod: int) -> int:
 
 @shared_kernel
 def retire(sim: SimulationState, node: int) -> int:
-    """Close a node to pods; it keeps its topology domains, as a tainted node does upstream. Order with `remove` is
-    free.
+    """Close a node to pods; it keeps its topology domains, as a tainted node does upstream. May come before or after
+    `remove`.
 
     Returns DONE, NOT_POSSIBLE (it is not open) or LOG_FULL.
     """
@@ -216,7 +216,7 @@ def open_node(sim: SimulationState, node: int) -> int:
 
 @shared_kernel
 def open_as(sim: SimulationState, node: int, prototype: int) -> int:
-    """Open a closed blank node as one like a prototype, which is closed, in all but its name.
+    """Open a closed blank node like a prototype, which is closed, in everything but its name.
 
     Classes, free amounts, topology domains, node sets of spread constraints, attach limits and residents are the
     prototype's. Returns DONE, NOT_POSSIBLE (the node is not closed or is the one that stays so, or the prototype is not
@@ -240,7 +240,7 @@ def _opened(sim: SimulationState, node: int, prototype: int) -> int:
 
 @kernel
 def close_node(sim: SimulationState, node: int) -> int:
-    """Close an open node, on which no pod is but its residents: it is as if it were not there.
+    """Close an open node without pods other than its residents: it is then as if it did not exist.
 
     Returns DONE, NOT_POSSIBLE (it is not open) or LOG_FULL.
     """
@@ -256,9 +256,8 @@ def close_node(sim: SimulationState, node: int) -> int:
 
 @shared_kernel
 def place_several(sim: SimulationState, pod_class: int, node: int, count: int) -> int:
-    """Count pods of one class on an open node, one move for all; the pods themselves stay on no node.
-
-    For simulations that are undone: as if `count` pods of the class that mount no volume were placed. Returns DONE,
+    """Count pods of one class on an open node, with one move for all; the pods themselves stay on no node. For
+    simulations that are undone: equivalent to placing `count` pods of the class without volumes. Returns DONE,
     NOT_POSSIBLE or LOG_FULL.
     """
     if sim.node_state[node] != OPEN:
@@ -278,7 +277,7 @@ def mark(sim: SimulationState) -> int:
 
 @shared_kernel
 def revert(sim: SimulationState, mark: int) -> int:
-    """Undo all moves since a mark, last first; counters are then what they were, bit by bit. Returns how many."""
+    """Undo all moves since a mark, last first; counters are then bit by bit as before. Returns how many."""
     undone = 0
     while sim.log.length[0] > mark:
         at = sim.log.length[0] - 1
@@ -292,7 +291,7 @@ def revert(sim: SimulationState, mark: int) -> int:
         elif move == CLOSE_NODE:
             join(sim, node, pod)
         else:
-            # One place for all moves of pods: what a move does is compiled into each.
+            # One call for all moves of pods: its code is compiled into each call.
             several = move >= PLACE_SEVERAL
             sign = _SEVERAL - move if several else (_LEAVE if move == PLACE else _JOIN)
             _count(sim, pod if several else sim.pod_class[pod], node, sign)
@@ -305,8 +304,7 @@ def revert(sim: SimulationState, mark: int) -> int:
 
 @kernel
 def fill(sim: SimulationState, node_of_pod: Int64) -> None:
-    """Put every pod on its node, -1 = on none, and let nodes join by their state. For a fresh state only; nothing is
-    logged."""
+    """Put every pod on its node (-1 = none), and add nodes by their state. Only for a new state; nothing is logged."""
     for node in range(len(sim.node_state)):
         if sim.virtual.opened_as[node] >= 0:
             look_like(sim, node, sim.virtual.opened_as[node])
@@ -315,7 +313,7 @@ def fill(sim: SimulationState, node_of_pod: Int64) -> None:
             _enter(sim, pod, node_of_pod[pod], _JOIN)
     for node in range(len(sim.node_state)):
         if sim.node_state[node] == OPEN:
-            spread.move_node(sim.spread, node, _JOIN, _GHOSTS_LEAVE)
+            spread.move_node(sim.spread, node, _JOIN, _RETIRED_LEAVE)
         if sim.node_state[node] <= RETIRED:
-            spread.move_node(sim.spread, node, _JOIN, _GHOSTS_STAY)
+            spread.move_node(sim.spread, node, _JOIN, _RETIRED_STAY)
             move_residents(sim, node, _JOIN)

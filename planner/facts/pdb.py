@@ -47,12 +47,14 @@ _BYTES_OF_PAIR = 64
 class BudgetMembership(NamedTuple):
     """Budgets by pod in compressed rows: pod p is covered by budgets[offsets[p] : offsets[p + 1]], ascending.
 
-    offsets : int64[P+1]; budgets : int32[M]; needs : uint8[M], 1 where evicting the pod uses a disruption, else 0.
+    offsets : int64[P+1]; budgets : int32[M]; needs : uint8[M], 1 where evicting the pod uses a disruption, else 0;
+    pods : int64[M] the pod of each pair.
     """
 
     offsets: Int64
     budgets: Int32
     needs: UInt8
+    pods: Int64
 
 
 def remaining_disruptions(budgets: tuple[PodDisruptionBudget, ...]) -> Int64:
@@ -84,7 +86,7 @@ def membership(snapshot: Snapshot, effort: Effort = UNLIMITED, derive: Derive = 
     if count:
         write_membership(pods.label_set, spaces, entries, bounds, head, following, offsets, budget)
     pod = np.repeat(np.arange(len(pods.spec)), np.diff(offsets))
-    return BudgetMembership(offsets, budget, _needs(snapshot, pod, budget, effort))
+    return BudgetMembership(offsets, budget, _needs(snapshot, pod, budget, effort), pod)
 
 
 def _by_namespace(budgets: tuple[PodDisruptionBudget, ...]) -> dict[str, list[int]]:
@@ -176,13 +178,12 @@ def use_up(under: BudgetMembership, remaining: Int64, pods: Int64) -> None:
     """Subtract in place the disruptions that evicting `pods` uses, at least 0: these evictions are not refused."""
     chosen = np.zeros(len(under.offsets) - 1, bool)
     chosen[pods] = True
-    of_pair = np.repeat(chosen, np.diff(under.offsets))
+    of_pair = chosen[under.pods]
     used = np.bincount(under.budgets[of_pair], weights=under.needs[of_pair], minlength=len(remaining))
     np.maximum(remaining - used.astype(np.int64), 0, out=remaining)
 
 
 def _any_by_pod(under: BudgetMembership, pairs: Bool) -> Bool:
     marked = np.zeros(len(under.offsets) - 1, bool)
-    pod_of_pair = np.repeat(np.arange(len(marked)), np.diff(under.offsets))
-    marked[pod_of_pair[pairs]] = True
+    marked[under.pods[pairs]] = True
     return marked

@@ -256,16 +256,14 @@ def _real_moves(context: Context) -> Int64:
     return np.diff(upto[moving.offsets])
 
 
-def _budget_use(problem: Problem) -> Float64:
+def _budget_use(context: Context, problem: Problem) -> Float64:
     """Return by node what its pods to move use up of budgets, each disruption as a share of those left. float64[N].
 
     O(pods under budgets).
     """
-    under = problem.budgets
-    share = under.needs / np.maximum(under.left, 1)[under.budgets]
-    by_pod = np.bincount(
-        np.repeat(np.arange(len(under.offsets) - 1), np.diff(under.offsets)), share, len(under.offsets)
-    )
+    under = context.under
+    share = under.needs / np.maximum(problem.budgets.left, 1)[under.budgets]
+    by_pod = np.bincount(under.pods, share, len(under.offsets))
     upto = np.concatenate([np.zeros(1), np.cumsum(by_pod[problem.pods])])
     use: Float64 = upto[problem.offsets[1:]] - upto[problem.offsets[:-1]]
     return use
@@ -319,7 +317,7 @@ def _simulate(context: Context, simulation: Simulation, problem: Problem, reason
         eviction_cost=context.eviction_cost,
         price=prices(request.snapshot),
         created_ns=request.snapshot.nodes.created_ns,
-        budget_use=_budget_use(problem),
+        budget_use=_budget_use(context, problem),
         minimum_use=_minimum_use(context),
     )
     task = Task(

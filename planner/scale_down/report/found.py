@@ -153,13 +153,12 @@ def _risky(finding: Finding, nodes: Int32, bounds: Int64, pods: Int32) -> Bool:
     Pods of nodes being deleted have used up theirs before.
     """
     under, left = finding.context.under, finding.problem.budgets.left.copy()
-    pairs = np.repeat(np.arange(len(under.offsets) - 1), np.diff(under.offsets))
     moved = np.zeros(len(under.offsets) - 1, bool)
     moved[pods] = True
-    used = moved[pairs] & (under.needs > 0)
+    used = moved[under.pods] & (under.needs > 0)
     np.subtract.at(left, under.budgets[used], 1)
     risky_pod = np.zeros(len(moved), bool)
-    risky_pod[pairs[used & (left[under.budgets] <= 0)]] = True
+    risky_pod[under.pods[used & (left[under.budgets] <= 0)]] = True
     owner = np.repeat(np.arange(len(nodes)), np.diff(bounds))
     risky = np.zeros(len(nodes), bool)
     risky[owner[risky_pod[pods]]] = True

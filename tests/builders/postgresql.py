@@ -18,6 +18,8 @@ from tests.builders.waiting import LIMIT_S
 from tests.e2e.control_plane.control_plane import free_ports
 
 USER = "postgres"
+ATTEMPTS = 3
+"""Another process may take the port before the server does."""
 
 
 def missing() -> str:
@@ -37,29 +39,37 @@ def running_postgresql() -> Iterator[str]:
     binaries = _binaries()
     assert binaries is not None, "PostgreSQL is not installed"
     directory = Path(tempfile.mkdtemp(prefix="trimtab-postgresql-"))
-    (port,) = free_ports(1)
     _give_away(directory)
     process = None
     try:
         data = directory / "data"
         initdb = [str(binaries / "initdb"), f"--pgdata={data}", "--auth=trust", f"--username={USER}", "--no-sync"]
         subprocess.run(_as_user(initdb), check=True, capture_output=True, cwd="/")
-        settings = {"listen_addresses": "127.0.0.1", "port": str(port), "unix_socket_directories": "", "fsync": "off"}
-        options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
-        process = subprocess.Popen(
-            _as_user([str(binaries / "postgres"), "-D", str(data), *options]),
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-        )
-        url = f"postgresql://{USER}@127.0.0.1:{port}/postgres"
-        _wait(url, process)
+        for _ in range(ATTEMPTS):
+            (port,) = free_ports(1)
+            process = _start(binaries, data, port)
+            url = f"postgresql://{USER}@127.0.0.1:{port}/postgres"
+            if _answers(url, process):
+                break
+        else:
+            raise AssertionError("PostgreSQL ended")
         yield url
     finally:
         if process is not None:
             process.terminate()
             process.wait(LIMIT_S)
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _start(binaries: Path, data: Path, port: int) -> subprocess.Popen[bytes]:
+    settings = {"listen_addresses": "127.0.0.1", "port": str(port), "unix_socket_directories": "", "fsync": "off"}
+    options = [word for key, value in settings.items() for word in ("-c", f"{key}={value}")]
+    return subprocess.Popen(
+        _as_user([str(binaries / "postgres"), "-D", str(data), *options]),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd="/",
+    )
 
 
 def _binaries() -> Path | None:
@@ -81,15 +91,17 @@ def _give_away(directory: Path) -> None:
         os.chown(directory, user.pw_uid, user.pw_gid)
 
 
-def _wait(url: str, process: subprocess.Popen[bytes]) -> None:
+def _answers(url: str, process: subprocess.Popen[bytes]) -> bool:
+    """Wait until a server answers; False = it ended."""
     import psycopg
 
     end = time.monotonic() + LIMIT_S
     while True:
         try:
             psycopg.connect(url, connect_timeout=2).close()
-            return
+            return True
         except psycopg.OperationalError:
-            assert process.poll() is None, "PostgreSQL ended"
+            if process.poll() is not None:
+                return False
             assert time.monotonic() < end, "PostgreSQL does not answer"
             time.sleep(0.05)

@@ -250,11 +250,11 @@ def test_what_a_user_may_not_do_is_said_as_the_rules_that_lack(plane: ControlPla
     role = f"apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {{name: watcher}}\n{rules}\n"
     plane.kubectl("apply", "-f", "-", stdin=role)
     plane.kubectl("create", "clusterrolebinding", "watcher", "--clusterrole=watcher", "--user=nobody")
-    end = time.monotonic() + 20
+    end = time.monotonic() + SETTLE_S
     while True:
         try:
             with LiveCluster(api) as cluster:
-                assert cluster.wait_until_listed(30)
+                assert cluster.wait_until_listed(SETTLE_S)
                 return
         except (ClusterError, InputError):
             assert time.monotonic() < end

@@ -34,6 +34,7 @@ from planner.service.request_memory import RequestMemory
 from planner.service.settings import ExpanderOptions, PlannerOptions
 from tests.builders.clouds import SETTINGS, Clock
 from tests.builders.json_api import JsonApiServer
+from tests.builders.waiting import LIMIT_S
 from tests.parity.cluster_autoscaler_conversations.conversation import DATA, Call, Conversation, read
 
 MOST_BYTES = 4 << 20
@@ -63,7 +64,7 @@ def sender(channel: grpc.Channel) -> Send:
     def send(call: Call) -> tuple[str, bytes]:
         unary: Any = channel.unary_unary(call.method, bytes, bytes)
         try:
-            return "OK", unary(call.request, timeout=60)
+            return "OK", unary(call.request, timeout=LIMIT_S)
         except grpc.RpcError as error:
             return error.code().name, b""
 

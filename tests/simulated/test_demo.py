@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import uuid
 from pathlib import Path
 from typing import NamedTuple
@@ -30,15 +31,22 @@ class Demo(NamedTuple):
         return [sys.executable, "-m", "clients.cli", "demo", *map(str, arguments)]
 
     def left_behind(self) -> list[str]:
+        """What stays; processes that were told to end may take a moment."""
+        until_s = time.monotonic() + LIMIT_S
+        while (found := self._left_now()) and time.monotonic() < until_s:
+            time.sleep(0.1)
+        return found
+
+    def _left_now(self) -> list[str]:
         """Processes of this run that are still there, and files in its temporary directory."""
         found = [str(path) for path in self.temporary.iterdir()]
         for process in Path("/proc").glob("[0-9]*"):
             try:
-                environment = (process / "environ").read_bytes()
+                environment, command = ((process / name).read_bytes() for name in ("environ", "cmdline"))
             except OSError:
                 continue
             if f"{MARK}={self.mark}".encode() in environment and process.name != str(os.getpid()):
-                found.append(f"process {process.name}: {(process / 'cmdline').read_bytes()!r}")
+                found.append(f"process {process.name}: {command!r}")
         return found
 
 

@@ -23,7 +23,9 @@ def listening(log: Path, process: subprocess.Popen[bytes]) -> list[str]:
     until_s = time.monotonic() + 3 * LIMIT_S
     while time.monotonic() < until_s:
         assert process.poll() is None, log.read_text()
-        lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+        # The last line may be half written.
+        written, _, _ = log.read_text().rpartition("\n")
+        lines = [json.loads(line) for line in written.splitlines() if line.startswith("{")]
         found = [str(line["address"]) for line in lines if line["event"] == "listening"]
         if len(found) == 2 and sum(line["event"] == "ready" for line in lines) == 2:
             return found

@@ -25,6 +25,7 @@ from planner.service.settings import ExpanderOptions, PlannerOptions
 from planner.snapshot.decode import canonicalize
 from tests.builders.best_options import VERSIONS, Options, a_node, a_pod, sent
 from tests.builders.kubernetes import Json, node_group, snapshot_of
+from tests.builders.waiting import LIMIT_S
 
 Ask = Callable[[ca.BestOptionsRequest], ca.BestOptionsResponse]
 NODES = {"small": a_node("s", cpu="2"), "large": a_node("l", cpu="8")}
@@ -48,7 +49,7 @@ def serving(plans: LastPlans | None = None, record: Path | None = None, **option
     shell = Shell("expander", [registration], ServerSettings(max_message_bytes=MAX_MESSAGE_BYTES))
     with shell, connect(shell.address) as channel:
         stub = expander_pb2_grpc.ExpanderStub(channel)
-        yield lambda request: stub.BestOptions(request, timeout=60)
+        yield lambda request: stub.BestOptions(request, timeout=2 * LIMIT_S)
     if recorder is not None:
         recorder.close()
 

@@ -19,6 +19,7 @@ from planner.service.request_handler import RequestHandler
 from planner.service.servicer import PlannerServicer
 from planner.service.settings import PlannerOptions
 from planner.service.warm_up import NOW_S
+from tests.builders.waiting import LIMIT_S
 
 GRPC_LIMIT = 4 << 20
 NODES = 24_000
@@ -92,5 +93,5 @@ def test_a_caller_that_did_not_raise_its_limit_is_told_by_its_own_library(
             )
 
     with grpc.insecure_channel(address) as channel, pytest.raises(TrimtabError, match="larger than max") as caught:
-        invoke(lambda: planner_pb2_grpc.PlannerStub(channel).Plan(parts(), timeout=60), ONCE)
+        invoke(lambda: planner_pb2_grpc.PlannerStub(channel).Plan(parts(), timeout=2 * LIMIT_S), ONCE)
     assert (caught.value.code, caught.value.reason) == (grpc.StatusCode.RESOURCE_EXHAUSTED, Reason.UNSPECIFIED)

@@ -18,7 +18,7 @@ from clients.transport.telemetry import start_telemetry
 from planner.service.request_handler import RequestHandler
 from planner.service.servicer import PlannerServicer
 from planner.service.settings import PlannerOptions
-from planner.service.warm_up import NOW_S, small_cluster, warm_up
+from planner.service.warm_up import NOW_S, small_cluster
 from tests.builders.tls import OwnCa, make_ca
 
 ONCE = RetryPolicy(attempts=1)
@@ -29,12 +29,6 @@ callers:
   - {identities: ["spiffe://trimtab/client"], rights: [plan], clusters: [prod-*]}
   - {identities: ["spiffe://trimtab/other"], rights: [plan], clusters: ["*"]}
 """
-
-
-@pytest.fixture(scope="module", autouse=True)
-def kernels() -> None:
-    """Compile before a call's time is counted."""
-    warm_up()
 
 
 @pytest.fixture

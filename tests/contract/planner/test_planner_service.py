@@ -23,7 +23,7 @@ from planner.service.request_handler import Caller, RequestHandler
 from planner.service.servicer import PlannerServicer
 from planner.service.settings import PlannerOptions
 from planner.service.streams import MAX_PIECE_BYTES
-from planner.service.warm_up import NOW_S, small_cluster, warm_up
+from planner.service.warm_up import NOW_S, small_cluster
 from tests.builders.random_clusters import clusters
 from tests.builders.snapshots import Cluster, Node, Pod, write, write_delta
 from tests.builders.waiting import LIMIT_S
@@ -47,7 +47,6 @@ def make_shell(handler: RequestHandler | None = None, **options: Any) -> Shell:
 
 @pytest.fixture(scope="module")
 def address() -> Iterator[str]:
-    warm_up()
     with make_shell() as shell:
         yield shell.address
 
@@ -82,7 +81,9 @@ def piece(index: int, data: bytes) -> plan_pb2.PlanRequestPart:
     return plan_pb2.PlanRequestPart(snapshot=plan_pb2.SnapshotPart(index=index, data=data))
 
 
-def send(stub: planner_pb2_grpc.PlannerStub, stream: Iterable[Any], timeout_s: float = 60) -> plan_pb2.PlanResponse:
+def send(
+    stub: planner_pb2_grpc.PlannerStub, stream: Iterable[Any], timeout_s: float = 2 * LIMIT_S
+) -> plan_pb2.PlanResponse:
     """Make one call."""
     return invoke(lambda: stub.Plan(iter(stream), timeout=timeout_s), ONCE)
 
@@ -151,7 +152,7 @@ def test_info_lists_what_this_build_can_do(stub: planner_pb2_grpc.PlannerStub) -
 
 def test_what_fits_where_is_told_for_each_pod_and_node(stub: planner_pb2_grpc.PlannerStub) -> None:
     request = asking(decisions=[], fit_pods=["default/waits", "default/bound"])
-    answers = list(stub.CheckFit(iter(parts(request)), timeout=60))
+    answers = list(stub.CheckFit(iter(parts(request)), timeout=2 * LIMIT_S))
     assert [answer.pod for answer in answers] == ["default/bound", "default/waits"]
     assert [[node.node for node in answer.nodes] for answer in answers] == [["a", "b", "c"]] * 2
     assert [node.fits for node in answers[1].nodes] == [True, True, False]
@@ -163,7 +164,7 @@ def test_without_names_every_waiting_pod_is_checked_and_lacking_resources_are_na
 ) -> None:
     cluster = small_cluster()
     cluster.pod_specs[1].requests[0].amount = 5000
-    (answer,) = stub.CheckFit(iter(parts(asking(decisions=[]), cluster.SerializeToString())), timeout=60)
+    (answer,) = stub.CheckFit(iter(parts(asking(decisions=[]), cluster.SerializeToString())), timeout=2 * LIMIT_S)
     assert answer.pod == "default/waits"
     assert [list(node.insufficient) for node in answer.nodes] == [["cpu"]] * 3
 
@@ -239,7 +240,9 @@ def test_an_unusable_request_is_refused_and_its_field_named(
 
 def test_new_nodes_are_split_between_groups(stub: planner_pb2_grpc.PlannerStub) -> None:
     groups = [planner_pb2.NodeGroupSize(node_group=name, current_size=size, max_size=9) for name, size in SIZES]
-    answer = stub.BalanceScaleUp(planner_pb2.BalanceScaleUpRequest(node_groups=groups, new_nodes=4), timeout=60)
+    answer = stub.BalanceScaleUp(
+        planner_pb2.BalanceScaleUpRequest(node_groups=groups, new_nodes=4), timeout=2 * LIMIT_S
+    )
     assert [(one.node_group, one.new_size) for one in answer.splits] == [("a", 4), ("b", 4)]
 
 
@@ -248,7 +251,7 @@ SIZES = (("c", 6), ("b", 3), ("a", 1))
 
 def test_a_split_that_cannot_be_made_names_the_field(stub: planner_pb2_grpc.PlannerStub) -> None:
     request = planner_pb2.BalanceScaleUpRequest(new_nodes=1)
-    error = refused(lambda: invoke(lambda: stub.BalanceScaleUp(request, timeout=60), ONCE))
+    error = refused(lambda: invoke(lambda: stub.BalanceScaleUp(request, timeout=2 * LIMIT_S), ONCE))
     assert (error.reason, error.metadata) == (Reason.REQUEST_INVALID, {"field": "node_groups"})
 
 
@@ -383,7 +386,7 @@ def test_a_request_that_is_not_whole_takes_no_place() -> None:
         calls = [stub.Plan.future(half()) for _ in range(20)]
         assert send(stub, parts(asking())).snapshot_version
         may_end.set()
-        assert {type(call.exception(20)) for call in calls} != {type(None)}
+        assert {type(call.exception(LIMIT_S)) for call in calls} != {type(None)}
 
 
 @BRIEF
@@ -426,7 +429,7 @@ def test_every_cluster_that_obeys_the_contract_has_a_plan(stub: planner_pb2_grpc
     answer = send(stub, parts(asking(), write(cluster).SerializeToString()))
     nodes = [one.node for one in (*answer.scale_down.unneeded, *answer.scale_down.unremovable)]
     assert sorted(nodes) == sorted(cluster.nodes)
-    list(stub.CheckFit(iter(parts(asking(), write(cluster).SerializeToString())), timeout=60))
+    list(stub.CheckFit(iter(parts(asking(), write(cluster).SerializeToString())), timeout=2 * LIMIT_S))
 
 
 @BRIEF

@@ -15,6 +15,7 @@ from clients.live_cluster.cluster import LiveCluster
 from planner.snapshot.slack_requests import read_slack_requests
 from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer
+from tests.builders.waiting import LIMIT_S
 from tests.unit.clients.live_cluster.test_cluster import cluster_of, put, until
 
 WEB, IDLE = k8s.replica_set("web", 3), "example.com/idle"
@@ -30,7 +31,7 @@ def server() -> Iterator[FakeApiServer]:
 @pytest.fixture
 def cluster(server: FakeApiServer) -> Iterator[LiveCluster]:
     with cluster_of(server) as started:
-        assert started.wait_until_listed(60)
+        assert started.wait_until_listed(LIMIT_S)
         yield started
 
 
@@ -97,7 +98,7 @@ def test_what_pods_ask_for_is_followed(cluster: LiveCluster, server: FakeApiServ
 def test_a_number_that_alone_changes_is_sent(server: FakeApiServer) -> None:
     api = Api(Connection(server.url, urllib3.PoolManager(maxsize=32), lambda: ""))
     with LiveCluster(api, numbers=[IDLE]) as cluster:
-        assert cluster.wait_until_listed(60)
+        assert cluster.wait_until_listed(LIMIT_S)
         cluster.take([])
         for value in ("5", "7"):
             put_and_wait(cluster, server, k8s.pod("idle", node="n1", annotations={IDLE: value}))

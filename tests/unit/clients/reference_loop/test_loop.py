@@ -84,7 +84,7 @@ def test_failures_are_waited_out_and_told_until_they_are_over(server: FakeApiSer
 
 
 def test_while_it_fails_the_status_says_why(server: FakeApiServer) -> None:
-    rounds = Scripted(*[ClusterError("no quota today")] * 1000)
+    rounds = Scripted(*[ClusterError("no quota today")] * 100_000)
     status_map = StatusMap(
         Api(Connection(server.url, urllib3.PoolManager(), lambda: "")), "kube-system", "trimtab-status"
     )

@@ -1,7 +1,6 @@
 """Sweeps: the same results however they are spread, and an interrupted one goes on where it stopped."""
 
 import json
-import socket
 import subprocess
 import sys
 import time
@@ -105,7 +104,7 @@ def test_workers_of_a_real_dask_cluster_give_the_same_bytes(tmp_path: Path) -> N
         nobody = simulate_on(address, tmp_path)
         assert (nobody.returncode, "this scheduler has no workers" in nobody.stderr) == (2, True), nobody.stderr
         with serving("distributed.cli.dask_worker", [address, *options, "--nworkers", "2"], tmp_path / "worker.log"):
-            until(lambda: (tmp_path / "worker.log").read_text().count("Registered to") == 2)
+            until(lambda: (tmp_path / "worker.log").read_text().count("Registered to") >= 2)
             spread = simulate_on(address, tmp_path)
     alone = simulate_on("", tmp_path)
     assert (spread.returncode, alone.returncode) == (0, 0), spread.stderr + (tmp_path / "worker.log").read_text()
@@ -113,13 +112,10 @@ def test_workers_of_a_real_dask_cluster_give_the_same_bytes(tmp_path: Path) -> N
 
 
 @needs_dask
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:{closed}", "nonsense://x", "nowhere"])
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "nonsense://x", "nowhere"])
 def test_an_address_without_scheduler_is_named(address: str) -> None:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        given = address.format(closed=closed.getsockname()[1])
     with pytest.raises(ScenarioError, match=r"^--dask .*: no Dask scheduler answers there"):
-        sweep(runs(1), dask=given)
+        sweep(runs(1), dask=address)
 
 
 def test_an_interrupted_sweep_goes_on_where_it_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -242,7 +242,7 @@ def outcome(call: Any) -> str:
     try:
         invoke(lambda: call.result(timeout=LIMIT_S), ONCE)
     except TrimtabError as error:
-        return error.reason_name
+        return error.reason_name if error.reason else error.code.name
     return "OK"
 
 

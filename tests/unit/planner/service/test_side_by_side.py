@@ -32,7 +32,8 @@ def test_a_caller_does_itself_what_no_thread_has_come_to() -> None:
     def done_by() -> str:
         return threading.current_thread().name
 
-    first = threading.Thread(target=lambda: run([done_by, wait]))
+    # The caller does not come to the second task before the other thread does.
+    first = threading.Thread(target=lambda: run([lambda: busy.wait(LONG_S), wait]))
     first.start()
     try:
         assert busy.wait(LONG_S)

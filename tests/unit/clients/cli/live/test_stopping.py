@@ -41,7 +41,8 @@ def test_told_twice_the_end_is_not_interrupted() -> None:
     assert ended == [True]
 
 
-def test_told_while_the_loop_runs_it_is_stopped_and_connections_are_kept() -> None:
+def test_told_while_the_loop_runs_it_is_stopped_and_connections_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stopping, "GRACE_S", LIMIT_S)
     stopped, cut = threading.Event(), threading.Event()
     found = Stopping()
     with found.on_signals(), found.loop(stopped.set, cut.set):

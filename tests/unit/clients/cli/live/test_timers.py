@@ -23,6 +23,7 @@ from clients.reference_loop.rounds import RoundResult, RoundRunner, RoundSetting
 from tests.builders import kubernetes as k8s
 from tests.builders.api_server import FakeApiServer
 from tests.builders.kubernetes_protobuf import encoded
+from tests.builders.waiting import LIMIT_S
 
 NOW_S = 1_790_000_000.0
 GROUPS = tuple(decode_objects([k8s.node_group("a", 0, 5, selector={"pool": "a"})]).of("NodeGroup"))
@@ -41,7 +42,7 @@ def api() -> Iterator[Api]:
 def since(api: Api, place: Place, now_s: float) -> dict[str, int]:
     """Run a loop for one round; return since when which nodes are unneeded."""
     with LiveCluster(api) as cluster, open_link(None) as link:
-        assert cluster.wait_until_listed(20)
+        assert cluster.wait_until_listed(LIMIT_S)
         rounds = RoundRunner(cluster, PlannerSession(link), None, RoundSettings("c", groups=GROUPS))
         around = LoopServices(Health(60), states=StateKeeper(place, "c", 300))
         loop = Loop(rounds, LoopSettings(0.01, 1), around, LoopClock(lambda: now_s, lambda: 0.0))
@@ -92,7 +93,7 @@ def test_a_step_of_the_wall_clock_is_not_credited_to_timers_of_nodes(api: Api, t
 
     def run_loop(rounds_wanted: int) -> None:
         with LiveCluster(api) as cluster, open_link(None) as link:
-            assert cluster.wait_until_listed(20)
+            assert cluster.wait_until_listed(LIMIT_S)
             rounds = Watched(cluster, PlannerSession(link), None, RoundSettings("c", groups=GROUPS))
             around = LoopServices(Health(60), states=StateKeeper(place, "c", 300))
             clock = LoopClock(lambda: clocks.wall_s, lambda: clocks.monotonic_s)

@@ -1,5 +1,6 @@
 """Every call of a cloud fails in every way while groups grow, wait for nodes, lose nodes and are reconciled; the
-actuator dies at a write besides. In the end nothing was deleted twice, the sizes are right, and no group is stuck.
+actuator dies at a write besides, and is started again at once or later. In the end nothing was deleted twice, what was
+is told, the sizes are right, and no group is stuck.
 
 In the suite each fault meets a few deaths, and all writes are met by some fault; every fault with a death at every
 write takes minutes: `TRIMTAB_ALL_DEATHS=1 pytest tests/stateful/test_cloud_faults.py`.
@@ -38,6 +39,8 @@ SHORTAGE_S, END_S = 900.0, 2600.0
 STEP_S = 20.0
 # More than the attempts of one call, and than those of all growths.
 TIMES, MANY = 4, 1000
+# Until a process that died is started again; instances end within some seconds.
+DOWN_S = (0.0, 10.0, 120.0)
 # Moments before and after writes, and how many of them lie between two deaths.
 MOST_WRITES, SOME = 70, 23
 FAULTS = [*product((*READS, *WRITES), KINDS)]
@@ -77,6 +80,12 @@ class Faulty(Kept):
 
     def forget(self) -> None:
         """Let go of what only a process knew."""
+
+    def miss(self, seconds: float) -> None:
+        """Let time pass without a process."""
+        self.time.stop()
+        self.time.now_s += seconds
+        self.start_s += seconds
 
     def live(self) -> None:
         """Let everything happen until the end, as the service does it and a caller wants it."""
@@ -149,6 +158,7 @@ def survive(operation: str = "", kind: str = "", after: int = 0, die_at: int | N
         stage.breaker.only, stage.breaker.count, stage.breaker.die_at = "append", 0, die_at
         stage.live()
         return stage
+    stage.miss(DOWN_S[stage.breaker.count % len(DOWN_S)])
     stage.restart()
     stage.live()
     return stage
@@ -172,6 +182,8 @@ def check_deaths(operation: str, kind: str, after: int, writes: Iterable[int]) -
 def check(stage: Faulty) -> None:
     deleted = stage.noted("deleted")
     assert sorted(deleted) == sorted({*DELETED, LOST}), "each once"
+    told = stage.finished()
+    assert {name: told[name][0] for name in deleted} == dict.fromkeys(deleted, "DELETED")
     nodes = stage.cluster.state.nodes
     assert not {*DELETED} & set(nodes)
     data: dict[str, Any] = stage.actuator.processor.read(

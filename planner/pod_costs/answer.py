@@ -1,6 +1,5 @@
-"""The decision as the message that goes out: groups by owner. Decides nothing.
-
-Complete groups are written as protobuf bytes by a kernel and merged, entry-wise building being far slower.
+"""The decision as a message: groups by owner. Decides nothing. A kernel writes complete groups as protobuf bytes, which
+are then merged, because building the message entry by entry is far slower.
 """
 
 from collections.abc import Iterator, Mapping
@@ -23,7 +22,7 @@ PART_BYTES: Final = 1 << 18
 
 
 class Written(NamedTuple):
-    """Groups as they go out. owners : int64[G], numbers of the owners; data : uint8, the bytes of each."""
+    """Encoded groups. owners : int64[G], numbers of the owners; data : uint8, the bytes of each."""
 
     owners: Int64
     data: list[UInt8]
@@ -32,7 +31,7 @@ class Written(NamedTuple):
 def write_ranked(
     this: Round, number: int, target: PodCostTarget, ranked: Ranked, waits_for: Mapping[int, int]
 ) -> Written:
-    """Return the complete groups of target `number`. waits_for : by owner the owner that goes first."""
+    """Return the complete groups of target `number`. waits_for : by owner, the owner that is scaled down first."""
     snapshot, members = this.snapshot, ranked.members
     every = owner_texts(snapshot, this.derive).names
     names = [every[owner] for owner in members.owners.tolist()]
@@ -66,7 +65,7 @@ def write_ranked(
     out = np.empty(write_groups(texts, groups, sizes, ends, np.zeros(0, np.uint8)), np.uint8)
     if len(out):
         write_groups(texts, groups, sizes, ends, out)
-    # Arrays, which share memory and which the garbage collector does not follow; thousands of views would make it run.
+    # Arrays, as they share memory and the garbage collector does not track them; thousands of views would trigger it.
     return Written(members.owners, [out[first:last] for first, last in pairwise([0, *ends.tolist()])])
 
 
@@ -78,8 +77,8 @@ def write_left_alone(this: Round, owner: int, target: int, why: LeftAlone) -> Wr
 
 
 def in_order(this: Round, written: list[Written]) -> Iterator[bytes]:
-    """Yield all groups by the texts of their owners, as bytes of messages, none of them large: what has been merged
-    makes room for what is next, and a hundred thousand pods need no fresh memory for a second copy.
+    """Yield all groups in order of their owners' texts, as bytes of small messages: merged ones free memory for the
+    next, so a hundred thousand pods need no memory for a second copy.
     """
     if not written:
         return

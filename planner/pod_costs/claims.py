@@ -1,7 +1,6 @@
-"""Which controllers select which label sets: what two controllers that claim the same pods are found by.
-
-Decides which owners count: those with a selector that control pods themselves (a Deployment does not) and want pods. An
-owner without a known selector claims nobody. Cost: O(label entries + requirements) for selectors of exact labels, and
+"""Which controllers select which label sets; used to find controllers that claim the same pods. Decides which owners
+count: those with a selector that control pods directly (a Deployment does not) and want pods. An owner without a known
+selector claims no pods. Cost: O(label entries + requirements) for selectors of exact labels, and
 a query of the label index for each other one.
 """
 
@@ -19,7 +18,7 @@ from planner.snapshot.lookup import string_index
 READ: Final = ("owners", "strings", "label_sets.offsets", "label_sets.keys", "label_sets.values")
 """Fields of the snapshot that `by_label_set` reads."""
 _ABOVE_OTHERS: Final = frozenset({"Deployment"})
-"""Kinds whose selector covers the pods of the controllers that they own."""
+"""Kinds whose selector also covers the pods of the controllers that they own."""
 
 
 def by_label_set(snapshot: Snapshot) -> Claims:
@@ -60,9 +59,8 @@ def _is_exact(selector: Selector) -> bool:
 
 
 def _exact_pairs(snapshot: Snapshot, owners: list[int]) -> tuple[Int64, Int32]:
-    """Return the pairs of selectors that name one value for each key.
-
-    Candidates are the label sets with the rarest of its labels; they are selected if they have the others too.
+    """Return the pairs of selectors that name one value for each key. Candidates are the label sets with the rarest of
+    a selector's labels; they are selected if they also have the others.
     """
     labels, bounds = _wanted(snapshot, owners)
     sets = snapshot.label_sets
@@ -77,7 +75,7 @@ def _exact_pairs(snapshot: Snapshot, owners: list[int]) -> tuple[Int64, Int32]:
     sizes = count[rarest]
     place = np.arange(sizes.sum()) + np.repeat(starts[number[rarest]] - (np.cumsum(sizes) - sizes), sizes)
     candidate, of = of_entry[order[place]], np.repeat(np.arange(len(owners)), sizes)
-    # Each candidate with each label of its selector: whether the set has it.
+    # For each candidate and each label of its selector: whether the set has it.
     asked = np.diff(bounds)[of]
     pair = np.repeat(np.arange(len(of)), asked)
     label = number[np.arange(asked.sum()) + np.repeat(bounds[of] - (np.cumsum(asked) - asked), asked)]
@@ -90,12 +88,11 @@ def _exact_pairs(snapshot: Snapshot, owners: list[int]) -> tuple[Int64, Int32]:
 
 
 def _wanted(snapshot: Snapshot, owners: list[int]) -> tuple[Int64, Int64]:
-    """Return (labels that selectors name, as key times 2^32 plus value, -1 for unknown ones; int64[owners+1]
-    bounds)."""
+    """Return (labels in selectors, as key times 2^32 plus value, -1 for unknown ones; int64[owners+1] bounds)."""
     selectors = [snapshot.owners[number].selector or () for number in owners]
     keys = [one.key for selector in selectors for one in selector]
     values = [one.values[0] for selector in selectors for one in selector]
-    # Nearly all strings are looked for: one pass over them is faster than a search for each.
+    # Nearly all strings are needed: one pass over them is faster than a search for each.
     texts = {*keys, *values}
     known = {text: number for number, text in enumerate(snapshot.strings) if text in texts}
     key, value = (np.array([known.get(text, -1) for text in of], np.int64) for of in (keys, values))
@@ -105,6 +102,6 @@ def _wanted(snapshot: Snapshot, owners: list[int]) -> tuple[Int64, Int64]:
 
 
 def _rarest(count: Int64, bounds: Int64) -> Int64:
-    """Return the place of the smallest count within each of the bounds, none of which is empty."""
+    """Return the position of the smallest count within each of the bounds, none of which is empty."""
     group = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
     return np.lexsort((count, group))[bounds[:-1]]

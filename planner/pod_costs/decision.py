@@ -31,7 +31,7 @@ def decide(this: Round, settings: PodCostSettings, state: pb.PodCostsState | Non
 
 
 def written_groups(this: Round, settings: PodCostSettings) -> list[Written]:
-    """Return every group that a target selects, as it goes out."""
+    """Return every group that a target selects, encoded."""
     grouped = group_pods(this.snapshot, settings.targets, this.derive)
     owners = grouped.members.owners
     written = [
@@ -60,7 +60,7 @@ def _complete(ranked: Ranked, count: int) -> Bool:
 def _write(
     number: int, target: PodCostTarget, context: RankingContext, ranked: Ranked, waits: dict[int, int]
 ) -> list[Written]:
-    """Write the groups of a target, ranked and left alone."""
+    """Write the groups of a target, both ranked ones and those left alone."""
     this, owners = context.round, context.members.owners
     left_alone = [
         write_left_alone(this, int(owners[group]), number, why) for group, why in sorted(ranked.left_alone.items())
@@ -69,7 +69,7 @@ def _write(
 
 
 def _rank_touched(number: int, target: PodCostTarget, context: RankingContext) -> Written:
-    """Rank those groups of a target that have changed since the snapshot before, and take the others from there."""
+    """Rank the groups of a target that have changed since the previous snapshot, and reuse the others."""
     this, members = context.round, context.members
     name, facts, texts = name_of(number, target), facts_of(this, target), owner_texts(this.snapshot, this.derive)
     kept: Kept | None = this.earlier(name)
@@ -79,12 +79,12 @@ def _rank_touched(number: int, target: PodCostTarget, context: RankingContext) -
     again = touched(this, facts, pods, kept, place)
     ranked = _rank_some(context, target, again, complete)
     waits = turns(context, target, complete)
-    # A group that has not changed waits for another one now: it is written again.
+    # An unchanged group that now waits for another one is written again.
     ranked += _rank_some(context, target, turned(members, texts, waits, kept, place) & ~again, complete)
     for part, found in ranked:
         for one in _write(number, target, part, found, waits):
             for at, written in zip(np.searchsorted(members.owners, one.owners).tolist(), one.data, strict=True):
-                # A copy of its own, or each of them would keep those written with it in memory.
+                # A separate copy: otherwise each group would keep those written with it in memory.
                 data[at] = written if again.all() else written.copy()
     made = Kept(facts, this.snapshot.pods.name, texts, members.owners, pods, complete, waits, data)
     this.derive(name, lambda: made)
@@ -94,7 +94,7 @@ def _rank_touched(number: int, target: PodCostTarget, context: RankingContext) -
 def _rank_some(
     context: RankingContext, target: PodCostTarget, which: Bool, complete: Bool
 ) -> list[tuple[RankingContext, Ranked]]:
-    """Rank some of the groups, if any, and note in place which of them are complete. which, complete : bool[G]."""
+    """Rank some of the groups, if any, and mark in place which of them are complete. which, complete : bool[G]."""
     if not which.any():
         return []
     part = context.part(np.flatnonzero(which))
@@ -112,7 +112,7 @@ def _notes(this: Round, settings: PodCostSettings) -> tuple[str, ...]:
 
 
 def summarize(result: pb.PodCostsDecision) -> Summary:
-    """Return what logs and metrics say of a result."""
+    """Return the summary of a result for logs and metrics."""
     complete = [group for group in result.groups if group.complete]
     pods = sum(len(group.order) for group in complete)
     name = "POD_COSTS_RANKED" if complete else "POD_COSTS_NONE"

@@ -1,10 +1,9 @@
-"""Groups as they were ranked for the snapshot before: those that nothing has changed for are not ranked again.
-
-Decides for which groups an earlier ranking still holds: strategies that say what their ranks rest on besides a pod's
-name, age, spec and node (`Strategy.rests_on`); the same node labels, taints, specs and prices; the same pods with the
-same values. A target with a strategy that may look at anything (CUSTOM, unless it promises not to) is ranked in full
-for every snapshot. An answer never depends on it: what is kept is what ranking again would give. Cost: O(M), and a
-comparison of the names where pods have come or gone.
+"""Rankings of the previous snapshot: groups for which nothing has changed are not ranked again. Decides for which
+groups an earlier ranking is still valid: strategies must declare what their ranks depend on besides a pod's name, age,
+spec and node (`Strategy.rests_on`); node labels, taints, specs and prices must be the same; and the pods must be the
+same with the same values. A target with a strategy that may depend on anything (CUSTOM, unless it promises otherwise)
+is ranked in full for every snapshot. Answers never depend on this cache: ranking again would give the same. Cost: O(M),
+plus a comparison of names if pods have come or gone.
 """
 
 from hashlib import blake2b
@@ -25,9 +24,9 @@ from planner.snapshot.columns import Bool, Int64, Text, UInt8
 
 
 class Kept(NamedTuple):
-    """Groups by owner. facts : what all of them rest on; names : of all pods; texts : of all owners; owners : int64[G];
-    pods : what is compared of their pods; complete : bool[G], which are ranked; waits : by owner the owner that goes
-    first; data : uint8 of each as it goes out, with costs or with the reason why it has none."""
+    """Groups by owner. facts : on which all of them depend; names : of all pods; texts : of all owners; owners :
+    int64[G]; pods : the compared data of their pods; complete : bool[G], which are ranked; waits : by owner, the owner
+    that is scaled down first; data : uint8, each encoded group, with costs or the reason for having none."""
 
     facts: tuple[object, ...]
     names: Text
@@ -40,19 +39,19 @@ class Kept(NamedTuple):
 
 
 def name_of(number: int, target: PodCostTarget) -> str:
-    """Return the name under which the groups of a target are kept."""
+    """Return the cache name of a target's groups."""
     content = repr((target, sorted(target.namespaces), sorted(target.owner_kinds)))
     return f"{FOR_NEXT}pod costs of target {number} {blake2b(content.encode(), digest_size=16).hexdigest()}"
 
 
 def is_keepable(target: PodCostTarget) -> bool:
-    """Say whether the ranks of a target rest on nothing but what is compared here."""
+    """Return whether the ranks of a target depend only on what is compared here."""
     strategies = ((BY_CODE[term.strategy], term) for term in target.terms)
     return all(one.rests_on is not None and one.promises(term) for one, term in strategies)
 
 
 def facts_of(this: Round, target: PodCostTarget) -> tuple[object, ...]:
-    """Return what all groups rest on; equal parts of a snapshot and its base are the same objects."""
+    """Return the facts on which all groups depend; equal parts of a snapshot and its base are the same objects."""
     snapshot, nodes = this.snapshot, this.snapshot.nodes
     is_priced = any(term.strategy == pb.PodCostStrategy.NODE_COST for term in target.terms)
     of_nodes = (nodes.name, nodes.label_set, nodes.taint_set, nodes.taint_sets, prices_of(this) if is_priced else None)
@@ -60,11 +59,11 @@ def facts_of(this: Round, target: PodCostTarget) -> tuple[object, ...]:
 
 
 def pods_of(context: RankingContext, target: PodCostTarget) -> Compared:
-    """Return what the strategies of a target read of the members."""
+    """Return the data of members that the strategies of a target read."""
     pods, members = context.snapshot.pods, context.members
     rests_on = (BY_CODE[term.strategy].rests_on for term in target.terms)
     found = [of(context, term) for of, term in zip(rests_on, target.terms, strict=True) if of is not None]
-    # As bits, in which one that is missing equals another.
+    # As bits, so that missing values (NaN) are equal.
     values = [one.view(np.int64) for several in found for one in several]
     return Compared(
         bounds=members.bounds,
@@ -80,7 +79,7 @@ def pods_of(context: RankingContext, target: PodCostTarget) -> Compared:
 
 
 def places(this: Round, members: Members, kept: Kept | None) -> Int64:
-    """Return the place of each group's owner among those of the groups that are kept, -1 = none. int64[G]."""
+    """Return the position of each group's owner among the cached groups, -1 = none. int64[G]."""
     if kept is None:
         return np.full(len(members.owners), -1, np.int64)
     texts = owner_texts(this.snapshot, this.derive)
@@ -96,7 +95,7 @@ def places(this: Round, members: Members, kept: Kept | None) -> Int64:
 def touched(this: Round, facts: tuple[object, ...], pods: Compared, kept: Kept | None, place: Int64) -> Bool:
     """Return which groups have to be ranked again. place : as of `places`. bool[G]."""
     differs = np.ones(len(place), np.bool_)
-    # Of strategies of one's own there are as many values as numbers that pods have.
+    # For custom strategies there are as many values as numbers that pods have.
     is_comparable = kept is not None and len(kept.pods.values) == len(pods.values)
     if kept is not None and is_comparable and all(map(_are_same, kept.facts, facts)):
         find_differing(pods, kept.pods, place, int(kept.names is this.snapshot.pods.name), differs)
@@ -104,14 +103,14 @@ def touched(this: Round, facts: tuple[object, ...], pods: Compared, kept: Kept |
 
 
 def _are_same(one: object, other: object) -> bool:
-    """Say whether two facts are one object, or arrays of the same bits: prices are made anew where a group changes."""
+    """Return whether two facts are one object, or arrays with equal bits, as for recomputed prices."""
     if isinstance(one, np.ndarray) and isinstance(other, np.ndarray):
         return one is other or np.array_equal(one.view(np.uint8), other.view(np.uint8))
     return one is other
 
 
 def turned(members: Members, texts: OwnerTexts, waits: dict[int, int], kept: Kept | None, place: Int64) -> Bool:
-    """Return which groups wait for another group than before, or for one of another name. bool[G]."""
+    """Return which groups wait for a different group than before, or for one whose name has changed. bool[G]."""
     if kept is None or (not waits and not kept.waits):
         return np.zeros(len(place), np.bool_)
 

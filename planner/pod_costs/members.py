@@ -1,10 +1,8 @@
-"""The groups: which pods of which owner one target ranks, and who else has a say in them.
-
-Decides group membership and why a group is left alone: pods selected by different targets, claimed by two controllers,
-or in a rolling update. Pods that take part: controlled by an owner of the snapshot, not in a terminal phase, not being
-deleted, no mirror pods; the ReplicaSet controller looks at the same ones.
-Symbols: O owners, G groups, M pods in groups. Cost: O(P) a target, vectorised. Source: Kubernetes,
-controller.FilterActivePods.
+"""The groups: which pods of which owner one target ranks, and conflicts about them. Decides group membership and why a
+group is left alone: pods selected by different targets, claimed by two controllers, or in a rolling update. Members are
+pods controlled by an owner in the snapshot, not in a terminal phase, not being deleted, and not mirror pods, as for the
+ReplicaSet controller. Symbols: O owners, G groups, M pods in groups. Cost: O(P) per target, vectorised. Source:
+Kubernetes, controller.FilterActivePods.
 """
 
 from collections.abc import Sequence
@@ -26,7 +24,7 @@ NO_TARGET: Final = -1
 
 
 class Members(NamedTuple):
-    """Pods of groups. owners : int64[G] into `Snapshot.owners`; bounds : int64[G+1]; pods : int64[M] rows, group by
+    """The pods of groups. owners : int64[G] into `Snapshot.owners`; bounds : int64[G+1]; pods : int64[M] rows, group by
     group, ascending within each."""
 
     owners: Int64
@@ -56,8 +54,8 @@ class LeftAlone(NamedTuple):
 
 
 class Grouped(NamedTuple):
-    """All groups with a pod that a target selects, by owner number. target : int64[G], NO_TARGET where it is left
-    alone; first : int64[G] the first target that selects any of its pods; left_alone : by group."""
+    """All groups with a pod that a target selects, by owner number. target : int64[G], NO_TARGET if it is left alone;
+    first : int64[G] the first target that selects any of its pods; left_alone : by group."""
 
     members: Members
     target: Int64
@@ -104,7 +102,7 @@ def _by_owner(snapshot: Snapshot) -> Members:
 
 
 def _target_of(snapshot: Snapshot, targets: Sequence[PodCostTarget], pods: Int64) -> Int64:
-    """Return the first target that selects each pod, NO_TARGET where none does. int64[M]."""
+    """Return the first target that selects each pod, NO_TARGET if none does. int64[M]."""
     found = np.full(len(pods), NO_TARGET, np.int64)
     index = LabelIndex(snapshot.strings, snapshot.label_sets)
     for number in range(len(targets) - 1, -1, -1):
@@ -126,7 +124,7 @@ def _target_of(snapshot: Snapshot, targets: Sequence[PodCostTarget], pods: Int64
 
 
 def _mixed(lowest: Int64, highest: Int64) -> dict[int, LeftAlone]:
-    """Return the groups whose pods are selected by different targets, or in part by none."""
+    """Return the groups whose pods are selected by different targets, or only in part."""
 
     def detail(group: int) -> str:
         if lowest[group] == NO_TARGET:
@@ -160,7 +158,7 @@ def _rolling(snapshot: Snapshot, members: Members, every: Members, derive: Deriv
 
 
 def _siblings(snapshot: Snapshot) -> list[list[int]]:
-    """Return the owners that have a controller in common with another."""
+    """Return the owners that share a controller with another owner."""
     by_controller: dict[str, list[int]] = {}
     for number, owner in enumerate(snapshot.owners):
         if owner.controller:
@@ -169,7 +167,7 @@ def _siblings(snapshot: Snapshot) -> list[list[int]]:
 
 
 def _rivals(snapshot: Snapshot, members: Members, derive: Derive) -> dict[int, LeftAlone]:
-    """Return the groups with a pod that another controller claims too, and the groups of that controller."""
+    """Return the groups with a pod that another controller also claims, and the groups of that controller."""
     claimed = derive("pod cost claims", partial(claims.by_label_set, snapshot), of=claims.READ)
     rival = np.full(len(members.pods), -1, np.int32)
     pods = snapshot.pods
@@ -190,7 +188,7 @@ def _rivals(snapshot: Snapshot, members: Members, derive: Derive) -> dict[int, L
 
 
 class OwnerTexts(NamedTuple):
-    """By owner: "Kind/namespace/name"; its place among all by that text, equal ones by number: int64[O]; and uid."""
+    """By owner: "Kind/namespace/name"; its position in the order of these texts, ties by number: int64[O]; and uid."""
 
     names: list[str]
     place: Int64
@@ -198,7 +196,7 @@ class OwnerTexts(NamedTuple):
 
 
 def owner_texts(snapshot: Snapshot, derive: Derive) -> OwnerTexts:
-    """Return the texts of all owners, kept or made."""
+    """Return the texts of all owners, cached or made."""
 
     def build() -> OwnerTexts:
         names = [owner_name(snapshot, owner) for owner in range(len(snapshot.owners))]
@@ -216,5 +214,5 @@ def owner_name(snapshot: Snapshot, owner: int) -> str:
 
 
 def node_of(snapshot: Snapshot, members: Members) -> Int32:
-    """Return the node of each member, negative = none that is known. int32[M]."""
+    """Return the node of each member, negative = no known node. int32[M]."""
     return snapshot.pods.node[members.pods]

@@ -1,6 +1,5 @@
-"""Rank the groups of one target: all its strategies, then what they add up to.
-
-Decides which groups are complete, and of those that are linked which goes on. Never writes an answer.
+"""Rank the groups of one target: all its strategies, then their sum. Decides which groups are complete, and which of
+linked groups is scaled down first. Never writes an answer.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,8 +21,8 @@ from planner.snapshot.columns import Bool, Float64, Int32, Int64
 class Ranked(NamedTuple):
     """Complete groups of one target, and why the others are not.
 
-    members : with the pods of each group in the order of removal; costs : int32[M]; shares : float64[S, 2, M], of each
-    strategy the weighted and its own ranks; left_alone : by place of the group among those that were to be ranked.
+    members : with the pods of each group in the order of removal; costs : int32[M]; shares : float64[S, 2, M], the
+    weighted and the own ranks of each strategy; left_alone : by position of the group among those to be ranked.
     """
 
     members: Members
@@ -92,7 +91,7 @@ def _of_groups(members: Members, groups: Int64) -> Bool:
 
 
 def _unranked(members: Members, found: list[Ranks]) -> dict[int, LeftAlone]:
-    """Return why groups are not complete: the first strategy that has a pod it cannot rank, and its first pod."""
+    """Return why groups are not complete: the first strategy with a pod that it cannot rank, and its first such pod."""
     left_alone: dict[int, LeftAlone] = {}
     for one in (one for ranks in found for one in ranks.unranked):
         places = np.flatnonzero(one.which)
@@ -104,9 +103,8 @@ def _unranked(members: Members, found: list[Ranks]) -> dict[int, LeftAlone]:
 
 
 def turns(context: RankingContext, target: PodCostTarget, complete: Bool) -> dict[int, int]:
-    """Return by owner the owner that goes first: of linked groups one goes on, if it has more pods than are wanted.
-
-    complete : bool[G], of all groups those that are ranked; the others have no turn.
+    """Return by owner the owner that is scaled down first: one of the linked groups, if it has more pods than wanted.
+    complete : bool[G], the ranked ones of all groups; the others have no turn.
     """
     members, waits = context.every, dict[int, int]()
     sizes = np.diff(members.bounds)
@@ -125,7 +123,7 @@ def turns(context: RankingContext, target: PodCostTarget, complete: Bool) -> dic
 
 
 def _together(linked: Int64, complete: Int64) -> Iterator[list[int]]:
-    """Yield the complete groups that share a number, where several do."""
+    """Yield the sets of several complete groups that share a number."""
     order = complete[np.argsort(linked[complete], kind="stable")]
     starts = np.flatnonzero(np.diff(linked[order], prepend=-1))
     sizes = np.diff(starts, append=len(order))

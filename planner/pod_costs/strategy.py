@@ -1,4 +1,4 @@
-"""The face of a strategy: what it is given, and what it answers.
+"""The interface of a strategy: its input, and its answer.
 
 A strategy is one file in `planner.pod_costs.strategies` and one line in its list. Ranks are at least 0; a pod with a
 higher rank is removed sooner.
@@ -23,11 +23,11 @@ from planner.snapshot.lookup import string_index
 T = TypeVar("T")
 Code = pb.PodCostStrategy
 USUAL_THRESHOLD = float(1 << 20)
-"""For ranks that are small numbers: none is above it, and a difference of 1 is still seen in the cost."""
+"""For ranks that are small numbers: none is above it, and a difference of 1 still affects the cost."""
 
 
 class Unranked(NamedTuple):
-    """Pods that a strategy cannot rank. which : bool[M]; detail : says why, given a member's place."""
+    """Pods that a strategy cannot rank. which : bool[M]; detail : returns the reason, given a member's position."""
 
     which: Bool
     reason: "Reason.Code.ValueType"
@@ -35,7 +35,7 @@ class Unranked(NamedTuple):
 
 
 class Ranks(NamedTuple):
-    """rank : float64[M], anything where the pod cannot be ranked; unranked : why not."""
+    """rank : float64[M], arbitrary for unranked pods; unranked : pods without rank."""
 
     rank: Float64
     unranked: tuple[Unranked, ...] = ()
@@ -43,7 +43,7 @@ class Ranks(NamedTuple):
 
 @dataclass(frozen=True)
 class RankingContext:
-    """The round, the members of the groups to rank, and of all groups of the target; made : see `once`."""
+    """The round, the members of the groups to rank, and those of all groups of the target; made : see `once`."""
 
     round: Round
     members: Members
@@ -55,7 +55,7 @@ class RankingContext:
         return replace(self, members=self.every.take(groups))
 
     def once(self, name: str, build: Callable[[], T]) -> T:
-        """Return what `build` returns of all groups, built once for all parts of them."""
+        """Return the result of `build` for all groups, built once for all parts of them."""
         if name not in self.made:
             self.made[name] = build()
         return cast(T, self.made[name])
@@ -67,7 +67,7 @@ class RankingContext:
 
     @cached_property
     def node(self) -> Int32:
-        """Node of each member, negative = none that is known. int32[M]."""
+        """Node of each member, negative = no known node. int32[M]."""
         return self.snapshot.pods.node[self.members.pods]
 
     @cached_property
@@ -78,7 +78,7 @@ class RankingContext:
 
     @property
     def without_node(self) -> tuple[Unranked, ...]:
-        """What a strategy that looks at nodes says of pods without one."""
+        """The result for pods without node, for strategies that rank by nodes."""
         if self.placed.all():
             return ()
 
@@ -92,11 +92,11 @@ class RankingContext:
         return self.snapshot.pod_key(int(self.members.pods[member]))
 
     def of_node(self, values: Float64) -> Float64:
-        """Return what a value is on each member's node, 0 without one. values : float64[N]."""
+        """Return the value of each member's node, 0 without node. values : float64[N]."""
         return np.where(self.placed, np.append(values, 0.0)[self.node], 0.0)
 
     def domains(self, key: str) -> tuple[Int32, int]:
-        """Return (domain of each node, -1 where it lacks the label : int32[N]; number of domains)."""
+        """Return (domain of each node, -1 without the label : int32[N]; number of domains)."""
         snapshot = self.snapshot
 
         def build() -> tuple[Int32, int]:
@@ -115,12 +115,12 @@ class RankingContext:
 class Strategy:
     """One strategy.
 
-    rank : ranks the members, given the term and its threshold; threshold : what cuts ranks off where the term has none;
-    after_each_removal : its ranks hold until the next removal only; rests_on : returns what of each member its ranks,
-    and why it has none, rest on besides names, ages, specs and nodes of the group's own pods and labels, taints and
-    prices of nodes, float64[M] each; None = on anything, and every group is ranked again for every snapshot; promises :
-    says for a term whether its ranks rest on nothing more; linked : returns for all groups a number that those share of
-    which only one may be scaled down at a time, int64[G]; None = none do.
+    rank : ranks the members, given the term and its threshold; threshold : cap for ranks if the term has none;
+    after_each_removal : its ranks are valid only until the next removal; rests_on : returns the data of each member on
+    which ranks, or their absence, depend besides names, ages, specs and nodes of the group's own pods and labels,
+    taints and prices of nodes, float64[M] each; None = on anything, so every group is ranked again for every snapshot;
+    promises : returns for a term whether its ranks depend on nothing else; linked : returns a number for each group,
+    int64[G]: of groups with the same number only one may be scaled down at a time; None = no groups are linked.
     """
 
     code: "pb.PodCostStrategy.Code.ValueType"
@@ -133,5 +133,5 @@ class Strategy:
 
 
 def nothing_else(context: RankingContext, term: PodCostTerm) -> tuple[Float64, ...]:  # noqa: ARG001
-    """Return what ranks rest on that rest on nothing but the group's own pods and their nodes."""
+    """Return no additional data: ranks depend only on the group's own pods and their nodes."""
     return ()

@@ -1,4 +1,4 @@
-"""Which groups have other pods than before, or pods of which something else is to be read."""
+"""Which groups have different pods than before, or pods with different values."""
 
 from typing import NamedTuple
 
@@ -9,10 +9,10 @@ from planner.snapshot.columns import Bool, Int32, Int64, UInt8
 
 @by_reference()
 class Compared(NamedTuple):
-    """Groups of one snapshot, and what is compared of their pods.
+    """Groups of one snapshot, and the compared data of their pods.
 
     bounds : int64[G+1]; pods : int64[M] rows; namespace, node, spec : int32[P]; created_s : int64[P]; names : uint8[B],
-    one after the other; name_offsets : int64[P+1]; values : int64[V, M].
+    concatenated; name_offsets : int64[P+1]; values : int64[V, M].
     """
 
     bounds: Int64
@@ -28,8 +28,8 @@ class Compared(NamedTuple):
 
 @inner_kernel
 def same_run(one: Int32 | Int64 | UInt8, first: int, other: Int32 | Int64 | UInt8, begin: int, count: int) -> bool:
-    """Say whether so many entries of two columns are equal."""
-    # Cut out and without a way out of the loop, many are compared at once.
+    """Return whether that many entries of two columns are equal."""
+    # Sliced, and without early exit, so that the loop is vectorised.
     now, before = one[first : first + count], other[begin : begin + count]
     differs = False
     for at in range(len(now)):
@@ -39,7 +39,7 @@ def same_run(one: Int32 | Int64 | UInt8, first: int, other: Int32 | Int64 | UInt
 
 @inner_kernel
 def same_columns(now: Compared, before: Compared, row: int, was: int, count: int) -> bool:
-    """Say whether pods in rows that follow each other are equal, names left out. row, was : the first of them."""
+    """Return whether pods in consecutive rows are equal, ignoring names. row, was : the first of them."""
     return bool(
         same_run(now.node, row, before.node, was, count)
         and same_run(now.spec, row, before.spec, was, count)
@@ -50,9 +50,9 @@ def same_columns(now: Compared, before: Compared, row: int, was: int, count: int
 
 @inner_kernel
 def same_names(now: Compared, before: Compared, row: int, was: int, count: int) -> bool:
-    """Say whether pods in rows that follow each other have the same names."""
+    """Return whether pods in consecutive rows have the same names."""
     start, origin = now.name_offsets[row], before.name_offsets[was]
-    # Equal bytes may be cut in other places.
+    # Equal bytes may be divided differently.
     starts, origins = now.name_offsets[row : row + count + 1], before.name_offsets[was : was + count + 1]
     differs = False
     for at in range(len(starts)):
@@ -62,14 +62,14 @@ def same_names(now: Compared, before: Compared, row: int, was: int, count: int) 
 
 @inner_kernel
 def same_pods(now: Compared, before: Compared, row: int, was: int, count: int, same_table: int) -> bool:
-    """Say whether pods in rows that follow each other are equal."""
+    """Return whether pods in consecutive rows are equal."""
     has_names = same_table == 1 and row == was
     return bool(same_columns(now, before, row, was, count) and (has_names or same_names(now, before, row, was, count)))
 
 
 @inner_kernel
 def same_group(now: Compared, before: Compared, first: int, begin: int, count: int, same_table: int) -> bool:
-    """Say whether two groups of one size are equal. first, begin : their first members."""
+    """Return whether two groups of the same size are equal. first, begin : their first members."""
     for one in range(len(now.values)):
         if not same_run(now.values[one], first, before.values[one], begin, count):
             return False
@@ -84,10 +84,9 @@ def same_group(now: Compared, before: Compared, first: int, begin: int, count: i
 
 @kernel
 def find_differing(now: Compared, before: Compared, place: Int64, same_table: int, differs: Bool) -> None:
-    """Write for each group whether it differs from what it was.
-
-    place : int64[G], of the group before, -1 = there was none; same_table : 1 where both have the names of all pods in
-    one table, in which equal rows have equal names, else 0; differs : bool[G], filled. O(M + bytes of names).
+    """Write for each group whether it differs from before. place : int64[G], position of the earlier group, -1 = none;
+    same_table : 1 if both have the same table of pod names, in which equal rows have equal names, else 0; differs :
+    bool[G], filled. O(M + bytes of names).
     """
     for group in range(len(place)):
         differs[group] = True

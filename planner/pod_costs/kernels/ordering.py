@@ -1,7 +1,5 @@
-"""Order within groups, and counting along it.
-
-Source: merge sort from the bottom up; short runs are sorted by counting what is smaller, which has no branch that a
-processor could guess wrong.
+"""Order within groups, and counting in that order. Source: bottom-up merge sort; short runs are sorted by counting
+smaller entries, which avoids mispredicted branches.
 """
 
 from planner.model.jit import kernel
@@ -12,7 +10,7 @@ RUN = 64
 
 @kernel
 def sort_groups(keys: Int64, bounds: Int64, order: Int64, scratch: Int64) -> None:
-    """Write the places of each group, bounds[g] to bounds[g+1], ordered by key; equal keys keep their order.
+    """Write the positions of each group, bounds[g] to bounds[g+1], ordered by key; equal keys keep their order.
 
     keys, order, scratch : int64[M]; bounds : int64[G+1]. O(M log(pods of a group)).
     """
@@ -22,7 +20,7 @@ def sort_groups(keys: Int64, bounds: Int64, order: Int64, scratch: Int64) -> Non
             end = min(start + RUN, last)
             for place in range(start, end):
                 at, key = start, keys[place]
-                # Cut out before the loops, which compare several at once then.
+                # Sliced before the loops, so that these are vectorised.
                 before, behind = keys[start:place], keys[place + 1 : end]
                 for other in range(len(before)):
                     at += before[other] <= key
@@ -48,9 +46,8 @@ def sort_groups(keys: Int64, bounds: Int64, order: Int64, scratch: Int64) -> Non
 
 @kernel
 def count_in_turn(order: Int64, domain: Int32, bounds: Int64, counts: Int64, rank: Float64) -> None:
-    """Number the places of each domain within each group, from 1, in the order given.
-
-    order : int64[M] as of `sort_groups`; domain : int32[M], negative = none, which gets 0; bounds : int64[G+1];
+    """Number the members of each domain within each group, from 1, in the order given. order : int64[M] from
+    `sort_groups`; domain : int32[M], negative = none, which gets 0; bounds : int64[G+1];
     counts : int64[D], zeros, at the end too; rank : float64[M], filled. O(M).
     """
     for group in range(len(bounds) - 1):

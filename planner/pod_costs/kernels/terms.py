@@ -1,7 +1,6 @@
-"""What terms of anti-affinity add to the ranks of pods, and which groups they link.
-
-A term is worth its weight to each pod that has it, for each other pod that it matches in the same domain; the same to
-the pod that is matched. Numbers of pods are int64, so that sums are exact whatever their order.
+"""How anti-affinity terms contribute to the ranks of pods, and which groups they link. A term adds its weight to each
+pod that has it, for each other pod that it matches in the same domain, and the same to the matched pod. Ranks are
+int64, so that sums are exact in any order.
 """
 
 from typing import NamedTuple
@@ -17,8 +16,8 @@ class Terms(NamedTuple):
 
     weight : int64[T]; key : int64[T] row of the topology key in `Placed.domains`; scope : int64[T] row of `spaces`,
     -1 = the namespace of the pod that has the term; spaces : bool[X, strings], the namespaces of each scope; specs :
-    int32 of term t at spec_offsets[t] : spec_offsets[t + 1], those that have it; sets : int32, as many offsets, the
-    label sets that it matches.
+    int32 of term t at spec_offsets[t] : spec_offsets[t + 1], those that have it; sets : int32 likewise, the label sets
+    that it matches.
     """
 
     weight: Int64
@@ -33,9 +32,8 @@ class Terms(NamedTuple):
 
 @by_reference()
 class Placed(NamedTuple):
-    """Pods that count and are on nodes.
-
-    by_spec, by_set : int32, rows of pods by spec and by label set, ascending within each, which the offsets bound;
+    """Counted pods that are on nodes. by_spec, by_set : int32, rows of pods by spec and by label set, with offsets,
+    ascending within each;
     node : int32[P]; namespace : int32[P], ascending; domains : int32[K, N], -1 = the node lacks the key.
     """
 
@@ -50,10 +48,10 @@ class Placed(NamedTuple):
 
 @by_reference()
 class Tally(NamedTuple):
-    """What is counted. rank : int64[P]; group : int64[P], -1 = of none; above : int64[G], another group that each is
-    linked with, at first itself, never a larger one; having, matched : int64[D], zeros; has, met : int64[P], zeros, the
+    """Results and scratch. rank : int64[P]; group : int64[P], -1 = none; above : int64[G], a group that each is linked
+    with, initially itself, never a larger one; having, matched : int64[D], zeros; has, met : int64[P], zeros, the
     number of the turn in which a pod was last counted; turn : int64[1], zero; pods_having, pods_matched : int32[P],
-    room for the pods that are counted in a turn."""
+    scratch for the pods counted in a turn."""
 
     rank: Int64
     group: Int64
@@ -69,7 +67,7 @@ class Tally(NamedTuple):
 
 @inner_kernel
 def lowest(above: Int64, group: int) -> int:
-    """Return the smallest group that one is linked with, so far."""
+    """Return the smallest group that a group is linked with so far."""
     while above[group] != group:
         above[group] = above[above[group]]
         group = above[group]
@@ -86,7 +84,7 @@ def link(above: Int64, one: int, other: int) -> int:
 
 @inner_kernel
 def first_of(rows: Int32, first: int, last: int, namespace: Int32, space: int) -> int:
-    """Return where the rows of a namespace, or of a larger one, begin; rows[first:last] ascend."""
+    """Return where the rows of a namespace or a larger one begin; rows[first:last] ascend."""
     while first < last:
         middle = (first + last) // 2
         if namespace[rows[middle]] < space:
@@ -98,7 +96,7 @@ def first_of(rows: Int32, first: int, last: int, namespace: Int32, space: int) -
 
 @inner_kernel
 def begin(offsets: Int64, rows: Int32, number: int, namespace: Int32, space: int) -> int:
-    """Return where the rows of a spec or label set begin; space : those in one namespace, -1 = in all."""
+    """Return where the rows of a spec or label set begin; space : only those in this namespace, -1 = all."""
     first = offsets[number]
     return int(first if space < 0 else first_of(rows, first, offsets[number + 1], namespace, space))
 
@@ -147,7 +145,7 @@ def count_matched(terms: Terms, placed: Placed, tally: Tally, term: int, space: 
 
 @inner_kernel
 def link_groups(tally: Tally, pods: Int32, group: int) -> int:
-    """Link the groups of pods with one another and with one, -1 = none; return one of those linked, -1 = none."""
+    """Link the groups of pods with each other and with a given one (-1 = none); return one of them, -1 = none."""
     for pod in pods:
         if tally.group[pod] >= 0:
             group = link(tally.above, tally.group[pod], group if group >= 0 else tally.group[pod])
@@ -156,7 +154,7 @@ def link_groups(tally: Tally, pods: Int32, group: int) -> int:
 
 @inner_kernel
 def add_term(terms: Terms, placed: Placed, tally: Tally, term: int, space: int) -> None:
-    """Add what a term is worth, and link the groups that it links; space : of one namespace, -1 = of all."""
+    """Add the contribution of a term, and link its groups; space : only in this namespace, -1 = in all."""
     tally.turn[0] += 1
     having = tally.pods_having[: count_having(terms, placed, tally, term, space)]
     matched = tally.pods_matched[: count_matched(terms, placed, tally, term, space)]
@@ -176,7 +174,7 @@ def add_term(terms: Terms, placed: Placed, tally: Tally, term: int, space: int) 
 
 @inner_kernel
 def next_namespace(terms: Terms, placed: Placed, term: int, space: int) -> int:
-    """Return the smallest namespace of pods that have a term that is larger than one; -1 = there is none."""
+    """Return the next larger namespace in which pods have a term; -1 = there is none."""
     found = -1
     for entry in range(terms.spec_offsets[term], terms.spec_offsets[term + 1]):
         spec = terms.specs[entry]
@@ -189,8 +187,8 @@ def next_namespace(terms: Terms, placed: Placed, term: int, space: int) -> int:
 
 @kernel
 def add_terms(terms: Terms, placed: Placed, tally: Tally, first: int, last: int) -> None:
-    """Add what the terms first to last are worth. O(pods that have or match each), for a term that looks in the
-    namespace of its pod for each of those namespaces.
+    """Add the contributions of the terms first to last. O(pods that have or match each); terms that select from their
+    pod's own namespace are handled namespace by namespace.
     """
     for term in range(first, last):
         if terms.scope[term] >= 0:

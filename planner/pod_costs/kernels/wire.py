@@ -1,7 +1,7 @@
 """The groups of an answer as protobuf bytes.
 
-The bytes of each are a `PodCostGroup` in field 1 of `PodCostsDecision`; fields that hold nothing are left out, as
-proto3 has it. Source: protobuf encoding, length-delimited fields and maps; a negative int32 takes ten bytes.
+The bytes of each are a `PodCostGroup` in field 1 of `PodCostsDecision`; empty fields are left out, as in proto3.
+Source: protobuf encoding, length-delimited fields and maps; a negative int32 takes ten bytes.
 """
 
 from typing import NamedTuple
@@ -21,11 +21,10 @@ NEGATIVE_LENGTH = 10
 
 @by_reference()
 class RankedGroups(NamedTuple):
-    """Groups whose pods are ranked by the same strategies. All places are those of the order of removal.
-
-    bounds : int64[G+1]; pods : int64[M] rows of the snapshot; costs : int32[M], at most 0; shares : uint8[S, 16·M], for
-    each strategy its weighted ranks and behind them its own ranks, as little-endian doubles; heads : texts of
-    strategies, which begin their shares; owners, waits_for : texts of the groups; after_each, target : int64[1].
+    """Groups whose pods are ranked by the same strategies, with pods in order of removal. bounds : int64[G+1]; pods :
+    int64[M] rows of the snapshot; costs : int32[M], at most 0; shares : uint8[S, 16·M], for each strategy its weighted
+    ranks followed by its own ranks, as little-endian doubles; heads : encoded names of strategies, at the beginning of
+    their shares; owners, waits_for : texts of the groups; after_each, target : int64[1].
     """
 
     bounds: Int64
@@ -57,7 +56,7 @@ def pod_length(names: Names, pod: int) -> int:
 
 @inner_kernel
 def write_pod(names: Names, pod: int, out: UInt8, at: int) -> int:
-    """Write the length of "namespace/name" and itself; return the position behind it."""
+    """Write "namespace/name" with its length; return the position behind it."""
     space = names.namespace[pod]
     at = write_varint(out, at, pod_length(names, pod))
     at = write_text(out, at, names.namespaces, names.namespace_offsets[space], names.namespace_offsets[space + 1])
@@ -67,14 +66,14 @@ def write_pod(names: Names, pod: int, out: UInt8, at: int) -> int:
 
 @inner_kernel
 def share_length(groups: RankedGroups, strategy: int, count: int) -> int:
-    """Return the bytes of one strategy's share in a group of so many pods, without what stands before it."""
+    """Return the bytes of one strategy's share in a group with this many pods, without tag and length."""
     head = groups.head_offsets[strategy + 1] - groups.head_offsets[strategy]
     return int(head + 2 * (1 + varint_length(8 * count) + 8 * count))
 
 
 @inner_kernel
 def group_length(names: Names, groups: RankedGroups, group: int) -> int:
-    """Return the bytes of a group, without what stands before it."""
+    """Return the bytes of a group, without tag and length."""
     first, last = groups.bounds[group], groups.bounds[group + 1]
     owner = groups.owner_offsets[group + 1] - groups.owner_offsets[group]
     waits = groups.waits_offsets[group + 1] - groups.waits_offsets[group]
@@ -166,8 +165,8 @@ def write_group(names: Names, groups: RankedGroups, group: int, out: UInt8, at: 
 def write_groups(names: Names, groups: RankedGroups, sizes: Int64, ends: Int64, out: UInt8) -> int:
     """Write all groups; return how many bytes they take.
 
-    sizes : int64[G], the bytes of each without what stands before it, filled while `out` is empty; ends : int64[G],
-    where each ends; out : uint8[bytes], or empty to learn how many there are. O(bytes).
+    sizes : int64[G], the bytes of each without tag and length, filled if `out` is empty; ends : int64[G], where each
+    ends; out : uint8[bytes], or empty to get only their number. O(bytes).
     """
     at = widened(0)
     for group in range(len(groups.bounds) - 1):

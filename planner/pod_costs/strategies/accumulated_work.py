@@ -1,6 +1,5 @@
-"""ACCUMULATED_WORK: pods with the smallest number in an annotation go first: work that is lost with them.
-
-Counted down from the threshold, so that all work above it is worth the same.
+"""ACCUMULATED_WORK: pods with the smallest number in an annotation, the work that is lost with them, go first. Counted
+down from the threshold, so that all work above it counts the same.
 """
 
 import numpy as np

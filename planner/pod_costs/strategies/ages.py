@@ -1,8 +1,7 @@
-"""What YOUNGEST and OLDEST have in common: seconds between the creation of a group's oldest pod and of each pod.
-
-With a threshold they are counted from the oldest pod itself. Without one, nothing but the order matters, and it should
-not change when the oldest pod goes: then they are counted from the beginning of the
-388 days, counted from 1970, in which the oldest pod was created.
+"""Shared by YOUNGEST and OLDEST: seconds between the creation of a group's oldest pod and of each pod. With a threshold
+they are counted from the oldest pod itself. Without one, only the order matters, and ranks should not change when the
+oldest pod goes: they are then counted from the start of the period of 388 days (since 1970) in which the oldest pod was
+created.
 """
 
 from typing import Final
@@ -15,7 +14,7 @@ from planner.pod_costs.strategy import RankingContext, Unranked
 from planner.snapshot.columns import Float64
 
 SECONDS: Final = float(1 << 26)
-"""Two years: no two pods of a group are likely to be further apart, and one second is still seen in the cost."""
+"""Two years: pods of a group are unlikely to be further apart, and one second still affects the cost."""
 _STEP_S: Final = 1 << 25
 
 

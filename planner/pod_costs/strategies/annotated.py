@@ -1,6 +1,5 @@
-"""What IDLE and ACCUMULATED_WORK have in common: the number in an annotation of each pod.
-
-Negative numbers count as 0. A value that is no number, and an annotation that is missing, leave the pod unranked.
+"""Shared by IDLE and ACCUMULATED_WORK: the number in an annotation of each pod. Negative numbers count as 0. With an
+invalid number, or without the annotation, the pod is unranked.
 """
 
 import numpy as np
@@ -14,7 +13,7 @@ from planner.snapshot.lookup import string_index
 
 
 def annotated(snapshot: Snapshot, members: Members, annotation: str) -> Float64:
-    """Return the number of each member as the snapshot has it, NaN where there is none. float64[M]."""
+    """Return the number of each member as in the snapshot, NaN if there is none. float64[M]."""
     pods = snapshot.pods
     by_pod = np.full(len(pods.spec), np.nan)
     mine = pods.number_key == string_index(snapshot.strings, annotation)
@@ -24,12 +23,12 @@ def annotated(snapshot: Snapshot, members: Members, annotation: str) -> Float64:
 
 
 def annotation(context: RankingContext, term: PodCostTerm) -> tuple[Float64, ...]:
-    """Return what ranks rest on besides: the number of each member."""
+    """Return the additional data on which ranks depend: the number of each member."""
     return (annotated(context.snapshot, context.members, term.annotation),)
 
 
 def numbers(context: RankingContext, term: PodCostTerm) -> tuple[Float64, tuple[Unranked, ...]]:
-    """Return (the number of each member : float64[M], 0 where there is none; the pods without)."""
+    """Return (the number of each member : float64[M], 0 if there is none; the pods without)."""
     found = annotated(context.snapshot, context.members, term.annotation)
     missing, invalid = np.isnan(found), np.isinf(found)
     unranked = []

@@ -1,10 +1,9 @@
 """ANTI_AFFINITY: pods whose removal improves anti-affinity most go first.
 
-For each term, required or preferred, of a pod: its weight (100 for required ones) for each other pod that the term
-matches in the same domain; the same for the pod that is matched. Each removal changes ranks of other pods, also of
-groups that share a term: such groups are linked, and one of them is scaled down at a time.
-Cost: O(P), and for each distinct term the pods that have it or match it; which specs and label sets those have is kept
-with the snapshot.
+Each term of a pod, required or preferred, adds its weight (100 for required ones) for each other pod that it matches in
+the same domain, and the same to the matched pod. Each removal changes ranks of other pods, also in groups that share a
+term: such groups are linked, and only one of them is scaled down at a time. Cost: O(P), plus for each distinct term the
+pods that have it or match it; their specs and label sets are cached with the snapshot.
 """
 
 from functools import partial
@@ -26,7 +25,7 @@ from planner.snapshot.lookup import string_index
 REQUIRED_WEIGHT: Final = 100
 OWN_NAMESPACE: Final = -1
 _AT_ONCE: Final = 256
-"""Terms between two looks at the deadline."""
+"""Terms between two checks of the deadline."""
 
 
 class _Known(NamedTuple):
@@ -49,7 +48,7 @@ def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks
 
 
 def _rank_of_pods(context: RankingContext, term: PodCostTerm) -> tuple[Float64, ...]:
-    """Return what ranks rest on besides: other pods, by what they make of each member's rank."""
+    """Return the additional data on which ranks depend: the contributions of other pods to each member's rank."""
     del term
     return (_counted(context).rank[context.members.pods],)
 
@@ -60,7 +59,7 @@ def _linked(context: RankingContext) -> Int64:
 
 
 def _counted(context: RankingContext) -> _Counted:
-    """Return what the terms of all pods come to, for all groups of the target."""
+    """Return the results of the terms of all pods, for all groups of the target."""
     return context.once("terms of anti-affinity", partial(_count, context))
 
 
@@ -93,7 +92,7 @@ def _count(context: RankingContext) -> _Counted:
 
 
 def _lowest(above: Int64) -> Int64:
-    """Return the smallest group that each is linked with; each is linked with one that is not larger."""
+    """Return the smallest group that each is linked with, given a link of each to one that is not larger."""
     while not np.array_equal(further := above[above], above):
         above = further
     return above
@@ -109,7 +108,7 @@ def _placed(snapshot: Snapshot, domains: Int32) -> Placed:
 
 
 def _grouped(number: Int32, count: int) -> tuple[Int64, Int32]:
-    """Return (offsets : int64[count+2], rows by the number that each has : int32[P])."""
+    """Return (offsets : int64[count+2], rows by number : int32[P])."""
     offsets, rows = np.zeros(count + 2, np.int64), np.zeros(len(number), np.int32)
     group_by_node(number, offsets, rows)
     return offsets, rows
@@ -144,7 +143,7 @@ def _terms(snapshot: Snapshot, effort: Effort) -> _Known:
 
 
 def _by_term(snapshot: Snapshot) -> dict[tuple[PodAffinityTerm, int], dict[int, int]]:
-    """Return by term and weight how often each spec that has it has it."""
+    """Return by term and weight how often each spec has it."""
     found: dict[tuple[PodAffinityTerm, int], dict[int, int]] = {}
     for number, spec in enumerate(snapshot.specs):
         for one in _terms_of(spec):
@@ -159,14 +158,14 @@ def _terms_of(spec: PodSpec) -> list[tuple[PodAffinityTerm, int]]:
 
 
 def _joined(parts: list[Int32]) -> tuple[Int64, Int32]:
-    """Return (int64[parts+1] where each part begins, all of them)."""
+    """Return (int64[parts+1] the start of each part, the joined parts)."""
     offsets = np.zeros(len(parts) + 1, np.int64)
     np.cumsum([len(one) for one in parts], out=offsets[1:])
     return offsets, np.concatenate([np.zeros(0, np.int32), *parts]).astype(np.int32)
 
 
 def _scope(term: PodAffinityTerm) -> object:
-    """Return what says in which namespaces a term looks; None = in that of its pod."""
+    """Return a key for the namespaces from which a term selects; None = that of its pod."""
     is_own = not term.namespaces and term.namespace_selector is None
     return None if is_own else (term.namespaces, term.namespace_selector)
 

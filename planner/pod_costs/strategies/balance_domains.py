@@ -1,8 +1,8 @@
 """BALANCE_DOMAINS: by age within the topology domain, 1 for the first pod of its domain.
 
-As long as the highest rank goes, the domains of a group never come to differ by more than one pod: each domain has the
-ranks 1 to its number of pods. Pods created in the same second are told apart by name. A pod of unknown age counts as
-old. Does not depend on how many pods a group has: a removal changes ranks only of younger pods in the same domain.
+If the highest rank is always removed, the domains of a group even out to a difference of at most one pod: each domain
+has the ranks 1 to its number of pods. Names break ties of pods created in the same second. A pod of unknown age counts
+as old. Does not depend on how many pods a group has: a removal changes ranks only of younger pods in the same domain.
 """
 
 import numpy as np

@@ -1,16 +1,16 @@
-"""CUSTOM: a strategy that is installed beside the planner, found by entry point.
+"""CUSTOM: a strategy from a package that is installed with the planner, found by entry point.
 
 A package offers one in the entry point group "trimtab.pod_cost_strategies", under the name that settings use:
 
     [project.entry-points."trimtab.pod_cost_strategies"]
     fewest-connections = "my_package:FewestConnections"
 
-The object, or what calling a class returns, is a `CustomStrategy`. It is held to what every strategy is held to: a rank
-for each pod of a group, finite and at least 0, from nothing but what it is given, so that equal requests have equal
-answers. What it does wrong leaves the group unranked and says so; other groups go on.
-What it reads is not known, so every group of its target is ranked again for every snapshot, also where a delta touches
-none of them. A strategy with `own_group_only = True` promises that its ranks follow from the group that it is given and
-from nothing else, nor from the time: it is given none, and only groups of which something has changed are ranked again.
+The object, or what calling a class returns, is a `CustomStrategy`. The rules are those for every strategy: a rank for
+each pod of a group, finite and at least 0, from its arguments only, so that equal requests have equal answers. An error
+leaves the group unranked, with a note; other groups are not affected. The data that it reads are not known, so every
+group of its target is ranked again for every snapshot, even if a delta touches none of them. A strategy with
+`own_group_only = True` promises that its ranks depend only on the group that it is given, and not on the time, which it
+does not get: then only changed groups are ranked again.
 
 Example, pods without the label "keep" first, and of those the youngest:
 
@@ -42,8 +42,8 @@ ENTRY_POINTS: Final = "trimtab.pod_cost_strategies"
 
 
 class CustomPod(NamedTuple):
-    """A pod as a custom strategy sees it. created_s : Unix seconds, 0 = unknown; node : "" = none; numbers : of the
-    annotations that other strategies of the settings read."""
+    """A pod as a custom strategy sees it. created_s : Unix seconds, 0 = unknown; node : "" = none; numbers : from the
+    annotations that other strategies in the settings read."""
 
     namespace: str
     name: str
@@ -56,8 +56,8 @@ class CustomPod(NamedTuple):
 
 
 class CustomGroup(NamedTuple):
-    """A group as a custom strategy sees it: owner as "Kind/namespace/name", its pods by name, Unix seconds now; 0 where
-    the strategy looks at its own group only."""
+    """A group as a custom strategy sees it: owner as "Kind/namespace/name", its pods by name, current time in Unix
+    seconds, 0 if the strategy is `own_group_only`."""
 
     owner: str
     pods: Sequence[CustomPod]
@@ -65,8 +65,8 @@ class CustomGroup(NamedTuple):
 
 
 class CustomStrategy(Protocol):
-    """threshold : what ranks are divided by where the settings have none; after_each_removal : ranks hold only until
-    the next removal. One that has own_group_only = True as well looks at nothing but the group that it ranks."""
+    """threshold : divisor of ranks if the settings have none; after_each_removal : ranks are valid only until the next
+    removal. With own_group_only = True, it depends only on the group that it ranks."""
 
     threshold: float
     after_each_removal: bool
@@ -77,7 +77,7 @@ class CustomStrategy(Protocol):
 
 @cache
 def installed(name: str) -> CustomStrategy | None:
-    """Return the strategy of a name; None = there is none, or it cannot be loaded. What is installed never changes."""
+    """Return the strategy of a name; None = none, or it cannot be loaded. Installed strategies never change."""
     for point in entry_points(group=ENTRY_POINTS, name=name):
         try:
             found: Any = point.load()
@@ -88,24 +88,24 @@ def installed(name: str) -> CustomStrategy | None:
 
 
 def threshold_of(name: str) -> float:
-    """Return the threshold that a strategy says of itself; that of all others where it says none that can be meant."""
+    """Return the threshold that a strategy declares; the general default if it declares no valid one."""
     value = getattr(installed(name), "threshold", None)
     usable = isinstance(value, int | float) and math.isfinite(value) and value > 0
     return float(value) if usable and value is not None else CUSTOM.threshold
 
 
 def is_ranked_after_each_removal(name: str) -> bool:
-    """Say whether a strategy has to rank again after each removal."""
+    """Return whether a strategy has to rank again after each removal."""
     return bool(getattr(installed(name), "after_each_removal", False))
 
 
 def looks_at_own_group_only(term: PodCostTerm) -> bool:
-    """Say whether a strategy promises to look at nothing but the group that it ranks. One that is not there does."""
+    """Return whether a strategy promises to depend only on the group that it ranks. True for a missing one."""
     return bool(getattr(installed(term.name), "own_group_only", installed(term.name) is None))
 
 
 def _seen(context: RankingContext, term: PodCostTerm) -> tuple[Float64, ...]:
-    """Return what such a strategy sees of pods besides: whether they are ready, their labels and their numbers."""
+    """Return additional data of pods for such a strategy: whether they are ready, their labels and numbers."""
     del term
     pods, members = context.snapshot.pods, context.members
     ready = (pods.flags & FLAG_READY)[members.pods] != 0
@@ -114,7 +114,7 @@ def _seen(context: RankingContext, term: PodCostTerm) -> tuple[Float64, ...]:
         by_pod = np.full(len(pods.spec), np.nan)
         mine = (pods.number_key == key) & np.isfinite(pods.number)
         by_pod[pods.number_pod[mine]] = pods.number[mine]
-        # With the key, or the numbers of one annotation could be taken for those of another.
+        # With the key: otherwise numbers of one annotation could be mistaken for those of another.
         found += [np.full(len(members.pods), float(key)), by_pod[members.pods]]
     return tuple(found)
 
@@ -153,7 +153,7 @@ def _checked(ranks: Sequence[float], count: int) -> Sequence[float]:
 
 
 class _Reader:
-    """Makes groups out of columns."""
+    """Makes groups from columns."""
 
     def __init__(self, context: RankingContext, now_s: int) -> None:
         self._context, self._snapshot, self._now_s = context, context.snapshot, now_s

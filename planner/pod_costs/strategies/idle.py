@@ -1,4 +1,4 @@
-"""IDLE: pods with the largest number in an annotation go first, such as the seconds since they last had work."""
+"""IDLE: pods with the largest number in an annotation, such as the seconds since their last work, go first."""
 
 from planner.model.settings.pod_costs import PodCostTerm
 from planner.pod_costs.strategies.annotated import annotation, numbers

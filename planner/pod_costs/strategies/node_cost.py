@@ -1,4 +1,4 @@
-"""NODE_COST: pods on the dearest nodes go first, by the price per hour of their node's group."""
+"""NODE_COST: pods on the most expensive nodes go first, by the price per hour of their node's group."""
 
 from functools import partial
 from typing import Final

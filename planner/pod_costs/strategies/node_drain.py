@@ -1,8 +1,8 @@
 """NODE_DRAIN: pods on the nodes that the same plan drains go first.
 
-1,000 on nodes that go now or are being deleted, 900 on nodes that are not needed and go later. On a node that could
-still be emptied, 800 less 1 for each pod that would have to leave it, at least 1: where fewer removals empty a node,
-they are worth more. 0 on nodes that cannot go, whatever leaves them. Pods of DaemonSets and mirror pods do not count.
+1,000 on nodes that are deleted now or being deleted, 900 on unneeded nodes that go later. On a node that could still be
+emptied, 800 minus 1 for each pod that would have to leave it, at least 1: the fewer removals empty a node, the higher
+the rank. 0 on nodes that cannot go even if pods leave. DaemonSet and mirror pods do not count.
 """
 
 from functools import partial
@@ -33,7 +33,7 @@ MAY_GO: Final = frozenset(
         UnremovableReason.NOT_UNREADY_LONG_ENOUGH,
     }
 )
-"""Why a node stays that fewer pods on it would change."""
+"""Reasons for which a node stays that fewer pods on it could change."""
 
 
 def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks:
@@ -48,14 +48,14 @@ def _rank(context: RankingContext, term: PodCostTerm, threshold: float) -> Ranks
 
 
 def _level_of_pods(context: RankingContext, term: PodCostTerm) -> tuple[Float64, ...]:
-    """Return what ranks rest on besides: the level of each member's node, NaN where it is not known which nodes go."""
+    """Return the additional data on which ranks depend: the level of each member's node, NaN if not known."""
     del term
     level = _levels(context)
     return (np.full(len(context.members.pods), np.nan) if level is None else context.of_node(level),)
 
 
 def _levels(context: RankingContext) -> Float64 | None:
-    """Return the rank of the pods of each node, None where scale-down was not asked for. float64[N]."""
+    """Return the rank of the pods of each node, None if scale-down was not requested. float64[N]."""
     decision: Any = context.round.decided.get(pb.Decision.SCALE_DOWN)
     if decision is None:
         return None

@@ -1,6 +1,5 @@
-"""What two strategies have in common: a number for each pod from its tolerations and its node's taints.
-
-Cost: O(M), and for each pair of tolerations and taints that occurs, their product.
+"""Shared by two strategies: a number for each pod from its tolerations and its node's taints. Cost: O(M), plus the
+product of their sizes for each pair of tolerations and taints that occurs.
 """
 
 from collections.abc import Callable
@@ -16,7 +15,7 @@ Tolerations = tuple[Toleration, ...]
 
 
 def rank_by_taints(context: RankingContext, rate: Callable[[Tolerations, tuple[Taint, ...]], float]) -> Ranks:
-    """Rank pods by what a function says of their tolerations and the taints of their node."""
+    """Rank pods by a function of their tolerations and the taints of their node."""
     snapshot = context.snapshot
     number, distinct = context.round.derive("pod cost tolerations", partial(_numbers, snapshot), of=("specs",))
     taint_sets = snapshot.nodes.taint_sets

@@ -1,6 +1,6 @@
 """UNTOLERATED_TAINTS: how many taints of its node, of any effect, a pod does not tolerate.
 
-A pod that does not tolerate its node's taints was there before them, or tolerates them by the kubelet's grace.
+A pod with untolerated taints was on the node before them.
 """
 
 from planner.model.settings.pod_costs import PodCostTerm

@@ -26,7 +26,7 @@ if _version_not_supported:
 
 
 class ActuatorStub:
-    """Durable: what a call has answered survives a crash at any time.
+    """Durable: every answer survives a crash at any time.
     """
 
     def __init__(self, channel):
@@ -83,11 +83,11 @@ class ActuatorStub:
 
 
 class ActuatorServicer:
-    """Durable: what a call has answered survives a crash at any time.
+    """Durable: every answer survives a crash at any time.
     """
 
     def GetInfo(self, request, context):
-        """Returns what this build can do.
+        """Returns the capabilities of this build.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -115,7 +115,7 @@ class ActuatorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ApplyTaints(self, request, context):
-        """Makes the soft taints of the cluster agree with the unneeded set.
+        """Makes the soft taints of the cluster match the unneeded set.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -158,8 +158,8 @@ class ActuatorServicer:
         raise NotImplementedError('Method not implemented!')
 
     def WatchStatus(self, request, context):
-        """Sends the status now, and again after each change, whole or only what has
-        changed; changes in quick succession may come as one. Ends only when one
+        """Sends the status now, and again after each change, whole or only the
+        changes; changes in quick succession may be combined. Ends only when one
         side ends it.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -223,7 +223,7 @@ def add_ActuatorServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Actuator:
-    """Durable: what a call has answered survives a crash at any time.
+    """Durable: every answer survives a crash at any time.
     """
 
     @staticmethod
@@ -472,7 +472,7 @@ class Actuator:
 
 class EmbeddedClusterStub:
     """The simulated cluster of an actuator that was started with `--cloud memory`;
-    other actuators do not serve it. For the demo, tests and
+    other actuators do not offer it. For the demo, tests and
     first steps.
     """
 
@@ -496,7 +496,7 @@ class EmbeddedClusterStub:
 
 class EmbeddedClusterServicer:
     """The simulated cluster of an actuator that was started with `--cloud memory`;
-    other actuators do not serve it. For the demo, tests and
+    other actuators do not offer it. For the demo, tests and
     first steps.
     """
 
@@ -508,7 +508,8 @@ class EmbeddedClusterServicer:
         raise NotImplementedError('Method not implemented!')
 
     def ScaleReplicaSet(self, request, context):
-        """Sets how many pods a ReplicaSet keeps; it creates or ends pods at once.
+        """Sets the number of pods of a ReplicaSet; it creates or terminates pods at
+        once.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -537,7 +538,7 @@ def add_EmbeddedClusterServicer_to_server(servicer, server):
  # This class is part of an EXPERIMENTAL API.
 class EmbeddedCluster:
     """The simulated cluster of an actuator that was started with `--cloud memory`;
-    other actuators do not serve it. For the demo, tests and
+    other actuators do not offer it. For the demo, tests and
     first steps.
     """
 

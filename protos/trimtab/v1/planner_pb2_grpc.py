@@ -79,8 +79,8 @@ class PlannerServicer:
         raise NotImplementedError('Method not implemented!')
 
     def CheckFit(self, request_iterator, context):
-        """Returns for each pod the nodes that it fits, and the reasons where it does
-        not; one message per pod, sorted by pod. Errors as for Plan.
+        """Returns for each pod the nodes that it fits, and the reasons for the
+        others; one message per pod, sorted by pod. Errors as for Plan.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -88,10 +88,10 @@ class PlannerServicer:
 
     def BalanceScaleUp(self, request, context):
         """Splits a number of new nodes between node groups, so that their sizes
-        become as equal as their maxima let them: always the smallest grows; among
-        those that have become equal the one that was smallest before, then the
-        first by id. All grow to their maxima where they cannot take all nodes.
-        Errors: INVALID_ARGUMENT.
+        become as equal as their maxima allow: the smallest always grows first;
+        ties go to the one that was smallest at the start, then to the first by id.
+        If they cannot take all nodes, all grow to their maxima. Errors:
+        INVALID_ARGUMENT.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

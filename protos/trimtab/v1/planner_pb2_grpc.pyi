@@ -42,15 +42,15 @@ class PlannerStub:
     RESOURCE_EXHAUSTED.
     """
     CheckFit: _grpc.StreamStreamMultiCallable[_plan_pb2.PlanRequestPart, _planner_pb2.CheckFitResponse]
-    """Returns for each pod the nodes that it fits, and the reasons where it does
-    not; one message per pod, sorted by pod. Errors as for Plan.
+    """Returns for each pod the nodes that it fits, and the reasons for the
+    others; one message per pod, sorted by pod. Errors as for Plan.
     """
     BalanceScaleUp: _grpc.UnaryUnaryMultiCallable[_planner_pb2.BalanceScaleUpRequest, _planner_pb2.BalanceScaleUpResponse]
     """Splits a number of new nodes between node groups, so that their sizes
-    become as equal as their maxima let them: always the smallest grows; among
-    those that have become equal the one that was smallest before, then the
-    first by id. All grow to their maxima where they cannot take all nodes.
-    Errors: INVALID_ARGUMENT.
+    become as equal as their maxima allow: the smallest always grows first;
+    ties go to the one that was smallest at the start, then to the first by id.
+    If they cannot take all nodes, all grow to their maxima. Errors:
+    INVALID_ARGUMENT.
     """
 
 @_typing.type_check_only
@@ -66,15 +66,15 @@ class PlannerAsyncStub(PlannerStub):
     RESOURCE_EXHAUSTED.
     """
     CheckFit: _aio.StreamStreamMultiCallable[_plan_pb2.PlanRequestPart, _planner_pb2.CheckFitResponse]  # type: ignore[assignment]
-    """Returns for each pod the nodes that it fits, and the reasons where it does
-    not; one message per pod, sorted by pod. Errors as for Plan.
+    """Returns for each pod the nodes that it fits, and the reasons for the
+    others; one message per pod, sorted by pod. Errors as for Plan.
     """
     BalanceScaleUp: _aio.UnaryUnaryMultiCallable[_planner_pb2.BalanceScaleUpRequest, _planner_pb2.BalanceScaleUpResponse]  # type: ignore[assignment]
     """Splits a number of new nodes between node groups, so that their sizes
-    become as equal as their maxima let them: always the smallest grows; among
-    those that have become equal the one that was smallest before, then the
-    first by id. All grow to their maxima where they cannot take all nodes.
-    Errors: INVALID_ARGUMENT.
+    become as equal as their maxima allow: the smallest always grows first;
+    ties go to the one that was smallest at the start, then to the first by id.
+    If they cannot take all nodes, all grow to their maxima. Errors:
+    INVALID_ARGUMENT.
     """
 
 class PlannerServicer(metaclass=_abc_1.ABCMeta):
@@ -105,8 +105,8 @@ class PlannerServicer(metaclass=_abc_1.ABCMeta):
         request_iterator: _MaybeAsyncIterator[_plan_pb2.PlanRequestPart],
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_planner_pb2.CheckFitResponse], _abc.AsyncIterator[_planner_pb2.CheckFitResponse]]:
-        """Returns for each pod the nodes that it fits, and the reasons where it does
-        not; one message per pod, sorted by pod. Errors as for Plan.
+        """Returns for each pod the nodes that it fits, and the reasons for the
+        others; one message per pod, sorted by pod. Errors as for Plan.
         """
 
     @_abc_1.abstractmethod
@@ -116,10 +116,10 @@ class PlannerServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_planner_pb2.BalanceScaleUpResponse, _abc.Awaitable[_planner_pb2.BalanceScaleUpResponse]]:
         """Splits a number of new nodes between node groups, so that their sizes
-        become as equal as their maxima let them: always the smallest grows; among
-        those that have become equal the one that was smallest before, then the
-        first by id. All grow to their maxima where they cannot take all nodes.
-        Errors: INVALID_ARGUMENT.
+        become as equal as their maxima allow: the smallest always grows first;
+        ties go to the one that was smallest at the start, then to the first by id.
+        If they cannot take all nodes, all grow to their maxima. Errors:
+        INVALID_ARGUMENT.
         """
 
 def add_PlannerServicer_to_server(servicer: PlannerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

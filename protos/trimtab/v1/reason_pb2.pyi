@@ -38,8 +38,8 @@ class PredicateReason(_message.Message):
         UNSPECIFIED: PredicateReason._Code.ValueType  # 0
         """No predicate failed."""
         NODE_UNSCHEDULABLE: PredicateReason._Code.ValueType  # 1
-        """The node is cordoned (`spec.unschedulable`) and the pod does not
-        tolerate that. Plugin NodeUnschedulable.
+        """The node is cordoned (`spec.unschedulable`) and the pod does not tolerate
+        it. Plugin NodeUnschedulable.
         """
         NODE_NAME_MISMATCH: PredicateReason._Code.ValueType  # 2
         """The pod names another node in `spec.nodeName`. Plugin NodeName."""
@@ -50,7 +50,7 @@ class PredicateReason(_message.Message):
         NodeAffinity.
         """
         HOST_PORT_CONFLICT: PredicateReason._Code.ValueType  # 5
-        """A host port the pod wants is taken. Plugin NodePorts."""
+        """A host port of the pod is in use. Plugin NodePorts."""
         TOO_MANY_PODS: PredicateReason._Code.ValueType  # 6
         """The node has no room for one more pod. Plugin NodeResourcesFit."""
         INSUFFICIENT_RESOURCES: PredicateReason._Code.ValueType  # 7
@@ -100,8 +100,8 @@ class PredicateReason(_message.Message):
     UNSPECIFIED: PredicateReason.Code.ValueType  # 0
     """No predicate failed."""
     NODE_UNSCHEDULABLE: PredicateReason.Code.ValueType  # 1
-    """The node is cordoned (`spec.unschedulable`) and the pod does not
-    tolerate that. Plugin NodeUnschedulable.
+    """The node is cordoned (`spec.unschedulable`) and the pod does not tolerate
+    it. Plugin NodeUnschedulable.
     """
     NODE_NAME_MISMATCH: PredicateReason.Code.ValueType  # 2
     """The pod names another node in `spec.nodeName`. Plugin NodeName."""
@@ -112,7 +112,7 @@ class PredicateReason(_message.Message):
     NodeAffinity.
     """
     HOST_PORT_CONFLICT: PredicateReason.Code.ValueType  # 5
-    """A host port the pod wants is taken. Plugin NodePorts."""
+    """A host port of the pod is in use. Plugin NodePorts."""
     TOO_MANY_PODS: PredicateReason.Code.ValueType  # 6
     """The node has no room for one more pod. Plugin NodeResourcesFit."""
     INSUFFICIENT_RESOURCES: PredicateReason.Code.ValueType  # 7
@@ -236,18 +236,18 @@ class UnremovableReason(_message.Message):
         the cluster or in the node's group; `detail` says which.
         """
         BALANCE: UnremovableReason._Code.ValueType  # 22
-        """Similar node groups, or their zones, would come to differ by more nodes
-        than `max_balance_difference`.
+        """Similar node groups, or their zones, would differ by more nodes than
+        `BalanceSettings.max_difference`.
         """
         RESERVED_FOR_PENDING_PODS: UnremovableReason._Code.ValueType  # 23
-        """Room on the node is kept for pending pods, which find none elsewhere or
-        for which scale-up has just counted on it.
+        """Room on the node is kept for pending pods that find none elsewhere, or
+        that scale-up has just placed there.
         """
         NEEDED_FOR_SLACK: UnremovableReason._Code.ValueType  # 24
-        """Without it, less room would be kept free than slack asks for: its
-        placeholders have no other place. Of an unneeded node: it does not go as
-        long as new nodes are on their way for placeholders that it could hold,
-        or as long as less is asked for only once others have gone as well.
+        """Without it, less room would be kept free than slack requests: its
+        placeholders have no other place. An unneeded node stays as long as new
+        nodes are coming for placeholders that it could hold, or as long as slack
+        would request less only after other nodes have gone, too.
         """
         CLUSTER_UNHEALTHY: UnremovableReason._Code.ValueType  # 25
         """Too many nodes of the cluster are unready; `detail` says how many."""
@@ -310,18 +310,18 @@ class UnremovableReason(_message.Message):
     the cluster or in the node's group; `detail` says which.
     """
     BALANCE: UnremovableReason.Code.ValueType  # 22
-    """Similar node groups, or their zones, would come to differ by more nodes
-    than `max_balance_difference`.
+    """Similar node groups, or their zones, would differ by more nodes than
+    `BalanceSettings.max_difference`.
     """
     RESERVED_FOR_PENDING_PODS: UnremovableReason.Code.ValueType  # 23
-    """Room on the node is kept for pending pods, which find none elsewhere or
-    for which scale-up has just counted on it.
+    """Room on the node is kept for pending pods that find none elsewhere, or
+    that scale-up has just placed there.
     """
     NEEDED_FOR_SLACK: UnremovableReason.Code.ValueType  # 24
-    """Without it, less room would be kept free than slack asks for: its
-    placeholders have no other place. Of an unneeded node: it does not go as
-    long as new nodes are on their way for placeholders that it could hold,
-    or as long as less is asked for only once others have gone as well.
+    """Without it, less room would be kept free than slack requests: its
+    placeholders have no other place. An unneeded node stays as long as new
+    nodes are coming for placeholders that it could hold, or as long as slack
+    would request less only after other nodes have gone, too.
     """
     CLUSTER_UNHEALTHY: UnremovableReason.Code.ValueType  # 25
     """Too many nodes of the cluster are unready; `detail` says how many."""
@@ -358,7 +358,7 @@ class BlockingPodReason(_message.Message):
         MIN_REPLICAS_REACHED: BlockingPodReason._Code.ValueType  # 2
         """The controller has fewer replicas than `min_replica_count`."""
         NOT_REPLICATED: BlockingPodReason._Code.ValueType  # 3
-        """No controller would create the pod again."""
+        """No controller would recreate the pod."""
         LOCAL_STORAGE_REQUESTED: BlockingPodReason._Code.ValueType  # 4
         """The pod uses local storage."""
         NOT_SAFE_TO_EVICT_ANNOTATION: BlockingPodReason._Code.ValueType  # 5
@@ -392,7 +392,7 @@ class BlockingPodReason(_message.Message):
     MIN_REPLICAS_REACHED: BlockingPodReason.Code.ValueType  # 2
     """The controller has fewer replicas than `min_replica_count`."""
     NOT_REPLICATED: BlockingPodReason.Code.ValueType  # 3
-    """No controller would create the pod again."""
+    """No controller would recreate the pod."""
     LOCAL_STORAGE_REQUESTED: BlockingPodReason.Code.ValueType  # 4
     """The pod uses local storage."""
     NOT_SAFE_TO_EVICT_ANNOTATION: BlockingPodReason.Code.ValueType  # 5
@@ -520,7 +520,7 @@ class SlackResult(_message.Message):
         UNSPECIFIED: SlackResult._Code.ValueType  # 0
         """Not decided."""
         SLACK_NOT_ASKED: SlackResult._Code.ValueType  # 1
-        """Nothing is asked for."""
+        """No slack is requested."""
         SLACK_PRESENT: SlackResult._Code.ValueType  # 2
         """All placeholders are on nodes."""
         SLACK_LACKING: SlackResult._Code.ValueType  # 3
@@ -532,7 +532,7 @@ class SlackResult(_message.Message):
     UNSPECIFIED: SlackResult.Code.ValueType  # 0
     """Not decided."""
     SLACK_NOT_ASKED: SlackResult.Code.ValueType  # 1
-    """Nothing is asked for."""
+    """No slack is requested."""
     SLACK_PRESENT: SlackResult.Code.ValueType  # 2
     """All placeholders are on nodes."""
     SLACK_LACKING: SlackResult.Code.ValueType  # 3
@@ -568,13 +568,13 @@ class ScaleUpResult(_message.Message):
         SCALE_UP_NOT_TRIED: ScaleUpResult._Code.ValueType  # 2
         """Scale-up is switched off."""
         SCALE_UP_NOT_NEEDED: ScaleUpResult._Code.ValueType  # 3
-        """Every pending pod that is served has a place on nodes that exist or were
-        asked for.
+        """Every pending pod that scale-up serves has a place on existing or
+        upcoming nodes.
         """
         SCALE_UP_NO_OPTIONS: ScaleUpResult._Code.ValueType  # 4
         """Pods have no place, and no node group can grow for them."""
         SCALE_UP_ERROR: ScaleUpResult._Code.ValueType  # 5
-        """The cluster cannot be decided about; `detail` gives the cause."""
+        """No decision is possible for the cluster; `detail` gives the cause."""
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
         """The values; their meaning is that of the message."""
@@ -586,13 +586,13 @@ class ScaleUpResult(_message.Message):
     SCALE_UP_NOT_TRIED: ScaleUpResult.Code.ValueType  # 2
     """Scale-up is switched off."""
     SCALE_UP_NOT_NEEDED: ScaleUpResult.Code.ValueType  # 3
-    """Every pending pod that is served has a place on nodes that exist or were
-    asked for.
+    """Every pending pod that scale-up serves has a place on existing or
+    upcoming nodes.
     """
     SCALE_UP_NO_OPTIONS: ScaleUpResult.Code.ValueType  # 4
     """Pods have no place, and no node group can grow for them."""
     SCALE_UP_ERROR: ScaleUpResult.Code.ValueType  # 5
-    """The cluster cannot be decided about; `detail` gives the cause."""
+    """No decision is possible for the cluster; `detail` gives the cause."""
 
     def __init__(
         self,
@@ -626,13 +626,13 @@ class NodeGroupReason(_message.Message):
         RESOURCE_LIMIT_REACHED: NodeGroupReason._Code.ValueType  # 3
         """A maximum of a resource or of a number of nodes would be exceeded."""
         MAX_NEW_NODES_REACHED: NodeGroupReason._Code.ValueType  # 4
-        """The plan adds as many nodes as one plan may."""
+        """The plan already adds the most nodes allowed for one plan."""
         BACKED_OFF: NodeGroupReason._Code.ValueType  # 5
-        """The group is in back-off after a scale-up that failed."""
+        """The group is in back-off after a failed scale-up."""
         UNHEALTHY: NodeGroupReason._Code.ValueType  # 6
         """The group is not healthy."""
         NO_TEMPLATE: NodeGroupReason._Code.ValueType  # 7
-        """Nothing is known about a new node: neither template nor node."""
+        """A new node is unknown: the group has neither a template nor a node."""
         NOT_WHOLE: NodeGroupReason._Code.ValueType  # 8
         """The group grows to its maximum or not at all, whether pods need all of it
         or not, and a limit leaves room for a part of it only.
@@ -640,16 +640,16 @@ class NodeGroupReason(_message.Message):
         NOT_CHOSEN: NodeGroupReason._Code.ValueType  # 9
         """An expander preferred another option."""
         PRICE_UNKNOWN: NodeGroupReason._Code.ValueType  # 10
-        """An expander needs the group's price, and it is not known."""
+        """An expander needs the group's price, which is not known."""
         PRIORITY_INVALID: NodeGroupReason._Code.ValueType  # 11
-        """An expander needs the group's priority, and its value is no number."""
+        """An expander needs the group's priority, which is not a number."""
         NODE_GROUP_INVALID: NodeGroupReason._Code.ValueType  # 12
-        """What the snapshot has of the group contradicts itself, such as a target
-        size above the maximum.
+        """The group's data in the snapshot are inconsistent, such as a target size
+        above the maximum.
         """
         NOT_EVALUATED: NodeGroupReason._Code.ValueType  # 13
-        """The time or the bound ended before the group was looked at, or of very
-        many groups others promised more.
+        """The time or the bound was used up before the group was evaluated, or
+        there are very many groups and others were more promising.
         """
 
     class Code(_Code, metaclass=_CodeEnumTypeWrapper):
@@ -664,13 +664,13 @@ class NodeGroupReason(_message.Message):
     RESOURCE_LIMIT_REACHED: NodeGroupReason.Code.ValueType  # 3
     """A maximum of a resource or of a number of nodes would be exceeded."""
     MAX_NEW_NODES_REACHED: NodeGroupReason.Code.ValueType  # 4
-    """The plan adds as many nodes as one plan may."""
+    """The plan already adds the most nodes allowed for one plan."""
     BACKED_OFF: NodeGroupReason.Code.ValueType  # 5
-    """The group is in back-off after a scale-up that failed."""
+    """The group is in back-off after a failed scale-up."""
     UNHEALTHY: NodeGroupReason.Code.ValueType  # 6
     """The group is not healthy."""
     NO_TEMPLATE: NodeGroupReason.Code.ValueType  # 7
-    """Nothing is known about a new node: neither template nor node."""
+    """A new node is unknown: the group has neither a template nor a node."""
     NOT_WHOLE: NodeGroupReason.Code.ValueType  # 8
     """The group grows to its maximum or not at all, whether pods need all of it
     or not, and a limit leaves room for a part of it only.
@@ -678,16 +678,16 @@ class NodeGroupReason(_message.Message):
     NOT_CHOSEN: NodeGroupReason.Code.ValueType  # 9
     """An expander preferred another option."""
     PRICE_UNKNOWN: NodeGroupReason.Code.ValueType  # 10
-    """An expander needs the group's price, and it is not known."""
+    """An expander needs the group's price, which is not known."""
     PRIORITY_INVALID: NodeGroupReason.Code.ValueType  # 11
-    """An expander needs the group's priority, and its value is no number."""
+    """An expander needs the group's priority, which is not a number."""
     NODE_GROUP_INVALID: NodeGroupReason.Code.ValueType  # 12
-    """What the snapshot has of the group contradicts itself, such as a target
-    size above the maximum.
+    """The group's data in the snapshot are inconsistent, such as a target size
+    above the maximum.
     """
     NOT_EVALUATED: NodeGroupReason.Code.ValueType  # 13
-    """The time or the bound ended before the group was looked at, or of very
-    many groups others promised more.
+    """The time or the bound was used up before the group was evaluated, or
+    there are very many groups and others were more promising.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
-"""What the choice among orders of candidates rests on, nodes and pods aside, as one number.
-
-Decides nothing. As long as it stays the same, a plan that can go on does so without being compared with others; when
-prices or settings change, the orders are compared again.
+"""The inputs of the choice among orders of candidates, other than nodes and pods, as one number. Decides nothing. As
+long as it is unchanged, a plan that can continue does so without being compared with others; when prices or settings
+change, the orders are compared again.
 """
 
 from dataclasses import replace
@@ -14,8 +13,8 @@ from planner.snapshot.columns import Snapshot
 def basis(snapshot: Snapshot, settings: ScaleDownSettings, general: PlannerSettings) -> int:
     """Return a digest of prices, minimums of groups and settings, 1 to 2^64 - 1. O(G + settings).
 
-    Settings by group are in order of name, so that equal settings have one representation. By how much another plan
-    has to be better changes nothing about which is best, and is left out.
+    Settings by group are in order of name, so that equal settings have one representation. The stability margin does
+    not affect which plan is best, and is left out.
     """
     sink = blake2b(digest_size=8)
     for group in snapshot.groups:

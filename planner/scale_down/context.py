@@ -1,4 +1,4 @@
-"""What one loop starts from: pods judged, nodes measured, the previous loop recalled. Nothing is moved yet.
+"""The starting point of one loop: pods, nodes and the previous loop evaluated. Nothing is moved yet.
 
 Symbols: P pods of the snapshot, P' with those evicted lately behind them, N nodes.
 """
@@ -68,12 +68,12 @@ class Context(NamedTuple):
 
     @property
     def undone(self) -> UndoneDrains:
-        """Drains that slack has undone."""
+        """Drains undone by slack."""
         return self.slack.undone if self.slack else UndoneDrains()
 
 
 def survey(request: ScaleDownRequest) -> Context:
-    """Look at everything once. O(P + N·R + labels of budgets), vectorised."""
+    """Evaluate everything once. O(P + N·R + labels of budgets), vectorised."""
     snapshot, settings, now_ns = request.snapshot, request.settings, request.now_ns
     general, evictions, placeholders = request.round.settings, request.round.evictions, request.round.placeholders
     groups = pod_groups(snapshot, evictions, request.derive)
@@ -152,7 +152,7 @@ def _slack(request: ScaleDownRequest, previous: PreviousLoop, leaving: Bool, col
 
 
 def _balance(request: ScaleDownRequest, leaving: Bool) -> Balance | None:
-    """Return what is to stay even, where a setting asks for it."""
+    """Return what has to stay balanced, if a setting requires it."""
     settings = request.settings
     if not settings.balance and CandidateOrder.BALANCE not in settings.orders:
         return None
@@ -161,7 +161,7 @@ def _balance(request: ScaleDownRequest, leaving: Bool) -> Balance | None:
 
 
 def _needs_place(snapshot: Snapshot, columns: PodDrainColumns, codes: UInt8) -> Bool:
-    """Say for each pod whether it is on a node and has to be placed elsewhere when that node goes. bool[P].
+    """Return for each pod whether it is on a node and has to be placed elsewhere when that node goes. bool[P].
 
     A pod that blocks would have to be placed too, were its node being deleted all the same.
     """

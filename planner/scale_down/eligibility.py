@@ -1,8 +1,8 @@
 """Which nodes are worth simulating, and why the others are not.
 
-One check after the other, the first that says no gives the reason; in upstream's order, then our own: node group
-minimum, cluster minimum, a pod that blocks, pending pods that scale-up counts on the node for. The three before the
-last spare a simulation that could not end well.
+One check after the other; the first that fails gives the reason. In upstream's order, then our own: node group minimum,
+cluster minimum, a blocking pod, pending pods that scale-up has placed on the node. The three before the last avoid
+simulations that cannot succeed.
 Source: Cluster Autoscaler, core/scaledown/eligibility.
 """
 
@@ -21,11 +21,9 @@ Reason = reason_pb2.UnremovableReason
 
 
 class NodeFindings(NamedTuple):
-    """What is known of the nodes before eligibility; every array has length N.
-
-    recent : bool, failed a simulation that is still believed; leaving : bool, being deleted; blocked : bool, some pod
-    of it blocks the drain; cooling : bool, its group is in cool-down; promised : bool, scale-up has pending pods there;
-    ready : bool, see `facts.readiness`.
+    """Findings about nodes before eligibility; every array has length N. recent : bool, failed a simulation that is
+    still valid; leaving : bool, being deleted; blocked : bool, some pod of it blocks the drain; cooling : bool, its
+    group is in cool-down; promised : bool, scale-up has pending pods there; ready : bool, see `facts.readiness`.
     """
 
     recent: Bool
@@ -69,7 +67,7 @@ def _checks(snapshot: Snapshot, settings: ScaleDownSettings, findings: NodeFindi
 def _thresholds(
     snapshot: Snapshot, settings: ScaleDownSettings, gpu: Bool
 ) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """Return the threshold that holds for each node. float64[N]."""
+    """Return the threshold that applies to each node. float64[N]."""
     of_groups = [settings.of_group(group.id) for group in snapshot.groups]
     rows = [(one.utilization_threshold, one.gpu_utilization_threshold) for one in [*of_groups, settings.general]]
     by_node = np.array(rows)[snapshot.nodes.group]

@@ -1,11 +1,9 @@
-"""What a loop found, kept with its snapshot for later loops that would find the same.
-
-A loop over the same snapshot with the same state and settings finds the same as long as the moment makes no difference:
-pods are judged as they were, the same nodes leave, wait for a cool-down, or have failed a simulation too recently. Then
-only what depends on the moment itself is worked out anew: since when, for how long yet, what goes now. Nothing is kept
-of rounds in which another decision came before, or in which pods evicted lately or placeholders need room.
-
-Decides nothing; what is answered is what would be answered had nothing been kept.
+"""The result of a loop, cached with its snapshot for later loops with the same result. A loop over the same snapshot
+with the same state and settings has the same result as long as the time makes no difference: pods have the same
+drainability, and the same nodes are being deleted, wait for a cool-down, or failed a simulation too recently. Then only
+values that depend on the time itself are recomputed: since when, how much longer, what goes now. Rounds in which
+another decision came before, or in which recently evicted pods or placeholders need room, are not cached. Decides
+nothing; answers are the same as without the cache.
 """
 
 from functools import partial
@@ -33,8 +31,8 @@ _NAME: Final = "plan of scale-down"
 
 
 class Key(NamedTuple):
-    """What a plan follows from besides the snapshot. state : its digest; moment : all that time makes a difference to,
-    each as a column of a length that snapshot and state fix."""
+    """The inputs of a plan besides the snapshot. state : its digest; moment : everything that depends on time, each as
+    a column with a length given by snapshot and state."""
 
     settings: ScaleDownSettings
     general: PlannerSettings
@@ -50,7 +48,7 @@ class _Kept(NamedTuple):
 
 
 def key_of(request: ScaleDownRequest) -> Key | None:
-    """Return the key of the plan that a request asks for; None where it follows from more. O(N + bytes of the state +
+    """Return the key of the requested plan; None if it has other inputs, too. O(N + bytes of the state +
     pods that time makes a difference to)."""
     this = request.round
     if this.latest is NOTHING_KEPT or this.decided or this.evictions or this.placeholders:
@@ -73,8 +71,8 @@ def key_of(request: ScaleDownRequest) -> Key | None:
 
 
 def _recently_failed(request: ScaleDownRequest) -> bytes | None:
-    """Return which failed simulations of the state are still believed; None where one of its times is not in the past,
-    which makes it count as now."""
+    """Return which failed simulations of the state are still valid; None if one of its times is not in the past and
+    therefore counts as now."""
     if request.state is None:
         return b""
     try:
@@ -89,7 +87,7 @@ def _recently_failed(request: ScaleDownRequest) -> bytes | None:
 
 
 def _judged(request: ScaleDownRequest) -> bytes:
-    """Return how the pods are judged that time makes a difference to."""
+    """Return the drainability of pods that depends on time."""
     facts = facts_of(request.snapshot, request.derive, request.effort)
     some = request.derive("pods that time makes a difference to", partial(_changing, facts.pods), of=FACTS_READ)
     now = some._replace(settings=request.settings, now_s=request.now_ns // SECOND_NS)
@@ -103,7 +101,7 @@ def _changing(pods: PodDrainColumns) -> PodDrainColumns:
 
 
 def kept_plan(request: ScaleDownRequest, key: Key) -> tuple[Context, Found] | None:
-    """Return what a loop with this key found, in the context of the request; None where nothing is kept."""
+    """Return the cached result of a loop with this key, in the context of the request; None if there is none."""
     kept: _Kept | None = request.round.latest.get(_NAME, key)
     if kept is None:
         return None
@@ -111,5 +109,5 @@ def kept_plan(request: ScaleDownRequest, key: Key) -> tuple[Context, Found] | No
 
 
 def keep_plan(key: Key, context: Context, found: Found) -> None:
-    """Keep what a loop found."""
+    """Cache the result of a loop."""
     context.request.round.latest.put(_NAME, key, _Kept(tuple(context)[1:], found))

@@ -1,6 +1,5 @@
-"""The scale-down decision: one loop, each step its own function, in the order of the design.
-
-Never acts, never looks at a clock; what it remembers comes in and goes out as `PlanState`.
+"""The scale-down decision: one loop, each step a separate function. Never acts, never reads a clock; its state comes in
+and goes out as `PlanState`.
 """
 
 from functools import cache, partial
@@ -62,16 +61,15 @@ def decide_scale_down(request: ScaleDownRequest) -> Decided:
     if kept is not None:
         return conclude(*kept)._replace(finish=partial(_carry_out, request))
     context, found = _find(request)
-    # Out of time, a loop may have found less than another would.
+    # A loop that ran out of time may have found less than a complete one.
     if key and request.round.in_time():
         keep_plan(key, context, found)
     return conclude(context, found)._replace(finish=partial(_take_out, context, found))
 
 
 def _find(request: ScaleDownRequest) -> tuple[Context, Found]:
-    """Make the plan; the simulation is left with the pods where it has them.
-
-    A log that proves too short is replaced by a larger one, and all is decided again.
+    """Make the plan; the simulation is left with the pods at their destinations. If the log proves too short, it is
+    replaced by a larger one, and everything is decided again.
     """
     context = survey(request)
     start = current_mark(request.round.simulation.state)
@@ -92,7 +90,7 @@ def _take_out(context: Context, found: Found) -> None:
 
 
 def _carry_out(request: ScaleDownRequest) -> None:
-    """Make in the simulation a plan that was kept."""
+    """Make the moves of a cached plan in the simulation."""
     _take_out(*_find(request))
 
 
@@ -172,14 +170,13 @@ Column = TypeVar("Column", Int32, Bool)
 
 
 def _extended(column: Column, count: int, value: int) -> Column:
-    """Return a column with rows for virtual nodes or pods behind it."""
+    """Return a column with rows for virtual nodes or pods appended."""
     return np.concatenate([column, np.full(count - len(column), value, column.dtype)])
 
 
 def _search_order(context: Context, candidates: Int32) -> Int32:
-    """Return the nodes in the order in which displaced pods look for a place. int32[N].
-
-    Candidates come last, the most used first, because they are asked to go last.
+    """Return the nodes in search order for displaced pods. int32[N]. Candidates come last, the most used first, because
+    these are tried last.
     """
     share = context.utilization.share[candidates]
     last = candidates[np.lexsort((candidates, -share))]
@@ -238,7 +235,7 @@ def _ineligible(context: Context, blocked: Bool) -> UInt8:
 
 
 def _without_pennies(context: Context, reasons: UInt8) -> UInt8:
-    """Keep nodes whose removal saves too little for each pod that would have to move. uint8[N]."""
+    """Keep nodes whose removal saves too little per pod that would have to move. uint8[N]."""
     floor = context.request.settings.min_saving_per_eviction
     if floor > 0:
         moving = _real_moves(context)
@@ -278,7 +275,7 @@ def _minimum_use(context: Context) -> Float64:
 
 
 def _volume(context: Context, simulation: Simulation, problem: Problem) -> Volume:
-    """Return what nodes have and need of cpu and memory. O(N + pods to move)."""
+    """Return the cpu and memory that nodes have and need. O(N + pods to move)."""
     snapshot = context.request.snapshot
     use = context.use
     # The first columns of a simulation are cpu and memory, too.
@@ -307,7 +304,7 @@ def _loose(context: Context) -> Int32:
 
 
 def _simulate(context: Context, simulation: Simulation, problem: Problem, reasons: UInt8) -> tuple[Choice, Besides]:
-    """Step 4: find the nodes that can go all together, and which of them only because slack asks for less then."""
+    """Step 4: find the nodes that can go together, and those of them that slack releases only then."""
     request = context.request
     eligible = np.flatnonzero(reasons == 0).astype(np.int32)
     unneeded_before = np.zeros(len(reasons), bool)

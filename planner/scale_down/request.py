@@ -1,4 +1,4 @@
-"""What the scale-down decision is a function of."""
+"""The input of the scale-down decision."""
 
 from typing import NamedTuple
 

@@ -1,7 +1,6 @@
-"""What the planner remembers from one loop to the next, and its form on the wire.
-
-Decides nothing. Names on the wire become indices of this snapshot; what vanished is dropped silently, a state that
-cannot be read counts as absent and leaves a note. Times in Unix nanoseconds.
+"""The state of scale-down between loops, and its encoding. Decides nothing. Names in the message become indices of this
+snapshot; vanished objects are dropped silently; an unreadable state counts as absent and gives a note. Times in Unix
+nanoseconds.
 """
 
 import math

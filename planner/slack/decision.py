@@ -3,7 +3,7 @@
 Each loop: what is asked for now; which placeholders there are to be, as far as possible those of the last loop; which
 of them stay where they are and where the others go. They remain in the round's simulation, where the decisions that
 follow find them: those on a node take room there, those on none wait for a new one. Never looks at a clock; what it
-remembers comes in and goes out as state. Source: the design of resource slack.
+remembers comes in and goes out as state.
 """
 
 from collections.abc import Mapping

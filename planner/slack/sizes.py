@@ -1,10 +1,9 @@
 """How large placeholders are and how many there have to be: the formulas, on plain numbers.
 
-Amounts are integers by resource name, cpu in milli-cores, others in base units. What is asked for and counts are
-rounded up, sizes down, so that as many placeholders fit an average node as the granularity says. What a size loses by
-that, less than one unit, does not ask for one placeholder more. The design's formula for the count, as it is written
-there, would keep the whole cluster free; its aim, a total of at least the extra capacity, is what counts here.
-Source: the design of resource slack.
+Amounts are integers by resource name, cpu in milli-cores, others in base units. Requested amounts and counts are
+rounded up, sizes down, so that the granularity is the number of placeholders that fit an average node. The loss of a
+size by rounding, less than one unit, does not require another placeholder. The total of the placeholders is at least
+the extra capacity.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,8 +1,7 @@
-"""Real pods before placeholders: what waits for a place gets it first.
+"""Real pods before placeholders: waiting pods are placed first.
 
-Pods of nodes being deleted, pods evicted lately and pending pods are placed wherever there is room, nodes on their way
-included. Decisions that follow find them there. Decides nothing about placeholders. Source: the design of resource
-slack: pending pods always win.
+Pods of nodes being deleted, recently evicted pods and pending pods are placed wherever there is room, including
+upcoming nodes. They stay there for later decisions. Decides nothing about placeholders. Pending pods always win.
 """
 
 from functools import partial

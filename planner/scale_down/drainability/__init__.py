@@ -1,6 +1,6 @@
 """Which pods let their node go: rules, one a file, in one ordered list.
 
-The first rule that has something to say decides. Upstream's order, with the rule for Jobs behind the annotations.
+The first rule with an outcome decides. Upstream's order, with the rule for Jobs behind the annotations.
 Source: Cluster Autoscaler, simulator/drainability/rules, Default.
 """
 
@@ -67,6 +67,6 @@ def judge_budgets(pods: PodDrainColumns, codes: UInt8) -> UInt8:
 
 
 def _override(judged: UInt8, said: UInt8) -> None:
-    """Write what a rule says over outcomes by which a pod can be moved, in place. uint8[P] each."""
+    """Let a rule overwrite outcomes by which a pod can be moved, in place. uint8[P] each."""
     movable = (judged == outcome.UNDEFINED) | (judged == outcome.DRAIN_OK)
     np.copyto(judged, said, where=movable & (said != outcome.UNDEFINED))

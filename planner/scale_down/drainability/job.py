@@ -1,7 +1,5 @@
-"""Rule 7a: a pod of a Job blocks where the settings keep Jobs where they are.
-
-Not upstream's, which moves Job pods; the Zalando fork's default. Comes after the annotations, so that a Job's author
-can still say otherwise.
+"""Rule 7a: a pod of a Job blocks if the settings keep Jobs on their nodes. Not upstream's rule, which moves Job pods;
+the Zalando fork's default. Comes after the annotations, so a Job's author can still override it.
 """
 
 from trimtab.v1 import reason_pb2

@@ -1,6 +1,5 @@
-"""What a rule says of a pod, as one byte.
-
-Values 1 to 4 follow the Cluster Autoscaler's `drainability.OutcomeType`; a pod that blocks also carries why.
+"""The outcome of a rule for a pod, as one byte. Values 1 to 4 follow the Cluster Autoscaler's
+`drainability.OutcomeType`; the code of a blocking pod includes the reason.
 """
 
 from typing import Final
@@ -10,11 +9,11 @@ import numpy as np
 from planner.snapshot.columns import Bool, UInt8
 
 UNDEFINED: Final = 0
-"""The rule has nothing to say; the next one decides. Undefined to the end means that the pod can be moved."""
+"""The rule has no outcome; the next one decides. If no rule has one, the pod can be moved."""
 DRAIN_OK: Final = 1
 """The pod can be moved, whatever later rules say."""
 SKIP: Final = 3
-"""The pod needs no move: it goes with the node, or is as good as gone."""
+"""The pod need not be moved: it goes with the node, or is almost gone."""
 WAIT: Final = 4
 """The node waits until the pod has completed."""
 _BLOCK: Final = 16

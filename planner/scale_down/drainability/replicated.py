@@ -1,7 +1,6 @@
-"""Rule 8: a pod that nothing would create again blocks.
-
-With `skip_custom_controllers` only the controllers that upstream knows count. Of a controller that the snapshot lacks
-the kind is unknown; rule 3 has dealt with it by then, or custom controllers count anyway.
+"""Rule 8: a pod that no controller would recreate blocks. With `skip_custom_controllers` only the controllers that
+upstream knows count. If the snapshot lacks a controller, its kind is unknown; rule 3 has handled it before, or custom
+controllers count anyway.
 Source: Cluster Autoscaler, simulator/drainability/rules/replicated.
 """
 

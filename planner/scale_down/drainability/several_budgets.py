@@ -1,6 +1,5 @@
-"""Rule 14, ours: a pod under more than one disruption budget blocks, because the eviction API refuses it for ever.
-
-Overrides DRAIN_OK, for no annotation changes that; DaemonSet and mirror pods are not evicted to make their node go.
+"""Rule 14, ours: a pod with more than one disruption budget blocks, because the eviction API always refuses it.
+Overrides DRAIN_OK, as no annotation changes that; DaemonSet and mirror pods are not evicted to make their node go.
 Source: Kubernetes, the eviction subresource: it answers 500 for more than one budget.
 """
 

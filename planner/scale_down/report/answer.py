@@ -1,6 +1,6 @@
-"""The decision as the message that goes out. Decides nothing; nodes by name, which is their number's order.
-
-Large parts (destinations) are written as protobuf bytes by a kernel and merged, entry-wise building being far slower.
+"""The decision as a message. Decides nothing; nodes are in order of name, which is that of their numbers. A kernel
+writes large parts (destinations) as protobuf bytes, which are then merged, because building them entry by entry is far
+slower.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ from planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
 from planner.snapshot.texts import Names, joined, texts_of
 
 WORTH_PODS: Final = 5_000
-"""Pods to move from which on an answer is written in several parts side by side: that takes a millisecond or more."""
+"""From this many pods to move on, an answer is written in several parts in parallel: it takes a millisecond or more."""
 
 
 class Unneeded(NamedTuple):

@@ -1,6 +1,5 @@
-"""More about a reason, for people: since when, which pod, which limit. Decides nothing.
-
-One short clause a node, where there is anything to say beyond the reason itself.
+"""Details of a reason, for people: since when, which pod, which limit. Decides nothing. One short clause per node, if
+there is anything to add to the reason itself.
 """
 
 from collections.abc import Mapping
@@ -29,9 +28,8 @@ DELAYED: Final = "its deletion waits up to 2 minutes for a delay-deletion annota
 
 
 def why_waiting(context: Context, codes: UInt8, nodes: Int32, removal: Removal, besides: Besides) -> Mapping[int, str]:
-    """Return by node why an unneeded node does not go now.
-
-    codes : uint8[P] of pods; nodes : int32[U]; besides : those that go only because slack asks for less then.
+    """Return by node why an unneeded node does not go now. codes : uint8[P] of pods; nodes : int32[U]; besides : those
+    that go only because slack then requests less.
     """
     texts = {
         int(Reason.NOT_UNNEEDED_OTHER_REASON): "waits until fewer deletions are in progress",
@@ -95,7 +93,7 @@ def _pods_text(context: Context, pods: list[int]) -> str:
 
 
 def put_why_staying(context: Context, reasons: UInt8, texts: NodeTexts) -> None:
-    """Put what there is to say about why a node stays. reasons : uint8[N], 0 = it does not."""
+    """Add details of why a node stays. reasons : uint8[N], 0 = it does not."""
     _put_recently_failed(context, reasons, texts)
     most = context.request.round.settings.max_balance_difference
     of_reason = {

@@ -1,8 +1,7 @@
-"""Why a candidate stays: the pod in the way and, where it finds no place, how many nodes each predicate rules out.
-
-Asked of the simulation as the plan leaves it, all pods of unneeded nodes moved. Pods of one class that only their node
-matters to get the same answer, so each class is counted once. Where a pod would find a place alone, its node is
-emptied once more, and the pod counted that then finds none beside its companions.
+"""Why a candidate stays: the blocking pod and, if it has no place, how many nodes each predicate rules out. Uses the
+simulation after the plan, with all pods of unneeded nodes moved. Pods of one class that depend only on their node get
+the same answer, so each class is counted once. If a pod alone would find a place, its node is emptied once more, and
+the first pod without a place beside the others is counted.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,5 @@
-"""From what the loop found to the message, and to what is remembered.
-
-Decides nothing but the outcome's name. Nodes in order of name.
+"""Turns the result of the loop into the message and the next state. Decides nothing but the outcome's name. Nodes in
+order of name.
 """
 
 from collections.abc import Mapping
@@ -33,7 +32,7 @@ Outcome = reason_pb2.ScaleDownResult
 
 
 def not_tried(request: ScaleDownRequest) -> Decided:
-    """Answer when scale-down is switched off: every node stays, the state stays as it came."""
+    """Answer when scale-down is switched off: every node stays, and the state is unchanged."""
     decision = pb.ScaleDownDecision(result=Outcome.SCALE_DOWN_NOT_TRIED, detail="scale-down is switched off")
     for name in request.snapshot.nodes.name:
         decision.unremovable.add(node=name, reason=Reason.NOT_EVALUATED)
@@ -145,11 +144,11 @@ def _state(context: Context, found: Found, blocking: Blocking, drains: bool) -> 
 
 
 def _failed(context: Context, found: Found, blocking: Blocking) -> FailedNodes:
-    """Return what is believed of failed simulations from now on: what is still believed, and what failed now."""
+    """Return the failed simulations to remember: those still valid, and those that failed now."""
     request, old, reasons = context.request, context.previous.failed, found.reasons
     time_ns = np.zeros(len(reasons), np.int64)
     why = np.zeros(len(reasons), np.uint8)
-    # What a bound kept from being looked at again keeps its time: it stands behind what was never looked at.
+    # A node that a bound kept from being evaluated again keeps its time: it comes after nodes never evaluated.
     still = (reasons[old.node] == Reason.RECENTLY_UNREMOVABLE) | (reasons[old.node] == Reason.NOT_EVALUATED)
     time_ns[old.node[still]] = old.time_ns[still]
     why[old.node[still]] = old.reason[still]

@@ -1,6 +1,5 @@
-"""What a loop found: taken out of the simulation and the columns over pods that it was found in.
-
-Decides nothing. Nodes in order of name.
+"""The result of a loop, independent of the simulation and its columns over pods. Decides nothing. Nodes in order of
+name.
 """
 
 from collections.abc import Mapping
@@ -207,7 +206,7 @@ def _counts(finding: Finding) -> Counts:
 
 
 def _moves(finding: Finding, accepted: Int32) -> Moves:
-    """Return every destination: of pods from nodes being deleted, from unneeded nodes, and of pods on no node."""
+    """Return all destinations: of pods from nodes being deleted, from unneeded nodes, and of pods on no node."""
     context = finding.context
     snapshot = context.request.snapshot
     where = finding.choice.attempt.problem.destination if finding.choice else finding.problem.destination

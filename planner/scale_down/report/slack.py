@@ -1,9 +1,6 @@
-"""Nodes that stay because slack needs them.
-
-Without their room a placeholder, or a pod in its stead, has no place; or they are where placeholders of nodes that go
-have theirs.
-
-Asked of the simulation as the plan leaves it. Decides nothing about which nodes go.
+"""Nodes that stay because slack needs them: without their room a placeholder, or a pod that would displace one, has no
+place; or they receive placeholders of nodes that go. Uses the simulation after the plan. Decides nothing about which
+nodes go.
 """
 
 import numpy as np

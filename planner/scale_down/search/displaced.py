@@ -1,9 +1,8 @@
-"""Pods that need room before anything else: those on nodes being deleted, those just evicted, those pending.
-
-The first two must find a place, or there are no candidates this time: what is under way is not yet safe. They use up
-disruption budgets but no budget stops them. Pending pods get what room there is, best effort, in each attempt afresh.
-A pod that a decision before this one has placed stays where it is.
-Source: the design of parallel drain; Cluster Autoscaler, planner.injectRecentlyEvictedPods, filter_out_schedulable.
+"""Pods that need room before anything else: those on nodes being deleted, recently evicted ones, pending ones. The
+first two must find a place, or there are no candidates this time, as the deletions in progress are not safe yet. They
+use up disruption budgets, but no budget stops them. Pending pods are placed best-effort, again in each attempt. A pod
+placed by an earlier decision stays where it is. Source: Cluster Autoscaler, planner.injectRecentlyEvictedPods,
+filter_out_schedulable.
 """
 
 import numpy as np

@@ -1,7 +1,5 @@
-"""Which nodes can go all together: one attempt of the greedy loop over candidates in a given order.
-
-Everything an attempt did to the simulation is undone by whoever asked for it, unless it is the one taken.
-Never chooses among orders.
+"""Which nodes can go together: one attempt of the greedy loop over candidates in a given order. The caller undoes an
+attempt's moves in the simulation unless it takes the attempt. Never chooses among orders.
 """
 
 from collections.abc import Callable
@@ -48,7 +46,7 @@ UNBOUNDED: Final = np.iinfo(np.int64).max
 
 
 class Rule(Enum):
-    """What disruption budgets let go. In turn: pods of a node, or of the last node under a budget, one by one.
+    """The rule for disruption budgets. In turn: pods of a node, or of a budget's last node, one by one.
 
     AT_ONCE: only what all budgets allow at the same time; IN_TURN: every node whose budgets have one disruption left
     each, as upstream; IN_TURN_LAST: first what goes at once, then what goes in turn.
@@ -90,7 +88,7 @@ class Task(NamedTuple):
     together: Together
 
     def in_time(self) -> bool:
-        """Say whether there is time for another attempt."""
+        """Return whether there is time for another attempt."""
         return self.time_left is None or self.time_left()
 
 
@@ -168,7 +166,7 @@ def run(task: Task, candidates: Int32, options: AttemptOptions) -> Attempt:
 
 
 def to_stay_even(task: Task, accepted: Int32) -> Int32:
-    """Return the accepted nodes that have to stay so that similar groups and zones keep the limit."""
+    """Return the accepted nodes that have to stay to keep similar groups and zones within the limit."""
     return accepted[uneven(task.balance, accepted)] if task.balance else accepted[:0]
 
 
@@ -289,7 +287,7 @@ def _prepared(task: Task, search_order: Int32, options: AttemptOptions) -> Probl
 
 
 def _is_more_than_a_repetition(task: Task, problem: Problem, fresh: int) -> bool:
-    """Say whether a pass has found anything that the last loop had not.
+    """Return whether a pass has found anything that the last loop had not found.
 
     New candidates, or lost ones, or a candidate with a pod for which no room was kept there in the last loop.
     """
@@ -320,7 +318,7 @@ def _batch_end(task: Task, candidates: Int32, position: int, end: int, fresh: in
 
 
 def _fresh(problem: Problem, order: Int32) -> Problem:
-    """Copy what an attempt writes, so that the next one starts from the same. order : int32[N] destinations."""
+    """Copy the arrays that an attempt changes, for the next one. order : int32[N] destinations."""
     search, budgets, limits = problem.search, problem.budgets, problem.limits
     return problem._replace(
         search=search._replace(

@@ -7,7 +7,7 @@ set as many have a place as there are to be without it and all others that go. N
 for a new node.
 
 What went so in the last plan stands last in it. It is kept out of the other searches, which go on with the rest of that
-plan, and tried when they are done, all together. Source: the design of resource slack.
+plan, and tried when they are done, all together.
 """
 
 from collections.abc import Hashable

@@ -1,8 +1,7 @@
-"""How much more any plan could save than a given one: an upper bound from cpu and memory alone.
-
-Decides nothing. Nodes that go take their free room with them, and their pods need room on those that stay. So for each
-resource, what the nodes of a plan have free and what their pods to move request is together at most what all nodes have
-free. The most that can be saved under that alone, nodes taken in parts, is above what any plan saves.
+"""Upper bound on how much more than a given plan any plan could save, from cpu and memory only. Decides nothing.
+Removed nodes take their free room with them, and their pods need room on the others. So for each resource, the free
+amount of a plan's nodes plus the requests of their pods to move is at most the free amount of all nodes. The largest
+saving under this condition, with fractions of nodes allowed, is at least that of any plan.
 Cost: O(N log N + pods to move).
 """
 

@@ -1,6 +1,5 @@
-"""Attempts that do not depend on each other, made side by side: each lane has a simulation of its own.
-
-What is found does not depend on the number of lanes. Never chooses among attempts.
+"""Independent attempts, made in parallel: each lane has its own simulation. The results do not depend on the number of
+lanes. Never chooses among attempts.
 """
 
 from collections.abc import Sequence

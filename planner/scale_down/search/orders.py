@@ -44,7 +44,7 @@ def arrange(measures: NodeMeasures, candidates: Int32, order: int) -> Int32:
 
 
 def shuffled(candidates: Int32, number: int) -> Int32:
-    """Return the candidates in the order of that number, which means nothing and is always the same. int32[C]."""
+    """Return the candidates in an arbitrary order that depends only on that number. int32[C]."""
     position = np.arange(1, len(candidates) + 1, dtype=np.uint64)
     scattered = (position * np.uint64(_SCATTER[0] + 2 * number)) % np.uint64(1 << 32)
     return candidates[np.argsort((scattered * np.uint64(_SCATTER[1])) % np.uint64(1 << 32), kind="stable")]

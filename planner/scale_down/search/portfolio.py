@@ -1,8 +1,7 @@
-"""Which attempt is taken: the last plan goes on first, other orders are tried where that leaves anything to be gained.
-
-Upstream's order under its own rule for disruption budgets is the measure: a plan that frees fewer nodes is not taken,
-among the others saving per hour decides. The last plan is left only for one that is better by the margin of stability.
-Never places a pod itself.
+"""Which attempt is taken: first the last plan is continued; other orders are tried if they could do better. Upstream's
+order under its own rule for disruption budgets is the baseline: a plan that frees fewer nodes is not taken; among the
+others the hourly saving decides. The last plan is replaced only by one that is better by the stability margin. Never
+places a pod itself.
 """
 
 from collections.abc import Sequence
@@ -23,9 +22,9 @@ from planner.simulation.log import current_mark
 from planner.snapshot.columns import Int32
 
 SMALL: Final = 100
-"""Candidates up to which a cluster is small: there one order or another makes a node of difference."""
+"""Up to this many candidates a cluster is small: there, the choice of the order makes a difference of a node or so."""
 SHUFFLES: Final = 8
-"""Orders without meaning tried in a small cluster; four times as many found no more (measured)."""
+"""Arbitrary orders tried in a small cluster; four times as many gave no improvement (measured)."""
 
 
 class Choice(NamedTuple):
@@ -149,7 +148,7 @@ def _best_of(task: Task, attempts: Sequence[Attempt], least: int) -> Attempt:
 
 
 def _margin(task: Task, attempt: Attempt, first: Attempt) -> float:
-    """Return by what factor an attempt has to be beaten."""
+    """Return the factor by which another attempt has to be better."""
     return 1.0 + task.settings.stability_margin if attempt is first and len(task.previous.unneeded) else 1.0
 
 

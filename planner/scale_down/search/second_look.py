@@ -1,7 +1,6 @@
-"""Nodes without a place for a pod, tried once more: the moves of nodes that went later may have made one.
-
-Room only shrinks while nodes go, but a pod that moves can even out a spread, bring the companion that another pod needs
-or take away the one that it avoids. And a node left out so that others can go may have a place behind them.
+"""Retries nodes without a place for a pod: moves of later nodes may have made one. Room only shrinks while nodes are
+removed, but a moved pod can even out a spread, satisfy another pod's affinity or resolve its anti-affinity. A node left
+out in favour of others may also have a place after them.
 Source: own.
 """
 

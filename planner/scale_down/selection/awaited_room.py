@@ -1,13 +1,10 @@
-"""Unneeded nodes that do not go yet because slack would lack: new nodes are on their way for it, or others have to go
-as well.
-
-While slack is built up, a placeholder without room is counted on a new node. To take away a node like it in the same
-moment would replace one by the other and evict pods for that. So nothing goes that could hold such a placeholder; what
-is unneeded stays so, and its time runs on. A placeholder for which no new node comes (its node group is at its maximum,
-a limit is reached) holds nothing back: it would do so for ever.
-
-Slack is a share of the nodes that are there. A node that can go because less is asked for once all of the plan have
-gone does not go with a few of them alone, while so much is still asked for that there is no room for it.
+"""Unneeded nodes that do not go yet because slack would lack room: new nodes are coming for it, or other nodes have to
+go first. While slack is built up, a placeholder without room is counted on a new node. Removing a similar node at the
+same time would only replace one by the other and evict pods. So no node goes that could hold such a placeholder;
+unneeded nodes stay unneeded and their timers continue. A placeholder for which no new node comes (its node group is at
+its maximum, a limit is reached) keeps no node, as it would do so forever. Slack is a share of the existing nodes. A
+node that can go because slack requests less after the whole plan does not go with only a few of the plan's nodes, while
+there is too little room for what slack still requests.
 """
 
 import numpy as np

@@ -1,8 +1,8 @@
 """For how long nothing goes after a node group has grown, lost a node, or failed to lose one.
 
-Decides whether a cool-down is in force and says why; the times come with the node groups, and what is not known (0)
-delays nothing. By default any group's holds up the whole cluster, which goes on simulating, so that timers run; with
-`delay_type_local` each group waits alone, and its nodes are no candidates meanwhile.
+Decides whether a cool-down is in force, and why; the times come with the node groups, and unknown ones (0) delay
+nothing. By default the cool-down of any group delays the whole cluster, which continues to simulate, so that timers
+run; with `delay_type_local` each group waits alone, and its nodes are no candidates meanwhile.
 Source: Cluster Autoscaler, static_autoscaler.isScaleDownInCooldown, ScaleDownCandidatesDelayProcessor.
 """
 

@@ -1,10 +1,10 @@
 """Which of the unneeded nodes go now.
 
-One check after the other, in upstream's order: unneeded (or unready) for long enough, all-or-nothing groups whole,
-waiting for a pod to complete or, our own, for slack to be built up or to outlast a drain, no cool-down, room within the
-limits; nodes that slack can spare only together with others go with them. Longest unneeded first, or where balance is
-asked for, the largest of similar node groups; drains that leave a disruption budget with nothing come last. Minimums
-need no check: the whole unneeded set respects them, with deletions in progress.
+One check after the other, in upstream's order: unneeded (or unready) for long enough; all-or-nothing groups complete;
+not waiting for a pod to complete or (our own check) for slack; no cool-down; room within the limits. Nodes that slack
+can spare only together with others go with them. Longest unneeded first, or where balance is asked for, the largest of
+similar node groups; drains that leave a disruption budget with nothing come last. Minimums need no check: the whole
+unneeded set respects them, with deletions in progress.
 Source: Cluster Autoscaler, planner.NodesToDelete, unneeded.RemovableAt, AtomicResizeFilteringProcessor.
 """
 

@@ -1,11 +1,10 @@
-"""Drains that slack undoes: for how long none is started after one.
-
-A plan drains nodes whose pods fit elsewhere, and placeholders as well. Where the pods then go, the scheduler decides:
-to the emptiest nodes, say, where room was kept for placeholders that fit nowhere else. New nodes come for these, the
-next plan drains other nodes, and so on for ever. So after a drain behind which slack lacks room, with no more pods than
-before, no node with pods to move goes for ten minutes, and twice as long each time that it happens again, up to a day.
-A drain that slack has outlasted for ten minutes ends that. Nodes without pods to move do not wait for that, nor does
-any node where the cluster has no slack. Pure: the moment comes with the request. Times in Unix nanoseconds.
+"""Drains that slack undoes: how long no drain is started after one. A plan drains nodes whose pods and placeholders fit
+elsewhere. The scheduler decides where the pods really go, for example to the emptiest nodes, where room was kept for
+placeholders that fit nowhere else. New nodes come for these, the next plan drains other nodes, and so on forever. So if
+slack lacks room after a drain although there are no more pods than before, no node with pods to move goes for ten
+minutes, doubled each time it happens again, up to a day. A drain after which slack has all its room for ten minutes
+ends the series. Nodes without pods to move do not wait for that, nor does any node where the cluster has no slack.
+Pure: the moment comes with the request. Times in Unix nanoseconds.
 """
 
 from typing import Final, NamedTuple

@@ -1,7 +1,7 @@
-"""All-or-nothing node groups: which go whole, and which of their nodes are not worth a try.
+"""All-or-nothing node groups: which can go as a whole, and which of their nodes need not be tried.
 
-A group's size is the number of its registered nodes that are not being deleted; an instance that has not registered is
-the cloud's affair. Source: Cluster Autoscaler, AtomicResizeFilteringProcessor.
+A group's size is the number of its registered nodes that are not being deleted; unregistered instances are left to the
+cloud. Source: Cluster Autoscaler, AtomicResizeFilteringProcessor.
 """
 
 import numpy as np

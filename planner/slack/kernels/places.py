@@ -1,8 +1,8 @@
-"""Which placeholders stay where they were, and where the others go. Source: the design of resource slack.
+"""Which placeholders stay where they were, and where the others go. Source: own.
 
-A placeholder keeps its node as long as there is room beside the pods that are there now; of a node without room for all
-of its placeholders as few leave as possible. The others are placed in one scan over the nodes for each set: room only
-ever shrinks, so what one of equal placeholders has passed, none of them has to try again.
+A placeholder keeps its node as long as there is room beside the pods on it; if a node has no room for all of its
+placeholders, as few as possible leave. The others are placed in one scan over the nodes for each set: room only
+shrinks, so a node that one of equal placeholders has skipped need not be tried for the others.
 """
 
 from planner.model.jit import inner_kernel, kernel, widened

@@ -1,8 +1,7 @@
-"""The nodes of an answer as protobuf bytes, and the uids that a plan's digest is taken over.
-
-Why by hand: thousands of messages and a map of 100,000 entries built one by one cost many times what it costs to parse
-them. The bytes are those of `ScaleDownDecision.unneeded`, field 1, each an `UnneededNode`, or of `unremovable`, 2,
-each an `UnremovableNode`; fields that hold nothing are left out, as proto3 has it.
+"""The nodes of an answer as protobuf bytes, and the uids for a plan's digest. Written by hand because building
+thousands of messages and a map of 100,000 entries one by one costs many times more than parsing them. The bytes are
+those of `ScaleDownDecision.unneeded`, field 1, each an `UnneededNode`, or of `unremovable`, 2,
+each an `UnremovableNode`; empty fields are left out, as in proto3.
 Source: protobuf encoding, length-delimited fields and maps.
 """
 

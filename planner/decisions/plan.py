@@ -18,7 +18,7 @@ from planner.round.round import Round
 from planner.simulation.build import Simulation
 from planner.simulation.growth import GrowthNeed
 from planner.simulation.log import commit
-from planner.simulation.virtual_rows import VirtualPod, VirtualRows
+from planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, VirtualRows
 from planner.snapshot.columns import Snapshot
 
 
@@ -65,7 +65,7 @@ def _round(
     with work.stage("classes"):
         rows, key = growing(snapshot, need, work.derive)
 
-    def simulation(virtual: tuple[VirtualPod, ...], kinds: tuple[VirtualPod, ...] = ()) -> Simulation:
+    def simulation(virtual: tuple[VirtualPod, ...], kinds: Kinds = NO_KINDS) -> Simulation:
         with work.stage("classes"):
             every = VirtualRows(virtual, rows.nodes, kinds)
             built = simulate(snapshot, request, work.derive, every, work.effort, key)

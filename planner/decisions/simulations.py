@@ -1,8 +1,5 @@
 """The simulation of a request: its snapshot, with the request's time and simulation settings."""
 
-from hashlib import blake2b
-
-import msgspec
 from trimtab.v1 import plan_pb2 as pb
 
 from planner.model.derive import Derive
@@ -11,7 +8,7 @@ from planner.simulation.build import READ, Simulation, SimulationSettings, build
 from planner.simulation.fresh import to_keep
 from planner.simulation.growth import NO_GROWTH, GrowthNeed, GrowthRows, growth_rows
 from planner.simulation.virtual import with_virtual
-from planner.simulation.virtual_rows import NOTHING_VIRTUAL, VirtualPod, VirtualRows
+from planner.simulation.virtual_rows import NOTHING_VIRTUAL, VirtualRows
 from planner.snapshot.columns import Snapshot
 
 
@@ -31,15 +28,10 @@ def simulate(
     if settings != SimulationSettings():
         return build_simulation(snapshot, virtual, request.now.seconds, settings, effort)
     rest = VirtualRows(nodes=virtual.nodes, kinds=virtual.kinds)
-    key = f"simulation {nodes_key}{_digest(virtual.kinds)}"
+    key = f"simulation {' '.join(filter(None, (nodes_key, virtual.kinds.key)))}"
     # Virtual nodes depend on groups and much else; without them, parts that a delta does not touch are kept.
     kept = derive(key, lambda: to_keep(build_simulation(snapshot, rest, effort=effort)), () if nodes_key else READ)
-    return with_virtual(kept._replace(snapshot=snapshot), virtual.pods, effort=effort)
-
-
-def _digest(kinds: tuple[VirtualPod, ...]) -> str:
-    """Return a text that is equal for equal kinds of pods only; "" for none."""
-    return f" {blake2b(msgspec.msgpack.encode(kinds), digest_size=16).hexdigest()}" if kinds else ""
+    return with_virtual(kept._replace(snapshot=snapshot), virtual.pods, effort=effort, kinds=virtual.kinds)
 
 
 def growing(snapshot: Snapshot, need: GrowthNeed | None, derive: Derive) -> tuple[GrowthRows, str]:

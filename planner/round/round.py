@@ -4,7 +4,7 @@ first, every running pod is on its node and awaited pods (recent evictions) are 
 with the request.
 """
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, Protocol
@@ -29,7 +29,7 @@ from planner.model.together import ONE_BY_ONE, Together
 from planner.model.values import RecentEviction
 from planner.simulation.build import Simulation
 from planner.simulation.growth import NO_GROWTH, Growth
-from planner.simulation.virtual_rows import VirtualPod, evicted_pods
+from planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, evicted_pods
 from planner.snapshot.columns import Int32, Int64, Snapshot
 
 
@@ -37,10 +37,10 @@ class SimulationFactory(Protocol):
     """Returns a simulation of the snapshot with virtual pods, numbered from P on in the order given.
 
     kinds : examples of virtual pods of which the snapshot may have none; the cached simulation already has their
-    classes.
+    classes, which virtual pods that are the same objects take over.
     """
 
-    def __call__(self, virtual: tuple[VirtualPod, ...], kinds: tuple[VirtualPod, ...] = ()) -> Simulation:
+    def __call__(self, virtual: tuple[VirtualPod, ...], kinds: Kinds = NO_KINDS) -> Simulation:
         """Return the simulation."""
 
 
@@ -50,7 +50,7 @@ class HeldRoom(NamedTuple):
     of the snapshot, int64[Q]; kind : returns the properties of a node on which that depends.
     """
 
-    names: tuple[str, ...]
+    names: Sequence[str]
     bounds: Int64
     without: Callable[[Int32], Int64]
     kind: Callable[[int], Hashable]
@@ -100,11 +100,11 @@ class Round:
         return HeldRoom((), np.zeros(1, np.int64), lambda _: np.zeros(0, np.int64), int)
 
     @property
-    def placeholders(self) -> tuple[str, ...]:
+    def placeholders(self) -> Sequence[str]:
         """Names of the placeholders that keep room."""
         return self.room.names
 
-    def hold_room(self, room: HeldRoom, pods: tuple[VirtualPod, ...], kinds: tuple[VirtualPod, ...]) -> None:
+    def hold_room(self, room: HeldRoom, pods: tuple[VirtualPod, ...], kinds: Kinds) -> None:
         """Add placeholders to the round, on no node yet, before its simulation is first used. kinds : one pod of each
         kind among them. Raises RuntimeError if the simulation exists already.
         """

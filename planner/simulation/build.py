@@ -85,7 +85,8 @@ READ: Final = (
 class Simulation(NamedTuple):
     """A simulation with the data for explanations and extensions. state : the argument of kernels; snapshot, virtual,
     now_s, settings : its sources; pod_count, node_count : the snapshot's, virtual ones follow; resources : names of the
-    columns of `state.resources`; specs, pods, nodes : the classes.
+    columns of `state.resources`; specs, pods, nodes : the classes; kind_class : int32[kinds], class of each of the
+    kinds in `virtual`.
     """
 
     state: SimulationState
@@ -99,6 +100,7 @@ class Simulation(NamedTuple):
     specs: SchedulingSpecs
     pods: PodClasses
     nodes: NodeClasses
+    kind_class: Int32
 
 
 def build_simulation(
@@ -157,11 +159,12 @@ def build_empty(
         joining,
         log_for(pod_count, node_count),
     )
+    kind_class = classes.of[pod_count + len(virtual.residents) :]
     classes = classes._replace(of=classes.of[:pod_count])
     effort.check()
     nodes.rows.release()
     counts = len(snapshot.pods.spec), len(snapshot.nodes.name)
-    return Simulation(state, snapshot, virtual, now_s, settings, *counts, names, specs, classes, nodes)
+    return Simulation(state, snapshot, virtual, now_s, settings, *counts, names, specs, classes, nodes, kind_class)
 
 
 def _pod_rows(given: PodInput, specs: SchedulingSpecs, rest: tuple[Int32, int, SimulationSettings]) -> PodRows:

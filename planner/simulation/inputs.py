@@ -40,7 +40,7 @@ class Inputs(NamedTuple):
 def joined(snapshot: Snapshot, virtual: VirtualRows) -> Inputs:
     """Join the snapshot's rows with virtual ones. O(P + N); without virtual rows nothing is copied."""
     whole = _of_snapshot(snapshot)
-    if not any(virtual):
+    if not (virtual.pods or virtual.nodes or virtual.kinds.pods):
         return whole
     pods = virtual.pods + virtual.without_row
     label_sets = _LabelSets(pods, virtual.nodes)

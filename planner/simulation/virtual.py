@@ -26,7 +26,7 @@ from planner.simulation.fresh import fresh
 from planner.simulation.kernels import fill
 from planner.simulation.more_classes import NewClasses, is_plain, with_more_classes
 from planner.simulation.state import NOWHERE
-from planner.simulation.virtual_rows import VirtualNodes, VirtualPod
+from planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualNodes, VirtualPod
 from planner.snapshot.columns import NO_NODE, Bool, Int32, Int64
 
 _LABEL_SETS: Final = 64
@@ -38,23 +38,45 @@ def with_virtual(
     pods: tuple[VirtualPod, ...],
     nodes: tuple[VirtualNodes, ...] = (),
     effort: Effort = UNLIMITED,
+    kinds: Kinds = NO_KINDS,
 ) -> Simulation:
-    """Return the simulation with virtual pods, on no node, and virtual nodes appended."""
+    """Return the simulation with virtual pods, on no node, and virtual nodes appended.
+
+    kinds : equal to those of the given simulation; pods that are the same objects have their classes.
+    """
     if not nodes:
         distinct, of = _distinct(pods)
-        known = _known(given, distinct)
-        own = _with_classes(fresh(given, len(pods)), distinct, known)
+        own, classes = _with_classes_of(given, distinct, len(pods), kinds)
         if own is not None:
-            return _with_pods(own, pods, known.classes[of], np.array([one.pinned for one in distinct], np.int64)[of])
+            return _with_pods(own, pods, classes[of], np.array([one.pinned for one in distinct], np.int64)[of])
     return _rebuilt(given, pods, nodes, effort)
 
 
 def _distinct(pods: tuple[VirtualPod, ...]) -> tuple[tuple[VirtualPod, ...], Int64]:
     """Return the distinct pod objects, and the position of each pod among them. int64[pods]."""
-    distinct = dict(zip(map(id, pods), pods, strict=True))
-    number = dict(zip(distinct, range(len(distinct)), strict=True))
-    of = np.fromiter(map(number.__getitem__, map(id, pods)), np.int64, len(pods))
+    at = np.fromiter(map(id, pods), np.int64, len(pods))
+    # Equal pods of one workload are consecutive.
+    first = np.flatnonzero(np.diff(at, prepend=-1))
+    number: dict[int, int] = {}
+    of_run = [number.setdefault(one, len(number)) for one in at[first].tolist()]
+    of = np.repeat(np.array(of_run, np.int64), np.diff(first, append=len(pods)))
+    distinct = dict(zip(at[first].tolist(), map(pods.__getitem__, first.tolist()), strict=True))
     return tuple(distinct.values()), of
+
+
+def _with_classes_of(
+    given: Simulation, pods: tuple[VirtualPod, ...], room: int, kinds: Kinds
+) -> tuple[Simulation | None, Int64]:
+    """Return a copy of the simulation with the classes of pods, None if it has to be built again; and the class of each
+    pod : int64[pods]. room : the number of virtual pods."""
+    of_kind = dict(zip(map(id, kinds.pods), given.kind_class.tolist(), strict=False))
+    classes = np.array([of_kind.get(id(pod), NONE) for pod in pods], np.int64)
+    rest = np.flatnonzero(classes == NONE)
+    others = tuple([pods[at] for at in rest.tolist()])
+    known = _known(given, others)
+    own = _with_classes(fresh(given, room), others, known)
+    classes[rest] = known.classes
+    return own, classes
 
 
 class _Known(NamedTuple):
@@ -142,7 +164,7 @@ def _namespaces_with_pods(given: Simulation) -> set[str]:
     strings = given.snapshot.strings
     holding = np.flatnonzero(np.bincount(given.snapshot.pods.namespace, minlength=len(strings)))
     return {strings[at] for at in holding.tolist()} | {
-        pod.namespace for pod in given.virtual.pods + given.virtual.kinds
+        pod.namespace for pod in given.virtual.pods + given.virtual.kinds.pods
     }
 
 

@@ -5,7 +5,10 @@ given. A virtual pod is initially on no node, is not terminating, not gated and 
 closed until it is opened, unless it is given as open.
 """
 
+from hashlib import blake2b
 from typing import Final, NamedTuple
+
+import msgspec
 
 from planner.model.values import PodSpec, RecentEviction, Taint
 from planner.snapshot.columns import NO_NODE, Int64, NodeColumns, Snapshot
@@ -25,6 +28,30 @@ class VirtualPod(NamedTuple):
     labels: Labels = ()
     created_s: int = 0
     pinned: int = NO_NODE
+
+
+class Kinds(NamedTuple):
+    """Pods that are not rows but have classes: pods like them can be added without building again.
+
+    key : equal keys imply equal pods, in the same order.
+    """
+
+    pods: tuple[VirtualPod, ...] = ()
+    key: str = ""
+
+    def and_of(self, other: "Kinds") -> "Kinds":
+        """Return these kinds with others appended."""
+        if not (self.pods and other.pods):
+            return self if self.pods else other
+        return Kinds(self.pods + other.pods, f"{self.key} {other.key}")
+
+
+NO_KINDS: Final = Kinds()
+
+
+def kinds_of(pods: tuple[VirtualPod, ...]) -> Kinds:
+    """Return pods as kinds. O(bytes of their specs)."""
+    return Kinds(pods, blake2b(msgspec.msgpack.encode(pods), digest_size=16).hexdigest()) if pods else NO_KINDS
 
 
 class NodeTemplate(NamedTuple):
@@ -73,14 +100,11 @@ class VirtualNodes(NamedTuple):
 
 
 class VirtualRows(NamedTuple):
-    """All virtual rows of a simulation.
-
-    kinds : pods that are not rows but have classes: pods like them can be added without building again.
-    """
+    """All virtual rows of a simulation. kinds : see `Kinds`."""
 
     pods: tuple[VirtualPod, ...] = ()
     nodes: tuple[VirtualNodes, ...] = ()
-    kinds: tuple[VirtualPod, ...] = ()
+    kinds: Kinds = NO_KINDS
 
     def and_more(self, pods: tuple[VirtualPod, ...], nodes: tuple[VirtualNodes, ...]) -> "VirtualRows":
         """Return these rows with more appended."""
@@ -99,7 +123,7 @@ class VirtualRows(NamedTuple):
     @property
     def without_row(self) -> tuple[VirtualPod, ...]:
         """Pods that have classes but are not rows: residents, then kinds."""
-        return self.residents + self.kinds
+        return self.residents + self.kinds.pods
 
 
 NOTHING_VIRTUAL: Final = VirtualRows()

@@ -1,11 +1,13 @@
-"""The slack decision's answer on the wire: placeholders, what is asked for, what is there, and what it costs.
+"""The slack decision's answer on the wire: placeholders, what is asked for, what is there, what it costs; its state.
 
-Decides nothing. The rows of placeholders follow from the sets and the places alone; as long as these do not change, the
+Decides nothing. Placeholders and state follow from the sets and the places alone; as long as these do not change, the
 bytes of the last answer are used again.
 """
 
+from collections.abc import Sequence
+from functools import cached_property, partial
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -13,136 +15,149 @@ from trimtab.v1 import plan_pb2 as pb
 from trimtab.v1 import reason_pb2
 
 from planner.facts.prices import prices
+from planner.model.wire import entry, tag
+from planner.round.decision import Decided
 from planner.round.round import Round
+from planner.slack.encode import EncodedSets, encoded
+from planner.slack.objects import Asked, AskingObject
 from planner.slack.places import Placed, Roster
-from planner.slack.sets import PlaceholderSet, Wanted
-from planner.slack.specs import SpecWriter
-from planner.snapshot.columns import Int32, Snapshot
+from planner.slack.sets import Wanted
+from planner.slack.state import NONE, remember
+from planner.snapshot.columns import Bool, Int32, Int64, Snapshot
 
-_MOST: int = 2**63 - 1
-_MOST_COUNT: int = 2**31 - 1
+_MOST: Final = 2**63 - 1
+_MOST_COUNT: Final = 2**31 - 1
+_PLACEHOLDERS: Final = tag(pb.SlackDecision, "placeholders")
+_DICTIONARY: Final = tag(pb.SlackDecision, "dictionary")
+_OBJECTS: Final = tag(pb.SlackDecision, "objects")
+_NAME: Final = tag(pb.Placeholder, "name")
+_NODE: Final = tag(pb.Placeholder, "node")
 
 
 class Outcome(NamedTuple):
-    """What was wanted, the placeholders and where they are; names : of all placeholders, in the roster's order."""
+    """What objects asked for, all that was wanted, the placeholders and where they are.
 
+    names : of all placeholders, in the roster's order.
+    """
+
+    asked: Asked
     wanted: Wanted
     roster: Roster
     placed: Placed
-    names: tuple[str, ...]
+    names: Sequence[str]
 
 
-def answer(this: Round, outcome: Outcome, problems: tuple[str, ...]) -> pb.SlackDecision:
-    """Return the decision on the wire. O(M), or O(sets) where nothing has moved."""
-    result = pb.SlackDecision.FromString(
-        this.reuse(_key(this.snapshot, outcome), lambda: _rows(this.snapshot, outcome))
-    )
-    wanted, placed = outcome.wanted, outcome.placed
-    result.desired.update(dict(sorted(wanted.desired.items())))
-    present, price = _present(this.snapshot, outcome)
-    result.present.update(dict(sorted(present.items())))
-    result.price_per_hour = price
+def answer(this: Round, outcome: Outcome, notes: tuple[str, ...]) -> Decided:
+    """Return the decision and the next state. O(M) bytes, and O(M + sets) where something has moved."""
+    writer = _Writer(this, outcome)
+    key = writer.key
+    wanted, placed, on_node = outcome.wanted, outcome.placed, writer.on_node
+    result = pb.SlackDecision(desired=dict(sorted(wanted.desired.items())), problems=wanted.problems)
+    present = outcome.roster.sizes.together(writer.present.tolist())
+    result.present.update({name: min(total, _MOST) for name, total in sorted(present.items())})
+    result.price_per_hour = _price(this.snapshot, outcome, on_node)
     result.pushed_out.extend(sorted(outcome.names[row] for row in np.flatnonzero(placed.pushed_out).tolist()))
-    result.problems.extend([*wanted.problems, *problems])
-    result.objects.extend(_objects(this.snapshot, outcome))
-    if not outcome.names:
+    if not len(on_node):
         result.result = reason_pb2.SlackResult.SLACK_NOT_ASKED
-    elif _is_on_node(this.snapshot, placed.node).all():
+    elif on_node.all():
         result.result = reason_pb2.SlackResult.SLACK_PRESENT
     else:
         result.result = reason_pb2.SlackResult.SLACK_LACKING
-    return result
+    rows = this.reuse(f"slack {key}", writer.rows)
+    state = pb.SlackState.FromString(this.reuse(f"slack state {key}", writer.state))
+    return Decided(result, state, notes, more=(rows,))
 
 
-def _objects(snapshot: Snapshot, outcome: Outcome) -> list[pb.SlackObject]:
-    """Return what became of each object that asks for room, sorted by name. O(M + objects)."""
-    if not outcome.wanted.objects:
-        return []
-    sets, count = outcome.roster.sets, np.diff(outcome.roster.bounds)
-    of_set = np.repeat(np.arange(len(sets)), count)[_is_on_node(snapshot, outcome.placed.node)]
-    present = np.bincount(of_set, minlength=len(sets)).tolist()
-    by_name = {one.for_object: found for one, found in zip(sets, present, strict=True) if one.for_object}
-    return [
-        pb.SlackObject(
-            object=one.name,
-            asked_count=min(one.number, _MOST_COUNT),
-            present_count=by_name.get(one.name, 0),
-            problem=one.problem,
-        )
-        for one in sorted(outcome.wanted.objects)
-    ]
+class _Writer:
+    """Writes what follows from the sets and the places alone."""
+
+    def __init__(self, this: Round, outcome: Outcome) -> None:
+        self._this = this
+        self._outcome = outcome
+        self._nodes = this.snapshot.nodes.name
+        self._roster, self._node = outcome.roster, outcome.placed.node
+        # One that is yet to come is none.
+        self.on_node: Bool = (self._node >= 0) & (self._node < len(self._nodes))
+        self.present: Int64 = outcome.roster.count_on(self.on_node)
+
+    @cached_property
+    def key(self) -> str:
+        """A text that is equal only where all that is written is equal."""
+        sink = blake2b(digest_size=16)
+        asked, wanted, roster = self._outcome.asked, self._outcome.wanted, self._roster
+        derive = self._this.derive
+        sink.update(derive(f"digest {_of(asked)}", partial(_digest, (asked.sets, asked.objects)), ("slack_requests",)))
+        sink.update(derive("digest of the names of nodes", partial(_digest, self._nodes), ("nodes.name",)))
+        sink.update(_digest(wanted.sets[: wanted.of_parts]))
+        for column in (roster.bounds, roster.by_name, roster.number, self._node):
+            sink.update(len(column).to_bytes(8, "little"))
+            sink.update(np.ascontiguousarray(column).data)
+        return sink.hexdigest()
+
+    @cached_property
+    def _encoded(self) -> EncodedSets:
+        asked, wanted = self._outcome.asked, self._outcome.wanted
+        kept = self._this.derive(f"bytes {_of(asked)}", partial(encoded, asked.sets), ("slack_requests",))
+        return kept.and_of(wanted.sets[: wanted.of_parts])
+
+    def rows(self) -> bytes:
+        """Return placeholders, by name of the set and number, with their dictionary, and the objects that ask."""
+        known, out = self._encoded, [entry(_DICTIONARY, self._encoded.dictionary)]
+        for one, where in self._roster.named():
+            rest = known.placeholders[known.row[one.name]]
+            for name, node in zip(self._outcome.names[where], self._node[where].tolist(), strict=True):
+                content = entry(_NAME, name.encode()) + rest
+                if 0 <= node < len(self._nodes):
+                    content += entry(_NODE, self._nodes[node].encode())
+                out.append(entry(_PLACEHOLDERS, content))
+        out.extend(self._objects(self._outcome.wanted.objects))
+        return b"".join(out)
+
+    def _objects(self, objects: Sequence[AskingObject]) -> list[bytes]:
+        """Return what became of each object that asks for room, by name. O(sets + objects)."""
+        if not objects:
+            return []
+        sets = self._roster.sets
+        by_name = {one.for_object: found for one, found in zip(sets, self.present.tolist(), strict=True)}
+        rows = [
+            pb.SlackObject(
+                object=one.name,
+                asked_count=min(one.number, _MOST_COUNT),
+                present_count=by_name.get(one.name, 0),
+                problem=one.problem,
+            )
+            for one in objects
+        ]
+        return [entry(_OBJECTS, row.SerializeToString()) for row in rows]
+
+    def state(self) -> bytes:
+        """Return what the next loop is told, sets by name."""
+        # Nodes that are yet to come have no lasting name.
+        node: Int32 = np.where(self.on_node, self._node, NONE).astype(np.int32)
+        known = self._encoded
+        heads = ((known.states[known.row[one.name]], where) for one, where in self._roster.named())
+        return remember(heads, self._roster.number, node, self._nodes)
 
 
-def _is_on_node(snapshot: Snapshot, node: Int32) -> "np.ndarray[tuple[int], np.dtype[np.bool_]]":
-    """Return which placeholders are on a node that exists; one that is yet to come is none."""
-    return (node >= 0) & (node < len(snapshot.nodes.name))
+def _of(asked: Asked) -> str:
+    """Return the name under which things that follow from what objects ask for are kept."""
+    return f"of objects that ask: {asked.name}"
 
 
-def _key(snapshot: Snapshot, outcome: Outcome) -> str:
-    """Return a text that is equal only for equal rows."""
-    sink = blake2b(digest_size=16)
-    sink.update(msgspec.msgpack.encode(outcome.roster.sets))
-    sink.update(outcome.roster.number.tobytes())
-    sink.update(outcome.placed.node.tobytes())
-    sink.update(msgspec.msgpack.encode(snapshot.nodes.name))
-    return f"slack {sink.hexdigest()}"
+def _digest(value: object) -> bytes:
+    return blake2b(msgspec.msgpack.encode(value), digest_size=16).digest()
 
 
-def _rows(snapshot: Snapshot, outcome: Outcome) -> bytes:
-    """Return the placeholders, by name of the set and number, and their dictionary, encoded."""
-    writer = SpecWriter()
-    result = pb.SlackDecision()
-    sets = outcome.roster.sets
-    places = outcome.roster.of_sets()
-    for at in sorted(range(len(sets)), key=lambda at: sets[at].name):
-        _add_placeholders(result, snapshot, outcome, (sets[at], places[at]), writer)
-    result.dictionary.CopyFrom(writer.finish())
-    return result.SerializeToString(deterministic=True)
-
-
-def _add_placeholders(
-    result: pb.SlackDecision, snapshot: Snapshot, outcome: Outcome, of: tuple[PlaceholderSet, slice], writer: SpecWriter
-) -> None:
-    """Add the placeholders of a set, in place. of : the set, and where they are."""
-    one, where = of
-    names, nodes = outcome.names[where], outcome.placed.node[where].tolist()
-    if not names:
-        return
-    first = result.placeholders.add(
-        cpu_milli=one.size.get("cpu", 0),
-        memory_bytes=one.size.get("memory", 0),
-        kind=one.kind,
-        for_object=one.for_object,
-        spec=writer.spec(one.pod.spec),
-        label_set=writer.label_set(one.pod.labels),
-        namespace=one.pod.namespace,
-        pool=one.pool,
-    )
-    more = [result.placeholders.add() for _ in names[1:]]
-    for other in more:
-        other.CopyFrom(first)
-    for found, name, node in zip([first, *more], names, nodes, strict=True):
-        found.name = name
-        if 0 <= node < len(snapshot.nodes.name):
-            found.node = snapshot.nodes.name[node]
-
-
-def _present(snapshot: Snapshot, outcome: Outcome) -> tuple[dict[str, int], float]:
-    """Return what placeholders on nodes keep free, by resource, and what that costs an hour.
+def _price(snapshot: Snapshot, outcome: Outcome, on_node: Bool) -> float:
+    """Return what the room of placeholders on nodes costs an hour.
 
     The cost of a placeholder is the share of its node's price that is the larger of its shares of cpu and memory.
     """
-    sets, node = outcome.roster.sets, outcome.placed.node
-    on_node = _is_on_node(snapshot, node)
-    of_set = np.repeat(np.arange(len(sets)), np.diff(outcome.roster.bounds))[on_node]
-    present: dict[str, int] = {}
-    for one, count in zip(sets, np.bincount(of_set, minlength=len(sets)).tolist(), strict=True):
-        for name, amount in one.size.items():
-            present[name] = min(present.get(name, 0) + amount * count, _MOST)
+    node = outcome.placed.node[on_node]
+    roster = outcome.roster
+    of_set = np.repeat(np.arange(len(roster.sets)), np.diff(roster.bounds))[on_node]
     share = np.zeros(len(of_set))
     for column, name in enumerate(snapshot.resources[:2]):
-        size = np.array([one.size.get(name, 0) for one in sets], np.int64)
-        room = np.maximum(snapshot.nodes.allocatable[node[on_node], column], 1)
-        np.maximum(share, size[of_set] / room, out=share)
-    cost = float(np.nansum(prices(snapshot)[node[on_node]] * share))
-    return {name: amount for name, amount in present.items() if amount}, cost
+        room = np.maximum(snapshot.nodes.allocatable[node, column], 1)
+        np.maximum(share, roster.sizes.of(name)[of_set] / room, out=share)
+    return float(np.nansum(prices(snapshot)[node] * share))

@@ -20,11 +20,12 @@ from planner.model.settings import SlackSettings, resolve_slack
 from planner.round.decision import Decided, Decision, Summary
 from planner.round.round import HeldRoom, Round
 from planner.slack.answer import Outcome, answer
+from planner.slack.objects import objects_ask
 from planner.slack.parts import parts
-from planner.slack.places import arrange, memory_of, roster
+from planner.slack.places import PlaceholderNames, arrange, roster
 from planner.slack.rooms import Rooms, node_rooms
-from planner.slack.sets import Given, wanted
-from planner.slack.state import Memory, recall, remember
+from planner.slack.sets import Given, damped_names, wanted
+from planner.slack.state import recall
 from planner.slack.waiting import place_pods
 from planner.slack.without import Without
 from planner.snapshot.columns import Snapshot
@@ -35,21 +36,20 @@ def decide(this: Round, settings: SlackSettings, state: pb.SlackState | None) ->
     snapshot = this.snapshot
     memory, notes = recall(state, partial(this.derive, "rows of nodes", partial(_rows, snapshot), ("nodes.name",)))
     leaving = being_deleted(snapshot, this.now_ns)
-    given = _given(this, settings, memory)
     its_parts = parts(snapshot, settings, leaving)
-    asked = wanted(given, its_parts, snapshot.slack_requests)
-    kept = roster(asked.sets, memory, snapshot)
-    names = tuple(kept.names())
-    kinds = tuple(one.pod for one in kept.sets)
+    given = Given(settings, _rooms(this, settings), this.now_ns, memory.sizes(damped_names(its_parts)))
+    asked = objects_ask(snapshot, settings.smaller_buffers, this.derive)
+    all_wanted = wanted(given, its_parts, asked)
+    kept = roster(all_wanted.sets, all_wanted.sizes, memory, snapshot)
+    names = PlaceholderNames(kept)
     pods = tuple(chain.from_iterable(repeat(one.pod, one.number) for one in kept.sets))
     without = Without(given, its_parts, kept.sets)
-    this.hold_room(HeldRoom(names, kept.bounds, without.numbers, without.kind), pods, kinds)
+    this.hold_room(HeldRoom(names, kept.bounds, without.numbers, without.kind), pods, all_wanted.kinds)
     first = this.simulation.pod_count + len(this.evictions)
     if names:
         place_pods(this, leaving)
     placed = arrange(this.simulation, kept, first, is_ready(snapshot, this.settings.not_ready_taints) & ~leaving)
-    result = answer(this, Outcome(asked, kept, placed, names), ())
-    return Decided(result, remember(memory_of(kept, placed, len(snapshot.nodes.name)), snapshot.nodes.name), notes)
+    return answer(this, Outcome(asked, all_wanted, kept, placed, names), notes)
 
 
 def _rows(snapshot: Snapshot) -> Mapping[str, int]:
@@ -57,18 +57,15 @@ def _rows(snapshot: Snapshot) -> Mapping[str, int]:
     return {name: node for node, name in enumerate(snapshot.nodes.name)}
 
 
-def _given(this: Round, settings: SlackSettings, memory: Memory) -> Given:
-    """Return what sets of placeholders are computed from."""
+def _rooms(this: Round, settings: SlackSettings) -> Rooms:
     snapshot = this.snapshot
-    rooms = Rooms(
-        snapshot, partial(this.derive, "room of empty nodes", partial(node_rooms, snapshot)), settings.ignored_pods
-    )
-    return Given(settings, rooms, this.now_ns, {name: one.size for name, one in memory.items()})
+    rooms = partial(this.derive, "room of empty nodes", partial(node_rooms, snapshot))
+    return Rooms(snapshot, rooms, settings.ignored_pods)
 
 
 def summarize(result: pb.SlackDecision) -> Summary:
     """Return what logs and metrics say of a result."""
-    waiting = sum(not one.node for one in result.placeholders)
+    waiting = [one.node for one in result.placeholders].count("")
     counts = {
         "placeholders": len(result.placeholders),
         "waiting": waiting,

@@ -5,9 +5,10 @@ order in which they are placed, which is that of the virtual pods. O(M + N), and
 that has placeholders to place.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import cached_property
 from itertools import pairwise
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 import numpy as np
 
@@ -15,21 +16,24 @@ from planner.simulation.build import Simulation
 from planner.simulation.log import check_log
 from planner.simulation.state import NOWHERE, OPEN
 from planner.slack.kernels.places import RUNS, choose_kept, settle
-from planner.slack.sets import PlaceholderSet
-from planner.slack.state import GONE, NONE, Memory, SetMemory
-from planner.snapshot.columns import Bool, Int32, Int64, Snapshot
+from planner.slack.placeholder_sets import PlaceholderSet, SizeColumns
+from planner.slack.state import GONE, NONE, Memory
+from planner.snapshot.columns import Bool, Float64, Int32, Int64, Snapshot
 from planner.snapshot.dictionaries import CPU, MEMORY
 
 
 class Roster(NamedTuple):
     """The placeholders that there are to be, M of them.
 
-    sets : in the order in which they are placed; bounds : int64[Q+1], the placeholders of each; number : int32[M] in
-    its set; before : int32[M] node of the last loop, NONE or GONE.
+    sets : in the order in which they are placed; sizes : theirs; bounds : int64[Q+1], the placeholders of each;
+    by_name : int64[Q], the sets sorted by name; number : int32[M] in its set; before : int32[M] node of the last loop,
+    NONE or GONE.
     """
 
     sets: tuple[PlaceholderSet, ...]
+    sizes: SizeColumns
     bounds: Int64
+    by_name: Int64
     number: Int32
     before: Int32
 
@@ -37,13 +41,45 @@ class Roster(NamedTuple):
         """Return where the placeholders of each set are."""
         return [slice(first, last) for first, last in pairwise(self.bounds.tolist())]
 
-    def names(self) -> list[str]:
-        """Return the names of all placeholders, in order."""
-        return [
-            f"{one.name}-{number}"
-            for one, where in zip(self.sets, self.of_sets(), strict=True)
-            for number in self.number[where].tolist()
-        ]
+    def named(self) -> list[tuple[PlaceholderSet, slice]]:
+        """Return the sets by name, with where their placeholders are."""
+        places = self.of_sets()
+        return [(self.sets[at], places[at]) for at in self.by_name.tolist()]
+
+    def count_on(self, chosen: Bool) -> Int64:
+        """Return how many placeholders of each set are chosen : bool[M]. int64[Q]."""
+        upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(chosen)])
+        counts: Int64 = np.diff(upto[self.bounds])
+        return counts
+
+
+class PlaceholderNames(Sequence[str]):
+    """The names of the placeholders of a roster, in its order; made when one is first asked for, seldom in a plan in
+    which nothing moves."""
+
+    def __init__(self, roster: Roster) -> None:
+        self._roster = roster
+
+    def __len__(self) -> int:
+        return len(self._roster.number)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+
+    @overload
+    def __getitem__(self, at: slice) -> list[str]: ...
+
+    def __getitem__(self, at: int | slice) -> str | list[str]:
+        return self._made[at]
+
+    @cached_property
+    def _made(self) -> list[str]:
+        found: list[str] = []
+        numbers = [*map(str, self._roster.number.tolist())]
+        for one, where in zip(self._roster.sets, self._roster.of_sets(), strict=True):
+            prefix = f"{one.name}-"
+            found += [prefix + number for number in numbers[where]]
+        return found
 
 
 class Placed(NamedTuple):
@@ -55,41 +91,66 @@ class Placed(NamedTuple):
     tried: Int64
 
 
-def roster(sets: Sequence[PlaceholderSet], memory: Memory, snapshot: Snapshot) -> Roster:
+def roster(sets: Sequence[PlaceholderSet], sizes: SizeColumns, memory: Memory, snapshot: Snapshot) -> Roster:
     """Return the placeholders: those of the last loop as far as there are to be so many, and new ones.
 
     Sets go by the largest share of a node that one of theirs takes, large ones first, then by name.
     """
-    most = dict(zip(snapshot.resources, snapshot.nodes.allocatable.max(axis=0, initial=1).tolist(), strict=True))
-    share = {
-        one.name: max((amount / max(most.get(name, 0), 1) for name, amount in one.size.items()), default=0.0)
-        for one in sets
-    }
-    ordered = tuple(sorted(sets, key=lambda one: (-share[one.name], one.name)))
-    rows = [_of_last_loop(one.number, memory.get(one.name)) for one in ordered]
-    none = np.zeros(0, np.int32)
-    return Roster(
-        ordered,
-        np.cumsum([0, *(one.number for one in ordered)]).astype(np.int64),
-        np.concatenate([none, *(number for number, _ in rows)]),
-        np.concatenate([none, *(node for _, node in rows)]),
-    )
+    names = [one.name for one in sets]
+    by_name = np.array(sorted(range(len(sets)), key=names.__getitem__), np.int64)
+    order = by_name if len(by_name) < 2 else by_name[np.argsort(-_shares(sizes, snapshot)[by_name], kind="stable")]
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    chosen = order.tolist()
+    ordered = tuple([sets[at] for at in chosen])
+    count = np.array([one.number for one in ordered], np.int64)
+    bounds = np.concatenate([np.zeros(1, np.int64), np.cumsum(count)])
+    known = np.array([memory.row.get(names[at], NONE) for at in chosen], np.int64)
+    number, before = _of_last_loop(bounds, known, memory)
+    return Roster(ordered, sizes.taken(order), bounds, place[by_name], number, before)
 
 
-def _of_last_loop(count: int, known: SetMemory | None) -> tuple[Int32, Int32]:
-    """Return numbers and nodes of `count` placeholders of a set, only the difference to the last loop changed.
+def _shares(sizes: SizeColumns, snapshot: Snapshot) -> Float64:
+    """Return the largest share of a node's resources that one of each set takes. float64[Q]."""
+    # Along rows, of which there are thousands, numpy is slow.
+    by_resource = np.ascontiguousarray(snapshot.nodes.allocatable.T)
+    most = dict(zip(snapshot.resources, by_resource.max(axis=1, initial=1).tolist(), strict=True))
+    whole = np.array([max(most.get(name, 0), 1) for name in sizes.resources], np.int64)
+    shares: Float64 = (sizes.amounts / whole).max(axis=1, initial=0.0)
+    return shares
+
+
+def _of_last_loop(bounds: Int64, known: Int64, memory: Memory) -> tuple[Int32, Int32]:
+    """Return numbers and nodes of all placeholders, only the difference to the last loop changed. int32[M] each.
+
+    bounds : int64[Q+1]; known : int64[Q] each set in the memory, NONE = new.
+    """
+    count, first = np.diff(bounds), memory.bounds[:-1]
+    number = (np.arange(bounds[-1]) - np.repeat(bounds[:-1], count)).astype(np.int32)
+    node = np.full(len(number), NONE, np.int32)
+    had = np.where(known == NONE, 0, np.append(np.diff(memory.bounds), 0)[known])
+    same = (known != NONE) & (had == count)
+    rows = np.flatnonzero(np.repeat(same, count))
+    source = number[rows] + np.repeat(np.append(first, 0)[known[same]], count[same])
+    number[rows], node[rows] = memory.number[source], memory.node[source]
+    for at in np.flatnonzero((known != NONE) & ~same).tolist():
+        here, there = slice(bounds[at], bounds[at + 1]), slice(memory.bounds[known[at]], memory.bounds[known[at] + 1])
+        number[here], node[here] = _as_many(int(count[at]), memory.number[there], memory.node[there])
+    return number, node
+
+
+def _as_many(count: int, known: Int32, known_node: Int32) -> tuple[Int32, Int32]:
+    """Return numbers and nodes of `count` placeholders of a set.
 
     Of too many those on no node go first, then the last ones; new ones get the lowest free numbers.
     """
-    if known is None:
-        return np.arange(count, dtype=np.int32), np.full(count, NONE, np.int32)
-    present = len(known.number)
+    present = len(known)
     if present > count:
-        kept = np.sort(np.argsort(known.node < 0, kind="stable")[:count])
-        return known.number[kept], known.node[kept]
-    free = np.setdiff1d(np.arange(count, dtype=np.int32), known.number)[: count - present]
-    number = np.concatenate([known.number, free])
-    node = np.concatenate([known.node, np.full(count - present, NONE, np.int32)])
+        kept = np.sort(np.argsort(known_node < 0, kind="stable")[:count])
+        return known[kept], known_node[kept]
+    free = np.setdiff1d(np.arange(count, dtype=np.int32), known)[: count - present]
+    number = np.concatenate([known, free])
+    node = np.concatenate([known_node, np.full(count - present, NONE, np.int32)])
     order = np.argsort(number, kind="stable")
     return number[order].astype(np.int32), node[order].astype(np.int32)
 
@@ -118,19 +179,20 @@ def _hints(simulation: Simulation, wanted: Roster, pods: Int64, allowed: Bool) -
     resources = simulation.state.resources
     rows = np.flatnonzero((wanted.before >= 0) & np.append(allowed, False)[wanted.before])
     rows = rows[np.argsort(wanted.before[rows], kind="stable")]
-    nodes, first = np.unique(wanted.before[rows], return_index=True)
+    node = wanted.before[rows]
+    first = np.flatnonzero(np.diff(node, prepend=NONE))
     kept = np.zeros(len(rows), np.bool_)
     choose_kept(
         resources.free,
         resources.request,
         simulation.state.pod_class[pods[rows]],
         np.append(first, len(rows)).astype(np.int64),
-        nodes.astype(np.int32),
+        node[first],
         np.zeros((4, RUNS + 1), np.int64),
         kept,
     )
     hint = np.full(len(wanted.before), NONE, np.int32)
-    hint[rows[kept]] = wanted.before[rows[kept]]
+    hint[rows[kept]] = node[kept]
     return hint
 
 
@@ -140,31 +202,18 @@ def _order(simulation: Simulation, wanted: Roster, hint: Int32, allowed: Bool) -
     Nodes that have less of something than the smallest of the placeholders needs are left out. None are returned where
     no placeholder has to be placed.
     """
-    upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(hint == NONE)])
-    lacking = np.diff(upto[wanted.bounds]).tolist()
-    searching = [one for one, count in zip(wanted.sets, lacking, strict=True) if count]
-    # A hint can fail where affinity or spread matter; then no other node has been asked for.
-    local = simulation.state.local_class
-    searching = searching or [one for one in wanted.sets if not local.all()]
-    if not searching:
-        return np.zeros(0, np.int32)
+    searching = wanted.count_on(hint == NONE) > 0
+    if not searching.any():
+        # A hint can fail where affinity or spread matter; then no other node has been asked for.
+        if simulation.state.local_class.all() or not len(searching):
+            return np.zeros(0, np.int32)
+        searching[:] = True
     free, real = simulation.state.resources.free, simulation.node_count
-    least = {name: min(one.size.get(name, 0) for one in searching) for name in simulation.resources[:2]}
     enough = allowed.copy()
     for column, name in enumerate(simulation.resources[:2]):
-        enough &= free[:, column] >= least[name]
+        enough &= free[:, column] >= wanted.sizes.of(name)[searching].min()
     allocatable = simulation.snapshot.nodes.allocatable[:, [CPU, MEMORY]]
     share = (free[:real, :2] / np.maximum(allocatable, 1)).min(axis=1, initial=np.inf)
     nodes = np.flatnonzero(enough[:real])
     nodes = nodes[np.argsort(share[nodes], kind="stable")]
     return np.concatenate([nodes, real + np.flatnonzero(enough[real:])]).astype(np.int32)
-
-
-def memory_of(wanted: Roster, placed: Placed, real: int) -> Mapping[str, SetMemory]:
-    """Return what the next loop is told, sets by name. real : nodes of the snapshot; others have no lasting name."""
-    node = np.where(placed.node < real, placed.node, NONE).astype(np.int32)
-    found = {
-        one.name: SetMemory(wanted.number[where], node[where], one.size)
-        for one, where in zip(wanted.sets, wanted.of_sets(), strict=True)
-    }
-    return dict(sorted(found.items()))

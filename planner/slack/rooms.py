@@ -5,7 +5,7 @@ pods are looked up here too. Follows from the snapshot; vectorised over pods and
 resources.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -57,7 +57,7 @@ class Rooms:
             if having not in resources:
                 return {}, 0
             rows = rows & (allocatable[:, resources.index(having)] > 0)
-        amounts = allocatable[rows].sum(axis=0).tolist()
+        amounts = (rows.astype(np.int64) @ allocatable).tolist()
         return dict(zip(resources, amounts, strict=True)), int(rows.sum())
 
     def fitted(self, part: Part, size: Amounts) -> tuple[dict[str, int], bool]:
@@ -66,9 +66,10 @@ class Rooms:
         if not set(size) <= set(resources):
             return sizes.fitted(size, ())
         columns = [resources.index(name) for name in size]
-        both = np.concatenate([rooms.nodes[part.nodes][:, columns], rooms.templates[part.templates][:, columns]])
-        if len(both) and (both >= np.array(list(size.values()), np.int64)).all(axis=1).any():
+        asked = list(zip(columns, size.values(), strict=True))
+        if _is_enough(rooms.nodes, part.nodes, asked) or _is_enough(rooms.templates, part.templates, asked):
             return dict(size), True
+        both = np.concatenate([rooms.nodes[part.nodes][:, columns], rooms.templates[part.templates][:, columns]])
         distinct = np.unique(both, axis=0).tolist()
         return sizes.fitted(size, [dict(zip(size, room, strict=True)) for room in distinct])
 
@@ -108,6 +109,14 @@ class Rooms:
                 counted &= ~chosen
             self._counted = counted
         return self._counted
+
+
+def _is_enough(rooms: Int64, rows: Bool, asked: Sequence[tuple[int, int]]) -> bool:
+    """Return whether one of some rows has room for all amounts, by column. rooms : int64[N, R]; rows : bool[N]."""
+    found = rows.copy()
+    for column, amount in asked:
+        found &= rooms[:, column] >= amount
+    return bool(found.any())
 
 
 def _rank(request: Amounts, first: str, second: str) -> tuple[int, int, tuple[tuple[str, int], ...]]:

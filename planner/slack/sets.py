@@ -1,7 +1,8 @@
 """Which placeholders there should be: sets of equal ones, with their size and their number.
 
-Decides sizes and numbers from what the parts of the cluster, workloads and CapacityBuffers ask for; never where they
-are put. Sizes of standard placeholders are damped by those of the last loop. Amounts as in the snapshot.
+Decides sizes and numbers from what the parts of the cluster ask for, and joins what workloads and CapacityBuffers ask
+for (`planner.slack.objects`); never where they are put. Sizes of standard placeholders are damped by those of the last
+loop. Amounts as in the snapshot.
 """
 
 from collections.abc import Mapping, Sequence
@@ -10,10 +11,11 @@ from typing import Final, NamedTuple
 from trimtab.v1 import plan_pb2 as pb
 
 from planner.model.settings import SlackSettings
-from planner.model.values import SlackRequest
-from planner.simulation.virtual_rows import VirtualPod
+from planner.simulation.virtual_rows import Kinds, VirtualPod, kinds_of
 from planner.slack import sizes
+from planner.slack.objects import Asked, AskingObject
 from planner.slack.parts import Part
+from planner.slack.placeholder_sets import PlaceholderSet, SizeColumns, size_columns
 from planner.slack.rooms import Rooms
 from planner.slack.schedules import Demand, in_force
 from planner.slack.sizes import SPREAD_OUT, Amounts
@@ -23,47 +25,30 @@ MOST: Final = 50_000
 """Most placeholders of one plan; an absurd setting must not fill the memory."""
 NAMESPACE: Final = "default"
 """Of placeholders that are for any pod."""
-
-
-class PlaceholderSet(NamedTuple):
-    """Equal placeholders.
-
-    name : begins the names of its placeholders; kind : `PlaceholderKind.Code`; pod : what each of them is to
-    scheduling; number : how many there should be; size : by resource; for_object : "Kind/namespace/name" or "";
-    pool : that asks for it, "" = the whole cluster.
-    """
-
-    name: str
-    kind: "pb.PlaceholderKind.Code.ValueType"
-    pod: VirtualPod
-    number: int
-    size: Amounts
-    for_object: str = ""
-    pool: str = ""
-
-
-class AskingObject(NamedTuple):
-    """A workload or CapacityBuffer; number : of pods that it asks room for; problem : why nothing is kept, or ""."""
-
-    name: str
-    number: int
-    problem: str = ""
+_STANDARD: Final = "standard"
 
 
 class Wanted(NamedTuple):
-    """All sets, by name; desired : amount by resource that should be kept free; problems : for people; objects : that
-    ask for room, in the snapshot's order."""
+    """What there should be.
+
+    sets : of the parts, then of objects; sizes, kinds : theirs; of_parts : how many of the sets are of parts; desired :
+    amount by resource that should be kept free; problems : for people; objects : that ask for room, by name.
+    """
 
     sets: tuple[PlaceholderSet, ...]
+    sizes: SizeColumns
+    kinds: Kinds
+    of_parts: int
     desired: Mapping[str, int]
     problems: tuple[str, ...]
-    objects: tuple[AskingObject, ...] = ()
+    objects: tuple[AskingObject, ...]
 
 
 class Given(NamedTuple):
     """What sets are computed from.
 
-    rooms : what nodes have room for; now_ns : Unix nanoseconds; before : sizes of the last loop by name of the set.
+    rooms : what nodes have room for; now_ns : Unix nanoseconds; before : sizes of the last loop by name of the set, of
+    those that `damped_names` names.
     """
 
     settings: SlackSettings
@@ -79,7 +64,6 @@ class _Found:
         self.sets: list[PlaceholderSet] = []
         self.desired: dict[str, int] = {}
         self.problems: list[str] = []
-        self.objects: list[AskingObject] = []
         self._total = 0
 
     def add(self, one: PlaceholderSet) -> None:
@@ -92,10 +76,9 @@ class _Found:
         if one.number > 0:
             self.sets.append(one)
 
-    def refuse(self, name: str, problem: str) -> None:
-        """Note that nothing is kept for an object."""
-        self.problems.append(f"{name}: {problem}")
-        self.objects.append(AskingObject(name, 0, problem))
+    def may_add(self, number: int) -> bool:
+        """Return whether there may be so many placeholders more."""
+        return number <= MOST - self._total
 
     def ask(self, amounts: Amounts, times: int = 1) -> None:
         """Add to what should be kept free."""
@@ -104,17 +87,37 @@ class _Found:
                 self.desired[name] = min(self.desired.get(name, 0) + amount * times, 1 << 62)
 
 
-def wanted(given: Given, parts: Sequence[Part], requests: Sequence[SlackRequest]) -> Wanted:
-    """Return all sets. O(parts · (N + S) + requests)."""
+def wanted(given: Given, parts: Sequence[Part], asked: Asked) -> Wanted:
+    """Return all sets. asked : by objects. O(parts · (N + S)), and O(sets of objects · resources)."""
     found = _Found()
     for part in parts:
         if part.problem:
             found.problems.append(part.problem)
         _of_part(given, part, in_force(part.pool, given.now_ns), found)
-    for request in requests:
-        _of_request(given, request, found)
-    found.sets.sort(key=lambda one: one.name)
-    return Wanted(tuple(found.sets), found.desired, tuple(found.problems), tuple(found.objects))
+    count = len(found.sets)
+    own = tuple(sorted(found.sets, key=lambda one: one.name))
+    found.ask(asked.desired)
+    found.problems.extend(asked.problems)
+    of_objects, columns, kinds = asked.sets, asked.sizes, asked.kinds
+    if not found.may_add(asked.number):
+        for one in asked.sets:
+            found.add(one)
+        of_objects = tuple(found.sets[count:])
+        columns, kinds = size_columns(of_objects), kinds_of(tuple([one.pod for one in of_objects]))
+    return Wanted(
+        own + of_objects,
+        size_columns(own).and_of(columns),
+        kinds_of(tuple([one.pod for one in own])).and_of(kinds),
+        count,
+        found.desired,
+        tuple(found.problems),
+        asked.objects,
+    )
+
+
+def damped_names(parts: Sequence[Part]) -> list[str]:
+    """Return the names of the sets whose sizes of the last loop count."""
+    return [f"{part.prefix}{_STANDARD}" for part in parts]
 
 
 def _of_part(given: Given, part: Part, asked: Demand, found: _Found) -> None:
@@ -155,7 +158,7 @@ def _of_standard(
     size = sizes.whole(shares)
     size = sizes.capped(size, largest.most) if largest.sizes else size
     size = {name: min(amount, sizes.MOST) for name, amount in size.items()}
-    name = f"{part.prefix}standard"
+    name = f"{part.prefix}{_STANDARD}"
     cut, whole = given.rooms.fitted(part, sizes.damped(size, given.before.get(name), given.settings.resize_threshold))
     rest = sizes.left(desired, held)
     number = sizes.count(rest, cut, shares) if replicas is None else replicas
@@ -165,7 +168,7 @@ def _of_standard(
     elif number and not whole:
         found.problems.append(f"{name}: no node has room for {_text(size)}; they are made smaller")
     if cut:
-        found.add(_set(part, "standard", Kind.STANDARD, cut, number))
+        found.add(_set(part, _STANDARD, Kind.STANDARD, cut, number))
     if replicas is not None:
         for one, times in (*held, (cut, number)):
             found.ask(one, times)
@@ -229,32 +232,6 @@ def _set(
     return PlaceholderSet(
         f"{part.prefix}{name}", kind, VirtualPod(NAMESPACE, spec), number, dict(size), pool=part.pool.name
     )
-
-
-def _of_request(given: Given, request: SlackRequest, found: _Found) -> None:
-    """Add what a workload or a CapacityBuffer asks for."""
-    if request.problem:
-        found.refuse(request.object, request.problem)
-        return
-    is_buffer = request.object.startswith("CapacityBuffer/")
-    size = dict(request.spec.requests)
-    try:
-        if is_buffer:
-            limit = sizes.most_within(dict(request.limits), size)
-            smaller = given.settings.smaller_buffers
-            number = sizes.buffered(request.replicas, request.percentage, request.scale, limit, smaller)
-        else:
-            number = sizes.copies(request.amount, request.scale)
-    except ValueError as error:
-        found.refuse(request.object, str(error))
-        return
-    found.objects.append(AskingObject(request.object, number))
-    if number == 0:
-        return
-    found.ask(size, number)
-    pod = VirtualPod(request.namespace, request.spec, request.labels)
-    kind = Kind.CAPACITY_BUFFER if is_buffer else Kind.WORKLOAD
-    found.add(PlaceholderSet(request.object, kind, pod, number, size, request.object))
 
 
 def _text(size: Amounts) -> str:

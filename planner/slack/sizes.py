@@ -22,8 +22,9 @@ MOST: Final = 2**53
 def desired(amount: SlackAmount, capacity: int) -> int:
     """Return how much of a capacity should be kept free: its share, at least the floor, at most the ceiling."""
     # By the decimal digits of the rate: 0.1 of 30 is 3, which floating-point numbers do not know.
-    share = -(-Fraction(repr(amount.rate or 0.0)) * capacity // 1)
-    asked = max(int(share), amount.floor or 0)
+    rate = Fraction(repr(amount.rate or 0.0))
+    share = -(-rate.numerator * capacity // rate.denominator)
+    asked = max(share, amount.floor or 0)
     return asked if amount.ceiling is None else min(asked, amount.ceiling)
 
 

@@ -5,6 +5,7 @@ they are first used. O(specs).
 """
 
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,16 @@ from planner.simulation.virtual_rows import Labels
 
 
 class SpecWriter:
-    """Writes specs and label sets, each once, into a `PodDictionary`."""
+    """Writes specs and label sets, each once, into a `PodDictionary`.
 
-    def __init__(self) -> None:
-        self._strings: dict[str, int] = {"": 0}
-        self._resources: dict[str, int] = {}
-        self._specs: dict[PodSpec, int] = {}
-        self._label_sets: dict[Labels, int] = {(): 0}
+    before : a writer whose dictionary it goes on with; that one stays as it is.
+    """
+
+    def __init__(self, before: "SpecWriter | None" = None) -> None:
+        self._strings: dict[str, int] = dict(before._strings) if before else {"": 0}
+        self._resources: dict[str, int] = dict(before._resources) if before else {}
+        self._specs: dict[PodSpec, int] = dict(before._specs) if before else {}
+        self._label_sets: dict[Labels, int] = dict(before._label_sets) if before else {(): 0}
         self._out = snapshot_pb2.PodDictionary()
 
     def spec(self, spec: PodSpec) -> int:
@@ -51,15 +55,24 @@ class SpecWriter:
 
     def finish(self) -> snapshot_pb2.PodDictionary:
         """Return the dictionary; call it last."""
+        return snapshot_pb2.PodDictionary.FromString(self.encoded())
+
+    def encoded(self, before: bytes = b"", of: "SpecWriter | None" = None) -> bytes:
+        """Return the dictionary encoded; call it last. before : that of the writer `of` with which this one began."""
+        if of is None or len(self._label_sets) > len(of._label_sets):
+            self._write_label_sets()
+        self._out.strings.extend(islice(self._strings, len(of._strings) if of else 0, None))
+        self._out.resources.extend(islice(self._resources, len(of._resources) if of else 0, None))
+        # Fields that are repeated go on, others are as they are given last.
+        return before + self._out.SerializeToString(deterministic=True)
+
+    def _write_label_sets(self) -> None:
         pairs = [(self._string(key), self._string(value)) for labels in self._label_sets for key, value in labels]
         sizes = [len(labels) for labels in self._label_sets]
         sets = self._out.label_sets
         sets.offsets = _int32(np.cumsum([0, *sizes]))
         sets.keys = _int32([key for key, _ in pairs])
         sets.values = _int32([value for _, value in pairs])
-        self._out.strings.extend(self._strings)
-        self._out.resources.extend(self._resources)
-        return self._out
 
     def _string(self, text: str) -> int:
         return self._strings.setdefault(text, len(self._strings))

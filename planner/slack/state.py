@@ -4,7 +4,7 @@ Decides nothing. Names on the wire become indices of this snapshot; a node that 
 cannot be read counts as absent and leaves a note.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import repeat
 from typing import Final, NamedTuple
 
@@ -12,75 +12,114 @@ import numpy as np
 from numpy.typing import NDArray
 from trimtab.v1 import plan_pb2 as pb
 
+from planner.model.wire import entry, tag
 from planner.slack.sizes import Amounts
-from planner.snapshot.columns import Int32
+from planner.snapshot.columns import Bool, Int32, Int64
 
 LAYOUT_VERSION: Final = 1
 NONE: Final = -1
 """On no node."""
 GONE: Final = -2
 """On a node that the snapshot lacks."""
+_SETS: Final = tag(pb.SlackState, "sets")
+_NUMBER: Final = tag(pb.SlackSetState, "number")
+_NODE: Final = tag(pb.SlackSetState, "node")
 
 
 class UnreadableStateError(ValueError):
     """A column of the state breaks its contract."""
 
 
-class SetMemory(NamedTuple):
-    """Placeholders of one set. number : int32[M] ascending; node : int32[M], NONE or GONE; size : of each."""
+class Memory(NamedTuple):
+    """Placeholders of the last loop, M of them in Q sets.
 
+    row : of each set by its name; bounds : int64[Q+1], the placeholders of each; number : int32[M], ascending in each
+    set; node : int32[M], NONE or GONE; sets : as they came.
+    """
+
+    row: Mapping[str, int]
+    bounds: Int64
     number: Int32
     node: Int32
-    size: Amounts
+    sets: Sequence[pb.SlackSetState]
+
+    def sizes(self, names: Iterable[str]) -> dict[str, Amounts]:
+        """Return what each placeholder of some sets held, of those that there were."""
+        return {name: dict(self.sets[self.row[name]].size) for name in names if name in self.row}
 
 
-Memory = Mapping[str, SetMemory]
-"""What is remembered of each set, by name."""
+NO_MEMORY: Final = Memory({}, np.zeros(1, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int32), ())
 
 
 def recall(state: pb.SlackState | None, place: Callable[[], Mapping[str, int]]) -> tuple[Memory, tuple[str, ...]]:
     """Return what the state says, in terms of the snapshot's nodes, and notes. place : gives their rows by name."""
     if state is None or state.layout_version == 0:
-        return {}, ()
+        return NO_MEMORY, ()
     if state.layout_version != LAYOUT_VERSION:
-        return {}, (f"slack state has layout {state.layout_version}, not {LAYOUT_VERSION}: started afresh",)
+        return NO_MEMORY, (f"slack state has layout {state.layout_version}, not {LAYOUT_VERSION}: started afresh",)
     node_of = np.full(max(len(state.strings), 1), NONE, np.int32)
-    node_of[1:] = [*map(place().get, state.strings[1:], repeat(GONE))]
+    if len(node_of) > 1:
+        node_of[1:] = np.fromiter(map(place().get, state.strings[1:], repeat(GONE)), np.int32, len(node_of) - 1)
     try:
-        return {one.name: _read(one, node_of) for one in state.sets}, ()
+        return _read(state.sets, node_of), ()
     except UnreadableStateError as error:
-        return {}, (f"slack state could not be read ({error}): started afresh",)
+        return NO_MEMORY, (f"slack state could not be read ({error}): started afresh",)
 
 
-def _read(one: pb.SlackSetState, node_of: Int32) -> SetMemory:
-    number, string = _column(one.number, f"{one.name}.number"), _column(one.node, f"{one.name}.node")
-    if len(number) != len(string):
-        raise UnreadableStateError(f"the columns of {one.name} differ in length")
-    if len(number) and (number[0] < 0 or (np.diff(number) <= 0).any()):
-        raise UnreadableStateError(f"{one.name}.number is not ascending")
-    if len(string) and not (string.min() >= 0 and string.max() < len(node_of)):
-        raise UnreadableStateError(f"{one.name}.node names a string that is not there")
-    return SetMemory(number, node_of[string], dict(one.size))
+def _read(sets: Sequence[pb.SlackSetState], node_of: Int32) -> Memory:
+    """Return the sets as columns. node_of : int32[strings]. Raises UnreadableStateError."""
+    names = [one.name for one in sets]
+    number, bounds = _column([one.number for one in sets], names, "number")
+    string, bounds_of_nodes = _column([one.node for one in sets], names, "node")
+    _check(np.diff(bounds) == np.diff(bounds_of_nodes), names, "the columns of {} differ in length")
+    # Each is compared with the one before it in its set, the first with -1.
+    before = np.roll(number, 1)
+    before[bounds[:-1][np.diff(bounds) > 0]] = -1
+    _check_rows(number > before, bounds, names, "{}.number is not ascending")
+    is_there = (string >= 0) & (string < len(node_of))
+    _check_rows(is_there, bounds, names, "{}.node names a string that is not there")
+    return Memory({name: at for at, name in enumerate(names)}, bounds, number, node_of[string], sets)
 
 
-def _column(data: bytes, name: str) -> Int32:
-    if len(data) % 4:
-        raise UnreadableStateError(f"{name} has {len(data)} bytes, no multiple of 4")
-    column: NDArray[np.int32] = np.frombuffer(data, "<i4").astype(np.int32)
-    return column
+def _column(parts: Sequence[bytes], names: Sequence[str], field: str) -> tuple[Int32, Int64]:
+    """Return a column of all sets, and where each set is in it. Raises UnreadableStateError."""
+    sizes = np.fromiter(map(len, parts), np.int64, len(parts))
+    _check(sizes % 4 == 0, names, f"the bytes of {{}}.{field} are no multiple of 4")
+    column: NDArray[np.int32] = np.frombuffer(b"".join(parts), "<i4").astype(np.int32)
+    return column, np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes // 4)])
 
 
-def remember(sets: Mapping[str, SetMemory], names: Sequence[str]) -> pb.SlackState:
-    """Return the state on the wire."""
-    node = np.concatenate([np.zeros(0, np.int32), *(one.node for one in sets.values())])
-    number = np.concatenate([np.zeros(0, np.int32), *(one.number for one in sets.values())]).astype("<i4").tobytes()
-    used = np.unique(node)
-    used = used[used >= 0]
-    code = np.where(node >= 0, np.searchsorted(used, node) + 1, 0).astype("<i4").tobytes()
-    state = pb.SlackState(layout_version=LAYOUT_VERSION, strings=["", *map(names.__getitem__, used.tolist())])
-    at = 0
-    for name, one in sets.items():
-        last = at + 4 * len(one.node)
-        state.sets.add(name=name, size=one.size, number=number[at:last], node=code[at:last])
-        at = last
-    return state
+def _check(is_right: Bool, names: Sequence[str], problem: str) -> None:
+    """Raise UnreadableStateError with the name of the first set that is not right. is_right : bool[Q]."""
+    if not is_right.all():
+        raise UnreadableStateError(problem.format(names[int(np.argmin(is_right))]))
+
+
+def _check_rows(is_right: Bool, bounds: Int64, names: Sequence[str], problem: str) -> None:
+    """The same with is_right : bool[M]."""
+    if not is_right.all():
+        raise UnreadableStateError(
+            problem.format(names[int(np.searchsorted(bounds, np.argmin(is_right), "right")) - 1])
+        )
+
+
+def remember(heads: Iterable[tuple[bytes, slice]], number: Int32, node: Int32, names: Sequence[str]) -> bytes:
+    """Return the state encoded.
+
+    heads : of each set, by name, its own name and size encoded, and where its placeholders are; number : int32[M];
+    node : int32[M], NONE = on no node; names : of the snapshot's nodes.
+    """
+    is_used = np.zeros(len(names) + 1, np.bool_)
+    # Nodes below 0 mark the last place, which is no node.
+    is_used[np.where(node < 0, len(names), node)] = True
+    is_used[-1] = False
+    string = np.append(np.cumsum(is_used[:-1]), 0)
+    numbers, strings = number.astype("<i4").tobytes(), string[node].astype("<i4").tobytes()
+    used = np.flatnonzero(is_used).tolist()
+    parts = [
+        pb.SlackState(layout_version=LAYOUT_VERSION, strings=["", *map(names.__getitem__, used)]).SerializeToString()
+    ]
+    for head, where in heads:
+        rows = slice(4 * where.start, 4 * where.stop)
+        parts.append(entry(_SETS, head + entry(_NUMBER, numbers[rows]) + entry(_NODE, strings[rows])))
+    return b"".join(parts)

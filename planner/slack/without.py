@@ -10,8 +10,10 @@ from typing import Final
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 
+from planner.slack.objects import NOTHING_ASKED
 from planner.slack.parts import Part
-from planner.slack.sets import Given, PlaceholderSet, wanted
+from planner.slack.placeholder_sets import PlaceholderSet
+from planner.slack.sets import Given, wanted
 from planner.snapshot.columns import Int32, Int64
 
 _OF_NODES: Final = (pb.PlaceholderKind.STANDARD, pb.PlaceholderKind.LARGEST)
@@ -27,7 +29,7 @@ class Without:
     """
 
     def __init__(self, given: Given, parts: Sequence[Part], sets: Sequence[PlaceholderSet]) -> None:
-        self._given = given._replace(before={one.name: one.size for one in sets})
+        self._given = given._replace(before={one.name: one.size for one in sets if one.kind in _OF_NODES})
         self._parts = parts
         self._sets = sets
 
@@ -37,7 +39,10 @@ class Without:
         As many as now where they would have another size: then all of them move anyway. A part that would lose its last
         node asks for as much as now. O(parts · (N + S)).
         """
-        found = {one.name: one for one in wanted(self._given, [_left(part, nodes) for part in self._parts], ()).sets}
+        found = {
+            one.name: one
+            for one in wanted(self._given, [_left(part, nodes) for part in self._parts], NOTHING_ASKED).sets
+        }
         return np.array([_number(one, found.get(one.name)) for one in self._sets], np.int64)
 
     def kind(self, node: int) -> Hashable:

@@ -11,12 +11,13 @@ from trimtab.v1 import reason_pb2
 from trimtab.v1.reason_pb2 import NodeGroupReason
 
 from planner.model.values import NodeGroup
+from planner.model.wire import entry, tag
 from planner.round.decision import Decided
 from planner.scale_up.choose import Choice
 from planner.scale_up.reasons import Refusals
 from planner.scale_up.report.finding import Finding
 from planner.scale_up.report.sentences import why_pending
-from planner.scale_up.report.splits import add_splits, varint
+from planner.scale_up.report.splits import add_splits
 from planner.scale_up.request import ScaleUpRequest
 from planner.scale_up.state import remember
 from planner.scale_up.whole_plan import Planned
@@ -97,13 +98,11 @@ def _write_unschedulable(finding: Finding, served: Int64) -> bytes:
     ids = [group.id for group in finding.growing.groups]
     named = sorted(zip(finding.names_of(refusals.pods[served]), refusals.kind[served].tolist(), strict=True))
     said = {kind: _said(refusals, ids, kind) for kind in {kind for _, kind in named}}
-    entries = [pb.UnschedulablePod(pod=name).SerializeToString() + said[kind] for name, kind in named]
-    return b"".join(_UNSCHEDULABLE + varint(len(entry)) + entry for entry in entries)
+    rows = [pb.UnschedulablePod(pod=name).SerializeToString() + said[kind] for name, kind in named]
+    return b"".join(entry(_UNSCHEDULABLE, row) for row in rows)
 
 
-_UNSCHEDULABLE: Final = bytes(
-    [pb.ScaleUpDecision.DESCRIPTOR.fields_by_name["unschedulable"].number << 3 | 2]  # a message with its length
-)
+_UNSCHEDULABLE: Final = tag(pb.ScaleUpDecision, "unschedulable")
 
 
 def _said(refusals: Refusals, ids: Sequence[str], kind: int) -> bytes:

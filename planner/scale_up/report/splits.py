@@ -9,14 +9,14 @@ from typing import Final
 import numpy as np
 from trimtab.v1 import plan_pb2 as pb
 
+from planner.model.wire import LENGTH_DELIMITED, entry, tag
 from planner.scale_up.report.finding import Finding
 from planner.scale_up.report.kernels.wire import write_pods
 from planner.snapshot.columns import Int32, Int64, UInt8
 from planner.snapshot.texts import Names, joined, texts_of
 
-LENGTH_DELIMITED: Final = 2
 PODS_OF_SPLIT: Final = pb.ScaleUpSplit.DESCRIPTOR.fields_by_name["pods"].number << 3 | LENGTH_DELIMITED
-NEW_NODES: Final = pb.ScaleUpSplit.DESCRIPTOR.fields_by_name["new_nodes"].number << 3 | LENGTH_DELIMITED
+NEW_NODES: Final = tag(pb.ScaleUpSplit, "new_nodes")
 PODS_OF_NODE: Final = pb.NewNode.DESCRIPTOR.fields_by_name["pods"].number << 3 | LENGTH_DELIMITED
 
 
@@ -46,23 +46,9 @@ def add_splits(decision: pb.ScaleUpDecision, finding: Finding) -> None:
             max_size=row.max_size,
             price_per_hour=price,
         )
-        new = b"".join(bytes([NEW_NODES]) + varint(len(nodes[at])) + nodes[at] for at in members)
+        new = b"".join(entry(NEW_NODES, nodes[at]) for at in members)
         split.MergeFromString(groups[group] + new)
         decision.price_per_hour += price
-
-
-def varint(value: int) -> bytes:
-    """Return a number as protobuf writes lengths."""
-    if value < 1 << 7:
-        return bytes((value,))
-    if value < 1 << 14:
-        return bytes((value & 0x7F | 0x80, value >> 7))
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def _ranks(finding: Finding, pods: Int32) -> Int64:

@@ -14,7 +14,7 @@ from planner.simulation.fresh import to_keep
 from planner.simulation.kernels import close_node, open_node, place, remove, revert
 from planner.simulation.state import CLOSED, OPEN
 from planner.simulation.virtual import with_virtual
-from planner.simulation.virtual_rows import NodeTemplate, VirtualNodes, VirtualPod, template_of
+from planner.simulation.virtual_rows import NodeTemplate, VirtualNodes, VirtualPod, VirtualRows, kinds_of, template_of
 from planner.snapshot.columns import NO_NODE, UNKNOWN_NODE
 from tests.builders.columns import snapshot
 from tests.builders.fitting import HOST, equals, node
@@ -180,6 +180,21 @@ def test_pods_of_known_classes_share_all_that_the_snapshot_decides(seed: int) ->
     assert made.state.blocked is kept.state.blocked
     assert made.pods.of.tolist() == 2 * kept.pods.of.tolist()
     assert_agree(made, naive(whole))
+
+
+@given(SEEDS)
+@settings(max_examples=50, deadline=None)
+def test_pods_that_are_kinds_have_the_classes_that_equal_pods_have(seed: int) -> None:
+    nodes, pods, namespaces = rows(seed)
+    nodes.sort(key=lambda one: one.name.encode())
+    movable = [p for p in by_key(pods) if not (p.ended or p.terminating or p.gated or p.volumes)]
+    numbers = {one.name: at for at, one in enumerate(nodes)}
+    virtual, equal = (virtual_pods([p._replace(node="") for p in movable], numbers) for _ in range(2))
+    kinds = kinds_of(virtual[: len(virtual) // 2])
+    kept = to_keep(build_simulation(snapshot(nodes, by_key(pods), namespaces), VirtualRows(kinds=kinds)))
+    made, expected = with_virtual(kept, virtual * 2, kinds=kinds), with_virtual(kept, equal * 2)
+    assert made.pods.of.tolist() == expected.pods.of.tolist()
+    assert_same(made.state, arrays(expected.state))
 
 
 def test_without_virtual_rows_a_simulation_of_its_own_comes_back() -> None:

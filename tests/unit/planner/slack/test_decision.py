@@ -1,5 +1,6 @@
 """The loop of slack: what is kept, pushed out, added, removed, and where. Sizes by hand: 4 cores and 16 GiB by 5."""
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -375,6 +376,19 @@ def test_an_absurd_number_is_bounded_and_said_so() -> None:
     answer = decide(cluster(2), {"slack": {"extraCapacityMinRate": 1e6}})
     assert len(answer.slack.placeholders) == 50_000
     assert [text for text in answer.slack.problems if "of which 50000 are kept" in text]
+
+
+def test_what_objects_ask_for_is_bounded_together_with_the_rest() -> None:
+    asking = (workload("40000", name="a"), workload("40000", name="b"))
+    answer = decide(replace(cluster(0), slack=asking), {})
+    assert Counter(one.for_object for one in answer.slack.placeholders) == {
+        asking[0].object: 40_000,
+        asking[1].object: 10_000,
+    }
+    assert list(answer.slack.problems) == [
+        "Deployment/default/b: 40000 placeholders are asked for, of which 10000 are kept"
+    ]
+    assert answer.slack.desired["cpu"] == 80_000 * 500
 
 
 @pytest.mark.parametrize(

@@ -19,9 +19,10 @@ from trimtab.v1.snapshot_pb2 import LabelOperator
 from planner.model.values import LabelRequirement, PodAffinityTerm, SlackRequest
 from planner.round.round import Round
 from planner.simulation.build import build_simulation
-from planner.simulation.virtual_rows import VirtualPod, VirtualRows
+from planner.simulation.virtual_rows import NO_KINDS, VirtualPod, VirtualRows
+from planner.slack.placeholder_sets import PlaceholderSet, size_columns
 from planner.slack.places import arrange, roster
-from planner.slack.sets import PlaceholderSet
+from planner.slack.state import NO_MEMORY
 from planner.snapshot.decode import canonicalize
 from tests.builders.slack import GIB, NOW_S, cluster, decide, node, pod, sizes, spec, total, where
 from tests.builders.snapshots import Cluster, write
@@ -34,7 +35,8 @@ def test_r1_1_equal_placeholders_are_tried_with_one_scan_over_the_nodes() -> Non
     snapshot = canonicalize(write(cluster(20, busy)))
     one = PlaceholderSet("standard", pb.PlaceholderKind.STANDARD, VirtualPod("default", spec(700, 1)), 50, {"cpu": 700})
     simulation = build_simulation(snapshot, VirtualRows((one.pod,) * 50))
-    placed = arrange(simulation, roster([one], {}, snapshot), simulation.pod_count, np.ones(20, np.bool_))
+    wanted = roster((one,), size_columns((one,)), NO_MEMORY, snapshot)
+    placed = arrange(simulation, wanted, simulation.pod_count, np.ones(20, np.bool_))
     assert (placed.node >= 0).sum() == 40
     # Each node is passed once, and each placeholder is tried where it is put; the last one ends the search.
     assert placed.tried.tolist() == [20 + 40]
@@ -228,4 +230,4 @@ def test_placeholders_are_there_before_anything_is_simulated() -> None:
     this = Round(snapshot, lambda pods, kinds=(): build_simulation(snapshot, VirtualRows(pods)), NOW_S * 10**9)
     assert this.simulation.pod_count == 0
     with pytest.raises(RuntimeError, match="before everything"):
-        this.hold_room(this.room, (), ())
+        this.hold_room(this.room, (), NO_KINDS)

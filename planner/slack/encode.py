@@ -1,0 +1,62 @@
+"""What answer and state say of sets of placeholders, as bytes: everything but their numbers and where they are.
+
+What objects ask for changes seldom, and their specs, labels and names make up most of an answer; so their bytes are
+made once for all plans of a snapshot (`EncodedSets`), and those of the few sets of parts are put behind them.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.slack.placeholder_sets import PlaceholderSet
+from planner.slack.specs import SpecWriter
+
+
+class EncodedSets(NamedTuple):
+    """Sets as bytes, Q of them.
+
+    row : of each set by its name; placeholders : fields of a `Placeholder` but its name and node; states : name and
+    size of a `SlackSetState`; dictionary : the `PodDictionary` to which the placeholders refer, written by `writer`.
+    """
+
+    row: dict[str, int]
+    placeholders: tuple[bytes, ...]
+    states: tuple[bytes, ...]
+    dictionary: bytes
+    writer: SpecWriter
+
+    def and_of(self, sets: Sequence[PlaceholderSet]) -> "EncodedSets":
+        """Return these with more behind them. O(sets + strings)."""
+        if not sets:
+            return self
+        writer = SpecWriter(self.writer)
+        placeholders = self.placeholders + tuple([_placeholder(one, writer) for one in sets])
+        states = self.states + tuple([_state(one) for one in sets])
+        dictionary = writer.encoded(self.dictionary, self.writer)
+        row = self.row | {one.name: at for at, one in enumerate(sets, len(self.row))}
+        return EncodedSets(row, placeholders, states, dictionary, writer)
+
+
+def encoded(sets: Sequence[PlaceholderSet]) -> EncodedSets:
+    """Return sets as bytes. O(sets · bytes of their specs)."""
+    writer = SpecWriter()
+    return EncodedSets({}, (), (), writer.encoded(), writer).and_of(sets)
+
+
+def _placeholder(one: PlaceholderSet, writer: SpecWriter) -> bytes:
+    made = pb.Placeholder(
+        cpu_milli=one.size.get("cpu", 0),
+        memory_bytes=one.size.get("memory", 0),
+        kind=one.kind,
+        for_object=one.for_object,
+        spec=writer.spec(one.pod.spec),
+        label_set=writer.label_set(one.pod.labels),
+        namespace=one.pod.namespace,
+        pool=one.pool,
+    )
+    return made.SerializeToString(deterministic=True)
+
+
+def _state(one: PlaceholderSet) -> bytes:
+    return pb.SlackSetState(name=one.name, size=one.size).SerializeToString(deterministic=True)

@@ -1,0 +1,107 @@
+"""What workloads and CapacityBuffers ask for: one set of placeholders each.
+
+Follows from the snapshot's requests and one setting, so it is made once for all plans of a snapshot. Decides sizes and
+numbers; never where placeholders are put.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.model.derive import Derive
+from planner.model.values import SlackRequest
+from planner.simulation.virtual_rows import NO_KINDS, Kinds, VirtualPod, kinds_of
+from planner.slack import sizes
+from planner.slack.placeholder_sets import PlaceholderSet, SizeColumns, size_columns
+from planner.slack.sizes import Amounts
+from planner.snapshot.columns import Snapshot
+
+_BUFFER: Final = "CapacityBuffer/"
+"""Begins the names of CapacityBuffers; all other objects are workloads."""
+
+
+class AskingObject(NamedTuple):
+    """A workload or CapacityBuffer; number : of pods that it asks room for; problem : why nothing is kept, or ""."""
+
+    name: str
+    number: int
+    problem: str = ""
+
+
+class Asked(NamedTuple):
+    """What objects ask for.
+
+    name : of what it was made with, for what is derived from it; sets : of which there should be at least one
+    placeholder, by name; sizes, kinds : theirs; number : of placeholders in all; desired : amount by resource;
+    problems : for people; objects : all, by name.
+    """
+
+    name: str
+    sets: tuple[PlaceholderSet, ...]
+    sizes: SizeColumns
+    kinds: Kinds
+    number: int
+    desired: Amounts
+    problems: tuple[str, ...]
+    objects: tuple[AskingObject, ...]
+
+
+NOTHING_ASKED: Final = Asked("", (), size_columns(()), NO_KINDS, 0, {}, (), ())
+
+
+def objects_ask(snapshot: Snapshot, smaller_buffers: bool, derive: Derive) -> Asked:
+    """Return what the objects of a snapshot ask for, kept or made. smaller_buffers : as in `SlackSettings`."""
+    build = partial(asked_by, snapshot.slack_requests, smaller_buffers)
+    return derive(f"what objects ask for: {_name(smaller_buffers)}", build, ("slack_requests",))
+
+
+def _name(smaller_buffers: bool) -> str:
+    return "smaller buffers" if smaller_buffers else "larger buffers"
+
+
+def asked_by(requests: Sequence[SlackRequest], smaller_buffers: bool) -> Asked:
+    """Return what requests ask for. smaller_buffers : as in `SlackSettings`. O(requests)."""
+    found: list[PlaceholderSet] = []
+    problems: list[str] = []
+    objects: list[AskingObject] = []
+    for request in sorted(requests, key=lambda one: one.object):
+        size = dict(request.spec.requests)
+        try:
+            number = _number(request, size, smaller_buffers)
+        except ValueError as error:
+            problems.append(f"{request.object}: {error}")
+            objects.append(AskingObject(request.object, 0, str(error)))
+            continue
+        objects.append(AskingObject(request.object, number))
+        if number:
+            found.append(_set(request, size, number))
+    columns = size_columns(found)
+    return Asked(
+        _name(smaller_buffers),
+        tuple(found),
+        columns,
+        kinds_of(tuple([one.pod for one in found])),
+        sum(one.number for one in found),
+        columns.together([one.number for one in found]),
+        tuple(problems),
+        tuple(objects),
+    )
+
+
+def _number(request: SlackRequest, size: Amounts, smaller_buffers: bool) -> int:
+    """Return how many pods an object asks room for. Raises ValueError with what is wrong."""
+    if request.problem:
+        raise ValueError(request.problem)
+    if not request.object.startswith(_BUFFER):
+        return sizes.copies(request.amount, request.scale)
+    limit = sizes.most_within(dict(request.limits), size)
+    return sizes.buffered(request.replicas, request.percentage, request.scale, limit, smaller_buffers)
+
+
+def _set(request: SlackRequest, size: Amounts, number: int) -> PlaceholderSet:
+    is_buffer = request.object.startswith(_BUFFER)
+    kind = pb.PlaceholderKind.CAPACITY_BUFFER if is_buffer else pb.PlaceholderKind.WORKLOAD
+    pod = VirtualPod(request.namespace, request.spec, request.labels)
+    return PlaceholderSet(request.object, kind, pod, number, size, request.object)

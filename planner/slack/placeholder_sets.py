@@ -1,0 +1,70 @@
+"""Sets of equal placeholders as values: what each placeholder of a set is, and how many there should be.
+
+Decides nothing. Q sets.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from trimtab.v1 import plan_pb2 as pb
+
+from planner.simulation.virtual_rows import VirtualPod
+from planner.slack.sizes import Amounts
+from planner.snapshot.columns import Int64
+
+
+class PlaceholderSet(NamedTuple):
+    """Equal placeholders.
+
+    name : begins the names of its placeholders; kind : `PlaceholderKind.Code`; pod : what each of them is to
+    scheduling; number : how many there should be; size : by resource; for_object : "Kind/namespace/name" or "";
+    pool : that asks for it, "" = the whole cluster.
+    """
+
+    name: str
+    kind: "pb.PlaceholderKind.Code.ValueType"
+    pod: VirtualPod
+    number: int
+    size: Amounts
+    for_object: str = ""
+    pool: str = ""
+
+
+class SizeColumns(NamedTuple):
+    """Sizes of sets as columns. resources : names, each once; amounts : int64[Q, resources], 0 = nothing of it."""
+
+    resources: tuple[str, ...]
+    amounts: Int64
+
+    def of(self, resource: str) -> Int64:
+        """Return the amounts of one resource : int64[Q]."""
+        if resource not in self.resources:
+            return np.zeros(len(self.amounts), np.int64)
+        column: Int64 = self.amounts[:, self.resources.index(resource)]
+        return column
+
+    def taken(self, rows: Int64) -> "SizeColumns":
+        """Return the sizes of some sets."""
+        return SizeColumns(self.resources, self.amounts[rows])
+
+    def together(self, number: Sequence[int]) -> dict[str, int]:
+        """Return what so many placeholders of each set hold together, by resource; it may take more than 64 bits."""
+        columns = zip(self.resources, self.amounts.T.tolist(), strict=True)
+        totals = {name: sum(map(int.__mul__, column, number)) for name, column in columns}
+        return {name: total for name, total in totals.items() if total}
+
+    def and_of(self, other: "SizeColumns") -> "SizeColumns":
+        """Return these sizes with those of other sets behind them."""
+        resources = tuple(dict.fromkeys((*self.resources, *other.resources)))
+        amounts = np.zeros((len(self.amounts) + len(other.amounts), len(resources)), np.int64)
+        amounts[: len(self.amounts), : len(self.resources)] = self.amounts
+        amounts[len(self.amounts) :, [resources.index(name) for name in other.resources]] = other.amounts
+        return SizeColumns(resources, amounts)
+
+
+def size_columns(sets: Sequence[PlaceholderSet]) -> SizeColumns:
+    """Return the sizes of sets as columns. O(sets)."""
+    resources = tuple(dict.fromkeys(name for one in sets for name in one.size))
+    rows = [[one.size.get(name, 0) for name in resources] for one in sets]
+    return SizeColumns(resources, np.array(rows, np.int64).reshape(len(sets), len(resources)))

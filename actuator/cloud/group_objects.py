@@ -1,6 +1,5 @@
-"""What a NodeGroup object says of new nodes: template, price, options.
-
-Decides how the object is read; `memory` and `kwok` share it. An object without template has none here.
+"""Template, price and options of new nodes in a NodeGroup object. Decides how the object is read; `memory` and `kwok`
+share it. An object without template has none here.
 """
 
 import math

@@ -1,6 +1,6 @@
 """The machine behind a template, for clouds that describe one in quantities.
 
-Decides nothing: amounts that cannot be read give no machine, and are reported where the template is.
+Decides nothing: unreadable amounts give no machine, and are reported with the template.
 """
 
 from collections.abc import Mapping

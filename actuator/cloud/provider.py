@@ -1,13 +1,13 @@
 """The interface of cloud providers, and what is assumed of a cloud.
 
-Decides the interface, its values and its errors. Assumed is only what every cloud gives:
+Decides the interface, its values and its errors. Only what every cloud provides is assumed:
 
 - *Unique ids.* An instance is its provider id (`spec.providerID` of its Node). Names are reused, ids are not:
   one that a group no longer has never comes back.
 - *Asynchronous.* A call answers when the cloud has accepted it. Instances start and end later, slowly, or never; an
   instance is listed before its Node registers.
-- *Eventually consistent.* A read may be older than an earlier write. A read never justifies that something is done
-  twice: what is repeated names what it expects (a size, a token, an id).
+- *Eventually consistent.* A read may be older than an earlier write. A read never justifies doing something twice: a
+  repeated call names what it expects (a size, a token, an id).
 - *A failed call may have taken effect.* `CloudError` says nothing about what was done, except `CloudRefusedError`:
   nothing was. Each method may therefore run twice, and the second time changes nothing more.
 - *Target sizes.* The deletion of an instance lowers the target size in the same step, otherwise the cloud would replace
@@ -79,17 +79,17 @@ class Instance(NamedTuple):
 
 
 class Reservation(Enum):
-    """By which published rule nodes of a cloud reserve cpu and memory, as long as no node has shown it."""
+    """The published rule by which a cloud's nodes reserve cpu and memory, used until nodes have shown it."""
 
     # The provider's amounts stand.
     NONE = "none"
-    # Nothing but the kubelet's default threshold of eviction.
+    # Only the kubelet's default eviction threshold.
     KUBELET = "kubelet"
     EKS = "eks"
 
 
 class MachineType(NamedTuple):
-    """A machine by the cloud's words: a node of it has somewhat less. `name` : its instance type, "" = not known;
+    """A machine as the cloud describes it: its node has somewhat less. `name` : its instance type, "" = not known;
     `pods` : 0 = not known.
     """
 
@@ -153,7 +153,7 @@ class CloudProvider(Protocol):
         """Return the label whose value is the type of a node's GPU."""
 
     def refresh(self) -> None:
-        """Forget what was read before; later reads ask the cloud."""
+        """Drop cached data; later reads call the cloud."""
 
     def node_groups(self) -> Sequence[NodeGroupView]:
         """Return all node groups, sorted by id."""
@@ -178,8 +178,8 @@ class CloudProvider(Protocol):
     def delete_instances(self, group: str, instances: Sequence[str]) -> Mapping[str, CloudError]:
         """Start the deletion of instances and lower the target size by one for each; return the failed ones.
 
-        An instance that is being deleted, or is gone, is no error and lowers the target size no further; one that is
-        unknown is refused, and so is one too many for the minimum. Raises `CloudError` when nothing was done.
+        An instance that is being deleted or gone is no error and does not lower the target size again; an unknown one
+        is refused, and so is one that would violate the minimum. Raises `CloudError` when nothing was done.
         """
 
     def set_size(self, group: str, expected: int, wanted: int, token: str) -> None:

@@ -1,7 +1,5 @@
-"""Calls of an external cloud provider: time limit, and which error means what.
-
-Decides that only a status by which a server refuses is a refusal; after any other one the call may have taken effect.
-Seconds.
+"""Calls of an external cloud provider: time limit, and the meaning of errors. Only a status with which a server refuses
+is a refusal; after any other error the call may have taken effect. Seconds.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,9 +1,9 @@
 """The cloud `externalgrpc`: a provider that serves the Cluster Autoscaler.
 
-Decides what its calls mean where they say less than `actuator.cloud.provider`. An instance that was listed, or that a
-journal names, and is missing from two lists is GONE. A growth has no token: its call is made once, and a lost answer is
-looked for in the target size. Deletions are requested together; when that fails, the list says which were made.
-`Cleanup` is never called: other replicas go on.
+Decides how its calls are interpreted where they are less precise than `actuator.cloud.provider`. An instance that was
+listed, or that a journal names, and is missing from two lists is GONE. A scale-up has no token: its call is made once,
+and after a lost answer the target size shows the result. Deletions are requested together; if that fails, the list
+shows which were made. `Cleanup` is never called, because other replicas continue.
 """
 
 import threading
@@ -33,7 +33,7 @@ from actuator.cloud.provider import (
     check_size,
 )
 
-# Lists in a row from which an instance must be missing: one alone may be of an older moment.
+# Consecutive lists from which an instance must be missing: a single one may be outdated.
 MISSING_LISTS = 2
 # Missing instances of a group that are kept, the latest ones.
 MAX_MISSING = 10_000
@@ -66,7 +66,7 @@ class ExternalCloud:
         return self._gpu_label
 
     def refresh(self) -> None:
-        """Let the provider read its cloud again."""
+        """Make the provider read its cloud again."""
         self._calls.one("Refresh", pb.RefreshRequest())
 
     def node_groups(self) -> Sequence[NodeGroupView]:
@@ -199,7 +199,7 @@ class ExternalCloud:
             return None
 
     def options(self, group: str) -> GroupOptions:
-        """Return the options that the provider gives; without any of its own, none is set."""
+        """Return the options that the provider sets; none if it sets none."""
         if group not in self._groups():
             return GroupOptions()
         try:
@@ -209,7 +209,7 @@ class ExternalCloud:
         if not answer.HasField("node_group_autoscaling_options"):
             return GroupOptions()
         options = group_options(answer.node_group_autoscaling_options)
-        # Without defaults in the request, 0 and false are what was not set.
+        # Without defaults in the request, 0 and false mean not set.
         return options._replace(**{name: None for name, value in options._asdict().items() if not value})
 
     def activities(self, group: str) -> Sequence[Activity]:

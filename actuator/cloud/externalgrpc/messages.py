@@ -1,7 +1,7 @@
 """Values of a cloud as messages of the Cluster Autoscaler's external provider, and back.
 
-Decides that what is written can be read by every version of it: nodes, times and durations stand in the fields of 1.34
-and in those since. Source: `protos/trimtab/clusterautoscaler/externalgrpc/cloud_provider.proto`.
+Every version can read what is written: nodes, times and durations are in the fields of 1.34 and in those since. Source:
+`protos/trimtab/clusterautoscaler/externalgrpc/cloud_provider.proto`.
 """
 
 from collections.abc import Mapping
@@ -64,7 +64,7 @@ def node_bytes(template: NodeTemplate, group: str) -> bytes:
 def template_of(data: bytes) -> NodeTemplate:
     """Return the template in an encoded `v1.Node`. Raises `google.protobuf.message.DecodeError`.
 
-    One that reserves neither cpu nor memory is taken for the machine: many providers know nothing else.
+    A template that reserves neither cpu nor memory is taken as the machine: many providers know nothing else.
     """
     node = core_pb2.Node.FromString(data)
     capacity = {entry.key: entry.value.string for entry in node.status.capacity}
@@ -94,7 +94,7 @@ def instance_message(instance: Instance) -> pb.Instance:
 
 
 def instance_of(message: pb.Instance) -> Instance:
-    """Return an instance; one without state runs, as the Cluster Autoscaler takes it."""
+    """Return an instance; one without state counts as running, as in the Cluster Autoscaler."""
     state = _STATE_OF.get(message.status.instance_state, InstanceState.RUNNING)
     info, error = message.status.error_info, None
     if state is InstanceState.CREATING and info.error_code:
@@ -128,7 +128,7 @@ def group_options(message: pb.NodeGroupAutoscalingOptions) -> GroupOptions:
 
 
 def hours(request: pb.PricingNodePriceRequest | pb.PricingPodPriceRequest) -> float:
-    """Return the hours that a price is asked for."""
+    """Return the number of hours for which a price is requested."""
     if request.HasField("end_timestamp"):
         span_ns = request.end_timestamp.ToNanoseconds() - request.start_timestamp.ToNanoseconds()
     else:

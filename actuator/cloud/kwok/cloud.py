@@ -3,8 +3,8 @@
 Decides what the cloud accepts, how long operations take and which fail; failures are drawn from a seed and can be
 repeated. An instance is identified by the `spec.providerID` of its Node, which the cloud writes when it is opened,
 where it is missing. The target size is the number of nodes that are not being deleted and of instances that are
-starting; it cannot disagree with them. Times are Unix milliseconds, advanced by the steady clock while the process
-lives; durations are seconds.
+starting; so it is always consistent with them. Times are Unix milliseconds, advanced by the steady clock while the
+process lives; durations are seconds.
 """
 
 import hashlib
@@ -125,7 +125,7 @@ class KwokCloud:
         """Return the state of each instance."""
         self._fail("instance_states")
         with _cloud_errors():
-            # Nodes first: one that is deleted in between is in the ledger by then.
+            # Read nodes first: one that is deleted in between is in the ledger by then.
             present = {provider_id for names in self._nodes().values() for provider_id in names.values()}
             entry = _entry(self._ledger.read(), group)
         deleting = {ending.provider_id for ending in entry.deleting.values()}
@@ -167,7 +167,7 @@ class KwokCloud:
             return token in _entry(self._ledger.read(), group).tokens
 
     def decrease_target(self, group: str, expected: int, wanted: int) -> None:
-        """Lower the target size by the instances that were asked for last, and have no node."""
+        """Lower the target size by the instances that were requested last and have no node."""
         self._fail("decrease_target")
         if group not in self._groups:
             raise CloudRefusedError(f"node group {group} does not exist")
@@ -202,7 +202,7 @@ class KwokCloud:
         return [Activity(f"start {one.id}", group, True, 0, one.error.message) for one in found if one.error]
 
     def open(self) -> None:
-        """Take the cloud over, and create the initial nodes of new groups. Raises `CloudError`."""
+        """Take over the cloud, and create the initial nodes of new groups. Raises `CloudError`."""
 
         def edit(ledger: Ledger) -> None:
             now_ms = self._time.now_ms()
@@ -282,7 +282,7 @@ class KwokCloud:
         return done
 
     def _delete(self, group: str, instance: str, present: Mapping[str, Mapping[str, str]], entry: GroupEntry) -> str:
-        """Add one deletion to the ledger; return why not, "" = it is there, or there is nothing to delete."""
+        """Add one deletion to the ledger; return why it failed, "" = it is there, or there is nothing to delete."""
         if instance in entry.ended or any(ending.provider_id == instance for ending in entry.deleting.values()):
             return ""
         found = ((holder, node) for holder, names in present.items() for node in names if names[node] == instance)
@@ -296,7 +296,7 @@ class KwokCloud:
             return f"node group {group} is at its minimum {self._groups[group].min_size}"
         entry.starting.pop(node, None)
         entry.deleting[node] = Ending(self._time.now_ms() + self._delete_ms, instance)
-        # A name is its instance's for good, also of a node that was there before this cloud counted names.
+        # A name belongs to its instance forever, even if the node existed before this cloud counted names.
         entry.name_count = max(entry.name_count, _number(group, node))
         return ""
 

@@ -1,6 +1,6 @@
 """The ledger of the cloud `kwok`: the requests that it has accepted, in a ConfigMap, which outlives the actuator.
 
-Decides that each change is made completely or not at all, and never over a concurrent one. Never changes a node. Times
+Each change is made completely or not at all, and never overwrites a concurrent one. Never changes a node. Times
 are Unix milliseconds.
 """
 
@@ -62,7 +62,7 @@ class ConfigMapLedger:
         self._api = api
         self._namespace = namespace
         self._collection = object_path("/api/v1/namespaces", namespace, "configmaps")
-        # Epoch with which this process has taken the cloud over; None = it has not.
+        # Epoch with which this process has taken over the cloud; None = it has not.
         self._epoch: int | None = None
 
     def read(self) -> Ledger:
@@ -121,7 +121,7 @@ class ConfigMapLedger:
     def _write(self, text: str, version: str) -> None:
         metadata = {"name": NAME, "namespace": self._namespace} | ({"resourceVersion": version} if version else {})
         body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"ledger": text}}
-        # Not repeated blindly: one whose answer was lost appears as a conflict, and the edit runs again.
+        # Not retried blindly: a write whose answer was lost appears as a conflict, and the edit runs again.
         if version:
             self._api.call(Call("PUT", f"{self._collection}/{NAME}", body=body, repeat=False))
         else:

@@ -33,7 +33,7 @@ class MemoryCloud:
 
     def __init__(self, cluster: SimulatedCluster) -> None:
         self._cluster = cluster
-        # Machines by group as they were listed last, and how often machines had changed by then.
+        # Machines by group as last listed, and how often machines had changed by then.
         self._listed: dict[str, list[Instance]] = {}
         self._listed_at = -1
 
@@ -103,7 +103,7 @@ class MemoryCloud:
             return token in state.tokens
 
     def decrease_target(self, group: str, expected: int, wanted: int) -> None:
-        """Lower the target size by the machines that were asked for last, and have not started."""
+        """Lower the target size by the machines that were requested last and have not started."""
         with self._cluster.transaction("decrease_target", group) as state:
             view = next((view for view in _views(state) if view.id == group), None)
             if view is None:

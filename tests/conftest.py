@@ -4,7 +4,12 @@ By default each run draws the same examples, so that a test fails for a change a
 draws new ones. Neither keeps examples in files, or fails where drawing an example is slow or in vain.
 """
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.builders.forked import Programs, programs
 
 settings.register_profile(
     "trimtab",
@@ -16,3 +21,10 @@ settings.register_profile(
 )
 settings.register_profile("explore", settings.get_profile("trimtab"), derandomize=False)
 settings.load_profile("trimtab")
+
+
+@pytest.fixture(scope="session")
+def forked() -> Iterator[Programs]:
+    """Commands in processes that need not import what they run."""
+    with programs() as started:
+        yield started

@@ -3,7 +3,7 @@
 Decides from the options which one is opened, and what is checked first. Opening changes nothing outside the process.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import fields
 from pathlib import Path
@@ -17,8 +17,9 @@ from actuator.service.embedded import EmbeddedClusterServicer
 from actuator.service.environment import Environment, EnvironmentOptions, SettingError
 from actuator.service.options import SimulationOptions, StateOptions
 from actuator.simulated_cluster.cluster import SimulatedCluster
-from actuator.simulated_cluster.objects import load_files
+from actuator.simulated_cluster.objects import Object, load_files
 from actuator.store.records import Store
+from clients.transport.collection import collection_paused
 from clients.transport.extras import require_extra
 from clients.transport.server import Registration
 
@@ -89,10 +90,16 @@ def _changed(section: Any) -> list[str]:
 
 def open_memory_cluster(directory: Path, options: SimulationOptions) -> SimulatedCluster:
     """Open the simulated cluster in a state directory; files are read the first time only."""
-    cluster = SimulatedCluster(load_files(options.cluster), directory / "cluster.sqlite", options.delays())
+    with collection_paused():
+        cluster = SimulatedCluster(_read(options.cluster), directory / "cluster.sqlite", options.delays())
     if cluster.restored and options.cluster:
         log.info("going on with the cluster in the state directory; --cluster files are not read again")
     return cluster
+
+
+def _read(files: Iterable[Path]) -> Iterator[Object]:
+    """Yield the objects of files, which are read once the first object is asked for."""
+    yield from load_files(files)
 
 
 def _open_memory(stack: ExitStack, directory: Path, options: SimulationOptions) -> Environment:

@@ -7,7 +7,7 @@ Thread-safe.
 
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -50,14 +50,14 @@ class SimulatedCluster:
 
     def __init__(
         self,
-        objects: Sequence[Object] = (),
+        objects: Iterable[Object] = (),
         store: ObjectStore | Path | None = None,
         delays: Delays | None = None,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
         scheduler: Scheduler | None = None,
     ) -> None:
-        """Restore the cluster from the store or file; start from `objects` only if it holds none.
+        """Restore the cluster from the store or file; read `objects` and start from them only if it holds none.
 
         store : None = in memory; scheduler : None = `PackingScheduler`. Raises `ObjectError`.
         """

@@ -4,7 +4,6 @@ Deterministic: the same objects give the same bytes, whatever their order or fil
 the environment.
 """
 
-import gc
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
@@ -31,6 +30,7 @@ from clients.kubernetes_objects.pod_specs import PodSpecTable, PriorityClasses
 from clients.kubernetes_objects.pods import PodColumnsBuilder
 from clients.kubernetes_objects.slack_requests import slack_requests
 from clients.kubernetes_objects.volumes import Storage
+from clients.transport.collection import collection_paused
 
 Progress = Callable[[int, int], None]
 """Called with (done, total), in one unit of work for the whole call; the last call has done == total."""
@@ -87,18 +87,6 @@ def build_snapshot(objects: Objects, progress: Progress | None = None, known: Kn
     """
     with collection_paused():
         return _Builder(objects, known or Known()).build(progress)
-
-
-@contextmanager
-def collection_paused() -> Iterator[None]:
-    """Pause the garbage collector: decoded structs have no cycles, but there are many to visit."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class _Builder:

@@ -13,7 +13,7 @@ from typing import IO, Any
 import yaml
 from trimtab.v1.snapshot_pb2 import ClusterSnapshot, SnapshotDelta
 
-from clients.kubernetes_objects.build import BuiltSnapshot, Progress, build_snapshot, collection_paused
+from clients.kubernetes_objects.build import BuiltSnapshot, Progress, build_snapshot
 from clients.kubernetes_objects.decode import add_text, add_value
 from clients.kubernetes_objects.errors import InputError
 from clients.kubernetes_objects.objects import Objects
@@ -27,6 +27,7 @@ from clients.transport.bounded_input import (
     open_input,
     read_bounded,
 )
+from clients.transport.collection import collection_paused
 from clients.transport.strict_yaml import YamlError, check_yaml, told
 
 _RAISE_LIMIT = "raise the limit with --max-input-bytes"

@@ -21,7 +21,6 @@ from clients.kubernetes_api.api import Api
 from clients.kubernetes_api.errors import ApiError, ClusterError, MissingPermissionError
 from clients.kubernetes_api.permissions import require, rules_yaml
 from clients.kubernetes_api.rules import Rule
-from clients.kubernetes_objects.build import collection_paused
 from clients.kubernetes_objects.errors import InputError
 from clients.kubernetes_objects.kinds import Node, NodeGroup
 from clients.live_cluster.actuation import Read, read_status
@@ -31,6 +30,7 @@ from clients.live_cluster.resources import RESOURCES, Resource
 from clients.live_cluster.snapshots import SnapshotMaker
 from clients.live_cluster.store import Store
 from clients.live_cluster.taken import Seen
+from clients.transport.collection import collection_paused
 
 log = structlog.get_logger("live_cluster")
 

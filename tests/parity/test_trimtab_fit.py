@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +12,7 @@ import pytest
 import yaml
 
 from clients.cli.demo import services
+from tests.builders.forked import Programs
 from tests.parity.agreement import Verdict, disagreement
 from tests.parity.recordings import Recorded, key_of, nasty, objects, pending, recorded, refusals, valid_part
 
@@ -51,10 +50,9 @@ def listed(items: list[dict[str, Any]]) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "List", "metadata": {"resourceVersion": ""}, "items": items}
 
 
-def printed(*arguments: object) -> dict[tuple[str, str], Verdict]:
+def printed(forked: Programs, *arguments: object) -> dict[tuple[str, str], Verdict]:
     """What `trimtab fit` prints, by pod and node."""
-    command = [sys.executable, "-m", "clients.cli", "fit", *map(str, arguments), "-o", "json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = forked("clients.cli", "fit", *arguments, "-o", "json")
     assert done.returncode == 0, done.stderr
     verdicts = {}
     for line in done.stdout.splitlines():
@@ -79,9 +77,9 @@ def disagreements(one: Recorded, verdicts: dict[tuple[str, str], Verdict]) -> li
 
 
 @pytest.mark.parametrize("name", [*RECORDED, *HAND_WRITTEN])
-def test_fit_over_files_prints_what_the_scheduler_answered(name: str, tmp_path: Path) -> None:
+def test_fit_over_files_prints_what_the_scheduler_answered(name: str, tmp_path: Path, forked: Programs) -> None:
     one = cluster_of(name)
-    assert disagreements(one, printed(*written(tmp_path, one))) == []
+    assert disagreements(one, printed(forked, *written(tmp_path, one))) == []
 
 
 @pytest.fixture(scope="module")
@@ -93,17 +91,19 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.mark.parametrize("name", [*RECORDED, *HAND_WRITTEN])
 def test_fit_through_a_running_planner_prints_what_the_scheduler_answered(
-    name: str, tmp_path: Path, address: str
+    name: str, tmp_path: Path, address: str, forked: Programs
 ) -> None:
     one = cluster_of(name)
-    assert disagreements(one, printed(*written(tmp_path, one), "--planner", address)) == []
+    assert disagreements(one, printed(forked, *written(tmp_path, one), "--planner", address)) == []
 
 
-def test_running_pods_of_a_real_cluster_are_asked_about_as_if_taken_out(tmp_path: Path, address: str) -> None:
+def test_running_pods_of_a_real_cluster_are_asked_about_as_if_taken_out(
+    tmp_path: Path, address: str, forked: Programs
+) -> None:
     one = min((r for r in recorded("selfcheck").values() if r.mode == "selfcheck"), key=lambda r: len(r.answers))
     one = one._replace(answers=one.answers[:20])
     named = [part for answer in one.answers for part in ("--pod", answer["pod"])]
-    assert disagreements(one, printed(*written(tmp_path, one), *named, "--planner", address)) == []
+    assert disagreements(one, printed(forked, *written(tmp_path, one), *named, "--planner", address)) == []
 
 
 def test_the_clusters_chosen_say_yes_and_no_to_pods_that_wait() -> None:

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -16,6 +16,7 @@ from clients.kubernetes_objects import build_snapshot, decode_objects
 from clients.recording import RecordingWriter
 from clients.transport.extras import EXTRAS
 from tests.builders import kubernetes as k8s
+from tests.builders.forked import Programs, programs
 
 ROOT = Path(__file__).resolve().parents[2]
 HIDE_EXTRAS = f"""
@@ -30,13 +31,19 @@ sys.meta_path.insert(0, Absent())
 """  # noqa: E501
 
 
-@pytest.fixture
-def environment(tmp_path: Path) -> dict[str, str]:
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return an environment in which no process, nor a process that it starts, can import what extras provide."""
-    site = tmp_path / "site"
-    site.mkdir()
+    site = tmp_path_factory.mktemp("site")
     (site / "sitecustomize.py").write_text(HIDE_EXTRAS)
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), str(ROOT), str(ROOT / "protos")])}
+
+
+@pytest.fixture(scope="module")
+def run(environment: dict[str, str]) -> Iterator[Programs]:
+    """Return what runs commands in such processes."""
+    with programs(environment=environment) as started:
+        yield started
 
 
 @pytest.fixture
@@ -61,13 +68,6 @@ def files(tmp_path: Path) -> dict[str, Path]:
     }
 
 
-def run(arguments: Sequence[str], environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", *arguments],
-        env=environment, capture_output=True, text=True, timeout=280, check=False,
-    )  # fmt: skip
-
-
 def test_what_is_hidden_cannot_be_imported(environment: dict[str, str]) -> None:
     done = subprocess.run([sys.executable, "-c", "import urllib3"], env=environment, capture_output=True, check=False)
     assert done.returncode == 1
@@ -87,9 +87,9 @@ def test_what_is_hidden_cannot_be_imported(environment: dict[str, str]) -> None:
     ],
 )
 def test_a_command_that_needs_no_live_cluster_runs(
-    environment: dict[str, str], files: dict[str, Path], arguments: str, printed: str
+    run: Programs, environment: dict[str, str], files: dict[str, Path], arguments: str, printed: str
 ) -> None:
-    done = run(arguments.format(**files).split(), environment)
+    done = run(*arguments.format(**files).split(), environment=environment)
     # The recorded answer is empty, so a replay that works reports differences, with code 1.
     assert done.returncode == (1 if "replay" in arguments else 0), done.stderr
     assert "Traceback" not in done.stderr
@@ -111,9 +111,9 @@ def test_a_command_that_needs_no_live_cluster_runs(
     ],
 )
 def test_a_command_names_the_extra_that_it_needs_in_one_line(
-    environment: dict[str, str], files: dict[str, Path], arguments: str, extra: str
+    run: Programs, environment: dict[str, str], files: dict[str, Path], arguments: str, extra: str
 ) -> None:
-    done = run(arguments.format(**files).split(), environment)
+    done = run(*arguments.format(**files).split(), environment=environment)
     assert done.returncode in (1, 2)
     assert (done.stdout, done.stderr.count("\n")) == ("", 1)
     assert f"pip install 'trimtab[{extra}]'" in done.stderr
@@ -156,8 +156,7 @@ def test_every_extra_of_the_project_is_known_and_named_in_the_readme() -> None:
 
 
 @pytest.mark.parametrize("program", ["clients.cli", "planner", "actuator"])
-def test_every_program_prints_its_version(environment: dict[str, str], program: str) -> None:
-    environment["TRIMTAB_PLANNER_SHOW_VERSION"] = "1"
-    done = run([program, "--version"], environment)
+def test_every_program_prints_its_version(run: Programs, environment: dict[str, str], program: str) -> None:
+    done = run(program, "--version", environment=environment | {"TRIMTAB_PLANNER_SHOW_VERSION": "1"})
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == run(["clients.cli", "version"], environment).stdout
+    assert done.stdout == run("clients.cli", "version", environment=environment).stdout

@@ -3,6 +3,7 @@
 import gzip
 import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from importlib import resources
 from pathlib import Path
@@ -73,9 +74,13 @@ def demo(files: Sequence[Path], prices: Path | None = None, *, verbose: bool = F
             "Planner, actuator and a simulated cluster run on this machine. Timers are zero, so that nodes go at once."
         )
         screen.print("[dim]Starting the planner; the first time, its kernels are compiled …[/dim]")
-        service_of = services.planner(directory / "planner", quick_start=True)
-        with service_of as service, open_planner(service.address) as planner:
-            wrong = [line for chapter in chapters for line in _play(chapter, planner, directory, screen)]
+        with ExitStack() as stack:
+            service = stack.enter_context(services.planner(directory / "planner", quick_start=True))
+            # All start at the same time: a process that starts keeps one core busy.
+            actuators = [stack.enter_context(_actuator(chapter, directory)) for chapter in chapters]
+            planner = stack.enter_context(open_planner(service.address))
+            plays = zip(chapters, actuators, strict=True)
+            wrong = [line for chapter, actuator in plays for line in _play(chapter, planner, actuator, screen)]
     screen.print(f"\n[dim]{time.monotonic() - started:.0f} s in all; both services have ended.[/dim]")
     if wrong:
         raise FailedError("the demo went wrong:\n" + "\n".join(wrong))
@@ -129,11 +134,18 @@ def generated_chapter(directory: Path) -> Chapter:
     return Chapter("A generated cluster", text, files, Scenario("generated", chosen, kill=True, burst=True))
 
 
-def _play(chapter: Chapter, planner: PlannerAccess, directory: Path, screen: Screen) -> tuple[str, ...]:
+def _actuator(chapter: Chapter, directory: Path) -> AbstractContextManager[services.ActuatorProcess]:
+    """Run an actuator over a chapter's cluster. Where it is to be killed in a drain, nodes drain slowly until then."""
+    first = () if chapter.scenario.kill else services.QUICKER
+    return services.actuator(directory / chapter.scenario.name, chapter.files, first, when_restarted=services.QUICKER)
+
+
+def _play(
+    chapter: Chapter, planner: PlannerAccess, actuator: services.ActuatorProcess, screen: Screen
+) -> tuple[str, ...]:
     """Play one chapter; return what went wrong."""
     screen.chapter(chapter.title, chapter.text)
-    with services.actuator(directory / chapter.scenario.name, chapter.files) as actuator:
-        story = run(planner, actuator, chapter.scenario, screen)
+    story = run(planner, actuator, chapter.scenario, screen)
     recorded = recorded_answers(chapter.files[0]) if chapter.scenario.name != "own" else None
     verdict = judge(story, recorded, brief=chapter.brief)
     for line in verdict.lines:

@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from clients.transport.collection import collection_paused
+
 Object = dict[str, Any]
 HARD_TAINT = "ToBeDeletedByClusterAutoscaler"
 _ENDED = {"Succeeded", "Failed"}
@@ -47,7 +49,8 @@ class Picture:
 
 def picture(listed: bytes) -> Picture:
     """Read a Kubernetes `List`. O(objects), and O(pods of its namespace) for each budget."""
-    items: list[Object] = msgspec.json.decode(listed)["items"]
+    with collection_paused():
+        items: list[Object] = msgspec.json.decode(listed)["items"]
     live = [item for item in items if item["kind"] == "Pod" and item.get("status", {}).get("phase") not in _ENDED]
     by_space: dict[str, list[Object]] = {}
     for pod in live:

@@ -247,4 +247,4 @@ def _settled(actuator: ActuatorProcess, before: Picture) -> Picture:
             now = picture(client.list_objects())
             if not unsettled(before, now) or time.monotonic() > deadline:
                 return now
-            time.sleep(SAMPLE_INTERVAL_S / 4)
+            time.sleep(SAMPLE_INTERVAL_S / 2)

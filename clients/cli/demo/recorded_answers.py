@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from clients.cli.demo.evidence import Object
+from clients.transport.collection import collection_paused
 
 FILE = "cluster_autoscaler_answers.json"
 
@@ -43,5 +44,6 @@ def recorded_answers(cluster: Path) -> RecordedAnswers | None:
 
 def digest(listed: bytes) -> str:
     """Return the digest of a `List`'s objects, independent of its white space."""
-    items: list[Object] = msgspec.json.decode(listed)["items"]
+    with collection_paused():
+        items: list[Object] = msgspec.json.decode(listed)["items"]
     return hashlib.sha256(msgspec.json.encode(items, order="sorted")).hexdigest()

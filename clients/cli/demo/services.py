@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import FrameType
 
@@ -32,16 +33,27 @@ _QUICK = [
 ]
 """A simulated cluster in which pods start and instances end within a second, polled as often. Each request limits how
 many nodes may be deleted at a time."""
+QUICKER = (
+    *("--delay-after-taint", "0.2", "--eviction-retry", "0.25", "--delete-poll", "0.2"),
+    *("--drain-poll", "0.2", "--drain-poll-max", "0.4"),
+    *("--pod-start", "0.4", "--pod-stop", "0.2", "--node-start", "0.5", "--instance-delete", "0.2"),
+)
+"""Additional options: all of that in less than half the time, where nothing is to be interrupted."""
 
 
 @dataclass(frozen=True)
 class Service:
-    """A running service: the process, where it listens, its log."""
+    """A service that was started: the process, the file to which it writes where it listens, its log."""
 
     name: str
     process: subprocess.Popen[bytes]
-    address: str
+    address_file: Path
     log: Path
+
+    @cached_property
+    def address(self) -> str:
+        """Where it listens, "host:port"; waits until it serves. Errors: FailedError."""
+        return _address(self)
 
 
 @contextmanager
@@ -62,21 +74,28 @@ def workspace() -> Iterator[Path]:
 
 @contextmanager
 def planner(directory: Path, *, quick_start: bool = False, options: Sequence[str] = ()) -> Iterator[Service]:
-    """Run a planner. quick_start : compile first only what scale-up and scale-down need; options : more of them."""
+    """Run a planner. quick_start : compile first only what scale-up and scale-down need; options : more of them.
+
+    Does not wait until it serves: its `address` does.
+    """
     with _service("planner", (*(("--quick-start",) if quick_start else ()), *options), directory) as service:
         yield service
 
 
 class ActuatorProcess:
-    """A running actuator that can be killed and started again over the same state directory."""
+    """An actuator that was started, and can be killed and started again over the same state directory."""
 
-    def __init__(self, stack: ExitStack, directory: Path, options: Sequence[str]) -> None:
+    def __init__(
+        self, stack: ExitStack, directory: Path, options: Sequence[str], when_restarted: Sequence[str] = ()
+    ) -> None:
+        """when_restarted : further options once it was killed."""
         self._stack, self._directory, self._options = stack, directory, options
-        self._service = self._start()
+        self._when_restarted = when_restarted
+        self._service = self._start(options)
 
     @property
     def address(self) -> str:
-        """Address on which it listens, "host:port"; changes with a restart."""
+        """Address on which it listens, "host:port"; changes with a restart. Waits until it serves."""
         return self._service.address
 
     @property
@@ -90,23 +109,31 @@ class ActuatorProcess:
         self._service.process.kill()
         self._service.process.wait()
         (self._directory / "actuator.address").unlink(missing_ok=True)
-        self._service = self._start()
+        started = self._start((*self._options, *self._when_restarted))
+        _address(started)
+        self._service = started
         return time.monotonic() - killed
 
-    def _start(self) -> Service:
-        return self._stack.enter_context(_service("actuator", self._options, self._directory))
+    def _start(self, options: Sequence[str]) -> Service:
+        return self._stack.enter_context(_service("actuator", options, self._directory))
 
 
 @contextmanager
-def actuator(directory: Path, clusters: Sequence[Path], options: Sequence[str] = ()) -> Iterator[ActuatorProcess]:
-    """Run an actuator over an embedded cluster made from the files. options : additional ones."""
+def actuator(
+    directory: Path, clusters: Sequence[Path], options: Sequence[str] = (), when_restarted: Sequence[str] = ()
+) -> Iterator[ActuatorProcess]:
+    """Run an actuator over an embedded cluster made from the files.
+
+    options : additional ones; when_restarted : those to add after a kill. Does not wait until it serves: its `address`
+    does.
+    """
     state = directory / "state"
     state.mkdir(parents=True, exist_ok=True)
     all_options = ["--cloud", "memory", "--state-dir", str(state), *_QUICK, *options]
     for cluster in clusters:
         all_options += ["--cluster", str(cluster)]
     with ExitStack() as stack:
-        yield ActuatorProcess(stack, directory, all_options)
+        yield ActuatorProcess(stack, directory, all_options, when_restarted)
 
 
 @contextmanager
@@ -127,11 +154,12 @@ def _service(name: str, options: Sequence[str], directory: Path) -> Iterator[Ser
             env=os.environ | {"PYTHONUNBUFFERED": "1"},
         )
         stack.callback(_end, process)
-        yield Service(name, process, _address(name, process, address_file, log), log)
+        yield Service(name, process, address_file, log)
 
 
-def _address(name: str, process: subprocess.Popen[bytes], file: Path, log: Path) -> str:
+def _address(service: Service) -> str:
     """Return the address that the service wrote, once it reports SERVING."""
+    name, process, file, log = service.name, service.process, service.address_file, service.log
     deadline = time.monotonic() + START_TIMEOUT_S
     address = ""
     while time.monotonic() < deadline:

@@ -15,7 +15,7 @@ from clients.transport.errors import ServiceError, TrimtabError
 
 INTERVAL_S = 2.5
 """Time from one plan to the next while deletions are in progress; upstream's default is ten."""
-SAMPLE_INTERVAL_S = 1.0
+SAMPLE_INTERVAL_S = 0.5
 
 
 def statuses(address: str) -> Iterator[actuator_pb2.ActuatorStatus]:
@@ -39,7 +39,7 @@ def statuses(address: str) -> Iterator[actuator_pb2.ActuatorStatus]:
 
 
 class Sampler:
-    """Gives the witness a picture of the cluster about once a second while the context is open."""
+    """Gives the witness a picture of the cluster about twice a second while the context is open."""
 
     def __init__(self, actuator: ActuatorProcess, witness: Witness) -> None:
         self._actuator, self._witness = actuator, witness

@@ -7,9 +7,9 @@ from trimtab.k8s.v1 import core_pb2, meta_pb2
 from trimtab.v1 import snapshot_pb2
 
 from clients.kubernetes_api.envelope import read_page, wrap
-from clients.kubernetes_objects.build import collection_paused
 from clients.live_cluster.snapshots import SnapshotMaker
 from clients.live_cluster.store import Store
+from clients.transport.collection import collection_paused
 from tests.benchmarks.registry import Stages, scenario
 from tests.builders import kubernetes as k8s
 from tests.builders.kubernetes_protobuf import encoded

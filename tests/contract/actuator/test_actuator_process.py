@@ -22,6 +22,7 @@ from clients.transport.client import RetryPolicy
 from clients.transport.errors import TrimtabError
 from tests.builders import metrics
 from tests.builders.actuator import small_cluster
+from tests.builders.forked import Programs
 from tests.builders.kubernetes import listed, pdb
 from tests.builders.metric_pages import check_page
 from tests.builders.waiting import LIMIT_S
@@ -35,14 +36,15 @@ DRAINED, EMPTY = ("n0", "n1", "n2", "n3"), ("n6", "n7")
 
 def command(directory: Path, *more: str) -> list[str]:
     files = (f"--state-dir={directory / 'state'}", f"--cluster={directory / 'cluster.json'}")
-    return [sys.executable, "-m", "actuator", f"--address-file={directory / 'address'}", *files, *QUICK, *more]
+    return ["actuator", f"--address-file={directory / 'address'}", *files, *QUICK, *more]
 
 
 @contextmanager
 def running(directory: Path, *more: str) -> Iterator[tuple[subprocess.Popen[str], ActuatorClient]]:
     """A process that is ready, with a client; killed at the end if it still runs."""
     (directory / "address").unlink(missing_ok=True)
-    process = subprocess.Popen(command(directory, *more), stderr=subprocess.PIPE, text=True)
+    whole = [sys.executable, "-m", *command(directory, *more)]
+    process = subprocess.Popen(whole, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
         while not (directory / "address").exists():
@@ -163,19 +165,19 @@ def test_told_to_stop_it_ends_with_code_0_and_goes_on_at_the_next_start(director
         assert {d.state for d in status.finished} == {actuator_pb2.DeletionState.DELETED}
 
 
-def test_two_processes_cannot_work_in_one_directory(directory: Path) -> None:
+def test_two_processes_cannot_work_in_one_directory(directory: Path, forked: Programs) -> None:
     with running(directory):
-        other = subprocess.run(command(directory), capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        other = forked(*command(directory))
     assert other.returncode == 2
     assert "another actuator works in" in other.stderr
 
 
-def test_two_processes_cannot_work_on_one_store_in_different_directories(directory: Path) -> None:
+def test_two_processes_cannot_work_on_one_store_in_different_directories(directory: Path, forked: Programs) -> None:
     (directory / "link").symlink_to(directory / "state")
     store = f"--store=sqlite:///{directory / 'link' / 'store.sqlite'}"
     with running(directory):
         more = command(directory, store, f"--state-dir={directory / 'other'}")
-        other = subprocess.run(more, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        other = forked(*more)
     assert other.returncode == 2
     assert "store.sqlite.lock is locked" in other.stderr
 
@@ -245,10 +247,10 @@ def lose_store(directory: Path) -> None:
     ],
 )
 def test_damaged_files_are_told_in_one_line(
-    directory: Path, prepare: Callable[[Path], None], more: list[str], message: str
+    directory: Path, forked: Programs, prepare: Callable[[Path], None], more: list[str], message: str
 ) -> None:
     prepare(directory)
-    done = subprocess.run(command(directory, *more), capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    done = forked(*command(directory, *more))
     assert done.returncode == 2
     last = done.stderr.splitlines()[-1]
     assert last.startswith("trimtab-actuator: ")
@@ -274,18 +276,15 @@ def test_damaged_files_are_told_in_one_line(
         ),
     ],
 )
-def test_bad_settings_are_told_in_one_line(directory: Path, more: list[str], message: str) -> None:
-    done = subprocess.run(command(directory, *more), capture_output=True, text=True, timeout=LIMIT_S, check=False)
+def test_bad_settings_are_told_in_one_line(directory: Path, forked: Programs, more: list[str], message: str) -> None:
+    done = forked(*command(directory, *more))
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr
 
 
-def test_settings_come_from_the_environment_too(directory: Path) -> None:
-    environment = {**os.environ, "TRIMTAB_ACTUATOR_MAX_DRAIN_PARALLELISM": "0"}
-    done = subprocess.run(
-        command(directory), capture_output=True, text=True, timeout=LIMIT_S, check=False, env=environment
-    )
+def test_settings_come_from_the_environment_too(directory: Path, forked: Programs) -> None:
+    done = forked(*command(directory), environment={**os.environ, "TRIMTAB_ACTUATOR_MAX_DRAIN_PARALLELISM": "0"})
     assert done.returncode == 2
     assert "TRIMTAB_ACTUATOR_MAX_DRAIN_PARALLELISM" in done.stderr or "--max-drain-parallelism" in done.stderr
 

@@ -20,6 +20,7 @@ from clients.actuator_client import ActuatorClient
 from clients.transport.client import RetryPolicy
 from clients.transport.errors import TrimtabError
 from tests.builders.actuator import small_cluster
+from tests.builders.forked import Programs
 from tests.builders.kubernetes import listed
 from tests.builders.tls import OwnCa, make_ca
 from tests.builders.waiting import LIMIT_S
@@ -130,8 +131,9 @@ def test_the_process_holds_callers_to_its_policy_and_deletions_to_its_last_line(
         pytest.param(["--tls-cert=no.crt", "--tls-key=no.key"], "no.crt", id="certificate that is not there"),
     ],
 )
-def test_a_process_that_is_not_protected_does_not_start(tmp_path: Path, arguments: list[str], message: str) -> None:
-    command = [*START, f"--state-dir={tmp_path / 'state'}", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+def test_a_process_that_is_not_protected_does_not_start(
+    tmp_path: Path, forked: Programs, arguments: list[str], message: str
+) -> None:
+    done = forked("actuator", f"--state-dir={tmp_path / 'state'}", *arguments)
     assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
     assert message in done.stderr

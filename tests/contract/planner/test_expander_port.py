@@ -14,6 +14,7 @@ from trimtab.clusterautoscaler import expander_pb2_grpc
 from trimtab.v1 import planner_pb2, planner_pb2_grpc
 
 from tests.builders.best_options import a_node, a_pod, sent
+from tests.builders.forked import Programs
 from tests.builders.tls import OwnCa, make_ca
 from tests.builders.waiting import LIMIT_S
 
@@ -40,7 +41,7 @@ GRANTED = POLICY + "anonymous: [choose]\n"
 def command(ca: OwnCa, *more: str) -> list[str]:
     files = {"cert": "server.crt", "key": "server.key", "client-ca": "ca.crt"}
     options = [f"--tls-{name}={ca.directory / file}" for name, file in files.items()]
-    return [sys.executable, "-m", "planner", *options, "--expander-chain=least-nodes", *more]
+    return ["planner", *options, "--expander-chain=least-nodes", *more]
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ def test_an_autoscaler_without_a_certificate_may_have_options_chosen_and_nothing
     options = command(ca, "--expander-address=0.0.0.0:0", f"--policy={policy}")
     with log.open("w") as opened:
         environment = os.environ | {"NUMBA_DISABLE_JIT": "1"}
-        process = subprocess.Popen(options, stderr=opened, env=environment)
+        process = subprocess.Popen([sys.executable, "-m", *options], stderr=opened, env=environment)
     try:
         main, expander = (one.replace("0.0.0.0", "127.0.0.1") for one in listening(log, process))
         # As the autoscaler dials: credentials.NewClientTLSFromFile(cert, "").
@@ -89,13 +90,13 @@ def test_an_autoscaler_without_a_certificate_may_have_options_chosen_and_nothing
 
 @pytest.mark.parametrize("policy", [None, POLICY], ids=["no policy", "a policy that grants nothing to anyone"])
 def test_a_port_for_anyone_on_the_network_is_not_opened_unless_the_policy_says_so(
-    ca: OwnCa, tmp_path: Path, policy: str | None
+    ca: OwnCa, tmp_path: Path, forked: Programs, policy: str | None
 ) -> None:
     more = ["--expander-address=0.0.0.0:0"]
     if policy is not None:
         (tmp_path / "policy.yaml").write_text(policy)
         more.append(f"--policy={tmp_path / 'policy.yaml'}")
-    done = subprocess.run(command(ca, *more), capture_output=True, text=True, timeout=2 * LIMIT_S, check=False)
+    done = forked(*command(ca, *more))
     assert done.returncode == 2
     assert "--expander-address" in done.stderr
     assert "anonymous: [choose]" in done.stderr

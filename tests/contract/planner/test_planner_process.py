@@ -19,6 +19,7 @@ from clients.planner_client import PlannerClient
 from clients.transport.client import RetryPolicy, connect
 from planner.service.warm_up import NOW_S, small_cluster
 from tests.builders import metrics
+from tests.builders.forked import Programs
 from tests.builders.metric_pages import check_page
 from tests.builders.waiting import LIMIT_S
 
@@ -100,9 +101,7 @@ def test_answers_are_the_same_bytes_in_every_process(tmp_path: Path) -> None:
     ("option", "word"),
     [("--address=nowhere", "host:port"), ("--log-level=loud", "loud"), ("--max-snapshot-bytes=0", "Invalid value")],
 )
-def test_a_bad_setting_is_told_and_ends_the_process(option: str, word: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "planner", option], capture_output=True, text=True, timeout=START_S, check=False
-    )
+def test_a_bad_setting_is_told_and_ends_the_process(forked: Programs, option: str, word: str) -> None:
+    done = forked("planner", option)
     assert done.returncode == 2
     assert word in done.stderr

@@ -6,6 +6,7 @@ Processes that start at the same time compile each kernel once. What is used of 
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ from numba.core import caching, dispatcher
 
 from planner.model.kernel_cache import PARTS, missing_parts
 from planner.model.kernel_content import content_of
+from tests.builders.forked import programs
 
 ROOT = Path(__file__).parents[4]
 pytestmark = pytest.mark.skipif(os.environ.get("NUMBA_DISABLE_JIT") == "1", reason="nothing is compiled")
@@ -50,15 +52,21 @@ def middle(x: int) -> int:
 PROGRAM = "from package.outer import outer; print(outer(1), sum(outer.stats.cache_hits.values()))"
 
 
-def start(directory: Path, program: str = PROGRAM, **environment: str) -> subprocess.Popen[str]:
-    """Start a program that can import the package."""
+def whole(directory: Path, **environment: str) -> dict[str, str]:
+    """Return the environment of a program that can import the package."""
     path = os.pathsep.join([str(directory), str(ROOT), str(ROOT / "protos")])
     known = {name: value for name, value in os.environ.items() if name not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
     # Sources are changed within a second here, which compiled Python would not notice.
-    set_up = {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"}
+    return known | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"} | environment
+
+
+def start(directory: Path, program: str = PROGRAM, **environment: str) -> subprocess.Popen[str]:
+    """Start a program that can import the package."""
     pipe = subprocess.PIPE
     command = [sys.executable, "-c", program]
-    return subprocess.Popen(command, env=known | set_up | environment, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+    return subprocess.Popen(
+        command, env=whole(directory, **environment), stdin=pipe, stdout=pipe, stderr=pipe, text=True
+    )
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[list[str], str]:
@@ -68,9 +76,22 @@ def finish(process: subprocess.Popen[str]) -> tuple[list[str], str]:
     return out.split(), errors
 
 
-def run(directory: Path, **environment: str) -> list[str]:
-    """Call the outer kernel in a process of its own; return its result, and how often it came from the cache."""
-    return finish(start(directory, **environment))[0]
+Run = Callable[..., list[str]]
+
+
+@pytest.fixture(scope="module")
+def run() -> Iterator[Run]:
+    """Return what calls the outer kernel in a process of its own, which has no kernels yet, and returns its result, and
+    how often it came from the cache.
+    """
+    with programs(["planner.model.jit"]) as forked:
+
+        def call(directory: Path, **environment: str) -> list[str]:
+            done = forked("-c", PROGRAM, environment=whole(directory, **environment))
+            assert done.returncode == 0, done.stderr
+            return done.stdout.split()
+
+        yield call
 
 
 def write(directory: Path, **changed: tuple[str, str]) -> None:
@@ -95,7 +116,7 @@ def caches(directory: Path) -> set[Path]:
     ],
 )
 def test_code_made_of_something_that_has_changed_is_not_used(
-    tmp_path: Path, changed: dict[str, tuple[str, str]], answer: str
+    run: Run, tmp_path: Path, changed: dict[str, tuple[str, str]], answer: str
 ) -> None:
     write(tmp_path)
     assert run(tmp_path) == ["14007", "0"]
@@ -104,7 +125,7 @@ def test_code_made_of_something_that_has_changed_is_not_used(
     assert run(tmp_path) == [answer, "1"]
 
 
-def test_code_for_a_type_that_is_no_longer_there_is_compiled_for_the_one_that_is(tmp_path: Path) -> None:
+def test_code_for_a_type_that_is_no_longer_there_is_compiled_for_the_one_that_is(run: Run, tmp_path: Path) -> None:
     package = tmp_path / "package"
     for name in ("Pair", "Couple"):
         write(tmp_path)
@@ -122,7 +143,7 @@ def test_code_for_a_type_that_is_no_longer_there_is_compiled_for_the_one_that_is
         assert run(tmp_path) == ["5", "1"]
 
 
-def test_what_says_the_same_is_loaded(tmp_path: Path) -> None:
+def test_what_says_the_same_is_loaded(run: Run, tmp_path: Path) -> None:
     write(tmp_path)
     run(tmp_path)
     assert run(tmp_path) == ["14007", "1"]
@@ -132,7 +153,7 @@ def test_what_says_the_same_is_loaded(tmp_path: Path) -> None:
     assert run(tmp_path) == ["14007", "1"]
 
 
-def test_where_sources_may_not_be_written_the_users_cache_is(tmp_path: Path) -> None:
+def test_where_sources_may_not_be_written_the_users_cache_is(run: Run, tmp_path: Path) -> None:
     write(tmp_path)
     (tmp_path / "package" / "__pycache__").write_text("no directory can be made here")
     home = tmp_path / "cache"
@@ -144,12 +165,13 @@ def test_where_sources_may_not_be_written_the_users_cache_is(tmp_path: Path) -> 
 def test_a_directory_of_ones_own_comes_first(tmp_path: Path) -> None:
     write(tmp_path)
     own = tmp_path / "own"
-    assert run(tmp_path, NUMBA_CACHE_DIR=str(own)) == ["14007", "0"]
+    # numba reads it when it is loaded.
+    assert finish(start(tmp_path, NUMBA_CACHE_DIR=str(own)))[0] == ["14007", "0"]
     assert caches(tmp_path) == caches(own)
-    assert run(tmp_path, NUMBA_CACHE_DIR=str(own)) == ["14007", "1"]
+    assert finish(start(tmp_path, NUMBA_CACHE_DIR=str(own)))[0] == ["14007", "1"]
 
 
-def test_where_nothing_can_be_written_kernels_are_compiled_each_time(tmp_path: Path) -> None:
+def test_where_nothing_can_be_written_kernels_are_compiled_each_time(run: Run, tmp_path: Path) -> None:
     write(tmp_path)
     nowhere = tmp_path / "package" / "__pycache__"
     nowhere.write_text("no directory can be made here")
@@ -196,7 +218,7 @@ compile_recorded()
 """
 
 
-def test_what_another_process_compiled_for_the_calls_that_it_noted_is_loaded(tmp_path: Path) -> None:
+def test_what_another_process_compiled_for_the_calls_that_it_noted_is_loaded(run: Run, tmp_path: Path) -> None:
     write(tmp_path)
     assert finish(start(tmp_path, RECORDER)) == (["14007"], "")
     assert run(tmp_path) == ["14007", "1"]

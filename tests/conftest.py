@@ -1,7 +1,7 @@
 """How hypothesis runs in every test: no deadline for one example, since kernels compile within the first one.
 
 By default each run draws the same examples, so that a test fails for a change and not by luck; the profile `explore`
-draws new ones. Neither keeps examples in files, or fails where drawing an example is slow or in vain.
+draws new ones, and more. Neither keeps examples in files, or fails where drawing an example is slow or in vain.
 """
 
 from collections.abc import Iterator
@@ -9,17 +9,19 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.builders.examples import EXPLORE, MOST
 from tests.builders.forked import Programs, programs
 
 settings.register_profile(
     "trimtab",
+    max_examples=MOST,
     deadline=None,
     derandomize=True,
     database=None,
     print_blob=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-settings.register_profile("explore", settings.get_profile("trimtab"), derandomize=False)
+settings.register_profile(EXPLORE, settings.get_profile("trimtab"), max_examples=100, derandomize=False)
 settings.load_profile("trimtab")
 
 

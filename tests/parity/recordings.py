@@ -11,7 +11,6 @@ off the pod, and `refusals` takes NodeName out of the expected answer; `pinned` 
 
 from __future__ import annotations
 
-import copy
 import gzip
 import json
 from collections.abc import Iterator, Mapping
@@ -136,12 +135,12 @@ def key_of(pod: dict[str, Any]) -> str:
 
 
 def _pod(pod: dict[str, Any], phase: str) -> dict[str, Any]:
-    made = {"apiVersion": "v1", "kind": "Pod", **copy.deepcopy(pod)}
+    made = {"apiVersion": "v1", "kind": "Pod", **pod}
     made["metadata"] = {"namespace": "default", "uid": key_of(pod), "labels": {}, **made["metadata"]}
-    made["spec"] = {"containers": [{"name": "c0"}], **(made.get("spec") or {})}
-    for prefix, containers in (("c", made["spec"]["containers"]), ("i", made["spec"].get("initContainers", []))):
-        for index, container in enumerate(containers):
-            container.setdefault("name", f"{prefix}{index}")
+    spec = made["spec"] = {"containers": [{"name": "c0"}], **(made.get("spec") or {})}
+    for prefix, field in (("c", "containers"), ("i", "initContainers")):
+        if field in spec:
+            spec[field] = [{"name": f"{prefix}{index}", **one} for index, one in enumerate(spec[field])]
     made["status"] = {"phase": phase, **made.get("status", {})}
     return made
 
@@ -161,10 +160,13 @@ def pinned(document: dict[str, Any]) -> dict[str, str]:
 
 
 def objects(document: dict[str, Any], *, with_pending: bool = True) -> list[dict[str, Any]]:
-    """Every object of the document; a list without items says that there are no claims (not: none were given)."""
+    """Every object of the document; a list without items says that there are no claims (not: none were given).
+
+    They share what they consist of with the document.
+    """
     made: list[dict[str, Any]] = [{"apiVersion": "v1", "kind": "PersistentVolumeClaimList", "items": []}]
     made += [
-        {"apiVersion": version, "kind": kind, **copy.deepcopy(item)}
+        {"apiVersion": version, "kind": kind, **item}
         for section, (version, kind) in SECTIONS.items()
         for item in document.get(section, [])
     ]

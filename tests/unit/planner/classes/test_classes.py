@@ -4,7 +4,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
@@ -14,6 +14,7 @@ from planner.model.values import LabelRequirement, NodeSelectorTerm, PodAffinity
 from planner.simulation.build import build_simulation
 from planner.snapshot.columns import Snapshot
 from tests.builders.columns import snapshot
+from tests.builders.examples import examples
 from tests.builders.fitting import HOST, ZONE, equals, node, requires
 from tests.builders.rows import NodeRow, PodRow
 from tests.reference.classes.selectors import holds
@@ -56,7 +57,7 @@ LABELS = st.dictionaries(st.sampled_from(["a", "b", "c"]), st.sampled_from(["1",
 
 
 @given(st.lists(LABELS, min_size=1, max_size=8), st.lists(REQUIREMENTS, min_size=1, max_size=4))
-@settings(max_examples=300)
+@examples(300)
 def test_reduced_labels_meet_requirements_as_the_labels_do(
     label_sets: list[dict[str, str]], requirements: list[LabelRequirement]
 ) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 from trimtab.v1 import plan_pb2
 from trimtab.v1 import snapshot_pb2 as pb
@@ -12,6 +12,7 @@ from planner.decisions.plan import plan
 from planner.decisions.work import Work
 from planner.model.values import Owner
 from planner.snapshot.decode import canonicalize
+from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, node, node_group, pod, replica_set, snapshot_of
 from tests.builders.random_growth import growing_cluster, growth_settings
 from tests.builders.scale_up import NOW_S
@@ -40,7 +41,7 @@ def asked(seed: int) -> tuple[pb.ClusterSnapshot, plan_pb2.PlanRequest]:
 
 @given(st.integers(0, 2**48))
 @example(5117)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_placed_pods_placeholders_and_moved_pods_fit_at_the_same_time(seed: int) -> None:
     message, request = asked(seed)
     answer = plan(canonicalize(message), request, None, Work())

@@ -3,13 +3,14 @@
 from random import Random
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.placement.kernels.failures import count_failures, discount_failures, mark_placeable
 from planner.simulation.build import build_simulation
 from planner.simulation.kernels import retire
 from tests.builders.columns import snapshot
+from tests.builders.examples import examples
 from tests.builders.kubernetes import labelled, node, node_group, pod, replica_set, spread
 from tests.builders.random_rows import rows
 from tests.builders.scale_down import plan
@@ -20,7 +21,7 @@ REASONS = 32
 
 
 @given(st.integers(0, 2**40))
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_nodes_refuse_a_pod_that_leaves_its_own_as_in_the_twin(seed: int) -> None:
     random, loop = Random(seed), random_loop(2 * seed)
     names, state = list(loop.cluster.nodes), build_simulation(snapshot(*rows(2 * seed))).state

@@ -9,6 +9,7 @@ from planner.placement.group_bounds import fresh_amounts, group_bounds
 from planner.placement.packing import GrowingGroups, pack, packer
 from planner.simulation.growth import Growth
 from planner.simulation.kernels import open_as
+from tests.builders.examples import examples
 from tests.builders.fitting import node
 from tests.builders.growing import growing_cluster, random_growing_cluster
 from tests.builders.random_rows import ZONE
@@ -18,7 +19,7 @@ SEEDS = st.integers(0, 2**48)
 
 
 @given(SEEDS)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_what_a_packing_places_was_admitted_and_needs_no_fewer_nodes_than_the_bound(seed: int) -> None:
     made = random_growing_cluster(seed)
     pods = np.array(made.pending, np.int32)

@@ -3,13 +3,14 @@
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.model.values import HostPort, PodSpec
 from planner.placement.group_bounds import fresh_amounts
 from planner.placement.orders import boundness, by_class, orders
 from planner.placement.packing import GrowingGroups, PodsToPack, pack, pack_best, packer
+from tests.builders.examples import examples
 from tests.builders.fitting import node
 from tests.builders.growing import GrowingCluster, growing_cluster, random_growing_cluster
 from tests.builders.rows import NodeRow, PodRow
@@ -58,7 +59,7 @@ def test_pods_that_keep_apart_come_first_in_one_order() -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_orders_keep_all_pods_and_those_of_a_class_together_in_their_order(seed: int) -> None:
     made = random_growing_cluster(seed)
     of = made.simulation.state.pod_class
@@ -70,7 +71,7 @@ def test_orders_keep_all_pods_and_those_of_a_class_together_in_their_order(seed:
 
 
 @given(SEEDS)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_the_best_packing_is_never_worse_than_first_fit_decreasing(seed: int) -> None:
     made = random_growing_cluster(seed)
     within, groups = packer(made.simulation, made.growth), GrowingGroups([0], [0], [9])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from planner.model.values import PodAffinityTerm, PodSpec, SpreadConstraint
 from planner.placement.packing import GrowingGroups, Packed, pack, packer, place_on_new_nodes
 from planner.simulation.log import check_log
+from tests.builders.examples import examples
 from tests.builders.fitting import HOST, ZONE, equals, node
 from tests.builders.growing import GrowingCluster, growing_cluster, random_growing_cluster
 from tests.builders.rows import NodeRow, PodRow
@@ -100,7 +101,7 @@ def pods_of(case: Case) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
 
 
 @given(SEEDS)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_pods_go_where_plain_first_fit_puts_them_and_the_simulation_is_left_as_it_was(seed: int) -> None:
     one = case(seed)
     before = copied(one.made.simulation.state)
@@ -112,7 +113,7 @@ def test_pods_go_where_plain_first_fit_puts_them_and_the_simulation_is_left_as_i
 
 
 @given(SEEDS)
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_pods_that_spread_and_gather_go_where_plain_first_fit_puts_them(seed: int) -> None:
     one = case(seed, spreading)
     found = packed(one)
@@ -131,7 +132,7 @@ def test_what_one_packing_learnt_does_not_reach_the_next(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_what_was_packed_fits_in_earnest_and_other_groups_take_what_fits_them(seed: int) -> None:
     one = case(seed)
     made, found, random = one.made, packed(one), Random(seed + 22)

@@ -3,7 +3,7 @@
 from random import Random
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from trimtab.v1.snapshot_pb2 import LabelOperator
 
@@ -12,6 +12,7 @@ from planner.placement.kernels.search import HINT_HITS, NO_DOMAINS, SEARCHES, ev
 from planner.placement.search import new_search
 from planner.simulation.build import build_simulation
 from tests.builders.columns import snapshot
+from tests.builders.examples import examples
 from tests.builders.random_rows import ZONE
 from tests.builders.rows import NodeRow, PodRow
 from tests.reference.placement import search as twin
@@ -56,7 +57,7 @@ def place_both(seed: int) -> tuple[twin.Placed, list[int]]:
 
 
 @given(st.integers(0, 2**48))
-@settings(max_examples=120, deadline=None)
+@examples(120)
 def test_pods_go_where_the_twin_puts_them(seed: int) -> None:
     place_both(seed)
 

@@ -5,7 +5,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.facts.leaving import being_deleted
@@ -28,6 +28,7 @@ from planner.simulation.virtual_rows import NodeTemplate, VirtualNodes, VirtualP
 from planner.snapshot.columns import NO_NODE, Int32
 from planner.snapshot.decode import canonicalize
 from tests.builders.columns import snapshot
+from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, daemon_set, labelled, node, pod, pod_affinity, pods_of, snapshot_of, spread
 from tests.unit.planner.scale_down.search.test_drain_sets import some_rows
 
@@ -255,7 +256,7 @@ def everything(seed: int, hint: dict[int, int]) -> tuple[Simulation, Waiting, Pl
 
 
 @given(st.integers(0, 2**48))
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_a_pod_without_a_place_has_none_and_the_next_loop_finds_the_same(seed: int) -> None:
     given, found, where = everything(seed, {})
     for one in found.left.tolist():

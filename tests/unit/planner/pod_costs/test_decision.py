@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from trimtab.v1 import plan_pb2 as pb
 
 from planner.pod_costs import answer as pod_costs_answer
+from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, deployment, node, node_group, pod, pods_of, replica_set
 from tests.builders.pod_costs import NUMBER, S, at, costs, decide, groups, own_ranks, reasons, target, term
 from tests.reference.pod_costs import controller, ranks
@@ -281,7 +282,7 @@ def drawn(places: list[Any], pods: list[Any]) -> tuple[list[Json], list[ranks.Po
 
 
 @given(TERMS, st.lists(PLACES, min_size=1, max_size=4), st.lists(PODS, min_size=1, max_size=9), st.randoms())
-@settings(max_examples=150)
+@examples(150)
 def test_ranks_and_costs_are_those_of_the_naive_twin_whatever_the_order_of_the_input(
     terms: list[pb.PodCostTerm], places: list[Any], pods: list[Any], random: Any
 ) -> None:
@@ -322,7 +323,7 @@ PHASES = ("Running", "Running", "Pending")
     ),
     st.integers(1, 9),
 )
-@settings(max_examples=80)
+@examples(80)
 def test_the_real_controller_keeps_the_pods_that_we_would_keep(pods: list[Any], count: int) -> None:
     """Pods that wait, are not ready or are being deleted go by its own rules; among the others costs decide."""
     objects: list[Json] = [WEB, *nodes()]

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trimtab.v1 import plan_pb2, snapshot_pb2
 
+from tests.builders.examples import examples
 from tests.builders.scale_down import NOW_S, Outcome, plan_message
 from tests.builders.snapshots import int32
 from tests.stateful.test_scale_down_loops import SETTINGS, STEP_S, World
@@ -45,7 +46,7 @@ def answered(which: int, state: plan_pb2.ScaleDownState) -> Outcome:
 
 
 @given(st.integers(0, 3), st.lists(st.integers(0, 2**20), min_size=1, max_size=8))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_flipped_bits_of_the_bytes_are_read_or_refused(which: int, flips: list[int]) -> None:
     data = bytearray(lived(which)[1].SerializeToString())
     for flip in flips:
@@ -59,7 +60,7 @@ def test_flipped_bits_of_the_bytes_are_read_or_refused(which: int, flips: list[i
 
 
 @given(st.integers(0, 3), st.sampled_from(COLUMNS), st.data())
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_columns_of_any_content_are_read_or_counted_as_absent(
     which: int, column: tuple[str, str], data: st.DataObject
 ) -> None:

@@ -3,7 +3,7 @@
 from random import Random
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.scale_up.kernels.refusals import refusals
@@ -11,6 +11,7 @@ from planner.scale_up.report.kernels.wire import write_pods
 from planner.simulation.kernels import open_as
 from planner.simulation.log import check_log
 from planner.snapshot.texts import Names, joined
+from tests.builders.examples import examples
 from tests.builders.growing import GrowingCluster, random_growing_cluster
 from tests.reference.scale_up import refusals as naive_refusals
 from tests.reference.scale_up.report import wire
@@ -33,7 +34,7 @@ def open_all_but_one(made: GrowingCluster, random: Random) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_new_nodes_refuse_pods_for_the_reasons_that_a_plain_check_gives(seed: int) -> None:
     made, random = random_growing_cluster(seed), Random(seed + 1)
     if not made.growth.blanks.size:
@@ -51,7 +52,7 @@ def test_new_nodes_refuse_pods_for_the_reasons_that_a_plain_check_gives(seed: in
 
 
 @given(st.lists(st.tuples(st.integers(0, 1), NAMES), max_size=6), st.lists(NAMES, max_size=3), st.data())
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_names_of_pods_written_by_hand_are_those_of_the_message(
     known: list[tuple[int, str]], virtual: list[str], data: st.DataObject
 ) -> None:

@@ -7,6 +7,7 @@ from trimtab.v1 import plan_pb2
 from planner.decisions.plan import plan
 from planner.decisions.work import Work
 from planner.snapshot.decode import canonicalize
+from tests.builders.examples import examples
 from tests.builders.random_growth import growing_cluster, growth_settings
 from tests.builders.scale_up import NOW_S
 from tests.builders.snapshots import write
@@ -23,7 +24,7 @@ def answer_to(seed: int, shuffle: int, *decisions: "plan_pb2.Decision.Code.Value
 
 
 @given(SEEDS)
-@settings(max_examples=400, deadline=None)
+@examples(400)
 def test_every_plan_is_proven(seed: int) -> None:
     message = write(growing_cluster(seed))
     found = answer_to(seed, 0, UP).scale_up

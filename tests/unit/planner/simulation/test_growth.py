@@ -3,7 +3,7 @@
 from random import Random
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 
 from planner.model.values import PodSpec
 from planner.simulation.fresh import to_keep
@@ -13,6 +13,7 @@ from planner.simulation.state import CLOSED, OPEN
 from planner.simulation.virtual import with_virtual
 from planner.simulation.virtual_rows import GroupTemplate, NodeTemplate, VirtualPod
 from tests.builders.columns import snapshot
+from tests.builders.examples import examples
 from tests.builders.fitting import HOST, node
 from tests.builders.growing import GrowingCluster, growing_cluster, node_group, random_growing_cluster
 from tests.builders.rows import NodeRow, PodRow
@@ -58,7 +59,7 @@ class GrowthWalk(Walk):
 
 
 @given(SEEDS)
-@settings(max_examples=250, deadline=None)
+@examples(250)
 def test_after_any_moves_new_nodes_answer_as_real_ones_and_what_is_undone_was_never_done(seed: int) -> None:
     made = random_growing_cluster(seed, most_pending=6)
     assert_agree(made.simulation, made.cluster)
@@ -66,7 +67,7 @@ def test_after_any_moves_new_nodes_answer_as_real_ones_and_what_is_undone_was_ne
 
 
 @given(SEEDS)
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_pods_that_join_later_see_the_nodes_that_were_opened(seed: int) -> None:
     made = random_growing_cluster(seed, most_pending=3)
     walk = GrowthWalk(made, Random(seed + 2))
@@ -86,7 +87,7 @@ def test_pods_that_join_later_see_the_nodes_that_were_opened(seed: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_several_pods_of_a_class_count_as_they_do_one_by_one(seed: int) -> None:
     made = random_growing_cluster(seed)
     state, random = made.simulation.state, Random(seed + 3)

@@ -3,7 +3,7 @@
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from planner.model.values import PodAffinityTerm, PodSpec, Taint, Toleration
 from planner.simulation.build import Simulation, build_simulation
@@ -14,6 +14,7 @@ from planner.simulation.virtual import with_virtual
 from planner.simulation.virtual_rows import VirtualPod
 from tests.builders import random_rows
 from tests.builders.columns import snapshot
+from tests.builders.examples import examples
 from tests.builders.fitting import HOST, equals, node
 from tests.builders.random_rows import NAMESPACES
 from tests.builders.rows import NodeRow, PodRow
@@ -43,7 +44,7 @@ def joined(rows: Split) -> tuple[Simulation, Simulation]:
 
 
 @given(SEEDS)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_pods_that_ask_for_other_amounts_share_what_the_snapshot_decides(seed: int) -> None:
     rows, random = whole(seed), Random(seed + 31)
     asked = sorted({name for pod in rows.pods for name, _ in pod.spec.requests} | {"cpu", "weird"})
@@ -63,7 +64,7 @@ def test_pods_that_ask_for_other_amounts_share_what_the_snapshot_decides(seed: i
 
 
 @given(SEEDS)
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_plain_pods_answer_as_the_naive_cluster_does(seed: int) -> None:
     rows, random = whole(seed), Random(seed + 32)
     later = []

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.predicates.order import reasons_of
@@ -24,6 +24,7 @@ from planner.simulation.kernels import (
 from planner.simulation.log import MoveLogFullError, check_log
 from planner.simulation.state import SimulationState
 from tests.builders.columns import snapshot
+from tests.builders.examples import examples
 from tests.builders.random_rows import rows
 from tests.reference.predicates import resources
 from tests.reference.simulation import checks
@@ -128,7 +129,7 @@ class Walk:
 
 
 @given(SEEDS)
-@settings(max_examples=250, deadline=None)
+@examples(250)
 def test_a_fresh_simulation_agrees_with_the_naive_cluster(seed: int) -> None:
     simulation, cluster = both(seed)
     assert_agree(simulation, cluster)
@@ -151,7 +152,7 @@ def walk_and_undo(walk: Walk, before: int, after: int) -> None:
 
 
 @given(SEEDS)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_after_any_moves_both_agree_and_what_is_undone_was_never_done(seed: int) -> None:
     simulation, cluster = both(seed)
     random = Random(seed + 1)
@@ -159,7 +160,7 @@ def test_after_any_moves_both_agree_and_what_is_undone_was_never_done(seed: int)
 
 
 @given(SEEDS)
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_moves_lead_to_the_same_counters_as_a_snapshot_of_where_they_lead(seed: int) -> None:
     nodes, _, namespaces = rows(seed)
     simulation, cluster = both(seed)

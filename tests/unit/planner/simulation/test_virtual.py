@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 
 from planner.model.values import PodAffinityTerm, PodSpec
 from planner.simulation.build import Simulation, build_simulation
@@ -17,6 +17,7 @@ from planner.simulation.virtual import with_virtual
 from planner.simulation.virtual_rows import NodeTemplate, VirtualNodes, VirtualPod, VirtualRows, kinds_of, template_of
 from planner.snapshot.columns import NO_NODE, UNKNOWN_NODE
 from tests.builders.columns import snapshot
+from tests.builders.examples import examples
 from tests.builders.fitting import HOST, equals, node
 from tests.builders.random_rows import rows
 from tests.builders.rows import Labels, NodeRow, PodRow
@@ -130,7 +131,7 @@ class VirtualWalk(Walk):
 
 
 @given(SEEDS)
-@settings(max_examples=250, deadline=None)
+@examples(250)
 def test_after_any_moves_virtual_rows_answer_as_real_ones_and_what_is_undone_was_never_done(seed: int) -> None:
     simulation, cluster = both(split(seed))
     assert_agree(simulation, cluster)
@@ -139,7 +140,7 @@ def test_after_any_moves_virtual_rows_answer_as_real_ones_and_what_is_undone_was
 
 
 @given(SEEDS)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_rows_added_to_a_simulation_in_use_leave_pods_and_nodes_as_they_are(seed: int) -> None:
     whole = split(seed)
     # A pod cannot be pinned to a node that comes after it.
@@ -166,7 +167,7 @@ def test_rows_added_to_a_simulation_in_use_leave_pods_and_nodes_as_they_are(seed
 
 
 @given(SEEDS)
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_pods_of_known_classes_share_all_that_the_snapshot_decides(seed: int) -> None:
     """Each virtual pod is the brother of a pod of the snapshot."""
     nodes, pods, namespaces = rows(seed)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.slack.kernels.places import MOST_CHOICES, RUNS, choose_kept, settle
+from tests.builders.examples import examples
 from tests.builders.growing import random_growing_cluster
 from tests.reference.slack import places
 
@@ -57,7 +58,7 @@ def chosen(free: list[list[int]], request: list[list[int]], on_node: list[list[i
 
 
 @given(SEEDS)
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_placeholders_go_where_plain_search_puts_them(seed: int) -> None:
     made, random = random_growing_cluster(seed), Random(seed)
     state, cluster = made.simulation.state, made.cluster

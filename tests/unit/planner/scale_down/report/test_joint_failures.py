@@ -1,13 +1,14 @@
 """Why pods have no place at the same time: as the naive twin says, and as people read it."""
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.scale_down.report.kernels.joint_failures import count_joint_failures
 from planner.scale_down.search.kernels.drain_sets import drain_candidates
 from planner.simulation.build import build_simulation
 from tests.builders.columns import snapshot
+from tests.builders.examples import examples
 from tests.builders.kubernetes import node, node_group, pod, replica_set
 from tests.builders.scale_down import plan
 from tests.reference.scale_down.report.joint_failures import joint_failures
@@ -40,7 +41,7 @@ def run_both(seed: int) -> list[int]:
 
 
 @given(st.integers(0, 2**48))
-@settings(max_examples=80, deadline=None)
+@examples(80)
 def test_joint_failures_are_those_of_the_twin(seed: int) -> None:
     run_both(seed)
 

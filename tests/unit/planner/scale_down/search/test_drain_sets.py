@@ -21,6 +21,7 @@ from planner.scale_down.search.kernels.drain_sets import (
 from planner.simulation.build import build_simulation
 from planner.simulation.kernels import mark, revert
 from tests.builders.columns import snapshot
+from tests.builders.examples import examples
 from tests.builders.random_rows import rows
 from tests.builders.rows import Labels, NodeRow, PodRow
 from tests.reference.scale_down.search.drain_sets import Loop
@@ -125,7 +126,7 @@ def run_both(seed: int) -> tuple[Loop, Problem, list[int]]:
 
 
 @given(st.integers(0, 2**48))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_the_loop_and_its_twin_agree_on_every_outcome(seed: int) -> None:
     loop, problem, candidates = run_both(seed)
     taken = problem.counts[4]
@@ -179,7 +180,7 @@ def repeat_both(seed: int) -> tuple[bool, Loop, Problem]:
 
 
 @given(st.integers(0, 2**48))
-@settings(max_examples=150, deadline=None)
+@examples(150)
 def test_a_plan_is_repeated_as_a_whole_or_not_at_all(seed: int) -> None:
     repeated, loop, problem = repeat_both(seed)
     assert not (repeated and loop.held), "a destination stays"

@@ -3,7 +3,7 @@
 from random import Random
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.scale_down.search.kernels.drain_sets import TAKEN
@@ -11,6 +11,7 @@ from planner.scale_down.search.kernels.joint_order import mark_without_order
 from planner.simulation.build import build_simulation
 from planner.simulation.kernels import place, remove, retire
 from tests.builders.columns import snapshot
+from tests.builders.examples import examples
 from tests.builders.kubernetes import Json, labelled, node, node_group, pod, pod_affinity, replica_set
 from tests.builders.random_rows import rows
 from tests.builders.scale_down import plan
@@ -53,7 +54,7 @@ def marked_by_both(seed: int) -> tuple[dict[int, int], int]:
 
 
 @given(st.integers(0, 2**40))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_the_same_nodes_stay_for_want_of_an_order_as_in_the_twin(seed: int) -> None:
     marked_by_both(seed)
 

@@ -3,7 +3,7 @@
 from random import Random
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.scale_up.cheapest.kernels.build import Batches, build
@@ -14,6 +14,7 @@ from planner.scale_up.cheapest.kernels.improve import MANY, Trial, improve
 from planner.scale_up.cheapest.kernels.master import Master, begin, improve_levels
 from planner.scale_up.cheapest.problem import Problem
 from planner.scale_up.cheapest.work import batches_for, bench_for, master_for, shapes_of, watch_for
+from tests.builders.examples import examples
 from tests.builders.small_problems import small_problem
 from tests.reference.scale_up.cheapest.build import Batch, built
 from tests.reference.scale_up.cheapest.dive import dived
@@ -82,7 +83,7 @@ def agree(master: Master, programme: Programme) -> None:
 
 
 @given(st.integers(0, 2**40), st.integers(1, 4))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_a_node_is_filled_as_by_the_twin(seed: int, ways: int) -> None:
     both = Both(seed)
     for group in both.groups:
@@ -94,7 +95,7 @@ def test_a_node_is_filled_as_by_the_twin(seed: int, ways: int) -> None:
 
 
 @given(st.integers(0, 2**40), st.integers(1, 4))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_nodes_are_planned_as_by_the_twin(seed: int, ways: int) -> None:
     both = Both(seed)
     assert batches_in(both.made(ways)) == built(both.market, both.value, both.groups, ways)
@@ -102,7 +103,7 @@ def test_nodes_are_planned_as_by_the_twin(seed: int, ways: int) -> None:
 
 
 @given(st.integers(0, 2**40), st.integers(0, 30))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_the_programme_is_solved_as_by_the_twin(seed: int, fills: int) -> None:
     both = Both(seed)
     master, watch, programme, search = both.programme()
@@ -123,7 +124,7 @@ def test_the_programme_is_solved_as_by_the_twin(seed: int, fills: int) -> None:
 
 
 @given(st.integers(0, 2**40), st.integers(1, 60))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_fills_are_generated_as_by_the_twin(seed: int, pours: int) -> None:
     both = Both(seed)
     master, watch, programme, search = both.programme()
@@ -136,7 +137,7 @@ def test_fills_are_generated_as_by_the_twin(seed: int, pours: int) -> None:
 
 
 @given(st.integers(0, 2**40), st.sampled_from([0.5, 0.9]), st.integers(1, 4))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_whole_nodes_are_made_of_fractions_as_by_the_twin(seed: int, nearly: float, solutions: int) -> None:
     both = Both(seed)
     master, watch, programme, search = both.programme()
@@ -149,7 +150,7 @@ def test_whole_nodes_are_made_of_fractions_as_by_the_twin(seed: int, nearly: flo
 
 
 @given(st.integers(0, 2**40), st.integers(1, 300), st.sampled_from([0, 1, 3, 1000]))
-@settings(max_examples=100, deadline=None)
+@examples(100)
 def test_a_plan_is_improved_as_by_the_twin(seed: int, pours: int, tries: int) -> None:
     both = Both(seed)
     made, batches = both.made(1), built(both.market, both.value, both.groups, 1)

@@ -4,11 +4,12 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from planner.scale_up.cheapest.plan import cheapest_plan
 from planner.scale_up.cheapest.problem import Plan, Problem, problem, with_node_limit
+from tests.builders.examples import examples
 from tests.builders.small_problems import small_problem
 from tests.certificates.cheapest_plan import offences
 from tests.reference.scale_up.cheapest.fill import Market
@@ -24,7 +25,7 @@ def nodes_by_group(plan: Plan) -> dict[int, int]:
 
 
 @given(st.integers(0, 2**40))
-@settings(max_examples=300, deadline=None)
+@examples(300)
 def test_a_plan_keeps_limits_accounts_for_every_pod_and_leaves_one_only_where_no_further_node_takes_it(
     seed: int,
 ) -> None:
@@ -47,7 +48,7 @@ def test_a_plan_keeps_limits_accounts_for_every_pod_and_leaves_one_only_where_no
 
 
 @given(st.integers(0, 2**40))
-@settings(max_examples=200, deadline=None)
+@examples(200)
 def test_classes_and_groups_numbered_otherwise_have_a_plan_of_the_same_price(seed: int) -> None:
     asked, random = small_problem(seed), Random(seed)
     classes = random.sample(range(len(asked.pods)), len(asked.pods))

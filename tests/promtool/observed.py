@@ -115,11 +115,10 @@ def services(directory: Path, jobs: Mapping[str, int]) -> Iterator[None]:
     with ExitStack() as stack:
         deciding = stack.enter_context(planner(directory, options=ports["trimtab-planner"]))
         acting = stack.enter_context(actuator(directory, [cluster], ports["trimtab-actuator"]))
+        # Both serve before anything is asked about them.
+        planner_at, actuator_at = deciding.address, acting.address
         stopped = threading.Event()
-        makers = (
-            lambda: PlannerCalls(deciding.address, snapshots),
-            lambda: ActuatorCalls(acting.address, NODES // 2),
-        )
+        makers = (lambda: PlannerCalls(planner_at, snapshots), lambda: ActuatorCalls(actuator_at, NODES // 2))
         threads = [threading.Thread(target=call_until, args=(stopped, make, Random(0), Answers())) for make in makers]
         for thread in threads:
             thread.start()

@@ -72,9 +72,11 @@ def start(directory: Path, stack: ExitStack) -> list[Soaked]:
     deciding = stack.enter_context(planner(directory, options=("--cache-bytes", str(CACHE_BYTES))))
     keep = ("--keep-finished", str(KEEP_S), "--keep-evictions", str(KEEP_S))
     acting = stack.enter_context(actuator(directory, [acted_on], keep))
+    # Both serve before a sample is taken.
+    planner_at, actuator_at = deciding.address, acting.address
     return [
-        Soaked("planner", deciding.process.pid, lambda: PlannerCalls(deciding.address, snapshots)),
-        Soaked("actuator", acting.pid, lambda: ActuatorCalls(acting.address, ACTED_ON.nodes // 2)),
+        Soaked("planner", deciding.process.pid, lambda: PlannerCalls(planner_at, snapshots)),
+        Soaked("actuator", acting.pid, lambda: ActuatorCalls(actuator_at, ACTED_ON.nodes // 2)),
     ]
 
 

@@ -1,13 +1,14 @@
-"""Settings of a real cluster that cannot work are told before anything is done."""
+"""Settings of a real cluster that cannot work are told before anything is done; a simulated one is read once."""
 
-from contextlib import ExitStack
+import json
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from actuator.service.environment import EnvironmentOptions, SettingError
-from actuator.service.environments import open_environment
+from actuator.service.environments import open_environment, open_memory_cluster
 from actuator.service.options import (
     AwsOptions,
     ExternalOptions,
@@ -18,6 +19,7 @@ from actuator.service.options import (
 )
 from actuator.store.memory import MemoryStore
 from clients.kubernetes_api.errors import ConfigurationError
+from tests.builders.kubernetes import listed, node
 
 GROUPS = '{"apiVersion": "trimtab.dev/v1", "kind": "NodeGroup", "metadata": {"name": "g"}, "spec": {"maxSize": 3}}'
 
@@ -131,3 +133,14 @@ def test_a_lease_whose_times_contradict_each_other_is_refused() -> None:
 def test_a_call_of_a_leader_is_over_before_another_may_lead() -> None:
     assert KubeOptions(leader_elect=True, lease_duration=15, renew_deadline=10).call_timeout() == 5
     assert KubeOptions(leader_elect=False).call_timeout() == 10
+
+
+def test_files_of_a_simulated_cluster_are_read_the_first_time_only(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.json"
+    file.write_text(json.dumps(listed(node("n1"))))
+    options = SimulationOptions([file])
+    with closing(open_memory_cluster(tmp_path, options)) as first:
+        assert (first.restored, list(first.state.nodes)) == (False, ["n1"])
+    file.write_text("no cluster any more")
+    with closing(open_memory_cluster(tmp_path, options)) as again:
+        assert (again.restored, list(again.state.nodes)) == (True, ["n1"])

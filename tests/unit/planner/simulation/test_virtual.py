@@ -184,7 +184,7 @@ def test_pods_of_known_classes_share_all_that_the_snapshot_decides(seed: int) ->
 
 
 @given(SEEDS)
-@settings(max_examples=50, deadline=None)
+@examples(50)
 def test_pods_that_are_kinds_have_the_classes_that_equal_pods_have(seed: int) -> None:
     nodes, pods, namespaces = rows(seed)
     nodes.sort(key=lambda one: one.name.encode())

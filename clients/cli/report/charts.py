@@ -176,11 +176,11 @@ def finished(figure: Any, unit: str, x_title: str = "") -> str:
     figure.update_layout(
         template="plotly_white",
         margin={"l": 45, "r": 10, "t": 10, "b": 30},
-        legend={"orientation": "h", "yanchor": "top", "y": -0.22},
+        legend={"orientation": "h", "yanchor": "top", "y": -0.36 if x_title else -0.22},
         showlegend=len(figure.data) > 1,
         hovermode="closest" if unit.startswith("nodes") or x_title else "x",
-        yaxis={"title": {"text": unit}, "rangemode": "tozero"},
-        xaxis={"title": {"text": x_title}} if x_title else {"type": "date"},
+        yaxis={"title": {"text": unit}, "rangemode": "tozero", "automargin": True},
+        xaxis={"title": {"text": x_title}, "automargin": True} if x_title else {"type": "date"},
         font={"size": 13},
     )
     text: str = figure.to_json()

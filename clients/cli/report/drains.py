@@ -73,8 +73,9 @@ def _chart(title: str, drains: Sequence[Json], result: Json) -> Chart:
             x=x, y=y, text=text, name=name, mode="lines", line={"color": color, "width": 6},
             hovertemplate="%{text}<extra></extra>",
         )  # fmt: skip
-    told = f"{counted(len(drains), 'node')} went or were to go; the table of the longest ones follows below."
-    shown = finished(figure, "nodes, in the order of their taints", x_title="seconds since the taint")
+    nodes = counted(len(drains), "node")
+    told = f"{nodes} went or were to go, in the order of their taints; the table of the longest ones follows below."
+    shown = finished(figure, "nodes, by taint", x_title="seconds since the taint")
     return Chart(title, told, shown)
 
 

@@ -4,6 +4,7 @@ Skipped without Playwright or without a Chromium: the one on PATH, or that of th
 """
 
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from importlib.util import find_spec
@@ -91,6 +92,33 @@ def test_the_page_is_as_wide_as_the_screen_and_shows_every_chart(opened: Opened)
     assert opened.run("document.documentElement.scrollWidth - innerWidth") <= 0
     charts = opened.page.locator(".chart")
     assert charts.count() == opened.page.locator(".chart .main-svg:first-child").count() >= 5
+
+
+def test_no_title_of_an_axis_is_cut(opened: Opened) -> None:
+    for chart in opened.page.locator(".chart").all():
+        whole = chart.bounding_box()
+        for title in chart.locator(".xtitle, .ytitle").all():
+            box = title.bounding_box()
+            assert whole is not None
+            assert box is not None
+            assert box["x"] >= whole["x"]
+            assert box["y"] >= whole["y"]
+            assert box["y"] + box["height"] <= whole["y"] + whole["height"]
+
+
+def test_text_of_charts_is_light_on_dark_screens_and_dark_on_paper(browser: "Browser", file: Path) -> None:
+    page = browser.new_page(color_scheme="dark")
+    opened = Opened(page, file)
+
+    def lightness(script: str) -> int:
+        return sum(map(int, re.findall(r"\d+", opened.run(script))[:3]))
+
+    text = "getComputedStyle(document.querySelector('#chart-0 .xtick text')).fill"
+    back = "getComputedStyle(document.body).backgroundColor"
+    assert (lightness(text) > 600, lightness(back) < 100) == (True, True)
+    page.emulate_media(media="print")
+    assert (lightness(text) < 300, lightness(back) > 700) == (True, True)
+    page.close()
 
 
 def test_a_click_on_a_decision_in_the_chart_opens_it_with_its_reasons(opened: Opened) -> None:

@@ -77,16 +77,20 @@ def group_bounds(simulation: Simulation, growth: Growth, pods: Int32) -> GroupBo
 def _same_as(simulation: Simulation, growth: Growth, classes: Int64, admitted: Bool, free: Int64) -> Int64:
     """Return for each group the first one whose new nodes are equal in everything relevant to packing : int64[G]."""
     state = simulation.state
-    columns = [np.ascontiguousarray(admitted.T), free, np.ascontiguousarray(state.volumes.limit.T)[growth.prototype]]
+    if not len(free):
+        return np.zeros(0, np.int64)
+    columns = [admitted.T, free, state.volumes.limit.T[growth.prototype]]
     if not state.local_class[classes].all():
         domains = state.presence.domain[state.virtual.own_row == 0]
-        columns += [np.ascontiguousarray(one.T)[growth.prototype] for one in (domains, state.spread.eligible)]
+        columns += [one.T[growth.prototype] for one in (domains, state.spread.eligible)]
+    rows = [np.ascontiguousarray(one).reshape(len(one), -1).view(np.uint8) for one in columns if one.size]
+    width, told = sum(one.shape[1] for one in rows), np.concatenate(rows, axis=1).tobytes()
     offsets, resident = state.virtual.resident_offsets, state.virtual.resident
-    first: dict[tuple[bytes, ...], int] = {}
+    first: dict[tuple[bytes, bytes], int] = {}
     out = np.arange(len(growth.prototype), dtype=np.int64)
     for group in np.flatnonzero(growth.prototype != NO_PROTOTYPE).tolist():
         node = growth.prototype[group]
-        residents = np.sort(resident[offsets[node] : offsets[node + 1]])
-        key = (residents.tobytes(), *(column[group].tobytes() for column in columns))
+        residents = resident[offsets[node] : offsets[node + 1]]
+        key = (np.sort(residents).tobytes() if len(residents) else b"", told[group * width : (group + 1) * width])
         out[group] = first.setdefault(key, group)
     return out

@@ -99,13 +99,15 @@ def pack(within: Packer, groups: GrowingGroups, pods: Int32, most_nodes: int, st
 
 class PodsToPack(NamedTuple):
     """Pods to pack. pods : by class; rows : int64 the classes to pack; free : int64[R] amounts of a new node; takers :
-    int64[S] groups that may take a class; least_nodes : lower bound on the nodes for all these pods, 0 = not known."""
+    int64[S] groups that may take a class; least_nodes : lower bound on the nodes for all these pods, 0 = not known;
+    once : try one order only."""
 
     pods: PodsByClass
     rows: Int64
     free: Int64
     takers: Int64
     least_nodes: int = 0
+    once: bool = False
 
 
 def pack_best(
@@ -114,10 +116,13 @@ def pack_best(
     """Return the best packing over the orders of `planner.placement.orders`: most pods, then fewest nodes. If the nodes
     do not suffice, another order starts with the pods that the fewest groups take; ties are then broken by more pods
     that no other group takes, and by more bound pods. Remaining ties go to the first order, first-fit-decreasing by the
-    Cluster Autoscaler's measure. Stops once all pods are on the fewest possible nodes.
+    Cluster Autoscaler's measure. Stops once all pods are on the fewest possible nodes. With `asked.once`, tries only
+    the last order, in which bound pods come first.
     """
     best: Packed | None = None
     tries = orders(within.simulation, asked.pods, asked.rows, asked.free, within.bound)
+    if asked.once:
+        return pack(within, groups, asked.pods.in_order(tries[-1]), most_nodes, start_blank)
     for number, order in enumerate(tries):
         found = pack(within, groups, asked.pods.in_order(order), most_nodes, start_blank)
         if best is None or _rank(within, asked, found) > _rank(within, asked, best):

@@ -14,7 +14,7 @@ from planner.placement.orders import by_class
 from planner.placement.packing import GrowingGroups, Packed, PodsToPack, pack_best
 from planner.scale_up.growing import Growing
 from planner.scale_up.options import Options
-from planner.scale_up.promising import promising
+from planner.scale_up.promising import FINALISTS, promising
 from planner.snapshot.columns import Bool, Int32, Int64
 from planner.snapshot.dictionaries import CPU, MEMORY
 
@@ -69,7 +69,8 @@ def estimates(growing: Growing, asked: EstimateInput, until: Bounds) -> Estimate
 
     A group that is at its maximum before its pods have places is taken to go on in the groups that share in its growth.
     Source: Cluster Autoscaler, estimator.sngCapacityThreshold. Of very many groups that differ, those are packed that
-    promise most (`planner.scale_up.promising`), and others only where none of these helps.
+    promise most (`planner.scale_up.promising`), and others only where none of these helps; in one order first, and in
+    several those that are then the best.
     """
     bounds = group_bounds(growing.within.simulation, growing.within.growth, asked.left)
     packing = _Packing(growing, bounds, asked)
@@ -79,12 +80,16 @@ def estimates(growing: Growing, asked: EstimateInput, until: Bounds) -> Estimate
     for some in promising(bounds, packing.rooms, helping, until.rank):
         if found:
             break
+        many = len(some) < len(helping)
         for number, group in enumerate(some):
             if until.time_left is not None and found and not until.time_left():
                 return Estimates(found, some[number:], [], packing.admits)
-            one = packing.estimate(group)
+            one = packing.estimate(group, once=many)
             if one is not None:
                 found.append(one)
+        if many and found:
+            for row in until.rank(as_options(found))[:FINALISTS].tolist():
+                found[row] = packing.estimate(found[row].group) or found[row]
         looked_at += some
     return Estimates(found, [], sorted(set(helping) - set(looked_at)), packing.admits)
 
@@ -103,32 +108,32 @@ class _Packing:
         self.admits = np.zeros((len(simulation.state.local_class), len(growing.groups)), bool)
         self.admits[bounds.classes] = bounds.admitted
         self._takers = self.admits[:, growing.limits.rooms > 0].sum(axis=1)
-        self._known: dict[int, Estimate | None] = {}
+        self._known: dict[tuple[int, bool], Estimate | None] = {}
 
-    def estimate(self, group: int) -> Estimate | None:
-        """Return how a group would grow; None where no pod fits."""
-        room, first = int(self.rooms[group]), int(self._bounds.same_as[group])
+    def estimate(self, group: int, *, once: bool = False) -> Estimate | None:
+        """Return how a group would grow; None where no pod fits. once : packed in one order."""
+        room, first = int(self.rooms[group]), (int(self._bounds.same_as[group]), once)
         whole = self._growing.groups[group].zero_or_max
         same = self._known.get(first)
         if same is not None and same.packed.nodes < room:
             one: Estimate | None = same._replace(group=group)
         else:
-            one = self._packed(group, room)
+            one = self._packed(group, room, once)
             if one is not None and one.packed.nodes == room and not whole:
                 together = min(self._shared_room(group, self.admits), self._growing.blanks_left)
                 if together > room:
-                    one = self._packed(group, together)
+                    one = self._packed(group, together, once)
             if one is not None and one.packed.nodes < room:
                 self._known[first] = one
         if one is None:
             return None
         return one._replace(node_count=room if whole else one.packed.nodes)
 
-    def _packed(self, group: int, room: int) -> Estimate | None:
+    def _packed(self, group: int, room: int, once: bool) -> Estimate | None:
         """Return the best packing onto no more nodes than there is room for; None where no pod fits."""
         growing, bounds = self._growing, self._bounds
         rows = np.flatnonzero(bounds.admitted[:, group])
-        asked = PodsToPack(self._pods, rows, bounds.free[group], self._takers, int(bounds.least_nodes[group]))
+        asked = PodsToPack(self._pods, rows, bounds.free[group], self._takers, int(bounds.least_nodes[group]), once)
         # Sizes decide nothing where only one group grows.
         packed = pack_best(growing.within, GrowingGroups([group], [0], [room]), asked, room, len(growing.group_of))
         if not packed.placed:

@@ -83,7 +83,6 @@ class _Plans:
         """Make the best plan again with fewer new nodes; return whether that is better."""
         groups = may_shrink(self.best())
         best = self.known
-        self._is_there = not groups
         for nodes in repackings(best.finding, groups, self._start):
             given = Given(nodes, best.finding.unserved, best.finding.made)
             if self._judge(self._attempt(best.variant, given), best.variant, given):

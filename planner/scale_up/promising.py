@@ -21,6 +21,8 @@ BEST: Final = 32
 """Of more groups, how many are packed for what they promise."""
 LADDER: Final = 32
 """Of the others, how many are packed for their sizes."""
+FINALISTS: Final = 4
+"""Of those, how many are packed in more than one order, for what came of the first."""
 
 
 def promising(

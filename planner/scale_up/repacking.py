@@ -10,11 +10,12 @@ show that the others do not suffice. Bounded by work and by time; pure.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from planner.placement.group_bounds import fresh_amounts
+from planner.placement.group_bounds import fresh_amounts, group_bounds
 from planner.placement.kernels.search import Search, place_all
 from planner.placement.packing import place_on_new_nodes
 from planner.placement.waiting import (
@@ -29,8 +30,9 @@ from planner.placement.waiting import (
 )
 from planner.scale_up.report.finding import Finding
 from planner.scale_up.waiting_pods import placeholders
+from planner.simulation.fresh import branch
 from planner.simulation.kernels import revert
-from planner.simulation.log import current_mark
+from planner.simulation.log import check_log, current_mark
 from planner.simulation.state import NOWHERE
 from planner.snapshot.columns import Int32, Int64
 
@@ -38,6 +40,8 @@ MOST_TRIES: Final = 64
 """Orders that are tried for one node."""
 MOST_LOOKS: Final = 1 << 20
 """Pods times nodes that are looked at in all tries for one node, at the most."""
+ALL_LOOKS: Final = 4 * MOST_LOOKS
+"""The same in all tries for nodes of one group after the other."""
 _MIXED: Final = 16
 """Orders in which pods of all classes come mixed."""
 _ODD: Final = 0x9E3779B97F4A7C15
@@ -90,19 +94,22 @@ def _work(finding: Finding) -> int:
 def repackings(finding: Finding, groups: Sequence[int], start: int) -> Iterator[Repacked]:
     """Yield proposals with one new node of a group fewer, at most one for each of the groups.
 
-    start : mark before anything was placed. To be asked while the simulation is as the plan leaves it; it is left
-    anyhow, and the caller has to check its log.
+    Of groups whose new nodes are the same for these pods, only the first is tried. start : mark before anything was
+    placed. To be asked while the simulation is as the plan leaves it, which stays so. Raises MoveLogFullError.
     """
-    task = _Task(finding) if groups else None
+    task = _Task(finding, start) if groups else None
+    tried: set[int] = set()
     for group in groups:
+        assert task is not None
+        kind = task.kind(group)
         group_of = list(finding.growing.group_of)
         group_of.remove(group)
-        assert task is not None
-        task.begin(start)
-        if task.suffice(group_of):
+        if kind not in tried and task.suffice(group_of):
             node = task.place(group_of)
+            check_log(task.state)
             if node is not None:
                 yield Repacked(group_of, node)
+        tried.add(kind)
 
 
 class _Order(NamedTuple):
@@ -115,64 +122,81 @@ class _Order(NamedTuple):
 
 
 class _Task:
-    """What is placed, and in which orders.
+    """What is placed, and in which orders; on a copy of the simulation, where nodes being deleted are closed and what
+    the last loop had placed is there.
 
-    pods : int32[J] all that has a place in the plan; turn : int64[P'], pods of the smallest come first; young : int32
-    pods for which no node may be added.
+    left : int32[J] all else that has a place in the plan; turn : int64[P'], pods of the smallest come first; young :
+    int32 pods for which no node may be added; growing : int64[Q] groups that grow, bounds : of them.
     """
 
-    def __init__(self, finding: Finding) -> None:
-        self.growing, self.context, self.where = finding.growing, finding.context, finding.unserved.where
-        self.simulation, self.state = self.growing.within.simulation, self.growing.state
-        unserved, held = finding.unserved, placeholders(finding.context, self.simulation)
-        self.moving = unserved.moving
+    def __init__(self, finding: Finding, start: int) -> None:
+        within, unserved = finding.growing.within, finding.unserved
+        self.context, self.where = finding.context, unserved.where
+        self.state = branch(within.simulation.state)
+        self.simulation = within.simulation._replace(state=self.state)
+        self.within = within._replace(simulation=self.simulation)
+        held = placeholders(self.context, self.simulation)
         pods = np.concatenate([unserved.pods, held])
         self.turn = np.full(len(self.state.pod_node), 2)
         self.turn[self.simulation.pod_count :] = 1
         self.turn[held], self.turn[unserved.moving] = 3, 0
-        self.pods = pods[self.state.pod_node[pods] != NOWHERE]
         self.young = unserved.pending.pods[~unserved.pending.may_add]
-
-    def begin(self, start: int) -> None:
-        """Bring the simulation to where nodes being deleted are closed and what the last loop had placed is there."""
+        pods = pods[self.state.pod_node[pods] != NOWHERE]
         revert(self.state, start)
-        close_leaving(self.simulation, self.context.leaving, self.moving)
+        self._begin(unserved.moving, pods)
+        self.left: Int32 = pods[self.state.pod_node[pods] == NOWHERE]
+        self.growing = np.unique(np.array(finding.growing.group_of, np.int64))
+        growth = within.growth._replace(prototype=within.growth.prototype[self.growing])
+        self.bounds = group_bounds(self.simulation, growth, self.left)
+        self.begun, self.looks_left = current_mark(self.state), ALL_LOOKS
+        self.emptiest = self._room(NodeOrder.EMPTIEST_FIRST)
+        self.fullest = self._room(NodeOrder.FULLEST_FIRST)
+
+    def _begin(self, moving: Int32, pods: Int32) -> None:
+        close_leaving(self.simulation, self.context.leaving, moving)
         hint = np.full(len(self.state.pod_node), NOWHERE, np.int32)
         hint[: len(self.context.hint)] = self.context.hint
-        place_where(self.simulation, self.where, self.pods, hint)
+        place_where(self.simulation, self.where, pods, hint)
+
+    def kind(self, group: int) -> int:
+        """Return a number that groups have in common whose new nodes are the same for what is left."""
+        return int(self.bounds.same_as[np.searchsorted(self.growing, group)])
 
     def suffice(self, group_of: list[int]) -> bool:
-        """Return whether amounts do not tell that what is left needs more than such new nodes. O(classes · nodes)."""
+        """Return whether amounts do not tell that what is left needs more than such new nodes."""
+        new = self.bounds.free[np.searchsorted(self.growing, group_of)].sum(axis=0)
+        anywhere, only_new, free = self._asked
+        return bool((anywhere <= new + free).all() and (only_new <= new).all())
+
+    @cached_property
+    def _asked(self) -> tuple[Int64, Int64, Int64]:
+        """Return what is left asks for, what of that no node that exists takes, and what those nodes have left. int64[R]
+        each. O(classes · nodes)."""
         amounts = self.state.resources
-        classes, counts = np.unique(self.state.pod_class[self._left()], return_counts=True)
-        fresh = fresh_amounts(self.simulation, self.growing.within.growth)
-        new = fresh[np.array(group_of, np.int64)].sum(axis=0)
+        classes, counts = np.unique(self.state.pod_class[self.left], return_counts=True)
         free = np.maximum(amounts.free[self.where.order], 0)
         asked = amounts.request[classes] * counts[:, None]
         fits = (amounts.need[classes][:, None] <= free[None]).all(axis=2)
         fits &= self.state.blocked[classes][:, self.state.node_class[self.where.order]] == 0
-        here = fits.any(axis=1)
-        fitting: bool = (asked.sum(axis=0) <= new + free.sum(axis=0)).all() and (asked[~here].sum(axis=0) <= new).all()
-        return fitting
+        return asked.sum(axis=0), asked[~fits.any(axis=1)].sum(axis=0), free.sum(axis=0)
 
     def place(self, group_of: list[int]) -> Int32 | None:
         """Return where all pods go with these new nodes, int32[P']; None where no order that is tried has them all."""
-        left, state, growing = self._left(), self.state, self.growing
-        place_on_new_nodes(growing.within, group_of, left[:0], left[:0])
-        opened, new = current_mark(state), growing.within.growth.blanks[: len(group_of)].astype(np.int32)
+        left, state = self.left, self.state
+        revert(state, self.begun)
+        place_on_new_nodes(self.within, group_of, left[:0], left[:0])
+        opened, new = current_mark(state), self.within.growth.blanks[: len(group_of)].astype(np.int32)
         time_left = self.context.request.round.time_left
-        tries = min(MOST_TRIES, MOST_LOOKS // max(1, len(left) * (len(new) + len(self.where.order))))
-        for number, order in enumerate(self._orders(left, new)):
+        looks = max(1, len(left) * (len(new) + len(self.where.order)))
+        tries = min(MOST_TRIES, min(MOST_LOOKS, self.looks_left) // looks)
+        for number, order in enumerate(self._orders(new)):
             if number >= tries or (time_left is not None and not time_left()):
                 break
             revert(state, opened)
+            self.looks_left -= looks
             if self._all_placed(order) and not np.isin(state.pod_node[self.young], new).any():
                 return state.pod_node.astype(np.int32)
         return None
-
-    def _left(self) -> Int32:
-        left: Int32 = self.pods[self.state.pod_node[self.pods] == NOWHERE]
-        return left
 
     def _all_placed(self, way: _Order) -> bool:
         """Place pods in their order; return whether all have a place."""
@@ -194,20 +218,20 @@ class _Task:
                 break
         return not len(pods)
 
-    def _orders(self, left: Int32, new: Int32) -> Iterator[_Order]:
+    def _orders(self, new: Int32) -> Iterator[_Order]:
         """Yield orders: pods by size and name, then mixed ever more otherwise, each with several orders of the nodes.
 
         New nodes come first only where no pod is more important than another: else it would be passed over.
         """
-        turn, priority = self.turn[left], priorities(self.simulation, left)
-        fullest, emptiest = (self._room(one) for one in (NodeOrder.FULLEST_FIRST, NodeOrder.EMPTIEST_FIRST))
         nodes = [
-            (np.concatenate([fullest, new]), False),
-            (np.concatenate([emptiest, new]), False),
-            (np.concatenate([emptiest, new]), True),
+            (np.concatenate([self.fullest, new]), False),
+            (np.concatenate([self.emptiest, new]), False),
+            (np.concatenate([self.emptiest, new]), True),
         ]
+        left, priority = self.left, priorities(self.simulation, self.left)
+        turn = self.turn[left]
         if len(np.unique(turn)) == 1 and len(np.unique(priority)) == 1:
-            nodes.append((np.concatenate([new, fullest]), False))
+            nodes.append((np.concatenate([new, self.fullest]), False))
         for order in PodOrder:
             pods = in_order(self.simulation, left, order)
             pods = pods[np.argsort(self.turn[pods], kind="stable")]

@@ -1,10 +1,13 @@
 """Of very many groups a part is packed, the others only where none of these helps."""
 
 import numpy as np
+import pytest
 
 from planner.placement.group_bounds import GroupBounds
+from planner.placement.packing import GrowingGroups, Packed, Packer, PodsToPack, pack_best
+from planner.scale_up import estimate
 from planner.scale_up.options import Options
-from planner.scale_up.promising import BEST, LADDER, MANY, promising
+from planner.scale_up.promising import BEST, FINALISTS, LADDER, MANY, promising
 from planner.snapshot.columns import Int64
 from tests.builders.kubernetes import labelled, node, node_group, pod, pod_affinity
 from tests.builders.scale_up import plan
@@ -59,3 +62,24 @@ def test_a_group_far_down_the_list_still_grows_where_it_alone_helps() -> None:
     found = plan(groups, there, pod("p", "1", affinity=pod_affinity(labelled(app="data"), topology_key=ZONE)))
     assert found.growth == {"g077": 1}
     assert found.decision.evaluated == 1
+
+
+def test_of_many_groups_only_the_best_are_packed_in_several_orders(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[bool, list[int]] = {True: [], False: []}
+
+    def noting(within: Packer, groups: GrowingGroups, pods: PodsToPack, *rest: int) -> Packed:
+        asked[pods.once] += groups.groups
+        return pack_best(within, groups, pods, *rest)
+
+    monkeypatch.setattr(estimate, "pack_best", noting)
+    groups = [
+        node_group(f"g{i:03}", 0, 5, target=0, nodes=[], template=node("t", f"{2 + i}")) for i in range(MANY + 40)
+    ]
+    found = plan(*groups, [pod(f"p{i}", "30") for i in range(2)])
+    assert len(asked[True]) == BEST + LADDER
+    assert len(asked[False]) == FINALISTS
+    assert set(asked[False]) < set(asked[True])
+    assert [int(name.removeprefix("g")) in asked[False] for name in found.growth] == [True]
+    asked[True].clear()
+    plan(*groups[:MANY], [pod(f"p{i}", "30") for i in range(2)])
+    assert not asked[True]

@@ -95,3 +95,26 @@ def test_no_pod_is_placed_where_amounts_tell_that_no_node_can_be_saved(monkeypat
     assert plan(group, node("n1", "3"), [pod(f"p{i}", "3") for i in range(3)]).growth == {"g": 2}
     with pytest.raises(TypeError):
         plan(*cluster())
+
+
+def test_of_groups_whose_new_nodes_are_the_same_one_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+    place = repacking._Task.place
+
+    def noting(task: repacking._Task, group_of: list[int]) -> object:
+        tried.append(group_of)
+        return place(task, group_of)
+
+    monkeypatch.setattr(repacking._Task, "place", noting)
+    template = node("t", "3")
+    groups = [node_group(name, 0, 1, target=0, template=template, nodes=[]) for name in "ab"]
+    found = plan(*groups, *cluster(priority=10)[1:])
+    assert (found.growth, dict(found.decision.on_existing)) == ({"a": 1, "b": 1}, USUAL)
+    assert tried == [[1]], "what does not do without a does not do without b"
+
+
+def test_all_tries_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repacking, "ALL_LOOKS", 3 * (1 + 1) - 1)
+    assert plan(*cluster()).growth == {"g": 2}
+    monkeypatch.setattr(repacking, "ALL_LOOKS", 3 * (1 + 1) * 64)
+    assert plan(*cluster()).growth == {"g": 1}

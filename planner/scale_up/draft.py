@@ -32,6 +32,8 @@ from planner.simulation.log import current_mark
 from planner.simulation.state import NOWHERE
 from planner.snapshot.columns import Bool, Int32
 
+FEW: Final = 16
+"""The plan for all pods at once holds nearly where no more than one pod of so many goes the ordinary way."""
 MOST_ROUNDS: Final = 8
 """How often a plan is completed that does not hold with all its new nodes there from the start."""
 
@@ -80,12 +82,14 @@ class Attempt:
 
     def _suffices(self, found: Finding) -> bool:
         """Return whether no plan group by group is tried besides: for want of time, or because groups are very many and
-        all pods are where they were planned."""
+        nearly all pods are where they were planned."""
         time_left = self.request.round.time_left
         if time_left is not None and not time_left():
             return True
-        held = not found.made.choices and not len(found.refusals.pods)
-        return held and len(found.growing.groups) > MANY
+        chosen = (choice.chosen for choice in found.made.choices)
+        otherwise = sum(option.packed.placed for option in chosen if option is not None)
+        nearly = otherwise * FEW <= len(self.unserved.left)
+        return nearly and not len(found.refusals.pods) and len(found.growing.groups) > MANY
 
     def _drafted(self, *, whole: bool) -> Finding:
         revert(self.simulation.state, self.before)

@@ -170,8 +170,10 @@ class _Task:
 
     @cached_property
     def _asked(self) -> tuple[Int64, Int64, Int64]:
-        """Return what is left asks for, what of that no node that exists takes, and what those nodes have left. int64[R]
-        each. O(classes · nodes)."""
+        """Return what is left asks for, what of that no node that exists takes, and what those nodes have left.
+
+        int64[R] each. O(classes · nodes).
+        """
         amounts = self.state.resources
         classes, counts = np.unique(self.state.pod_class[self.left], return_counts=True)
         free = np.maximum(amounts.free[self.where.order], 0)

@@ -5,7 +5,7 @@ and spread ask of a class is found by packing its pods alone: how many one node 
 numbers cannot say shows when the pods are placed; a pod that then finds no place goes the ordinary way.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -14,10 +14,16 @@ from planner.placement.group_bounds import GroupBounds, group_bounds
 from planner.placement.orders import PodsByClass, by_class
 from planner.placement.packing import GrowingGroups, Packed, pack
 from planner.scale_up.cheapest.plan import cheapest_plan
-from planner.scale_up.cheapest.problem import NO_ZONE, UNLIMITED, Bounds, Plan, Problem
+from planner.scale_up.cheapest.problem import NO_ZONE, UNLIMITED, Bounds, Plan, Problem, with_node_limit
 from planner.scale_up.context import Context
 from planner.scale_up.growing import Growing
+from planner.simulation.state import SimulationState
 from planner.snapshot.columns import Int32, Int64
+
+MOST_ALONE: Final = 256
+"""Classes whose pods are packed alone, those with most pods."""
+MOST_SETS: Final = 16
+"""Sets of classes that keep apart from one another of which the plan in numbers knows."""
 
 
 class Planned(NamedTuple):
@@ -57,9 +63,41 @@ def _problem(context: Context, growing: Growing, bounds: GroupBounds, left: Int3
         zone_most=np.full((len(bounds.classes), zone_count), UNLIMITED),
     )
     of_class = state.pod_class[left]
-    for row in np.flatnonzero(state.local_class[bounds.classes] == 0).tolist():
+    bound = np.flatnonzero(state.local_class[bounds.classes] == 0)
+    for row in np.sort(bound[np.argsort(-bounds.counts[bound], kind="stable")][:MOST_ALONE]).tolist():
         _bound(growing, asked, row, left[of_class == bounds.classes[row]])
+    return _with_apart(asked, growing.state, bounds.classes)
+
+
+def _with_apart(asked: Problem, state: SimulationState, classes: Int64) -> Problem:
+    """Return the problem with what a node takes of pods that keep apart by node: one of a class, and one of all classes
+    that keep apart from one another; of such sets those with most pods, at most MOST_SETS."""
+    presence, count = state.presence, len(classes)
+    counter, row = np.divmod(
+        np.intersect1d(
+            _of_classes(presence.empty_offsets, presence.empty, classes),
+            _of_classes(presence.added_offsets, presence.added, classes),
+        ),
+        count,
+    )
+    by_node = state.virtual.own_row[presence.row[counter]] != 0
+    counter, row = counter[by_node], row[by_node]
+    asked.per_node[row] = 1
+    sets = {tuple(some.tolist()) for some in np.split(row, np.flatnonzero(np.diff(counter)) + 1) if len(some) > 1}
+    for members in sorted(sets, key=lambda some: (-int(asked.pods[list(some)].sum()), some))[:MOST_SETS]:
+        asked = with_node_limit(asked, np.isin(np.arange(count), members), 1)
     return asked
+
+
+def _of_classes(offsets: Int32, entries: Int32, classes: Int64) -> Int64:
+    """Return each counter in the entries of some classes, times the number of classes, plus the position of the class.
+
+    int64.
+    """
+    lengths = np.diff(offsets)[classes].astype(np.int64)
+    at = np.arange(int(lengths.sum())) + np.repeat(offsets[classes] - np.cumsum(lengths) + lengths, lengths)
+    found: Int64 = entries[at, 0].astype(np.int64) * len(classes) + np.repeat(np.arange(len(classes)), lengths)
+    return found
 
 
 def _zones(context: Context) -> tuple[Int32, int]:

@@ -1,0 +1,140 @@
+"""What the plan for all pods at once knows of pods that affinity binds, and when it is kept."""
+
+from typing import Any
+
+import pytest
+
+from planner.scale_up import draft, whole_plan
+from planner.scale_up.cheapest.plan import cheapest_plan
+from planner.scale_up.cheapest.problem import Bounds, Plan, Problem
+from tests.builders.kubernetes import Json, anti_affinity, labelled, node, node_group, pod, pod_affinity
+from tests.builders.scale_up import Outcome, plan
+
+ZONE = "topology.kubernetes.io/zone"
+APART = anti_affinity(labelled(app="apart"))
+
+
+@pytest.fixture
+def problems(monkeypatch: pytest.MonkeyPatch) -> list[Problem]:
+    """What is asked of the plan in numbers."""
+    asked: list[Problem] = []
+    solve = cheapest_plan
+
+    def noting(problem: Problem, bounds: Bounds) -> Plan:
+        asked.append(problem)
+        return solve(problem, bounds)
+
+    monkeypatch.setattr(whole_plan, "cheapest_plan", noting)
+    return asked
+
+
+def apart(name: str, cpu: str, **more: Any) -> Json:
+    return pod(name, cpu, **({"labels": {"app": "apart"}, "affinity": APART} | more))
+
+
+def cheapest(*objects: Json | list[Json]) -> Outcome:
+    """A core costs less on a large node."""
+    groups = [
+        node_group(name, 0, 50, target=0, nodes=[], price=price, template=node("t", cores, "64Gi"))
+        for name, cores, price in (("large", "12", 11.0), ("small", "3", 3.0))
+    ]
+    return plan(groups, *objects, settings={"expanders": ["CHEAPEST_PLAN"]})
+
+
+def test_pods_of_different_sizes_that_keep_apart_get_a_node_each(
+    problems: list[Problem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Together they would fill a large node, but it takes one of them."""
+    monkeypatch.setattr(draft, "MANY", 0)
+    sizes = ["500m", "500m", "1", "1"]
+    pods = [apart(f"apart-{i}", cpu) for i, cpu in enumerate(sizes)]
+    found = cheapest(pods, [pod(f"any-{i}", "1") for i in range(8)])
+    (asked,) = problems
+    classes, limit = asked.demand[:, -1], asked.capacity[:, -1]
+    assert sorted(zip(asked.pods.tolist(), classes.tolist(), strict=True)) == [(2, 1), (2, 1), (8, 0)]
+    assert limit.tolist() == [1, 1]
+    assert found.growth == {"small": 4}
+    assert found.decision.price_per_hour == 12.0
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        pytest.param([apart(f"apart-{i}", "1") for i in range(4)], id="of one class, whose pods on a node are counted"),
+        pytest.param(
+            [
+                apart(f"apart-{i}", cpu, affinity=anti_affinity(labelled(app="apart"), topology_key=ZONE))
+                for i, cpu in enumerate(["1", "2"])
+            ],
+            id="by zone",
+        ),
+        pytest.param(
+            [apart("one", "1", labels={"app": "one"}), apart("two", "2", labels={"app": "two"})], id="from others"
+        ),
+        pytest.param([pod("one", "1"), pod("two", "2")], id="not at all"),
+    ],
+)
+def test_other_pods_are_not_limited_together(others: list[Json], problems: list[Problem]) -> None:
+    cheapest(others)
+    resources = {problem.demand.shape[1] for problem in problems}
+    problems.clear()
+    cheapest(pod("p", "1"))
+    assert resources == {problem.demand.shape[1] for problem in problems}
+
+
+def test_of_many_sets_the_largest_are_known(problems: list[Problem], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(whole_plan, "MOST_SETS", 1)
+    pods = [
+        pod(f"{app}-{i}", cpu, labels={"app": app}, affinity=anti_affinity(labelled(app=app)))
+        for app, sizes in (("few", ["1", "2"]), ("more", ["1", "2", "2"]))
+        for i, cpu in enumerate(sizes)
+    ]
+    found = cheapest(pods)
+    limited = problems[0].demand[:, -1] == 1
+    assert sorted(problems[0].pods[limited].tolist()) == [1, 2]
+    assert problems[0].per_node.tolist() == [1, 1, 1, 1]
+    assert set(found.growth.values()) == {3}, "a node for each of the larger set, which takes one of the other too"
+    cheapest(pods[0])
+    assert problems[1].demand.shape[1] == problems[0].demand.shape[1] - 1
+
+
+def test_of_many_classes_those_with_most_pods_are_packed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = []
+    monkeypatch.setattr(whole_plan, "MOST_ALONE", 1)
+    monkeypatch.setattr(whole_plan, "_bound", lambda _growing, _asked, _row, pods: counts.append(len(pods)))
+    pods = [
+        pod(f"{app}-{i}", "1", labels={"app": app}, affinity=pod_affinity(labelled(app=app)))
+        for app, count in (("few", 2), ("more", 3))
+        for i in range(count)
+    ]
+    cheapest(pods)
+    assert counts == [3]
+
+
+def test_pods_of_one_kind_that_keep_apart_get_a_node_each(
+    problems: list[Problem], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(draft, "MANY", 0)
+    found = cheapest([apart(f"apart-{i}", "1") for i in range(4)], [pod(f"any-{i}", "1") for i in range(8)])
+    assert sorted(zip(problems[0].pods.tolist(), problems[0].per_node.tolist(), strict=True))[0] == (4, 1)
+    assert found.growth == {"small": 4}
+
+
+@pytest.mark.parametrize(("few", "plans"), [pytest.param(1, 1, id="few"), pytest.param(100, 2, id="many")])
+def test_of_very_many_groups_another_plan_is_made_where_not_few_pods_went_elsewhere(
+    few: int, plans: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    run = draft.Draft.run
+
+    def noting(one: draft.Draft) -> object:
+        made.append(one.whole)
+        return run(one)
+
+    monkeypatch.setattr(draft.Draft, "run", noting)
+    monkeypatch.setattr(draft, "MANY", 0)
+    monkeypatch.setattr(draft, "FEW", few)
+    # Of the set nothing is known, so that pods are planned on one node that do not go there.
+    monkeypatch.setattr(whole_plan, "MOST_SETS", 0)
+    cheapest([apart(f"apart-{i}", cpu) for i, cpu in enumerate(["1", "2"])], [pod(f"p{i}", "1") for i in range(9)])
+    assert made == [True, False][:plans]

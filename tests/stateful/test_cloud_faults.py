@@ -13,9 +13,10 @@ from itertools import product
 from typing import Any
 
 import pytest
+from trimtab.clusterautoscaler.externalgrpc import cloud_provider_pb2 as pb
 
 from actuator.cloud.externalgrpc.cloud import ExternalCloud
-from actuator.cloud.provider import CloudError, CloudProvider
+from actuator.cloud.provider import CloudError, CloudProvider, InstanceState
 from actuator.kube.cluster import ClusterError
 from actuator.service.activity_watch import ActivityWatch
 from clients.transport.errors import ServiceError
@@ -45,8 +46,8 @@ DOWN_S = (0.0, 10.0, 120.0)
 MOST_WRITES, SOME = 70, 23
 FAULTS = [*product((*READS, *WRITES), KINDS)]
 RPC_FAULTS = [*product((*RPC_READS, *RPC_WRITES), KINDS)]
-# The group of what is listed is known, and nothing of the story has a GPU.
-NOT_NEEDED = ("GPULabel", "NodeGroupForNode")
+# Nothing of the story has a GPU.
+NOT_NEEDED = ("GPULabel",)
 
 
 class Faulty(Kept):
@@ -231,6 +232,13 @@ def test_each_call_of_an_external_provider_that_fails_in_each_way_ends_right(
     check_deaths(operation, kind, after, deaths(some, range(1 + bool(after), MOST_WRITES, 2)))
 
 
+def test_nodes_of_a_list_that_lacks_them_for_a_while_are_deleted_all_the_same() -> None:
+    for after, at in ((2, None), (2, 2), (1, 16)):
+        stage = survive("NodeGroupNodes", "wrong", after, die_at=at)
+        check(stage)
+        assert stage.faulty.struck["NodeGroupNodes"] == TIMES
+
+
 def test_a_process_that_is_slow_to_be_told_what_an_earlier_one_did_goes_on_with_it() -> None:
     struck = 0
     for at in range(1, MOST_WRITES, 3):
@@ -238,3 +246,22 @@ def test_a_process_that_is_slow_to_be_told_what_an_earlier_one_did_goes_on_with_
         check(stage)
         struck += stage.faulty.struck["remember"]
     assert struck
+
+
+def test_an_instance_that_is_not_listed_any_more_ends_even_where_the_provider_has_a_group_for_every_id() -> None:
+    stage = External()
+    stage.cloud.node_groups()
+    (gone, other) = [f"test://{name}" for name in DELETED]
+    stage.cloud.delete_instances("g", [gone])
+    stage.miss(10.0)
+    real = stage.provider.make
+
+    def make(operation: str, args: Any) -> Any:
+        if operation == "NodeGroupForNode":
+            return pb.NodeGroupForNodeResponse(node_group=pb.NodeGroup(id="g"))
+        return real(operation, args)
+
+    stage.provider.make = make  # type: ignore[method-assign]
+    states = [stage.cloud.instance_states("g", [gone, other]) for _ in range(10)]
+    assert [one[gone] for one in states] == [InstanceState.DELETING] * 9 + [InstanceState.GONE]
+    assert {one[other] for one in states} == {InstanceState.RUNNING}

@@ -1,9 +1,10 @@
 """The cloud `externalgrpc`: a provider that serves the Cluster Autoscaler.
 
 Decides how its calls are interpreted where they are less precise than `actuator.cloud.provider`. An instance that was
-listed, or that a journal names, and is missing from two lists is GONE. A scale-up has no token: its call is made once,
-and after a lost answer the target size shows the result. Deletions are requested together; if that fails, the list
-shows which were made. `Cleanup` is never called, because other replicas continue.
+listed, or that a journal names, and is missing from two lists is GONE; from ten lists if the provider still has a group
+for it. A scale-up has no token: its call is made once, and after a lost answer the target size shows the result.
+Deletions are requested together; if that fails, the list shows which were made. `Cleanup` is never called, because
+other replicas continue.
 """
 
 import threading
@@ -35,6 +36,8 @@ from actuator.cloud.provider import (
 
 # Consecutive lists from which an instance must be missing: a single one may be outdated.
 MISSING_LISTS = 2
+# The same where the provider says that the instance is still of its group: some say so of every id that they can read.
+DOUBTED_LISTS = 10
 # Missing instances of a group that are kept, the latest ones.
 MAX_MISSING = 10_000
 
@@ -101,13 +104,7 @@ class ExternalCloud:
         if group not in self._groups():
             return dict.fromkeys(instances, InstanceState.UNKNOWN)
         listed = {one.id: one.state for one in self._lists([group])[group]}
-        with self._lock:
-            missing = self._missing[group]
-        return {
-            instance: listed.get(instance)
-            or (InstanceState.UNKNOWN if instance not in missing else _missing_state(missing[instance]))
-            for instance in instances
-        }
+        return {instance: listed.get(instance) or self._unlisted(group, instance) for instance in instances}
 
     def remember(self, group: str, instances: Sequence[str]) -> None:
         """Note that the group had these instances."""
@@ -126,6 +123,8 @@ class ExternalCloud:
             state = listed.get(instance)
             if state is None and not self._had(group, instance):
                 failed[instance] = CloudRefusedError(f"node group {group} has no instance {instance}")
+            elif state is None and self._is_claimed(group, instance):
+                failed[instance] = CloudError(f"node group {group}: {instance} is not listed, and may come back")
             elif state not in (None, InstanceState.DELETING):
                 wanted.append(instance)
         room = max(0, view.target_size - view.min_size)
@@ -249,6 +248,25 @@ class ExternalCloud:
         with self._lock:
             return instance in self._missing.get(group, {})
 
+    def _unlisted(self, group: str, instance: str) -> InstanceState:
+        """Return the state of an instance that the last list does not have. Raises `CloudError`."""
+        with self._lock:
+            count = self._missing[group].get(instance)
+        if count is None:
+            return InstanceState.UNKNOWN
+        if count < MISSING_LISTS:
+            return InstanceState.DELETING
+        return InstanceState.DELETING if self._is_claimed(group, instance) else InstanceState.GONE
+
+    def _is_claimed(self, group: str, instance: str) -> bool:
+        """Return whether the provider has the group for an instance that it does not list; not for ever."""
+        with self._lock:
+            count = self._missing[group].get(instance, DOUBTED_LISTS)
+        if count >= DOUBTED_LISTS:
+            return False
+        answer = self._calls.one("NodeGroupForNode", pb.NodeGroupForNodeRequest(node=_node(instance)))
+        return bool(answer.node_group.id == group)
+
     def _answered(self, token: str) -> None:
         with self._lock:
             self._unanswered.discard(token)
@@ -265,11 +283,6 @@ class ExternalCloud:
             left = {one.id for one in self._lists([group])[group] if one.state is not InstanceState.DELETING}
             return {instance: error for instance in instances if instance in left}
         return {}
-
-
-def _missing_state(list_count: int) -> InstanceState:
-    """Return the state of an instance that a number of lists in a row did not have."""
-    return InstanceState.GONE if list_count >= MISSING_LISTS else InstanceState.DELETING
 
 
 def _node(instance: str) -> pb.ExternalGrpcNode:

@@ -1,6 +1,6 @@
 """The starting point of one loop: pods, nodes and the previous loop evaluated. Nothing is moved yet.
 
-Symbols: P pods of the snapshot, P' with those evicted lately behind them, N nodes.
+Symbols: P pods of the snapshot, P' those followed by recently evicted ones, N nodes.
 """
 
 from typing import NamedTuple
@@ -33,14 +33,15 @@ from planner.snapshot.columns import FLAG_GATED, FLAG_UNSCHEDULABLE, NO_NODE, Bo
 
 
 class Context(NamedTuple):
-    """All that is known before anything is moved.
+    """Everything known before any pod is moved.
 
-    evictions : pods to inject; groups : pods by node; leaving : bool[N], being deleted; columns, codes : what rules
-    see and, budgets aside, say of the pods, uint8[P]; needs_place : bool[P], has to go somewhere when its node goes;
-    under : budgets of the pods, of P' pods; remaining : int64[B]; eviction_cost : float64[N]; pending : int32 pods to
-    keep room for; ready : bool[N], see `facts.readiness`; unhealthy : why nothing goes, "" = it may; balance : None
-    where nothing asks for it; basis : what the choice among orders rests on; use : what is requested of nodes; slack :
-    how it is, None = there is none. Placeholders follow the pods evicted lately; they are in `groups` and `under`.
+    evictions : pods to inject; groups : pods by node; leaving : bool[N], being deleted; columns : the input of the
+    drainability rules; codes : uint8[P] their outcomes, without budgets; needs_place : bool[P], has to be placed
+    elsewhere when its node goes; under : budgets of the pods, of P' pods; remaining : int64[B]; eviction_cost :
+    float64[N]; pending : int32 pods for which room is kept; ready : bool[N], see `facts.readiness`; unhealthy : why
+    nothing goes, "" = it may; balance : None if no setting requires it; basis : digest of the inputs of the choice
+    among orders; use : requests on nodes; slack : its condition, None = no slack. Placeholders follow the recently
+    evicted pods; they are in `groups` and `under`.
     """
 
     request: ScaleDownRequest
@@ -87,7 +88,7 @@ def survey(request: ScaleDownRequest) -> Context:
     expendable = (facts.priority < general.expendable_priority)[snapshot.pods.spec]
     codes = drainability.judge(columns)
     ended = snapshot.pods.is_terminal()
-    # Upstream does not even list pods in a terminal phase; its rule for them only looks at how they may restart.
+    # Upstream does not even list pods in a terminal phase; its rule for them only checks the restart policy.
     codes[expendable | ended] = outcome.SKIP
     needs_place = _needs_place(snapshot, columns, codes) & ~ended
     return Context(
@@ -123,7 +124,7 @@ def survey(request: ScaleDownRequest) -> Context:
 
 
 def at_moment(known: Context, request: ScaleDownRequest) -> Context:
-    """Return the context of a later request, of which nodes and pods are judged as they were. O(N + G)."""
+    """Return the context of a later request, for which the findings about nodes and pods are unchanged. O(N + G)."""
     return known._replace(
         request=request,
         columns=known.columns._replace(now_s=request.now_ns // SECOND_NS),
@@ -139,7 +140,7 @@ def _unhealthy(request: ScaleDownRequest, ready: Bool, leaving: Bool) -> str:
 
 
 def _slack(request: ScaleDownRequest, previous: PreviousLoop, leaving: Bool, columns: PodDrainColumns) -> Slack | None:
-    """Return how slack is, and what came of the last drain. O(P) where there is slack."""
+    """Return the condition of slack, and the result of the last drain. O(P) if there is slack."""
     count = len(request.round.placeholders)
     if not count:
         return None
@@ -163,7 +164,7 @@ def _balance(request: ScaleDownRequest, leaving: Bool) -> Balance | None:
 def _needs_place(snapshot: Snapshot, columns: PodDrainColumns, codes: UInt8) -> Bool:
     """Return for each pod whether it is on a node and has to be placed elsewhere when that node goes. bool[P].
 
-    A pod that blocks would have to be placed too, were its node being deleted all the same.
+    A blocking pod also counts: it has to be placed if its node is being deleted anyway.
     """
     stays_behind = (codes == outcome.SKIP) | columns.daemon | columns.mirror
     needs: Bool = ~stays_behind & (snapshot.pods.node >= 0)
@@ -171,14 +172,15 @@ def _needs_place(snapshot: Snapshot, columns: PodDrainColumns, codes: UInt8) -> 
 
 
 def _widened(under: BudgetMembership, more: int) -> BudgetMembership:
-    """Give pods evicted lately, which are under no budget any more, and placeholders their empty rows."""
+    """Add empty rows for recently evicted pods, to which no budget applies any more, and for placeholders."""
     return under._replace(offsets=np.append(under.offsets, np.full(more, under.offsets[-1])))
 
 
 def _pending(snapshot: Snapshot, settings: PlannerSettings, ignored: Bool) -> Int32:
-    """Return the pods that wait for a node and may be given one, in order of name. int32.
+    """Return the pods that wait for a node and can be scheduled, in order of name. int32.
 
-    Those that the scheduler has marked, as upstream: it has just to place the others. ignored : bool[P].
+    Only those that the scheduler has marked unschedulable, as upstream: it has yet to try the others. ignored :
+    bool[P].
     """
     if not settings.reserve_for_pending:
         return np.zeros(0, np.int32)

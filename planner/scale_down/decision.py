@@ -18,7 +18,7 @@ def decide(this: Round, settings: ScaleDownSettings, state: pb.ScaleDownState | 
 
 
 def summarize(result: pb.ScaleDownDecision) -> Summary:
-    """Return what logs and metrics say of a result."""
+    """Return the figures of a result for logs and metrics."""
     counts = {
         "unneeded": len(result.unneeded),
         "delete_empty": len(result.delete_empty),
@@ -30,7 +30,7 @@ def summarize(result: pb.ScaleDownDecision) -> Summary:
 
 
 def warm_up(settings: pb.PlanSettings) -> None:
-    """Choose settings with which nodes go at once and groups are balanced."""
+    """Choose settings with which nodes are removed immediately and groups are balanced."""
     settings.scale_down.unneeded_time.seconds = 0
     settings.scale_down.balance = True
 

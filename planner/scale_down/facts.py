@@ -1,4 +1,4 @@
-"""What scale-down reads of pods, whatever is asked: the part that follows from a snapshot alone.
+"""The data about pods that scale-down needs for every request: the part that depends on the snapshot only.
 
 P pods, S specs, R resources, N nodes. Decides nothing. Cost: O(P + S · requests), vectorised over pods.
 """
@@ -19,13 +19,13 @@ from planner.scale_down.drainability.pod_columns import PodDrainColumns
 from planner.snapshot.columns import Int64, Snapshot
 
 FACTS_READ: Final = (*pdb.READ, *pod_columns.READ)
-"""Fields of the snapshot that `Facts.pods` is gathered from."""
+"""Fields of the snapshot from which `Facts.pods` is gathered."""
 _USE_READ: Final = ("resources", "specs", "pods.node", "pods.spec", "nodes.name")
 
 
 class Facts(NamedTuple):
-    """under : budgets by pod; pods : what rules see, before
-    settings and moment; priority : int64[S]; rating : float64[P] of evicting each pod."""
+    """under : budgets by pod; pods : the input of the rules, before settings and time; priority : int64[S]; rating :
+    float64[P] of the eviction of each pod."""
 
     under: BudgetMembership
     pods: PodDrainColumns
@@ -35,7 +35,7 @@ class Facts(NamedTuple):
 
 
 def facts_of(snapshot: Snapshot, derive: Derive, effort: Effort = UNLIMITED) -> Facts:
-    """Return the facts, each kept or gathered."""
+    """Return the facts, each from the cache or computed."""
     under = derive("budgets of pods", partial(pdb.membership, snapshot, effort, derive), of=pdb.READ)
     columns = derive("what rules see of pods", partial(pod_columns.of_snapshot, snapshot, under), of=FACTS_READ)
     rating = derive("ratings of evictions", partial(_rated, snapshot), of=("specs", "pods.spec", "pods.deletion_cost"))
@@ -60,7 +60,7 @@ def _use(snapshot: Snapshot, effort: Effort) -> NodeUse:
 
 
 def _requests(snapshot: Snapshot, effort: Effort) -> Float64:
-    """Return what each spec asks of each resource. float64[R, S], exact below 2^53."""
+    """Return the request of each spec for each resource. float64[R, S], exact below 2^53."""
     row = {name: r for r, name in enumerate(snapshot.resources)}
     effort.take(3 * 8 * len(row) * len(snapshot.specs), "resources times pod specs")
     requests = np.zeros((len(row), len(snapshot.specs)))

@@ -48,8 +48,8 @@ class _Kept(NamedTuple):
 
 
 def key_of(request: ScaleDownRequest) -> Key | None:
-    """Return the key of the requested plan; None if it has other inputs, too. O(N + bytes of the state +
-    pods that time makes a difference to)."""
+    """Return the key of the requested plan; None if it has other inputs, too. O(N + bytes of the state + pods whose
+    drainability depends on time)."""
     this = request.round
     if this.latest is NOTHING_KEPT or this.decided or this.evictions or this.placeholders:
         return None
@@ -95,7 +95,8 @@ def _judged(request: ScaleDownRequest) -> bytes:
 
 
 def _changing(pods: PodDrainColumns) -> PodDrainColumns:
-    """Return the columns of the pods that are judged by their age, or by the time since their deletion. O(P)."""
+    """Return the columns of the pods whose drainability depends on their age or on the time since their deletion. O(P).
+    """
     rows = np.flatnonzero(pods.system | (pods.deletion_s > 0))
     return PodDrainColumns._make(one[rows] if isinstance(one, np.ndarray) else one for one in pods)
 

@@ -45,14 +45,14 @@ from planner.snapshot.dictionaries import CPU, MEMORY
 
 Reason = reason_pb2.UnremovableReason
 VOLUME: Final = (CPU, MEMORY)
-"""Resources, as positions in `Snapshot.resources`, by which plans are bounded."""
+"""Resources that bound plans, as positions in `Snapshot.resources`."""
 
 
 def decide_scale_down(request: ScaleDownRequest) -> Decided:
     """Take the scale-down decision.
 
-    The round's simulation is left as it came, or with the pods where the plan has them; `Decided.finish` brings there
-    what is not, and takes the nodes out of it.
+    The round's simulation is left unchanged, or with the pods at their destinations in the plan; `Decided.finish` makes
+    the remaining moves, and removes the nodes.
     """
     if not request.settings.enabled:
         return not_tried(request)
@@ -85,7 +85,7 @@ def _find(request: ScaleDownRequest) -> tuple[Context, Found]:
 
 
 def _take_out(context: Context, found: Found) -> None:
-    """Take the nodes that go out of the simulation."""
+    """Remove the nodes that go from the simulation."""
     take_out(context, context.request.round.simulation, found.accepted)
 
 
@@ -125,16 +125,16 @@ def _moving(context: Context) -> _Moving:
     node_count = len(context.leaving)
     members = groups.members[: groups.offsets[node_count]]
     moves = context.needs_place & (context.codes <= outcome.DRAIN_OK)
-    # Placeholders move as pods of a controller do.
+    # Placeholders move like pods of a controller.
     moves = np.append(moves, np.ones(len(groups.digests) - len(moves), np.bool_))[members]
     upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(moves, dtype=np.int64)])
     return _Moving(upto[groups.offsets[: node_count + 1]], members[moves])
 
 
 def _problem(context: Context, simulation: Simulation, candidates: Int32) -> Problem:
-    """Lay out what attempts work on. candidates : nodes that may be asked to go, for the order of destinations.
+    """Build the input of attempts. candidates : nodes that attempts may try, for the order of destinations.
 
-    Virtual nodes and pods of decisions before this one are counted with, but no pod is moved to such a node.
+    Virtual nodes and pods of earlier decisions are included, but no pod is moved to such a node.
     """
     snapshot, spare = context.request.snapshot, context.spare
     node_count, state = len(snapshot.nodes.name), simulation.state
@@ -184,7 +184,7 @@ def _search_order(context: Context, candidates: Int32) -> Int32:
 
 
 def _staying(context: Context, candidates: Int32) -> Int32:
-    """Return the nodes that are no candidates, cyclic from where the last search stopped. int32."""
+    """Return the nodes that are no candidates, cyclically from where the last search stopped. int32."""
     is_candidate = np.zeros(len(context.leaving), bool)
     is_candidate[candidates] = True
     staying = np.flatnonzero(~is_candidate)
@@ -193,7 +193,7 @@ def _staying(context: Context, candidates: Int32) -> Int32:
 
 
 def _judge(context: Context, problem: Problem) -> UInt8:
-    """Complete what rules say of the pods by the budgets as they now stand. uint8[P]."""
+    """Complete the rules' outcomes for the pods with the current budgets. uint8[P]."""
     under = context.under
     known = len(context.codes)
     exhausted = pdb.exhausted(under, problem.budgets.left)[:known]
@@ -201,12 +201,12 @@ def _judge(context: Context, problem: Problem) -> UInt8:
 
 
 def _blocked(context: Context, codes: UInt8) -> Bool:
-    """Say for each node whether a pod blocks its drain. bool[N]."""
+    """Return for each node whether a pod blocks its drain. bool[N]."""
     return _nodes_with(context, outcome.blocks(codes))
 
 
 def _nodes_with(context: Context, mask: Bool) -> Bool:
-    """Say for each node whether it has a pod for which the mask : bool[P] holds. bool[N]."""
+    """Return for each node whether it has a pod for which the mask : bool[P] is true. bool[N]."""
     node = context.request.snapshot.pods.node
     found = np.zeros(len(context.leaving), bool)
     found[node[mask & (node >= 0)]] = True
@@ -254,9 +254,10 @@ def _real_moves(context: Context) -> Int64:
 
 
 def _budget_use(context: Context, problem: Problem) -> Float64:
-    """Return by node what its pods to move use up of budgets, each disruption as a share of those left. float64[N].
+    """Return by node how much of the budgets its pods to move use up, each disruption as a share of those left.
+    float64[N].
 
-    O(pods under budgets).
+    O(pods with budgets).
     """
     under = context.under
     share = under.needs / np.maximum(problem.budgets.left, 1)[under.budgets]
@@ -267,7 +268,9 @@ def _budget_use(context: Context, problem: Problem) -> Float64:
 
 
 def _minimum_use(context: Context) -> Float64:
-    """Return by node the largest share that it takes of what resource minimums leave. float64[N], 0 without any."""
+    """Return by node the largest share that it takes of the amounts above the resource minimums. float64[N], 0 without
+    any.
+    """
     spare = context.spare
     share = spare.amount / np.maximum(spare.amount_left, 1)
     use: Float64 = share.max(axis=1, initial=0.0)
@@ -294,9 +297,8 @@ def _volume(context: Context, simulation: Simulation, problem: Problem) -> Volum
 
 
 def _loose(context: Context) -> Int32:
-    """Return the pods that are not yet where room is kept for them. int32.
-
-    Pending ones, those just evicted, and those that nodes being deleted have still to give up.
+    """Return the pods that are not yet on the node where room is kept for them: pending ones, recently evicted ones,
+    and those still to be evicted from nodes being deleted. int32.
     """
     known = len(context.request.snapshot.pods.spec)
     evicted = np.arange(known, known + len(context.evictions), dtype=np.int32)

@@ -25,20 +25,20 @@ class ScaleDownRequest(NamedTuple):
 
     @property
     def now_ns(self) -> int:
-        """The moment of the round, Unix nanoseconds."""
+        """The time of the round, Unix nanoseconds."""
         return self.round.now_ns
 
     @property
     def derive(self) -> Derive:
-        """Keeps what follows from the snapshot alone."""
+        """Cache of values that depend on the snapshot only."""
         return self.round.derive
 
     @property
     def effort(self) -> Effort:
-        """Bounds what the decision may take."""
+        """Limits on the decision's effort."""
         return self.round.effort
 
     @property
     def reuse(self) -> Reuse:
-        """Keeps what was written for the same content before."""
+        """Cache of encodings of the same content."""
         return self.round.reuse

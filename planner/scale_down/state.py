@@ -36,10 +36,10 @@ class PreviousLoop(NamedTuple):
     """The state in terms of one snapshot.
 
     unneeded : int32[U] nodes in the order of acceptance; since_ns : int64[U]; hint : int32[P'] node, -1 = none;
-    search_start, resume_at : node, -1 = none; order : `CandidateOrder.Code` of the last plan, 0 = no plan; basis : what
-    the choice of that order rested on, 0 = unknown; headroom : how many times as much as the plan any other could save
-    at most, when orders were last compared, 0 = unknown; fewer : how many of the last of the unneeded nodes can go only
-    because slack asks for fewer placeholders without them; undone : drains that slack has undone.
+    search_start, resume_at : node, -1 = none; order : `CandidateOrder.Code` of the last plan, 0 = no plan; basis :
+    digest of the inputs of the choice of that order, 0 = unknown; headroom : upper bound of any plan's saving as a
+    multiple of the plan's, when orders were last compared, 0 = unknown; fewer : how many of the last of the unneeded
+    nodes can go only because slack requests fewer placeholders without them; undone : drains undone by slack.
     """
 
     unneeded: Int32
@@ -58,9 +58,9 @@ class PreviousLoop(NamedTuple):
 def recall(
     state: pb.ScaleDownState | None, names: Sequence[str], pods: PodGroups, now_ns: int
 ) -> tuple[PreviousLoop, tuple[str, ...]]:
-    """Return what the state says about this snapshot's nodes (`names`, sorted) and notes on what could not be used.
+    """Return the state in terms of this snapshot's nodes (`names`, sorted), and notes on parts that could not be used.
 
-    A time in the future (clocks differ) or none counts as now.
+    A time in the future (clocks differ), or a missing one, counts as now.
     """
     nothing = _blank(len(pods.digests))
     if state is None or state.layout_version == 0:
@@ -84,7 +84,7 @@ def _possible(time_ns: Int64, now_ns: int) -> Int64:
 
 
 def remember(previous: PreviousLoop, moves: Moves, names: Sequence[str], digests: Int32) -> pb.ScaleDownState:
-    """Return the state on the wire; `previous.hint` is not looked at, `moves` take its place."""
+    """Return the encoded state; `previous.hint` is ignored, `moves` replace it."""
     count = len(names)
     used = np.zeros(count + 1, bool)
     for nodes in (previous.unneeded, previous.failed.node, moves.source, moves.destination):

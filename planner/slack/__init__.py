@@ -1,5 +1,6 @@
-"""The slack decision: room kept free by placeholder pods that take part in every decision and never exist.
+"""The slack decision: room kept free by placeholder pods, which exist only in the simulation and are part of every
+decision.
 
-`decision` is its entry in the table; `sets` says which placeholders there are to be, from `parts` of the cluster, their
-`rooms`, `schedules` and `sizes`; `places` says where they are; `state` is what the next loop is told.
+`decision` is its entry in the table; `sets` determines which placeholders are required, from `parts` of the cluster,
+their `rooms`, `schedules` and `sizes`; `places` assigns them to nodes; `state` is passed to the next loop.
 """

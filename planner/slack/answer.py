@@ -1,7 +1,7 @@
-"""The slack decision's answer on the wire: placeholders, what is asked for, what is there, what it costs; its state.
+"""The slack decision's encoded answer: placeholders, requested and available room, its cost; and the state.
 
-Decides nothing. Placeholders and state follow from the sets and the places alone; as long as these do not change, the
-bytes of the last answer are used again.
+Decides nothing. Placeholders and state depend only on the sets and the places; as long as these do not change, the
+bytes of the last answer are reused.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ _NODE: Final = tag(pb.Placeholder, "node")
 
 
 class Outcome(NamedTuple):
-    """What objects asked for, all that was wanted, the placeholders and where they are.
+    """The sets that objects request, all requested sets, the placeholders and their nodes.
 
     names : of all placeholders, in the roster's order.
     """
@@ -48,7 +48,7 @@ class Outcome(NamedTuple):
 
 
 def answer(this: Round, outcome: Outcome, notes: tuple[str, ...]) -> Decided:
-    """Return the decision and the next state. O(M) bytes, and O(M + sets) where something has moved."""
+    """Return the decision and the next state. O(M) bytes, and O(M + sets) if something has moved."""
     writer = _Writer(this, outcome)
     key = writer.key
     wanted, placed, on_node = outcome.wanted, outcome.placed, writer.on_node
@@ -69,20 +69,20 @@ def answer(this: Round, outcome: Outcome, notes: tuple[str, ...]) -> Decided:
 
 
 class _Writer:
-    """Writes what follows from the sets and the places alone."""
+    """Writes the parts that depend only on the sets and the places."""
 
     def __init__(self, this: Round, outcome: Outcome) -> None:
         self._this = this
         self._outcome = outcome
         self._nodes = this.snapshot.nodes.name
         self._roster, self._node = outcome.roster, outcome.placed.node
-        # One that is yet to come is none.
+        # An upcoming node is not one of the snapshot.
         self.on_node: Bool = (self._node >= 0) & (self._node < len(self._nodes))
         self.present: Int64 = outcome.roster.count_on(self.on_node)
 
     @cached_property
     def key(self) -> str:
-        """A text that is equal only where all that is written is equal."""
+        """A text that differs if anything written differs."""
         sink = blake2b(digest_size=16)
         asked, wanted, roster = self._outcome.asked, self._outcome.wanted, self._roster
         derive = self._this.derive
@@ -101,7 +101,7 @@ class _Writer:
         return kept.and_of(wanted.sets[: wanted.of_parts])
 
     def rows(self) -> bytes:
-        """Return placeholders, by name of the set and number, with their dictionary, and the objects that ask."""
+        """Return placeholders, by name of the set and number, with their dictionary, and the requesting objects."""
         known, out = self._encoded, [entry(_DICTIONARY, self._encoded.dictionary)]
         for one, where in self._roster.named():
             rest = known.placeholders[known.row[one.name]]
@@ -114,7 +114,7 @@ class _Writer:
         return b"".join(out)
 
     def _objects(self, objects: Sequence[AskingObject]) -> list[bytes]:
-        """Return what became of each object that asks for room, by name. O(sets + objects)."""
+        """Return the result for each object that requests room, by name. O(sets + objects)."""
         if not objects:
             return []
         sets = self._roster.sets
@@ -131,8 +131,8 @@ class _Writer:
         return [entry(_OBJECTS, row.SerializeToString()) for row in rows]
 
     def state(self) -> bytes:
-        """Return what the next loop is told, sets by name."""
-        # Nodes that are yet to come have no lasting name.
+        """Return the state for the next loop, sets by name."""
+        # Upcoming nodes have no permanent name.
         node: Int32 = np.where(self.on_node, self._node, NONE).astype(np.int32)
         known = self._encoded
         heads = ((known.states[known.row[one.name]], where) for one, where in self._roster.named())
@@ -140,7 +140,7 @@ class _Writer:
 
 
 def _of(asked: Asked) -> str:
-    """Return the name under which things that follow from what objects ask for are kept."""
+    """Return the cache name of values that depend on the sets requested by objects."""
     return f"of objects that ask: {asked.name}"
 
 
@@ -149,9 +149,9 @@ def _digest(value: object) -> bytes:
 
 
 def _price(snapshot: Snapshot, outcome: Outcome, on_node: Bool) -> float:
-    """Return what the room of placeholders on nodes costs an hour.
+    """Return the hourly cost of the room of placeholders on nodes.
 
-    The cost of a placeholder is the share of its node's price that is the larger of its shares of cpu and memory.
+    The cost of a placeholder is its node's price times the larger of its shares of cpu and memory.
     """
     node = outcome.placed.node[on_node]
     roster = outcome.roster

@@ -1,9 +1,9 @@
 """Slack as one of the decisions of a plan: its entry in the table, and its loop.
 
-Each loop: what is asked for now; which placeholders there are to be, as far as possible those of the last loop; which
-of them stay where they are and where the others go. They remain in the round's simulation, where the decisions that
-follow find them: those on a node take room there, those on none wait for a new one. Never looks at a clock; what it
-remembers comes in and goes out as state.
+Each loop determines the currently requested room; the placeholders, as far as possible those of the last loop; which of
+them keep their nodes, and the places of the others. They remain in the round's simulation, where later decisions find
+them: those on a node take room there, those on none wait for a new one. Never reads a clock; its memory comes in and
+goes out as state.
 """
 
 from collections.abc import Mapping
@@ -64,7 +64,7 @@ def _rooms(this: Round, settings: SlackSettings) -> Rooms:
 
 
 def summarize(result: pb.SlackDecision) -> Summary:
-    """Return what logs and metrics say of a result."""
+    """Return the figures of a result for logs and metrics."""
     waiting = [one.node for one in result.placeholders].count("")
     counts = {
         "placeholders": len(result.placeholders),
@@ -76,7 +76,7 @@ def summarize(result: pb.SlackDecision) -> Summary:
 
 
 def warm_up(settings: pb.PlanSettings) -> None:
-    """Ask for some placeholders."""
+    """Choose settings that request some placeholders."""
     settings.slack.extra_capacity_min_rate = 0.5
 
 

@@ -1,7 +1,7 @@
-"""What answer and state say of sets of placeholders, as bytes: everything but their numbers and where they are.
+"""The encoding of sets of placeholders in answer and state: everything except their numbers and nodes.
 
-What objects ask for changes seldom, and their specs, labels and names make up most of an answer; so their bytes are
-made once for all plans of a snapshot (`EncodedSets`), and those of the few sets of parts are put behind them.
+Sets requested by objects rarely change, and their specs, labels and names make up most of an answer. So their bytes are
+built once for all plans of a snapshot (`EncodedSets`), and those of the few sets of parts are appended.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from planner.slack.specs import SpecWriter
 class EncodedSets(NamedTuple):
     """Sets as bytes, Q of them.
 
-    row : of each set by its name; placeholders : fields of a `Placeholder` but its name and node; states : name and
+    row : of each set by its name; placeholders : fields of a `Placeholder` except its name and node; states : name and
     size of a `SlackSetState`; dictionary : the `PodDictionary` to which the placeholders refer, written by `writer`.
     """
 
@@ -27,7 +27,7 @@ class EncodedSets(NamedTuple):
     writer: SpecWriter
 
     def and_of(self, sets: Sequence[PlaceholderSet]) -> "EncodedSets":
-        """Return these with more behind them. O(sets + strings)."""
+        """Return these sets with more appended. O(sets + strings)."""
         if not sets:
             return self
         writer = SpecWriter(self.writer)

@@ -1,7 +1,7 @@
-"""What workloads and CapacityBuffers ask for: one set of placeholders each.
+"""Room requested by workloads and CapacityBuffers: one set of placeholders each.
 
-Follows from the snapshot's requests and one setting, so it is made once for all plans of a snapshot. Decides sizes and
-numbers; never where placeholders are put.
+Depends on the snapshot's requests and one setting, so it is computed once for all plans of a snapshot. Decides sizes
+and numbers; never the nodes of placeholders.
 """
 
 from collections.abc import Sequence
@@ -19,11 +19,12 @@ from planner.slack.sizes import Amounts
 from planner.snapshot.columns import Snapshot
 
 _BUFFER: Final = "CapacityBuffer/"
-"""Begins the names of CapacityBuffers; all other objects are workloads."""
+"""Prefix of the names of CapacityBuffers; all other objects are workloads."""
 
 
 class AskingObject(NamedTuple):
-    """A workload or CapacityBuffer; number : of pods that it asks room for; problem : why nothing is kept, or ""."""
+    """A workload or CapacityBuffer; number : of pods for which it requests room; problem : why no room is kept, or "".
+    """
 
     name: str
     number: int
@@ -31,11 +32,11 @@ class AskingObject(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What objects ask for.
+    """The room requested by objects.
 
-    name : of what it was made with, for what is derived from it; sets : of which there should be at least one
-    placeholder, by name; sizes, kinds : theirs; number : of placeholders in all; desired : amount by resource;
-    problems : for people; objects : all, by name.
+    name : identifies its inputs, for values derived from it; sets : those with at least one required placeholder, by
+    name; sizes, kinds : of the sets; number : of placeholders in total; desired : amount by resource; problems : for
+    people; objects : all, by name.
     """
 
     name: str
@@ -52,7 +53,9 @@ NOTHING_ASKED: Final = Asked("", (), size_columns(()), NO_KINDS, 0, {}, (), ())
 
 
 def objects_ask(snapshot: Snapshot, smaller_buffers: bool, derive: Derive) -> Asked:
-    """Return what the objects of a snapshot ask for, kept or made. smaller_buffers : as in `SlackSettings`."""
+    """Return the room requested by the objects of a snapshot, cached or computed. smaller_buffers : as in
+    `SlackSettings`.
+    """
     build = partial(asked_by, snapshot.slack_requests, smaller_buffers)
     return derive(f"what objects ask for: {_name(smaller_buffers)}", build, ("slack_requests",))
 
@@ -62,7 +65,7 @@ def _name(smaller_buffers: bool) -> str:
 
 
 def asked_by(requests: Sequence[SlackRequest], smaller_buffers: bool) -> Asked:
-    """Return what requests ask for. smaller_buffers : as in `SlackSettings`. O(requests)."""
+    """Return the room for given requests. smaller_buffers : as in `SlackSettings`. O(requests)."""
     found: list[PlaceholderSet] = []
     problems: list[str] = []
     objects: list[AskingObject] = []
@@ -91,7 +94,7 @@ def asked_by(requests: Sequence[SlackRequest], smaller_buffers: bool) -> Asked:
 
 
 def _number(request: SlackRequest, size: Amounts, smaller_buffers: bool) -> int:
-    """Return how many pods an object asks room for. Raises ValueError with what is wrong."""
+    """Return for how many pods an object requests room. Raises ValueError with the problem."""
     if request.problem:
         raise ValueError(request.problem)
     if not request.object.startswith(_BUFFER):

@@ -1,8 +1,8 @@
-"""The parts of a cluster that have slack of their own: which nodes count, and what a placeholder needs to stay there.
+"""The parts of a cluster with their own slack: which nodes count, and the constraints that keep a placeholder there.
 
-A part is all of the cluster or a pool, or the nodes of a pool with one value of its topology key. Nodes count that are
-ready, not cordoned, not being deleted, and have no taint that its placeholders do not tolerate; templates of node
-groups are what new nodes will be like. Vectorised over nodes. N nodes, T templates.
+A part is the whole cluster or a pool, or the nodes of a pool with one value of its topology key. A node counts if it is
+ready, not cordoned, not being deleted, and has no taint that the part's placeholders do not tolerate; templates of node
+groups stand for new nodes. Vectorised over nodes. N nodes, T templates.
 """
 
 from collections.abc import Sequence
@@ -27,8 +27,8 @@ _NAME: Final = "metadata.name"
 class Part(NamedTuple):
     """A part of the cluster.
 
-    prefix : of the names of its sets; pool : its settings; nodes : bool[N], those that count; templates : bool[T];
-    spec : what each of its placeholders asks of a node, without requests; problem : "" or why the part is incomplete.
+    prefix : of the names of its sets; pool : its settings; nodes : bool[N], those that count; templates : bool[T]; spec
+    : constraints of its placeholders on nodes, without requests; problem : "" or why the part is incomplete.
     """
 
     prefix: str
@@ -50,7 +50,7 @@ def parts(snapshot: Snapshot, settings: SlackSettings, leaving: Bool) -> list[Pa
 
 
 class _Layout:
-    """Nodes and templates by label and group, found when first asked for."""
+    """Nodes and templates by label and group, computed on first use."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self.snapshot = snapshot
@@ -69,7 +69,7 @@ class _Layout:
 
     @cached_property
     def pairs(self) -> tuple[Int64, Int32]:
-        """Return (label, as one number; row) of each label of all nodes, then of all templates."""
+        """Return (label, as one number; row) for each label of all nodes, then of all templates."""
         snapshot = self.snapshot
         sets = snapshot.label_sets
         of_row = np.concatenate([snapshot.nodes.label_set, snapshot.templates.label_set]).astype(np.int64)
@@ -111,7 +111,7 @@ def _parts_of(layout: _Layout, pool: PoolSettings, usable: Bool) -> list[Part]:
 
 
 def _terms(layout: _Layout, pool: PoolSettings, groups: Sequence[int]) -> tuple[tuple[NodeSelectorTerm, ...], str]:
-    """Return the alternatives of node affinity that keep placeholders in a pool, () = none; and what is wrong."""
+    """Return the alternatives of node affinity that keep placeholders in a pool, () = none; and the problem."""
     unknown = sorted(set(pool.node_groups) - {layout.snapshot.groups[group].id for group in groups})
     problem = f"pool {pool.name}: the snapshot has no node group {', '.join(unknown)}" if unknown else ""
     if not pool.node_groups:
@@ -128,11 +128,11 @@ def _terms(layout: _Layout, pool: PoolSettings, groups: Sequence[int]) -> tuple[
             f"pool {pool.name}: nodes of node group {layout.snapshot.groups[group].id} have no label that only they "
             "have; its placeholders stay on its present nodes, and it does not grow for them"
         )
-        # A term names one node.
+        # One term per node, by its name.
         for node in np.flatnonzero(nodes.group == group).tolist():
             named = LabelRequirement(_NAME, LabelOperator.IN, (nodes.name[node],))
             terms.append(NodeSelectorTerm(pool.nodes, (named,)))
-    # Without any term no node matches, as it should be.
+    # Without any term no node matches, as intended.
     return tuple(terms) or (NodeSelectorTerm((), ()),), problem
 
 
@@ -157,7 +157,7 @@ def _narrowed(layout: _Layout, whole: Part, value: str) -> Part:
 
 
 def _with_label(terms: tuple[NodeSelectorTerm, ...], key: str, value: str) -> tuple[NodeSelectorTerm, ...]:
-    """Require a label in each alternative."""
+    """Return the alternatives, each with a label required in addition."""
     wanted = LabelRequirement(key, LabelOperator.IN, (value,))
     return tuple(
         NodeSelectorTerm((*term.match_expressions, wanted), term.match_fields)
@@ -167,7 +167,7 @@ def _with_label(terms: tuple[NodeSelectorTerm, ...], key: str, value: str) -> tu
 
 
 def _completed(layout: _Layout, part: Part, terms: tuple[NodeSelectorTerm, ...], usable: Bool) -> Part:
-    """Leave the nodes out that do not count, and write what keeps placeholders on those that do."""
+    """Remove the nodes that do not count, and write the constraints that keep placeholders on the others."""
     snapshot = layout.snapshot
     tolerations = _tolerations(snapshot, part, usable) if part.pool.name else ()
     return part._replace(
@@ -178,7 +178,7 @@ def _completed(layout: _Layout, part: Part, terms: tuple[NodeSelectorTerm, ...],
 
 
 def _tolerations(snapshot: Snapshot, part: Part, usable: Bool) -> tuple[Toleration, ...]:
-    """Return tolerations for the taints that say what the nodes of a part are for, sorted."""
+    """Return tolerations for the taints that dedicate the nodes of a part, sorted."""
     taints: set[Taint] = set()
     for table, rows in ((snapshot.nodes, part.nodes & usable), (snapshot.templates, part.templates)):
         for taint_set in np.unique(table.taint_set[rows]).tolist():

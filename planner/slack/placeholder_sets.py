@@ -1,4 +1,4 @@
-"""Sets of equal placeholders as values: what each placeholder of a set is, and how many there should be.
+"""Sets of equal placeholders as values: the properties of each placeholder in a set, and how many there should be.
 
 Decides nothing. Q sets.
 """
@@ -17,9 +17,9 @@ from planner.snapshot.columns import Int64
 class PlaceholderSet(NamedTuple):
     """Equal placeholders.
 
-    name : begins the names of its placeholders; kind : `PlaceholderKind.Code`; pod : what each of them is to
-    scheduling; number : how many there should be; size : by resource; for_object : "Kind/namespace/name" or "";
-    pool : that asks for it, "" = the whole cluster.
+    name : prefix of the names of its placeholders; kind : `PlaceholderKind.Code`; pod : each of them as a pod for
+    scheduling; number : how many there should be; size : by resource; for_object : "Kind/namespace/name" or ""; pool :
+    the requesting pool, "" = the whole cluster.
     """
 
     name: str
@@ -32,7 +32,7 @@ class PlaceholderSet(NamedTuple):
 
 
 class SizeColumns(NamedTuple):
-    """Sizes of sets as columns. resources : names, each once; amounts : int64[Q, resources], 0 = nothing of it."""
+    """Sizes of sets as columns. resources : names, each once; amounts : int64[Q, resources], 0 = none."""
 
     resources: tuple[str, ...]
     amounts: Int64
@@ -49,13 +49,14 @@ class SizeColumns(NamedTuple):
         return SizeColumns(self.resources, self.amounts[rows])
 
     def together(self, number: Sequence[int]) -> dict[str, int]:
-        """Return what so many placeholders of each set hold together, by resource; it may take more than 64 bits."""
+        """Return the total request of the given number of placeholders of each set, by resource; it may exceed 64 bits.
+        """
         columns = zip(self.resources, self.amounts.T.tolist(), strict=True)
         totals = {name: sum(map(int.__mul__, column, number)) for name, column in columns}
         return {name: total for name, total in totals.items() if total}
 
     def and_of(self, other: "SizeColumns") -> "SizeColumns":
-        """Return these sizes with those of other sets behind them."""
+        """Return these sizes with those of other sets appended."""
         resources = tuple(dict.fromkeys((*self.resources, *other.resources)))
         amounts = np.zeros((len(self.amounts) + len(other.amounts), len(resources)), np.int64)
         amounts[: len(self.amounts), : len(self.resources)] = self.amounts

@@ -1,4 +1,4 @@
-"""Where placeholders are: which of the last loop remain, which are pushed out, and where the others go.
+"""The nodes of placeholders: which of the last loop remain, which are pushed out, and the places of the others.
 
 Works on the round's simulation and leaves the placeholders in it. N nodes, virtual ones included; M placeholders in the
 order in which they are placed, which is that of the virtual pods. O(M + N), and one scan over the nodes for each set
@@ -23,9 +23,9 @@ from planner.snapshot.dictionaries import CPU, MEMORY
 
 
 class Roster(NamedTuple):
-    """The placeholders that there are to be, M of them.
+    """The required placeholders, M of them.
 
-    sets : in the order in which they are placed; sizes : theirs; bounds : int64[Q+1], the placeholders of each;
+    sets : in the order in which they are placed; sizes : of the sets; bounds : int64[Q+1], the placeholders of each;
     by_name : int64[Q], the sets sorted by name; number : int32[M] in its set; before : int32[M] node of the last loop,
     NONE or GONE.
     """
@@ -38,11 +38,11 @@ class Roster(NamedTuple):
     before: Int32
 
     def of_sets(self) -> list[slice]:
-        """Return where the placeholders of each set are."""
+        """Return the range of the placeholders of each set."""
         return [slice(first, last) for first, last in pairwise(self.bounds.tolist())]
 
     def named(self) -> list[tuple[PlaceholderSet, slice]]:
-        """Return the sets by name, with where their placeholders are."""
+        """Return the sets by name, with the ranges of their placeholders."""
         places = self.of_sets()
         return [(self.sets[at], places[at]) for at in self.by_name.tolist()]
 
@@ -54,8 +54,8 @@ class Roster(NamedTuple):
 
 
 class PlaceholderNames(Sequence[str]):
-    """The names of the placeholders of a roster, in its order; made when one is first asked for, seldom in a plan in
-    which nothing moves."""
+    """The names of the placeholders of a roster, in its order; built on first use, rarely in a plan in which nothing
+    moves."""
 
     def __init__(self, roster: Roster) -> None:
         self._roster = roster
@@ -83,8 +83,8 @@ class PlaceholderNames(Sequence[str]):
 
 
 class Placed(NamedTuple):
-    """node : int32[M], from N of the snapshot on a virtual one, NONE = no place; pushed_out : bool[M], had to leave its
-    node; tried : int64[Q] nodes that the search of each set has tried."""
+    """node : int32[M], from the snapshot's N on a virtual one, NONE = no place; pushed_out : bool[M], had to leave its
+    node; tried : int64[Q] number of nodes that the search of each set has tried."""
 
     node: Int32
     pushed_out: Bool
@@ -92,9 +92,9 @@ class Placed(NamedTuple):
 
 
 def roster(sets: Sequence[PlaceholderSet], sizes: SizeColumns, memory: Memory, snapshot: Snapshot) -> Roster:
-    """Return the placeholders: those of the last loop as far as there are to be so many, and new ones.
+    """Return the placeholders: those of the last loop up to the required number, and new ones.
 
-    Sets go by the largest share of a node that one of theirs takes, large ones first, then by name.
+    Sets are sorted by the largest share of a node that one of their placeholders takes, large ones first, then by name.
     """
     names = [one.name for one in sets]
     by_name = np.array(sorted(range(len(sets)), key=names.__getitem__), np.int64)
@@ -111,8 +111,8 @@ def roster(sets: Sequence[PlaceholderSet], sizes: SizeColumns, memory: Memory, s
 
 
 def _shares(sizes: SizeColumns, snapshot: Snapshot) -> Float64:
-    """Return the largest share of a node's resources that one of each set takes. float64[Q]."""
-    # Along rows, of which there are thousands, numpy is slow.
+    """Return the largest share of a node's resources that a placeholder of each set takes. float64[Q]."""
+    # numpy is slow along rows, of which there are thousands.
     by_resource = np.ascontiguousarray(snapshot.nodes.allocatable.T)
     most = dict(zip(snapshot.resources, by_resource.max(axis=1, initial=1).tolist(), strict=True))
     whole = np.array([max(most.get(name, 0), 1) for name in sizes.resources], np.int64)
@@ -121,9 +121,9 @@ def _shares(sizes: SizeColumns, snapshot: Snapshot) -> Float64:
 
 
 def _of_last_loop(bounds: Int64, known: Int64, memory: Memory) -> tuple[Int32, Int32]:
-    """Return numbers and nodes of all placeholders, only the difference to the last loop changed. int32[M] each.
+    """Return numbers and nodes of all placeholders, with only the difference to the last loop changed. int32[M] each.
 
-    bounds : int64[Q+1]; known : int64[Q] each set in the memory, NONE = new.
+    bounds : int64[Q+1]; known : int64[Q] row of each set in the state, NONE = new.
     """
     count, first = np.diff(bounds), memory.bounds[:-1]
     number = (np.arange(bounds[-1]) - np.repeat(bounds[:-1], count)).astype(np.int32)
@@ -142,7 +142,7 @@ def _of_last_loop(bounds: Int64, known: Int64, memory: Memory) -> tuple[Int32, I
 def _as_many(count: int, known: Int32, known_node: Int32) -> tuple[Int32, Int32]:
     """Return numbers and nodes of `count` placeholders of a set.
 
-    Of too many those on no node go first, then the last ones; new ones get the lowest free numbers.
+    If there are too many, those on no node are dropped first, then the last ones; new ones get the lowest free numbers.
     """
     present = len(known)
     if present > count:
@@ -156,7 +156,7 @@ def _as_many(count: int, known: Int32, known_node: Int32) -> tuple[Int32, Int32]
 
 
 def arrange(simulation: Simulation, wanted: Roster, first_pod: int, allowed: Bool) -> Placed:
-    """Put the placeholders on nodes. first_pod : number of the first of them; allowed : bool[nodes of the snapshot].
+    """Place the placeholders. first_pod : number of the first of them; allowed : bool[nodes of the snapshot].
 
     Raises MoveLogFullError.
     """
@@ -197,14 +197,14 @@ def _hints(simulation: Simulation, wanted: Roster, pods: Int64, allowed: Bool) -
 
 
 def _order(simulation: Simulation, wanted: Roster, hint: Int32, allowed: Bool) -> Int32:
-    """Return the nodes to search, int32: the fullest first, so that emptier ones can go; those to come last.
+    """Return the nodes to search, int32: the fullest first, to let emptier ones be removed; upcoming ones last.
 
-    Nodes that have less of something than the smallest of the placeholders needs are left out. None are returned where
-    no placeholder has to be placed.
+    Nodes with less of a resource than the smallest placeholder needs are left out. The result is empty if no
+    placeholder has to be placed.
     """
     searching = wanted.count_on(hint == NONE) > 0
     if not searching.any():
-        # A hint can fail where affinity or spread matter; then no other node has been asked for.
+        # A hint can fail because of affinity or spread; such a placeholder needs other nodes to try.
         if simulation.state.local_class.all() or not len(searching):
             return np.zeros(0, np.int32)
         searching[:] = True

@@ -1,8 +1,8 @@
-"""What nodes have: capacity that a rate is a share of, and room that a placeholder can find on an empty node.
+"""The capacity of nodes, to which rates refer, and the room for placeholders on an empty node.
 
-Room is what is allocatable without the pods that each node has anyway, those of DaemonSets and static ones. The largest
-pods are looked up here too. Follows from the snapshot; vectorised over pods and nodes. N nodes, T templates, S specs, R
-resources.
+Room is allocatable minus the requests of the pods that each node has anyway: those of DaemonSets and static ones. The
+largest pods are determined here, too. Depends on the snapshot only; vectorised over pods and nodes. N nodes, T
+templates, S specs, R resources.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ class NodeRooms(NamedTuple):
 
 
 class Rooms:
-    """Capacity, room and largest pods of one snapshot. rooms : gives what `node_rooms` returns."""
+    """Capacity, room and largest pods of one snapshot. rooms : returns the result of `node_rooms`."""
 
     def __init__(self, snapshot: Snapshot, rooms: Callable[[], NodeRooms], ignored: tuple[PodSelector, ...]) -> None:
         self._snapshot = snapshot
@@ -44,11 +44,12 @@ class Rooms:
         self._counted: Bool | None = None
 
     def capacity(self, part: Part, having: str = "") -> tuple[dict[str, int], int]:
-        """Return what the nodes of a part have together, and how many they are; `having` : only nodes with it."""
+        """Return the total capacity of the nodes of a part, and their number; `having` : only nodes with this resource.
+        """
         return self._sum(self._snapshot.nodes.allocatable, part.nodes, having)
 
     def template_capacity(self, part: Part, having: str = "") -> tuple[dict[str, int], int]:
-        """Return the same of one new node of each group."""
+        """Return the same for one new node of each group."""
         return self._sum(self._snapshot.templates.allocatable, part.templates, having)
 
     def _sum(self, allocatable: Int64, rows: Bool, having: str) -> tuple[dict[str, int], int]:
@@ -61,7 +62,7 @@ class Rooms:
         return dict(zip(resources, amounts, strict=True)), int(rows.sum())
 
     def fitted(self, part: Part, size: Amounts) -> tuple[dict[str, int], bool]:
-        """Return a size for which an empty node of a part has room, and whether it is the given one."""
+        """Return a size that fits an empty node of a part, and whether it is the given one."""
         rooms, resources = self._rooms(), self._snapshot.resources
         if not set(size) <= set(resources):
             return sizes.fitted(size, ())
@@ -74,11 +75,11 @@ class Rooms:
         return sizes.fitted(size, [dict(zip(size, room, strict=True)) for room in distinct])
 
     def of_node(self, node: int) -> tuple[bytes, bytes]:
-        """Return what of a node capacity and room depend on, as a key."""
+        """Return the properties of a node on which capacity and room depend, as a key."""
         return self._snapshot.nodes.allocatable[node].tobytes(), self._rooms().nodes[node].tobytes()
 
     def largest_pods(self, part: Part) -> LargestPods | None:
-        """Return the largest pods of a part, None where no pod counts. Pods on no node count in the whole cluster."""
+        """Return the largest pods of a part, None if no pod counts. Pods on no node count in the whole cluster."""
         pods = self._snapshot.pods
         inside = self._counts()
         if part.pool.name:
@@ -92,7 +93,7 @@ class Rooms:
         return LargestPods(by_cpu, by_memory, by_cpu == by_memory)
 
     def _counts(self) -> Bool:
-        """Return the pods that a largest pod may be : bool[P]."""
+        """Return the pods that count for the largest pods : bool[P]."""
         if self._counted is None:
             snapshot = self._snapshot
             pods = snapshot.pods
@@ -128,7 +129,7 @@ def node_rooms(snapshot: Snapshot) -> NodeRooms:
     nodes, pods, resources = snapshot.nodes, snapshot.pods, snapshot.resources
     room = nodes.allocatable.copy()
     stays = np.flatnonzero(((pods.flags & (FLAG_DAEMON | FLAG_MIRROR)) != 0) & (pods.node >= 0) & ~pods.is_terminal())
-    # As many amounts as there are specs of such pods, then a look-up by pod.
+    # Amounts are computed once per spec of such pods, then looked up by pod.
     used, number = np.unique(pods.spec[stays], return_inverse=True)
     column = {name: at for at, name in enumerate(resources)}
     asked = np.zeros((len(used), len(resources)), np.int64)

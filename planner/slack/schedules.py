@@ -1,8 +1,8 @@
-"""When schedules hold, and what then holds.
+"""When schedules are active, and the amounts that then apply.
 
-A schedule holds from each moment at which its cron expression is due, in its time zone, for its duration. Of several
-that hold at once the largest amounts count. Pure: the moment comes with the request. Cron as Debian has it, changes of
-the clock included (library `cronsim`).
+A schedule is active from each time at which its cron expression is due, in its time zone, for its duration. If several
+are active at once, the largest amounts count. Pure: the time comes with the request. Cron as in Debian, including clock
+changes (library `cronsim`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,14 +17,14 @@ _BY_RATE = ("cpu", "memory")
 
 
 class Demand(NamedTuple):
-    """What a pool asks for at one moment. replicas : number of standard placeholders, None = what the amounts say."""
+    """The room that a pool requests at one time. replicas : number of standard placeholders, None = by the amounts."""
 
     amounts: Mapping[str, SlackAmount]
     replicas: int | None
 
 
 def in_force(pool: PoolSettings, now_ns: int) -> Demand:
-    """Return what holds now. now_ns : Unix nanoseconds."""
+    """Return the amounts that apply now. now_ns : Unix nanoseconds."""
     holding = [schedule for schedule in pool.schedules if holds(schedule, now_ns)]
     amounts = dict(pool.amounts)
     for name in sorted({*_BY_RATE, *(name for one in holding for name in one.amounts)}):
@@ -36,7 +36,7 @@ def in_force(pool: PoolSettings, now_ns: int) -> Demand:
 
 
 def holds(schedule: SlackSchedule, now_ns: int) -> bool:
-    """Return whether a schedule holds: it was due at most its duration ago, that moment not included."""
+    """Return whether a schedule is active: it was due less than its duration ago."""
     now = datetime.fromtimestamp(now_ns // SECOND_NS, UTC)
     begin = now - timedelta(seconds=-(-schedule.duration_ns // SECOND_NS))
     try:
@@ -47,7 +47,7 @@ def holds(schedule: SlackSchedule, now_ns: int) -> bool:
 
 
 def _of(schedule: SlackSchedule, name: str, otherwise: Mapping[str, SlackAmount]) -> SlackAmount | None:
-    """Return what a schedule says of a resource, completed by what holds otherwise; None = nothing."""
+    """Return a schedule's amount of a resource, completed by the amount without schedule; None = no amount."""
     usual = otherwise.get(name, SlackAmount())
     own = schedule.amounts.get(name)
     if own is not None:
@@ -58,7 +58,9 @@ def _of(schedule: SlackSchedule, name: str, otherwise: Mapping[str, SlackAmount]
 
 
 def largest(amounts: Sequence[SlackAmount]) -> SlackAmount:
-    """Return the amount with the largest rate, the largest floor and the largest ceiling, none being the largest."""
+    """Return the amount with the largest rate, the largest floor and the largest ceiling, where a missing ceiling is
+    the largest.
+    """
     ceilings = [one.ceiling for one in amounts if one.ceiling is not None]
     floors = [one.floor for one in amounts if one.floor is not None]
     return SlackAmount(

@@ -1,8 +1,8 @@
-"""Which placeholders there should be: sets of equal ones, with their size and their number.
+"""The required placeholders: sets of equal ones, with their size and their number.
 
-Decides sizes and numbers from what the parts of the cluster ask for, and joins what workloads and CapacityBuffers ask
-for (`planner.slack.objects`); never where they are put. Sizes of standard placeholders are damped by those of the last
-loop. Amounts as in the snapshot.
+Decides sizes and numbers from the requests of the parts of the cluster, and adds the sets of workloads and
+CapacityBuffers (`planner.slack.objects`); never decides on their nodes. Sizes of standard placeholders are damped by
+those of the last loop. Amounts as in the snapshot.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,17 +22,18 @@ from planner.slack.sizes import SPREAD_OUT, Amounts
 
 Kind = pb.PlaceholderKind
 MOST: Final = 50_000
-"""Most placeholders of one plan; an absurd setting must not fill the memory."""
+"""Most placeholders of one plan; an absurd setting must not exhaust memory."""
 NAMESPACE: Final = "default"
-"""Of placeholders that are for any pod."""
+"""Pod of placeholders that make room for any pod."""
 _STANDARD: Final = "standard"
 
 
 class Wanted(NamedTuple):
-    """What there should be.
+    """The required placeholders.
 
-    sets : of the parts, then of objects; sizes, kinds : theirs; of_parts : how many of the sets are of parts; desired :
-    amount by resource that should be kept free; problems : for people; objects : that ask for room, by name.
+    sets : of the parts, then of objects; sizes, kinds : of the sets; of_parts : how many of the sets are of parts;
+    desired : amount by resource that should be kept free; problems : for people; objects : those that request room, by
+    name.
     """
 
     sets: tuple[PlaceholderSet, ...]
@@ -45,10 +46,10 @@ class Wanted(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What sets are computed from.
+    """The inputs from which sets are computed.
 
-    rooms : what nodes have room for; now_ns : Unix nanoseconds; before : sizes of the last loop by name of the set, of
-    those that `damped_names` names.
+    rooms : capacity and room of nodes; now_ns : Unix nanoseconds; before : sizes of the last loop by name of the set,
+    for those in `damped_names`.
     """
 
     settings: SlackSettings
@@ -67,7 +68,7 @@ class _Found:
         self._total = 0
 
     def add(self, one: PlaceholderSet) -> None:
-        """Add a set, or as much of it as there may be."""
+        """Add a set, or as much of it as is allowed."""
         most = MOST - self._total
         if one.number > most:
             self.problems.append(f"{one.name}: {one.number} placeholders are asked for, of which {most} are kept")
@@ -77,18 +78,18 @@ class _Found:
             self.sets.append(one)
 
     def may_add(self, number: int) -> bool:
-        """Return whether there may be so many placeholders more."""
+        """Return whether this many more placeholders are allowed."""
         return number <= MOST - self._total
 
     def ask(self, amounts: Amounts, times: int = 1) -> None:
-        """Add to what should be kept free."""
+        """Add to the amounts that should be kept free."""
         for name, amount in amounts.items():
             if amount * times > 0:
                 self.desired[name] = min(self.desired.get(name, 0) + amount * times, 1 << 62)
 
 
 def wanted(given: Given, parts: Sequence[Part], asked: Asked) -> Wanted:
-    """Return all sets. asked : by objects. O(parts · (N + S)), and O(sets of objects · resources)."""
+    """Return all sets. asked : sets requested by objects. O(parts · (N + S)), and O(sets of objects · resources)."""
     found = _Found()
     for part in parts:
         if part.problem:
@@ -116,12 +117,12 @@ def wanted(given: Given, parts: Sequence[Part], asked: Asked) -> Wanted:
 
 
 def damped_names(parts: Sequence[Part]) -> list[str]:
-    """Return the names of the sets whose sizes of the last loop count."""
+    """Return the names of the sets whose sizes of the last loop affect the new ones."""
     return [f"{part.prefix}{_STANDARD}" for part in parts]
 
 
 def _of_part(given: Given, part: Part, asked: Demand, found: _Found) -> None:
-    """Add what a part of the cluster asks for."""
+    """Add the sets that a part of the cluster requests."""
     names = [name for name, amount in asked.amounts.items() if amount.rate or amount.floor]
     if not names and not asked.replicas:
         return
@@ -130,7 +131,7 @@ def _of_part(given: Given, part: Part, asked: Demand, found: _Found) -> None:
     if asked.replicas == 0 or not (any(desired.values()) or asked.replicas):
         return
     if nodes == 0:
-        # No node yet: a new one will be like the templates.
+        # There is no node yet: a new one will match the templates.
         total, nodes = given.rooms.template_capacity(part)
     if asked.replicas is None:
         found.ask(desired)
@@ -175,14 +176,14 @@ def _of_standard(
 
 
 class _Largest(NamedTuple):
-    """sizes : of the largest placeholders, by name; most : what a standard one may not exceed."""
+    """sizes : of the largest placeholders, by name; most : upper limit of the size of a standard one."""
 
     sizes: dict[str, dict[str, int]]
     most: dict[str, int]
 
 
 def _largest(given: Given, part: Part) -> _Largest:
-    """Return the largest placeholders that a strategy asks for; none where there are no pods."""
+    """Return the largest placeholders that a strategy requires; none if there are no pods."""
     strategy = part.pool.strategy
     if strategy not in (pb.SlackStrategy.LARGEST_POD, pb.SlackStrategy.LARGEST_BY_RESOURCE):
         return _Largest({}, {})
@@ -200,9 +201,9 @@ def _largest(given: Given, part: Part) -> _Largest:
 
 
 def _whole(given: Given, part: Part, name: str, desired: Amounts, found: _Found) -> PlaceholderSet | None:
-    """Add placeholders that hold a resource which only some nodes have, such as GPUs.
+    """Add placeholders with a resource that only some nodes have, such as GPUs.
 
-    Each holds whole ones, and of cpu and memory the same share of the average node that has the resource.
+    Each requests whole units, and the same share of cpu and memory of the average node that has the resource.
     """
     if desired[name] <= 0:
         return None

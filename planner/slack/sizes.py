@@ -14,14 +14,14 @@ from planner.model.settings import SlackAmount
 
 Amounts = Mapping[str, int]
 SPREAD_OUT: Final = frozenset({"cpu", "memory", "ephemeral-storage"})
-"""Resources that every node has and that can be divided at will: standard placeholders hold them together."""
+"""Resources that every node has and that are divisible: each standard placeholder requests both."""
 MOST: Final = 2**53
 """Largest amount of one placeholder, as for pods."""
 
 
 def desired(amount: SlackAmount, capacity: int) -> int:
     """Return how much of a capacity should be kept free: its share, at least the floor, at most the ceiling."""
-    # By the decimal digits of the rate: 0.1 of 30 is 3, which floating-point numbers do not know.
+    # By the decimal digits of the rate: 0.1 of 30 is 3, which floating-point arithmetic does not guarantee.
     rate = Fraction(repr(amount.rate or 0.0))
     share = -(-rate.numerator * capacity // rate.denominator)
     asked = max(share, amount.floor or 0)
@@ -35,24 +35,24 @@ def standard_shares(total: Amounts, nodes: int, granularity: int) -> dict[str, F
 
 
 def whole(shares: Mapping[str, Fraction]) -> dict[str, int]:
-    """Return a size in whole units: rounded down, at least 1 of what there is a share of."""
+    """Return a size in whole units: rounded down, at least 1 of each resource with a share."""
     return {name: max(int(share), 1) for name, share in shares.items()}
 
 
 def count(asked: Amounts, size: Amounts, shares: Mapping[str, Fraction] | None = None) -> int:
-    """Return how many placeholders make at least what is asked for, as far as they hold it.
+    """Return how many placeholders are needed for at least the requested amounts of the resources they have.
 
-    shares : by resource, what a size is without rounding; a size that is a share rounded down counts as the share, so
-    that the total may lack up to one unit a placeholder.
+    shares : by resource, the size without rounding; a size that is a share rounded down counts as the share, so the
+    total may be short by up to one unit per placeholder.
     """
     each: dict[str, Fraction | int] = {name: amount for name, amount in size.items() if amount > 0}
     each |= {name: share for name, share in (shares or {}).items() if each.get(name) == int(share)}
-    # What is asked for may have been rounded up: less than one unit.
+    # The requested amount may have been rounded up, by less than one unit.
     return max((int((amount - 1) // each[name]) + 1 for name, amount in asked.items() if name in each), default=0)
 
 
 def left(asked: Amounts, held: Iterable[tuple[Amounts, int]]) -> dict[str, int]:
-    """Return what is still asked for when `held` (size, count) are there."""
+    """Return the amounts still required in addition to `held` (size, count)."""
     rest = dict(asked)
     for size, number in held:
         rest = {name: max(amount - number * size.get(name, 0), 0) for name, amount in rest.items()}
@@ -60,12 +60,12 @@ def left(asked: Amounts, held: Iterable[tuple[Amounts, int]]) -> dict[str, int]:
 
 
 def capped(size: Amounts, most: Amounts) -> dict[str, int]:
-    """Return a size that is nowhere above `most`; resources that `most` does not name are not bounded."""
+    """Return a size limited to `most` in each resource; resources not in `most` are not limited."""
     return {name: min(amount, most.get(name, amount)) for name, amount in size.items()}
 
 
 def damped(size: Amounts, before: Amounts | None, threshold: float) -> dict[str, int]:
-    """Return the size of the last loop as long as the new one differs from it by no more than a share."""
+    """Return the size of the last loop as long as the new one does not differ from it by more than a share."""
     if before is None or before.keys() != size.keys():
         return dict(size)
     near = all(abs(size[name] - old) <= threshold * old for name, old in before.items())
@@ -73,10 +73,10 @@ def damped(size: Amounts, before: Amounts | None, threshold: float) -> dict[str,
 
 
 def fitted(size: Amounts, rooms: Iterable[Amounts]) -> tuple[dict[str, int], bool]:
-    """Return a size that one of the rooms has place for, and whether it is the given one.
+    """Return a size that fits one of the rooms, and whether it is the given one.
 
-    A size that has no place is cut to the room that has the largest part of it, the first of them. Rooms without one of
-    the resources have none; without any room the size stays.
+    A size that does not fit is reduced to the room that has the largest part of it, the first of them. Rooms without
+    one of the resources are not used; without any room the size is unchanged.
     """
     best: tuple[Fraction, dict[str, int]] | None = None
     for room in rooms:
@@ -89,9 +89,9 @@ def fitted(size: Amounts, rooms: Iterable[Amounts]) -> tuple[dict[str, int], boo
 
 
 def copies(amount: str, scale: int) -> int:
-    """Return how many copies an annotation asks for: "3", or "20%" of `scale` (-1 = not known), rounded up.
+    """Return how many copies an annotation requests: "3", or "20%" of `scale` (-1 = not known), rounded up.
 
-    Raises ValueError with what is wrong.
+    Raises ValueError with the problem.
     """
     text = amount.strip()
     digits = text.removesuffix("%").strip()
@@ -105,12 +105,12 @@ def copies(amount: str, scale: int) -> int:
 
 
 def buffered(replicas: int, percentage: int, scale: int, limit: int | None, smaller: bool) -> int:
-    """Return how many pods a CapacityBuffer asks for.
+    """Return how many pods a CapacityBuffer requests.
 
-    replicas, percentage, scale : -1 = not given; limit : most that its limits allow, None = no limits; smaller : of two
-    counts the smaller one, the percentage rounded down, as the Cluster Autoscaler up to 1.36; else the larger one,
-    rounded up, as from 1.37 on. Without replicas and percentage the limits say how many. Raises ValueError with what
-    is wrong.
+    replicas, percentage, scale : -1 = not given; limit : the most that its limits allow, None = no limits; smaller : of
+    two counts the smaller one, the percentage rounded down, as the Cluster Autoscaler up to 1.36; else the larger one,
+    rounded up, as from 1.37 on. Without replicas and percentage, the number is the most that the limits allow. Raises
+    ValueError with the problem.
     """
     counts = [replicas] if replicas >= 0 else []
     if percentage >= 0:
@@ -126,5 +126,5 @@ def buffered(replicas: int, percentage: int, scale: int, limit: int | None, smal
 
 
 def most_within(limits: Amounts, request: Amounts) -> int | None:
-    """Return how many pods stay within limits; None where none of them bounds the pods."""
+    """Return how many pods stay within limits; None if none of them limits the pods."""
     return min((amount // request[name] for name, amount in limits.items() if request.get(name, 0) > 0), default=None)

@@ -1,4 +1,4 @@
-"""Specs and labels of placeholders on the wire, in a dictionary of their own.
+"""Encoding of the specs and labels of placeholders, in a separate dictionary.
 
 Decides nothing; the opposite of reading a snapshot's specs. Strings and label sets are numbered in the order in which
 they are first used. O(specs).
@@ -24,7 +24,7 @@ from planner.simulation.virtual_rows import Labels
 class SpecWriter:
     """Writes specs and label sets, each once, into a `PodDictionary`.
 
-    before : a writer whose dictionary it goes on with; that one stays as it is.
+    before : a writer whose dictionary is continued; it is not changed.
     """
 
     def __init__(self, before: "SpecWriter | None" = None) -> None:
@@ -54,16 +54,17 @@ class SpecWriter:
         ]
 
     def finish(self) -> snapshot_pb2.PodDictionary:
-        """Return the dictionary; call it last."""
+        """Return the dictionary; to be called last."""
         return snapshot_pb2.PodDictionary.FromString(self.encoded())
 
     def encoded(self, before: bytes = b"", of: "SpecWriter | None" = None) -> bytes:
-        """Return the dictionary encoded; call it last. before : that of the writer `of` with which this one began."""
+        """Return the encoded dictionary; to be called last. before : that of the writer `of` that this one continues.
+        """
         if of is None or len(self._label_sets) > len(of._label_sets):
             self._write_label_sets()
         self._out.strings.extend(islice(self._strings, len(of._strings) if of else 0, None))
         self._out.resources.extend(islice(self._resources, len(of._resources) if of else 0, None))
-        # Fields that are repeated go on, others are as they are given last.
+        # Repeated fields are appended, for others the last value counts.
         return before + self._out.SerializeToString(deterministic=True)
 
     def _write_label_sets(self) -> None:
@@ -100,7 +101,7 @@ class SpecWriter:
         self._add_rest(out, spec)
 
     def _add_rest(self, out: snapshot_pb2.PodSpec, spec: PodSpec) -> None:
-        """Add what few specs have."""
+        """Add fields that few specs have."""
         out.local_storage = spec.local_storage
         out.priority = spec.priority
         if spec.scheduler_name:
@@ -151,7 +152,7 @@ class SpecWriter:
 
 
 def _code(value: int) -> Any:
-    """Return a number as a value of an enumeration, which it is."""
+    """Return a number typed as a value of an enumeration."""
     return value
 
 

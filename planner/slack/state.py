@@ -1,7 +1,7 @@
-"""What slack remembers from one loop to the next, and its form on the wire.
+"""The state of slack between loops, and its encoding.
 
-Decides nothing. Names on the wire become indices of this snapshot; a node that is gone becomes GONE. A state that
-cannot be read counts as absent and leaves a note.
+Decides nothing. Names on the wire become indices of this snapshot; a vanished node becomes GONE. An unreadable state
+counts as absent and gives a note.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,7 +34,7 @@ class Memory(NamedTuple):
     """Placeholders of the last loop, M of them in Q sets.
 
     row : of each set by its name; bounds : int64[Q+1], the placeholders of each; number : int32[M], ascending in each
-    set; node : int32[M], NONE or GONE; sets : as they came.
+    set; node : int32[M], NONE or GONE; sets : as received.
     """
 
     row: Mapping[str, int]
@@ -44,7 +44,7 @@ class Memory(NamedTuple):
     sets: Sequence[pb.SlackSetState]
 
     def sizes(self, names: Iterable[str]) -> dict[str, Amounts]:
-        """Return what each placeholder of some sets held, of those that there were."""
+        """Return the size of the placeholders of some sets, for those in the state."""
         return {name: dict(self.sets[self.row[name]].size) for name in names if name in self.row}
 
 
@@ -52,7 +52,7 @@ NO_MEMORY: Final = Memory({}, np.zeros(1, np.int64), np.zeros(0, np.int32), np.z
 
 
 def recall(state: pb.SlackState | None, place: Callable[[], Mapping[str, int]]) -> tuple[Memory, tuple[str, ...]]:
-    """Return what the state says, in terms of the snapshot's nodes, and notes. place : gives their rows by name."""
+    """Return the state in terms of the snapshot's nodes, and notes. place : returns their rows by name."""
     if state is None or state.layout_version == 0:
         return NO_MEMORY, ()
     if state.layout_version != LAYOUT_VERSION:
@@ -82,7 +82,7 @@ def _read(sets: Sequence[pb.SlackSetState], node_of: Int32) -> Memory:
 
 
 def _column(parts: Sequence[bytes], names: Sequence[str], field: str) -> tuple[Int32, Int64]:
-    """Return a column of all sets, and where each set is in it. Raises UnreadableStateError."""
+    """Return a column over all sets, and the range of each set in it. Raises UnreadableStateError."""
     sizes = np.fromiter(map(len, parts), np.int64, len(parts))
     _check(sizes % 4 == 0, names, f"the bytes of {{}}.{field} are no multiple of 4")
     column: NDArray[np.int32] = np.frombuffer(b"".join(parts), "<i4").astype(np.int32)
@@ -90,7 +90,7 @@ def _column(parts: Sequence[bytes], names: Sequence[str], field: str) -> tuple[I
 
 
 def _check(is_right: Bool, names: Sequence[str], problem: str) -> None:
-    """Raise UnreadableStateError with the name of the first set that is not right. is_right : bool[Q]."""
+    """Raise UnreadableStateError with the name of the first invalid set. is_right : bool[Q]."""
     if not is_right.all():
         raise UnreadableStateError(problem.format(names[int(np.argmin(is_right))]))
 
@@ -104,13 +104,13 @@ def _check_rows(is_right: Bool, bounds: Int64, names: Sequence[str], problem: st
 
 
 def remember(heads: Iterable[tuple[bytes, slice]], number: Int32, node: Int32, names: Sequence[str]) -> bytes:
-    """Return the state encoded.
+    """Return the encoded state.
 
-    heads : of each set, by name, its own name and size encoded, and where its placeholders are; number : int32[M];
-    node : int32[M], NONE = on no node; names : of the snapshot's nodes.
+    heads : for each set, by name, its encoded name and size, and the range of its placeholders; number : int32[M]; node
+    : int32[M], NONE = on no node; names : of the snapshot's nodes.
     """
     is_used = np.zeros(len(names) + 1, np.bool_)
-    # Nodes below 0 mark the last place, which is no node.
+    # Nodes below 0 select the last entry, which is no node.
     is_used[np.where(node < 0, len(names), node)] = True
     is_used[-1] = False
     string = np.append(np.cumsum(is_used[:-1]), 0)

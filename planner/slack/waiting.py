@@ -14,7 +14,7 @@ from planner.snapshot.columns import FLAG_GATED, NO_NODE, Bool, Int32, Snapshot
 
 
 def place_pods(this: Round, leaving: Bool) -> None:
-    """Place all real pods that wait, as far as there is room. leaving : bool[N], nodes being deleted. O(P)."""
+    """Place all waiting real pods, as far as there is room. leaving : bool[N], nodes being deleted. O(P)."""
     snapshot, least = this.snapshot, this.settings.expendable_priority
     moving = np.zeros(0, np.int32)
     if leaving.any():
@@ -30,7 +30,7 @@ def place_pods(this: Round, leaving: Bool) -> None:
 
 
 def _pending(snapshot: Snapshot, least_priority: int) -> Int32:
-    """Return the pods that wait for a node and may be given one, the scheduler having tried or not. int32."""
+    """Return the pods that wait for a node and can be scheduled, whether the scheduler has tried them or not. int32."""
     pods = snapshot.pods
     priority = np.array([*(spec.priority for spec in snapshot.specs), 0], np.int64)
     waits = (pods.node == NO_NODE) & (pods.deletion_s == 0) & ~pods.is_terminal() & ((pods.flags & FLAG_GATED) == 0)

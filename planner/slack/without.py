@@ -1,7 +1,7 @@
-"""How many placeholders there would be to be if some nodes were not there.
+"""How many placeholders would be required without some nodes.
 
-Slack is a share of the nodes that are there, so with a node a part of what is asked for goes as well. Scale-down asks
-this of nodes whose placeholders have no place elsewhere. Decides nothing; the same formulas, on the other nodes.
+Slack is a share of the existing nodes, so removing a node also reduces the requested slack. Scale-down uses this for
+nodes whose placeholders have no place elsewhere. Decides nothing; the same formulas, on the other nodes.
 """
 
 from collections.abc import Hashable, Sequence
@@ -17,15 +17,15 @@ from planner.slack.sets import Given, wanted
 from planner.snapshot.columns import Int32, Int64
 
 _OF_NODES: Final = (pb.PlaceholderKind.STANDARD, pb.PlaceholderKind.LARGEST)
-"""Kinds of placeholders that parts of the cluster ask for; how many of others there are does not depend on nodes."""
+"""Kinds of placeholders that parts of the cluster request; the number of other kinds does not depend on nodes."""
 _OF_PODS: Final = (pb.SlackStrategy.LARGEST_POD, pb.SlackStrategy.LARGEST_BY_RESOURCE)
-"""Strategies for which the pods of a pool's nodes matter, too."""
+"""Strategies that also depend on the pods of a pool's nodes."""
 
 
 class Without:
-    """Numbers of placeholders on other nodes than those that are there.
+    """Numbers of placeholders for a changed set of nodes.
 
-    given, parts : what the sets were computed from; sets : Q of them, as they are.
+    given, parts : the inputs from which the sets were computed; sets : the Q current sets.
     """
 
     def __init__(self, given: Given, parts: Sequence[Part], sets: Sequence[PlaceholderSet]) -> None:
@@ -34,10 +34,10 @@ class Without:
         self._sets = sets
 
     def numbers(self, nodes: Int32) -> Int64:
-        """Return how many there would be to be of each set if nodes of the snapshot were not there. int64[Q].
+        """Return how many placeholders of each set would be required without some nodes of the snapshot. int64[Q].
 
-        As many as now where they would have another size: then all of them move anyway. A part that would lose its last
-        node asks for as much as now. O(parts · (N + S)).
+        As many as now if they would have another size: then all of them move anyway. A part that would lose its last
+        node requests as much as now. O(parts · (N + S)).
         """
         found = {
             one.name: one
@@ -46,14 +46,14 @@ class Without:
         return np.array([_number(one, found.get(one.name)) for one in self._sets], np.int64)
 
     def kind(self, node: int) -> Hashable:
-        """Return what of a node that depends on: nodes of one kind make the same difference."""
+        """Return the properties of a node on which this depends: nodes of one kind make the same difference."""
         if any(part.pool.strategy in _OF_PODS for part in self._parts):
             return node
         return tuple(bool(part.nodes[node]) for part in self._parts), self._given.rooms.of_node(node)
 
 
 def _left(part: Part, nodes: Int32) -> Part:
-    """Return a part without nodes, all of it where none would be left."""
+    """Return a part without some nodes, or the whole part if none would be left."""
     left = part.nodes.copy()
     left[nodes] = False
     return part._replace(nodes=left) if left.any() else part

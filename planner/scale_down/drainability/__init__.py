@@ -1,7 +1,7 @@
-"""Which pods let their node go: rules, one a file, in one ordered list.
+"""Which pods can be moved when their node is drained: an ordered list of rules, one per file.
 
-The first rule with an outcome decides. Upstream's order, with the rule for Jobs behind the annotations.
-Source: Cluster Autoscaler, simulator/drainability/rules, Default.
+The first rule with an outcome decides. Upstream's order, with the rule for Jobs after the annotations. Source: Cluster
+Autoscaler, simulator/drainability/rules, Default.
 """
 
 from collections.abc import Callable
@@ -46,11 +46,11 @@ RULES: Final[tuple[Rule, ...]] = (
     not_safe_to_evict.drainable,
     local_storage.drainable,
 )
-"""All rules that do not depend on what the loop has used up of the budgets."""
+"""All rules that do not depend on how much of the budgets the loop has used up."""
 
 
 def judge(pods: PodDrainColumns) -> UInt8:
-    """Return for each pod the outcome of the first rule that has one, budgets aside. uint8[P]; O(rules · P)."""
+    """Return for each pod the outcome of the first rule that has one, without budgets. uint8[P]; O(rules · P)."""
     codes = np.zeros(len(pods.phase), np.uint8)
     for rule in RULES:
         np.copyto(codes, rule(pods), where=codes == outcome.UNDEFINED)
@@ -58,7 +58,9 @@ def judge(pods: PodDrainColumns) -> UInt8:
 
 
 def judge_budgets(pods: PodDrainColumns, codes: UInt8) -> UInt8:
-    """Return the codes of `judge` completed by the budgets as they stand, and by what nothing overrides. uint8[P]."""
+    """Return the codes of `judge`, completed with the current budgets and with the rules that nothing overrides.
+    uint8[P].
+    """
     judged = codes.copy()
     _override(judged, several_budgets.drainable(pods))
     np.copyto(judged, disruption_budget.drainable(pods), where=judged == outcome.UNDEFINED)

@@ -12,7 +12,7 @@ from planner.snapshot.columns import UInt8
 
 
 def drainable(pods: PodDrainColumns) -> UInt8:
-    """Return the block for pods with local storage that no annotation gives up. uint8[P]."""
+    """Return the block for pods with local storage that no annotation declares expendable. uint8[P]."""
     if not pods.settings.skip_local_storage:
         return np.zeros(len(pods.phase), np.uint8)
     return outcome.where(pods.local_storage, outcome.block(reason_pb2.BlockingPodReason.LOCAL_STORAGE_REQUESTED))

@@ -1,4 +1,4 @@
-"""Rule 2: a pod that should long be gone needs no move.
+"""Rule 2: a pod whose deletion is long overdue need not be moved.
 
 Source: Cluster Autoscaler, simulator/drainability/rules/longterminating.
 """
@@ -14,7 +14,7 @@ HEADROOM_S: Final = 30
 
 
 def is_long_terminating(pods: PodDrainColumns) -> Bool:
-    """Say for each pod whether its deletion is overdue."""
+    """Return for each pod whether its deletion is overdue."""
     overdue: Bool = (pods.deletion_s > 0) & (pods.deletion_s + pods.grace_s + HEADROOM_S < pods.now_s)
     return overdue
 

@@ -1,4 +1,4 @@
-"""Rule 1: the mirror of a static pod goes with its kubelet and needs no move.
+"""Rule 1: the mirror of a static pod goes with its kubelet and need not be moved.
 
 Source: Cluster Autoscaler, simulator/drainability/rules/mirror.
 """

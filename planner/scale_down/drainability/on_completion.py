@@ -1,4 +1,4 @@
-"""Rule 7: a pod annotated safe-to-evict "on-completion" makes its node wait for it.
+"""Rule 7: a pod annotated safe-to-evict "on-completion" keeps its node until it has completed.
 
 Source: Cluster Autoscaler (1.36 and later), simulator/drainability/rules/oncompletion.
 """

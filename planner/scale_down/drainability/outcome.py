@@ -25,7 +25,7 @@ def block(reason: int) -> int:
 
 
 def blocks(codes: UInt8) -> Bool:
-    """Say for each code whether it blocks."""
+    """Return for each code whether it blocks."""
     return codes >= _BLOCK
 
 
@@ -35,7 +35,7 @@ def blocking_reason(code: int) -> int:
 
 
 def where(mask: Bool, code: int) -> UInt8:
-    """Return `code` where the mask holds and UNDEFINED elsewhere. uint8[P]."""
+    """Return `code` where the mask is true and UNDEFINED elsewhere. uint8[P]."""
     codes: UInt8 = mask.astype(np.uint8)
     codes *= np.uint8(code)
     return codes

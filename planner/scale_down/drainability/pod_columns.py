@@ -1,4 +1,4 @@
-"""The columns that rules look at, derived once per snapshot. No rule reads a spec or an owner row by row."""
+"""The columns that the rules read, derived once per snapshot. No rule reads specs or owners row by row."""
 
 from typing import Final, NamedTuple
 
@@ -33,7 +33,7 @@ _KINDS: Final = {
     "Job": JOB,
     "DaemonSet": DAEMON_SET,
 }
-"""Kinds known by name, whatever their group and version, as upstream's rules have it."""
+"""Kinds recognized by name, regardless of group and version, as in upstream's rules."""
 
 
 READ: Final = (
@@ -48,15 +48,15 @@ READ: Final = (
     "pods.created_s",
     "pods.deletion_s",
 )
-"""Fields of the snapshot that `of_snapshot` reads, budgets of pods aside."""
+"""Fields of the snapshot that `of_snapshot` reads, except budgets of pods."""
 
 
 class PodDrainColumns(NamedTuple):
-    """What the rules see of the pods; every array has length P.
+    """The pods as the rules see them; every array has length P.
 
     now_s : Unix seconds; phase, restart_policy, safe_to_evict, owner_kind : uint8; mirror, daemon, local_storage,
-    system, budgeted, several_budgets (refused by the eviction API for ever), budget_exhausted, unsupported,
-    job_unmovable : bool; created_s, deletion_s, grace_s, desired_replicas (-1 = unknown) : int64.
+    system, budgeted, several_budgets (always refused by the eviction API), budget_exhausted, unsupported, job_unmovable
+    : bool; created_s, deletion_s, grace_s, desired_replicas (-1 = unknown) : int64.
     """
 
     settings: ScaleDownSettings
@@ -81,7 +81,7 @@ class PodDrainColumns(NamedTuple):
 
 
 class SpecColumns(NamedTuple):
-    """What specs alone say; every array has length S."""
+    """Columns that depend on specs only; every array has length S."""
 
     restart_policy: UInt8
     safe_to_evict: UInt8
@@ -91,9 +91,9 @@ class SpecColumns(NamedTuple):
 
 
 def of_snapshot(snapshot: Snapshot, under: BudgetMembership) -> PodDrainColumns:
-    """Gather what follows from a snapshot alone, to be completed by `at`. O(P + S).
+    """Gather the columns that depend on the snapshot only, to be completed by `at`. O(P + S).
 
-    `budget_exhausted` is all false: which are used up is known only later.
+    `budget_exhausted` is all false: which budgets are used up is known only later.
     """
     pods = snapshot.pods
     specs = _spec_columns(snapshot)
@@ -101,7 +101,7 @@ def of_snapshot(snapshot: Snapshot, under: BudgetMembership) -> PodDrainColumns:
     other = (pods.flags & FLAG_OTHER_KIND) != 0
     owner_kind = np.where(other & (kinds[pods.owner] == UNKNOWN_CONTROLLER), OTHER_KIND, kinds[pods.owner])
     owner_kind[(pods.flags & FLAG_OTHER_STATEFUL_SET) != 0] = STATEFUL_SET
-    # The two negative owner indices pick the two entries that _owner_columns puts at the end.
+    # The two negative owner indices select the two entries that _owner_columns appends.
     return PodDrainColumns(
         settings=ScaleDownSettings(),
         now_s=0,
@@ -126,7 +126,7 @@ def of_snapshot(snapshot: Snapshot, under: BudgetMembership) -> PodDrainColumns:
 
 
 def at(snapshot: Snapshot, known: PodDrainColumns, settings: ScaleDownSettings, now_ns: int) -> PodDrainColumns:
-    """Complete the columns by settings and moment. O(P) where Jobs may have to stay."""
+    """Complete the columns with settings and time. O(P) if Jobs may have to stay."""
     return known._replace(
         settings=settings,
         now_s=now_ns // SECOND_NS,
@@ -135,7 +135,7 @@ def at(snapshot: Snapshot, known: PodDrainColumns, settings: ScaleDownSettings, 
 
 
 def has_controller(columns: PodDrainColumns) -> Bool:
-    """Say for each pod whether it names a controller, in the snapshot or not."""
+    """Return for each pod whether it names a controller, in the snapshot or not."""
     controlled: Bool = columns.owner_kind != NO_CONTROLLER
     return controlled
 
@@ -162,14 +162,14 @@ def _owner_columns(owners: tuple[Owner, ...]) -> tuple[UInt8, Int64]:
 
 
 def _in_namespace(snapshot: Snapshot, namespace: str) -> Bool:
-    """Say for each pod whether it lives in a namespace."""
-    # A namespace that no string names has index -1, which no pod has.
+    """Return for each pod whether it is in a namespace."""
+    # A namespace that is not among the strings has index -1, which no pod has.
     mask: Bool = snapshot.pods.namespace == string_index(snapshot.strings, namespace)
     return mask
 
 
 def _jobs_stay(snapshot: Snapshot, settings: ScaleDownSettings) -> Bool:
-    """Say for each pod whether the settings of its node's group keep Jobs where they are."""
+    """Return for each pod whether the settings of its node's group keep Jobs on their nodes."""
     by_group = [settings.of_group(group.id).job_pods_unmovable for group in snapshot.groups]
     if not settings.general.job_pods_unmovable and not any(by_group):
         return np.zeros(len(snapshot.pods.node), bool)
@@ -181,7 +181,8 @@ def _jobs_stay(snapshot: Snapshot, settings: ScaleDownSettings) -> Bool:
 
 
 def is_terminal(columns: PodDrainColumns) -> Bool:
-    """Say for each pod whether it has ended for good. Source: Cluster Autoscaler, drain.IsPodTerminal."""
+    """Return for each pod whether it has ended and will not restart. Source: Cluster Autoscaler, drain.IsPodTerminal.
+    """
     never = columns.restart_policy == pb.RestartPolicy.NEVER
     on_failure = columns.restart_policy == pb.RestartPolicy.ON_FAILURE
     succeeded = columns.phase == pb.PodPhase.SUCCEEDED

@@ -1,8 +1,8 @@
 """Rule 3: a pod whose controller is gone, or has too few replicas, blocks.
 
-Applies only while pods of custom controllers block. Controllers of kinds that upstream does not list are left to the
-other rules, and so are DaemonSets: a snapshot often lacks them, and their pods stay behind anyway.
-Source: Cluster Autoscaler, simulator/drainability/rules/replicacount.
+Applies only if pods of custom controllers block. Controllers of kinds that upstream does not list are left to the other
+rules, and so are DaemonSets: a snapshot often lacks them, and their pods stay behind anyway. Source: Cluster
+Autoscaler, simulator/drainability/rules/replicacount.
 """
 
 import numpy as np

@@ -19,7 +19,7 @@ from planner.snapshot.columns import Bool, UInt8
 
 
 def drainable(pods: PodDrainColumns) -> UInt8:
-    """Return the block for pods without a controller that counts. uint8[P]."""
+    """Return the block for pods without a controller that would recreate them. uint8[P]."""
     replicated = _known_kind(pods) if pods.settings.skip_custom_controllers else has_controller(pods)
     return outcome.where(~replicated, outcome.block(reason_pb2.BlockingPodReason.NOT_REPLICATED))
 

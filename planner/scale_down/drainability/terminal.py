@@ -1,4 +1,4 @@
-"""Rule 6: a pod that has ended for good never blocks.
+"""Rule 6: a pod that has ended and will not restart never blocks.
 
 Source: Cluster Autoscaler, simulator/drainability/rules/terminal.
 """

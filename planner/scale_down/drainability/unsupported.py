@@ -1,4 +1,4 @@
-"""Rule 13, ours: a pod with a constraint that this build cannot decide blocks, because no place can be proven.
+"""Rule 13, ours: a pod with a constraint that this build cannot decide blocks, because no placement can be proven.
 
 Comes last, and overrides DRAIN_OK: a pod that may be moved must still find a place. DaemonSet pods need none.
 """

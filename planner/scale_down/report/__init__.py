@@ -1,1 +1,1 @@
-"""Write the decision: the answer on the wire, with a reason for each node that stays."""
+"""Encode the decision: the answer, with a reason for each node that stays."""

@@ -27,14 +27,16 @@ from planner.snapshot.columns import Int32, Int64, Snapshot, UInt8
 from planner.snapshot.texts import Names, joined, texts_of
 
 WORTH_PODS: Final = 5_000
-"""From this many pods to move on, an answer is written in several parts in parallel: it takes a millisecond or more."""
+"""Answers with at least this many pods to move are written in several parts in parallel: they take a millisecond or
+more.
+"""
 
 
 class Unneeded(NamedTuple):
-    """Unneeded nodes ascending. Pods to move of nodes[i]: pods[bounds[i]:bounds[i+1]], and where each goes.
+    """Unneeded nodes ascending. Pods to move of nodes[i]: pods[bounds[i]:bounds[i+1]], with the destination of each.
 
     nodes : int32[U]; since_ns : int64[U]; not_now : uint8[U] reason code, 0 = goes now; pods, destination : int32[M];
-    bounds : int64[U+1]; saving, eviction_cost : float64[U]; details : by node, where there is something to say.
+    bounds : int64[U+1]; saving, eviction_cost : float64[U]; details : by node, if there are any.
     """
 
     nodes: Int32
@@ -49,9 +51,9 @@ class Unneeded(NamedTuple):
 
 
 class Staying(NamedTuple):
-    """Nodes that stay, ascending. reason : uint8[V] `UnremovableReason.Code`; the rest by node, where there is any.
+    """Nodes that stay, ascending. reason : uint8[V] `UnremovableReason.Code`; the rest by node, if there is any.
 
-    blocking : pod in the way, and why; failed : nodes by `PredicateReason` name.
+    blocking : the blocking pod, and why; failed : nodes by `PredicateReason` name.
     """
 
     nodes: Int32
@@ -64,7 +66,7 @@ class Staying(NamedTuple):
 def add_unneeded(decision: pb.ScaleDownDecision, request: ScaleDownRequest, unneeded: Unneeded, share: Float64) -> None:
     """Append the unneeded nodes. share : float64[N] utilization. O(bytes of the answer).
 
-    Of an unchanged snapshot an unchanged plan may be written once.
+    An unchanged plan for an unchanged snapshot may be encoded only once.
     """
     snapshot = request.snapshot
     rows = NodeRows(
@@ -93,7 +95,7 @@ def add_unneeded(decision: pb.ScaleDownDecision, request: ScaleDownRequest, unne
 
 
 def _write_side_by_side(request: ScaleDownRequest, rows: NodeRows) -> bytes:
-    """Return the entries as they go out; large answers are written in parts."""
+    """Return the encoded entries; large answers are written in parts."""
     together, count = request.round.together, len(rows.node)
     parts = min(together.width, count) if len(rows.pods) >= WORTH_PODS else 1
     write = partial(_write_unneeded, request.snapshot, texts_of(request.snapshot, request.derive))
@@ -104,7 +106,7 @@ def _write_side_by_side(request: ScaleDownRequest, rows: NodeRows) -> bytes:
 
 
 def _part_of(rows: NodeRows, first: int, last: int) -> NodeRows:
-    """Return the entries from `first` up to but not including `last`; their digests are still to be found."""
+    """Return the entries from `first` up to but not including `last`; their digests are still to be computed."""
     start, end = rows.bounds[first], rows.bounds[last]
     return NodeRows(
         node=rows.node[first:last],
@@ -122,7 +124,7 @@ def _part_of(rows: NodeRows, first: int, last: int) -> NodeRows:
 
 
 def _write_unneeded(snapshot: Snapshot, names: Names, content: NodeRows) -> bytes:
-    """Return the entries as they go out, with the digests that `content` lacks."""
+    """Return the encoded entries, with the digests that `content` lacks."""
     digests = "".join(_digests(snapshot, content)).encode()
     rows = content._replace(digests=np.frombuffer(digests, np.uint8).copy())
     sizes = np.zeros(len(rows.node), np.int64)
@@ -133,7 +135,7 @@ def _write_unneeded(snapshot: Snapshot, names: Names, content: NodeRows) -> byte
 
 
 def _as_bytes(values: Float64) -> UInt8:
-    """Return doubles as the bytes that go out, little-endian."""
+    """Return doubles as bytes for the wire, little-endian."""
     return values.astype("<f8").view(np.uint8)
 
 

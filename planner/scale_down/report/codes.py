@@ -1,4 +1,4 @@
-"""Numbers out of arrays as members of the wire's enumerations. Numbers that no member has become the fallback."""
+"""Conversion of numbers in arrays to members of the contract's enumerations. Unknown numbers become the fallback."""
 
 from typing import Final, cast
 
@@ -23,7 +23,7 @@ def blocking_code(number: int) -> "reason_pb2.BlockingPodReason.Code.ValueType":
 
 
 def blocking_codes(numbers: UInt8) -> UInt8:
-    """Return the same of an array. uint8."""
+    """Return the same for an array. uint8."""
     return _BLOCKING_CODE[numbers]
 
 

@@ -50,18 +50,19 @@ def why_waiting(context: Context, codes: UInt8, nodes: Int32, removal: Removal, 
 
 
 def _why_slack(context: Context, besides: Besides) -> str:
-    """Return what slack waits for."""
+    """Return the text on what slack waits for."""
     slack, wait_ns = context.slack, context.undone.until_ns - context.request.now_ns
     if slack and not slack.lacking and wait_ns > 0:
         return UNDONE.format(seconds=-(-wait_ns // SECOND_NS))
-    # There are nodes of that kind only while no placeholder waits for a new one.
+    # Such nodes exist only while no placeholder waits for a new node.
     return WITH_OTHERS if len(besides.nodes) else NEW_NODES
 
 
 def why_in_turn(context: Context, left: Int64, attempt: Attempt) -> Mapping[int, str]:
-    """Return by node which budget its pods are too many for at once, so that they are evicted in turn.
+    """Return by node the budget that does not allow evicting all its pods at once, so they are evicted one after the
+    other.
 
-    left : int64[B] of budgets before the plan. O(moved pods) where there is any such node, else O(B).
+    left : int64[B] of budgets before the plan. O(moved pods) if there is any such node, else O(B).
     """
     problem, under = attempt.problem, attempt.problem.budgets
     if not (under.left < 0).any():
@@ -93,7 +94,7 @@ def _pods_text(context: Context, pods: list[int]) -> str:
 
 
 def put_why_staying(context: Context, reasons: UInt8, texts: NodeTexts) -> None:
-    """Add details of why a node stays. reasons : uint8[N], 0 = it does not."""
+    """Add details on why nodes stay. reasons : uint8[N], 0 = the node does not stay."""
     _put_recently_failed(context, reasons, texts)
     most = context.request.round.settings.max_balance_difference
     of_reason = {
@@ -116,11 +117,11 @@ def _with(reasons: UInt8, reason: int) -> Int32:
 
 
 def _put_recently_failed(context: Context, reasons: UInt8, texts: NodeTexts) -> None:
-    """Put of nodes whose failed simulation is still believed what it said, and how long ago."""
+    """Add, for nodes whose failed simulation is still valid, its result and how long ago it was."""
     failed = context.previous.failed
     rows = np.flatnonzero(reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE)
     ages_s = (context.request.now_ns - failed.time_ns[rows]) // SECOND_NS
-    # Most have failed in the same loop, for one of a few reasons.
+    # Most failed in the same loop, for one of a few reasons.
     pairs, of = np.unique(np.stack([failed.reason[rows], ages_s]), axis=1, return_inverse=True)
     found = [f"{unremovable_name(why)} {age_s} s ago" for why, age_s in pairs.T.tolist()]
     texts.put_shared(failed.node[rows], found, of.reshape(-1).astype(np.int32))

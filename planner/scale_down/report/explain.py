@@ -21,13 +21,13 @@ from planner.snapshot.columns import Bool, Int64
 Predicate = reason_pb2.PredicateReason
 REASONS = max(Predicate.Code.values()) + 1
 JOINT_WORK = 300_000
-"""Checks of a pod against a node that explanations may take for nodes whose pods fit alone: a few milliseconds."""
+"""Limit for explanations of nodes whose pods fit alone, in checks of a pod against a node: a few milliseconds."""
 TOGETHER_DETAIL = "there is a place for each pod alone, but not for all at the same time"
 UPSETTING_DETAIL = "there is a place for each pod, but then none for pods of other nodes that go"
 
 
 class Explanation(NamedTuple):
-    """By node: pod without a place, pod over its budget, nodes by `PredicateReason` name, more for people."""
+    """By node: pod without a place, pod over its budget, nodes by `PredicateReason` name, further text for people."""
 
     no_place: Mapping[int, int]
     over_budget: Mapping[int, int]
@@ -36,7 +36,7 @@ class Explanation(NamedTuple):
 
 
 def explain(simulation: Simulation, problem: Problem, attempt: Attempt | None) -> Explanation:
-    """Explain the outcome of an attempt, whose end state the simulation is in. O(classes in the way · N)."""
+    """Explain the outcome of an attempt, with the simulation in its end state. O(classes of blocking pods · N)."""
     if attempt is None:
         return Explanation({}, {}, {}, {})
     stuck, over = _culprits(attempt.problem, NO_PLACE), _culprits(attempt.problem, BLOCKED)
@@ -53,9 +53,8 @@ def explain(simulation: Simulation, problem: Problem, attempt: Attempt | None) -
 def _joint(
     simulation: Simulation, attempt: Attempt, together: Sequence[int]
 ) -> tuple[dict[int, int], dict[int, Mapping[str, int]], list[int]]:
-    """Return by node the first pod without a place beside its companions, and why; and the nodes without such a pod.
-
-    Of so many nodes as work allows.
+    """Return by node the first pod that has no place when all pods of its node are placed, and why; and the nodes
+    without such a pod. Covers as many nodes as the limit of work allows.
     """
     problem = attempt.problem
     work = np.cumsum((np.diff(problem.offsets)[list(together)] + 1) * len(problem.outcome))
@@ -68,7 +67,7 @@ def _joint(
 
 
 def _culprits(problem: Problem, outcome: int) -> dict[int, int]:
-    """Return by node the pod in the way, of the nodes with an outcome."""
+    """Return by node the blocking pod, for the nodes with an outcome."""
     return {int(node): int(problem.blocking_pod[node]) for node in np.flatnonzero(problem.outcome == outcome)}
 
 
@@ -77,7 +76,7 @@ def _counts(simulation: Simulation, allowed: Bool, stuck: Mapping[int, int]) -> 
     state = simulation.state
     nodes = np.fromiter(stuck.keys(), np.int32, len(stuck))
     pods = np.fromiter(stuck.values(), np.int32, len(stuck))
-    # A pod with volumes is a class of its own, and so is one that itself counts where it is.
+    # A pod with volumes is a class of its own, and so is one that counts for predicates on its own node.
     alone = (state.volumes.row[pods] >= 0) | (state.local_class[state.pod_class[pods]] == 0)
     kind = np.where(alone, -1 - pods, state.pod_class[pods])
     _, first, of = np.unique(kind, return_index=True, return_inverse=True)

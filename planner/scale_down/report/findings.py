@@ -1,4 +1,4 @@
-"""Turns the result of the loop into the message and the next state. Decides nothing but the outcome's name. Nodes in
+"""Builds the message and the next state from the result of the loop. Decides nothing but the outcome's name. Nodes in
 order of name.
 """
 
@@ -32,7 +32,7 @@ Outcome = reason_pb2.ScaleDownResult
 
 
 def not_tried(request: ScaleDownRequest) -> Decided:
-    """Answer when scale-down is switched off: every node stays, and the state is unchanged."""
+    """Return the answer if scale-down is switched off: every node stays, and the state is unchanged."""
     decision = pb.ScaleDownDecision(result=Outcome.SCALE_DOWN_NOT_TRIED, detail="scale-down is switched off")
     for name in request.snapshot.nodes.name:
         decision.unremovable.add(node=name, reason=Reason.NOT_EVALUATED)
@@ -40,7 +40,7 @@ def not_tried(request: ScaleDownRequest) -> Decided:
 
 
 def conclude(context: Context, found: Found) -> Decided:
-    """Put the answer and the next state together. O(N + moved pods)."""
+    """Assemble the answer and the next state. O(N + moved pods)."""
     unneeded, removal = _unneeded(context, found)
     reasons = found.reasons
     decision = pb.ScaleDownDecision(detail=found.trouble or context.unhealthy or context.cooldown.cluster)
@@ -83,7 +83,7 @@ def _unneeded(context: Context, found: Found) -> tuple[Unneeded, Removal]:
 
 
 def _blocking(context: Context, found: Found) -> Blocking:
-    """Return by node the pod in its way and why."""
+    """Return by node the blocking pod and why it blocks."""
     reasons, stopping, failed = found.reasons, found.stopping, context.previous.failed
     pods, why = NodeTexts(len(reasons)), np.zeros(len(reasons), np.uint8)
     rows = np.flatnonzero(reasons[failed.node] == Reason.RECENTLY_UNREMOVABLE)
@@ -100,7 +100,7 @@ def _blocking(context: Context, found: Found) -> Blocking:
 
 
 def _numbers(by_node: Mapping[int, Any]) -> Int32:
-    """Return the nodes that there is something for. int32."""
+    """Return the nodes with an entry. int32."""
     return np.fromiter(by_node.keys(), np.int32, len(by_node))
 
 
@@ -144,15 +144,15 @@ def _state(context: Context, found: Found, blocking: Blocking, drains: bool) -> 
 
 
 def _failed(context: Context, found: Found, blocking: Blocking) -> FailedNodes:
-    """Return the failed simulations to remember: those still valid, and those that failed now."""
+    """Return the failed simulations for the state: earlier ones that are still valid, and those of this loop."""
     request, old, reasons = context.request, context.previous.failed, found.reasons
     time_ns = np.zeros(len(reasons), np.int64)
     why = np.zeros(len(reasons), np.uint8)
-    # A node that a bound kept from being evaluated again keeps its time: it comes after nodes never evaluated.
+    # A node that was not evaluated again because of a bound keeps its time: it comes after nodes never evaluated.
     still = (reasons[old.node] == Reason.RECENTLY_UNREMOVABLE) | (reasons[old.node] == Reason.NOT_EVALUATED)
     time_ns[old.node[still]] = old.time_ns[still]
     why[old.node[still]] = old.reason[still]
-    # Of blocked nodes only those that the loop tried: what rules alone decide costs nothing to look at again.
+    # Among blocked nodes only those that the loop tried: outcomes of rules alone cost nothing to compute again.
     blocked = (reasons == Reason.BLOCKED_BY_POD) & found.tried
     now_failed = np.isin(reasons, (Reason.NO_PLACE_TO_MOVE_PODS, Reason.NEEDED_FOR_SLACK, Reason.BALANCE)) | blocked
     time_ns[now_failed] = request.now_ns

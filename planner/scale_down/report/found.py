@@ -28,9 +28,9 @@ RESERVED: Final = np.uint8(Reason.RESERVED_FOR_PENDING_PODS)
 
 
 class Finding(NamedTuple):
-    """What the loop found. codes : uint8[P] rules' outcomes, budgets included; reasons : uint8[N] why a node is not
-    eligible, 0 = it is; choice : None when there could be no candidates, for which `trouble` says why; besides : nodes
-    of it that go only because slack asks for less then."""
+    """The result of the loop. codes : uint8[P] rules' outcomes, budgets included; reasons : uint8[N] why a node is not
+    eligible, 0 = it is; choice : None if there could be no candidates, with the reason in `trouble`; besides : its
+    nodes that go only because slack then requests less."""
 
     context: Context
     simulation: Simulation
@@ -43,7 +43,7 @@ class Finding(NamedTuple):
 
 
 class Counts(NamedTuple):
-    """Numbers of the answer, as `ScaleDownDecision` has them."""
+    """Numbers of the answer, as in `ScaleDownDecision`."""
 
     evaluated: int
     hint_hits: int
@@ -51,8 +51,8 @@ class Counts(NamedTuple):
 
 
 class Chosen(NamedTuple):
-    """The attempt taken. order : `CandidateOrder.Code`; stopped_at : node where a bound stopped it, -1 = complete;
-    tried : attempts made; headroom : as in `Choice`."""
+    """The chosen attempt. order : `CandidateOrder.Code`; stopped_at : node where a bound stopped it, -1 = complete;
+    tried : number of attempts; headroom : as in `Choice`."""
 
     order: int
     stopped_at: int
@@ -61,14 +61,15 @@ class Chosen(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What the answer is written from, besides the context; `planner.scale_down.kept` keeps it for later moments.
+    """The data from which the answer is written, besides the context; `planner.scale_down.kept` caches it for later
+    times.
 
-    accepted : int32[U] in order; unneeded : int32[U] the same ascending; bounds, pods, destination : their pods to move
-    as in `Unneeded`; waiting, risky : bool[U], see `UnneededSet`; in_turn : by node why its pods are evicted in turn;
-    codes : uint8[P], budgets included; reasons : uint8[N] why a node stays, 0 = it is unneeded; tried : bool[N], it was
-    a candidate; stopping : pods that block their nodes; told : what explains why candidates stay; moves : destinations
-    to remember; counts : those of the answer; choice : None when there could be no candidates, for which `trouble` says
-    why.
+    accepted : int32[U] in order; unneeded : int32[U] the same, ascending; bounds, pods, destination : their pods to
+    move as in `Unneeded`; waiting, risky : bool[U], see `UnneededSet`; in_turn : by node why its pods are evicted in
+    turn; codes : uint8[P], budgets included; reasons : uint8[N] why a node stays, 0 = it is unneeded; tried : bool[N],
+    it was a candidate; stopping : pods that block their nodes; told : explanations why candidates stay; moves :
+    destinations for the state; counts : those of the answer; choice : None if there could be no candidates, with the
+    reason in `trouble`.
     """
 
     accepted: Int32
@@ -92,7 +93,7 @@ class Found(NamedTuple):
 
 
 def sift(finding: Finding) -> Found:
-    """Take out of a finding what the answer is written from. O(P + moved pods)."""
+    """Extract from a result the data from which the answer is written. O(P + moved pods)."""
     context, choice = finding.context, finding.choice
     accepted = choice.attempt.accepted if choice else np.zeros(0, np.int32)
     nodes = np.sort(accepted)
@@ -131,7 +132,7 @@ def _moves_of(problem: Problem, nodes: Int32) -> tuple[Int64, Int32]:
 
 
 def _real_moves_of(finding: Finding, nodes: Int32) -> tuple[Int64, Int32]:
-    """Return the same without placeholders, which nobody moves."""
+    """Return the same without placeholders, which are never evicted."""
     bounds, pods = _moves_of(finding.problem, nodes)
     real = pods < len(finding.codes)
     upto = np.concatenate([np.zeros(1, np.int64), np.cumsum(real, dtype=np.int64)])
@@ -139,7 +140,7 @@ def _real_moves_of(finding: Finding, nodes: Int32) -> tuple[Int64, Int32]:
 
 
 def _nodes_with(context: Context, mask: Bool) -> Bool:
-    """Say for each node whether it has a pod for which the mask : bool[P] holds. bool[N]."""
+    """Return for each node whether it has a pod for which the mask : bool[P] is true. bool[N]."""
     node = context.request.snapshot.pods.node
     found = np.zeros(len(context.leaving), bool)
     found[node[mask & (node >= 0)]] = True
@@ -147,9 +148,9 @@ def _nodes_with(context: Context, mask: Bool) -> Bool:
 
 
 def _risky(finding: Finding, nodes: Int32, bounds: Int64, pods: Int32) -> Bool:
-    """Say for each node whether the whole plan leaves a budget of one of its pods with nothing. bool[U].
+    """Return for each node whether the whole plan uses up a budget of one of its pods. bool[U].
 
-    Pods of nodes being deleted have used up theirs before.
+    Pods of nodes being deleted have used up their budgets before.
     """
     under, left = finding.context.under, finding.problem.budgets.left.copy()
     moved = np.zeros(len(under.offsets) - 1, bool)
@@ -165,7 +166,7 @@ def _risky(finding: Finding, nodes: Int32, bounds: Int64, pods: Int32) -> Bool:
 
 
 def _final_reasons(finding: Finding, unneeded: Int32) -> UInt8:
-    """Return by node why it stays, 0 = it is unneeded. uint8[N]."""
+    """Return the reason by node why it stays, 0 = it is unneeded. uint8[N]."""
     reasons = finding.reasons.copy()
     eligible = reasons == 0
     if finding.choice:
@@ -179,7 +180,7 @@ def _final_reasons(finding: Finding, unneeded: Int32) -> UInt8:
 
 
 def _reserved(context: Context, problem: Problem) -> Bool:
-    """Say for each node whether it stays as the destination of pending pods alone. bool[N]."""
+    """Return for each node whether it stays only as the destination of pending pods. bool[N]."""
     target = problem.destination[context.pending]
     only_pending = problem.received == np.bincount(target[target >= 0], minlength=len(problem.received))
     destination = problem.outcome == Reason.DESTINATION_OF_MOVED_PODS
@@ -188,7 +189,7 @@ def _reserved(context: Context, problem: Problem) -> Bool:
 
 
 def _stopping(finding: Finding, reasons: UInt8) -> Int64:
-    """Return of each node that a pod blocks the first such pod, in order of the nodes. int64; O(P)."""
+    """Return the first blocking pod of each node that has one, in order of the nodes. int64; O(P)."""
     node_of = finding.context.request.snapshot.pods.node
     stopping = np.flatnonzero(outcome.blocks(finding.codes) & (node_of >= 0))
     stopping = stopping[reasons[node_of[stopping]] == Reason.BLOCKED_BY_POD]
@@ -220,6 +221,6 @@ def _moves(finding: Finding, accepted: Int32) -> Moves:
     lengths = np.concatenate([counts, np.diff(bounds), np.array([len(loose)])])
     moved = np.concatenate([leaving_pods, pods, loose]).astype(np.int32)
     ends = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths, dtype=np.int64)])
-    # A virtual node is no place to remember.
+    # A destination on a virtual node is not remembered.
     target = where[moved]
     return Moves(source, ends, moved, np.where(target < len(context.leaving), target, -1).astype(np.int32))

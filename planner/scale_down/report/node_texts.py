@@ -1,4 +1,4 @@
-"""Texts by node, of which most are equal or empty: numbers into a list of the distinct ones. Decides nothing."""
+"""Texts by node, most of them equal or empty: indices into a list of the distinct texts. Decides nothing."""
 
 from collections.abc import Iterable, Sequence
 from operator import itemgetter
@@ -10,26 +10,26 @@ from planner.snapshot.columns import Int32, UInt8
 
 
 class NodeTexts:
-    """A text for each of N nodes, "" at first; what is put later replaces what was put before."""
+    """A text for each of N nodes, initially ""; later texts replace earlier ones."""
 
     def __init__(self, node_count: int) -> None:
         self._texts = [""]
         self._number = np.zeros(node_count, np.int32)
 
     def put(self, nodes: Int32, texts: Iterable[str]) -> None:
-        """Give each of nodes : int32[K] its text. O(K)."""
+        """Set the text of each of nodes : int32[K]. O(K)."""
         first = len(self._texts)
         self._texts.extend(texts)
         self._number[nodes] = np.arange(first, len(self._texts), dtype=np.int32)
 
     def put_shared(self, nodes: Int32, texts: Sequence[str], of: Int32) -> None:
-        """Give nodes[i] the text texts[of[i]]. nodes, of : int32[K]. O(K + texts), vectorised over K."""
+        """Set the text of nodes[i] to texts[of[i]]. nodes, of : int32[K]. O(K + texts), vectorised over K."""
         first = len(self._texts)
         self._texts.extend(texts)
         self._number[nodes] = of + first
 
     def put_one(self, nodes: Int32, text: str) -> None:
-        """Give all nodes one text; an empty one replaces nothing."""
+        """Set one text for all nodes; an empty one replaces nothing."""
         if text:
             self.put_shared(nodes, [text], np.zeros(len(nodes), np.int32))
 
@@ -42,7 +42,7 @@ class NodeTexts:
 
 
 class Blocking(NamedTuple):
-    """What keeps nodes from going. pods : of each node, "namespace/name"; why : uint8[N] `BlockingPodReason.Code`."""
+    """The blocking pods of nodes. pods : of each node, "namespace/name"; why : uint8[N] `BlockingPodReason.Code`."""
 
     pods: NodeTexts
     why: UInt8

@@ -13,10 +13,9 @@ from planner.snapshot.columns import Int32, Int64
 
 
 def needed_for_slack(context: Context, simulation: Simulation, problem: Problem) -> Int32:
-    """Return the nodes without a place for a placeholder, or for a pod that would have one in place of placeholders,
-    and those that are destinations of placeholders alone.
-
-    int32. Of a pod only amounts and static predicates are asked. O(stuck nodes + classes in the way · N).
+    """Return the nodes without a place for a placeholder, or for a pod that would fit if placeholders were absent,
+    followed by the nodes that receive only placeholders. int32. For a pod, only amounts and static predicates are
+    checked. O(stuck nodes + classes of blocking pods · N).
     """
     count = len(context.request.round.placeholders)
     if not count:
@@ -27,7 +26,7 @@ def needed_for_slack(context: Context, simulation: Simulation, problem: Problem)
 
 
 def _destinations(problem: Problem, first: int) -> Int32:
-    """Return the nodes that have received placeholders, pods from `first` on, and no other pods. int32."""
+    """Return the nodes that have received only placeholders (pods from `first` on). int32."""
     found = []
     for node in np.flatnonzero(problem.outcome == DESTINATION).tolist():
         pod = int(problem.first_incoming[node])
@@ -50,14 +49,14 @@ def _stuck(simulation: Simulation, problem: Problem, stuck: Int32, count: int) -
         takes = (state.node_state == OPEN) & problem.search.allowed & (state.blocked[pod_class, state.node_class] == 0)
         freed = takes & (room >= need).all(axis=1) & ~(state.resources.free >= need).all(axis=1)
         of_class = ~for_slack & (state.pod_class[blocking_pod] == pod_class)
-        # A node's own room is no place for what has to leave it.
+        # A node's own room is no destination for its pods.
         for_slack |= of_class & (int(freed.sum()) - freed[stuck] > 0)
     found: Int32 = stuck[for_slack]
     return found
 
 
 def _held(simulation: Simulation, count: int) -> Int64:
-    """Return what placeholders hold of each node. int64[N, R]."""
+    """Return the amounts that placeholders request on each node. int64[N, R]."""
     state = simulation.state
     held = np.zeros_like(state.resources.free)
     node, of_class = state.pod_node[-count:], state.pod_class[-count:]

@@ -20,23 +20,23 @@ from planner.snapshot.texts import pod_keys
 
 
 def pods_of_leaving_nodes(context: Context) -> Int32:
-    """Return the pods that nodes being deleted still have to give up, node by node in pod order. int32."""
+    """Return the pods still to be evicted from nodes being deleted, node by node in pod order. int32."""
     request = context.request
     return pods_to_move(request.snapshot, context.leaving, request.round.settings.expendable_priority)
 
 
 def hold_placed(context: Context, simulation: Simulation, problem: Problem) -> None:
-    """Note which pods a decision before this one has placed: their nodes hold them. O(P)."""
+    """Record pods placed by an earlier decision: they are on their nodes. O(P)."""
     placed, snapshot = simulation.state.pod_node, context.request.snapshot
     moved = placed >= 0
     moved[: simulation.pod_count] &= placed[: simulation.pod_count] != snapshot.pods.node
-    # Placeholders are pods that their nodes have; they move with them.
+    # Placeholders belong to their nodes, like running pods; they move when the node goes.
     pods = np.flatnonzero(moved[: simulation.pod_count + len(context.evictions)]).astype(np.int32)
     hold_all(problem, placed, pods)
 
 
 def promised_nodes(context: Context) -> Bool:
-    """Return the nodes that a scale-up of this round names for pending pods: they stay. bool[N]; O(P)."""
+    """Return the nodes on which a scale-up of this round places pending pods: they stay. bool[N]; O(P)."""
     this = context.request.round
     promised = np.zeros(len(context.leaving), bool)
     if Decision.SCALE_UP in this.decided:
@@ -55,14 +55,14 @@ def settle_leaving(context: Context, simulation: Simulation, problem: Problem) -
 
 
 def settle_evicted(context: Context, simulation: Simulation, problem: Problem) -> int:
-    """Step 2: place the pods just evicted. Return the first that finds no place, -1 if none."""
+    """Step 2: place the recently evicted pods. Return the first that finds no place, -1 if none."""
     first = simulation.pod_count
     evicted = np.arange(first, first + len(context.evictions), dtype=np.int32)
     return place_and_hold(simulation.state, problem, unplaced(simulation, evicted), True)
 
 
 def place_and_hold(state: SimulationState, problem: Problem, pods: Int32, strict: bool) -> int:
-    """Place pods and note which node receives each. Return the first that finds no place with `strict`, -1 if none."""
+    """Place pods and record the node of each. With `strict`, return the first without a place, -1 if none."""
     stuck = place_all(state, problem.search, problem.hint, problem.destination, problem.counts, pods, strict)
     hold_all(problem, state.pod_node, pods)
     return int(stuck)
@@ -75,7 +75,7 @@ def unplaced(simulation: Simulation, pods: Int32) -> Int32:
 
 
 def take_out(context: Context, simulation: Simulation, nodes: Int32) -> None:
-    """Take nodes : int32 out of the simulation, with the pods that are still on them. O(P)."""
+    """Remove nodes : int32 from the simulation, with the pods still on them. O(P)."""
     at = simulation.state.pod_node[: len(context.request.snapshot.pods.spec)]
     gone = np.zeros(len(simulation.state.node_state) + 1, bool)
     gone[nodes] = True
@@ -83,7 +83,7 @@ def take_out(context: Context, simulation: Simulation, nodes: Int32) -> None:
 
 
 def names_of(context: Context, pods: Int64 | Int32) -> list[str]:
-    """Return "namespace/name" of each pod, those evicted lately included, or the name of a placeholder."""
+    """Return "namespace/name" of each pod, recently evicted ones included, or the name of a placeholder."""
     snapshot = context.request.snapshot
     names = pod_keys(snapshot, pods[pods < len(snapshot.pods.spec)].astype(np.int64))
     if len(names) == len(pods):
@@ -93,7 +93,7 @@ def names_of(context: Context, pods: Int64 | Int32) -> list[str]:
 
 
 def name_of(context: Context, pod: int) -> str:
-    """Return "namespace/name" of a pod, those evicted lately included, or the name of a placeholder."""
+    """Return "namespace/name" of a pod, recently evicted ones included, or the name of a placeholder."""
     snapshot = context.request.snapshot
     known = len(snapshot.pods.spec)
     if pod < known:

@@ -37,19 +37,20 @@ from planner.simulation.state import SimulationState
 from planner.snapshot.columns import Bool, Int32
 
 BATCH: Final = 256
-"""Candidates between two looks at the clock: a few milliseconds; handing over the arrays takes a third of one."""
+"""Candidates between two readings of the clock: a few milliseconds; handing over the arrays takes a third of one."""
 ATOMIC: Final = reason_pb2.UnremovableReason.ATOMIC_SCALE_DOWN_FAILED
 BALANCE: Final = reason_pb2.UnremovableReason.BALANCE
 PATIENCE: Final = 32
-"""Destinations in a row that cannot be emptied either before the others are left alone."""
+"""Consecutive destinations that also cannot be emptied, after which the others are not tried."""
 UNBOUNDED: Final = np.iinfo(np.int64).max
 
 
 class Rule(Enum):
-    """The rule for disruption budgets. In turn: pods of a node, or of a budget's last node, one by one.
+    """The rule for disruption budgets. "In turn" means that the pods of a node, or of a budget's last node, are evicted
+    one by one.
 
-    AT_ONCE: only what all budgets allow at the same time; IN_TURN: every node whose budgets have one disruption left
-    each, as upstream; IN_TURN_LAST: first what goes at once, then what goes in turn.
+    AT_ONCE: only as much as all budgets allow at the same time; IN_TURN: every node whose budgets have one disruption
+    left each, as upstream; IN_TURN_LAST: first nodes that can be drained at once, then those drained in turn.
     """
 
     AT_ONCE = 0
@@ -58,14 +59,14 @@ class Rule(Enum):
 
 
 class Task(NamedTuple):
-    """What attempts share.
+    """The common input of attempts.
 
     staying : int32 nodes that are no candidates, in search order; eligible : int32[E] candidates ascending;
-    unneeded_before : bool[N], in the last loop; residents : pods by node; loose : int32 pods for which room is kept,
-    but which are on no node; pending : int32 those of them that each attempt places; whole : int32[N] how many nodes of
-    its group have to go with a node, 0 = none; waits : bool[N], some pod has to complete before the node goes;
-    basis_changed : what the choice among orders rests on has changed since; volume : returns what nodes have and need
-    of cpu and memory; a loop that only repeats its plan does not ask for it; together : runs attempts side by side.
+    unneeded_before : bool[N], unneeded in the last loop; residents : pods by node; loose : int32 pods for which room is
+    kept, but which are on no node; pending : int32 those of them that each attempt places; whole : int32[N] how many
+    nodes of its group have to go with a node, 0 = none; waits : bool[N], some pod has to complete before the node goes;
+    basis_changed : the inputs of the choice among orders have changed; volume : returns the cpu and memory that nodes
+    have and need, not called by a loop that only repeats its plan; together : runs attempts in parallel.
     """
 
     state: SimulationState
@@ -95,12 +96,12 @@ class Task(NamedTuple):
 class Attempt(NamedTuple):
     """One run of the greedy loop.
 
-    order : `CandidateOrder.Code`; rule : for budgets; staying : int32 nodes that are no candidates, as searched;
-    candidates : int32[E] as tried; reached : how many were looked at; accepted : int32[U] in order; stopped_at : node
+    order : `CandidateOrder.Code`; rule : for budgets; staying : int32 nodes that are no candidates, in search order;
+    candidates : int32[E] as tried; reached : how many were evaluated; accepted : int32[U] in order; stopped_at : node
     where a bound stopped the loop, -1 = complete; fresh : simulated nodes that were not unneeded in the last loop;
-    problem : outcomes, blocking_pods and destinations; again : how many of the first candidates the last plan let go;
-    hinted : pending pods went where the last loop had them; proven : how many of the accepted went all together as
-    before, and fit so.
+    problem : outcomes, blocking_pods and destinations; again : how many of the first candidates were in the last plan;
+    hinted : pending pods were placed on their nodes of the last loop; proven : how many of the accepted nodes were
+    accepted all together, as in the last plan.
     """
 
     order: int
@@ -121,10 +122,10 @@ class Attempt(NamedTuple):
 
 
 class AttemptOptions(NamedTuple):
-    """How an attempt is made.
+    """Options of an attempt.
 
-    at_most : candidates to look at, -1 = all; again : how many of the first candidates the last plan let go; hinted :
-    pending pods go where the last loop had them, if they can.
+    at_most : candidates to evaluate, -1 = all; again : how many of the first candidates were in the last plan; hinted :
+    pending pods are placed on their nodes of the last loop, if possible.
     """
 
     order: int
@@ -135,11 +136,11 @@ class AttemptOptions(NamedTuple):
 
 
 def run(task: Task, candidates: Int32, options: AttemptOptions) -> Attempt:
-    """Run the greedy loop over candidates : int32[E] from the context as it is.
+    """Run the greedy loop over candidates : int32[E] from the current context.
 
-    Nodes whose pods would be unplaceable once all are gone are left out and the loop run again, until none is; so are
-    nodes of all-or-nothing groups that do not go whole, and nodes that have to stay for balance. Raises
-    MoveLogFullError.
+    If pods would be unplaceable once all accepted nodes are gone, their nodes are left out and the loop runs again,
+    until there are none. The same applies to nodes of all-or-nothing groups that do not go whole, and to nodes that
+    have to stay for balance. Raises MoveLogFullError.
     """
     start = current_mark(task.state)
     left_out = np.zeros(len(task.unneeded_before), np.uint8)
@@ -171,7 +172,8 @@ def to_stay_even(task: Task, accepted: Int32) -> Int32:
 
 
 def _parts(task: Task, attempt: Attempt) -> Int32:
-    """Return the accepted nodes of all-or-nothing groups of which others stay; none while a bound stopped the loop."""
+    """Return the accepted nodes of all-or-nothing groups in which other nodes stay; none if a bound stopped the loop.
+    """
     accepted = attempt.accepted
     if attempt.stopped_at >= 0 or not task.whole[accepted].any():
         return accepted[:0]
@@ -180,17 +182,17 @@ def _parts(task: Task, attempt: Attempt) -> Int32:
 
 
 def _unplaceable(task: Task, attempt: Attempt) -> Bool:
-    """Mark accepted nodes of which a pod would be unplaceable once all are gone. bool[N]."""
+    """Mark accepted nodes with a pod that would be unplaceable once all are gone. bool[N]."""
     if attempt.proven == len(attempt.accepted):
         return np.zeros(len(task.unneeded_before), bool)
     return ask_again(task, attempt.problem)
 
 
 def ask_again(task: Task, problem: Problem) -> Bool:
-    """Mark the accepted nodes of pods that would not fit where they go. bool[N].
+    """Mark the accepted nodes of pods that would not fit at their destinations. bool[N].
 
-    Asked of all moved pods once more, pending pods placed or not: does each fit in the end, and is there an order in
-    which the scheduler can place them.
+    All moved pods are checked once more, with pending pods placed or not: each has to fit in the end, and there has to
+    be an order in which the scheduler can place them.
     """
     unplaceable = np.zeros(len(task.unneeded_before), bool)
     if not task.state.local_class.all():
@@ -204,8 +206,8 @@ def ask_again(task: Task, problem: Problem) -> Bool:
 def _pass(task: Task, every: Int32, left_out: Bool, options: AttemptOptions) -> Attempt:
     """Go over the candidates once, in batches as far as time and bounds allow.
 
-    every : int32[E] candidates; left_out : bool[N], those that stay all the same. Destinations are searched among the
-    nodes that stay anyway, then among the candidates, last first.
+    every : int32[E] candidates; left_out : bool[N], those that stay anyway. Destinations are searched among the nodes
+    that stay anyway, then among the candidates, last first.
     """
     candidates = every[~left_out[every]]
     at_most, again = options.at_most, options.again
@@ -254,13 +256,13 @@ def _pass(task: Task, every: Int32, left_out: Bool, options: AttemptOptions) -> 
 
 
 def _begin(task: Task, search_order: Int32, before: Int32, options: AttemptOptions) -> tuple[Problem, int]:
-    """Return the problem to go on with, and how many nodes of the last plan are gone in it already: all, or none.
+    """Return the problem to continue with, and how many nodes of the last plan are already gone in it: all, or none.
 
-    Pending pods are placed first, so that what goes leaves them room. search_order : int32[N] nodes in which pods look
-    for a place.
+    Pending pods are placed first, so removed nodes leave them room. search_order : int32[N] nodes in the order in which
+    places are searched.
 
-    before : int32 nodes of the last plan. They go all together: one after the other, pods that nodes passed on could be
-    in each other's options, though in the end they are not.
+    before : int32 nodes of the last plan. They are removed all together: one after the other, pods passed on between
+    nodes could block each other although they do not in the end.
     """
     start = current_mark(task.state)
     problem = _prepared(task, search_order, options)
@@ -273,9 +275,9 @@ def _begin(task: Task, search_order: Int32, before: Int32, options: AttemptOptio
 
 
 def _prepared(task: Task, search_order: Int32, options: AttemptOptions) -> Problem:
-    """Return a problem to begin with, the pending pods placed that fit somewhere."""
+    """Return an initial problem, with the pending pods placed that fit somewhere."""
     problem = _fresh(task.problem, search_order)
-    # A node that was unneeded last time may have been so because its pods go in turn.
+    # A node may have been unneeded last time only because its pods are evicted in turn.
     unneeded_before = task.unneeded_before & task.settings.evict_in_turn
     np.logical_or(unneeded_before, options.rule == Rule.IN_TURN, out=problem.budgets.in_turn)
     if len(task.pending):
@@ -287,9 +289,9 @@ def _prepared(task: Task, search_order: Int32, options: AttemptOptions) -> Probl
 
 
 def _is_more_than_a_repetition(task: Task, problem: Problem, fresh: int) -> bool:
-    """Return whether a pass has found anything that the last loop had not found.
+    """Return whether a pass has found anything new since the last loop.
 
-    New candidates, or lost ones, or a candidate with a pod for which no room was kept there in the last loop.
+    That is: new candidates, lost ones, or a candidate with a pod for which no room was kept there in the last loop.
     """
     again = problem.accepted[: problem.counts[TAKEN]]
     lost = int(task.unneeded_before[task.eligible].sum()) - int(task.unneeded_before[again].sum())
@@ -297,8 +299,10 @@ def _is_more_than_a_repetition(task: Task, problem: Problem, fresh: int) -> bool
 
 
 def _is_new_destination(task: Task, problem: Problem) -> bool:
-    """Say whether a candidate became a destination by a pod that the last loop had elsewhere or nowhere. O(pods)."""
-    # A node that scale-up adds is no candidate.
+    """Return whether a candidate became a destination because of a pod that was elsewhere, or unplaced, in the last
+    loop. O(pods).
+    """
+    # A node added by scale-up is no candidate.
     at = problem.destination[task.loose]
     on_nodes = (at >= 0) & (at < len(problem.outcome))
     pods, at = task.loose[on_nodes], at[on_nodes]
@@ -306,7 +310,7 @@ def _is_new_destination(task: Task, problem: Problem) -> bool:
 
 
 def _batch_end(task: Task, candidates: Int32, position: int, end: int, fresh: int) -> int:
-    """Return how far to go before the clock is asked again; `position` itself when time is up."""
+    """Return how far to go before the clock is read again; `position` itself if time is up."""
     if task.time_left is None:
         return end
     if task.time_left():

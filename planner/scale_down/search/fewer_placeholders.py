@@ -1,13 +1,13 @@
-"""Nodes that can go besides, because slack asks for fewer placeholders without them.
+"""Further nodes that can go, because slack requests fewer placeholders without them.
 
-Slack is a share of the nodes that are there. The other searches keep a place for every placeholder that is there now;
-here those nodes are tried once more that had none for some pod. For that all placeholders are taken off, the pods of
-the node placed, and the placeholders put back: where they were, else wherever there is room. The node can go if of each
-set as many have a place as there are to be without it and all others that go. Nothing is done while a placeholder waits
-for a new node.
+Slack is a share of the existing nodes. The other searches keep a place for every existing placeholder; this one retries
+the nodes with a pod that had no place. All placeholders are taken off, the pods of the node are placed, and the
+placeholders are put back: on their previous nodes, else wherever there is room. The node can go if each set has a place
+for as many placeholders as it should have without this node and all others that go. Nothing is done while a placeholder
+waits for a new node.
 
-What went so in the last plan stands last in it. It is kept out of the other searches, which go on with the rest of that
-plan, and tried when they are done, all together.
+Such nodes are the last ones in a plan. In the next loop they are kept out of the other searches, which continue with
+the rest of the plan, and are tried all together afterwards.
 """
 
 from collections.abc import Hashable
@@ -36,14 +36,14 @@ from planner.simulation.state import NOWHERE, OPEN, SimulationState
 from planner.snapshot.columns import Bool, Int32, Int64
 
 MOST: Final = 8
-"""Nodes that go so in one plan: for each all placeholders are taken off and put back."""
+"""Most such nodes in one plan: for each, all placeholders are taken off and put back."""
 PATIENCE: Final = 8
-"""Nodes that are tried in vain."""
+"""Failed tries after which the search stops."""
 BALANCE: Final = reason_pb2.UnremovableReason.BALANCE
 
 
 class Kept(NamedTuple):
-    """Placeholders that their node alone decides on, all of them on nodes that are there.
+    """Placeholders that depend only on their node, all of them on existing nodes.
 
     pods : int32[M]; of_set : int64[M]; number : int64[Q] of each set, others included; room : of the round.
     """
@@ -55,8 +55,8 @@ class Kept(NamedTuple):
 
 
 class Besides(NamedTuple):
-    """Nodes that go because slack asks for less without them : int32; dropped : int64[Q], placeholders of each set that
-    have no place for that."""
+    """nodes : int32, those that go because slack requests less without them; dropped : int64[Q], placeholders of each
+    set that lose their place."""
 
     nodes: Int32
     dropped: Int64
@@ -66,7 +66,7 @@ NONE_BESIDES: Final = Besides(np.zeros(0, np.int32), np.zeros(0, np.int64))
 
 
 def kept_by_slack(this: Round) -> Kept | None:
-    """Return the placeholders; None where there are none, or where one waits for room: then slack is being built up."""
+    """Return the placeholders; None if there are none, or if one waits for room: then slack is being built up."""
     simulation, room = this.simulation, this.room
     state, count = simulation.state, len(room.names)
     first = len(state.pod_node) - count
@@ -80,7 +80,7 @@ def kept_by_slack(this: Round) -> Kept | None:
 
 
 def choose_with(task: Task, kept: Kept | None) -> tuple[Choice, Besides]:
-    """Return the choice of the other searches, with what can go besides. Raises MoveLogFullError."""
+    """Return the choice of the other searches, extended by the further nodes that can go. Raises MoveLogFullError."""
     late = NONE_BESIDES.nodes
     if kept is not None:
         last = task.previous.unneeded[len(task.previous.unneeded) - task.previous.fewer :]
@@ -95,7 +95,7 @@ def choose_with(task: Task, kept: Kept | None) -> tuple[Choice, Besides]:
 
 
 def _kept_out(task: Task, nodes: Int32) -> Task:
-    """Return the task without nodes of the last plan; pods go there only where nothing else has room."""
+    """Return the task without these nodes of the last plan; pods are placed there only if no other node has room."""
     unneeded_before = task.unneeded_before.copy()
     unneeded_before[nodes] = False
     others = ~np.isin(task.previous.unneeded, nodes)
@@ -109,7 +109,7 @@ def _kept_out(task: Task, nodes: Int32) -> Task:
 
 
 def _go_on(task: Task, attempt: Attempt, kept: Kept, late: Int32) -> tuple[Attempt, Besides]:
-    """Let late nodes go, together or one by one, then others as long as one can."""
+    """Remove late nodes, together or one by one, then others as long as one can go."""
     search = _Search(task, attempt, kept)
     if len(late) and not search.go(late):
         for node in late.tolist():
@@ -122,7 +122,7 @@ def _go_on(task: Task, attempt: Attempt, kept: Kept, late: Int32) -> tuple[Attem
 
 
 def _candidates(task: Task, problem: Problem) -> Int32:
-    """Return the nodes that could not go, the emptiest first; those of groups that go whole left out. int32."""
+    """Return the nodes that could not go, the emptiest first; those of without all-or-nothing groups. int32."""
     stuck = (problem.outcome == NO_PLACE) | (problem.outcome == DESTINATION)
     nodes = task.eligible[stuck[task.eligible] & (task.whole[task.eligible] == 0)]
     found: Int32 = nodes[np.lexsort((nodes, task.measures.utilization[nodes]))]
@@ -130,7 +130,7 @@ def _candidates(task: Task, problem: Problem) -> Int32:
 
 
 class _Search:
-    """problem : where the search has come to, its simulation in the state of the task."""
+    """problem : the current state of the search, with its simulation in the state of the task."""
 
     def __init__(self, task: Task, attempt: Attempt, kept: Kept) -> None:
         self.problem = attempt.problem
@@ -141,18 +141,18 @@ class _Search:
         self._more: list[int] = []
 
     def besides(self) -> Besides:
-        """Return the nodes that go so, and what that drops."""
+        """Return the nodes removed in this way, and the placeholders dropped for them."""
         return Besides(np.array(self._more, np.int32), self._dropped())
 
     def go_as_any(self, node: int) -> bool:
-        """Let a node go if there is room for all that is on it, placeholders included; return whether there is."""
+        """Remove a node if there is room for all its pods, placeholders included; return whether there is."""
         self.problem, went = try_node(self._task, self.problem, node)
         return went
 
     def stay(self, node: int) -> None:
-        """Note why a node of the last plan stays that has a place for each of its pods.
+        """Record why a node of the last plan stays although each of its pods has a place.
 
-        Pods of other nodes would have none, or groups would be uneven.
+        Pods of other nodes would have none, or groups would be unbalanced.
         """
         problem = self.problem
         if problem.outcome[node] == NOT_EVALUATED:
@@ -161,7 +161,7 @@ class _Search:
             problem.blocking_pod[node] = pods[0] if len(pods) else -1
 
     def go_through(self, nodes: Int32) -> None:
-        """Let nodes go one after the other as far as they can, at most `MOST`, until `PATIENCE` have been in vain."""
+        """Remove nodes one after the other if possible, at most `MOST`, until `PATIENCE` tries have failed."""
         patience = PATIENCE
         task, kept = self._task, self._kept
         less: dict[Hashable, Int64] = {}
@@ -181,9 +181,9 @@ class _Search:
                 patience -= 1
 
     def go(self, nodes: Int32) -> bool:
-        """Let nodes go if there is room for their pods and for the placeholders that there are to be without them.
+        """Remove nodes if there is room for their pods and for the placeholders required without them.
 
-        All is undone where there is not.
+        Otherwise everything is undone.
         """
         task, kept, state = self._task, self._kept, self._task.state
         less = self._less(nodes)
@@ -209,7 +209,7 @@ class _Search:
         return False
 
     def _less(self, nodes: Int32) -> Int64:
-        """Return how many placeholders of each set there need not be once nodes have gone as well. int64[Q]."""
+        """Return how many placeholders of each set are no longer required if these nodes go, too. int64[Q]."""
         accepted = self.problem.accepted[: self.problem.counts[TAKEN]]
         return self._kept.number - self._kept.room.without(np.concatenate([accepted, nodes]))
 
@@ -223,7 +223,7 @@ class _Search:
         return not ask_again(self._task, problem).any() and len(to_stay_even(self._task, accepted)) == 0
 
     def _holds_only_placeholders(self, node: int) -> bool:
-        """Say whether a node has received nothing else."""
+        """Return whether a node has received placeholders only."""
         pod = int(self.problem.first_incoming[node])
         while pod >= 0 and self._of_slack[pod]:
             pod = int(self.problem.next_incoming[pod])
@@ -238,8 +238,8 @@ def _without(problem: Problem, these: Bool) -> Problem:
 
 
 class _Room(NamedTuple):
-    """of_set : the largest set; number : of its placeholders; takes : int64[N], how many of them each node has room
-    for by amounts and static predicates, if no placeholder is there."""
+    """of_set : the largest set; number : of its placeholders; takes : int64[N], how many of them fit each node by
+    amounts and static predicates, if no placeholder is there."""
 
     of_set: int
     number: int

@@ -17,15 +17,17 @@ Amounts = NDArray[np.int64]
 
 
 class Volume(NamedTuple):
-    """weight : int64[Q, N], of each resource what a node has free and what its pods to move request; free : int64[Q],
-    what all nodes together have free."""
+    """weight : int64[Q, N], by resource, a node's free amount plus the requests of its pods to move; free : int64[Q],
+    free amounts of all nodes together."""
 
     weight: Amounts
     free: Int64
 
 
 def volume(room: Amounts, used: Amounts, moving: Amounts, leaving: Bool) -> Volume:
-    """Return what nodes have and need. room, used, moving : int64[Q, N]; leaving : bool[N], nodes being deleted."""
+    """Return free amounts and requests of nodes. room, used, moving : int64[Q, N]; leaving : bool[N], nodes being
+    deleted.
+    """
     free = np.where(leaving, 0, np.maximum(room - used, 0))
     return Volume(free + moving, free.sum(axis=1))
 
@@ -39,7 +41,7 @@ def saving_bound(given: Volume, candidates: Int32, saving: Float64) -> float:
 
 
 def _most(weight: Int64, free: int, worth: Float64) -> float:
-    """Return the largest worth of candidates, one of them taken in part, whose weights sum up to at most `free`."""
+    """Return the largest total value of candidates, one of them in part, whose weights sum to at most `free`."""
     order = np.lexsort((np.arange(len(weight)), -worth / np.maximum(weight, 1)))
     upto = np.cumsum(weight[order])
     whole = int(np.searchsorted(upto, free, side="right"))

@@ -13,11 +13,13 @@ from planner.simulation.state import SimulationState
 from planner.snapshot.columns import Int32
 
 WORTH_PODS: Final = 20_000
-"""Pods to move from which on a lane is worth its copy of the simulation: attempts then take several milliseconds."""
+"""Number of pods to move from which a lane is worth its copy of the simulation: attempts then take several
+milliseconds.
+"""
 
 
 class Planned(NamedTuple):
-    """An attempt to make. staying : int32 nodes that are no candidates, in search order; candidates : int32[E]."""
+    """A planned attempt. staying : int32 nodes that are no candidates, in search order; candidates : int32[E]."""
 
     staying: Int32
     candidates: Int32
@@ -26,10 +28,10 @@ class Planned(NamedTuple):
 
 
 class Lanes(NamedTuple):
-    """attempts : those made, in the order planned, None = there was no time.
+    """attempts : results in the planned order, None = there was no time.
 
-    in_place : the attempt that the simulation of the task is left with, None = it is as it was before any; elsewhere :
-    the other simulations, each with the attempt that it is left with.
+    in_place : the attempt whose moves the task's simulation contains, None = it is unchanged; elsewhere : the other
+    simulations, each with the attempt whose moves it contains.
     """
 
     attempts: list[Attempt | None]
@@ -37,12 +39,12 @@ class Lanes(NamedTuple):
     elsewhere: list[tuple[SimulationState, Attempt]]
 
     def with_moves_of(self, attempt: Attempt) -> SimulationState | None:
-        """Return another simulation than the task's that is left with an attempt, None = none is."""
+        """Return the simulation, other than the task's, that contains an attempt's moves, None = there is none."""
         return next((state for state, last in self.elsewhere if last is attempt), None)
 
 
 def make(task: Task, start: int, planned: Sequence[Planned], in_place: Attempt) -> Lanes:
-    """Make attempts, each from the mark `start`. in_place : the attempt that the simulation has now."""
+    """Make attempts, each from the mark `start`. in_place : the attempt whose moves the simulation contains now."""
     count = min(task.together.width, len(planned)) if len(task.problem.pods) >= WORTH_PODS else 1
     if count < 2:
         attempts = _make_in(task, start, planned)

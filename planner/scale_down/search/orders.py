@@ -1,4 +1,4 @@
-"""In which order candidates are tried. Every order is total: ties are broken by name, which is the node's number.
+"""The order in which candidates are tried. Every order is total: ties are broken by name, which is the node's number.
 
 Decides nothing about limits or placement. Source: own; upstream tries candidates in the order of its node list.
 """
@@ -13,16 +13,15 @@ from planner.facts.utilization import Float64
 from planner.snapshot.columns import Int32, Int64
 
 _SCATTER: Final = (2_654_435_761, 2_246_822_519)
-"""Odd multipliers that send neighbours far apart, modulo 2^32."""
+"""Odd multipliers that spread consecutive numbers, modulo 2^32."""
 
 
 class NodeMeasures(NamedTuple):
-    """What orders compare; every array has length N.
+    """The values that orders compare; every array has length N.
 
-    utilization : float64, NaN = unknown; eviction_cost : float64 of all pods to move;
-    price : float64 per hour, NaN = unknown; created_ns : int64; budget_use : float64, disruptions of budgets that the
-    pods to move use up, each as a share of what its budget has left; minimum_use : float64, the largest share of what a
-    resource minimum leaves.
+    utilization : float64, NaN = unknown; eviction_cost : float64 of all pods to move; price : float64 per hour, NaN =
+    unknown; created_ns : int64; budget_use : float64, disruptions that the pods to move use up, each as a share of
+    those left in its budget; minimum_use : float64, the largest share of the amount above a resource minimum.
     """
 
     utilization: Float64
@@ -34,7 +33,7 @@ class NodeMeasures(NamedTuple):
 
 
 def arrange(measures: NodeMeasures, candidates: Int32, order: int) -> Int32:
-    """Return the candidates in the order asked for; BALANCE as UTILIZATION. int32[C]; O(C log C)."""
+    """Return the candidates in the given order; BALANCE as UTILIZATION. int32[C]; O(C log C)."""
     key = _keys(measures, order)[candidates]
     if order == pb.CandidateOrder.NAME:
         return np.sort(candidates)
@@ -44,14 +43,14 @@ def arrange(measures: NodeMeasures, candidates: Int32, order: int) -> Int32:
 
 
 def shuffled(candidates: Int32, number: int) -> Int32:
-    """Return the candidates in an arbitrary order that depends only on that number. int32[C]."""
+    """Return the candidates in an arbitrary order that depends only on the given number. int32[C]."""
     position = np.arange(1, len(candidates) + 1, dtype=np.uint64)
     scattered = (position * np.uint64(_SCATTER[0] + 2 * number)) % np.uint64(1 << 32)
     return candidates[np.argsort((scattered * np.uint64(_SCATTER[1])) % np.uint64(1 << 32), kind="stable")]
 
 
 def _keys(measures: NodeMeasures, order: int) -> Float64:
-    """Return by node what the order sorts by, ascending. float64[N]."""
+    """Return by node the value that the order sorts by, ascending. float64[N]."""
     if order == pb.CandidateOrder.EVICTION_COST:
         return measures.eviction_cost
     if order == pb.CandidateOrder.PRICE:

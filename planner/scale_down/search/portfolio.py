@@ -1,4 +1,4 @@
-"""Which attempt is taken: first the last plan is continued; other orders are tried if they could do better. Upstream's
+"""Choice of the attempt: first the last plan is continued; other orders are tried if they could do better. Upstream's
 order under its own rule for disruption budgets is the baseline: a plan that frees fewer nodes is not taken; among the
 others the hourly saving decides. The last plan is replaced only by one that is better by the stability margin. Never
 places a pod itself.
@@ -24,11 +24,11 @@ from planner.snapshot.columns import Int32
 SMALL: Final = 100
 """Up to this many candidates a cluster is small: there, the choice of the order makes a difference of a node or so."""
 SHUFFLES: Final = 8
-"""Arbitrary orders tried in a small cluster; four times as many gave no improvement (measured)."""
+"""Arbitrary orders tried in a small cluster; four times as many gave no improvement in measurements."""
 
 
 class Choice(NamedTuple):
-    """The attempt taken, how many were made, and how much more than it any plan could save when orders were compared.
+    """The chosen attempt, how many were made, and how much more any plan could save when orders were compared.
 
     headroom : upper bound of the saving over what the plan saved, at the last comparison of orders; 0 = unknown.
     """
@@ -39,10 +39,10 @@ class Choice(NamedTuple):
 
 
 def choose(task: Task) -> Choice:
-    """Return the best attempt; the simulation is left as it left it.
+    """Return the best attempt; the simulation contains its moves.
 
-    Of the orders asked for, that which saves most. Where the measures free more nodes, one of them is taken, or the
-    best with nodes besides whose pods have to be evicted in turn.
+    It is the one that saves most among the requested orders. If the measures free more nodes, it is one of them, or the
+    best extended by nodes whose pods have to be evicted in turn.
     """
     start = current_mark(task.state)
     first_order = task.previous.order or task.settings.orders[0]
@@ -73,13 +73,13 @@ def choose(task: Task) -> Choice:
 
 
 def _orders(task: Task) -> tuple[int, ...]:
-    """Return the orders asked for, and where resource minimums hold nodes, one that is sparing with them."""
+    """Return the requested orders and, if resource minimums keep nodes, one that is economical with them."""
     more = (pb.CandidateOrder.MINIMUMS,) if task.measures.minimum_use[task.eligible].any() else ()
     return (*task.settings.orders, *more)
 
 
 def _other_orders(task: Task, first: Attempt) -> list[Planned]:
-    """Return an attempt for each of the orders, those left out that come to the same candidates as one before."""
+    """Return an attempt for each of the orders, without those that give the same candidates as an earlier one."""
     found: list[Int32] = [first.candidates]
     planned = []
     for order in _orders(task):
@@ -91,11 +91,11 @@ def _other_orders(task: Task, first: Attempt) -> list[Planned]:
 
 
 def _measures(task: Task) -> list[Planned]:
-    """Return the attempts that a plan is measured by: those of an autoscaler that takes candidates as they are listed.
+    """Return the attempts against which a plan is measured: those of an autoscaler that takes candidates as listed.
 
-    By name; in a small cluster, where much is chance, in some orders more. And one that is sparing with budgets, which
-    frees some per cent more where there are many. Pods look for places in other orders, too: fullest node first, from
-    the other end, or as always. None where saving alone decides.
+    That is by name; in a small cluster, where much depends on chance, in some further orders; and in one that is
+    economical with budgets, which frees a few per cent more nodes if there are many budgets. The order in which places
+    are searched varies, too: fullest node first, reversed, or as usual. There are none if only the saving decides.
     """
     if task.settings.saving_before_count:
         return []
@@ -118,10 +118,10 @@ def _measures(task: Task) -> list[Planned]:
 def _with_more(
     task: Task, start: int, best: Attempt, largest: Sequence[Attempt], in_place: Attempt | None
 ) -> tuple[Attempt, Attempt | None]:
-    """Return what to take where the best attempt frees fewer nodes than the largest measures, and what is in place.
+    """Return the attempt to choose if the best one frees fewer nodes than the largest measures, and the one in place.
 
-    A measure that stays within all budgets; or the best, with nodes whose pods go in turn; or a measure with such.
-    in_place : the attempt whose moves the simulation has.
+    It is a measure that stays within all budgets; or the best, with nodes whose pods are evicted in turn; or a measure
+    with such nodes. in_place : the attempt whose moves the simulation contains.
     """
     within = [one for one in largest if not (one.problem.budgets.left < 0).any()]
     if within:
@@ -131,9 +131,9 @@ def _with_more(
 
 
 def _best_of(task: Task, attempts: Sequence[Attempt], least: int) -> Attempt:
-    """Return the attempt that saves most among those with at least so many nodes; without any, the largest.
+    """Return the attempt that saves most among those with at least this many nodes; if there is none, the largest.
 
-    The first goes on with the last plan, if there was one: it is beaten only by a margin.
+    The first attempt continues the last plan, if there was one: another one has to be better by a margin.
     """
     first = attempts[0]
     whole = [one for one in attempts if one.stopped_at < 0]
@@ -148,14 +148,14 @@ def _best_of(task: Task, attempts: Sequence[Attempt], least: int) -> Attempt:
 
 
 def _margin(task: Task, attempt: Attempt, first: Attempt) -> float:
-    """Return the factor by which another attempt has to be better."""
+    """Return the factor by which another attempt must be better."""
     return 1.0 + task.settings.stability_margin if attempt is first and len(task.previous.unneeded) else 1.0
 
 
 def _continued(task: Task, order: int) -> tuple[Int32, int]:
-    """Return the candidates, and how many of them are of the last plan: those first, in its order, then the others.
+    """Return the candidates, and how many of them are from the last plan.
 
-    The others begin where a bound stopped the last loop.
+    Those come first, in its order; the others follow, starting where a bound stopped the last loop.
     """
     is_eligible = np.zeros(len(task.unneeded_before), bool)
     is_eligible[task.eligible] = True
@@ -164,7 +164,7 @@ def _continued(task: Task, order: int) -> tuple[Int32, int]:
     stopped = np.flatnonzero(fresh == task.previous.resume_at)
     if len(stopped):
         fresh = np.roll(fresh, -int(stopped[0]))
-    # What was looked at in an earlier loop waits for the others, so that none starves whatever comes and goes.
+    # Candidates evaluated in an earlier loop come after the others, so none starves when candidates come and go.
     looked_at = np.zeros(len(task.unneeded_before), np.int64)
     looked_at[task.previous.failed.node] = task.previous.failed.time_ns
     fresh = fresh[np.argsort(looked_at[fresh], kind="stable")]
@@ -172,12 +172,14 @@ def _continued(task: Task, order: int) -> tuple[Int32, int]:
 
 
 def _arranged(task: Task, candidates: Int32, order: int, gone: Int32) -> Int32:
-    """Return candidates : int32 in an order, similar groups level where asked for. gone : int32 that go before."""
+    """Return candidates : int32 in an order, with similar groups balanced if required. gone : int32 that go before."""
     return _level(task, arrange(task.measures, candidates, order), order, gone)
 
 
 def _level(task: Task, arranged: Int32, order: int, gone: Int32) -> Int32:
-    """Return what is arranged, nodes that cannot go before a pod completes last, and similar groups level."""
+    """Return the arranged candidates, with nodes that have to wait for a pod's completion last, and similar groups
+    balanced.
+    """
     arranged = arranged[np.argsort(task.waits[arranged], kind="stable")]
     if task.balance and (task.settings.balance or order == pb.CandidateOrder.BALANCE):
         return level(task.balance, arranged, gone)
@@ -185,7 +187,7 @@ def _level(task: Task, arranged: Int32, order: int, gone: Int32) -> Int32:
 
 
 def _worth_more(task: Task, attempt: Attempt) -> bool:
-    """Say whether another order could do better: a candidate stays, and the loop did more than repeat itself."""
+    """Return whether another order could do better: a candidate stays, and the loop did more than repeat its plan."""
     if attempt.stopped_at >= 0 or len(attempt.accepted) == len(task.eligible):
         return False
     again = task.unneeded_before[task.eligible].sum()
@@ -195,23 +197,24 @@ def _worth_more(task: Task, attempt: Attempt) -> bool:
 
 
 def _is_as_good_as_compared(task: Task, attempt: Attempt) -> bool:
-    """Say whether an attempt that goes on with the last plan is as near to what any plan could save as that was.
+    """Return whether an attempt that continues the last plan is as near to the upper bound of the saving as that plan
+    was.
 
-    Nearer than the margin by which another plan would have to be better: then comparing orders again, which costs
-    several times the rest of a loop, is not worth it.
+    The tolerance is the margin by which another plan would have to be better: within it, comparing orders again, which
+    costs several times the rest of a loop, is not worth it.
     """
     limit = task.previous.headroom * (1.0 + task.settings.stability_margin)
     return 0.0 < _headroom(task, attempt) <= limit
 
 
 def _headroom(task: Task, attempt: Attempt) -> float:
-    """Return how many times as much as an attempt any plan could save at most; 0 where the attempt saves nothing."""
+    """Return the upper bound of any plan's saving as a multiple of an attempt's; 0 if the attempt saves nothing."""
     saved = _saving(task, attempt)
     return saving_bound(task.volume(), task.eligible, savings(task.measures.price)) / saved if saved > 0 else 0.0
 
 
 def _is_better(task: Task, one: Attempt, other: Attempt, margin: float) -> bool:
-    """Say whether an attempt saves more than another by a margin; at equal saving, for less eviction cost."""
+    """Return whether an attempt saves more than another by a margin; at equal saving, for less eviction cost."""
     mine, its = _saving(task, one), _saving(task, other)
     if mine > its * margin + 1e-9:
         return True
@@ -222,7 +225,7 @@ def _is_better(task: Task, one: Attempt, other: Attempt, margin: float) -> bool:
 
 
 def _freed(task: Task, attempt: Attempt) -> int:
-    """Return how many nodes an attempt frees, without those that wait for a pod to complete."""
+    """Return how many nodes an attempt frees, excluding those that wait for a pod to complete."""
     return int(np.count_nonzero(~task.waits[attempt.accepted]))
 
 

@@ -22,15 +22,16 @@ from planner.simulation.log import check_log, current_mark
 from planner.snapshot.columns import Int32
 
 MOST_CHECKS = 2_000_000
-"""Checks of a pod against a node in one look: some 50 ms."""
+"""Limit of one pass, in checks of a pod against a node: some 50 ms."""
 
 
 def look_again(task: Task, attempt: Attempt) -> Attempt:
-    """Return the attempt with the nodes that can go after all, in the simulation that it left, which goes on with them.
+    """Return the attempt extended by nodes that can go after all. The simulation has to contain the attempt's moves;
+    those of the nodes are added.
 
-    Each is tried behind all others; one that leaves a pod of another without its place, or groups uneven, stays. Ends
-    with a look that finds none, or after `PATIENCE` failures. Nothing is tried where a bound stopped the loop. Raises
-    MoveLogFullError.
+    Each is tried after all others; one that takes the place of a pod of another node, or leaves groups unbalanced,
+    stays. Ends with a pass that finds none, or after `PATIENCE` failures. Nothing is tried if a bound stopped the loop.
+    Raises MoveLogFullError.
     """
     if attempt.stopped_at >= 0 or task.state.local_class.all():
         return attempt
@@ -47,7 +48,7 @@ def look_again(task: Task, attempt: Attempt) -> Attempt:
 
 
 def continued(attempt: Attempt, problem: Problem) -> Attempt:
-    """Return an attempt that has come to where a problem is now."""
+    """Return an attempt in the current state of a problem."""
     return attempt._replace(
         accepted=problem.accepted[: problem.counts[TAKEN]].copy(),
         hint_hits=int(problem.counts[HINT_HITS]),
@@ -57,7 +58,7 @@ def continued(attempt: Attempt, problem: Problem) -> Attempt:
 
 
 def goes_on(task: Task, problem: Problem) -> bool:
-    """Say whether time and the bound of new nodes allow one more."""
+    """Return whether time and the bound on new nodes allow one more."""
     accepted = problem.accepted[: problem.counts[TAKEN]]
     most = task.settings.max_new_unneeded
     full = most and int((~task.unneeded_before[accepted]).sum()) >= most
@@ -65,11 +66,11 @@ def goes_on(task: Task, problem: Problem) -> bool:
 
 
 def _placeable(task: Task, problem: Problem) -> Int32:
-    """Return the nodes without a place for a pod that has one now. int32, nodes of groups that go whole left out."""
+    """Return the nodes without a place for a pod that has one now. int32, without nodes of all-or-nothing groups."""
     stuck = np.flatnonzero((problem.outcome == NO_PLACE) & (task.whole == 0) & (problem.blocking_pod >= 0))
     nodes = stuck[: max(1, MOST_CHECKS // max(len(problem.outcome), 1))].astype(np.int32)
     pods = problem.blocking_pod[nodes]
-    # For a pod that only its node matters to, places only ever become fewer.
+    # For a pod that depends only on its node, the number of places only decreases.
     moved_to_none = task.state.local_class[task.state.pod_class[pods]] == 0
     nodes, pods = nodes[moved_to_none], pods[moved_to_none]
     placeable = np.zeros(len(nodes), bool)
@@ -99,7 +100,7 @@ def try_node(task: Task, problem: Problem, node: int) -> tuple[Problem, bool]:
 
 
 def copied(problem: Problem) -> Problem:
-    """Copy what a try writes."""
+    """Copy the arrays that a try writes."""
     search, budgets, limits = problem.search, problem.budgets, problem.limits
     return problem._replace(
         search=search._replace(allowed=search.allowed.copy(), cursor=np.zeros_like(search.cursor)),

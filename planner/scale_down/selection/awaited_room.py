@@ -17,7 +17,7 @@ from planner.snapshot.columns import Bool, Int32
 def awaited_by_slack(context: Context, nodes: Int32) -> Bool:
     """Return which of the unneeded nodes : int32[U], their pods moved, could hold a placeholder that is on a new node.
 
-    bool[U]. Of a placeholder amounts and static predicates are asked. O(placeholders + kinds · U · R).
+    bool[U]. For a placeholder, only amounts and static predicates are checked. O(placeholders + kinds · U · R).
     """
     held = np.zeros(len(nodes), np.bool_)
     count = len(context.request.round.placeholders)
@@ -33,9 +33,9 @@ def awaited_by_slack(context: Context, nodes: Int32) -> Bool:
 
 
 def leaves_too_little(context: Context, going: Int32, besides: Besides) -> bool:
-    """Say whether slack asks for more when `going` : int32 have gone than the whole plan leaves room for.
+    """Return whether slack, once `going` : int32 are gone, requests more than the whole plan leaves room for.
 
-    Only where one of them goes because slack asks for less without all of the plan. O(N).
+    Only checked if one of them goes because slack requests less without the whole plan. O(N).
     """
     if not np.isin(going, besides.nodes).any():
         return False

@@ -1,8 +1,9 @@
-"""Evenness of similar node groups and of their zones, as nodes go.
+"""Balance of similar node groups and of their zones as nodes are removed.
 
-Decides in which order similar groups give (the largest first, in it the fullest zone) and which nodes of a set have to
-stay so that no group or zone gives while another like it would be larger by more than a limit. Never decides what is
-similar (`planner.facts.similarity`), nor whether a node can go. Nodes being deleted count as gone.
+Decides the order in which similar groups lose nodes (the largest first, in it the largest zone) and which nodes of a
+set have to stay: a group or zone loses no node if a similar one would then be larger by more than a limit. Never
+decides which groups are similar (`planner.facts.similarity`), nor whether a node can go. Nodes being deleted count as
+gone.
 """
 
 from typing import NamedTuple
@@ -15,16 +16,17 @@ from planner.snapshot.columns import Bool, Int32, Int64
 
 
 class Balance(NamedTuple):
-    """parts : what is to stay even; most : nodes by which alike parts may come to differ, 0 = no limit."""
+    """parts : the parts to balance; most : the number of nodes by which similar parts may differ, 0 = no limit."""
 
     parts: Parts
     most: int
 
 
 def level(balance: Balance, nodes: Int32, gone: Int32) -> Int32:
-    """Return nodes : int32[E], given in the order wanted, so that of similar groups the largest gives first.
+    """Return nodes : int32[E], given in the preferred order, reordered to make the largest of similar groups lose nodes
+    first.
 
-    Only nodes of similar groups change places with each other. gone : int32 nodes that go before. O(E · cells).
+    Only nodes of similar groups change places with each other. gone : int32 nodes removed before. O(E · cells).
     """
     parts = balance.parts
     taking_part = np.flatnonzero(parts.group[nodes] >= 0)
@@ -46,16 +48,17 @@ def level(balance: Balance, nodes: Int32, gone: Int32) -> Int32:
     )
     kind = parts.group_kind[parts.group[rows]]
     ordered = nodes.copy()
-    # The places that a kind has keep being its own.
+    # Each kind keeps its positions in the order.
     places = taking_part[np.argsort(kind, kind="stable")]
     ordered[places] = rows[by_turns[np.argsort(kind[by_turns], kind="stable")]]
     return ordered
 
 
 def uneven(balance: Balance, nodes: Int32) -> Bool:
-    """Say which of nodes : int32[U], most wanted first, have to stay so that the others keep the limit. bool[U].
+    """Return which of nodes : int32[U], most preferred first, have to stay to keep the others within the limit.
+    bool[U].
 
-    The least wanted of a part stay first. O(U · parts) in the worst case.
+    The least preferred ones of a part stay first. O(U · parts) in the worst case.
     """
     stays = np.zeros(len(nodes), bool)
     if balance.most == 0:
@@ -79,7 +82,9 @@ def _sizes(parts: Parts, gone: Int32) -> tuple[Int64, Int64]:
 
 
 def _lacking(kind: Int32, size: Int64, most: int) -> Int64:
-    """Return by part how many nodes it lacks to be within the limit of the largest of its kind. int64, <= 0 = none."""
+    """Return by part how many nodes it lacks to be within the limit, compared with the largest of its kind. int64, <= 0
+    = none.
+    """
     largest = np.zeros(int(kind.max(initial=-1)) + 2, np.int64)
     np.maximum.at(largest, kind, size)
     lacking: Int64 = np.where(kind >= 0, largest[kind] - most - size, 0)
@@ -87,7 +92,7 @@ def _lacking(kind: Int32, size: Int64, most: int) -> Int64:
 
 
 def _keep_back(nodes: Int32, stays: Bool, part: Int32, lacking: Int64) -> int:
-    """Mark in `stays` the least wanted nodes of each part that lacks some; return how many."""
+    """Mark in `stays` the least preferred nodes of each part that lacks some; return how many."""
     count = 0
     for one in np.flatnonzero(lacking > 0).tolist():
         held = np.flatnonzero((part[nodes] == one) & ~stays)[-int(lacking[one]) :]

@@ -1,8 +1,8 @@
-"""For how long nothing goes after a node group has grown, lost a node, or failed to lose one.
+"""How long no node is removed after a node group has grown, lost a node, or failed to lose one.
 
 Decides whether a cool-down is in force, and why; the times come with the node groups, and unknown ones (0) delay
-nothing. By default the cool-down of any group delays the whole cluster, which continues to simulate, so that timers
-run; with `delay_type_local` each group waits alone, and its nodes are no candidates meanwhile.
+nothing. By default the cool-down of any group delays the whole cluster, for which simulation continues, to keep timers
+running; with `delay_type_local` each group waits alone, and its nodes are no candidates meanwhile.
 Source: Cluster Autoscaler, static_autoscaler.isScaleDownInCooldown, ScaleDownCandidatesDelayProcessor.
 """
 
@@ -16,19 +16,21 @@ from planner.snapshot.columns import Bool
 
 
 class Cooldown(NamedTuple):
-    """cluster : why nothing at all goes, "" = it may; groups : by group why none of its nodes goes, "" = they may."""
+    """cluster : why no node at all goes, "" = nodes may go; groups : by group why none of its nodes goes, "" = they
+    may.
+    """
 
     cluster: str
     groups: tuple[str, ...]
 
     def of_nodes(self, group: "np.ndarray[tuple[int], np.dtype[np.int32]]") -> Bool:
-        """Say for each node whether its group waits. group : int32[N], -1 = none."""
+        """Return for each node whether its group waits. group : int32[N], -1 = none."""
         waits: Bool = np.array([*(bool(why) for why in self.groups), False], bool)[group]
         return waits
 
 
 def cooldown(groups: tuple[NodeGroup, ...], settings: ScaleDownSettings, now_ns: int) -> Cooldown:
-    """Return what waits and why. O(G)."""
+    """Return which groups wait, and why. O(G)."""
     waits = [_longest(group, settings, now_ns) for group in groups]
     if settings.delay_type_local:
         return Cooldown("", tuple(why for _, why in waits))
@@ -37,7 +39,7 @@ def cooldown(groups: tuple[NodeGroup, ...], settings: ScaleDownSettings, now_ns:
 
 
 def _longest(group: NodeGroup, settings: ScaleDownSettings, now_ns: int) -> tuple[int, str]:
-    """Return for how many nanoseconds more a group waits, and why; (0, "") if it does not."""
+    """Return how many nanoseconds longer a group waits, and why; (0, "") if it does not."""
     reasons = (
         (group.last_scale_up_ns, settings.delay_after_add_ns, "was made larger"),
         (group.last_deletion_ns, settings.delay_after_delete_ns, "lost a node"),
@@ -53,5 +55,5 @@ def _longest(group: NodeGroup, settings: ScaleDownSettings, now_ns: int) -> tupl
 
 
 def _seconds(span_ns: int) -> str:
-    """Return a span in whole seconds; a time in the future (clocks differ) is no time ago."""
+    """Return a span in whole seconds; a time in the future (clocks differ) counts as now."""
     return f"{max(span_ns, 0) // SECOND_NS} s"

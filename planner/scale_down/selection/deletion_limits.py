@@ -1,7 +1,7 @@
-"""How many nodes may go now: empty ones first, then drains, all-or-nothing groups whole.
+"""How many nodes may go now: empty ones first, then drains; all-or-nothing groups only as a whole.
 
-Limits count deletions in progress. One all-or-nothing group may overflow them, if anything is left at all: else a group
-larger than the limit could never go, and small deletions would starve it.
+Limits count deletions in progress. One all-or-nothing group may exceed them if anything is left at all: otherwise a
+group larger than the limit could never go, and small deletions would starve it.
 Source: Cluster Autoscaler, core/scaledown/budgets, ScaleDownBudgetProcessor.CropNodes.
 """
 
@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 
 class Bucket(NamedTuple):
-    """Nodes that could go now, most wanted first: those of an `atomic` group, all of its `size` or none, or others."""
+    """Nodes that could go now, most preferred first: those of an `atomic` group, all of its `size` or none, or others.
+    """
 
     group: str
     nodes: tuple[int, ...]
@@ -32,13 +33,13 @@ class Crop(NamedTuple):
 
 
 def room(max_parallelism: int, max_drain: int, deleting: int, draining: int) -> Room:
-    """Return what the limits leave. deleting : all deletions in progress, `draining` among them."""
+    """Return the remaining limits. deleting : all deletions in progress, `draining` among them."""
     total = max(max_parallelism - deleting, 0)
     return Room(total, min(max(max_drain - draining, 0), total))
 
 
 class _Cropper:
-    """The limits while they are being used up."""
+    """The remaining limits while nodes are selected."""
 
     def __init__(self, left: Room) -> None:
         self.total = left.total
@@ -46,19 +47,19 @@ class _Cropper:
         self.may_overflow = True
 
     def admits(self, empty: int, drain: int) -> bool:
-        """Say whether an all-or-nothing group of so many nodes may go."""
+        """Return whether an all-or-nothing group of this many nodes may go."""
         if self.total >= empty + drain and self.drain >= drain:
             return True
         return self.may_overflow and self.total > 0 and (drain == 0 or self.drain > 0)
 
     def take(self, empty: int, drain: int) -> None:
-        """Use up room."""
+        """Subtract nodes from the limits."""
         self.total = max(self.total - empty - drain, 0)
         self.drain = min(max(self.drain - drain, 0), self.total)
 
 
 def crop(empty: tuple[Bucket, ...], drain: tuple[Bucket, ...], left: Room) -> Crop:
-    """Return what goes now of the empty nodes and of those to be drained, by node group in the order given.
+    """Return which of the empty nodes and of those to be drained go now, by node group in the given order.
 
     An all-or-nothing group goes only whole: its empty and its other nodes together must be its size.
     """

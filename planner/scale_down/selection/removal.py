@@ -2,9 +2,9 @@
 
 One check after the other, in upstream's order: unneeded (or unready) for long enough; all-or-nothing groups complete;
 not waiting for a pod to complete or (our own check) for slack; no cool-down; room within the limits. Nodes that slack
-can spare only together with others go with them. Longest unneeded first, or where balance is asked for, the largest of
-similar node groups; drains that leave a disruption budget with nothing come last. Minimums need no check: the whole
-unneeded set respects them, with deletions in progress.
+can spare only together with others go with them. Longest unneeded first, or, if balance is required, the largest of
+similar node groups first; drains that use up a disruption budget come last. Minimums need no check: the whole unneeded
+set respects them, with deletions in progress.
 Source: Cluster Autoscaler, planner.NodesToDelete, unneeded.RemovableAt, AtomicResizeFilteringProcessor.
 """
 
@@ -26,9 +26,9 @@ Reason = reason_pb2.UnremovableReason
 
 
 class UnneededSet(NamedTuple):
-    """Unneeded nodes ascending. nodes : int32[U]; since_ns : int64[U]; empty, waiting, risky : bool[U]:
-    no pods to move; a pod must complete first; its drain leaves a shared budget with nothing; besides : those that can
-    go only because slack asks for less without all of them."""
+    """Unneeded nodes ascending. nodes : int32[U]; since_ns : int64[U]; empty, waiting, risky : bool[U]: no pods to
+    move; a pod must complete first; its drain uses up a shared budget; besides : those that can go only because slack
+    requests less without all of them."""
 
     nodes: Int32
     since_ns: Int64
@@ -48,7 +48,7 @@ class Removal(NamedTuple):
 
 
 def select(context: Context, unneeded: UnneededSet) -> Removal:
-    """Choose what goes now. O(U log U)."""
+    """Select the nodes that go now. O(U log U)."""
     request = context.request
     snapshot, settings = request.snapshot, request.settings
     ready = context.ready & ~context.utilization.awaits_gpu
@@ -59,7 +59,7 @@ def select(context: Context, unneeded: UnneededSet) -> Removal:
     _mark(not_now, awaited_by_slack(context, unneeded.nodes), Reason.NEEDED_FOR_SLACK)
     if request.now_ns < context.undone.until_ns:
         _mark(not_now, ~unneeded.empty, Reason.NEEDED_FOR_SLACK)
-    # A group that waits for one of its nodes is not whole any more.
+    # A group that waits for one of its nodes is no longer complete.
     _mark(not_now, ~_whole_groups(context, unneeded, not_now == 0), Reason.ATOMIC_SCALE_DOWN_FAILED)
     left = room_left(context)
     if context.unhealthy:
@@ -77,7 +77,7 @@ def select(context: Context, unneeded: UnneededSet) -> Removal:
 
 
 def room_left(context: Context) -> Room:
-    """Return how many nodes may still be deleted and drained."""
+    """Return how many nodes may still be deleted, and how many of them drained."""
     request = context.request
     deletions = request.snapshot.deletions
     reported = {deletion.node for deletion in deletions}
@@ -93,7 +93,9 @@ def _mark(not_now: UInt8, mask: Bool, reason: int) -> None:
 
 
 def _whole_groups(context: Context, unneeded: UnneededSet, ready: Bool) -> Bool:
-    """Say for each unneeded node whether its group, if all-or-nothing, has all its nodes among the ready. bool[U]."""
+    """Return for each unneeded node whether its group, if all-or-nothing, has all its nodes among those ready to go.
+    bool[U].
+    """
     groups = context.request.snapshot.groups
     row = context.request.snapshot.nodes.group[unneeded.nodes]
     count = np.bincount(row[ready], minlength=len(groups))
@@ -104,7 +106,7 @@ def _whole_groups(context: Context, unneeded: UnneededSet, ready: Bool) -> Bool:
 
 
 def _even_crop(context: Context, unneeded: UnneededSet, not_now: UInt8, left: Room) -> Crop:
-    """Return what goes; nodes that have to wait for balance are marked in `not_now` : uint8[U], in place."""
+    """Return the nodes that go; those that have to wait for balance are marked in `not_now` : uint8[U], in place."""
     while True:
         chosen = _crop(context, unneeded, not_now == 0, left)
         going = np.array(chosen.empty + chosen.drain, np.int32)

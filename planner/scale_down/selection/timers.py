@@ -1,6 +1,6 @@
 """Since when a node is unneeded, and whether that is long enough.
 
-A node that was unneeded in the last loop keeps its time; one that left the set and comes back starts afresh. A time in
+A node that was unneeded in the last loop keeps its time; one that left the set and comes back starts again. A time in
 the future (clocks differ) counts as now. Source: Cluster Autoscaler, core/scaledown/unneeded.
 """
 
@@ -14,7 +14,7 @@ Reason = reason_pb2.UnremovableReason
 
 
 def since(unneeded: Int32, known: Int32, known_since_ns: Int64, node_count: int, now_ns: int) -> Int64:
-    """Return since when each of the nodes `unneeded` : int32[U] is. int64[U].
+    """Return since when each of the nodes `unneeded` : int32[U] has been unneeded. int64[U].
 
     known : int32[K], known_since_ns : int64[K]  the unneeded nodes of the last loop.
     """

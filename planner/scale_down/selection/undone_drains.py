@@ -16,13 +16,13 @@ from planner.model.settings import SECOND_NS
 FIRST_PAUSE_NS: Final = 600 * SECOND_NS
 LONGEST_PAUSE_NS: Final = 86_400 * SECOND_NS
 SETTLED_NS: Final = 600 * SECOND_NS
-"""After that, with no deletion in progress, a drain has left what slack needs."""
+"""If slack has all its room after this time, with no deletion in progress, the drain was harmless."""
 _MOST_TIMES: Final = 30
 
 
 class UndoneDrains(NamedTuple):
-    """drain_ns : when nodes were last drained of which it is not known yet what has come, 0 = none; pod_count : how
-    many pods there were then; times : drains undone in a row; until_ns : until when none is started, 0 = at once."""
+    """drain_ns : time of the last drain whose result is not known yet, 0 = none; pod_count : number of pods at that
+    time; times : drains undone in a row; until_ns : no drain is started before, 0 = no wait."""
 
     drain_ns: int = 0
     pod_count: int = 0
@@ -31,8 +31,9 @@ class UndoneDrains(NamedTuple):
 
 
 class Slack(NamedTuple):
-    """What the loop finds. lacking : a placeholder has no place on a node that is there; leaving : nodes are being
-    deleted; pod_count : pods now, without those that nobody creates again elsewhere; undone : drains undone so far."""
+    """Findings of the loop. lacking : a placeholder has no place on an existing node; leaving : nodes are being
+    deleted; pod_count : pods now, without those that no controller recreates elsewhere; undone : drains undone so far.
+    """
 
     lacking: bool
     leaving: bool
@@ -41,11 +42,11 @@ class Slack(NamedTuple):
 
 
 def judged(before: UndoneDrains, slack: Slack, now_ns: int) -> UndoneDrains:
-    """Return what is known once this loop has seen what came of the last drain."""
+    """Return the updated record after this loop has seen the result of the last drain."""
     if not before.drain_ns:
         return before
     if slack.lacking and slack.pod_count > before.pod_count:
-        # More pods have come: they have taken the room, wherever those of the drained nodes are.
+        # There are more pods: they have taken the room, regardless of where those of the drained nodes are.
         return before._replace(drain_ns=0, pod_count=0)
     if slack.lacking:
         pause_ns = min(FIRST_PAUSE_NS << before.times, LONGEST_PAUSE_NS)
@@ -56,13 +57,15 @@ def judged(before: UndoneDrains, slack: Slack, now_ns: int) -> UndoneDrains:
 
 
 def drained(before: UndoneDrains, slack: Slack, now_ns: int) -> UndoneDrains:
-    """Return what to remember once nodes with pods to move go. Where slack lacks already, nothing can be told of it."""
+    """Return the record after nodes with pods to move go. If slack already lacks room, the drain is not recorded."""
     return before if slack.lacking else before._replace(drain_ns=now_ns, pod_count=slack.pod_count)
 
 
 def read(state: pb.UndoneDrains, now_ns: int) -> UndoneDrains:
-    """Return the part of a state. A drain in the future (clocks differ) counts as now, no pause is longer than any."""
-    # A state may hold what no clock shows.
+    """Return the record from a state. A drain in the future (clocks differ) counts as now; pauses are capped at the
+    longest.
+    """
+    # A state may contain times that no clock shows.
     drain_ns, until_ns = (one.seconds * SECOND_NS + one.nanos for one in (state.drain_time, state.until_time))
     return UndoneDrains(
         drain_ns=max(min(drain_ns, now_ns), 0),
@@ -73,7 +76,7 @@ def read(state: pb.UndoneDrains, now_ns: int) -> UndoneDrains:
 
 
 def write(kept: UndoneDrains, state: pb.ScaleDownState) -> None:
-    """Put what is kept into a state, nothing where there is nothing."""
+    """Write the record to a state; nothing if it is empty."""
     if kept == UndoneDrains():
         return
     found = state.undone_drains

@@ -1,7 +1,7 @@
-"""All-or-nothing node groups: which can go as a whole, and which of their nodes need not be tried.
+"""All-or-nothing node groups: which can go completely, and which of their nodes need not be tried.
 
 A group's size is the number of its registered nodes that are not being deleted; unregistered instances are left to the
-cloud. Source: Cluster Autoscaler, AtomicResizeFilteringProcessor.
+cloud provider. Source: Cluster Autoscaler, AtomicResizeFilteringProcessor.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ def sizes(context: Context) -> Int64:
 
 
 def whole_size(context: Context) -> Int32:
-    """Return by node how many nodes have to go with it, itself included; 0 where it can go alone. int32[N]."""
+    """Return by node how many nodes have to go with it, itself included; 0 if it can go alone. int32[N]."""
     snapshot = context.request.snapshot
     atomic = np.array([*(group.zero_or_max for group in snapshot.groups), False], bool)
     size = np.append(sizes(context), 0)
@@ -29,7 +29,7 @@ def whole_size(context: Context) -> Int32:
 
 
 def without_parts(context: Context, reasons: UInt8) -> UInt8:
-    """Keep the nodes of an all-or-nothing group of which one cannot go. reasons : uint8[N] why not, 0 = eligible."""
+    """Keep all nodes of an all-or-nothing group if one of them cannot go. reasons : uint8[N] why not, 0 = eligible."""
     whole = whole_size(context)
     if whole.any():
         np.copyto(reasons, np.uint8(_FAILED), where=(reasons == 0) & ~_complete(context, reasons == 0, whole))
@@ -37,7 +37,7 @@ def without_parts(context: Context, reasons: UInt8) -> UInt8:
 
 
 def _complete(context: Context, going: Bool, whole: Int32) -> Bool:
-    """Say for each node whether as many of its group are going as have to. bool[N]."""
+    """Return for each node whether as many nodes of its group go as required. bool[N]."""
     group = context.request.snapshot.nodes.group
     count = np.bincount(group[going & (group >= 0)], minlength=len(context.request.snapshot.groups) + 1)
     complete: Bool = (whole == 0) | (count[group] == whole)

@@ -1,4 +1,4 @@
-"""Which placeholders stay where they were, and where the others go. Source: own.
+"""Which placeholders keep their nodes, and the places of the others. Source: own.
 
 A placeholder keeps its node as long as there is room beside the pods on it; if a node has no room for all of its
 placeholders, as few as possible leave. The others are placed in one scan over the nodes for each set: room only
@@ -11,21 +11,21 @@ from planner.simulation.state import NOWHERE, SimulationState
 from planner.snapshot.columns import Bool, Int32, Int64
 
 RUNS = 8
-"""Sets with placeholders on one node among which those that stay are chosen exactly."""
+"""Number of sets with placeholders on one node up to which those that stay are chosen exactly."""
 MOST_CHOICES = 4096
-"""Choices on one node up to which all are compared."""
+"""Number of choices on one node up to which all are compared."""
 
 
 @kernel
 def choose_kept(
     free: Int64, request: Int64, pod_class: Int64, offsets: Int64, node: Int32, scratch: Int64, kept: Bool
 ) -> int:
-    """Say which placeholders have room on the nodes where they were, as many as possible; return how many leave.
+    """Determine which placeholders have room on their previous nodes, as many as possible; return how many leave.
 
-    free : int64[N, R] without them; request : int64[S, R]; pod_class : int64[M], placeholders grouped by node and, on
-    a node, equal ones beside each other; offsets : int64[Q+1] into them; node : int32[Q]; scratch : int64[4, RUNS +
-    1]; kept : bool[M], written. Of equal placeholders the first stay, and where choices are equally good, those of
-    which more of the first set stay. Only amounts count here. O(M · R), and choices · RUNS · R for nodes without room.
+    free : int64[N, R], without placeholders; request : int64[S, R]; pod_class : int64[M], placeholders grouped by node
+    and, on a node, equal ones adjacent; offsets : int64[Q+1] into them; node : int32[Q]; scratch : int64[4, RUNS + 1];
+    kept : bool[M], written. Of equal placeholders the first stay, and among equally good choices the one that keeps
+    more of the first set. Only amounts count here. O(M · R), and choices · RUNS · R for nodes without room.
     """
     leaving = 0
     for group in range(len(node)):
@@ -48,7 +48,7 @@ def choose_kept(
 
 @inner_kernel
 def is_enough(free: Int64, request: Int64, pod_class: Int64, first: int, last: int, node: int) -> bool:
-    """Say whether placeholders first to last - 1 have room together. A request of 0 is never checked."""
+    """Return whether placeholders first to last - 1 have room together. A request of 0 is never checked."""
     for resource in range(free.shape[1]):
         total = 0
         for row in range(first, last):
@@ -60,7 +60,7 @@ def is_enough(free: Int64, request: Int64, pod_class: Int64, first: int, last: i
 
 @inner_kernel
 def runs_of(pod_class: Int64, first: int, last: int, scratch: Int64) -> tuple[int, int]:
-    """Write where runs of equal placeholders begin and how many they are; return how many runs and choices there are.
+    """Write the start and length of each run of equal placeholders; return the number of runs and of choices.
 
     Stops at RUNS + 1 runs.
     """
@@ -82,7 +82,7 @@ def runs_of(pod_class: Int64, first: int, last: int, scratch: Int64) -> tuple[in
 
 @inner_kernel
 def best(free: Int64, request: Int64, pod_class: Int64, node: int, runs: int, scratch: Int64) -> None:
-    """Write how many of each run stay: the choice that keeps most, the first of those in descending order."""
+    """Write how many of each run stay: the choice that keeps most; among equal ones, the first in descending order."""
     most = -1
     for run in range(runs):
         scratch[2, run] = scratch[1, run]
@@ -134,14 +134,14 @@ def first_ones(free: Int64, request: Int64, pod_class: Int64, first: int, last: 
 def settle(
     sim: SimulationState, bounds: Int64, pods: Int64, hint: Int32, order: Int32, allowed: Bool, tried: Int64
 ) -> int:
-    """Put placeholders on nodes: first those with a hint there, then all others wherever there is room.
+    """Place placeholders: first those with a hint on the hinted nodes, then all others wherever there is room.
 
     bounds : int64[Q+1], sets of equal placeholders, in the order in which they are placed; pods : int64[M], on no
     node; hint : int32[M] node or -1; order : int32[D] nodes, best first; allowed : bool[N]; tried : int64[Q],
     written, how many nodes each set has tried in its search. Returns how many are on a node.
 
-    A set that the node alone decides on is scanned over the nodes once. For others a search goes on behind the node of
-    the last placeholder and ends when no node has room for one.
+    A set that depends only on the node takes one scan over the nodes. For other sets, the search continues after the
+    node of the last placeholder and ends when no node has room for one.
     """
     placed = 0
     nodes = len(order)
@@ -154,7 +154,7 @@ def settle(
                 if sim.pod_node[pod] != NOWHERE:
                     continue
                 misses, found = 0, False
-                # One place in which all predicates are asked, or they would be compiled twice.
+                # A single call site for all predicates, because they would be compiled twice otherwise.
                 while not found and (turn == 0 or misses < nodes):
                     if turn == 1 and local and at == nodes:
                         misses = nodes

@@ -1,8 +1,8 @@
-"""Why the pods of a node have no place all at the same time, though each alone has one.
+"""Why the pods of a node cannot all be placed at the same time, although each alone can.
 
-Each node is emptied once more on a fork of the simulation, its pods and those it has received placed one by one as in
-the greedy loop; for the first without a place, the nodes that each predicate rules out are counted, the others being
-where they went.
+Each node is emptied once more on a fork of the simulation, and its pods and those it has received are placed one by one
+as in the greedy loop; for the first without a place, the nodes that each predicate rules out are counted, with the
+earlier pods at their destinations.
 Source: own.
 """
 
@@ -19,10 +19,11 @@ from planner.snapshot.columns import Int32, Int64
 def count_joint_failures(
     sim: SimulationState, problem: Problem, nodes: Int32, blocking_pods: Int32, counts: Int64
 ) -> int:
-    """Fill blocking_pods : int32[K] with the first pod without a place of each of nodes : int32[K], -1 = all have one.
+    """Fill blocking_pods : int32[K] with the first pod without a place of each of nodes : int32[K], -1 = all can be
+    placed.
 
     counts : int64[K, REASONS], zeroed, in place: by `PredicateReason.Code`, how many allowed nodes it rules out for
-    that pod. The simulation is left as it was. Returns how many nodes have a blocking_pod. O(K · pods of a node · N).
+    that pod. The simulation is left unchanged. Returns how many nodes have a blocking_pod. O(K · pods of a node · N).
     """
     found = 0
     for row in range(len(nodes)):
@@ -60,7 +61,9 @@ def first_without_place(sim: SimulationState, problem: Problem, node: int) -> in
 
 @copied_kernel
 def finds_place(sim: SimulationState, problem: Problem, pod: int) -> bool:
-    """Place a pod at its hint if that fits, else at the first node in search order that does; say whether one did."""
+    """Place a pod at its hint if it fits, else on the first node in search order that admits it; return whether it was
+    placed.
+    """
     target = widened(problem.hint[pod])
     if target < 0 or not problem.search.allowed[target] or not fits(sim, pod, target):
         target = widened(seek(sim, problem.search, pod))

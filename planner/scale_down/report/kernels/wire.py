@@ -24,9 +24,9 @@ DIGEST_LENGTH = 16
 
 @inner_kernel
 def write_destination(names: Names, pod: int, node: int, out: UInt8, at: int) -> int:
-    """Write one map entry, "namespace/name" to node, and return the position behind it.
+    """Write one map entry, "namespace/name" to node, and return the position after it.
 
-    With an empty `out` nothing is written: the position tells how much is needed.
+    With an empty `out` nothing is written: the position gives the size needed.
     """
     space = names.namespace[pod]
     first_of_space, end_of_space = names.namespace_offsets[space], names.namespace_offsets[space + 1]
@@ -51,7 +51,7 @@ def write_destination(names: Names, pod: int, node: int, out: UInt8, at: int) ->
 
 @inner_kernel
 def write_numbers(field: int, first: int, second: int, out: UInt8, at: int) -> int:
-    """Write a message of two numbers, fields 1 and 2, zeros left out; return the position behind it."""
+    """Write a message of two numbers, fields 1 and 2, omitting zeros; return the position after it."""
     size = (1 + varint_length(first) if first else 0) + (1 + varint_length(second) if second else 0)
     if len(out) == 0:
         return at + 2 + size
@@ -86,7 +86,7 @@ def write_assumption(count: int, digests: UInt8, row: int, out: UInt8, at: int) 
 
 @inner_kernel
 def write_double(field: int, doubles: UInt8, row: int, out: UInt8, at: int) -> int:
-    """Write a double given as its 8 bytes, doubles[8·row:]; a zero is left out."""
+    """Write a double given as its 8 bytes, doubles[8·row:]; a zero is omitted."""
     empty = True
     for index in range(8 * row, 8 * row + 8):
         empty = empty and doubles[index] == 0
@@ -100,7 +100,7 @@ def write_double(field: int, doubles: UInt8, row: int, out: UInt8, at: int) -> i
 
 @by_reference()
 class NodeRows(NamedTuple):
-    """What the entries of U nodes hold besides their destinations.
+    """The content of the entries of U nodes, except destinations.
 
     node : int32[U]; seconds, nanos : int64[U] since when; reason : uint8[U]; utilization, saving, cost : uint8[8·U],
     doubles as bytes; digests : uint8[16·U]; pods, destination : int32[M]; bounds : int64[U+1].
@@ -121,7 +121,7 @@ class NodeRows(NamedTuple):
 
 @inner_kernel
 def write_content(names: Names, rows: NodeRows, row: int, out: UInt8, at: int) -> int:
-    """Write one `UnneededNode` but for its detail; return the position behind it."""
+    """Write one `UnneededNode` except its detail; return the position after it."""
     node = rows.node[row]
     first, last = names.node_offsets[node], names.node_offsets[node + 1]
     if len(out) == 0:
@@ -148,7 +148,7 @@ def write_content(names: Names, rows: NodeRows, row: int, out: UInt8, at: int) -
 def write_unneeded(names: Names, rows: NodeRows, sizes: Int64, out: UInt8) -> int:
     """Write all entries to `out` : uint8 and return the number of bytes. O(bytes).
 
-    sizes : int64[U], of each entry's content: filled when `out` is empty (and nothing else written), read otherwise.
+    sizes : int64[U], of each entry's content: filled if `out` is empty (then nothing else is written), read otherwise.
     """
     at = 0
     for row in range(len(rows.node)):
@@ -164,7 +164,7 @@ def write_unneeded(names: Names, rows: NodeRows, sizes: Int64, out: UInt8) -> in
 
 @by_reference()
 class StayingRows(NamedTuple):
-    """What the entries of V nodes hold that stay.
+    """The content of the entries of the V nodes that stay.
 
     node : int32[V]; reason, blocking_reason : uint8[V], below 128; utilization : uint8[8·V], doubles as bytes;
     pods, details : texts, one for each node, "" = none; pod_offsets, detail_offsets : int64[V+1].
@@ -182,7 +182,7 @@ class StayingRows(NamedTuple):
 
 @inner_kernel
 def write_string(field: int, texts: UInt8, first: int, last: int, out: UInt8, at: int) -> int:
-    """Write a string, texts[first:last], left out where it is empty; return the position behind it."""
+    """Write a string, texts[first:last], omitted if empty; return the position after it."""
     if first == last:
         return at
     if len(out) == 0:
@@ -193,7 +193,7 @@ def write_string(field: int, texts: UInt8, first: int, last: int, out: UInt8, at
 
 @inner_kernel
 def write_code(field: int, code: int, out: UInt8, at: int) -> int:
-    """Write the number of an enumeration, below 128, left out where it is 0; return the position behind it."""
+    """Write the number of an enumeration, below 128, omitted if 0; return the position after it."""
     if code == 0:
         return at
     if len(out) != 0:
@@ -204,7 +204,7 @@ def write_code(field: int, code: int, out: UInt8, at: int) -> int:
 
 @inner_kernel
 def write_stay(names: Names, rows: StayingRows, row: int, out: UInt8, at: int) -> int:
-    """Write one `UnremovableNode` but for its map; return the position behind it."""
+    """Write one `UnremovableNode` except its map; return the position after it."""
     node = rows.node[row]
     at = write_string(widened(NODE_FIELD), names.nodes, names.node_offsets[node], names.node_offsets[node + 1], out, at)
     at = write_code(widened(STAYING_REASON_FIELD), widened(rows.reason[row]), out, at)
@@ -219,7 +219,7 @@ def write_stay(names: Names, rows: StayingRows, row: int, out: UInt8, at: int) -
 def write_staying(names: Names, rows: StayingRows, sizes: Int64, out: UInt8) -> int:
     """Write the entries of nodes that stay to `out` : uint8 and return the number of bytes. O(bytes).
 
-    sizes : int64[V], of each entry's content: filled when `out` is empty (and nothing else written), read otherwise.
+    sizes : int64[V], of each entry's content: filled if `out` is empty (then nothing else is written), read otherwise.
     """
     at = 0
     for row in range(len(rows.node)):
@@ -235,7 +235,7 @@ def write_staying(names: Names, rows: StayingRows, sizes: Int64, out: UInt8) -> 
 
 @inner_kernel
 def text_less(data: UInt8, offsets: Int64, one: int, other: int) -> bool:
-    """Say whether text `one` sorts before text `other`, bytewise."""
+    """Return whether text `one` sorts before text `other`, bytewise."""
     first, second = offsets[one], offsets[other]
     while first < offsets[one + 1] and second < offsets[other + 1]:
         if data[first] != data[second]:
@@ -247,7 +247,7 @@ def text_less(data: UInt8, offsets: Int64, one: int, other: int) -> bool:
 
 @inner_kernel
 def text_start(data: UInt8, first: int, last: int) -> int:
-    """Return the first 7 bytes of a text as a number that sorts as they do; a shorter text as if zeros followed."""
+    """Return the first 7 bytes of a text as a number with the same sort order; a shorter text is padded with zeros."""
     start = 0
     for at in range(first, first + 7):
         start = (start << 8) | (widened(data[at]) if at < last else 0)
@@ -258,10 +258,10 @@ def text_start(data: UInt8, first: int, last: int) -> int:
 def write_sorted_uids(
     data: UInt8, offsets: Int64, pods: Int32, bounds: Int64, scratch: Int64, out: UInt8, ends: Int64
 ) -> None:
-    """Write, for each node i, the uids of pods[bounds[i]:bounds[i+1]] in order, each with a line feed behind it.
+    """Write, for each node i, the uids of pods[bounds[i]:bounds[i+1]] in order, each followed by a line feed.
 
-    scratch : int64[most pods of a node, 2] (first bytes, pod), so that few whole texts are compared; out : uint8[bytes
-    of the uids + M]; ends : int64[U]. O(bytes + pods² of a node), because a node has few pods.
+    scratch : int64[most pods of a node, 2] (first bytes, pod), which avoids most comparisons of whole texts; out :
+    uint8[bytes of the uids + M]; ends : int64[U]. O(bytes + pods² of a node), because a node has few pods.
     """
     at = widened(0)
     for row in range(len(bounds) - 1):

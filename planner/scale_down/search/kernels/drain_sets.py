@@ -1,15 +1,15 @@
-"""The greedy loop: one candidate after the other, all its pods placed at the same time, or it stays.
+"""The greedy loop: each candidate in turn goes if all its pods can be placed at the same time, otherwise it stays.
 
-A candidate is tried on a fork: it takes no more pods, its pods are taken off, then each is placed, at its remembered
-destination if that still fits, else at the first node in search order that does. If one finds no place, or a limit or
-a disruption budget would be exceeded, everything is undone. Accepted nodes are no destinations, and a node that has
-received pods is no candidate any more. In the end nodes that received pods get one more chance: if what they received
-and what they had fits elsewhere, they were no destinations after all.
+A candidate is tried on a fork: it is closed for pods, its pods are taken off, then each is placed, at its remembered
+destination if it still fits there, else on the first node in search order that admits it. If one finds no place, or a
+limit or a disruption budget would be exceeded, everything is undone. Accepted nodes are no destinations, and a node
+that has received pods is no longer a candidate. In the end, nodes that received pods are tried once more: they can go
+if the pods they received and their own fit elsewhere.
 
 Search order instead of upstream's round-robin: nodes that stay anyway come first and the most wanted candidates last,
-so that pods do not land on nodes that could go. A cursor for each class remembers up to where no node has room for it;
-room only ever shrinks, so for classes that only room decides on the whole search costs O(classes · N + pods).
-Source: Cluster Autoscaler, simulator.RemovalSimulator and scheduling.HintingSimulator, for what is tried; own loop.
+so that pods do not land on nodes that could go. A cursor for each class records up to where no node has room for it;
+room only shrinks, so the whole search costs O(classes · N + pods) for classes that depend only on room.
+Source: Cluster Autoscaler, simulator.RemovalSimulator and scheduling.HintingSimulator, for the candidates; own loop.
 """
 
 from typing import NamedTuple
@@ -27,15 +27,15 @@ MIN_SIZE, MINIMUM, NO_PLACE, BLOCKED, DESTINATION, NOT_EVALUATED = 6, 9, 14, 15,
 """Outcomes, as `UnremovableReason.Code`."""
 
 EVALUATED, MOVED, TAKEN = 2, 3, 4
-"""Positions in `Problem.counts` behind those of a search; TAKEN counts accepted nodes."""
+"""Positions in `Problem.counts` after those of a search; TAKEN counts accepted nodes."""
 COUNTS = 5
 
 
 class Budgets(NamedTuple):
     """Disruption budgets. offsets : int64[P'+1] into budgets : int32 and needs : uint8; left : int64[B], in place.
 
-    in_turn : bool[N], nodes whose pods may be evicted one after the other: one disruption left is enough for them,
-    and what they use up beyond it is owed.
+    in_turn : bool[N], nodes whose pods may be evicted one after the other: one disruption left is enough for them, and
+    the budget may become negative.
     """
 
     offsets: Int64
@@ -56,12 +56,12 @@ class Limits(NamedTuple):
 
 @by_reference()
 class Problem(NamedTuple):
-    """All that one attempt reads and writes.
+    """All data that one attempt reads and writes.
 
-    offsets : int64[N+1], pods : int32[M]  pods to move, by node; hint : int32[P'] node or -1;
-    received : int32[N] how many pods each node has received, first_incoming : int32[N], next_incoming : int32[P']
-    which, as lists (-1 = end), outcome : uint8[N], blocking_pod : int32[N] pod in the way or -1,
-    destination : int32[P'], counts : int64[COUNTS], accepted : int32[N]  written; accepted nodes in order.
+    offsets : int64[N+1], pods : int32[M] pods to move, by node; hint : int32[P'] node or -1; received : int32[N] how
+    many pods each node has received, first_incoming : int32[N], next_incoming : int32[P'] these pods, as lists (-1 =
+    end), outcome : uint8[N], blocking_pod : int32[N] or -1, destination : int32[P'], counts : int64[COUNTS], accepted :
+    int32[N] written; accepted nodes in order.
     """
 
     offsets: Int64
@@ -82,7 +82,9 @@ class Problem(NamedTuple):
 
 @inner_kernel
 def over_budget(problem: Problem, node: int) -> int:
-    """Use up the budgets of the pods of a node; return -1, or the first pod for which a budget lacks, nothing used."""
+    """Use up the budgets of the pods of a node; return -1, or the first pod whose budget does not suffice, with nothing
+    used up.
+    """
     if problem.budgets.in_turn[node]:
         blocking_pod = first_lacking(problem, node, widened(1))
         if blocking_pod < 0:
@@ -97,7 +99,7 @@ def over_budget(problem: Problem, node: int) -> int:
 
 @inner_kernel
 def use_up(problem: Problem, node: int, times: int) -> None:
-    """Take what moving the pods of a node uses up from their budgets; -1 times gives it back."""
+    """Subtract from the budgets the disruptions of moving the pods of a node; -1 times adds them back."""
     under = problem.budgets
     for row in range(problem.offsets[node], problem.offsets[node + 1]):
         pod = widened(problem.pods[row])
@@ -130,7 +132,9 @@ def over_limit(limits: Limits, node: int) -> int:
 
 @copied_kernel
 def hopeless(sim: SimulationState, problem: Problem, node: int) -> int:
-    """Return the first pod of a node for which no node has room even alone, -1 if none; hinted pods are not asked."""
+    """Return the first pod of a node for which no node has room even if it is alone, -1 if none; hinted pods are not
+    checked.
+    """
     search = problem.search
     for row in range(problem.offsets[node], problem.offsets[node + 1]):
         pod = widened(problem.pods[row])
@@ -143,10 +147,10 @@ def hopeless(sim: SimulationState, problem: Problem, node: int) -> int:
 
 @copied_kernel
 def take_off(sim: SimulationState, problem: Problem, node: int) -> None:
-    """Take the pods that a node has to move off it, then those that it has received."""
+    """Take off a node the pods it has to move, then those that it has received."""
     at, last = problem.offsets[node], problem.offsets[node + 1]
     held = widened(problem.first_incoming[node])
-    # One loop for both: all that a move does is compiled into each place that moves.
+    # One loop for both: the whole code of a move is compiled into each place that moves a pod.
     while at < last or held >= 0:
         pod = widened(problem.pods[at]) if at < last else held
         held = held if at < last else widened(problem.next_incoming[held])
@@ -173,7 +177,7 @@ def settle(sim: SimulationState, problem: Problem, node: int) -> int:
 
 @inner_kernel
 def hold(problem: Problem, pod: int, node: int) -> None:
-    """Note that a node has received a pod."""
+    """Record that a node has received a pod."""
     problem.destination[pod] = node
     problem.next_incoming[pod] = problem.first_incoming[node]
     problem.first_incoming[node] = pod
@@ -182,7 +186,7 @@ def hold(problem: Problem, pod: int, node: int) -> None:
 
 @copied_kernel
 def pass_on(problem: Problem, node: int) -> None:
-    """Note where the pods went: those that the node had, and those that it had received."""
+    """Record the destinations of the node's own pods and of those that it had received."""
     pod = widened(problem.first_incoming[node])
     problem.first_incoming[node] = -1
     problem.received[node] = 0
@@ -198,7 +202,7 @@ def pass_on(problem: Problem, node: int) -> None:
 
 @copied_kernel
 def try_candidate(sim: SimulationState, problem: Problem, node: int) -> int:
-    """Try to empty a node; return its outcome. On success the simulation keeps the moves, else nothing has changed."""
+    """Try to empty a node; return its outcome. On success the simulation keeps the moves, otherwise it is unchanged."""
     might_receive = problem.search.allowed[node]
     problem.search.allowed[node] = False
     blocking_pod = hopeless(sim, problem, node)
@@ -223,7 +227,7 @@ def try_candidate(sim: SimulationState, problem: Problem, node: int) -> int:
 
 @copied_kernel
 def consider(sim: SimulationState, problem: Problem, node: int) -> int:
-    """Return the outcome of a candidate: kept by a limit, by a budget, for want of places, or accepted and noted."""
+    """Return the outcome of a candidate: kept by a limit, by a budget, for lack of places, or accepted and recorded."""
     limits = problem.limits
     outcome = over_limit(limits, node)
     if outcome != 0:
@@ -243,7 +247,7 @@ def consider(sim: SimulationState, problem: Problem, node: int) -> int:
 
 @inner_kernel
 def accept(problem: Problem, node: int) -> None:
-    """Note that a node goes, and what that takes from the minimums."""
+    """Record that a node goes, and subtract it from the amounts above the minimums."""
     limits = problem.limits
     limits.group_left[limits.group[node]] -= 1
     for q in range(len(limits.amount_left)):
@@ -255,15 +259,16 @@ def accept(problem: Problem, node: int) -> None:
 
 @kernel
 def repeat(sim: SimulationState, problem: Problem, nodes: Int32) -> bool:
-    """Let nodes go again, all together, each pod to its hint; False = one cannot, and nothing was moved.
+    """Remove the nodes of the last plan again, all together, each pod placed at its hint; False = one cannot go, and
+    nothing was moved.
 
-    A node that has received a pod by now (one displaced or pending) is a destination and cannot.
+    A node that has already received a (displaced or pending) pod is a destination and cannot go.
 
-    Asks of a pod whose class affinity or spread matter to only whether its node alone admits it: in what order nodes
-    once went does not matter, only how pods fit in the end, which `mark_unplaceable` says. `problem` is spoiled where
-    this fails. O(moved pods · terms).
+    A pod whose class depends on affinity or spread is only checked against its node alone: the order in which nodes
+    went does not matter, only whether pods fit in the end, which `mark_unplaceable` checks. If this fails, `problem`
+    must not be used any more. O(moved pods · terms).
     """
-    # A pod that was created since goes nowhere yet: found at once, before anything is moved for nothing.
+    # A pod created since the last loop has no destination yet: detect this before anything is moved in vain.
     for row in range(len(nodes)):
         node = widened(nodes[row])
         for at in range(problem.offsets[node], problem.offsets[node + 1]):
@@ -299,7 +304,8 @@ def repeat(sim: SimulationState, problem: Problem, nodes: Int32) -> bool:
 
 @copied_kernel
 def fits_in_the_end(sim: SimulationState, pod: int, node: int) -> bool:
-    """Whether a node admits a pod, as far as that cannot change any more when all other pods are in their places."""
+    """Return whether a node admits a pod, as far as this cannot change once all other pods are at their destinations.
+    """
     of_class = sim.pod_class[pod]
     if sim.local_class[of_class] != 0:
         return fits(sim, pod, node)
@@ -311,15 +317,15 @@ def drain_candidates(
     sim: SimulationState, problem: Problem, candidates: Int32, first: int, last: int, known: Bool, bounds: Int64,
     patience: int,
 ) -> int:  # fmt: skip
-    """Try candidates[first:last] in order; return the position of the first that was not looked at.
+    """Try candidates[first:last] in order; return the position of the first that was not evaluated.
 
-    bounds : int64[2], in place: of nodes that are not known : bool[N], how many more may be simulated and how many
+    bounds : int64[2], in place: how many more nodes that are not known : bool[N] may be simulated, and how many
     accepted; at 0 the loop stops. Outcomes, blocking_pods, destinations, counts and accepted nodes are written to
-    `problem`. O(moved pods · terms + classes · N) for classes that only room decides on.
+    `problem`. O(moved pods · terms + classes · N) for classes that depend only on room.
 
-    With patience > 0 those are tried once more, and no others, that were kept because they had received pods. One that
-    fails stays what it was, a destination; after `patience` failures on end the loop stops. They count as simulated
-    already. One kernel for both, because everything below is compiled into each that calls it.
+    With patience > 0, only the nodes kept because they had received pods are tried, once more. One that fails remains a
+    destination; after `patience` consecutive failures the loop stops. They already count as simulated. One kernel
+    serves both, because all called kernels are compiled into each caller.
     """
     failures = 0
     again = patience > 0
@@ -351,12 +357,13 @@ def drain_candidates(
 def mark_unplaceable(
     sim: SimulationState, problem: Problem, offsets: Int64, members: Int32, loose: Int32, unplaceable: Bool
 ) -> int:
-    """Mark in unplaceable : bool[N] accepted nodes with a pod that would not fit where it went, were all nodes gone.
+    """Mark in unplaceable : bool[N] accepted nodes with a pod that would not fit at its destination with all nodes
+    gone.
 
-    While nodes go one after the other, a later one can upset the balance that an earlier one's pods relied on. So each
-    moved pod is asked once more with everything in its final place; pods that only their node matters to need not be.
-    offsets, members : all pods by node; loose : pods to take away first, which are not there yet and may come late.
-    Returns how many nodes were marked; the simulation is left as it was.
+    As nodes go one after the other, a later one can break constraints that the pods of an earlier one depended on. So
+    each moved pod is checked once more with all pods at their destinations; pods that depend only on their node need no
+    check. offsets, members : all pods by node; loose : pods to take off first, which are not there yet and may come
+    late. Returns how many nodes were marked; the simulation is left unchanged.
     """
     before = mark(sim)
     for row in range(len(loose)):
@@ -386,7 +393,7 @@ def mark_unplaceable(
 
 @kernel
 def hold_all(problem: Problem, pod_node: Int64, pods: Int32) -> None:
-    """Note for each of the pods that is on a node, pod_node : int64[P'], that its node has received it."""
+    """Record for each of the pods that is on a node, pod_node : int64[P'], that its node has received it."""
     for row in range(len(pods)):
         if pod_node[pods[row]] != NOWHERE:
             hold(problem, widened(pods[row]), widened(pod_node[pods[row]]))

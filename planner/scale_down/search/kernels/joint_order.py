@@ -1,9 +1,9 @@
-"""Is there an order in which the scheduler can put all moved pods where a plan has them, with all of them evicted?
+"""Checks whether the scheduler can place all moved pods at their destinations in some order, with all of them evicted.
 
-That every pod fits in the end is not enough: two pods may each fit only because the other one is there already. So the
-pods whose placing may need others (required affinity, topology spread) are taken off all at once, the nodes that go
-being closed but still there, and are put back in rounds, each when it fits. Nodes of pods that never fit stay.
-Source: own; what the scheduler sees while nodes are drained in parallel.
+It is not enough that every pod fits in the end: two pods may each fit only because the other one is already there. So
+the pods whose placement may need others (required affinity, topology spread) are all taken off, with the nodes that go
+closed but still there, and are put back in rounds, each as soon as it fits. Nodes of pods that never fit stay.
+Source: own; the scheduler's view while nodes are drained in parallel.
 """
 
 from planner.model.jit import copied_kernel, inner_kernel, kernel, widened
@@ -15,11 +15,11 @@ from planner.snapshot.columns import Bool, Int32
 
 @kernel
 def mark_without_order(sim: SimulationState, problem: Problem, loose: Int32, unplaceable: Bool) -> int:
-    """Mark in unplaceable : bool[N] accepted nodes that have to stay so that the pods of all others can be placed.
+    """Mark in unplaceable : bool[N] accepted nodes that have to stay to make room for the pods of all others.
 
-    Nodes already marked count as staying. Where no pod fits any more, the node of the first one in order of acceptance
-    stays, and its pods with it. loose : pods to take away first, which may come late. Returns how many nodes were
-    marked, their blocking_pods written; the simulation is left as it was. O(rounds · moved pods · terms).
+    Nodes already marked count as staying. If no pod fits any more, the node of the first one in order of acceptance
+    stays, with its pods. loose : pods to take off first, which may come late. Returns how many nodes were marked, and
+    writes their blocking_pods; the simulation is left unchanged. O(rounds · moved pods · terms).
     """
     before = mark(sim)
     for row in range(len(loose)):
@@ -32,7 +32,7 @@ def mark_without_order(sim: SimulationState, problem: Problem, loose: Int32, unp
         else:
             waiting += take_off_dependent(sim, problem, node)
     count = 0
-    # Without room for moves no pod would ever be placed: what is found then is not used.
+    # Without room in the log no pod would ever be placed: the result is not used then.
     while waiting > 0 and sim.log.refused[0] == 0:
         placed = put_back(sim, problem, unplaceable)
         waiting -= placed
@@ -47,7 +47,7 @@ def mark_without_order(sim: SimulationState, problem: Problem, loose: Int32, unp
 
 @copied_kernel
 def may_need_others(sim: SimulationState, pod: int) -> bool:
-    """Say whether placing a pod can need others to be in their places."""
+    """Return whether the placement of a pod can need others at their destinations."""
     of_class = sim.pod_class[pod]
     near = sim.presence.filled_offsets[of_class + 1] > sim.presence.filled_offsets[of_class]
     return bool(near or sim.spread.limit_offsets[of_class + 1] > sim.spread.limit_offsets[of_class])
@@ -55,7 +55,7 @@ def may_need_others(sim: SimulationState, pod: int) -> bool:
 
 @inner_kernel
 def take_off_dependent(sim: SimulationState, problem: Problem, node: int) -> int:
-    """Take the pods of a node whose placing may need others off; return how many."""
+    """Take off a node the pods whose placement may need others; return how many."""
     count = 0
     for at in range(problem.offsets[node], problem.offsets[node + 1]):
         pod = widened(problem.pods[at])
@@ -67,7 +67,7 @@ def take_off_dependent(sim: SimulationState, problem: Problem, node: int) -> int
 
 @inner_kernel
 def put_back(sim: SimulationState, problem: Problem, unplaceable: Bool) -> int:
-    """Put every waiting pod that fits where the plan has it there, in order of acceptance; return how many."""
+    """Place every waiting pod that fits at its destination, in order of acceptance; return how many."""
     count = 0
     for row in range(problem.counts[TAKEN]):
         node = widened(problem.accepted[row])
@@ -98,7 +98,7 @@ def first_waiting(sim: SimulationState, problem: Problem, unplaceable: Bool) -> 
 
 @inner_kernel
 def send_back(sim: SimulationState, problem: Problem, node: int) -> int:
-    """Put all moved pods of a node on it again; return how many of them were waiting."""
+    """Put all moved pods of a node back on it; return how many of them were waiting."""
     waiting = 0
     for at in range(problem.offsets[node], problem.offsets[node + 1]):
         pod = widened(problem.pods[at])

@@ -1,7 +1,8 @@
-"""The largest part gives first: candidates of similar node groups in such an order that sizes stay level.
+"""Order of candidates of similar node groups that keeps their sizes balanced: the largest part loses nodes first.
 
-Candidates come in cells, those of one group and zone, each in the order wanted. In each step the cell gives whose group
-has the most nodes left, among those the cell whose zone has, among those the cell whose turn was first. Source: own.
+Candidates come in cells, those of one group and zone, each in the preferred order. Each step takes the next candidate
+of the cell whose group has the most nodes left; among equal ones, of the cell whose zone has the most; among those, of
+the first in order. Source: own.
 """
 
 from planner.model.jit import kernel
@@ -12,7 +13,7 @@ from planner.snapshot.columns import Int32, Int64
 def level_order(
     members: Int32, starts: Int64, group: Int32, zone: Int32, group_size: Int64, zone_size: Int64, at: Int64, out: Int32
 ) -> int:
-    """Fill out : int32[E] with the positions `members` : int32[E], taken from the cells by turns; return E.
+    """Fill out : int32[E] with the positions `members` : int32[E], taken from the cells in turn; return E.
 
     starts : int64[C+1] cells in members, each ascending; group, zone : int32[C], zone -1 = none; group_size,
     zone_size : nodes of each part, lowered in place; at : int64[C] scratch. O(E · C).
